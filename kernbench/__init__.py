@@ -1,4 +1,10 @@
-"""kernbench: how many cycles a kernel, a collective or a command queue takes on a machine described in YAML, and why."""
+"""kernbench: how many cycles a kernel, a collective or a command queue takes on a machine described in YAML, and why.
+
+`dir(kernbench)` lists the public names. Components return one of these numbers, or are called with one:
+
+- `NEVER`: no next cycle. `BUSY`: `accept` refuses the job.
+- `FLOW`, `BANKS`, `JOB`: what `notify` reports: a flow has ended, banks were granted, a submitted job has ended.
+"""
 
 from __future__ import annotations
 

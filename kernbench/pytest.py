@@ -1,6 +1,9 @@
-"""What a test suite imports: `assert_cycles`, and the hooks by which pytest loads the plugin (`-p kernbench.pytest`)."""
+"""What a test suite imports: `assert_cycles`, the fixture `kbsim`, and the hooks by which pytest loads the plugin."""
 
 from kernbench.testing.cycles import assert_cycles
-from kernbench.testing.plugin import Kbsim, kbsim, pytest_addoption, pytest_configure, pytest_unconfigure
+from kernbench.testing.plugin import Kbsim, kbsim
+from kernbench.testing.plugin import pytest_addoption as pytest_addoption
+from kernbench.testing.plugin import pytest_configure as pytest_configure
+from kernbench.testing.plugin import pytest_unconfigure as pytest_unconfigure
 
-__all__ = ["Kbsim", "assert_cycles", "kbsim", "pytest_addoption", "pytest_configure", "pytest_unconfigure"]
+__all__ = ["Kbsim", "assert_cycles", "kbsim"]

@@ -24,7 +24,13 @@ from kernbench_core.types import Allocation, EngineType, Opkind, Overlap, Status
 STATE = f"4-{state_layout()}"  #: snapshots of cores with another STATE cannot be restored
 
 def get_include() -> str:
-    """The folder with `abi.h`, for the compiler of a component in C."""
+    """The directory of `abi.h`, for the compiler of a component in C.
+
+    >>> from pathlib import Path
+    >>> from kernbench_core import get_include
+    >>> Path(get_include(), "abi.h").is_file()
+    True
+    """
     return str(Path(__file__).parent)
 
 

@@ -308,7 +308,7 @@ def program_work(program: Program, config: MachineConfig, name: str = "") -> Wor
 
 def _program_part(program: Program, times: int = 1, stage: str = "", sampled: bool = True, kind: str = "") -> Part:
     def start(config: MachineConfig) -> Started:
-        return _Standing(Machine(config, program))  # type: ignore[arg-type]  # one of the two kinds
+        return _Standing(Machine(config, program))
 
     return Part(start, times, stage, sampled, program, kind)
 

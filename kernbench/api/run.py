@@ -216,7 +216,7 @@ def run(
 
 def _run_program(program: Program, name: str, config: MachineConfig, *, trace: str | Path | None, level: str) -> Run:
     def again() -> Machine:
-        return Machine(config, program)  # type: ignore[arg-type]  # one of the two kinds
+        return Machine(config, program)
 
     machine = again()
     write_trace(machine, trace, level)

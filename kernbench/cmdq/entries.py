@@ -31,9 +31,12 @@ else:
 
 
 class Entry(msgspec.Struct, frozen=True, kw_only=True, array_like=True, gc=False):
-    """One entry; NOP, END and LAUNCH are exactly this.
+    """An entry of a command queue; its class has the fields of its opcode (docs/model/formats.md).
 
-    The order of the fields is that of the binary form (`compiled.py`). It holds plain data, so no garbage can hold it.
+    >>> import kernbench as kb
+    >>> entry = kb.load_program({"metadata": {"version": "1.0"}, "cmdq": [{"id": 0, "opcode": "NOP"}]}).entries[0]
+    >>> entry.id, entry.opcode, entry.engine
+    (0, 'NOP', 'control')
     """
 
     index: Natural  #: position in the file, from 0

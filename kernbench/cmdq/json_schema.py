@@ -12,7 +12,12 @@ _ID = {"type": "integer", "minimum": 0, "maximum": MAX_INT}
 
 
 def program_json_schema() -> dict[str, Any]:
-    """JSON Schema (draft 2020-12) of a program. What needs other entries or a machine is not in it."""
+    """The JSON Schema (draft 2020-12) of a program. Rules that need other entries or a machine are not in it.
+
+    >>> from kernbench.cmdq import program_json_schema
+    >>> sorted(program_json_schema()["required"])
+    ['cmdq', 'metadata']
+    """
     metadata = {
         "type": "object",
         "properties": {"version": {"const": VERSION}, "name": {"type": "string"}},

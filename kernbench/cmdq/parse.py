@@ -28,10 +28,15 @@ _METADATA = ("version", "name")
 
 
 def load_program(source: Source, *, max_bytes: int = PROGRAM_BYTES) -> Program:
-    """The program in a `.json`, `.yaml`, `.yml` or `.kbp` file, or in a dict of the form of the first.
+    """Read a program from a `.json`, `.yaml`, `.yml` or `.kbp` file, or from a dict like `Program.to_dict()`.
 
-    Raises InputError with every problem of entries, ids and dependencies; what depends on a machine is
-    `check_program`'s. `max_bytes`: a larger file is refused.
+    `max_bytes`: refuse a larger file. InputError names every problem of entries, ids and dependencies. `check_program` checks
+    what depends on a machine.
+
+    >>> import kernbench as kb
+    >>> program = kb.load_program({"metadata": {"version": "1.0"}, "cmdq": [{"id": 0, "opcode": "NOP"}]})
+    >>> program.entries[0].opcode
+    'NOP'
     """
     if isinstance(source, (str, os.PathLike)):
         if os.fspath(source).lower().endswith(".kbp"):

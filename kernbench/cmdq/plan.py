@@ -17,7 +17,8 @@ from kernbench.cmdq.opcodes import OPCODES
 from kernbench.cmdq.program import Program
 from kernbench.common import naming
 from kernbench.components.service import PARAMETERS
-from kernbench.config import NpuConfig
+from kernbench.config import MachineConfig, NpuConfig
+from kernbench.config.load import Source, config_of
 from kernbench_core.numbers import Opkind
 
 if TYPE_CHECKING:
@@ -120,9 +121,9 @@ class Plan:
 
 
 def plan_program(program: Program, config: NpuConfig | SystemConfig, *, whole: bool = False, regular: bool = False) -> Plan:
-    """The plan of a program on a machine; InputError where it is not valid there.
+    """The plan of a program on a machine. InputError if the program is not valid there.
 
-    `whole`: of a system, all of it. `regular`: InternalError where an entry is none that reading makes.
+    `whole`: on a system, plan also what no entry names. `regular`: InternalError for an entry that reading cannot make.
     """
     known = program.lowered
     if known is not None and not whole and known.machine == config.digest() and known.entries == program.entries:
@@ -135,9 +136,16 @@ def plan_program(program: Program, config: NpuConfig | SystemConfig, *, whole: b
     return lower_system(program, config, whole=whole, regular=regular)
 
 
-def check_program(program: Program, config: NpuConfig | SystemConfig) -> None:
-    """InputError naming every problem of a program on a machine: all that planning it finds. It returns when it can be run."""
-    plan_program(program, config)
+def check_program(program: Program, config: MachineConfig | Source) -> None:
+    """Check that a program can run on a machine. InputError names every problem.
+
+    >>> import kernbench as kb
+    >>> program = kb.Program("gemm")
+    >>> tile = program.te_gemm(m=16, n=16, k=16, qbits_weight=8, qbits_activation=8, ifm_bank=0, ifm_offset=0, wgt_bank=1,
+    ...                        wgt_offset=0, ofm_bank=2, ofm_offset=0)
+    >>> kb.check_program(program, "npu_mobile")
+    """
+    plan_program(program, config_of(config))
 
 
 def plan_npu(program: Program, config: NpuConfig, *, regular: bool = False) -> Plan:

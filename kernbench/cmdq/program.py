@@ -1,4 +1,4 @@
-"""A CMDQ program in memory: its name and its entries, however they came about."""
+"""A command queue program in memory: its name and its entries."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _DUMPER = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 
 @dataclass(frozen=True, slots=True)
 class Lowered:
-    """A program's plan for a machine."""
+    """The plan of a program on one machine."""
 
     machine: str  #: digest
     entries: list[Entry]  #: that it was made from: a program may grow
@@ -38,9 +38,17 @@ class Lowered:
 
 
 class Program(ProgramBuilder):
-    """A command queue program. `load_program` reads one, and the methods of `ProgramBuilder` append to one.
+    """A command queue program: a name and a list of entries. `load_program` reads one; methods append entries and return their
+    ids.
 
-    `name`: of the metadata, may be empty. `entries`: in file order. `source`: how errors name where it came from.
+    `source`: how errors name it. Sizes and addresses are in bytes. A method raises InputError for a field that is not valid.
+
+    >>> import kernbench as kb
+    >>> program = kb.Program("gemm")
+    >>> tile = program.te_gemm(m=16, n=16, k=16, qbits_weight=8, qbits_activation=8, ifm_bank=0, ifm_offset=0, wgt_bank=1,
+    ...                        wgt_offset=0, ofm_bank=2, ofm_offset=0)
+    >>> len(program), kb.simulate(program, "npu_mobile").cycles
+    (1, 34)
     """
 
     def __init__(self, name: str = "", entries: Iterable[Entry] = (), source: str = "program") -> None:
@@ -58,7 +66,7 @@ class Program(ProgramBuilder):
 
     @property
     def nothing(self) -> str:
-        """What it has where nothing runs in it: `no entries`, or control entries alone; empty where something runs."""
+        """`no entries`, or `only NOP, BARRIER and END`; empty for a program with jobs."""
         if any(entry.engine != "control" for entry in self.entries):
             return ""
         return "only NOP, BARRIER and END" if self.entries else "no entries"
@@ -76,7 +84,7 @@ class Program(ProgramBuilder):
     __hash__ = None  # type: ignore[assignment]  # it grows
 
     def to_dict(self) -> dict[str, Any]:
-        """The program as docs/model/formats.md has it, in plain JSON types; `load_program` reads it back as an equal one."""
+        """The program as plain JSON types (docs/model/formats.md). `load_program` makes an equal program of it."""
         return {"metadata": self.metadata, "cmdq": [entry_dict(entry) for entry in self.entries]}
 
     def save(self, path: str | os.PathLike[str]) -> None:

@@ -1,7 +1,6 @@
-"""What can go wrong, by whose mistake: the user's (`InputError`) or ours (`InternalError`).
+"""The errors of kernbench: `InputError` is the user's mistake, `InternalError` is ours.
 
-A `Problem` is one refusal: where it is, which field, the value found, the rule it breaks and what to do about it.
-One line of text comes out of it, in the form
+A `Problem` is one reason: location, field, value, rule and remedy. It is shown as one line:
 
     prog.json:57:5: cmdq[12] (id 12, TE_GEMM_TILE): te_id = 3, but the machine has 2 tensor engines
 """
@@ -17,7 +16,7 @@ _MAX_VALUE_CHARS = 60
 
 
 class _Absent:
-    """The type of `ABSENT`: no value belongs to this problem."""
+    """The type of `ABSENT`, the `value` of a problem that has none."""
 
     def __repr__(self) -> str:
         return "ABSENT"
@@ -27,7 +26,7 @@ ABSENT = _Absent()
 
 
 def shown(value: Any) -> str:
-    """A value as an error line shows it: JSON-like, one line, never long, whatever the value is."""
+    """A value as error messages show it: like JSON, in one short line."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if value is None:
@@ -50,7 +49,7 @@ def shown(value: Any) -> str:
 
 
 def text_of(value: Any, text: Callable[[Any], str] = str) -> str | None:
-    """The text of an exception that users' code raised, or of another object of theirs; None where its `__str__` fails."""
+    """The text of an exception or object of the user's code, or None if its `__str__` fails."""
     try:
         return text(value)
     except Exception:  # their code: whatever it raises
@@ -58,7 +57,7 @@ def text_of(value: Any, text: Callable[[Any], str] = str) -> str | None:
 
 
 def error_text(error: BaseException) -> str:
-    """`IndexError: index 9 is out of bounds`, also of exceptions whose text cannot be had."""
+    """`IndexError: index 9 is out of bounds`, also for exceptions whose `__str__` fails."""
     text = text_of(error)
     return f"{type(error).__name__}: {'its text cannot be had: its __str__ fails' if text is None else text}"
 
@@ -68,7 +67,7 @@ def _printable(text: str) -> str:
 
 
 def _shown_list(value: list[Any] | tuple[Any, ...]) -> str:
-    """Short flat lists are written out, others are counted."""
+    """Short flat lists in full, others by their length."""
     if len(value) <= 8 and all(item is None or isinstance(item, (bool, int, str)) for item in value):
         text = "[" + ", ".join(shown(item) for item in value) + "]"
         if len(text) <= _MAX_VALUE_CHARS:
@@ -78,7 +77,12 @@ def _shown_list(value: list[Any] | tuple[Any, ...]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """One refusal of the user's input."""
+    """One reason why input is refused.
+
+    >>> from kernbench.common.errors import Problem
+    >>> print(Problem("npu.yaml:3:5", "it must be at least 1", "te.engines", 0))
+    npu.yaml:3:5: te.engines = 0, but it must be at least 1
+    """
 
     where: str  #: file, line and entry, as far as they are known: `npu.yaml:12:13`, `prog.json: cmdq[12] (id 12, NOP)`
     rule: str  #: what is allowed, as a clause: `it must be at least 1`
@@ -99,13 +103,26 @@ class Problem:
 
 
 class KernbenchError(Exception):
-    """Base of every error that kernbench raises on purpose; `exit_code` is what `kbsim` ends with."""
+    """The base class of all errors that kernbench raises on purpose. `exit_code`: the exit code of `kbsim`.
+
+    >>> import kernbench as kb
+    >>> [error.exit_code for error in (kb.KernbenchError, kb.InputError, kb.InternalError)]
+    [1, 2, 70]
+    """
 
     exit_code: ClassVar[int] = 1
 
 
 class InputError(KernbenchError):
-    """The user's input is refused; `problems` says why, and str() is one line a problem (the first 20)."""
+    """Input that is not valid. `problems` has every reason; the text has one line for each of the first 20.
+
+    >>> import kernbench as kb
+    >>> try:
+    ...     kb.load_config("npu_server", {"te.engines": 0})
+    ... except kb.InputError as error:
+    ...     print(error.problems[0].field, error.problems[0].rule)
+    te.engines it must be at least 1
+    """
 
     exit_code = 2
 
@@ -125,6 +142,11 @@ class InputError(KernbenchError):
 
 
 class InternalError(KernbenchError):
-    """A promise inside kernbench was broken: our bug, never the user's."""
+    """A bug of kernbench, never a mistake of the user.
+
+    >>> import kernbench as kb
+    >>> issubclass(kb.InternalError, kb.KernbenchError)
+    True
+    """
 
     exit_code = 70

@@ -60,19 +60,28 @@ class Typed(Plugged):
 
 
 class ComponentBase(Component):
-    """A component with the id of its node. Only its hooks write to the op log; without a log they cost nothing."""
+    """A component at a node of the topology (`node_id`). Only its two hooks write to the op log; without a log they do
+    nothing.
+
+    >>> from kernbench import ComponentBase, NEVER
+    >>> class Idle(ComponentBase, kind="idle"):
+    ...     def step(self, now):
+    ...         return NEVER
+    >>> Idle().node_id, Idle().step(0) == NEVER
+    ('', True)
+    """
 
     node_id: str = ""
     _op_logger: OpLog | None = None
 
     def _on_process_start(self, env: Clock, msg: Any) -> None:
-        """The component has begun to serve a message, at `env.now`; links are behind it."""
+        """The component starts to serve a message at `env.now`; the latency of links is over."""
         log = self._op_logger
         if log is not None and getattr(msg, "data_op", False):
             log.record_start(env.now, self.node_id, msg)
 
     def _on_process_end(self, env: Clock, msg: Any) -> None:
-        """It is done with it."""
+        """The component has served the message."""
         log = self._op_logger
         if log is not None and getattr(msg, "data_op", False):
             log.record_end(env.now, self.node_id, msg)

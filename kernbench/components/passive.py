@@ -1,6 +1,6 @@
-"""Parts that data and launches only pass: what passing one costs, and what the edges at it carry.
+"""Passive components: what passing one costs, and the bandwidth of its links.
 
-A passive part is a rule and no process: it is asked when ways are laid out, once for each way, and nothing of it runs.
+A passive component has no state and never runs. It is asked when routes are found, once for each route.
 """
 
 from __future__ import annotations
@@ -17,7 +17,12 @@ What = Literal["memory", "host", "peer", "launch"]
 
 @dataclass(frozen=True, slots=True)
 class Passage:
-    """A way that leads over a part, in the direction of the data. All transfers of a way are alike: their size is not known."""
+    """A route over a passive component, in the direction of the data. The size of transfers is not known.
+
+    >>> from kernbench import Passage
+    >>> Passage("memory", "sip0.cube0.pe0.pe_dma", "sip0.cube0.hbm_ctrl", before=None, after=None).what
+    'memory'
+    """
 
     what: What  #: between a PE and a memory, the host and a memory, two PEs; a launch from the host to an M_CPU
     source: str  #: node id at its beginning
@@ -27,7 +32,15 @@ class Passage:
 
 
 class PassivePart:
-    """What stands at one node of a system. This one costs nothing and leaves every edge as the topology has it."""
+    """A component that transfers and launches pass, at one node of a system. This base class adds no cycles.
+
+    >>> from kernbench import PassivePart
+    >>> class SlowSwitch(PassivePart):
+    ...     def cycles(self, passage):
+    ...         return 20
+    >>> SlowSwitch("sip0.cube0.r0c0", None).cycles(None)
+    20
+    """
 
     @dataclass(frozen=True, slots=True, kw_only=True)
     class Spec:
@@ -39,21 +52,29 @@ class PassivePart:
         self.spec = type(self).Spec() if spec is None else spec
 
     def cycles(self, passage: Passage) -> int:
-        """[cycle] that passing it adds to a transfer's head latency, or to a launch."""
+        """[cycle] What the component adds to the head latency of a transfer, or to a launch."""
         return 0
 
     def bytes_per_cycle(self, edge: Edge) -> Fraction | int:
-        """[byte/cycle] of an edge that begins or ends here, instead of the edge's own.
+        """[B/cycle] The bandwidth of an edge that begins or ends at this node, in place of the edge's own.
 
-        The part that an edge leaves is asked first, then the one that it enters, with what the first has said.
+        The component that the edge leaves is asked first; the other one gets an edge with the answer of the first.
         """
         assert edge.bytes_per_cycle is not None
         return edge.bytes_per_cycle
 
 
 class MemoryPart(PassivePart):
-    """A memory: transfers begin or end in it."""
+    """A passive component in which transfers begin or end.
+
+    >>> from kernbench import MemoryPart
+    >>> class SlowMemory(MemoryPart):
+    ...     def setup_cycles(self):
+    ...         return 30
+    >>> SlowMemory("sip0.cube0.sram", None).setup_cycles()
+    30
+    """
 
     def setup_cycles(self) -> int:
-        """[cycle] of head latency of every transfer, whatever its way."""
+        """[cycle] What every transfer to or from this memory adds to its head latency."""
         return 0

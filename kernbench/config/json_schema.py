@@ -10,15 +10,22 @@ from kernbench.config.system import SystemConfig
 
 
 def machine_json_schema() -> dict[str, Any]:
-    """JSON Schema (draft 2020-12) of `kernbench/npu/1`.
+    """The JSON Schema (draft 2020-12) of `kernbench/npu/1`. Rules between keys are not in it; `load_config` checks them.
 
-    Rules between fields are not in it; `load_config` checks them too.
+    >>> from kernbench.config import machine_json_schema
+    >>> machine_json_schema()["properties"]["schema"]["const"]
+    'kernbench/npu/1'
     """
     return _schema(NpuConfig, "kernbench machine, one NPU")
 
 
 def system_json_schema() -> dict[str, Any]:
-    """JSON Schema (draft 2020-12) of `kernbench/system/1`, without the rules between fields."""
+    """The JSON Schema (draft 2020-12) of `kernbench/system/1`, without the rules between keys.
+
+    >>> from kernbench.config import system_json_schema
+    >>> system_json_schema()["properties"]["schema"]["const"]
+    'kernbench/system/1'
+    """
     return _schema(SystemConfig, "kernbench system of SIPs, cubes and PEs")
 
 

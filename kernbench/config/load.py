@@ -57,13 +57,19 @@ def load_config(
     allow_code: AllowCode = (),
     max_bytes: int = MACHINE_BYTES,
 ) -> MachineConfig:
-    """The machine of a preset (`"npu_server"`), a `.yaml`, `.yml` or `.json` file, or a dict.
+    """Load and check a machine.
 
-    Its `schema` says whether it is an `NpuConfig` (also without one) or a `SystemConfig`; with `kind` another one is
-    refused. `overrides`: `["dram.channels=4"]` or `{"dram.channels": "4"}`; texts are read as YAML values, and the
-    result is checked as if the file said so. `allow_code`: directories and files of Python that its `components` may
-    name; nothing of them is imported here. `max_bytes`: a larger file is refused. Raises InputError naming every
-    problem's file, line, field, value and rule.
+    `source`: the name of a preset or chip (`"npu_server"`), a `.yaml`, `.yml` or `.json` file, or a dict. Its `schema` decides
+    between `NpuConfig`, the default, and `SystemConfig`; `kind` refuses the other one. `overrides`: `["dram.channels=4"]` or
+    `{"dram.channels": 4}`; texts are read as YAML values. `allow_code`: directories and files of Python that `components` may
+    name; this function imports none of them. `max_bytes`: refuse a larger file.
+
+    InputError names location, field, value and rule of every problem.
+
+    >>> import kernbench as kb
+    >>> machine = kb.load_config("npu_server", {"te.engines": 2})
+    >>> machine.dram.channels, machine.te.engines
+    (8, 2)
     """
     allowed = AllowedCode.of(allow_code)
     document, path = _document(source, max_bytes)
@@ -79,8 +85,13 @@ def load_config(
     return config
 
 
+def config_of(config: MachineConfig | Source) -> Any:
+    """A machine as it is, or the one that `load_config` makes of a name, a file or a dict."""
+    return config if isinstance(config, MachineConfig) else load_config(config)
+
+
 def _model(document: Document, wanted: type[MachineConfig] | None) -> type[MachineConfig]:
-    """The kind of machine that a file's `schema` names; InputError where it names none, or another than `wanted`."""
+    """The kind of machine that the `schema` of a file names. InputError for an unknown one, or one that is not `wanted`."""
     name = document.data.get("schema", next(iter(KINDS)))
     model = KINDS.get(name) if isinstance(name, str) else None
     allowed = [key for key, kind in KINDS.items() if wanted is None or issubclass(kind, wanted)]
@@ -90,7 +101,12 @@ def _model(document: Document, wanted: type[MachineConfig] | None) -> type[Machi
 
 
 def preset_names(kind: type[MachineConfig] = MachineConfig) -> list[str]:
-    """The names that `load_config` takes for machines of the package, all or those of one kind."""
+    """The names of the machines that come with kernbench, of all kinds or of one.
+
+    >>> from kernbench.config import preset_names
+    >>> "npu_server" in preset_names()
+    True
+    """
     schemas = [re.escape(name) for name, model in KINDS.items() if issubclass(model, kind)]
     line = re.compile(rf"^schema: ({'|'.join(schemas)})\s*(#.*)?$", re.MULTILINE)
     found = (file for file in _presets() if line.search(file.read_text(encoding="utf-8")))
@@ -106,7 +122,12 @@ def _presets() -> list[Path]:
 
 
 def chip_names() -> list[str]:
-    """The names of real chips (docs/reference/chips.md), which `load_config` takes like those of presets."""
+    """The names of real chips (docs/reference/chips.md), which `load_config` takes too.
+
+    >>> from kernbench.config import chip_names
+    >>> "wormhole_n150" in chip_names()
+    True
+    """
     return sorted(file.name.removesuffix(".yaml") for file in _chips())
 
 
@@ -116,7 +137,7 @@ def _chips() -> list[Path]:
 
 
 def _document(source: Source, max_bytes: int) -> tuple[Document, Path | None]:
-    """What there is to read, and the user's file that it comes from."""
+    """The text to read, and the file that it is from, if it is from one."""
     if isinstance(source, str) and _PRESET.fullmatch(source):
         for file in (*_presets(), *_chips()):
             if file.name == f"{source}.yaml":

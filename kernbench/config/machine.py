@@ -27,7 +27,12 @@ class Section(BaseModel):
 
 
 class MachineConfig(Section):
-    """A whole file. Made by `load_config`; two are equal when every value is, wherever the values came from."""
+    """The base class of machines, `NpuConfig` and `SystemConfig`. `load_config` makes them; equal values make equal machines.
+
+    >>> from kernbench.config import MachineConfig, load_config
+    >>> isinstance(load_config("single_cube"), MachineConfig)
+    True
+    """
 
     _source: str = PrivateAttr("machine")
     _path: Path | None = PrivateAttr(None)
@@ -36,7 +41,7 @@ class MachineConfig(Section):
     _allowed_code: AllowedCode = PrivateAttr(default_factory=AllowedCode)
 
     def broken_rules(self) -> list[BrokenRule]:
-        """Every rule between fields that the values break."""
+        """The rules between keys that the values break."""
         raise NotImplementedError
 
     @model_validator(mode="after")

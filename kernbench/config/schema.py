@@ -290,7 +290,14 @@ CycleLimit = Annotated[int, integer(0, WIDE_LIMIT)]
 
 
 class NpuConfig(MachineConfig):
-    """One NPU. Made by `load_config`; two are equal when every value is, wherever the values came from."""
+    """One NPU. `load_config` makes it; keys of the file are attributes. Two are equal if all values are, whatever their
+    source.
+
+    >>> import kernbench as kb
+    >>> machine = kb.load_config("npu_mobile")
+    >>> isinstance(machine, kb.NpuConfig), machine.te.engines, machine == kb.load_config("npu_mobile", {"te.engines": 1})
+    (True, 2, False)
+    """
 
     schema_name: Literal["kernbench/npu/1"] = Field(
         default="kernbench/npu/1", alias="schema", description="kind and version of the file"

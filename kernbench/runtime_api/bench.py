@@ -25,7 +25,12 @@ _DEPTH = 1  # of YAML values: no lists, no mappings
 
 @dataclass(frozen=True, slots=True)
 class Param:
-    """One parameter: its type is that of its default."""
+    """A parameter of a bench: a default, whose type is that of the parameter, and the values that are allowed.
+
+    >>> from kernbench.runtime_api.bench import Param
+    >>> Param(16, least=1).broken(0)
+    'it must be at least 1'
+    """
 
     default: Plain
     doc: str = ""
@@ -34,11 +39,11 @@ class Param:
 
     @property
     def kind(self) -> str:
-        """Its type, as people call it: `an integer`."""
+        """The type in words: `an integer`."""
         return _TYPES[type(self.default)]
 
     def broken(self, value: Any) -> str:
-        """The rule that a value breaks; empty where it breaks none."""
+        """The rule that a value breaks, or an empty text."""
         if type(value) is not type(self.default) and not (isinstance(self.default, float) and type(value) is int):
             return f"it must be {self.kind}"
         if self.choices and value not in self.choices:
@@ -49,7 +54,7 @@ class Param:
 
 
 def declared(where: str, params: Mapping[str, Param | Plain]) -> dict[str, Param]:
-    """The parameters that `@bench` was given. InputError for a name that a machine's key has, or a default of another type."""
+    """The parameters given to `@bench`. InputError for a name that is also a key of machines, or a default of another type."""
     keys = {field.alias or name for kind in (NpuConfig, SystemConfig) for name, field in kind.model_fields.items()}
     found: dict[str, Param] = {}
     problems = []
@@ -70,7 +75,7 @@ def declared(where: str, params: Mapping[str, Param | Plain]) -> dict[str, Param
 
 
 def checked(where: str, params: Mapping[str, Param], given: Mapping[str, Any]) -> dict[str, Any]:
-    """All parameters with the given values. InputError for a name that is none, and a value that is not allowed."""
+    """All parameters with the given values. InputError for an unknown name, or a value that is not allowed."""
     problems = []
     for name, value in given.items():
         if name not in params:
@@ -87,9 +92,9 @@ def checked(where: str, params: Mapping[str, Param], given: Mapping[str, Any]) -
 
 
 def split_settings(where: str, params: Mapping[str, Param], settings: list[str]) -> tuple[dict[str, Any], list[str]]:
-    """`--set` texts as values of parameters, and as what is left for the machine.
+    """Divide `--set` texts into parameters of the bench and overrides of the machine.
 
-    A text whose path is a parameter's name is the parameter's; any other one of a single word must be a machine's key.
+    A text whose path is the name of a parameter sets the parameter. Any other path of one word must be a key of the machine.
     """
     keys = {field.alias or name for kind in (NpuConfig, SystemConfig) for name, field in kind.model_fields.items()}
     values: dict[str, Any] = {}
@@ -121,7 +126,15 @@ DEFAULT_MACHINE = "npu_server"
 
 @dataclass(frozen=True, eq=False)
 class Bench:
-    """A bench, made by `@bench`. Calling it calls its `run`."""
+    """A bench: a host program, its parameters and its reference. `@bench` makes one; `kernbench.run` runs it.
+
+    >>> import kernbench as kb
+    >>> @kb.bench(name="empty", description="does nothing", params={"n": 4})
+    ... def empty(ctx):
+    ...     pass
+    >>> empty.name, empty.params["n"].default
+    ('empty', 4)
+    """
 
     name: str
     description: str
@@ -135,16 +148,16 @@ class Bench:
 
     @property
     def where(self) -> str:
-        """How errors name it."""
+        """How errors name this bench."""
         return f"bench {self.name}"
 
     @property
     def source(self) -> str:
-        """The file that it stands in."""
+        """The file that defines this bench."""
         return inspect.getsourcefile(self.run) or self.run.__module__
 
     def begin(self, session: Session, params: Mapping[str, Any]) -> Running:
-        """A run of it on the session's machine. InputError for parameters that it does not have, or does not allow."""
+        """Start this bench on the machine of a session. InputError for an unknown parameter, or a value that is not allowed."""
         return Running(self, session, checked(self.where, self.params, params))
 
 
@@ -156,11 +169,24 @@ def bench(
     reference: Reference | None = None,
     machine: str = DEFAULT_MACHINE,
 ) -> Callable[[Run], Bench]:
-    """Make a bench of the function below: `run(ctx)`.
+    """Make a `Bench` of a function `run(ctx)`.
 
-    `params`: defaults by name, or `Param`s that say more; `--set name=value` changes them. `reference(inputs, params)` gets the
-    arrays of `from_numpy` by name, and returns the expected outputs by name, reduced in the algorithm's own order.
-    InputError for a name that is none, a `run` without exactly one argument, and parameters as `declared` refuses.
+    `params`: defaults by name, or `Param` objects; `--set name=value` and keyword arguments of `kernbench.run` change them.
+    `reference(inputs, params)`: gets the arrays of `from_numpy` by name, and returns the expected outputs by name. `machine`:
+    the preset that the bench runs on by default.
+
+    InputError for a name that is not words joined by `-`, a function without exactly one argument, and a parameter that is not
+    valid.
+
+    >>> import kernbench as kb
+    >>> @kb.bench(name="twice", description="doubles numbers", reference=lambda inputs, params: {"out": 2 * inputs["x"]})
+    ... def twice(ctx):
+    ...     x = ctx.from_numpy(np.arange(4, dtype=np.float32), name="x")
+    ...     out = ctx.empty((4,), "f32", name="out")
+    ...     ctx.launch("twice", lambda x, out, tl: tl.store(out, tl.load(x, (4,), "f32") * 2), x, out, grid=1)
+    ...     ctx.output("out", out)
+    >>> kb.run(twice, verify=True).verified
+    True
     """
 
     def make(run: Run) -> Bench:

@@ -1,4 +1,4 @@
-"""`ctx`: what a bench's `run` gets. Code of the host takes no time; what it launches and copies does."""
+"""`ctx`, the argument of a bench: the host program takes no simulated time, but its launches and copies do."""
 
 from __future__ import annotations
 
@@ -30,9 +30,18 @@ Through = Literal["instant", "pcie"]
 
 
 class Context:
-    """Tensors, launches and outputs of one run of a bench.
+    """The interface of a bench to its machine: tensors, launches and outputs.
 
-    `params` are the bench's parameters; `machine` says what there is (`pes`, `scratchpad_bytes`, ...).
+    `params`: the parameters of the bench. `machine`: facts about the machine (`pes`, `scratchpad_bytes`, ...). `config`: the
+    whole machine. Methods raise InputError for arguments that are not valid.
+
+    >>> import kernbench as kb
+    >>> @kb.bench(name="ones", description="a tensor of ones")
+    ... def ones(ctx):
+    ...     print(ctx.machine.pes, ctx.to_numpy(ctx.full((2, 3), 1, "i32")).sum())
+    >>> kb.GraphEngine("single_cube").run(ones).status
+    8 6
+    'done'
     """
 
     host: HostRunner  #: set before `run` is called
@@ -59,7 +68,9 @@ class Context:
     def from_numpy(
         self, values: Any, *, name: str = "", dtype: str | None = None, placement: DPPolicy | None = None
     ) -> DeviceTensor:
-        """A tensor with these elements, rounded to `dtype` (None: their own type). A reference gets them by `name`."""
+        """A tensor with these elements, rounded to `dtype`; None keeps their type, but float64 becomes f32. The reference gets
+        it by `name`.
+        """
         given = np.asarray(values)
         wanted = dtype_of(given.dtype if dtype is None else dtype).name
         wide = given.astype(np.float32) if given.dtype == np.float64 else given
@@ -77,7 +88,7 @@ class Context:
     def full(
         self, shape: Sequence[int], value: float, dtype: str = "f32", *, name: str = "", placement: DPPolicy | None = None
     ) -> DeviceTensor:
-        """A tensor of one value."""
+        """A tensor with the same value in every element."""
         kind = dtype_of(dtype)
         lengths = check_shape(f"tensor {name}".strip(), shape, kind.name)
         host = np.full(lengths, value, np.float32 if kind.kind == "float" else np.int64)
@@ -86,7 +97,7 @@ class Context:
     def empty(
         self, shape: Sequence[int], dtype: str = "f32", *, name: str = "", placement: DPPolicy | None = None
     ) -> DeviceTensor:
-        """A tensor that no one has written: a kernel that loads it before it stored there is refused."""
+        """A tensor without elements in memory: a kernel that loads it before something is stored there fails."""
         return self._new(name, shape, dtype_of(dtype).name, placement, None)
 
     def _new(self, name: str, shape: Sequence[int], dtype: str, placement: DPPolicy | None, host: Array | None) -> DeviceTensor:
@@ -107,10 +118,11 @@ class Context:
         return tensor
 
     def deploy_tensor(self, tensor: DeviceTensor, through: Through = "instant") -> None:
-        """Bring a tensor's elements from the host to its memories: in no time, or by the PCIe endpoint of each SIP, which takes
-        what its DMA takes. What is not deployed when a launch uses it is deployed at once, in no time.
+        """Copy the elements of a tensor from the host to the memories of the machine.
 
-        After the first launch it waits for all launches. InputError for a tensor of `empty`, and for `pcie` on an NPU.
+        `through`: `instant` takes no time; `pcie` uses the DMA engine of the PCIe endpoint of each SIP. A launch deploys the
+        tensors that it uses, in no time, if this was not done before. After the first launch this method waits for all
+        launches. InputError for a tensor of `empty`, and for `pcie` on an NPU.
         """
         if through not in ("instant", "pcie"):
             raise InputError(Problem("deploy_tensor", "it must be instant or pcie", "through", through))
@@ -149,11 +161,12 @@ class Context:
         grid: int | Sequence[int] | None = None,
         pes: int | Sequence[int | str] | None = None,
     ) -> Launch:
-        """Start a kernel and go on; `synchronize` waits for it, and so does the end of `run`.
+        """Launch a kernel and return at once. `synchronize` waits for it; the end of the bench does so too.
 
-        `grid`: programs, up to three numbers; None: one a PE. `pes`: how many from the first on, or which; None: all. Program
-        `p` runs on PE `p % n` of the `n` PEs; a PE runs its programs one after the other. A tensor among `args` arrives as the
-        `DevicePointer` of that PE's shard. InputError where the kernel does not take these arguments and `tl`.
+        `args`: what the kernel gets before `tl`; a tensor becomes a `DevicePointer` to the shard of the PE. `grid`: the number
+        of programs along up to three axes; None is one for each PE. `pes`: the number of PEs, or which ones; None is all.
+        Program `p` runs on PE `p % n` of the `n` PEs, and a PE runs its programs one after the other. InputError if the kernel
+        does not take these arguments and `tl`.
         """
         where = f"launch {name}"
         check_call(where, kernel, args)
@@ -187,10 +200,11 @@ class Context:
         slot_bytes: int | None = None,
         tier: str | None = None,
     ) -> None:
-        """Queues between the PEs of a group, in the place of those that there were; it waits for all launches first.
+        """Install queues between the PEs of a group, which replace all queues before; it waits for all launches first.
 
-        `links[0][0, "E"] == (1, "W")` where rank 0 has rank 1 in the east of plane 0, which has it in its west. `ranks`: their
-        PEs. What is not given is as the machine's `pe.ipcq` says. InputError for a wrong table, a queue in use, and no room.
+        `links`: `links[0][0, "E"] == (1, "W")` means that rank 1 is east of rank 0 in plane 0, and rank 0 is west of rank 1.
+        `ranks`: the PEs by rank. `slots`, `slot_bytes`, `tier`: by default those of `pe.ipcq` of the machine. InputError for a
+        table that is not symmetric, a queue in use, and too little memory.
         """
         if self.launches:
             self.synchronize()
@@ -198,23 +212,23 @@ class Context:
         self.queues.install(NeighbourTable(ranks, links), slots=slots, slot_bytes=slot_bytes, tier=tier)
 
     def synchronize(self) -> None:
-        """Wait until every launch so far has ended."""
+        """Wait until all launches have ended."""
         self.host.wait()
 
     # Results ------------------------------------------------------------------------------------------------------
 
     def output(self, name: str, tensor: DeviceTensor) -> None:
-        """Name a tensor whose final elements are verified against the reference's of that name."""
+        """Name a tensor whose final elements are compared with those that the reference returns under this name."""
         if name in self.outputs:
             rule = "there is an output of that name already"
             raise InputError(Problem(f"output {name}", rule, remedy="give each its own name"))
         self.outputs[name] = tensor
 
     def to_numpy(self, tensor: DeviceTensor) -> Array:
-        """The elements of a tensor, after every launch so far.
+        """The elements of a tensor, after all launches so far.
 
-        What kernels compute is replayed from the run's beginning: a bench that asks often pays each time.
-        InputError where no one wrote it, or it holds results and the run keeps no op log.
+        Results of kernels are computed by replaying the op log from its beginning, so many calls are slow. InputError if
+        nothing was written to the tensor, or if the run keeps no op log.
         """
         self.synchronize()
         if tensor.host is not None and not tensor.deployed:

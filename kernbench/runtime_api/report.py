@@ -97,7 +97,13 @@ class KindUse:
 
 @dataclass(frozen=True)
 class BenchReport:
-    """A bench, what its run took, what limits it, and whether its numbers are right."""
+    """What a run of a bench took, what limits it, and whether its outputs are right; `Run.report` has it.
+
+    >>> import kernbench as kb
+    >>> report = kb.run("vector_add", n=4096, verify=True).report
+    >>> report.bench, report.outputs, report.verification.ok
+    ('vector_add', ('out',), True)
+    """
 
     bench: str
     params: Mapping[str, Any]
@@ -115,16 +121,16 @@ class BenchReport:
 
     @property
     def bound(self) -> BoundShare:
-        """The highest roof beside the run."""
+        """The highest lower bound of the cycles, and its share of the run."""
         return roof_share(self.result, self.roofs)
 
     @property
     def exit_code(self) -> int:
-        """1 where a tensor is wrong."""
+        """1 if a tensor is wrong, else 0."""
         return 0 if self.verification is None else self.verification.exit_code
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain JSON; `result` is that of docs/model/formats.md."""
+        """Plain JSON types; `result` is that of docs/model/formats.md."""
         launches = [asdict(one) | {"cycles": one.cycles} for one in self.launches]
         return {
             "bench": self.bench,

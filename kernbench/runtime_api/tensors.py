@@ -1,4 +1,4 @@
-"""Tensors in the machine's HBM: where each part of one is."""
+"""Tensors in the HBM of a machine, and the location of each of their parts."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from kernbench.sim_engine.memory_store import MemoryStore
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """Contiguous elements of a tensor: the shard of one PE, or a packed tensor as far as one HBM slice holds it."""
+    """Contiguous elements of a tensor: the shard of one PE, or the piece of an unsharded tensor that is in one HBM slice."""
 
     pe: int | None  #: whose shard it is; None: it is no one's
     shard: Shard | None
@@ -30,7 +30,7 @@ class Part:
     nbytes: int
 
     def of(self, array: Array) -> Array:
-        """Its elements, contiguous, from an array of the whole tensor."""
+        """The elements of this part, contiguous, from an array of the whole tensor."""
         if self.shard is not None:
             return np.ascontiguousarray(array[self.shard.index])
         if prod(self.shape) == array.size:
@@ -40,7 +40,18 @@ class Part:
 
 @dataclass(eq=False)
 class DeviceTensor:
-    """A tensor of a run. `host` are the elements that `deploy_tensor` brings; None: the tensor begins unwritten."""
+    """A tensor of a run, which methods of `Context` make. `host`: the elements on the host, or None for a tensor of
+    `Context.empty`.
+
+    >>> import kernbench as kb
+    >>> @kb.bench(name="shapes", description="a tensor")
+    ... def shapes(ctx):
+    ...     x = ctx.zeros((2, 3), "f16", name="x")
+    ...     print(x.name, x.shape, x.nbytes)
+    >>> kb.GraphEngine("single_cube").run(shapes).status
+    x (2, 3) 12
+    'done'
+    """
 
     name: str
     shape: tuple[int, ...]
@@ -52,16 +63,16 @@ class DeviceTensor:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the whole, each element once."""
+        """[B] Size of the whole tensor; replicated elements count once."""
         return nbytes_of(self.shape, self.dtype)
 
     @property
     def virtual(self) -> int:
-        """The first address of its window."""
+        """The first virtual address of the tensor."""
         return self.parts[0].virtual
 
     def pointer(self, pe: int, pe_name: str) -> DevicePointer:
-        """What a kernel on that PE gets. InputError where the tensor is sharded and the PE has no part of it."""
+        """The pointer that a kernel on this PE gets. InputError if the tensor is sharded and the PE has no shard."""
         if self.placement is None:
             return self._pointer(self.virtual, self.shape, None)
         for part in self.parts:

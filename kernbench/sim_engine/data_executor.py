@@ -45,7 +45,19 @@ def _collector_off() -> Iterator[None]:
 
 
 class DataExecutor:
-    """Replays an op log: `DataExecutor(engine.op_log).run()`, then `.verify(expected)`."""
+    """Phase 2: replays an op log with numpy, and compares the outputs with a reference.
+
+    >>> import kernbench as kb
+    >>> @kb.bench(name="zeros", description="zeros")
+    ... def zeros(ctx):
+    ...     out = ctx.empty((4,), "f32", name="out")
+    ...     ctx.launch("zeros", lambda out, tl: tl.store(out, tl.zeros((4,), "f32")), out, grid=1)
+    ...     ctx.output("out", out)
+    >>> engine = kb.GraphEngine("single_cube")
+    >>> status = engine.run(zeros).status
+    >>> kb.DataExecutor(engine.op_log).run().verify(np.zeros(4, np.float32)).ok
+    True
+    """
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""`GraphEngine` (seed ADR-0020 D10): runs a bench on a machine. Phase 1 alone; Phase 2 takes its `op_log` afterwards."""
+"""`GraphEngine` (seed ADR-0020 D10) runs benches on a machine. It is Phase 1; Phase 2 takes its `op_log`."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Around: TypeAlias = Callable[[Machine], AbstractContextManager[Any]]  #: what a 
 
 @dataclass(frozen=True, slots=True)
 class PeTimes:
-    """When one PE worked on a launch [cycle]; None for what has not come."""
+    """[cycle] When one PE worked on a launch; None for what has not happened."""
 
     start: int | None  #: of its first program
     end: int | None  #: of its last command
@@ -34,7 +34,7 @@ class PeTimes:
 
 @dataclass(frozen=True, slots=True)
 class LaunchTimes:
-    """When a launch was [cycle]; None for what has not come."""
+    """[cycle] When a launch was issued, started and ended; None for what has not happened."""
 
     name: str
     issued: int  #: by the host
@@ -44,20 +44,29 @@ class LaunchTimes:
 
     @property
     def cycles(self) -> int | None:
-        """From the host's call to the end of the last command."""
+        """[cycle] From the call of the host to the end of the last command."""
         return None if self.end is None else self.end - self.issued
 
 
 @dataclass(frozen=True, slots=True)
 class TimingResult:
-    """What Phase 1 says of a run: `result` has the counters of every engine."""
+    """The result of Phase 1: `result` has the counters, `launches` the times of each launch.
+
+    >>> import kernbench as kb
+    >>> @kb.bench(name="zeros", description="zeros")
+    ... def zeros(ctx):
+    ...     ctx.launch("zeros", lambda tl: tl.wait(tl.zeros((4,), "f32")), grid=1)
+    >>> timing = kb.GraphEngine("single_cube").run(zeros)
+    >>> timing.status, len(timing.launches), timing.cycles == timing.result.cycles
+    ('done', 1, True)
+    """
 
     result: Result
     launches: tuple[LaunchTimes, ...]
 
     @property
     def cycles(self) -> int:
-        """Of the whole run."""
+        """[cycle] Of the whole run."""
         return self.result.cycles
 
     @property
@@ -150,9 +159,19 @@ class KernelFailed(KernbenchError):
 
 
 class GraphEngine:
-    """Runs benches on one machine: a compiled topology, a configuration, or the name or file of one.
+    """Runs benches on one machine.
 
-    `engine.run(bench)`, then `engine.get_timing_result()`, and `DataExecutor(engine.op_log)` for the tensors.
+    `graph`: a topology, a machine, or the name or file of one. `op_log`: keep what Phase 2 needs; cycles do not depend on it.
+    `limit_bytes`: [B] the size from which the log is in a temporary file. `strict_wait`: using a tensor without waiting for it
+    is an error. `allow_code`: as of `load_config`, for a name or file.
+
+    >>> import kernbench as kb
+    >>> @kb.bench(name="zeros", description="zeros")
+    ... def zeros(ctx):
+    ...     ctx.launch("zeros", lambda tl: tl.wait(tl.zeros((4,), "f32")), grid=1)
+    >>> engine = kb.GraphEngine("single_cube")
+    >>> engine.run(zeros).status, len(engine.op_log) > 0
+    ('done', True)
     """
 
     def __init__(
@@ -180,13 +199,13 @@ class GraphEngine:
         self.op_log: OpLogger | None = None  #: of the last run; None where none is kept
 
     def prepare(self, bench: Runnable, **params: Any) -> Machine:
-        """A machine at cycle 0 with the bench on it; `run` does this and runs it. InputError as the bench says."""
+        """A machine at cycle 0 that is ready to run the bench. InputError for parameters that are not valid."""
         store = MemoryStore()
         self.op_log = OpLogger(store, limit_bytes=self._limit) if self._keeps_log else None
         session = Session(self.config, store, self.op_log, self._strict_wait)
         self._activity = bench.begin(session, params)
         self._machine = Machine(
-            self.config, Program(bench.name), self._activity.components, whole=True  # type: ignore[arg-type]
+            self.config, Program(bench.name), self._activity.components, whole=True
         )
         self._activity.bind(self._machine)
         return self._machine
@@ -194,9 +213,10 @@ class GraphEngine:
     def run(
         self, bench: Runnable, *, progress: Callable[[Machine], None] | None = None, around: Around = nullcontext, **params: Any
     ) -> TimingResult:
-        """Phase 1 of a bench with these parameters, from cycle 0 to its end, inside of `around`, which may trace it.
+        """Phase 1 of a bench with these parameters. `around`: a context manager of the machine, for example one that traces
+        it.
 
-        InputError where the bench or the machine is not valid; KernelFailed where its code raised.
+        InputError if the bench or the machine is not valid; KernelFailed if the code of a kernel raised an exception.
         """
         machine = self.prepare(bench, **params)
         with around(machine), _collector_looks_at_new_objects():
@@ -205,7 +225,7 @@ class GraphEngine:
         return self.get_timing_result()
 
     def check(self) -> None:
-        """Raise what ended the run, if something did: InputError and MemoryError as they are, KernelFailed for any other."""
+        """Raise what ended the run, if something did: InputError and MemoryError unchanged, KernelFailed for anything else."""
         failure = self.machine.failure()
         if failure is None:
             return

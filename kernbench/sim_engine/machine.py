@@ -1,4 +1,4 @@
-"""A machine with a program in it: who runs `kernbench_core` (`components/base.py` hands on what components derive from)."""
+"""A machine that runs a program: it owns the compiled core."""
 
 from __future__ import annotations
 
@@ -29,7 +29,8 @@ from kernbench.components.replacements import (
     impl_of,
     replaced_engines,
 )
-from kernbench.config import NpuConfig, SystemConfig, load_config
+from kernbench.config import MachineConfig, NpuConfig, SystemConfig
+from kernbench.config.load import Source, config_of
 from kernbench.sim_engine import checkpoint
 from kernbench.sim_engine.recording.options import Sink, TraceOptions
 from kernbench.sim_engine.result import MODEL_VERSION, EntryTimes, Result
@@ -53,22 +54,31 @@ CONTROL_SLICE = 1 << 20  # [cycle] before the first look at whether a control en
 
 
 class Machine:
-    """One run: it steps, runs on, shows its engines, and can be saved and taken up again.
+    """A run that you control: step it, stop it at a condition, look at its engines, save it and resume it.
 
-    `components`: by name. One under the name of an engine (`te0`) takes its jobs; any other is one more part of the machine.
-    `whole`: of a system, also what no entry of the program names: for jobs that components submit while it runs.
-    `plan`: what `plan_program` gives for this program and machine, where it is there already.
-    `walk`: `plain` runs every cycle by the model alone, `fast` with fast paths, to the same result; by default what the
-    environment variable KERNBENCH_WALK says, else `fast`.
-    `arbiter`: an `Arbiter`, or a capsule, that grants the banks of all scratchpads in place of what `spm.arbiter` names.
-    Raises InputError where the program is not valid on this machine (docs/model/endings.md), or a component cannot be plugged
-    in.
+    `config`: a machine, or its name, file or dict. `program`: a `Program` or a file. `components`: components by name; one
+    with the name of an engine (`te0`) replaces it, and any other is added. `whole`: on a system, create also the PEs, memories
+    and links that no entry names. `plan`: the plan of this program on this machine, if it is known. `walk`: `plain` runs every
+    cycle by the model alone, `fast` uses fast paths, with the same result; the default is KERNBENCH_WALK, else `fast`.
+    `arbiter`: an `Arbiter` or a capsule that grants banks in place of `spm.arbiter`.
+
+    InputError if the program is not valid on this machine, or a component does not fit.
+
+    >>> import kernbench as kb
+    >>> program = kb.Program("gemm")
+    >>> tile = program.te_gemm(m=16, n=16, k=16, qbits_weight=8, qbits_activation=8, ifm_bank=0, ifm_offset=0, wgt_bank=1,
+    ...                        wgt_offset=0, ofm_bank=2, ofm_offset=0)
+    >>> machine = kb.Machine("npu_mobile", program)
+    >>> machine.run(until="start:0"), machine.cycle
+    (True, 1)
+    >>> machine.run(), machine.status
+    (False, 'done')
     """
 
     def __init__(
         self,
-        config: NpuConfig | SystemConfig,
-        program: Program,
+        config: MachineConfig | Source,
+        program: Program | str | os.PathLike[str],
         components: Mapping[str, Any] | None = None,
         *,
         whole: bool = False,
@@ -77,18 +87,18 @@ class Machine:
         arbiter: Any = None,
     ) -> None:
         self.walk = walk_of(walk)
-        self.config = config
-        self.program = program
-        self.plan = plan_program(program, config, whole=whole) if plan is None else plan
-        self.components = configured(config, [*self.plan.dma, *self.plan.compute])
+        self.config: NpuConfig | SystemConfig = config_of(config)
+        self.program = load_program(program) if isinstance(program, (str, os.PathLike)) else program
+        self.plan = plan_program(self.program, self.config, whole=whole) if plan is None else plan
+        self.components = configured(self.config, [*self.plan.dma, *self.plan.compute])
         self.components |= components or {}
         self.impls = {name: impl_of(component) for name, component in self.components.items()}
-        self.arbiter = configured_arbiter(config) if arbiter is None else arbiter
+        self.arbiter = configured_arbiter(self.config) if arbiter is None else arbiter
         self._core = self._new_core()
         self.wake: Callable[[int, int], None] = self._core.wake  #: a component, by its position, in a cycle to come
         if self.plan.reach is not None:
             self.plan.reach.open(self._core.add_route)
-        self._position = {entry.id: entry.index for entry in program.entries}
+        self._position = {entry.id: entry.index for entry in self.program.entries}
         self._tracing: Tracing | None = None
         self.checks = True  #: when the run ends, its counters are held against LAWS; BrokenLaw where they break one
         self.commands: Commands | None = None  #: what components describe, where somebody wants to know
@@ -113,12 +123,12 @@ class Machine:
 
     @property
     def plugged(self) -> bool:
-        """It has components or an arbiter, whose state is in no file."""
+        """Whether the run has components or an arbiter, whose code no file contains."""
         return bool(self.components) or self.arbiter is not None
 
     @property
     def cycle(self) -> int:
-        """Cycles run so far: the next one has this number."""
+        """[cycle] The number of cycles run, which is the number of the next cycle."""
         return int(self._core.cycle)
 
     @property
@@ -128,19 +138,21 @@ class Machine:
         return status
 
     def open_peers(self, room: Sequence[int]) -> None:
-        """Let DMA jobs of components lead to the scratchpads of PEs: to each so many at a time, more than before."""
+        """Let components submit DMA jobs to the scratchpads of PEs: `room` is how many for each scratchpad at a time, added to
+        before.
+        """
         self._core.open_peers([*room, *([0] * (len(self.plan.machine["spm"]) - len(room)))])
 
     def keep_commands(self) -> Commands:
-        """From now on `commands` takes what components say of the jobs that they submit."""
+        """Let components describe the jobs that they submit: `commands` keeps the descriptions."""
         if self.commands is None:
             self.commands = Commands(self.program, self.plan, list(self.components), self._core.describe)
         return self.commands
 
     def trace(self, sink: Sink, options: TraceOptions | None = None) -> Tracing:
-        """Write the trace of this run to `sink`, from before cycle 0 on; `close()` what is returned at the end.
+        """Trace this run to `sink`, from cycle 0 on. Call `close()` of the returned object at the end.
 
-        Raises InputError where the options do not fit, ValueError after cycle 0.
+        InputError if the options do not fit together, ValueError after cycle 0.
         """
         if self.cycle:
             raise ValueError(f"cycle {self.cycle}: a trace begins with the run")
@@ -149,9 +161,9 @@ class Machine:
         return tracing
 
     def go_on_tracing(self, sink: Sink) -> Tracing:
-        """After `load` of a checkpoint of a traced run: write the rest of the trace to `sink`, byte for byte as in one run.
+        """Continue the trace of a loaded checkpoint in `sink`; both files together are the trace of one run, byte for byte.
 
-        Raises InputError where the run was not traced.
+        InputError if the run was not traced.
         """
         tracing = self._new_tracing(sink, self.options_of_trace())
         tracing.go_on(self.trace_state())
@@ -164,24 +176,24 @@ class Machine:
         return self._tracing
 
     def trace_state(self) -> TraceState:
-        """Where the trace stands in the checkpoint that was loaded; InputError where its run was not traced."""
+        """The state of the trace in the loaded checkpoint. InputError if the run was not traced."""
         if self._trace_state is None:
             raise InputError(Problem("--trace", "the checkpoint is of a run without a trace", remedy="trace from cycle 0 on"))
         return self._trace_state
 
     def options_of_trace(self) -> TraceOptions:
-        """With which the checkpoint's run was traced; InputError where it was not."""
+        """The trace options of the loaded checkpoint. InputError if the run was not traced."""
         return self.trace_state().trace_options()
 
     def step(self, cycles: int = 1, *, skip: bool = False) -> int:
-        """Run `cycles` cycles, fewer where the run ends; return how many were run. Every cycle is stepped unless `skip`."""
+        """Run `cycles` cycles, or fewer if the run ends; return the number. Every cycle is stepped, unless `skip` is True."""
         before = self.cycle
         self._run(before + cycles, skip, None, {})
         return self.cycle - before
 
     @cached_property
     def bounds(self) -> Bounds:
-        """Lower bounds of the run's cycles, known before it."""
+        """Lower bounds of the cycles of the run, known before it."""
         return plan_bounds(self.program, self.plan)
 
     def run(
@@ -192,10 +204,11 @@ class Machine:
         skip: bool = True,
         progress: Callable[[Machine], None] | None = None,
     ) -> bool:
-        """Run to the end, or to `end:ID`, `start:ID`, `stall`, `conflict` or `cycle:N`; true where that has come.
+        """Run to the end, or until a condition holds; return whether it holds.
 
-        A condition ends the run after the cycle in which it came true, and at once where it is true already.
-        `cycles`: run so many at most. `progress` is called about twenty times a second.
+        `until`: `end:ID`, `start:ID`, `stall`, `conflict` or `cycle:N`. The run stops after the cycle in which the condition
+        becomes true, and at once if it is already true. `cycles`: run at most that many. `progress`: called about 20 times a
+        second.
         """
         limit, stops = stops_of(until, self._position)
         most = limit if cycles is None else min(limit, self.cycle + cycles)
@@ -209,13 +222,15 @@ class Machine:
         return came or (limit != FOREVER and self.cycle >= limit)
 
     def _time_of(self, entry: int, stops: dict[str, Any]) -> int:
-        """The cycle in which an entry started or ended, as `stops` asks; -1 where it has not."""
+        """The cycle in which an entry started or ended, as `stops` asks, or -1."""
         return int(self._core.entries()[1 if "start_of" in stops else 2][entry])
 
     def _run_to_control(
         self, entry: int, limit: int, skip: bool, progress: Callable[[Machine], None] | None
     ) -> bool:
-        """Control entries complete inside P2, where the core looks for no condition: find the cycle, then run to it again."""
+        """Run to the completion of a control entry. It completes inside P2, where the core checks no condition, so the run is
+        repeated.
+        """
         state = self.snapshot()
         width, done_at = CONTROL_SLICE, -1
         while done_at < 0 and self._core.status == 0 and self.cycle < limit:
@@ -237,7 +252,7 @@ class Machine:
         *,
         traced: bool = True,
     ) -> bool:
-        """Run in slices, so that signals are seen and progress is shown; slicing changes no cycle."""
+        """Run in slices, for signals and progress; slices change no cycle."""
         width = 1 << 14
         tracing = self._tracing if traced else None
         with self.around(), nullcontext() if tracing is None else tracing.whole_up_to(limit):
@@ -258,12 +273,12 @@ class Machine:
         return False
 
     def peek(self) -> MachineState:
-        """What every engine is doing; looking changes nothing."""
+        """The state of every engine. It changes nothing."""
         known = self.commands or Commands(self.program, self.plan, (), self._core.describe)
         return machine_state(self.plan, known, self._core.engines(), self.cycle, self.status)
 
     def result(self) -> Result:
-        """The result, or the result so far."""
+        """The result; during the run, the result so far."""
         times = self._times()
         counters = named_counters(self.plan, self._core.counters())
         components = dict(zip(self.components, self._core.component_counters(), strict=True))
@@ -305,7 +320,7 @@ class Machine:
         return [*overlap_warnings(self.program.entries, self._core.entries()[1].tolist(), self._core.overlaps()), *left]
 
     def failure(self) -> dict[str, Any] | None:
-        """Of a run that failed: which check or component, when, who; else None."""
+        """What failed, in which cycle and why; None for a run that has not failed."""
         rule = self._core.arbiter_failure()
         if rule is not None:
             return arbiter_failure(arbiter_name(self.arbiter), *rule)
@@ -401,7 +416,7 @@ class _Nowhere:
 
 def simulate(
     program: Program | str | os.PathLike[str],
-    config: NpuConfig | SystemConfig | str | os.PathLike[str],
+    config: MachineConfig | Source,
     *,
     skip: bool = True,
     progress: Callable[[Machine], None] | None = None,
@@ -409,12 +424,19 @@ def simulate(
     walk: str | None = None,
     arbiter: Any = None,
 ) -> Result:
-    """Run a program, or that of a file, to its end on a machine, or that of a name or file.
+    """Run a program to its end on a machine.
 
-    Raises InputError before cycle 0 where the program is not valid on this machine.
+    `program`: a `Program` or a file. `config`: a machine, or its name, file or dict. `skip`, `walk`: how cycles are run; the
+    result is the same. `progress`: called about 20 times a second. `components`, `arbiter`: as of `Machine`. InputError before
+    cycle 0 if the program is not valid on this machine.
+
+    >>> import kernbench as kb
+    >>> program = kb.Program("gemm")
+    >>> tile = program.te_gemm(m=16, n=16, k=16, qbits_weight=8, qbits_activation=8, ifm_bank=0, ifm_offset=0, wgt_bank=1,
+    ...                        wgt_offset=0, ofm_bank=2, ofm_offset=0)
+    >>> kb.simulate(program, "npu_mobile").status
+    'done'
     """
-    where: NpuConfig | SystemConfig = load_config(config) if isinstance(config, (str, os.PathLike)) else config
-    what = load_program(program) if isinstance(program, (str, os.PathLike)) else program
-    machine = Machine(where, what, components, walk=walk, arbiter=arbiter)
+    machine = Machine(config, program, components, walk=walk, arbiter=arbiter)
     machine.run(skip=skip, progress=progress)
     return machine.result()

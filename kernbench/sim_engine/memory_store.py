@@ -18,16 +18,24 @@ LAST = (1 << 62) - 1  # address
 
 
 class MemoryStore:
-    """Arrays by space and byte address, of at most 62 bits. Spaces come into being when they are first written."""
+    """The contents of all memories: arrays by the name of the memory and the byte address, which has at most 62 bits.
+
+    >>> from kernbench.sim_engine.memory_store import MemoryStore
+    >>> store = MemoryStore()
+    >>> store.write("hbm", 64, np.arange(4, dtype=np.int32))
+    >>> store.read("hbm", 68, (2,), "i32").tolist()
+    [1, 2]
+    """
 
     def __init__(self) -> None:
         self._storage: dict[str, Space] = {}
 
     def write(self, space: str, addr: int, data: Array) -> None:
-        """Store a reference to `data`: the caller's later changes of it are seen, until part of it is written over.
+        """Store a reference to `data` at `[addr, addr + nbytes)`. Later changes of the array are visible until part of it is
+        overwritten.
 
-        It covers the bytes `[addr, addr + nbytes)`; elements of i4 are packed, two a byte. Raises ValueError for an array
-        that is not contiguous, does not fill whole bytes, or stands at an address that its element size does not divide.
+        Elements of i4 are packed, two in a byte. ValueError for an array that is not contiguous or does not fill whole bytes,
+        and for an address that is not a multiple of the element size.
         """
         size = data.itemsize
         if not data.flags.c_contiguous:

@@ -41,7 +41,12 @@ RECORD_BYTES = 500  #: [B] that a record takes without its payload, for the size
 
 @dataclass(slots=True, eq=False)
 class OpRecord:
-    """One op. Two records are never equal: `op_id` tells them apart."""
+    """One op of an op log. `op_id` identifies it: two records are never equal.
+
+    >>> from kernbench.sim_engine.op_log import OpRecord
+    >>> OpRecord(0.0, 8.0, "sip0.cube0.pe0.pe_math", "math", "exp", {"shape": (4,), "dtype": "f32"}).op_name
+    'exp'
+    """
 
     t_start: float  #: [ns] the component began to serve it
     t_end: float  #: [ns] it was done; links are not in between
@@ -55,7 +60,7 @@ class OpRecord:
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """A tensor whose final elements are verified."""
+    """A tensor whose final elements are compared with a reference."""
 
     name: str
     space: str
@@ -68,7 +73,18 @@ _START = attrgetter("t_start")
 
 
 class OpLogger:
-    """Collects the records of one process. It is a sequence of them in order of `t_start`, equal times as they were logged."""
+    """The op log of one run: a sequence of `OpRecord`, ordered by `t_start`; records with equal times keep the order of
+    logging.
+
+    >>> import kernbench as kb
+    >>> @kb.bench(name="zeros", description="zeros")
+    ... def zeros(ctx):
+    ...     ctx.launch("zeros", lambda tl: tl.wait(tl.zeros((4,), "f32")), grid=1)
+    >>> engine = kb.GraphEngine("single_cube")
+    >>> status = engine.run(zeros).status
+    >>> [record.op_name for record in engine.op_log]
+    ['full']
+    """
 
     def __init__(
         self, memory_store: MemoryStore | None = None, *, limit_bytes: int | None = None, directory: str | None = None

@@ -1,4 +1,4 @@
-"""What a run gave: the object of docs/model/formats.md, section Result."""
+"""The result of a run: the object of docs/model/formats.md, section Result."""
 
 from __future__ import annotations
 
@@ -14,7 +14,13 @@ MODEL_VERSION = 1  #: of the timing rules: a change of a cycle changes it
 
 @dataclass(frozen=True, slots=True)
 class EntryTimes:
-    """When an entry was issued, started and ended [cycle]; None for what has not come. Control entries: all three alike."""
+    """[cycle] When an entry was issued, started and ended; None for what has not happened. For control entries all three are
+    equal.
+
+    >>> from kernbench.sim_engine.result import EntryTimes
+    >>> EntryTimes(id=0, opcode="TE_GEMM_TILE", issue=0, start=1, end=13).cycles
+    12
+    """
 
     id: int
     opcode: str
@@ -24,16 +30,24 @@ class EntryTimes:
 
     @property
     def cycles(self) -> int | None:
-        """[cycle] From start to end; None where one has not come."""
+        """[cycle] From start to end; None if one of them has not happened."""
         return None if self.start is None or self.end is None else self.end - self.start
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Result:
-    """The outcome of one run, or of a run so far (`status` is then `running`).
+    """The outcome of a run, or of a run so far, whose `status` is then `running`.
 
-    `counters` are those of docs/model/counters.md, by the names of docs/model/formats.md. `metrics` is derived from them:
-    `bounds`, `energy_pj`.
+    `counters`: by the names of docs/model/formats.md, with the meanings of docs/model/counters.md. `metrics`: `bounds` and
+    `energy_pj`, which are computed from the counters.
+
+    >>> import kernbench as kb
+    >>> program = kb.Program("gemm")
+    >>> tile = program.te_gemm(m=16, n=16, k=16, qbits_weight=8, qbits_activation=8, ifm_bank=0, ifm_offset=0, wgt_bank=1,
+    ...                        wgt_offset=0, ofm_bank=2, ofm_offset=0)
+    >>> result = kb.simulate(program, "npu_mobile")
+    >>> result.cycles, result.entry(0).end, result.counters["te0"]["macs"]
+    (34, 34, 4096)
     """
 
     status: str  #: done, aborted, deadlock, failed, or running
@@ -50,7 +64,7 @@ class Result:
     machine: str = ""
 
     def to_dict(self) -> dict[str, Any]:
-        """The JSON object of docs/model/formats.md; `deadlock` and `failure` stand in it where there are any."""
+        """The JSON object of docs/model/formats.md; it has `deadlock` and `failure` only if there are any."""
         out: dict[str, Any] = {
             "status": self.status,
             "cycles": self.cycles,
@@ -74,20 +88,21 @@ class Result:
         return out
 
     def to_json(self, *, indent: int | None = None) -> str:
-        """`to_dict` as text: the same bytes for the same run, on any machine."""
+        """`to_dict` as text. The same run gives the same bytes on every host."""
         return json.dumps(self.to_dict(), indent=indent)
 
     def entry(self, id: int) -> EntryTimes:
-        """The times of the entry with this id; KeyError where there is none."""
+        """The times of the entry with this id. KeyError for an unknown id."""
         for times in self.entries:
             if times.id == id:
                 return times
         raise KeyError(f"no entry has the id {id}")
 
     def to_frame(self, *, library: Library = "polars") -> Any:
-        """The entries as a DataFrame: `id`, `opcode`, `issue`, `start`, `end` and `cycles` [cycle]; null is what has not come.
+        """The entries as a DataFrame: `id`, `opcode`, `issue`, `start`, `end` and `cycles` [cycle]; null for what has not
+        happened.
 
-        `library`: `polars` (the extra `analysis`) or `pandas` (the extra `pandas`); InputError where it is not installed.
+        `library`: `polars` (extra `analysis`) or `pandas` (extra `pandas`). InputError if it is not installed.
         """
         rows = (
             {"id": e.id, "opcode": e.opcode, "issue": e.issue, "start": e.start, "end": e.end, "cycles": e.cycles}
@@ -96,9 +111,9 @@ class Result:
         return frame_of(list(rows), library)
 
     def plot(self, *, ax: Any = None) -> Any:
-        """Draw where the cycles of each engine went with matplotlib (the extra `plot`), on `ax` or a new figure; gives `Axes`.
+        """Draw the busy, stalled and idle cycles of each engine with matplotlib, on `ax` or a new figure; return the `Axes`.
 
-        InputError where matplotlib is not installed.
+        InputError if matplotlib is not installed.
         """
         from kernbench.sim_engine.summary import draw_engines
 
@@ -107,7 +122,7 @@ class Result:
         return ax
 
     def _repr_html_(self) -> str:
-        """The summary as a notebook shows it."""
+        """The summary for notebooks."""
         from kernbench.sim_engine.summary import result_html
 
         return result_html(self)

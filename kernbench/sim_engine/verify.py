@@ -69,18 +69,25 @@ class Failure:
 
 @dataclass(frozen=True)
 class Verification:
-    """What was compared, and what differs. True where nothing does."""
+    """The outcome of a comparison with a reference. Its truth value is `ok`.
+
+    >>> import kernbench as kb
+    >>> report = kb.run("vector_add", n=4096, verify=True).report
+    >>> print(report.verification)
+    1 of 1 tensors as expected
+    """
 
     checked: tuple[str, ...]
     failures: tuple[Failure, ...] = field(default=())
 
     @property
     def ok(self) -> bool:
+        """Whether every tensor is as expected."""
         return not self.failures
 
     @property
     def exit_code(self) -> int:
-        """What a command ends with: 0, or 1 where a tensor differs."""
+        """The exit code of a command: 0, or 1 if a tensor differs."""
         return 0 if self.ok else 1
 
     def __bool__(self) -> bool:
@@ -91,7 +98,7 @@ class Verification:
         return "\n".join([f"{right} of {len(self.checked)} tensors as expected", *map(str, self.failures)])
 
     def joined(self, other: Verification) -> Verification:
-        """Both, as one."""
+        """Both comparisons as one."""
         return Verification(self.checked + other.checked, self.failures + other.failures)
 
 

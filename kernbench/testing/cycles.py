@@ -45,12 +45,14 @@ sessions: list[Session] = []
 
 
 def assert_cycles(result: Measured, *, at_most: int | None = None, baseline: str | None = None) -> None:
-    """Fail the test where a run did not end, or takes more cycles than `at_most` or than the baseline of this name.
+    """Fail the test if a run did not end, or took more cycles than `at_most` or than its baseline.
 
     `result`: what `kernbench.run`, `kernbench.llm` or `kernbench.simulate` returns. `at_most`: [cycle]. `baseline`: a name in
-    the file of baselines, which `pytest --kbsim-update` writes; a run that takes fewer cycles passes, and the summary of pytest
-    says so. AssertionError says where the cycles went and what changed since the baseline, as `kbsim trace why` does.
-    InputError where neither is given, where `at_most` is no integer of 0 or more, and for a baseline outside of pytest.
+    the file that `pytest --kbsim-update` writes. A run with fewer cycles than its baseline passes, and the summary of pytest
+    lists it.
+
+    The AssertionError says what the cycles of the critical path were spent on, and what changed since the baseline. InputError
+    without a limit, for an `at_most` that is not an integer of 0 or more, and for a baseline outside of pytest.
 
     >>> import kernbench as kb
     >>> from kernbench.pytest import assert_cycles

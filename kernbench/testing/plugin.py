@@ -49,7 +49,12 @@ class Collected:
 
 
 class Kbsim:
-    """What the fixture `kbsim` gives a test: runs, with files found beside the test, and limits for their cycles."""
+    """The fixture `kbsim`: it runs kernbench with files beside the test, and checks cycles.
+
+    >>> from kernbench.pytest import Kbsim
+    >>> kbsim = Kbsim(Path("."), "test_speed.py::test_decode", [])
+    >>> kbsim.assert_cycles(kbsim.run("llama2-7b-decode", "npu_server"), at_most=130_000)
+    """
 
     def __init__(self, folder: Path, test: str, properties: list[tuple[str, object]]) -> None:
         self._folder = folder
@@ -57,7 +62,7 @@ class Kbsim:
         self._properties = properties
 
     def run(self, target: Any, config: Any = None, overrides: Any = (), **options: Any) -> Run:
-        """`kernbench.run`; the names of files are relative to the folder of the test."""
+        """`kernbench.run`; names of files are relative to the directory of the test."""
         __tracebackhide__ = True
         from kernbench.api.run import run
 
@@ -69,7 +74,7 @@ class Kbsim:
         return found
 
     def llm(self, model: Any, config: Any = None, overrides: Any = (), **options: Any) -> LlmRun:
-        """`kernbench.llm`; the names of files are relative to the folder of the test."""
+        """`kernbench.llm`; names of files are relative to the directory of the test."""
         __tracebackhide__ = True
         from kernbench.api.llm import llm
 
@@ -82,13 +87,13 @@ class Kbsim:
         return found
 
     def assert_cycles(self, result: Measured, *, at_most: int | None = None, baseline: str | None = None) -> None:
-        """`kernbench.pytest.assert_cycles`; without a limit the baseline has the name of the test."""
+        """`kernbench.pytest.assert_cycles`; without a limit, the name of the test is the name of the baseline."""
         __tracebackhide__ = True
         named = self._test if baseline is None and at_most is None else baseline
         assert_cycles(result, at_most=at_most, baseline=named)
 
     def _beside(self, named: Any) -> Any:
-        """A file beside the test where there is one of this name, else what was given."""
+        """The file beside the test, if there is one with this name, else the argument."""
         if not isinstance(named, (str, os.PathLike)):
             return named
         file, colon, rest = os.fspath(named).partition(":")
@@ -98,12 +103,16 @@ class Kbsim:
 
 @pytest.fixture
 def kbsim(request: pytest.FixtureRequest) -> Kbsim:
-    """Runs of kernbench with files beside the test; their cycles are properties of the test in JUnit XML."""
+    """The fixture: an object of `Kbsim`. The cycles of its runs become properties of the test in the JUnit XML.
+
+    >>> def test_decode_takes_at_most_130_000_cycles(kbsim):
+    ...     kbsim.assert_cycles(kbsim.run("llama2-7b-decode"), at_most=130_000)
+    """
     return Kbsim(request.path.parent, request.node.nodeid, request.node.user_properties)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """`--kbsim-update`, and the place of the file in the settings of pytest."""
+    """Add `--kbsim-update` and the setting `kbsim_baselines`."""
     group = parser.getgroup("kernbench")
     group.addoption("--kbsim-update", action="store_true", help="write the cycles of this run into the file of baselines")
     parser.addini(INI, f"file of baselines, relative to rootdir (default: {DEFAULT_FILE})", default=DEFAULT_FILE)

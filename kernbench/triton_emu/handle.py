@@ -24,7 +24,14 @@ _UP = caller_of(__file__)
 
 
 class KernelTensor(TensorHandle):
-    """A tensor of a kernel. Operators are `tl`'s ops; looking at elements is only for those that are known."""
+    """A tensor that a kernel holds. Operators are the ops of `tl`; elements can be read only if they are known.
+
+    Attributes: `shape`, `dtype`, `ndim`, `nbytes` [B], and `flight`, which is None if no command that writes the tensor is
+    open. Reading elements of a pending tensor raises PendingDataError.
+
+    >>> evaluate(lambda tl: (int(tl.arange(4)[3]), len(tl.arange(4)), (tl.arange(4) + 1).tolist()))
+    (3, 4, [1, 2, 3, 4])
+    """
 
     # numpy leaves operators with arrays to this class.
     __array_ufunc__ = None

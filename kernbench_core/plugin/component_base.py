@@ -14,9 +14,30 @@ class NoParameters:
 
 
 class Component(Plugged):
-    """A part of a machine: subclass it, and give it a `step`. `docs/reference/components.md` is the contract.
+    """The base class of components written in Python: parts of the machine with their own timing.
 
-    `class Mine(Component, kind="mine")`. Its parameters are the fields of `Spec`, a frozen dataclass, given by keywords.
+    `class Mine(Component, kind="mine")` has `step`, and `accept` if it executes jobs. Its parameters are the fields of `Spec`,
+    a frozen dataclass, given as keyword arguments. `jobs`, `flows` and `asks` limit how many submitted jobs, flows and bank
+    requests are open at a time. The phases in which methods run are in docs/reference/components.md. An exception in a method
+    ends the run as failed.
+
+    >>> from kernbench import BUSY, NEVER, Component, Machine, Program
+    >>> class FixedLatency(Component, kind="fixed_latency"):
+    ...     def accept(self, job, now):
+    ...         self.job = job.id
+    ...         return now + 9
+    ...     def step(self, now):
+    ...         if now:
+    ...             self.complete(self.job)
+    ...         return NEVER
+    >>> program = Program()
+    >>> job = program.te_gemm(m=16, n=16, k=16, qbits_weight=8, qbits_activation=8, ifm_bank=0, ifm_offset=0, wgt_bank=1,
+    ...                       wgt_offset=0, ofm_bank=2, ofm_offset=0)
+    >>> machine = Machine("npu_mobile", program, {"te0": FixedLatency()})
+    >>> machine.run()
+    False
+    >>> machine.result().cycles
+    10
     """
 
     __slots__ = ()  # Python reads slots of such a class much faster than what is in its objects' dicts
@@ -30,7 +51,7 @@ class Component(Plugged):
     asks: int = 4  #: and bank requests not served, at a time
 
     def __init_subclass__(cls, kind: str = "", **rest: Any) -> None:
-        """`kind`: of a class that is given none, that of the class which it is derived from."""
+        """`kind`: the name of the class in machine files; a class without one has that of its base class."""
         super().__init_subclass__(**rest)
         if kind:
             cls.kind = kind
@@ -40,23 +61,27 @@ class Component(Plugged):
         self.spec = type(self).Spec(**fields) if spec is None else spec
 
     def step(self, now: int) -> int:
-        """P1 of cycle `now`: do what is due; return the next cycle to run in, above `now`, or NEVER."""
+        """P1 of cycle `now`: do what is due, and return the next cycle to run in, greater than `now`, or NEVER."""
         raise NotImplementedError(f"{type(self).__name__} has no step")
 
     def accept(self, job: Job, now: int) -> int:
-        """P3: start the job, and return when to run next; or BUSY: it is offered again when this component has run."""
+        """P3: start the job and return the next cycle to run in, or BUSY; a refused job is offered again after this component
+        has run.
+        """
         raise NotImplementedError(f"{type(self).__name__} takes no jobs")
 
     def notify(self, notice: int, number: int, now: int) -> int:
-        """P7: a FLOW has moved its last byte, BANKS were granted, a submitted JOB has ended; return when to run next."""
+        """P7: a FLOW has moved its last byte, BANKS were granted, or a submitted JOB has ended. Return the next cycle to run
+        in.
+        """
         return NEVER
 
     def snapshot(self) -> bytes:
-        """All state as bytes."""
+        """The whole state as bytes."""
         raise NotImplementedError(f"{type(self).__name__} has no snapshot")
 
     def restore(self, image: bytes) -> None:
-        """Put a snapshot back."""
+        """Set the state to that of a snapshot."""
         raise NotImplementedError(f"{type(self).__name__} has no restore")
 
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 class Scratchpad(NamedTuple):
-    """The scratchpad whose banks are to be granted; `ports` of each bank: for reads (or both) and for writes."""
+    """The scratchpad of an arbitration. `ports`: of each bank, for reads (or for both) and for writes."""
 
     number: int
     banks: int
@@ -13,7 +13,7 @@ class Scratchpad(NamedTuple):
     clients: int
 
 class BankRequest(NamedTuple):
-    """A request of one cycle; bit `b` of `reads` and `writes` says that it lacks bank `b`."""
+    """A request in one cycle. Bit `b` of `reads` and `writes`: it still needs bank `b`."""
 
     client: int
     submission: int
@@ -23,18 +23,29 @@ class BankRequest(NamedTuple):
     writes: int
 
 class Arbiter:
-    """A rule of who is granted which bank: subclass it, and give it `arbitrate`. `docs/how-to/add_a_rule.md` does."""
+    """An arbitration rule written in Python: subclass it and define `arbitrate`. docs/how-to/add_a_rule.md builds one.
+
+    >>> from kernbench import Arbiter, Machine, Program
+    >>> class FirstOfAll(Arbiter):
+    ...     def arbitrate(self, scratchpad, now, requests):
+    ...         return [requests[0].reads | requests[0].writes] + [0] * (len(requests) - 1)
+    >>> program = Program()
+    >>> load = program.dma_load(tensor_role="weight", qbits=8, dram_addr=0, num_elements=1024, spm_bank=0, spm_offset=0)
+    >>> machine = Machine("npu_mobile", program, arbiter=FirstOfAll())
+    >>> machine.run(), machine.status
+    (False, 'done')
+    """
 
     @property
     def failure(self) -> BaseException | None: ...
     def arbitrate(self, scratchpad: Scratchpad, now: int, requests: Sequence[BankRequest]) -> Sequence[int]:
-        """P5 of cycle `now`, of a scratchpad that somebody asks: for each request, in tie-break order, the mask of the banks granted."""
+        """P5 of cycle `now`, for a scratchpad with requests: the mask of granted banks for each request, in tie-break order."""
 
     def snapshot(self) -> bytes:
-        """All state as bytes."""
+        """The whole state as bytes."""
 
     def restore(self, image: bytes) -> None:
-        """Put a snapshot back."""
+        """Set the state to that of a snapshot."""
 
 def arbiter_operations(arbiter: Any) -> int:
     """The address of the kb_arbiter_ops of a capsule or an `Arbiter`. ValueError where this core cannot call it."""

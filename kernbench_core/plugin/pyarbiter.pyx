@@ -1,4 +1,4 @@
-"""Arbiters written in Python; what `arbitrate` raises is kept, and ends the run as failed."""
+"""Arbiters written in Python. An exception in `arbitrate` is kept, and ends the run as failed."""
 from collections import namedtuple
 from cpython.pycapsule cimport PyCapsule_GetPointer, PyCapsule_IsValid
 from libc.stdint cimport uintptr_t
@@ -10,9 +10,19 @@ from kernbench_core.plugin.pycomponent cimport Saved, saved_restore, saved_snaps
 from kernbench_core.types cimport int32_t, int64_t, uint64_t
 
 Scratchpad = namedtuple("Scratchpad", "number banks ports split clients")
-Scratchpad.__doc__ = """The scratchpad whose banks are to be granted; `ports` of each bank: for reads (or both) and for writes."""
+Scratchpad.__doc__ = """The scratchpad of an arbitration. `ports`: of each bank, for reads (or for both) and for writes.
+
+>>> from kernbench_core import Scratchpad
+>>> Scratchpad(number=0, banks=16, ports=(1, 1), split=False, clients=4).banks
+16
+"""
 BankRequest = namedtuple("BankRequest", "client submission channel since reads writes")
-BankRequest.__doc__ = """A request of one cycle; bit `b` of `reads` and `writes` says that it lacks bank `b`."""
+BankRequest.__doc__ = """A request in one cycle. Bit `b` of `reads` and `writes`: it still needs bank `b`.
+
+>>> from kernbench_core import BankRequest
+>>> BankRequest(client=0, submission=0, channel=0, since=-1, reads=0b101, writes=0).reads >> 2 & 1
+1
+"""
 
 
 cdef object mask_of(const uint64_t* words, int32_t n):
@@ -26,22 +36,33 @@ cdef object mask_of(const uint64_t* words, int32_t n):
 
 
 cdef class Arbiter(Saved):
-    """A rule of who is granted which bank: subclass it, and give it `arbitrate`. `docs/how-to/add_a_rule.md` does."""
+    """An arbitration rule written in Python: subclass it and define `arbitrate`. docs/how-to/add_a_rule.md builds one.
+
+    >>> from kernbench import Arbiter, Machine, Program
+    >>> class FirstOfAll(Arbiter):
+    ...     def arbitrate(self, scratchpad, now, requests):
+    ...         return [requests[0].reads | requests[0].writes] + [0] * (len(requests) - 1)
+    >>> program = Program()
+    >>> load = program.dma_load(tensor_role="weight", qbits=8, dram_addr=0, num_elements=1024, spm_bank=0, spm_offset=0)
+    >>> machine = Machine("npu_mobile", program, arbiter=FirstOfAll())
+    >>> machine.run(), machine.status
+    (False, 'done')
+    """
 
     cdef kb_arbiter_ops ops
     cdef bint plugged
     cdef bytes name
 
     def arbitrate(self, scratchpad, now, requests):
-        """P5 of cycle `now`, of a scratchpad that somebody asks: for each request, in tie-break order, the mask of the banks granted."""
+        """P5 of cycle `now`, for a scratchpad with requests: the mask of granted banks for each request, in tie-break order."""
         raise NotImplementedError(f"{type(self).__name__} has no arbitrate")
 
     def snapshot(self):
-        """All state as bytes."""
+        """The whole state as bytes."""
         raise NotImplementedError(f"{type(self).__name__} has no snapshot")
 
     def restore(self, image):
-        """Put a snapshot back."""
+        """Set the state to that of a snapshot."""
         raise NotImplementedError(f"{type(self).__name__} has no restore")
 
     cdef int grant(self, const kb_scratchpad* p, int64_t now, kb_bank_request* request, int32_t n) except -1:

@@ -10,14 +10,14 @@ BANKS: int
 JOB: int
 
 class JobRegion(NamedTuple):
-    """An operand: flat scratchpad address, bytes, whether it is written."""
+    """An operand region: flat scratchpad address, bytes, and whether the job writes it."""
 
     addr: int
     nbytes: int
     write: bool
 
 class Job(NamedTuple):
-    """A job as a component gets it; `entry` is its position in the command queue, -1 where a component submitted it."""
+    """A job as a component gets it. `entry`: its position in the command queue, or -1 if a component submitted it."""
 
     id: int
     entry: int
@@ -26,10 +26,10 @@ class Job(NamedTuple):
     regions: tuple[JobRegion, ...]
 
 class NoRoom(RuntimeError):
-    """As many jobs, flows or asks are open as the component said it needs at a time."""
+    """The component has as many open jobs, flows or bank requests as its limits allow."""
 
 class Refused(RuntimeError):
-    """The component asked the core for what cannot be; the run ends as failed, whoever catches this."""
+    """The core refuses a request of a component. The run ends as failed, even if the component catches this."""
 
 class Plugged:
     """What a `Component` (component_base.py) has of the core: its operations, and what it may ask for."""
@@ -41,7 +41,7 @@ class Plugged:
     def submit(
         self, kind: int, engine: int, params: Sequence[int] = (), regions: Sequence[tuple[int, int, int]] = (), opcode: int = 0
     ) -> int:
-        """Give an engine (`EngineType`, its id) a job, seen from P3 of this cycle on, in `notify` of the next; its id."""
+        """Submit a job to an engine (`EngineType`, id); return the id of the job. It is seen in P3 of this cycle, from `notify` in the next."""
 
     def submit_transfer(
         self,
@@ -56,7 +56,7 @@ class Plugged:
         travel: int,
         peer: int = -1,
     ) -> int:
-        """`submit` of bytes in one piece to a DMA engine, its numbers in no tuples: `nbytes` at `addr`, `travel` bytes from `place` on.
+        """`submit` of contiguous bytes to a DMA engine, without tuples: `nbytes` at `addr`, `travel` bytes at `place`.
 
         `memory` and `route` are -1 on a machine whose engines have ways of their own. `peer`: the scratchpad where `addr` is, if not -1.
         """
@@ -73,34 +73,34 @@ class Plugged:
         out: int,
         out_bytes: int,
     ) -> int:
-        """`submit` of a TE's or VE's job: its operands (one if `b` is -1) and its result, of each flat address and bytes."""
+        """`submit` of a TE or VE job, without tuples: flat address and bytes of each operand (only one if `b` is -1) and of the result."""
 
     def started(self, job: int) -> int:
-        """The cycle in which a job that it submitted started, NEVER before; up to and in the `notify` that tells its end."""
+        """The cycle in which a submitted job started, or NEVER. It is valid until the end of the `notify` that reports the end of the job."""
 
     def complete(self, job: int) -> None:
-        """A job that was accepted ends with this cycle."""
+        """End an accepted job: this cycle is its last."""
 
     def open_flow(self, nbytes: int, path: Sequence[int], *, weight: int = 1) -> int:
-        """Move bytes over resources, given by their numbers, as a member of them from this cycle on; its id."""
+        """Open a flow of bytes over resources, given by number, from this cycle on; return its id."""
 
     def close_flow(self, flow: int) -> int:
-        """Take it away early; the bytes that it has moved."""
+        """Close a flow early; return the bytes that it has moved."""
 
     def ask_banks(self, scratchpad: int = 0, *, reads: Iterable[int] = (), writes: Iterable[int] = ()) -> int:
-        """Ask for banks of a scratchpad to read and to write, from this cycle on; its id, told with BANKS."""
+        """Request banks of a scratchpad to read and to write, from this cycle on; return the id that BANKS will report."""
 
     def emit(self, job: int, name: str, value: int) -> None:
-        """Write a MARKER `name=value` of the command of an accepted job into the trace."""
+        """Write a MARKER `name=value` into the trace, for the command of an accepted job."""
 
 def operations_of(component: Any) -> int:
-    """The address of the kb_engine_ops of a capsule or a `Component`. ValueError where this core cannot call it."""
+    """The address of the kb_engine_ops of a capsule or a `Component`. ValueError if this core cannot call it."""
 
 def exception_of(component: Any) -> BaseException | None:
-    """What ended the run in a Python component, else None."""
+    """The exception that ended the run in a Python component, or None."""
 
 def reraise(components: Iterable[Any]) -> None:
-    """Ctrl-C and SystemExit are no failures of a component: they go on."""
+    """Raise Ctrl-C and SystemExit again: they are no failures of a component."""
 
 def refuse_snapshot(components: Iterable[Any]) -> None:
-    """ValueError where one says why it cannot be saved."""
+    """ValueError if a component cannot be saved."""

@@ -31,17 +31,37 @@ BUSY = KB_BUSY                #: what `accept` returns where it does not take th
 FLOW, BANKS, JOB = KB_FLOW, KB_BANKS, KB_JOB  #: what `notify` is told of
 
 Job = namedtuple("Job", "id entry opcode params regions")
-Job.__doc__ = """A job as a component gets it; `entry` is its position in the command queue, -1 where a component submitted it."""
+Job.__doc__ = """A job as a component gets it. `entry`: its position in the command queue, or -1 if a component submitted it.
+
+>>> from kernbench_core import Job
+>>> Job(id=0, entry=2, opcode=1, params=(), regions=()).entry
+2
+"""
 JobRegion = namedtuple("JobRegion", "addr nbytes write")
-JobRegion.__doc__ = """An operand: flat scratchpad address, bytes, whether it is written."""
+JobRegion.__doc__ = """An operand region: flat scratchpad address, bytes, and whether the job writes it.
+
+>>> from kernbench_core import JobRegion
+>>> JobRegion(addr=0, nbytes=64, write=True).nbytes
+64
+"""
 
 
 class NoRoom(RuntimeError):
-    """As many jobs, flows or asks are open as the component said it needs at a time."""
+    """The component has as many open jobs, flows or bank requests as its limits allow.
+
+    >>> from kernbench_core import NoRoom
+    >>> issubclass(NoRoom, RuntimeError)
+    True
+    """
 
 
 class Refused(RuntimeError):
-    """The component asked the core for what cannot be; the run ends as failed, whoever catches this."""
+    """The core refuses a request of a component. The run ends as failed, even if the component catches this.
+
+    >>> from kernbench_core import Refused
+    >>> issubclass(Refused, RuntimeError)
+    True
+    """
 
 
 cdef object job_of(const kb_job* j):
@@ -138,7 +158,7 @@ cdef class Plugged(Saved):
     """What a `Component` (component_base.py) has of the core: its operations, and what it may ask for. Its fields stand in the .pxd."""
 
     cpdef submit(self, int32_t kind, int32_t engine, params=(), regions=(), int32_t opcode=0):
-        """Give an engine (`EngineType`, its id) a job, seen from P3 of this cycle on, in `notify` of the next; its id."""
+        """Submit a job to an engine (`EngineType`, id); return the id of the job. It is seen in P3 of this cycle, from `notify` in the next."""
         cdef kb_job job
         cdef int32_t k
         cdef tuple values = tuple(params), places = tuple(regions)
@@ -157,7 +177,7 @@ cdef class Plugged(Saved):
     cpdef int64_t submit_transfer(
             self, int32_t engine, int64_t channel, bint write, int64_t addr, int64_t nbytes, int64_t memory, int64_t route,
             int64_t place, int64_t travel, int64_t peer=-1) except? -1:
-        """`submit` of bytes in one piece to a DMA engine, its numbers in no tuples: `nbytes` at `addr`, `travel` bytes from `place` on.
+        """`submit` of contiguous bytes to a DMA engine, without tuples: `nbytes` at `addr`, `travel` bytes at `place`.
 
         `memory` and `route` are -1 on a machine whose engines have ways of their own. `peer`: the scratchpad where `addr` is, if not -1.
         """
@@ -181,7 +201,7 @@ cdef class Plugged(Saved):
     cpdef int64_t submit_compute(
             self, int32_t kind, int32_t engine, tuple params, int64_t a, int64_t a_bytes, int64_t b, int64_t b_bytes, int64_t out,
             int64_t out_bytes) except? -1:
-        """`submit` of a TE's or VE's job: its operands (one if `b` is -1) and its result, of each flat address and bytes."""
+        """`submit` of a TE or VE job, without tuples: flat address and bytes of each operand (only one if `b` is -1) and of the result."""
         cdef kb_job job
         cdef int32_t k
         if len(params) > KB_PARAMS:
@@ -208,19 +228,19 @@ cdef class Plugged(Saved):
         return cycle_from(self, "notify", self.notify(notice, number, now))
 
     cpdef int64_t started(self, int64_t job) except? -1:
-        """The cycle in which a job that it submitted started, NEVER before; up to and in the `notify` that tells its end."""
+        """The cycle in which a submitted job started, or NEVER. It is valid until the end of the `notify` that reports the end of the job."""
         cdef int64_t at
         self.check_called()
         at = self.api.started(self.api.core, job)
         return LAST_CYCLE if at == KB_BUSY else self.said(at)
 
     def complete(self, int64_t job):
-        """A job that was accepted ends with this cycle."""
+        """End an accepted job: this cycle is its last."""
         self.check_called()
         self.said(self.api.complete(self.api.core, job))
 
     def open_flow(self, int64_t nbytes, path, *, int32_t weight=1):
-        """Move bytes over resources, given by their numbers, as a member of them from this cycle on; its id."""
+        """Open a flow of bytes over resources, given by number, from this cycle on; return its id."""
         cdef int32_t n = len(path), k
         cdef int32_t* numbers = <int32_t*>PyMem_Malloc((n + 1) * sizeof(int32_t))
         if numbers == NULL:
@@ -234,12 +254,12 @@ cdef class Plugged(Saved):
             PyMem_Free(numbers)
 
     def close_flow(self, int64_t flow):
-        """Take it away early; the bytes that it has moved."""
+        """Close a flow early; return the bytes that it has moved."""
         self.check_called()
         return self.said(self.api.close_flow(self.api.core, flow))
 
     def ask_banks(self, int32_t scratchpad=0, *, reads=(), writes=()):
-        """Ask for banks of a scratchpad to read and to write, from this cycle on; its id, told with BANKS."""
+        """Request banks of a scratchpad to read and to write, from this cycle on; return the id that BANKS will report."""
         cdef int32_t words = 1, k
         cdef uint64_t[2][16] masks
         masks[0][:] = [0] * 16
@@ -254,7 +274,7 @@ cdef class Plugged(Saved):
         return self.said(self.api.ask_banks(self.api.core, scratchpad, masks[0], masks[1], words))
 
     def emit(self, int64_t job, str name not None, int64_t value):
-        """Write a MARKER `name=value` of the command of an accepted job into the trace."""
+        """Write a MARKER `name=value` into the trace, for the command of an accepted job."""
         cdef bytes text = name.encode()
         self.check_called()
         self.said(self.api.emit(self.api.core, job, text, value))
@@ -301,7 +321,7 @@ cdef class Plugged(Saved):
 
 
 def operations_of(component):
-    """The address of the kb_engine_ops of a capsule or a `Component`. ValueError where this core cannot call it."""
+    """The address of the kb_engine_ops of a capsule or a `Component`. ValueError if this core cannot call it."""
     cdef uintptr_t address
     if isinstance(component, Plugged):
         address = (<Plugged>component).plug()
@@ -317,12 +337,12 @@ def operations_of(component):
 
 
 def exception_of(component):
-    """What ended the run in a Python component, else None."""
+    """The exception that ended the run in a Python component, or None."""
     return (<Plugged>component).failure if isinstance(component, Plugged) else None
 
 
 def reraise(components):
-    """Ctrl-C and SystemExit are no failures of a component: they go on."""
+    """Raise Ctrl-C and SystemExit again: they are no failures of a component."""
     for component in components:
         error = exception_of(component)
         if error is not None and not isinstance(error, Exception):
@@ -330,7 +350,7 @@ def reraise(components):
 
 
 def refuse_snapshot(components):
-    """ValueError where one says why it cannot be saved."""
+    """ValueError if a component cannot be saved."""
     for component in components:
         why = getattr(component, "no_snapshot", "")
         if why:

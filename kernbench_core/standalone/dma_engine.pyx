@@ -18,11 +18,17 @@ REASONS = (None, "queue_full", "priority_deferred", "backpressure")
 
 
 cdef class DmaEngine:
-    """One DMA engine.
+    """The DMA state machine of the core alone; `step` moves bytes through a `MemoryModel`.
 
-    `channels`: for act_weight, kv_load and kv_store a mapping with max_concurrent (>= 1), priority and weight (>= 1).
-    `kv_load_bonus` is added to the score of KV loads; jobs are admitted in cycles that are multiples of `period`.
-    ValueError where a limit is out of range.
+    `channels`: for act_weight, kv_load and kv_store a mapping with `max_concurrent` (>= 1), `priority` and `weight` (>= 1).
+    `kv_load_bonus`: added to the score of KV loads. `period`: [cycle] jobs start only in multiples of it. ValueError for a
+    limit that is out of range.
+
+    >>> from kernbench_core import DmaEngine, DmaJob
+    >>> engine = DmaEngine(max_concurrent_transfers=1)
+    >>> engine.submit(DmaJob(cmdq_id=0, direction="read", tensor_role="weight", bytes_total=96, bytes_aligned=96, dram_addr=0))
+    >>> len(engine.pending_queue), len(engine.active_jobs)
+    (1, 0)
     """
     cdef Engine engine
     cdef Job* job

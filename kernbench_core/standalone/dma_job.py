@@ -9,7 +9,13 @@ from typing import Any, Literal, Protocol
 
 @dataclass(frozen=True, slots=True)
 class KvRange:
-    """The part of a KV cache that a KV job moves, in elements of one head."""
+    """The part of a KV cache that a KV job moves: tokens `[t_start, t_start + t_len)` and elements `[d_start, d_start +
+    d_len)` of one head.
+
+    >>> from kernbench_core import KvRange
+    >>> KvRange(t_start=0, t_len=16, d_start=0, d_len=128).t_len
+    16
+    """
 
     t_start: int
     t_len: int
@@ -19,9 +25,15 @@ class KvRange:
 
 @dataclass(eq=False)
 class DmaJob:
-    """One transfer. The fields below the line are the engine's: it sets them, others read them.
+    """One transfer, as `DmaEngine.submit` takes it. Sizes are in bytes.
 
-    Sizes in bytes. `strides` and `compressed` stand for what the engine does not do; it refuses them in `submit`.
+    The engine writes the fields below the comment line, and others only read them. It does not support `strides` and
+    `compressed`: `submit` raises ValueError for a job that has them.
+
+    >>> from kernbench_core import DmaJob
+    >>> job = DmaJob(cmdq_id=0, direction="read", tensor_role="weight", bytes_total=96, bytes_aligned=96, dram_addr=0)
+    >>> job.channel, job.state
+    ('act_weight', 'QUEUED')
     """
 
     cmdq_id: int
@@ -51,7 +63,7 @@ class DmaJob:
 
     @property
     def channel(self) -> Literal["act_weight", "kv_load", "kv_store"]:
-        """The engine's channel that it goes through."""
+        """The DMA channel that the job belongs to."""
         if self.tensor_role != "kv":
             return "act_weight"
         return "kv_load" if self.direction == "read" else "kv_store"
@@ -59,37 +71,67 @@ class DmaJob:
 
 @dataclass(frozen=True, slots=True)
 class CompletionEvent:
-    """A job's last byte moved in the cycle before `cycle`."""
+    """A job of `DmaEngine` is complete: its last byte moved in cycle `cycle - 1`.
+
+    >>> from kernbench_core import CompletionEvent
+    >>> CompletionEvent(cmdq_id=0, cycle=3).cycle
+    3
+    """
 
     cmdq_id: int
     cycle: int
 
 
 class MemoryModel(Protocol):
-    """The memory side of a DMA engine: bus, network, DRAM and scratchpad."""
+    """The memory that a `DmaEngine` moves bytes through: five methods that the engine calls in every step.
+
+    >>> from kernbench_core import DmaEngine, DmaJob
+    >>> class Wide:
+    ...     def __init__(self): self.open = []
+    ...     def bus_can_enqueue(self, job): return True
+    ...     def enqueue(self, job, cycle): self.open.append(job)
+    ...     def tick(self, cycle): return {job.cmdq_id: min(64, job.remaining_bytes) for job in self.open}
+    ...     def backpressure(self, job): return False
+    ...     def dequeue(self, job): self.open.remove(job)
+    >>> engine, memory = DmaEngine(), Wide()
+    >>> engine.submit(DmaJob(cmdq_id=0, direction="read", tensor_role="weight", bytes_total=96, bytes_aligned=96, dram_addr=0))
+    >>> [engine.step(cycle, memory) for cycle in range(2)]
+    [[], [CompletionEvent(cmdq_id=0, cycle=2)]]
+    """
 
     def bus_can_enqueue(self, job: DmaJob) -> bool:
-        """There is a place for one more transfer of the job's channel. False blocks the engine: `queue_full`."""
+        """Whether there is room for one more transfer of the channel of the job; False stalls the engine with `queue_full`."""
 
     def enqueue(self, job: DmaJob, cycle: int) -> None:
         """The transfer starts in this cycle."""
 
     def tick(self, cycle: int) -> Mapping[int, int]:
-        """Do the cycle; the bytes that moved in it, by `cmdq_id`."""
+        """Run this cycle; return the bytes that moved in it, by `cmdq_id`."""
 
     def backpressure(self, job: DmaJob) -> bool:
-        """After `tick`: the transfer is pushed back."""
+        """Whether the transfer gets backpressure; called after `tick`."""
 
     def dequeue(self, job: DmaJob) -> None:
-        """The transfer is complete; its place is free from the next cycle on."""
+        """The transfer is complete; its room is free from the next cycle on."""
 
 
 class TraceEngine(Protocol):
-    """Who is told of an engine's events."""
+    """The third argument of `DmaEngine.step`: an object that gets the events of the engine.
+
+    >>> class Printed:
+    ...     def emit(self, event_type, cycle, fields): print(cycle, event_type)
+    >>> Printed().emit("ENGINE_EVENT", 3, {"what": "start"})
+    3 ENGINE_EVENT
+    """
 
     def emit(self, event_type: str, cycle: int, fields: Mapping[str, Any]) -> None:
         """ENGINE_EVENT (`what`: start or end), STALL_EVENT, RESUME_EVENT (with `duration`), MEM_ACCESS_EVENT (`bytes`)."""
 
 
 class IllegalTransition(RuntimeError):
-    """A job was asked to go where the state machine has no edge. The message tells the job's story."""
+    """A job was asked for a transition that its state machine does not have. The message lists the events of the job so far.
+
+    >>> from kernbench_core import IllegalTransition
+    >>> issubclass(IllegalTransition, RuntimeError)
+    True
+    """

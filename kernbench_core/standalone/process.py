@@ -13,14 +13,14 @@ from kernbench_core.plugin.pycomponent import BUSY, NEVER, Job
 
 @dataclass(frozen=True, slots=True)
 class Timeout:
-    """So many cycles pass."""
+    """A wait of some cycles, which `Environment.timeout` makes."""
 
     cycles: int
 
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """The core is asked for something; the generator goes on when it has come."""
+    """A request to the core; the generator continues when it is complete."""
 
     method: str
     arguments: tuple[Any, ...]
@@ -31,35 +31,55 @@ Waits = Generator[Timeout | Call, Any, None]
 
 
 class Environment:
-    """What a generator may yield, and the time. Cycles passed count: a job accepted in cycle 10 begins at 10, and `timeout(5)`
-    ends at 15, when cycles 10 to 14 have run."""
+    """The `env` of a generator: its methods return what the generator may yield, and `now` is the cycle.
+
+    A job that is accepted in cycle 10 begins at 10, and `timeout(5)` ends at 15, when cycles 10 to 14 have run.
+
+    >>> from kernbench_core import Environment
+    >>> Environment().timeout(5)
+    Timeout(cycles=5)
+    """
 
     def __init__(self) -> None:
         self.now = 0
 
     def timeout(self, cycles: int) -> Timeout:
-        """Wait so many cycles, 0 or more."""
+        """Wait for a number of cycles, 0 or more; ValueError for a negative number."""
         if cycles < 0:
             raise ValueError(f"timeout({cycles}): it must be 0 or more cycles")
         return Timeout(cycles)
 
     def flow(self, nbytes: int, path: Sequence[int], *, weight: int = 1) -> Call:
-        """Move bytes over resources; it goes on when the last has moved."""
+        """Move bytes over resources; the wait ends when the last byte has moved."""
         return Call("open_flow", (nbytes, path), {"weight": weight})
 
     def banks(self, scratchpad: int = 0, *, reads: Sequence[int] = (), writes: Sequence[int] = ()) -> Call:
-        """Ask for banks; it goes on when all are granted."""
+        """Request banks of a scratchpad; the wait ends when all are granted."""
         return Call("ask_banks", (scratchpad,), {"reads": reads, "writes": writes})
 
     def job(self, kind: int, engine: int, **what: Any) -> Call:
-        """Submit a job to an engine; it goes on when that has ended."""
+        """Submit a job to an engine; the wait ends when the job has ended."""
         return Call("submit", (kind, engine), what)
 
 
 class Process(Component):
-    """A component that is written as a generator. `capacity` jobs run at a time; a job ends when its generator returns.
+    """A component written as a generator: `run(env, msg)` is started for each job, which ends when the generator returns.
 
-    It cannot be saved: a snapshot of a generator component is refused.
+    `capacity`: jobs that run at a time. A snapshot of such a component is refused, because a generator cannot be saved.
+
+    >>> from kernbench import Machine, Program
+    >>> from kernbench_core import Process
+    >>> class FixedLatency(Process, kind="ten_cycles"):
+    ...     def run(self, env, msg):
+    ...         yield env.timeout(10)
+    >>> program = Program()
+    >>> job = program.te_gemm(m=16, n=16, k=16, qbits_weight=8, qbits_activation=8, ifm_bank=0, ifm_offset=0, wgt_bank=1,
+    ...                       wgt_offset=0, ofm_bank=2, ofm_offset=0)
+    >>> machine = Machine("npu_mobile", program, {"te0": FixedLatency()})
+    >>> machine.run()
+    False
+    >>> machine.result().cycles
+    10
     """
 
     capacity: ClassVar[int] = 1
@@ -77,7 +97,7 @@ class Process(Component):
         self.env = Environment()
 
     def run(self, env: Environment, msg: Job) -> Waits:
-        """The life of a job."""
+        """The generator of a job: yield what methods of `env` return."""
         raise NotImplementedError(f"{type(self).__name__} has no run")
 
     def accept(self, job: Job, now: int) -> int:

@@ -29,7 +29,14 @@ from kernbench.config.system.rules import most_flow_weight, system_rules
 
 
 class SystemConfig(MachineConfig):
-    """A package of SIPs, cubes and PEs. Made by `load_config`; two are equal when every value is."""
+    """A system of SIPs, cubes and PEs. `load_config` makes it; keys of the file are attributes. Two are equal if all values
+    are.
+
+    >>> import kernbench as kb
+    >>> machine = kb.load_config("single_cube")
+    >>> isinstance(machine, kb.SystemConfig), machine.source
+    (True, 'single_cube.yaml')
+    """
 
     schema_name: Literal["kernbench/system/1"] = Field(
         default="kernbench/system/1", alias="schema", description="kind and version of the file"

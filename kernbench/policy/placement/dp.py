@@ -1,4 +1,4 @@
-"""Data-parallel placement: a tensor is cut over SIPs, each part over the cubes of a SIP, each of those over its PEs."""
+"""Data-parallel placement: a tensor is split over SIPs, each piece over the cubes of a SIP, and each of those over PEs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Range = tuple[int, int]  #: first index and number of indices along an axis
 
 
 class Size(NamedTuple):
-    """How many of each level there are: SIPs, cubes of a SIP, PEs of a cube."""
+    """The number of SIPs, of cubes in a SIP, and of PEs in a cube."""
 
     sips: int
     cubes: int
@@ -23,7 +23,7 @@ class Size(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Shard:
-    """The part of a tensor that one PE has: the block of `shape` at `offset`, empty where nothing is left for it."""
+    """The piece of a tensor on one PE: the block of `shape` at `offset`. It is empty if there are more PEs than indices."""
 
     sip: int
     cube: int  #: in the SIP
@@ -44,12 +44,18 @@ class Shard:
 
 @dataclass(frozen=True, slots=True)
 class DPPolicy:
-    """How a tensor is spread, level by level.
+    """How a tensor is placed on the PEs of a system, level by level.
 
-    `replicate` gives all units of a level the whole, `row_wise` cuts the first axis, `column_wise` the last, `tiled` both,
-    over the grid of most nearly equal sides, no more rows than columns. Of `L` indices over `n` units the first `L % n` get
-    one more.
-    `sips`, `cubes`, `pes`: so many, from the first on, take part; None: all. InputError for another way and for counts below 1.
+    `sip`, `cube`, `pe`: `replicate` gives every unit of the level the whole tensor, `row_wise` splits its first axis,
+    `column_wise` its last axis, and `tiled` both, over a grid that is as square as possible and has no more rows than columns.
+    If `L` indices are split over `n` units, the first `L % n` units get one more. `sips`, `cubes`, `pes`: use only the first
+    units of the level; None uses all.
+
+    InputError for an unknown word, and for a number below 1.
+
+    >>> import kernbench as kb
+    >>> kb.DPPolicy(cube="row_wise", pes=1).pe
+    'replicate'
     """
 
     sip: Way = "replicate"

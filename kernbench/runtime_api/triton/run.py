@@ -59,11 +59,17 @@ def machine(
     check: str = "",
     allow_code: AllowCode = (),
 ) -> Iterator[list[KernelRun]]:
-    """Triton kernels launched inside run on this machine: a preset, a file, or a configuration.
+    """Run the Triton kernels that are launched inside the `with` block on this machine.
 
-    `portable`: Triton's own rules are enforced. `check`: `memory`, `races`, or both with a comma between. Bounds are always
-    checked; `races` are looked for among the programs of each launch. `allow_code`: as of `load_config`, for a file.
-    Gives the list of the runs so far.
+    `config`: a preset, a file or a machine. `portable`: enforce the rules of Triton itself. `check`: `memory`, `races`, or
+    both, joined by a comma. Bounds are always checked; `races` are searched among the programs of each launch. `allow_code`:
+    as of `load_config`. Returns the list of runs so far. TritonError for an unknown check.
+
+    >>> import kernbench as kb
+    >>> with kb.machine("single_cube") as runs:
+    ...     pass
+    >>> runs
+    []
     """
     unknown = [one for one in check.split(",") if one and one not in CHECKS]
     if unknown:
@@ -97,7 +103,15 @@ def machine_name() -> str:
 
 @dataclass(eq=False, repr=False)
 class KernelRun:
-    """What a launch of a kernel did. `cycles` are those of the kernel alone."""
+    """A launch of a Triton kernel. `cycles` counts the kernel alone, without the launch itself; `arrays` are the tensors after
+    it.
+
+    >>> import kernbench as kb
+    >>> with kb.machine("single_cube") as runs:  # kernels that are launched here append a KernelRun each
+    ...     pass
+    >>> len(runs)
+    0
+    """
 
     name: str
     timing: TimingResult

@@ -137,7 +137,7 @@ class ProgramTarget:
 
     def _machine(self, config: MachineConfig) -> Machine:
         plan = self._plans.of(config) if isinstance(config, NpuConfig) else None
-        return Machine(config, self.program, plan=plan)  # type: ignore[arg-type]
+        return Machine(config, self.program, plan=plan)
 
     def simulate(self, config: MachineConfig, params: Mapping[str, Any]) -> Fields:
         return _ran(self._machine(config))

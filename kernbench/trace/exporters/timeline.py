@@ -392,7 +392,7 @@ MAPPING: dict[str, tuple[str, str]] = {
     "STALL_EVENT": ("slice", "waits"),
     "RESUME_EVENT": ("slice", "waits"),
     "TOKEN": ("slice", "tokens"),
-    "ENGINE_EVENT": ("slice", "jobs, where the job has no slice from a `*_END` of the same cycle; else nothing"),
+    "ENGINE_EVENT": ("slice", "a slice of the job, unless a `*_END` of the same cycle already made one"),
     "SRAM_ACCESS": ("instant", "accesses"),
     "MEM_ACCESS_EVENT": ("instant", "accesses"),
     "SRAM_CONFLICT": ("instant", "conflicts"),

@@ -48,7 +48,14 @@ class TlComposite:
         def _physical(self, addr: int, nbytes: int, line: str) -> int: ...
 
     def ref(self, addr: int, shape: Sequence[int], dtype: str) -> MemoryTensor:
-        """A contiguous tensor in memory that a composite op streams tile by tile, instead of a `tl.load` of all of it."""
+        """A contiguous tensor in memory that a composite op streams tile by tile. It takes no time and no scratchpad.
+
+        `addr`: [B] a pointer, plus an offset. Raises KernelError for an address outside of the tensors, and for an empty
+        tensor.
+
+        >>> evaluate(lambda x, tl: tl.ref(x, x.shape, x.dtype).nbytes, [[1, 2], [3, 4]])
+        32
+        """
         return self._memory_tensor(int(addr), tuple(shape), dtype, line_of(sys._getframe(1)))
 
     def composite(
@@ -69,11 +76,21 @@ class TlComposite:
         channel: str = "act_weight",
         wait: bool = False,
     ) -> MemoryTensor:
-        """`op="gemm"`: `epilogue(a @ b)` into memory at `out_ptr`; `op="math"`: `math_op` of a, or of a and b, likewise.
+        """Stream whole tensors from memory through an engine and back, tile by tile.
 
-        Operands are pinned (from `tl.load`) or streamed (`tl.ref`, or the result of another composite op). `epilogue`: names of
-        elementwise ops, or pairs of a name and a second operand. `tile`: (m, n, k), or (rows, elements of a row), else the
-        largest that fits with `buffers` of each. The kernel goes on at once; `tl.wait` takes the result, which is pending.
+        `op="gemm"` writes `epilogue(a @ b)` to memory at `out_ptr`, `op="math"` writes `math_op` of `a`, or of `a` and `b`. An
+        operand is streamed if it is from `tl.ref` or is the result of another composite op; a tensor of `tl.load` stays in the
+        scratchpad. `epilogue`: names of elementwise ops, or pairs of a name and a second operand. `tile`: (m, n, k), or (rows,
+        elements); by default the largest of which `buffers` fit. `wait`: False returns at once. The result is pending.
+
+        Raises KernelError for an op, shapes, a tile or a channel that is not possible.
+
+        >>> def kernel(x, tl):
+        ...     a = tl.ref(x, (32, 32), "f32")
+        ...     tl.composite("gemm", a, a, out_ptr=x, epilogue=["relu"], wait=True)
+        ...     return tl.load(x, (1, 2), "f32")
+        >>> evaluate(kernel, np.ones((32, 32), np.float32))
+        array([[32., 32.]], dtype=float32)
         """
         line = line_of(sys._getframe(1))
         wanted = _wanted(line, int(out_ptr), tile, buffers, channel)

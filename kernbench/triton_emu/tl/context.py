@@ -18,7 +18,12 @@ from kernbench.triton_emu.tl.queues import TlQueues
 
 @dataclass(frozen=True)
 class Limits:
-    """What a PE has for a kernel."""
+    """The resources of a PE, as `tl.limits()` returns them; sizes in bytes.
+
+    >>> limits = evaluate(lambda tl: tl.limits())
+    >>> limits.scratchpad_bytes, limits.line_bytes, limits.tensor_engines
+    (4194304, 64, 1)
+    """
 
     scratchpad_bytes: int
     free_bytes: int
@@ -31,7 +36,13 @@ class Limits:
 
 
 class TLContext(TlQueues, TlFunctions, TlComposite, TlParts):
-    """`tl` of one program."""
+    """The interface of one program of a kernel to its PE: every kernel gets one as `tl`.
+
+    In the examples of its functions, `kernbench.testing.evaluate.evaluate` runs a kernel on one PE of `single_cube`.
+
+    >>> evaluate(lambda x, tl: tl.load(x, (2,), "i64") * 2, [1, 2])
+    array([2, 4])
+    """
 
     def __init__(self, runner: KernelRunner, program: int, grid: tuple[int, ...]) -> None:
         super().__init__(runner, runner.memory.translation)
@@ -41,7 +52,13 @@ class TLContext(TlQueues, TlFunctions, TlComposite, TlParts):
     # Where the program is.
 
     def program_id(self, axis: int = 0) -> int:
-        """The program's place in the grid along an axis; the last axis runs fastest. KernelError for another axis."""
+        """The index of this program along an axis of the grid; indices of the last axis vary fastest.
+
+        Raises KernelError for an axis that the grid does not have.
+
+        >>> evaluate(lambda tl: tl.program_id(0))
+        0
+        """
         self._check_axis("program_id", axis, line_of(sys._getframe(1)))
         left = self._program
         for size in reversed(self._grid[axis + 1 :]):
@@ -49,7 +66,11 @@ class TLContext(TlQueues, TlFunctions, TlComposite, TlParts):
         return left % self._grid[axis]
 
     def num_programs(self, axis: int = 0) -> int:
-        """The grid's size along an axis; KernelError for one that it has not."""
+        """The length of an axis of the grid. Raises KernelError for an axis that the grid does not have.
+
+        >>> evaluate(lambda tl: tl.num_programs(0))
+        1
+        """
         self._check_axis("num_programs", axis, line_of(sys._getframe(1)))
         return self._grid[axis]
 
@@ -60,12 +81,16 @@ class TLContext(TlQueues, TlFunctions, TlComposite, TlParts):
             raise KernelError(f"{line}: {call}({axis!r}): the grid is {'x'.join(map(str, self._grid))}, and has {there}")
 
     def limits(self) -> Limits:
-        """What the PE has."""
+        """The resources of the PE: bytes of scratchpad, numbers of engines, element types.
+
+        >>> evaluate(lambda tl: tl.limits().free_bytes)
+        4194304
+        """
         pe, pad = self._runner.pe, self._runner.pad
         return Limits(pe.tcm_bytes, pad.free, pe.tcm_line, pe.align, pe.dma, pe.te, pe.ve, tuple(DTYPES))
 
     def wait_for_data(self, tile: KernelTensor, frame: FrameType) -> None:
-        """The kernel looks at the elements of a tensor in flight: it waits, if waiting can bring them."""
+        """Wait for a tensor in flight whose elements the kernel reads, if its command makes them known."""
         if tile.poison:
             self._refuse_poison(tile, line_of(frame))
         flight = tile.flight

@@ -161,31 +161,80 @@ class TlMath(TlProducts):
         return _evaluate(msg.op, msg.inputs, msg.out.shape, msg.out.dtype, how)
 
     def add(self, x: Any, y: Any, *, out: Any = None, materialize: bool = False) -> KernelTensor:
-        """`x + y`."""
+        """`x + y`, elementwise.
+
+        `x`, `y`: tensors whose shapes broadcast, or one tensor and a number. `out`: a tile that gets the result. Raises
+        KernelError if the shapes do not fit.
+
+        >>> evaluate(lambda x, tl: tl.add(tl.load(x, (2,), "i64"), 3), [1, 2])
+        array([4, 5])
+        """
         return self._elementwise("add", (x, y), _frame(_UP), out, None, materialize)
 
     def sub(self, x: Any, y: Any, *, out: Any = None, materialize: bool = False) -> KernelTensor:
-        """`x - y`."""
+        """`x - y`, elementwise.
+
+        `x`, `y`: tensors whose shapes broadcast, or one tensor and a number. `out`: a tile that gets the result. Raises
+        KernelError if the shapes do not fit.
+
+        >>> evaluate(lambda x, tl: tl.sub(tl.load(x, (2,), "i64"), 3), [1, 2])
+        array([-2, -1])
+        """
         return self._elementwise("sub", (x, y), _frame(_UP), out, None, materialize)
 
     def mul(self, x: Any, y: Any, *, out: Any = None, materialize: bool = False) -> KernelTensor:
-        """`x * y`."""
+        """`x * y`, elementwise.
+
+        `x`, `y`: tensors whose shapes broadcast, or one tensor and a number. `out`: a tile that gets the result. Raises
+        KernelError if the shapes do not fit.
+
+        >>> evaluate(lambda x, tl: tl.mul(tl.load(x, (2,), "i64"), 3), [1, 2])
+        array([3, 6])
+        """
         return self._elementwise("mul", (x, y), _frame(_UP), out, None, materialize)
 
     def div(self, x: Any, y: Any, *, out: Any = None) -> KernelTensor:
-        """`x / y`, of integers as f32."""
+        """`x / y`, elementwise; the quotient of two integers is f32.
+
+        `x`, `y`: tensors whose shapes broadcast, or one tensor and a number. `out`: a tile that gets the result. Raises
+        KernelError if the shapes do not fit.
+
+        >>> evaluate(lambda x, tl: tl.div(tl.load(x, (2,), "i64"), 2), [1, 2])
+        array([0.5, 1. ], dtype=float32)
+        """
         return self.binary("truediv", x, y, _frame(_UP), out=out)
 
     def maximum(self, x: Any, y: Any, *, out: Any = None, materialize: bool = False) -> KernelTensor:
-        """The larger of two, element by element."""
+        """The larger of `x` and `y`, elementwise.
+
+        `x`, `y`: tensors whose shapes broadcast, or one tensor and a number. `out`: a tile that gets the result. Raises
+        KernelError if the shapes do not fit.
+
+        >>> evaluate(lambda x, tl: tl.maximum(tl.load(x, (2,), "i64"), 3), [1, 5])
+        array([3, 5])
+        """
         return self._elementwise("maximum", (x, y), _frame(_UP), out, None, materialize)
 
     def minimum(self, x: Any, y: Any, *, out: Any = None, materialize: bool = False) -> KernelTensor:
-        """The smaller of two, element by element."""
+        """The smaller of `x` and `y`, elementwise.
+
+        `x`, `y`: tensors whose shapes broadcast, or one tensor and a number. `out`: a tile that gets the result. Raises
+        KernelError if the shapes do not fit.
+
+        >>> evaluate(lambda x, tl: tl.minimum(tl.load(x, (2,), "i64"), 3), [1, 5])
+        array([1, 3])
+        """
         return self._elementwise("minimum", (x, y), _frame(_UP), out, None, materialize)
 
     def where(self, condition: Any, x: Any, y: Any, *, out: Any = None, materialize: bool = False) -> KernelTensor:
-        """`x` where the condition is true, else `y`."""
+        """`x` where the condition is true, else `y`, elementwise.
+
+        `condition`: a bool tensor. `x`, `y`: tensors or numbers; all three shapes broadcast. Raises KernelError if they do
+        not.
+
+        >>> evaluate(lambda tl: tl.where(tl.arange(4) > 1, tl.arange(4), 0))
+        array([0, 0, 2, 3], dtype=int32)
+        """
         frame = _frame(_UP)
         if not any(isinstance(one, KernelTensor) for one in (x, y)):
             floats = any(isinstance(one, float) for one in (x, y))
@@ -193,27 +242,52 @@ class TlMath(TlProducts):
         return self._elementwise("where", (condition, x, y), frame, out, None, materialize)
 
     def cast(self, x: Any, dtype: str, *, out: Any = None, materialize: bool = False) -> KernelTensor:
-        """`x` as elements of another type."""
+        """The elements of `x` as another type, rounded to nearest even. Raises KernelError for a type that does not exist.
+
+        >>> evaluate(lambda tl: tl.cast(tl.arange(3), "f32"))
+        array([0., 1., 2.], dtype=float32)
+        """
         return self._elementwise("cast", (x,), _frame(_UP), out, dtype, materialize)
 
     def transpose(self, x: Any, *, out: Any = None) -> KernelTensor:
-        """The last two axes swapped."""
+        """`x` with its last two axes swapped. Raises KernelError if it has fewer than two axes.
+
+        >>> evaluate(lambda x, tl: tl.transpose(tl.load(x, x.shape, x.dtype)), [[1, 2, 3], [4, 5, 6]])
+        array([[1, 4],
+               [2, 5],
+               [3, 6]])
+        """
         return self._elementwise("transpose", (x,), _frame(_UP), out)
 
     def full(self, shape: Sequence[int] | int, value: bool | int | float, dtype: str, *, out: Any = None) -> KernelTensor:
-        """A tensor of one value: known where it is no float, else written by a vector engine."""
+        """A tensor with the same value in every element.
+
+        Its elements are known if they are not floats; a vector engine writes floats. Raises KernelError for a negative length.
+
+        >>> evaluate(lambda tl: tl.full((2, 2), 7, "i32"))
+        array([[7, 7],
+               [7, 7]], dtype=int32)
+        """
         line = self.line_of(_frame(_UP))
         shape = lengths_of(shape, line)
         return self._compute("full", (value,), shape, dtype, line, out, None, False)
 
     def zeros(self, shape: Sequence[int] | int, dtype: str, *, out: Any = None) -> KernelTensor:
-        """A tensor of zeros, as `full`."""
+        """A tensor of zeros; see `full`.
+
+        >>> evaluate(lambda tl: tl.zeros((3,), "f32"))
+        array([0., 0., 0.], dtype=float32)
+        """
         line = self.line_of(_frame(_UP))
         shape = lengths_of(shape, line)
         return self._compute("full", (0,), shape, dtype, line, out, None, False)
 
     def arange(self, start: int, stop: int | None = None, dtype: str = "i32") -> KernelTensor:
-        """The known integers from `start` (0, where only the end is given) up to `stop`."""
+        """The integers `[start, stop)` as a known tensor with one axis; `arange(n)` begins at 0.
+
+        >>> evaluate(lambda tl: tl.arange(2, 5))
+        array([2, 3, 4], dtype=int32)
+        """
         line = self.line_of(_frame(_UP))
         first, last = (0, start) if stop is None else (start, stop)
         return self._known(np.arange(first, last).astype(dtype_of(dtype).numpy), dtype, line)
@@ -243,19 +317,48 @@ class TlMath(TlProducts):
     def sum(
         self, x: Any, axis: int | None = None, keep_dims: bool = False, *, dtype_acc: str = "", materialize: bool = False
     ) -> KernelTensor:
-        """Sums along an axis (None: all). Rounded to `dtype_acc` after each addition, where that is given."""
+        """The sum along an axis.
+
+        `axis`: None reduces all elements to a tensor without axes. `keep_dims`: keep the axis with length 1. `materialize`: as
+        of `exp`. Raises KernelError for an axis that the tensor does not have. `dtype_acc`: round to this type after each
+        addition.
+
+        >>> evaluate(lambda x, tl: tl.sum(tl.load(x, x.shape, x.dtype), axis=0), [[1, 5], [3, 2]])
+        array([4, 7])
+        """
         return self._reduce("sum", x, axis, keep_dims, _frame(_UP), materialize, dtype_acc)
 
     def max(self, x: Any, axis: int | None = None, keep_dims: bool = False, *, materialize: bool = False) -> KernelTensor:
-        """The largest along an axis (None: of all)."""
+        """The largest element along an axis.
+
+        `axis`: None reduces all elements to a tensor without axes. `keep_dims`: keep the axis with length 1. `materialize`: as
+        of `exp`. Raises KernelError for an axis that the tensor does not have.
+
+        >>> evaluate(lambda x, tl: tl.max(tl.load(x, x.shape, x.dtype), axis=0), [[1, 5], [3, 2]])
+        array([3, 5])
+        """
         return self._reduce("max", x, axis, keep_dims, _frame(_UP), materialize)
 
     def min(self, x: Any, axis: int | None = None, keep_dims: bool = False, *, materialize: bool = False) -> KernelTensor:
-        """The smallest along an axis (None: of all)."""
+        """The smallest element along an axis.
+
+        `axis`: None reduces all elements to a tensor without axes. `keep_dims`: keep the axis with length 1. `materialize`: as
+        of `exp`. Raises KernelError for an axis that the tensor does not have.
+
+        >>> evaluate(lambda x, tl: tl.min(tl.load(x, x.shape, x.dtype), axis=0), [[1, 5], [3, 2]])
+        array([1, 2])
+        """
         return self._reduce("min", x, axis, keep_dims, _frame(_UP), materialize)
 
     def argmax(self, x: Any, axis: int | None = None, keep_dims: bool = False, *, materialize: bool = False) -> KernelTensor:
-        """Where the largest is, the first of equal ones."""
+        """The index of the largest element along an axis; of equal elements, the first.
+
+        `axis`: None reduces all elements to a tensor without axes. `keep_dims`: keep the axis with length 1. `materialize`: as
+        of `exp`. Raises KernelError for an axis that the tensor does not have.
+
+        >>> evaluate(lambda x, tl: tl.argmax(tl.load(x, x.shape, x.dtype), axis=0), [[1, 5], [3, 2]])
+        array([1, 0], dtype=int32)
+        """
         return self._reduce("argmax", x, axis, keep_dims, _frame(_UP), materialize)
 
     def _rows(self, op: str, x: Any, axis: int, frame: FrameType, *scalars: float) -> KernelTensor:
@@ -268,15 +371,36 @@ class TlMath(TlProducts):
         return self._compute(op, (x, *scalars), x.shape, dtype, line, None, how, False)
 
     def softmax(self, x: Any, axis: int = -1) -> KernelTensor:
-        """`exp(x - max) / sum`, along an axis."""
+        """`exp(x - max(x)) / sum(exp(x - max(x)))` along an axis.
+
+        The result has the shape of `x`; integers become f32. It is one op of a vector engine. Raises KernelError for an axis
+        that the tensor does not have.
+
+        >>> evaluate(lambda x, tl: tl.softmax(tl.load(x, x.shape, x.dtype)), np.array([1, 1], np.float32)).round(3)
+        array([0.5, 0.5], dtype=float32)
+        """
         return self._rows("softmax", x, axis, _frame(_UP))
 
     def layernorm(self, x: Any, eps: float = 1e-5, axis: int = -1) -> KernelTensor:
-        """`(x - mean) / sqrt(variance + eps)` along an axis."""
+        """`(x - mean) / sqrt(variance + eps)` along an axis.
+
+        The result has the shape of `x`; integers become f32. It is one op of a vector engine. Raises KernelError for an axis
+        that the tensor does not have.
+
+        >>> evaluate(lambda x, tl: tl.layernorm(tl.load(x, x.shape, x.dtype)), np.array([1, 3], np.float32)).round(3)
+        array([-1.,  1.], dtype=float32)
+        """
         return self._rows("layernorm", x, axis, _frame(_UP), eps)
 
     def rmsnorm(self, x: Any, eps: float = 1e-5, axis: int = -1) -> KernelTensor:
-        """`x / sqrt(mean of squares + eps)` along an axis."""
+        """`x / sqrt(mean(x * x) + eps)` along an axis.
+
+        The result has the shape of `x`; integers become f32. It is one op of a vector engine. Raises KernelError for an axis
+        that the tensor does not have.
+
+        >>> evaluate(lambda x, tl: tl.rmsnorm(tl.load(x, x.shape, x.dtype)), np.array([1, 3], np.float32)).round(3)
+        array([0.447, 1.342], dtype=float32)
+        """
         return self._rows("rmsnorm", x, axis, _frame(_UP), eps)
 
 

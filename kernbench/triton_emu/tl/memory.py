@@ -28,7 +28,15 @@ _ALIGN = {name: one.align for name, one in DTYPES.items()}
 
 
 class Completion:
-    """Of a store: something to wait for."""
+    """What `tl.store` and `tl.send` return: `tl.wait` takes it, and waits until the transfer has ended.
+
+    >>> def kernel(x, tl):
+    ...     done = tl.store(x, tl.full((2,), 7, "i64"))
+    ...     tl.wait(done)
+    ...     return done.handle_id
+    >>> evaluate(kernel, [1, 2])
+    'the store of t1'
+    """
 
     def __init__(self, flight: Flight, tile: KernelTensor, op_id: int | None, target: str = "") -> None:
         """Of a command on a tile; `target`: who a send goes to."""
@@ -58,10 +66,17 @@ class TlMemory(TlTiles):
         channel: str = _USUAL,
         out: KernelTensor | None = None,
     ) -> KernelTensor:
-        """A tensor from memory. Its elements are known when it has come, unless what is there is pending.
+        """Load a tensor from memory into the scratchpad.
 
-        `strides` [B] from one index to the next of each axis; without them it lies in one piece. Without `wait` the kernel goes
-        on at once. `out`: a tile to load into.
+        `addr`: [B] a pointer, plus an offset. `shape`: lengths of the axes. `strides`: [B] distance from one index of each
+        axis to the next; None for contiguous rows. `wait`: False returns at once, and the tensor is in flight. `channel`:
+        act_weight, kv_load or kv_store. `out`: a tile to load into. The elements are known when the transfer ends, unless the
+        memory holds pending ones.
+
+        Raises KernelError for an address outside of the tensors or not aligned to its element type, and for an empty tensor.
+
+        >>> evaluate(lambda x, tl: tl.load(x + 8, (2,), "i64"), [1, 2, 3])
+        array([2, 3])
         """
         line = self.line_of(_frame(_UP))
         shape = shape if type(shape) is tuple else lengths_of(shape, line)
@@ -118,7 +133,17 @@ class TlMemory(TlTiles):
         wait: bool = False,
         channel: str = _USUAL,
     ) -> Completion:
-        """A tensor into memory, visible to every load from now on; returns something to wait for."""
+        """Store a tensor to memory; every load that is issued later sees it.
+
+        `addr`, `strides`, `channel`: as of `load`. `wait`: True waits for the transfer. Returns a handle for `wait`. Raises
+        KernelError as `load` does.
+
+        >>> def kernel(x, tl):
+        ...     tl.store(x + 8, tl.full((1,), 7, "i64"))
+        ...     return tl.load(x, (3,), "i64")
+        >>> evaluate(kernel, [1, 2, 3])
+        array([1, 7, 3])
+        """
         return self.store_at(addr, value, self.line_of(_frame(_UP)), strides, wait, channel)
 
     def store_at(
@@ -148,7 +173,16 @@ class TlMemory(TlTiles):
         return done
 
     def alloc(self, shape: Sequence[int] | int, dtype: str, name: str = "") -> KernelTensor:
-        """Scratchpad for a tensor that a later command writes (`out=`). Reading it before that is an error."""
+        """Allocate a tile in the scratchpad, to be written as `out=` of a load or an op.
+
+        Raises KernelError if a command reads the tile before one writes it, and ScratchpadFullError if there is no room.
+
+        >>> def kernel(x, tl):
+        ...     tile = tl.alloc((2,), "i64")
+        ...     return tl.load(x, (2,), "i64", out=tile)
+        >>> evaluate(kernel, [1, 2])
+        array([1, 2])
+        """
         line = self.line_of(_frame(_UP))
         shape = shape if type(shape) is tuple else lengths_of(shape, line)
         tile = self.new_tile(shape, dtype, self.size_of(shape, dtype, line), line, 0, name)

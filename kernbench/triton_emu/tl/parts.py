@@ -18,10 +18,17 @@ class TlParts:
         def _placed(self, value: Any, line: str) -> KernelTensor: ...
 
     def part(self, tile: KernelTensor, first: int, count: int) -> KernelTensor:
-        """Elements `[first, first + count)` of a tile, counted flat, in one axis. They stay where they are: it takes no time.
+        """Elements `[first, first + count)` of a tile, counted in row-major order, as a tensor with one axis. It takes no
+        time.
 
-        The kernel waits until the tile has come. A part keeps its tile's bytes, and `out=` with a part writes those of the
-        tile. Its elements are pending: what the tile held may have been written over, part by part.
+        A part shares the bytes of its tile: `out=` with a part writes into the tile. The kernel waits until the tile is
+        complete. The elements of a part are pending, because other parts may have been written. Raises KernelError for
+        elements outside of the tile.
+
+        >>> def kernel(x, tl):
+        ...     return tl.part(tl.load(x, (4,), "f32"), 1, 2)
+        >>> evaluate(kernel, np.array([1, 2, 3, 4], np.float32))
+        array([2., 3.], dtype=float32)
         """
         line = line_of(sys._getframe(1))
         tile = self._placed(tile, line)

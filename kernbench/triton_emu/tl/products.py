@@ -53,9 +53,21 @@ class TlProducts(TlMemory):
         transpose_b: bool = False,
         out: KernelTensor | None = None,
     ) -> KernelTensor:
-        """`[acc +] a @ b`, of matrices or stacks of them.
+        """`a @ b`, or `acc + a @ b`, computed by a tensor engine.
 
-        The result is of `out_dtype`, else of acc's type, else of a's (of integers: i32).
+        `a`: `[..., m, k]`, `b`: `[..., k, n]`, `acc` and the result: `[..., m, n]`. `out_dtype`: the type of the result; by
+        default that of `acc`, else that of `a`, and i32 for integers. `dtype_acc`: the type in which products are added; by
+        default f32, and i32 for integers. `transpose_a`, `transpose_b`: swap the last two axes of an operand. `out`: a tile
+        that gets the result.
+
+        Raises KernelError if the shapes do not fit or a type does not exist.
+
+        >>> def kernel(x, tl):
+        ...     a = tl.load(x, x.shape, x.dtype)
+        ...     return tl.dot(a, a, transpose_b=True)
+        >>> evaluate(kernel, np.array([[1, 2], [3, 4]], np.float32))
+        array([[ 5., 11.],
+               [11., 25.]], dtype=float32)
         """
         return self.multiplied(a, b, _frame(_UP), acc, out_dtype, dtype_acc, transpose_a, transpose_b, out)
 

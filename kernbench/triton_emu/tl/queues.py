@@ -20,37 +20,82 @@ _UP, _frame = caller_of(__file__), sys._getframe
 
 
 class TlQueues(TlWaits):
-    """The part of `tl` that sends tensors to other PEs."""
+    """The functions of `tl` that send tensors to other PEs, over queues that `Context.install_queues` makes.
+
+    The kernel below runs on two PEs. Each sends its rank to the other:
+
+    >>> def swap(out, tl):
+    ...     tl.send("E", tl.full((1,), tl.rank, "i32"))
+    ...     tl.store(out + 4 * tl.rank, tl.recv("W", (1,), "i32"))
+    >>> @kb.bench(name="swap", description="two ranks swap their numbers")
+    ... def swapped(ctx):
+    ...     pes = ["sip0.cube0.pe0", "sip0.cube0.pe1"]
+    ...     out = ctx.zeros((2,), "i32")
+    ...     ring = {0: {(0, "E"): (1, "W"), (0, "W"): (1, "E")}, 1: {(0, "E"): (0, "W"), (0, "W"): (0, "E")}}
+    ...     ctx.install_queues(ring, ranks=pes)
+    ...     ctx.launch("swap", swap, out, pes=pes)
+    ...     print(ctx.to_numpy(out))
+    >>> kb.GraphEngine("single_cube").run(swapped).status
+    [1 0]
+    'done'
+    """
 
     @property
     def rank(self) -> int | None:
-        """The PE's number in the group whose queues were installed; None where it is in none."""
+        """The position of the PE in the group whose queues are installed, or None without a group.
+
+        >>> evaluate(lambda tl: tl.rank) is None
+        True
+        """
         return self._runner.group.rank
 
     @property
     def world_size(self) -> int:
-        """PEs of that group; 0 without one."""
+        """The number of PEs in the group; 0 without one.
+
+        >>> evaluate(lambda tl: tl.world_size)
+        0
+        """
         return self._runner.group.size
 
     @property
     def slots(self) -> int:
-        """Messages that each of its queues has room for; 0 without any."""
+        """The number of messages that each queue of the PE has room for; 0 without queues.
+
+        >>> evaluate(lambda tl: tl.slots)
+        0
+        """
         return self._runner.group.slots
 
     @property
     def slot_bytes(self) -> int:
-        """[B] of the longest message; 0 without any."""
+        """[B] The size of the longest message; 0 without queues.
+
+        >>> evaluate(lambda tl: tl.slot_bytes)
+        0
+        """
         return self._runner.group.slot_bytes
 
     def neighbour(self, direction: str, plane: int = 0) -> int | None:
-        """The rank in a direction of a plane; None where there is no neighbour."""
+        """The rank of the neighbour in a direction (N, E, S or W) of a plane, or None if there is no neighbour.
+
+        >>> evaluate(lambda tl: tl.neighbour("E")) is None
+        True
+        """
         ring = self._runner.scheduler.queues.queues_out.get((plane, direction))
         return None if ring is None else ring.target.rank
 
     def send(self, direction: str, tile: Any, *, plane: int = 0, wait: bool = False) -> Completion:
-        """A tensor to the neighbour in a direction; returns something to wait for: its transfer has ended then.
+        """Send a tensor to the neighbour in a direction (N, E, S or W) of a plane; `TlQueues` has an example.
 
-        It waits, and the kernel does not, until the neighbour has a free slot for it. With `wait` the kernel does.
+        The transfer waits until the neighbour has a free slot; the kernel does not, unless `wait` is True. Returns a handle
+        for `wait`. Raises KernelError for a direction without a neighbour, and for a tensor that is larger than a slot.
+
+        >>> try:
+        ...     evaluate(lambda tl: tl.send("E", tl.zeros((1,), "f32")))
+        ... except kb.KernbenchError as error:
+        ...     print(str(error)[-45:])
+        has no queues; install them before the launch
         """
         done = self._send(direction, tile, plane, self.line_of(_frame(_UP)))
         if wait:
@@ -77,10 +122,18 @@ class TlQueues(TlWaits):
         return done
 
     def recv(self, direction: str, shape: Sequence[int] | int, dtype: str, *, plane: int = 0, copy_to: Any = None) -> Any:
-        """The next tensor from the neighbour in a direction: the kernel waits for it. It lies in its slot while it is used.
+        """Wait for the next tensor from the neighbour in a direction, and return it; `TlQueues` has an example.
 
-        `copy_to`: a tile that it is copied to, or an address in memory that it is stored to; the slot is free then. Returns
-        that tile, or what `store` returns.
+        `shape`, `dtype`: those of the tensor that was sent. `copy_to`: a tile, or an address in memory, to which the message
+        is copied; this frees its slot. Without it the tensor occupies the slot until nothing uses it. Returns the tensor, the
+        tile, or what `store` returns. Raises KernelError for a direction without a neighbour, and if the shape or type is not
+        that of the send.
+
+        >>> try:
+        ...     evaluate(lambda tl: tl.recv("W", (1,), "f32"))
+        ... except kb.KernbenchError as error:
+        ...     print(str(error)[-45:])
+        has no queues; install them before the launch
         """
         frame = _frame(_UP)
         tile = self._receive(direction, shape, dtype, plane, self.line_of(frame))
@@ -96,7 +149,14 @@ class TlQueues(TlWaits):
         return self.store_at(copy_to, tile, self.line_of(frame), None, True, CHANNELS[0])
 
     def recv_async(self, direction: str, shape: Sequence[int] | int, dtype: str, *, plane: int = 0) -> KernelTensor:
-        """The same without waiting: the tensor is in flight, and what uses it waits."""
+        """Receive the next tensor without waiting for it; it is in flight, and its first use waits. Raises as `recv` does.
+
+        >>> try:
+        ...     evaluate(lambda tl: tl.recv_async("W", (1,), "f32"))
+        ... except kb.KernbenchError as error:
+        ...     print(str(error)[-45:])
+        has no queues; install them before the launch
+        """
         return self._receive(direction, shape, dtype, plane, self.line_of(_frame(_UP)))
 
     def _receive(self, direction: str, shape: Sequence[int] | int, dtype: str, plane: int, line: str) -> KernelTensor:

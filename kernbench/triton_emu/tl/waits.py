@@ -18,7 +18,18 @@ class TlWaits(TlMath):
     """The part of `tl` that waits."""
 
     def wait(self, *handles: Any) -> None:
-        """Until these have come, or, without any, all commands so far have ended. What is pending stays pending."""
+        """Wait until the commands of these tensors and handles have ended; without arguments, until all commands so far have.
+
+        Pending elements stay pending. Raises KernelError for anything but tensors and the handles of `store`, `send` and
+        `composite`.
+
+        >>> def kernel(x, tl):
+        ...     tile = tl.load(x, (2,), "i64", wait=False)
+        ...     tl.wait(tile)
+        ...     return tile.tolist()
+        >>> evaluate(kernel, [1, 2])
+        [1, 2]
+        """
         runner = self._runner
         if not handles:
             for flight in list(runner.scheduler.open):
@@ -47,7 +58,16 @@ class TlWaits(TlMath):
                 self._runner.wait_for(writer, ("tl.wait({})", tile))
 
     def wait_any(self, *handles: Any) -> int:
-        """Until one of these has come: its number among them, the first of several."""
+        """Wait until the command of one of these has ended; return its position among them, the first if there are several.
+
+        Raises KernelError without arguments, and as `wait` does.
+
+        >>> def kernel(x, tl):
+        ...     first, second = (tl.load(x, (2,), "i64", wait=False) for _ in range(2))
+        ...     return tl.wait_any(first, second)
+        >>> evaluate(kernel, [1, 2])
+        0
+        """
         for one in handles:
             if not isinstance(one, KernelTensor | Completion | MemoryTensor):
                 self._refuse("wait_any", one, line_of(_frame(_UP)))

@@ -35,7 +35,7 @@ class Comparison(Answer):
     found: Compared
 
     def __getitem__(self, machine: str) -> Outcome:
-        """What the target took on a machine (`cycles`, `t_ns`, `status`, `bounds`, `metrics`); KeyError where there is none."""
+        """The result on one machine (`cycles`, `t_ns`, `status`, `bounds`, `metrics`). KeyError for an unknown name."""
         return self.found.outcomes[machine]
 
     @property
@@ -55,7 +55,7 @@ class Comparison(Answer):
 
     @property
     def metrics(self) -> Row:
-        """[ns] of each machine."""
+        """[ns] The time on each machine."""
         return {name: one.t_ns for name, one in self.found.outcomes.items()}
 
     @property
@@ -63,7 +63,9 @@ class Comparison(Answer):
         return self.found.sentence
 
     def why(self) -> str:
-        """What takes more or less time than on the first machine: a line a machine. Runs are repeated with a trace."""
+        """The causes that take more or less time than on the first machine: one line for each machine. Runs are repeated with
+        a trace.
+        """
         return "\n".join(self._difference(name) for name in self.found.outcomes if name != self.first)
 
     def _difference(self, name: str) -> str:

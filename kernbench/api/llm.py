@@ -51,12 +51,12 @@ class LlmRun(Answer):
 
     @property
     def cycles(self) -> int:
-        """[cycle] of all phases."""
+        """[cycle] The sum over all phases."""
         return sum(phase.total.cycles for phase in self.report.phases.values())
 
     @property
     def t_ns(self) -> float:
-        """[ns] of all phases."""
+        """[ns] The sum over all phases."""
         return self.report.ns(self.cycles)
 
     @property
@@ -71,7 +71,7 @@ class LlmRun(Answer):
 
     @property
     def tokens_per_s(self) -> float | None:
-        """Decoded tokens a second, of all sequences; None without decode."""
+        """Decoded tokens per second of all sequences; None without a decode phase."""
         return self.report.tokens_per_s
 
     @property
@@ -111,7 +111,7 @@ class LlmRun(Answer):
         ]
 
     def draw(self, ax: Any) -> None:
-        """Cycles of each step."""
+        """[cycle] The duration of each step."""
         steps = self.rows("steps")
         colours = {"prefill": colour("te"), "decode": colour("dma")}
         ax.bar(range(len(steps)), [step["cycles"] for step in steps], color=[colours[step["phase"]] for step in steps])
@@ -147,10 +147,11 @@ def llm(
 ) -> LlmRun:
     """Run a language model, as `kbsim llm` does.
 
-    `model`: a name (`llama3-8b`), or a Hugging Face `config.json`. `prompt`: tokens of the prompt; `tokens`: tokens to decode,
-    of each of `batch` sequences; `layers`: only the first so many. `w`, `a`, `kv`: bits of weights, activations and the KV
-    cache; `policy`: bits by role, layer and head, in YAML. `page`: tokens of a page of the KV cache, 0 for none. `tp`: PEs of a
-    system that share the model; `reduce`: how they add up their parts. `reuse=False` simulates every layer of every step.
+    `model`: a name (`llama3-8b`), or a Hugging Face `config.json`. `prompt`: tokens of the prompt. `tokens`: tokens to decode
+    for each of `batch` sequences. `layers`: simulate only the first N layers. `w`, `a`, `kv`: bits of weights, activations and
+    the KV cache; `policy`: bits by role, layer and head, in YAML. `page`: tokens of a page of the KV cache, 0 for none. `tp`:
+    PEs of a system that share the model; `reduce`: how they add up their parts. `reuse=False` simulates every layer of every
+    step.
 
     InputError for a model or machine that is not there or not valid, and for a model that does not fit the machine.
 

@@ -82,7 +82,7 @@ class Run(Answer):
 
     @property
     def verified(self) -> bool | None:
-        """Whether all outputs of a bench are as its reference says; None where that was not asked for."""
+        """Whether all outputs of a bench match its reference; None without `verify`."""
         return None if self.report is None or self.report.verification is None else self.report.verification.ok
 
     @property
@@ -126,7 +126,7 @@ class Run(Answer):
             return read_timeline(open_trace(path))
 
     def why(self) -> Explanation:
-        """Where the cycles went; the run is repeated once for it, with a full trace."""
+        """The causes of the cycles on the critical path. The run is repeated once, with a full trace."""
         return self._why
 
     @cached_property

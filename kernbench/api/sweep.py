@@ -71,7 +71,7 @@ class SweepResult(Answer):
 
     @property
     def metrics(self) -> Row:
-        """How many points ended in each status, and the best value of the first goal as `best`, where there is one."""
+        """The number of points by status, and the best value of the first goal as `best`, if a point is done."""
         counts: Row = {}
         for entry in self.table.entries:
             counts[entry.status] = counts.get(entry.status, 0) + 1
@@ -108,7 +108,8 @@ class SweepResult(Answer):
         ax.set_title(self.headline, fontsize="medium", loc="left")
 
     def report(self, path: str | os.PathLike[str]) -> None:
-        """Write the page of `kbsim sweep report` there, without sentences of `why`. InputError where it cannot be written."""
+        """Write the page of `kbsim sweep report` there, without sentences of `why`. InputError if the file cannot be written.
+        """
         from kernbench.common.files import check_writable, write_whole
 
         check_writable(path)
@@ -138,7 +139,7 @@ def sweep(
     (`param.m`), each with a list or range. `config`: a preset or file, or several; `overrides`: values that all points have;
     `goals`: what is better, `{"ns": "min"}`.
     `store`: a file where results are kept and looked up; without it they are kept nowhere. `jobs`: processes, one a processor
-    by default; `threads`: threads of this process instead, for programs. InputError as of `kbsim sweep run`.
+    by default; `threads`: threads of this process instead, for programs. InputError for the same mistakes as `kbsim sweep run`.
 
     >>> import kernbench as kb
     >>> kb.sweep("llama2-7b-decode", {"dram.channels": [2, 4]}, config="npu_mobile", threads=1).best["dram.channels"]
@@ -157,7 +158,7 @@ def sweep(
 def read_sweep(store: str | os.PathLike[str], name: str | None = None) -> SweepResult:
     """The results of a sweep that was run before: from its store, by its name where the store has several.
 
-    InputError where there is no such store or sweep.
+    InputError for an unknown store or sweep.
 
     >>> import kernbench as kb
     >>> kb.read_sweep("nowhere.sqlite")
@@ -175,7 +176,7 @@ def _spec_of(
     overrides: Mapping[str, Any] | None,
     goals: Mapping[str, str] | None,
 ) -> str | os.PathLike[str] | Mapping[str, Any]:
-    """The spec as `load_spec` takes it."""
+    """The spec in the form that `load_spec` takes."""
     more = {"config": config, "overrides": overrides, "goals": goals}
     if axes is None:
         wrong = [name for name, value in more.items() if value is not None]

@@ -1,4 +1,4 @@
-"""What functions of the Python API and commands take as a machine and as something to run: names, files or objects."""
+"""Machines and targets as the Python API and the commands accept them: names, files or objects."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ GRAPH = ".onnx"
 
 
 def machine_of(config: Config, overrides: Overrides = (), *, allow_code: AllowCode = ()) -> MachineConfig:
-    """The machine, with the overrides applied. InputError as of `load_config`."""
+    """The machine, with the overrides applied. InputError for the same mistakes as `load_config`."""
     if not isinstance(config, MachineConfig):
         found: MachineConfig = load_config(config, overrides, allow_code=allow_code)
         return found
@@ -69,7 +69,7 @@ def is_program_file(target: str) -> bool:
 
 
 def program_of(target: Target, config: MachineConfig) -> Program:
-    """The program that a target is or names, for this machine. InputError where there is none, or it is not valid."""
+    """The program that a target is or names, for this machine. InputError if it does not exist or is not valid."""
     if isinstance(target, Program):
         return target
     if isinstance(target, Mapping):
@@ -85,7 +85,7 @@ def program_of(target: Target, config: MachineConfig) -> Program:
 
 
 def workload_of(name: str, config: MachineConfig) -> Program:
-    """The program of a workload by its name; InputError where there is none, or the machine cannot hold it."""
+    """The program of a workload, by name. InputError for an unknown name, and if the program does not fit the machine."""
     if not _is_workload(name):
         raise InputError(_no_program(name))
     from kernbench.config.kinds import one_npu

@@ -1,4 +1,4 @@
-"""`kernbench.whatif`: what a run would take if a resource never limited it."""
+"""`kernbench.whatif`: the time of a run if a resource never limited it."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class WhatIfs(Answer):
 
     @property
     def metrics(self) -> Row:
-        """[cycle] saved by each resource; None where a run is not done."""
+        """[cycle] What each resource saves; None if its run is not done."""
         return {one.resources[0]: one.saved for one in self.found.each}
 
     @property

@@ -102,7 +102,7 @@ def why(
     """Say where the cycles went: of a run, of a trace of level `full` (.jsonl, .jsonl.gz, .jsonl.zst), or of a target that is
     run for it.
 
-    Other arguments as of `run`. InputError as of `run`, and for a trace that does not hold all that is needed.
+    The other arguments are those of `run`. InputError for the same mistakes as `run`, and for a trace that lacks events.
 
     >>> import kernbench as kb
     >>> kb.why("gemm", config="npu_server").to_frame()["share"].sum() > 0.999

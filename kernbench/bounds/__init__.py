@@ -1,4 +1,4 @@
-"""What can be said of a program before it runs, and laws that hold when it has: lower bounds, energy, conservation."""
+"""Lower bounds of a program, known before it runs; energy and conservation laws, checked after the run."""
 
 from kernbench.bounds.summary import Bounds, ProgramSummary, lower_bounds, summarise
 

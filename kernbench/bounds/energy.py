@@ -8,7 +8,7 @@
     ve      ops of completed VE jobs * ve_op_pj
     static  static_mw * time [ns]
 
-What jobs of components did is counted by the core, and added.
+The core counts the work of component jobs; it is added.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ NO_WORK: Work = ({}, 0, 0)
 
 
 class Timed(Protocol):
-    """The times of an entry, of which only this matters here."""
+    """The times of an entry that matter here."""
 
     @property
     def end(self) -> int | None:
-        """The cycle in which it ended; None where it has not."""
+        """The cycle in which it ended, or None."""
 
 
 def energy_pj(
@@ -43,7 +43,7 @@ def energy_pj(
     cycles: int,
     by_parts: Work = NO_WORK,
 ) -> dict[str, float]:
-    """Picojoules by part, and their `total`, of a run of so many cycles; `by_parts`: what components' jobs did."""
+    """[pJ] The energy of a run by component, and the `total`. `by_parts`: the work of component jobs."""
     pe, model = plan.pe, plan.pe.energy
     by_bits, ops, streamed = by_entries(program, plan, times)
     for bits, macs in by_parts[0].items():
@@ -66,7 +66,7 @@ def energy_pj(
 
 
 def by_entries(program: Program, plan: Plan, times: Sequence[Timed]) -> Work:
-    """What the jobs of entries that have ended did."""
+    """The work of entries that have ended."""
     jobs, pe = plan.program["compute"], plan.pe
     macs: dict[int, int] = {}
     ops = streamed = 0

@@ -1,7 +1,7 @@
 """Laws that every run keeps, whatever it simulates: looked at once, in its counters, when it ends.
 
-What is measured one way is compared with what the program asks for and with what the machine can do; a law that does not hold
-is a mistake of the simulator, or of an engine that was plugged in.
+Counters are compared with the work of the program and with the limits of the machine. A broken law is a bug of the simulator
+or of a plugged-in engine.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class BrokenLaw(KernbenchError):
 
 @dataclass(frozen=True, slots=True)
 class Ran:
-    """What a run left behind."""
+    """The state of a run after its end."""
 
     plan: Plan
     done: bool
@@ -55,7 +55,7 @@ class Ran:
 
 
 def check_laws(plan: Plan, cycles: int, status: str, core: Any, components: Sequence[str]) -> None:
-    """Look at a `kernbench_core.Core` after its last cycle; BrokenLaw where a law does not hold."""
+    """Check a `kernbench_core.Core` after its last cycle. BrokenLaw if a law does not hold."""
     if status not in ENDED:
         return
     found = [f"{law}: {text}" for law, text in broken_laws(what_ran(plan, cycles, status, core, components))]
@@ -96,7 +96,7 @@ def what_ran(plan: Plan, cycles: int, status: str, core: Any, components: Sequen
 
 
 def broken_laws(ran: Ran) -> Iterator[tuple[str, str]]:
-    """(law, what is wrong) of each violation."""
+    """(law, description) of each violation."""
     for law, look in _LOOKS:
         for text in look(ran):
             yield law, text
@@ -213,7 +213,8 @@ def _conserving(ran: Ran) -> Iterator[str]:
 
 
 def _uncut(ran: Ran) -> bool:
-    """No flow meets itself: what it earns in a cycle never has two lines on one bank, so a request takes all of it.
+    """No flow conflicts with itself: the credit of one cycle never covers two lines of one bank, so one request spends all of
+    it.
 
     A flow's lines follow each other, and at the end of an interleave chunk go on behind the chunks of the other channels.
     """

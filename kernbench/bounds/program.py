@@ -67,7 +67,9 @@ On = tuple[tuple[int, int], ...]  #: numbers of resources, and [byte] on each
 
 
 class _Run:
-    """The jobs of one program on one machine, each by itself, and who waits for whom. All is made from the plan's columns."""
+    """The jobs of one program on one machine, each without contention, and their dependencies. All is made from the plan's
+    columns.
+    """
 
     def __init__(self, program: Program, plan: Plan) -> None:
         self.entries = program.entries
@@ -89,7 +91,7 @@ class _Run:
             self.occupies[entry] = ticks * period
 
     def _add_transfers(self) -> None:
-        """What a transfer takes at least; scratchpad conflicts with itself may add to it."""
+        """The least cycles of a transfer; bank conflicts with itself may add more."""
         jobs = self.plan.program["dma"]
         known: dict[tuple[Any, ...], tuple[int, On]] = {}  # programs move a few shapes very often
         columns = (jobs[name].tolist() for name in ("entry", "engine", "memory", "route"))
@@ -102,7 +104,7 @@ class _Run:
             self.occupies[entry], self.period[entry] = found[0], self.plan.machine["dma"][engine]["period"]
 
     def _way(self, engine: int, memory: int, route: int, moved: tuple[int, ...]) -> tuple[int, On]:
-        """[cycle] of such a transfer alone, and its bytes on each resource."""
+        """[cycle] The time of such a transfer without contention, and its bytes on each resource."""
         machine, capacities = self.plan.machine, self.plan.capacities
         pad = machine["spm"][machine["dma"][engine]["spm"]]
         row = Fraction(pad["banks"] * pad["line"])  # a flow asks for no more in a cycle
@@ -131,7 +133,7 @@ class _Run:
         return {plan.resources[r]: ceil_div(max(0, totals[r] - waiting[r]), plan.capacities[r]) for r in numbers if r in totals}
 
     def _engines(self, runs: Iterable[int]) -> dict[str, int]:
-        """The same of each engine that has jobs.
+        """The same for each engine with jobs.
 
         A TE or VE takes its jobs one by one; with a period, only after the last of them is nothing waited for.
         A DMA engine has at most `max_concurrent_transfers` at a time, and that of an NPU as many as its channels have together.

@@ -1,4 +1,4 @@
-"""What can be said of a program on a machine before it runs: entries, bytes, MACs, ops, bounds."""
+"""Facts about a program on a machine, known before it runs: entries, bytes, MACs, ops, bounds."""
 
 from __future__ import annotations
 

@@ -70,7 +70,7 @@ class Interrupted(Exception):
 
 
 class Commands(TyperGroup):
-    """`kbsim`: all COMMANDS, none of them imported."""
+    """`kbsim`: all COMMANDS. None of them is imported here."""
 
     def __init__(self, **given: Any) -> None:
         super().__init__(**given)
@@ -150,7 +150,7 @@ def options(
         bool, typer.Option("--debug", help="Show the traceback of an error. KBSIM_DEBUG=1 does the same.")
     ] = False,
 ) -> None:
-    """The options of all commands; `main` looks at --debug itself, wherever it stands."""
+    """The options of all commands. `main` handles --debug itself, at any position."""
 
 
 def every_command() -> Commands:

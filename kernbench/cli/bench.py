@@ -1,4 +1,4 @@
-"""`kbsim bench`: which benches there are, and what one takes."""
+"""`kbsim bench`: the list of benches, and the parameters of one."""
 
 from __future__ import annotations
 
@@ -129,7 +129,7 @@ def run_bench(
 
 
 def said_later(engine: GraphEngine) -> str:
-    """The traceback of what a kernel raised; empty where none did. InputError as it is."""
+    """The traceback of the exception of a kernel, or an empty text. InputError as it is."""
     from kernbench.sim_engine.engine import KernelFailed
 
     try:
@@ -178,7 +178,9 @@ def bench_details(bench: Bench, width: int) -> Iterator[RenderableType]:
 
 
 def bench_summary(report: BenchReport, width: int, *, whole: bool = False) -> Iterator[RenderableType]:
-    """What `kbsim run BENCH` prints, part by part, for a terminal of `width` columns; some 30 lines, or the `whole` of it."""
+    """The output of `kbsim run BENCH`, section by section, for a terminal of `width` columns: about 30 lines, or everything if
+    `whole`.
+    """
     yield from _headline(report)
     result = report.result
     if result.failure is None:
@@ -203,7 +205,7 @@ def bench_summary(report: BenchReport, width: int, *, whole: bool = False) -> It
 
 
 def wait_table(result: Result) -> Iterator[widgets.Text]:
-    """Which PEs wait for which."""
+    """Which PEs wait for which other PEs."""
     from kernbench.sim_engine.run.waits import wait_lines
 
     lines = wait_lines(result.waiting)
@@ -275,7 +277,7 @@ def launch_table(launches: Sequence[LaunchTimes]) -> widgets.Table:
 
 
 def use_table(report: BenchReport, width: int) -> widgets.Table:
-    """How busy the engines of each kind were, those that had any work."""
+    """The utilisation of each kind of engine that had work."""
     wide = width >= WIDE
     columns: list[tuple[str, Justify]] = [("", "left"), ("engines", "right"), ("", "left"), ("mean", "right")]
     columns += [("least", "right"), ("most", "right"), ("stalled", "right"), ("jobs", "right"), ("work", "right")]

@@ -191,7 +191,7 @@ def _missing(param: Any, said: str) -> str:
 
 
 def _place_of_extra(path: str, text: str, command: Any) -> str:
-    """Where a superfluous argument may belong."""
+    """The option to which a superfluous argument may belong."""
     first = text.split()[0]
     options = options_of(command)
     if "--config" in options:

@@ -188,7 +188,7 @@ def _speed(factor: float) -> str:
 
 
 def _kind(bound: str) -> str:
-    """What a bound is of, in a word: resources of different machines have different names."""
+    """The kind of resource of a bound, in one word: resources of different machines have different names."""
     from kernbench.common.naming import counted as kind_of
 
     kind = kind_of(bound.rpartition(" ")[2]) if bound != "critical path" else bound
@@ -196,7 +196,7 @@ def _kind(bound: str) -> str:
 
 
 def _causes(found: Compared, width: int) -> Table:
-    """Where the time went: a row a cause, a column a machine; as many machines as there is room for."""
+    """The time by cause: one row for each cause, and one column for each machine that fits."""
     names = found.done
     fit = max(2, (width - 30) // 14)
     more = len(names) - fit

@@ -1,4 +1,4 @@
-"""`kbsim config`: what a machine's values are and where they come from."""
+"""`kbsim config`: the values of a machine and their origins."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def value_table(machine: MachineConfig, values: Sequence[tuple[str, Any, str]], 
 
 
 def machine_facts(machine: MachineConfig) -> dict[str, str]:
-    """The numbers that tell machines of a kind apart; empty where there is no such part."""
+    """The numbers that distinguish machines of one kind; empty if the machine has no such component."""
     from kernbench.config import NpuConfig, SystemConfig
 
     if isinstance(machine, SystemConfig):

@@ -245,7 +245,7 @@ def run_job(
 ) -> LlmReport | None:
     """Runs it and writes the `files` that are wanted; None where a program was wanted instead of a run.
 
-    `traced`: what was said of the trace.
+    `traced`: the trace options.
     """
     programs = asked.programs()
     _tell_notes(asked, quiet)
@@ -388,7 +388,7 @@ def draw_comparison(runs: Runs, path: Path) -> None:
 
 
 def comparison_picture(runs: Runs, form: str) -> bytes:
-    """The picture; the same runs and matplotlib make the same bytes."""
+    """The picture. The same runs and the same version of matplotlib give the same bytes."""
     import matplotlib
     from matplotlib.figure import Figure
 

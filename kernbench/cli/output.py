@@ -21,7 +21,7 @@ ASCII = str.maketrans("█▒·╭╮╰╯─│…▏▎▍▌▋▊▉", "#=.
 
 
 def console(stream: TextIO, like: Console | None = None) -> Console:
-    """A console as wide as the terminal (80 where there is none); colours on a terminal only, none by NO_COLOR.
+    """A console as wide as the terminal, or 80 columns without one. It has colours only on a terminal without NO_COLOR.
 
     `like`: draw as if `stream` were that console's.
     """
@@ -36,7 +36,7 @@ def console(stream: TextIO, like: Console | None = None) -> Console:
 def show(renderables: Iterable[RenderableType], *, whole: bool = False) -> bool:
     """Print for a person, on stdout. `whole`: lines stay lines where the terminal is narrower, as programs may read them.
 
-    False where the reader has gone away."""
+    False if the reader has closed the pipe."""
     target = console(sys.stdout)
     page = StringIO()  # all of it before anything is written: nobody sees half a table and then an error
     drawn = console(page, like=target)

@@ -51,7 +51,7 @@ def probe(
 
 
 def probe_table(rows: Sequence[ProbeRow], machine: str, width: int) -> Iterator[RenderableType]:
-    """What `kbsim probe` prints: latency and its parts, bandwidth, and what limits it."""
+    """The output of `kbsim probe`: latency and its components, bandwidth and its limit."""
     yield widgets.Text(f"{machine}: each pattern alone; cycles of the slowest transfer = setup + links + transfer")
     if not rows:
         yield "no size fits into a scratchpad and a slice of HBM"

@@ -62,14 +62,14 @@ class ProgressBar:
             self.bar.update(self.task, completed=done, description=text)
 
     def close(self) -> None:
-        """Take the bar away."""
+        """Remove the bar."""
         if self.bar is not None:
             self.bar.stop()
 
 
 @contextmanager
 def progress_bar(wanted: bool) -> Iterator[Callable[[Machine], None] | None]:
-    """What to give to `Machine.run`: a bar where it is wanted and stderr is a terminal."""
+    """The `progress` argument of `Machine.run`: a bar, if it is wanted and stderr is a terminal."""
     if not wanted or sys.stderr is None or not sys.stderr.isatty():
         yield None
         return

@@ -10,7 +10,7 @@ Row = TypeVar("Row")
 
 
 def joined(rows: Sequence[Row], shown: Callable[[Row], Any]) -> list[list[Row]]:
-    """The rows by what is `shown` of them, groups and their rows in the order in which they first come."""
+    """The rows grouped by their `shown` text; groups and rows keep their first order."""
     groups: dict[Any, list[Row]] = {}
     for row in rows:
         groups.setdefault(shown(row), []).append(row)
@@ -18,7 +18,7 @@ def joined(rows: Sequence[Row], shown: Callable[[Row], Any]) -> list[list[Row]]:
 
 
 def joined_name(names: Sequence[str]) -> str:
-    """The name of joined rows: `dram.ch0..7` where only the number behind differs and goes up by one, else `te0 +3`."""
+    """The name of joined rows: `dram.ch0..7` if the numbers at the end are consecutive, else `te0 +3`."""
     if len(names) == 1:
         return names[0]
     found = [re.fullmatch(r"(.*?)(\d{1,9})", name) for name in names]
@@ -38,6 +38,6 @@ def mean(values: Sequence[int | float]) -> float | int:
 
 
 def fits(header: Sequence[str], rows: Sequence[Sequence[str]], width: int) -> bool:
-    """Whether a table of these texts, two blanks between columns, is no wider than the terminal."""
+    """Whether a table of these texts, with two blanks between columns, fits the terminal."""
     columns = [max(len(cell) for cell in column) for column in zip(header, *rows, strict=True)]
     return sum(columns) + 2 * (len(columns) - 1) <= width

@@ -99,7 +99,7 @@ def run(
 
 
 def _only_check(**given: object) -> None:
-    """InputError where an option is beside --check that only one run has, as a script may launch many."""
+    """InputError if --check is combined with an option for a single run; a script may launch many."""
     wrong = [f"--{name.replace('_', '-')}" for name, value in given.items() if value]
     if wrong:
         rule = f"--check runs a script with all its launches, and does nothing with {', '.join(wrong)}"
@@ -206,7 +206,7 @@ def check_script(target: str, config: MachineConfig, checks: str, *, as_json: bo
 
 
 def _raised(path: Path, error: BaseException) -> str:
-    """What a script raised, with its line; the traceback goes to stderr."""
+    """The exception of a script, with its line. The traceback is written to stderr."""
     if isinstance(error, SyntaxError) and error.filename == str(path):
         raise InputError(Problem(f"{path}:{error.lineno}", f"it is not valid Python: {error.msg}")) from error
     frames = traceback.extract_tb(error.__traceback__)

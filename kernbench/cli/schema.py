@@ -12,7 +12,7 @@ from kernbench.cli import output
 
 
 class Kind(StrEnum):
-    """What there is a schema of."""
+    """The objects that have a schema."""
 
     PROGRAM = "program"
     MACHINE = "machine"

@@ -260,7 +260,7 @@ def _watch(stepper: Stepper, cycles: int, until: str | None) -> bool:
 
 @contextmanager
 def _frames() -> Iterator[Callable[[list[RenderableType]], object]]:
-    """Where frames go: in place on a terminal, one after the other elsewhere."""
+    """The output of frames: in place on a terminal, else one below the other."""
     if sys.stdout is None or not sys.stdout.isatty():
         yield lambda parts: output.show([*parts, ""])
         return
@@ -352,7 +352,7 @@ def _id(number: int) -> str:
 
 
 def _waits(job: JobState) -> widgets.Text:
-    """What a transfer waits for and since when; empty while it moves."""
+    """The reason and the start of the wait of a transfer; empty while it moves."""
     if job.joins_at is not None:
         return widgets.Text(f"latency to {job.joins_at:,}", WORK)
     parts = []
@@ -373,7 +373,7 @@ def _since(flow: FlowState) -> int:
 
 
 def _some_of(count: int, job: JobState) -> str:
-    """How many of a transfer's flows, where it is not all of them."""
+    """The number of flows of a transfer that are concerned, if it is not all of them."""
     return "" if count == len(job.flows) else f"{count}/{len(job.flows)} "
 
 

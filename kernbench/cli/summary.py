@@ -52,7 +52,9 @@ FEW_WAITS = 3  # that are shown, if not all
 
 
 def run_summary(summary: RunSummary, width: int, *, whole: bool = False) -> Iterator[RenderableType]:
-    """What `kbsim run` prints, part by part, for a terminal of `width` columns; some 30 lines, or the `whole` of it."""
+    """The output of `kbsim run`, section by section, for a terminal of `width` columns: about 30 lines, or everything if
+    `whole`.
+    """
     result = summary.result
     yield from headline(summary)
     if result.status != "deadlock":  # the bounds are those of a run that comes to its end
@@ -85,7 +87,7 @@ def limit_of(bound: BoundShare, status: str) -> str:
 
 
 def advice_lines(summary: RunSummary) -> Iterator[RenderableType]:
-    """What to try, where engines of the machine had no work beside others that had some."""
+    """Advice, if some engines of the machine had no work and others of their kind had some."""
     from kernbench.sim_engine.summary import idle_advice
 
     advice = idle_advice(summary.engines)
@@ -177,7 +179,7 @@ SHORT_NAME = 12  # characters of an engine's name beside which a bar has room, i
 
 
 def engine_table(engines: Sequence[EngineUse], width: int, limit: str = "", *, whole: bool = False) -> Table:
-    """Where each engine's cycles went, and what it got done. Engines of a kind whose use is shown as the same are one row.
+    """The cycles of each engine by state, and its work. Engines of a kind whose use is shown as the same are one row.
 
     Bars are left out where long names leave them no room; counts are whole where there is room.
     """
@@ -274,8 +276,9 @@ def queue_lines(engines: Sequence[EngineUse]) -> Iterator[widgets.Text]:
 def resource_table(
     title: str, kinds: Sequence[Sequence[ResourceUse]], width: int, limit: str = "", *, whole: bool = False
 ) -> Table:
-    """Bytes and bandwidth of channels and links beside their capacity. Those whose use is shown as the same are one row;
-    of each kind the busiest rows are shown."""
+    """Bytes and bandwidth of channels and links beside their capacity. Resources with equal use are one row; the busiest rows
+    of each kind are shown.
+    """
     place = common_place([resource.name for kind in kinds for resource in kind])
     rows: list[tuple[str, list[ResourceUse]]] = []
     rest: list[tuple[str, list[ResourceUse]]] = []

@@ -1,4 +1,4 @@
-"""What a TARGET and a machine on the command line are: `kernbench.api.targets` with warnings on stderr."""
+"""TARGET and machine of the command line: `kernbench.api.targets` with warnings on stderr."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def load_target(target: str, config: MachineConfig) -> Program:
 
 
 def find_case(target: str, settings: Sequence[str] | None) -> tuple[Case, list[str]]:
-    """What a TARGET of `compare` and `whatif` is, with its own parameters of `--set`; and what is left for the machine."""
+    """The TARGET of `compare` and `whatif` with its parameters of `--set`, and the overrides that are left for the machine."""
     from kernbench.api.targets import bench_of, case_of
 
     bench = bench_of(target)

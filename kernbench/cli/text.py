@@ -46,7 +46,7 @@ def _three(value: float, digits: int = 3) -> str:
 
 
 def digits_apart(values: Sequence[float], least: int) -> int:
-    """How many digits count where values stand in one column: so many of what they differ by, at most 12."""
+    """The number of significant digits for values of one column: enough to show their differences, at most 12."""
     low, high = min(values, default=0), max(values, default=0)
     near = int(log10(max(abs(low), abs(high)) / (high - low))) if high > low else 0
     return min(least + near, 12)
@@ -62,7 +62,9 @@ def percent(part: float) -> str:
 
 
 def duration(ns: float, digits: int | None = None) -> str:
-    """A time in its unit: `354 ns`, `6.63 ms`. In a column of times so many `digits` of each: `354.0 ns`, `6.630 ms`."""
+    """A time in its unit: `354 ns`, `6.63 ms`. Times of one column, each with the same number of digits: `354.0 ns`, `6.630
+    ms`.
+    """
     most = digits or 4
     size, name = next((unit for unit in _TIMES if float(f"{ns / unit[0]:.{most}g}") >= 1), _TIMES[-1])
     whole = len(str(int(float(f"{ns / size:.{most}g}"))))
@@ -163,7 +165,7 @@ EIGHTHS = " ▏▎▍▌▋▊▉"
 
 
 def solid(cells: float, some: bool, room: int) -> str:
-    """So many cells of a bar, down to the eighth; at least one eighth where there is `some`."""
+    """The filled cells of a bar, in eighths; at least one eighth if `some`."""
     eighths = min(max(int(cells * 8 + 1e-9), int(some)), room * 8)
     return BUSY * (eighths // 8) + EIGHTHS[eighths % 8].strip()
 

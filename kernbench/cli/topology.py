@@ -160,7 +160,7 @@ BETWEEN = (EdgeKind.UCIE, EdgeKind.UCIE_IO, EdgeKind.SIP)  #: edges between cube
 
 @dataclass(frozen=True)
 class Links:
-    """The connections of one kind: an edge each way is one of them."""
+    """The connections of one kind; two edges in opposite directions are one connection."""
 
     kind: EdgeKind
     edges: Sequence[Edge]
@@ -287,7 +287,7 @@ def topology_dict(topology: Topology) -> dict[str, Any]:
 
 
 def _range(values: Sequence[Fraction | int]) -> list[int | float | str] | None:
-    """The smallest and the largest; None if there are none."""
+    """The smallest and the largest value, or None without values."""
     return [plain_number(Fraction(find(values))) for find in (min, max)] if values else None
 
 

@@ -62,7 +62,7 @@ TraceOnly = Annotated[
 
 @dataclass(frozen=True)
 class Traced:
-    """What was said of the trace: `--trace-level` and the options beside it, None where one was left out."""
+    """The trace options: `--trace-level` and the others; None for an option that is not given."""
 
     level: str | None
     window: int | None
@@ -70,7 +70,7 @@ class Traced:
     only: str | None = None
 
     def options(self, command: str, *places: Path | None) -> TraceOptions | None:
-        """As the trace wants them, None where nothing was said.
+        """The trace options, or None if none is given.
 
         `places`: where the trace goes. InputError where an option is not valid, or no place is there to make a trace for.
         """
@@ -147,7 +147,7 @@ def check_page(command: str, page: Path) -> None:
 
 @contextmanager
 def reported(machine: Machine, trace: Path | None, page: Path | None, options: TraceOptions | None) -> Iterator[None]:
-    """`traced`, and a page of the trace when the run is over, also where the trace itself is not kept."""
+    """`traced`, and a page of the trace after the run, even if the trace itself is not kept."""
     if page is None:
         with traced(machine, trace, options):
             yield

@@ -1,4 +1,4 @@
-"""`kbsim whatif`: what a run would take if a resource never limited it."""
+"""`kbsim whatif`: the time of a run if a resource never limited it."""
 
 from __future__ import annotations
 
@@ -113,6 +113,6 @@ def _notes(found: WhatIf) -> Iterator[RenderableType]:
 
 
 def sentence_of(found: WhatIf) -> str:
-    """What to change first, as a sentence of its own."""
+    """The resource to change first, as a sentence."""
     text = found.sentence
     return text[:1].upper() + text[1:]

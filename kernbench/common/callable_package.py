@@ -12,7 +12,7 @@ _FUNCTIONS: dict[str, str] = {}  # by package: the module of the function that h
 
 
 class _Callable(ModuleType):
-    """A package whose call is that of a function."""
+    """A package that can be called like a function."""
 
     def __call__(self, *arguments: Any, **named: Any) -> Any:
         return self.__wrapped__(*arguments, **named)

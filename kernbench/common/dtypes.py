@@ -34,7 +34,7 @@ class DType:
 
     @property
     def align(self) -> int:
-        """[B] of which an address of such elements is a multiple."""
+        """[B] The alignment of addresses of such elements."""
         return max(1, self.bits // 8)
 
 

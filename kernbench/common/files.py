@@ -56,7 +56,7 @@ def _open_at_once(path: str, flags: int) -> int:
 
 
 def _await_writer(source: str, what: str, handle: int) -> bytes:
-    """What was read while it was found out that a pipe has a writer."""
+    """The bytes that were read to find out whether a pipe has a writer."""
     poll = select.poll()
     poll.register(handle, select.POLLIN)
     if poll.poll(WRITER_SECONDS * 1000):  # there is something to read, or a writer was there and left
@@ -71,7 +71,7 @@ def _await_writer(source: str, what: str, handle: int) -> bytes:
 
 
 def _up_to(file: FileIO, first: bytes, told: int, most: int) -> bytes | None:
-    """`first` and what else is in a file; None where that is more than `most` bytes."""
+    """`first` and the rest of a file; None if it has more than `most` bytes."""
     pieces = [first] if first else []
     size = len(first)
     while size <= most:
@@ -132,7 +132,8 @@ def check_apart(written: Iterable[str | os.PathLike[str] | None], read: Iterable
 
 
 def target_of(path: str | os.PathLike[str]) -> Path:
-    """What a path leads to, over links; a pipe or device by the name it was given: what /dev/stdout links to may have none."""
+    """The target of a path, links resolved; a pipe or device keeps its name, because the target of /dev/stdout may have none.
+    """
     given = Path(path)
     try:
         return given if given.exists() and not given.is_file() and not given.is_dir() else given.resolve()
@@ -148,7 +149,7 @@ def _refusal(path: str | os.PathLike[str], reason: str) -> Problem:
 
 @contextmanager
 def placed(target: Path) -> Iterator[BinaryIO]:
-    """Where to write the bytes of a file, piece by piece: a new file beside `target` that takes its name when all are written.
+    """A context to write a file piece by piece: a new file beside `target`, renamed when it is complete.
 
     A pipe or device is written to as it is. Raises OSError where that cannot be done.
     """

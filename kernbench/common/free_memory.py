@@ -1,4 +1,4 @@
-"""How much memory of this computer a process may still take."""
+"""The memory that a process can still allocate on this computer."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from pathlib import Path
 
 
 def free_memory(root: Path = Path("/")) -> int | None:
-    """[B], the least of what the kernel says is available, what the group of processes may take, and what the process may take;
-    None where nothing says."""
+    """[B] The smallest of three limits: available memory, that of the process group, and that of the process. None if there is
+    no limit.
+    """
     return min((*_available(root), *_of_group(root), *_of_process(root)), default=None)
 
 
@@ -19,7 +20,7 @@ def _available(root: Path) -> Iterator[int]:
 
 
 def _of_group(root: Path) -> Iterator[int]:
-    """Of a cgroup (version 2), as containers and batch systems have; `max` is no limit."""
+    """The limit of a cgroup (version 2) of a container or batch system; `max` means no limit."""
     group = root / "sys/fs/cgroup"
     most, now = (_text(group / f"memory.{name}").strip() for name in ("max", "current"))
     if most.isdigit() and now.isdigit():

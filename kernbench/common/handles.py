@@ -1,4 +1,4 @@
-"""What a kernel holds: a tensor in some memory, whose elements are known in Phase 1 or pending until Phase 2."""
+"""The handle of a tensor in some memory; its elements are known in Phase 1 or pending until Phase 2."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class TensorHandle:
         self.op_id = op_id  #: the record that computes them: what waits for the handle depends on it
 
     def name(self) -> str:
-        """Its name; most tiles get none until somebody asks."""
+        """The name of the tensor, made on first use."""
         if self.known_name is None:
             self.known_name = f"t{self.number}"
         return self.known_name
@@ -65,7 +65,7 @@ class TensorHandle:
 
     @property
     def pending(self) -> bool:
-        """Whether the elements are known only in Phase 2. `tl.wait` does not change that: it is about time alone."""
+        """Whether the elements are available only in Phase 2. `tl.wait` does not change that: it concerns only time."""
         return self.value is None
 
     @property

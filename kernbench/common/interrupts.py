@@ -12,14 +12,14 @@ GRACE = 2.0  # [s] that an interrupt waits: code of users may never come to an e
 
 
 def put_place(error: BaseException, place: str) -> BaseException:
-    """The same interrupt, which now says in whose code it came: `kernel.py:12, in program 0 of scale on pe0, cycle 17`."""
+    """The same interrupt, with the code that it interrupted:"""
     if not place_of(error):
         error.place = place  # type: ignore[attr-defined]
     return error
 
 
 def place_of(error: BaseException | None) -> str:
-    """In whose code an interrupt came; empty where that is not known."""
+    """The code that was interrupted, or an empty text."""
     return str(getattr(error, "place", ""))
 
 

@@ -1,4 +1,4 @@
-"""What JSON Schemas (draft 2020-12) of results are made of."""
+"""Building blocks of the JSON Schemas (draft 2020-12) of results."""
 
 from __future__ import annotations
 

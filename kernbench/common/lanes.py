@@ -13,7 +13,7 @@ from kernbench.common.dtypes import Array, dtype_of
 
 @dataclass(frozen=True)
 class Lanes:
-    """Where the elements of a tensor lie, from some address on. Bytes stand for arrays, so that it can be a key."""
+    """The layout of the elements of a tensor, relative to an address. Bytes stand for arrays, so that it can be a key."""
 
     shape: tuple[int, ...]
     itemsize: int  #: [B] of an element
@@ -23,12 +23,12 @@ class Lanes:
 
     @cached_property
     def at(self) -> NDArray[np.int64]:
-        """[B] of each lane that moves."""
+        """[B] The offset of each lane that moves."""
         return np.frombuffer(self.offsets, np.int64)
 
     @cached_property
     def active(self) -> NDArray[np.bool_] | None:
-        """Which lanes move; None: all."""
+        """The lanes that move; None for all."""
         return np.frombuffer(self.mask, np.bool_) if self.mask else None
 
     @property

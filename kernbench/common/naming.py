@@ -1,6 +1,6 @@
 """Names: engines and resources of one NPU (`kernbench/npu/1`), and node ids of a system (`kernbench/system/1`).
 
-Results, traces, errors and topologies print them. No other module builds one or takes one apart.
+Results, traces, errors and topologies print them. No other module builds or parses a node id.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def mesh_link(source: tuple[int, int], target: tuple[int, int]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class NodeName:
-    """A node id taken apart; None: it has no such part."""
+    """The components of a node id; None for a level that it does not have."""
 
     kind: str  #: one of `KINDS`
     part: str  #: the last part of the id: `pe_dma`, `r0c1`, `ucie_n0`, `host`
@@ -120,7 +120,7 @@ def pe_node(sip: int, cube: int, index: int, part: str) -> str:
 
 
 def parse_node(node: str) -> NodeName:
-    """A node id taken apart; ValueError for a text that is none."""
+    """Parse a node id. ValueError for any other text."""
     if node == HOST:
         return NodeName(HOST, HOST)
     match = _NODE.fullmatch(node)
@@ -138,7 +138,7 @@ def parse_node(node: str) -> NodeName:
 
 
 def place(sip: int, *, io: int | None = None, cube: int | None = None, pe: int | None = None) -> str:
-    """The name of a SIP, or of what is in it: `sip0`, `sip0.io0`, `sip0.cube3`, `sip0.cube3.pe1`. No node has such an id."""
+    """The name of a SIP, or of what is in it: `sip0`, `sip0.io0`, `sip0.cube3`, `sip0.cube3.pe1`. No node has this id."""
     parts = (("sip", sip), ("io", io), ("cube", cube), ("pe", pe))
     return ".".join(f"{name}{number}" for name, number in parts if number is not None)
 
@@ -152,7 +152,7 @@ def ucie_place(name: str) -> tuple[str, int]:
 
 
 def short(name: str) -> str:
-    """What a node or place is called inside what it is part of: `pe_dma`, `pe1`, `cube3`."""
+    """The last component of a node id: `pe_dma`, `pe1`, `cube3`."""
     return name.rpartition(".")[2]
 
 
@@ -168,7 +168,7 @@ def parse_pe(name: str) -> tuple[int, int, int]:
 
 
 def numbered(name: str, index: int, count: int) -> str:
-    """One of `count` engines of a node: the node's own id where it is the only one, else with a number, `[1]`."""
+    """The id of one of `count` engines of a node: that of the node if it is the only one, else with a number, `[1]`."""
     return name if count == 1 else f"{name}[{index}]"
 
 
@@ -192,7 +192,7 @@ def kind_of_engine(name: str) -> str:
 
 
 def counted(name: str) -> str:
-    """What a name of a result's counters is of: dram, noc, dma, te, ve, cpu, spm; another name is its own kind."""
+    """The kind of a counter name: dram, noc, dma, te, ve, cpu or spm; any other name is its own kind."""
     if name.startswith("dram.") or ".hbm_ctrl.ch" in name:
         return "dram"
     if name.startswith("noc.") or "-" in name:

@@ -1,4 +1,4 @@
-"""What a kernel tells its PE to do, as messages: what moves or computes data says so itself (`data_op`) and is logged.
+"""The messages of a kernel to its PE. A message that moves or computes data has `data_op` and is logged.
 
 Addresses are byte addresses of a space (`hbm`, `tcm`, `sram`). `line` is the kernel's source line: `kernel.py:12`.
 """
@@ -76,7 +76,7 @@ class MemoryWriteMsg(DataMsg):
 
 
 class StageType(Enum):
-    """Where a tile is on its way through the PE."""
+    """The position of a tile in the pipeline of the PE."""
 
     DMA_READ = 0
     FETCH = 1
@@ -106,7 +106,7 @@ class TileToken(DataMsg):
 
     @property
     def stage(self) -> Stage | None:
-        """Where the token is; None past the last stage."""
+        """The current stage of the token; None after the last stage."""
         return self.stages[self.stage_idx] if self.stage_idx < len(self.stages) else None
 
     def advance(self) -> Stage | None:

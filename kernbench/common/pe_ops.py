@@ -1,6 +1,6 @@
 """The commands that most kernels are made of, one job of an engine or a few: loads, stores, products and math.
 
-They are made so often that a compiled class has their fields: what is made by `__new__` has None in those that nobody sets.
+They are created so often that a compiled class holds their fields; `__new__` leaves None in fields that are not set.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ Operand: TypeAlias = TensorHandle | Scalar
 
 
 class Record(TypedDict, total=False):
-    """What every command takes by name beside its own fields: what the op log says of any of them."""
+    """Keyword arguments of every command, in addition to its own fields: what the op log records of any command."""
 
     op_id: int | None  #: of its record; the log gives one where there is none
     dependency_ids: Sequence[int]  #: records whose work comes first for reasons that addresses do not show
@@ -112,7 +112,7 @@ class GemmCmd(Command):
     """`out = [acc +] a @ b`, with f32 (of integers: i32) accumulation unless `dtype_acc` says otherwise.
 
     Shapes are those before `transpose_*`, which swaps the last two axes; a `col_major` matrix lies in memory column by
-    column. `tile_k` adds products of so many columns of `a` one after the other, rounding to `dtype_acc` after each.
+    column. `tile_k` adds the products of blocks of that many columns of `a`, and rounds to `dtype_acc` after each.
     """
 
     def __init__(
@@ -180,5 +180,5 @@ class MathCmd(Command):
 
     @property
     def scalars(self) -> dict[int, Scalar]:
-        """The other inputs, by their position."""
+        """The other inputs, by position."""
         return {i: one for i, one in enumerate(self.inputs) if not isinstance(one, TensorHandle)}

@@ -1,4 +1,4 @@
-"""What a kernel gets for a tensor: the address of the part that its PE has."""
+"""The argument of a kernel for a tensor: the address of the shard of its PE."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from kernbench.common.dtypes import dtype_of
 
 
 class DevicePointer(int):
-    """The address of a tensor's shard for one PE. Arithmetic on it gives plain addresses."""
+    """The address of a tensor's shard for one PE. Arithmetic on a pointer gives plain addresses."""
 
     name: str  #: of the tensor
     shape: tuple[int, ...]  #: of the shard; of the whole tensor where it is not sharded

@@ -1,4 +1,6 @@
-"""The commands of queues between PEs: a tile to a neighbour, and the next one from it. Compiled, as those of `pe_ops`."""
+"""The commands of queues between PEs: a tile to a neighbour, and the next one from it. They are compiled, like those of
+`pe_ops`.
+"""
 
 from __future__ import annotations
 

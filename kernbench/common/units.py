@@ -1,6 +1,6 @@
 """Exact numbers: sizes with units, decimals as rationals, cycles as nanoseconds.
 
-No float takes part. A decimal is the rational that its text says (`0.1` is 1/10), and where a Python float is
+Floats are not used. A decimal is the rational that its text says (`0.1` is 1/10), and where a Python float is
 all there is, the rational that its shortest decimal form says.
 """
 
@@ -100,13 +100,14 @@ def parse_size(value: object) -> int:
 
 
 def parse_size_text(text: str) -> int:
-    """Bytes of a size on a command line: as of `parse_size`, and digits alone are bytes. Raises ValueError as that does."""
+    """Bytes of a size on a command line: as of `parse_size`, and digits alone are bytes. Raises ValueError for the same texts.
+    """
     stripped = text.strip()
     return parse_size(int(stripped) if stripped.isascii() and stripped.isdigit() and len(stripped) <= MAX_DIGITS else stripped)
 
 
 def plain_number(value: Fraction) -> int | float | str:
-    """A rational for JSON, exactly: an int, else a float whose shortest decimal is the value, else `p/q`.
+    """A rational as an exact JSON value: an int, else a float whose shortest decimal is equal to it, else `p/q`.
 
     `parse_rational` reads each of the three back as the same value.
     """

@@ -21,7 +21,7 @@ _replacing = threading.RLock()
 
 
 class Unloadable(Exception):
-    """A module that does not come to its end. `place` is file and line, `rule` what happened there."""
+    """A module whose import does not complete. `place` is file and line, `rule` what happened there."""
 
     def __init__(self, place: str, rule: str) -> None:
         super().__init__(f"{place}: {rule}")
@@ -30,7 +30,7 @@ class Unloadable(Exception):
 
 
 def execute(spec: ModuleSpec) -> ModuleType:
-    """The module of a spec, made anew and run, as `import` does. Raises as `loading`."""
+    """Create and run the module of a spec, as `import` does. Raises as `loading`."""
     module = module_from_spec(spec)
     before = sys.modules.get(spec.name)
     sys.modules[spec.name] = module  # dataclasses and inspect look a class's module up there
@@ -79,7 +79,7 @@ def _is_of(frame: TracebackType, file: str) -> bool:
 
 
 def _words(error: BaseException) -> str:
-    """`TypeError: what it says`; the type alone where it cannot say anything."""
+    """`TypeError: text`, or the type alone if its text is not available."""
     try:
         said = str(error)
     except Exception:  # whatever the user's own __str__ raises
@@ -113,7 +113,8 @@ def _process_goes_on() -> Iterator[None]:
 
 @contextmanager
 def _signals_noticed() -> Iterator[Callable[[], bool]]:
-    """Gives what says whether a signal came in here: KeyboardInterrupt alone may as well be the module's own."""
+    """Returns a function that says whether a signal arrived here; a KeyboardInterrupt may also be raised by the module itself.
+    """
     came: list[int] = []
     if threading.current_thread() is not threading.main_thread():
         yield lambda: False

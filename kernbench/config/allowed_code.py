@@ -44,7 +44,7 @@ class AllowedCode:
 
     @classmethod
     def of(cls, given: AllowCode) -> AllowedCode:
-        """From what `allow_code=` takes: a path, several, or these themselves."""
+        """Make the object from an argument of `allow_code=`: a path, several paths, or such an object."""
         if isinstance(given, AllowedCode):
             return given
         return cls((given,) if isinstance(given, (str, os.PathLike)) else given)
@@ -80,7 +80,7 @@ class AllowedCode:
         return self._specs(name, refused)[-1].origin
 
     def _specs(self, name: str, refused: Refused) -> list[ModuleSpec]:
-        """Of a module and the packages that it is in, outermost first, all of them allowed; nothing is imported."""
+        """The specs of a module and its packages, outermost first, all of them allowed; nothing is imported."""
         if name.partition(".")[0] in sys.stdlib_module_names:
             remedy = f"name one of your own, and give {OPTION} PATH"
             raise refused("it is a module of Python itself, which nothing allows", remedy)
@@ -95,7 +95,7 @@ class AllowedCode:
         return found
 
     def _found(self, dotted: str, package: ModuleSpec | None, refused: Refused) -> ModuleSpec | None:
-        """Where a module that is not loaded is: below what is allowed first, then on Python's path."""
+        """The location of a module that is not loaded: first below the allowed paths, then on Python's path."""
         if package is not None:
             return PathFinder.find_spec(dotted, list(package.submodule_search_locations or ()))
         here = self._roots(), [place for place in sys.path if os.path.isabs(place)]
@@ -121,7 +121,7 @@ class AllowedCode:
         return self._settled
 
     def _roots(self) -> tuple[str, ...]:
-        """Where the names of allowed modules begin."""
+        """The directories in which names of allowed modules begin."""
         return tuple(dict.fromkeys(_root(path) for path in self._all()))
 
 
@@ -168,7 +168,7 @@ def _plugins(path: tuple[str, ...]) -> frozenset[str]:
 
 
 def _loaded(name: str) -> ModuleSpec | None:
-    """The spec of a module that is loaded, or one that says where it is from; None where it is not."""
+    """The spec of a loaded module, or one with its origin; None if it is not loaded."""
     module = sys.modules.get(name)
     if module is None:
         return None
@@ -201,7 +201,7 @@ def _origin(name: str) -> str | None:
 
 
 def _execute(spec: ModuleSpec, roots: Sequence[str], refused: Refused) -> ModuleType:
-    """Run a module; what stands beside it can be imported, behind what is installed."""
+    """Run a module. It can import modules beside it, after installed ones."""
     package, _, name = spec.name.rpartition(".")
     try:
         with _at_the_end_of_the_path(roots):

@@ -77,7 +77,7 @@ class _Writer:
 
 
 def _line(text: str, meaning: str, comment: str) -> Iterator[str]:
-    """A line with its comments behind it; what does not fit there stands above, the meaning before the comment."""
+    """A line with its comments at its end; what does not fit is put above it, the meaning before the comment."""
     indent = text[: len(text) - len(text.lstrip())]
     behind = f"{meaning}; {comment}" if comment else meaning
     above: list[str] = []
@@ -133,7 +133,7 @@ def _shared(paths: list[str]) -> str:
 
 
 def _file_text(config: MachineConfig) -> str | None:
-    """The text of the file that the machine was read from; None where there is none."""
+    """The text of the file of the machine, or None without a file."""
     if config.path is not None:
         return read_document(config.path, MACHINE_BYTES).text
     folder = Path(str(importlib.resources.files("kernbench.configs")))

@@ -1,8 +1,8 @@
 """Reads a YAML or JSON file into plain data that still knows where each value stood.
 
-One reader for both formats: the extension decides. Integers are ints, decimals are exact `Fraction`s, everything
-else is what JSON has. What the formats allow and a reader would misread in silence (duplicate keys, NaN, YAML's
-`012`, `on`, `12:30`, ...) is refused with its place. Places are looked up only when an error is reported.
+One reader for both formats: the extension decides. Integers are ints, decimals are exact `Fraction`s, everything else is what
+JSON has. Texts that the format allows but that would be misread silently (duplicate keys, NaN, YAML's `012`, `on`, `12:30`,
+...) are refused, with their location. Locations are computed only for errors.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ __all__ = [
 
 @dataclass(frozen=True)
 class Document:
-    """Data and where it came from."""
+    """Data and its source."""
 
     source: str  #: the file's name as it was given, or what stands for one
     data: Any
@@ -45,7 +45,7 @@ class Document:
     suffix: str = ""  #: which format the text is in
 
     def find(self, paths: Iterable[PathLike]) -> dict[PathLike, Place]:
-        """Line and column of each path, or of the innermost part of it that exists; nothing where there is no text.
+        """Line and column of each path, or of the longest prefix of it that exists; nothing without a text.
 
         A path ending in `KEY` means the key and not its value.
         """
@@ -57,7 +57,7 @@ class Document:
         return {path: _innermost(found, normal_path(path)) for path in asked}
 
     def where(self, place: Place | None) -> str:
-        """`file:line:col`, or the source alone where the place is not known."""
+        """`file:line:col`, or the source alone if the location is not known."""
         return self.source if place is None else f"{self.source}:{place[0]}:{place[1]}"
 
     def problem(self, path: PathLike, rule: str, value: Any = ABSENT, remedy: str = "") -> Problem:
@@ -129,7 +129,7 @@ def data_document(data: Any, source: str) -> Document:
 
 
 def decoded(source: str, content: bytes) -> str:
-    """The text of a file; InputError says which byte is none."""
+    """The text of a file. InputError names the byte that is not UTF-8."""
     if content.startswith(b"\xef\xbb\xbf"):
         raise InputError(
             Problem(f"{source}:1:1", "it begins with a byte order mark", remedy="save it as UTF-8 without one")

@@ -112,7 +112,7 @@ class DramController(Section):
     read_buffer_bytes: Size | None = Field(default=None, description="[byte] of each flow (default: two read queues)")
 
     def values(self) -> dict[str, Any]:
-        """Every key with its value. KeyError names a key that is not given and has no default."""
+        """Every key with its value. KeyError names a missing key without a default."""
         return complete({name: value for name, value in self if value is not None})
 
     @property
@@ -183,7 +183,7 @@ def field_sizes(values: Mapping[str, Any]) -> dict[str, int]:
 
 
 def map_fields(values: Mapping[str, Any]) -> list[tuple[str, int, int]]:
-    """`map` as (field, size, place) from the lowest up; a value counts `place` times. ValueError says what is wrong."""
+    """`map` as (field, size, place) from the lowest up; a value counts `place` times. ValueError names the reason."""
     sizes, out, low, seen = field_sizes(values), [], 1, set()
     names = values["map"].split()
     for name in reversed(names):
@@ -211,7 +211,7 @@ def map_fields(values: Mapping[str, Any]) -> list[tuple[str, int, int]]:
 
 
 def map_pairs(values: Mapping[str, Any]) -> list[tuple[str, str, int, int]]:
-    """`hash` as (left field, right field, shift, mask). ValueError says what is wrong."""
+    """`hash` as (left field, right field, shift, mask). ValueError names the reason."""
     sizes, used, out = field_sizes(values), dict.fromkeys(FIELDS, 0), []
     for pair in values["hash"]:
         left, _, right = pair.partition("^")

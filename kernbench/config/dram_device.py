@@ -1,7 +1,7 @@
 """The banks of a DRAM channel, for `allocation: row_buffer_v1`: their shape, their times, and what the controller holds.
 
-Times are DRAM clocks, each `dram.period` cycles of the core. None has a default: they belong to a device, and a file that gives
-some has to give all.
+Times are DRAM clocks, each `dram.period` cycles of the core. None of them has a default, because they depend on the device: a
+file gives all of them or none.
 """
 
 from __future__ import annotations

@@ -80,7 +80,7 @@ def _of_user(config: MachineConfig, origin: str) -> bool:
 
 
 def unused_values(config: MachineConfig) -> Iterator[Unused]:
-    """Every value that has no effect, whoever set it."""
+    """Every value without effect, whatever its source."""
     if isinstance(config, NpuConfig):
         yield from _of_engines(config.te, config.spm, "")
         yield from _of_queues(config.dma, 0, "")
@@ -134,7 +134,7 @@ def _of_queues(dma: Dma, between_pes: int, at: str) -> Iterator[Unused]:
 
 
 def _of_memory(dram: Dram, channels: int, at: str, *, device: bool) -> Iterator[Unused]:
-    """`channels`: of those that share addresses. `device`: under `row_buffer_v1`, whose data bus is the peak."""
+    """`channels`: the number of channels that share addresses. `device`: under `row_buffer_v1`, whose data bus is the peak."""
     bus, peak = Fraction(dram.bus_width_bytes, dram.dram_burst_cycles), dram.peak_bw_bytes_per_cycle
     if peak > bus:
         why = f"the bus moves {at}.bus_width_bytes / {at}.dram_burst_cycles = {plain_number(bus)} bytes per cycle, and no more"

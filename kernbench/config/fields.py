@@ -41,7 +41,7 @@ def refuse(rule: str) -> PydanticCustomError:
 
 @dataclass(frozen=True)
 class Rule:
-    """What a field's value must be: a check that returns the value in its final type, and its JSON Schema."""
+    """The type of a field: a check that returns the value in its final type, and a JSON Schema."""
 
     check: Callable[[Any], Any]
     json: Callable[[], JsonSchema]
@@ -83,7 +83,7 @@ def names_code(value: str) -> bool:
 
 
 def one_of(names: tuple[str, ...], *, code: bool = False) -> Rule:
-    """One of some names, or, with `code`, what `package.module:name` says."""
+    """One of some names, or, with `code`, an object as `package.module:name`."""
 
     def check(value: Any) -> str:
         if not isinstance(value, str) or not (value in names or (code and names_code(value))):

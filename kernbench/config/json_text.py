@@ -1,7 +1,7 @@
 """JSON with exact decimals, without duplicate keys, NaN, huge numbers or lone surrogates.
 
-The standard parser reads the text; what it cannot place (its hooks know no position) is looked for again by a plain
-walk over tokens, which also answers where a path stands. A sound document is never walked.
+The standard parser reads the text. Its hooks do not know positions, so errors are located by a second scan over the tokens,
+which also finds the position of a path. A sound document is never walked.
 """
 
 from __future__ import annotations

@@ -55,7 +55,7 @@ class Key:
 
     @property
     def values(self) -> str:
-        """What is allowed, in one text."""
+        """The allowed values as text."""
         return ", ".join(self.choices) or self.allowed
 
     def to_dict(self) -> dict[str, Any]:
@@ -89,7 +89,7 @@ def sections_of(model: type[MachineConfig]) -> list[SectionKeys]:
 
 
 def keys_of(model: type[MachineConfig]) -> list[Key]:
-    """All keys of a kind of machine, one after the other."""
+    """All keys of a kind of machine."""
     return [key for section in sections_of(model) for key in section.keys]
 
 
@@ -107,7 +107,7 @@ def section_in(annotation: Any) -> type[Section] | None:
 
 
 def is_list(annotation: Any) -> bool:
-    """Whether a file has a list of what the annotation says."""
+    """Whether a file has a list of this type."""
     return "tuple" in str(annotation)
 
 

@@ -101,7 +101,7 @@ def _model(document: Document, wanted: type[MachineConfig] | None) -> type[Machi
 
 
 def preset_names(kind: type[MachineConfig] = MachineConfig) -> list[str]:
-    """The names of the machines that come with kernbench, of all kinds or of one.
+    """The names of the machines that come with kernbench: of all kinds, or of one kind.
 
     >>> from kernbench.config import preset_names
     >>> "npu_server" in preset_names()
@@ -207,7 +207,7 @@ def _rule(kind: str, message: str, context: Mapping[str, Any]) -> str:
 
 
 def _unknown_key(model: type[MachineConfig], path: PathLike) -> tuple[str, str]:
-    """What is said of a key that the schema does not have: the keys it has, and the nearest of them."""
+    """The rule and remedy for an unknown key: the known keys, and the nearest one."""
     section: Any = model
     for step in path[:-1]:
         if isinstance(step, str) and isinstance(section, type) and issubclass(section, Section):
@@ -229,7 +229,7 @@ def _section_of(annotation: Any) -> Any:
 
 
 def _origins(data: Any, document: Document, applied: Sequence[Override]) -> tuple[dict[str, str], dict[str, str]]:
-    """Where each given value came from, by the path that `effective` gives it, and for overrides by which one."""
+    """The origin of each given value by its path in `effective`, and the override that set it."""
     origins, overrides = {}, {}
     paths = list(_leaf_paths((), data))
     in_document = set(_leaf_paths((), document.data))

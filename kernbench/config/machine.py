@@ -1,4 +1,4 @@
-"""What every kind of machine file has in common: sections, plain values, where each value came from."""
+"""The common base of machine files: sections, plain values, the origin of each value."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ class MachineConfig(Section):
         return [(path, value, self._origins.get(path, "default")) for path, value in leaves]
 
     def where(self, *paths: str) -> str:
-        """What a message about values begins with: the place in the file or the override of the first that has one."""
+        """The location in a message about values: the line or override of the first value that has one."""
         for path in paths:
             if path in self._overrides:
                 return self._overrides[path]

@@ -47,7 +47,7 @@ class Mma(Section):
     epilogue_cycles: Natural = Field(default=0, description="[cycle] after the last instruction of a block")
 
     def taken(self) -> list[MmaShape]:
-        """The instructions that jobs may take: those of the accumulator and the fidelity."""
+        """The instructions that jobs can use: those with the accumulator and the fidelity."""
         return [
             shape
             for shape in self.shapes
@@ -55,7 +55,7 @@ class Mma(Section):
         ]
 
     def instruction(self, qbits_weight: int, qbits_activation: int) -> MmaShape:
-        """The one of operands of these widths: the narrowest that holds both; InputError where there is none."""
+        """The narrowest instruction whose operands hold both widths. InputError if there is none."""
         found = [s for s in self.taken() if s.qbits_weight >= qbits_weight and s.qbits_activation >= qbits_activation]
         if not found:
             wanted = f"weights of {qbits_weight} bits and activations of {qbits_activation}"

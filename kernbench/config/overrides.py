@@ -24,7 +24,7 @@ class Override:
     value: Any
 
     def covers(self, path: PathLike) -> bool:
-        """Whether the value at `path` is what this override set, or lies inside it."""
+        """Whether this override set the value at `path`, or a value that contains it."""
         return normal_path(path)[: len(self.path)] == normal_path(self.path)
 
 

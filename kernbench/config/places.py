@@ -34,7 +34,7 @@ def step_text(step: Any) -> str:
 
 
 class Fault(Exception):
-    """What a reader refuses, and where. `document.py` turns it into an InputError that names the file."""
+    """An error of a reader, and its location. `document.py` turns it into an InputError that names the file."""
 
     def __init__(self, place: Place, rule: str, path: PathLike = (), value: Any = ABSENT, remedy: str = "") -> None:
         super().__init__(rule)

@@ -239,11 +239,10 @@ def _capacity_rules(config: NpuConfig) -> list[BrokenRule]:
 
 
 def rate_rule(allocation: str, name: str, capacity: Fraction, weights: list[int], weight_sum: int) -> str:
-    """What is wrong with a capacity shared by flows of these weights, `weight_sum` of them at most; empty: nothing.
+    """The problem with a capacity that flows of these weights share, at most `weight_sum` together; empty without a problem.
 
-    A rate is `num * w / (den * W)`: its terms are largest with the largest weight, and with the largest sum W. A
-    common factor of all weights cancels. `max_min_v1` floors a rate that does not fit, so there only the capacities
-    themselves have to.
+    A rate is `num * w / (den * W)`: its terms are largest with the largest weight, and with the largest sum W. A common factor
+    of all weights cancels. `max_min_v1` rounds a rate down if it does not fit, so only the capacities have to fit.
     """
     factor = gcd(*weights)
     top, total = (1, 1) if allocation == "max_min_v1" else (max(weights) // factor, weight_sum // factor)

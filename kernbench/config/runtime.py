@@ -1,7 +1,7 @@
 """Runtime profiles `kernbench/runtime/1`: what the software that starts kernels costs, and how it was timed.
 
-The rules are in docs/model/host.md. A profile belongs to software, so it serves every chip; what the chip itself takes to start
-a kernel stands with the chip.
+The rules are in docs/model/host.md. A profile describes software, so it applies to every chip. The time that the chip itself
+takes to start a kernel is a value of the chip.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ class Runtime(Section):
         return _first(self.behind_ns, name, kind)
 
     def cost(self, name: str, kind: str) -> OpCost:
-        """How an operation is carried out: by its name, else by its class."""
+        """The implementation of an operation, by its name or by its class."""
         return self.ops.get(name) or self.ops.get(kind) or OpCost()
 
 

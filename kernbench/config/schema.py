@@ -1,6 +1,6 @@
 """The machine `kernbench/npu/1` as frozen models: every key of docs/model/formats.md, its default, unit and range.
 
-The defaults stand here and nowhere else. Rules between fields are in `rules.py`.
+All defaults are here. Rules between fields are in `rules.py`.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class Control(Section):
 
 
 class Channel(Section):
-    """One of a DMA engine's channels."""
+    """One channel of a DMA engine."""
 
     max_concurrent: Count = Field(default=4, description="[transfers] transfers of this channel at a time, per engine")
     priority: Signed = Field(default=0, description="start order of pending jobs: a higher score starts first")
@@ -87,7 +87,7 @@ class Dma(Section):
 
     @property
     def at_a_time(self) -> int:
-        """The most transfers of one engine that can be under way."""
+        """The largest number of outstanding transfers of one engine."""
         each = sum(min(channel.max_concurrent, self.queue_depth_per_master) for channel in self.channels)
         return min(self.max_concurrent_transfers, each)
 
@@ -164,7 +164,7 @@ class Spm(Section):
     @model_validator(mode="before")
     @classmethod
     def _split_ports_replace_ports(cls, data: Any) -> Any:
-        """`ports` has its default only where neither of the two other keys stands."""
+        """`ports` has its default only if neither of the other two keys is given."""
         if isinstance(data, dict) and "ports" not in data and ("read_ports" in data or "write_ports" in data):
             return {**data, "ports": None}
         return data
@@ -223,7 +223,7 @@ class Te(Section):
         return self.clock_ratio * prod(self.rates(qbits_weight, qbits_activation))
 
     def rates(self, qbits_weight: int, qbits_activation: int) -> tuple[Fraction | int, ...]:
-        """What they are the product of, at the clock of the machine; cells of a systolic array take operands of any width."""
+        """The factors of the peak rate at the clock of the machine; cells of a systolic array take operands of any width."""
         if self.mma is not None:
             return self.mma.cores, self.mma.instruction(qbits_weight, qbits_activation).rate
         if self.timing == "systolic":
@@ -257,7 +257,7 @@ class Ve(Section):
         return self.clock_ratio * prod(self.rates(qbits_activation))
 
     def rates(self, qbits_activation: int) -> tuple[Fraction | int, ...]:
-        """What they are the product of, at the clock of the machine."""
+        """The factors of the peak rate, at the clock of the machine."""
         return self.lanes, self.ops_per_lane, self.f_a.get(qbits_activation, 1)
 
 
@@ -334,12 +334,12 @@ class NpuConfig(MachineConfig):
 
     @property
     def pe(self) -> NpuConfig:
-        """What a PE has (`dma`, `spm`, `te`, `ve`)."""
+        """The engines and memories of a PE (`dma`, `spm`, `te`, `ve`)."""
         return self
 
     @property
     def memory(self) -> NpuDram:
-        """What a PE's loads and stores are of."""
+        """The memory of the loads and stores of a PE."""
         return self.dram
 
     @property
@@ -358,7 +358,7 @@ class NpuConfig(MachineConfig):
 
     @property
     def components(self) -> Mapping[str, Any]:
-        """What simulates kinds of nodes: a machine file of an NPU names none."""
+        """The components that replace kinds of nodes; the file of an NPU names none."""
         return {}
 
     def channel_weight(self) -> int:

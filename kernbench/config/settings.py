@@ -22,13 +22,13 @@ KEYS = ("allow_code",)
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What a user has decided once for all."""
+    """The permanent settings of a user."""
 
     allow_code: tuple[str, ...] = ()  #: directories and files whose modules files may name, without links
 
 
 def settings_file() -> Path | None:
-    """Where settings are; None for a user without a home."""
+    """The path of the settings; None for a user without a home directory."""
     named = os.environ.get("XDG_CONFIG_HOME", "")
     try:
         home = Path(named) if os.path.isabs(named) else Path("~/.config").expanduser()
@@ -38,7 +38,7 @@ def settings_file() -> Path | None:
 
 
 def read_settings() -> Settings:
-    """The settings; those of a user who has no file are empty. InputError, naming file and line, where they are not valid."""
+    """The settings; empty without a file. InputError, naming file and line, where they are not valid."""
     file = settings_file()
     if file is None or not os.path.lexists(file):
         return Settings()

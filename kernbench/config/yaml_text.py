@@ -86,7 +86,7 @@ def parse(text: str, max_depth: int) -> Any:
 
 
 def _twin(key: str | int) -> str | int:
-    """The key of the other type that means the same: `8` and `"8"`."""
+    """The same key with the other type: `8` and `"8"`."""
     if isinstance(key, int):
         return str(key)
     return int(key) if _INTEGER.fullmatch(key) and len(key) <= MAX_DIGITS else key

@@ -48,7 +48,7 @@ class Routers:
         return channel
 
     def room(self, router: Ints, port: Ints) -> Bools:
-        """Whether an input has a place."""
+        """Whether an input has a free slot."""
         has: Bools = self.reserved[router, port].min(axis=-1) < self.depth
         return has
 
@@ -61,7 +61,7 @@ class Routers:
         self._count[at] += 1
 
     def match(self) -> tuple[Ints, Ints, Ints, Ints, Ints, Ints]:
-        """Who crosses the switches in this cycle: flits, targets, and their routers, inputs, channels, outputs."""
+        """The flits that cross switches in this cycle, with their targets, routers, inputs, channels and outputs."""
         router, port, out, channel = self._requests()
         turn = (port - self._grant[router, out]) % PORTS
         k = _first(router * PORTS + out, turn)  # each output grants one
@@ -73,7 +73,7 @@ class Routers:
         return self._take(router, port, channel, out)
 
     def _requests(self) -> tuple[Ints, Ints, Ints, Ints]:
-        """Router, input, output and channel of each head that asks: of each input one for each output that has room."""
+        """Router, input, output and channel of each requesting head flit: for each input, one for each output with room."""
         router, port, channel = np.nonzero(self._count)
         out = self._way[router, self._target[router, port, channel, self._head[router, port, channel]]]
         to = self.next[router, out]

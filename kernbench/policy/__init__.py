@@ -1,1 +1,1 @@
-"""What a system decides about its work: which way data travels, and where it is kept."""
+"""The policies of a system: routing of data, and placement of tensors."""

@@ -1,4 +1,4 @@
-"""Sweeps: one spec, many points, every result kept and none computed twice. `kernbench.sweep(...)` runs one."""
+"""Sweeps: one spec, many points. Every result is stored, and none is computed twice. `kernbench.sweep(...)` runs one."""
 
 from kernbench.common.callable_package import call_as
 

@@ -39,7 +39,7 @@ class Span:
 
     @property
     def is_grid(self) -> bool:
-        """Whether it says which values it has, and not only between which they lie."""
+        """Whether the axis lists its values, not only a range."""
         return self.step is not None or self.count is not None or (self.whole and self.scale == "linear")
 
     def levels(self) -> list[Any]:
@@ -57,7 +57,7 @@ class Span:
         return list(dict.fromkeys(self.at(Fraction(i, count - 1)) if count > 1 else self.at(Fraction(0)) for i in range(count)))
 
     def at(self, part: Fraction) -> Any:
-        """The value at a part, 0 to 1, of the way from one end to the other."""
+        """The value at a relative position from 0 to 1 between the ends."""
         if part in (0, 1):
             return self._rounded(self.high if part else self.low)
         if self.scale == "linear":
@@ -86,7 +86,7 @@ class Axis:
     path: PathLike = field(default=(), compare=False)  #: in the spec
 
     def place(self, name: str) -> PathLike:
-        """Where one of its names stands in the spec."""
+        """The location of one of its names in the spec."""
         return (*self.path, name) if self.path[:1] == ("zip",) else self.path
 
     def at(self, part: Fraction) -> Level:

@@ -24,7 +24,7 @@ class Pair:
 
     @property
     def growth(self) -> Fraction | None:
-        """By which part of A's time B's is longer, exactly; None where one is not done, or A took no time."""
+        """The exact relative growth from A to B; None if one is not done, or A took no time."""
         if self.a.row is None or self.b.row is None or self.a.status != "done" or self.b.status != "done":
             return None
         before, after = parse_rational(self.a.row.ns), parse_rational(self.b.row.ns)
@@ -37,7 +37,7 @@ class Pair:
 
     @property
     def changed(self) -> bool:
-        """Whether anything about its jobs did: their times, or how the run ended."""
+        """Whether the times of its jobs changed, or its status."""
         if self.a.row is None or self.b.row is None:
             return self.a.status != self.b.status
         return (self.a.status, self.a.row.jobs_hash) != (self.b.status, self.b.row.jobs_hash)
@@ -65,12 +65,12 @@ class Comparison:
 
     @property
     def slower(self) -> list[Pair]:
-        """Those that grew, most first."""
+        """Pairs that grew, the largest growth first."""
         return [pair for pair in self.compared if pair.growth is not None and pair.growth > 0]
 
     @property
     def faster(self) -> list[Pair]:
-        """Those that shrank, most first."""
+        """Pairs that shrank, the largest change first."""
         return [pair for pair in reversed(self.compared) if pair.growth is not None and pair.growth < 0]
 
     @property
@@ -127,7 +127,7 @@ def headline(found: Comparison, limit: Fraction | None) -> str:
 
 
 def to_dict(found: Comparison, limit: Fraction | None) -> dict[str, Any]:
-    """All of it; of the pairs those that changed."""
+    """Everything as plain JSON; only pairs that changed."""
     return {
         "a": found.a.name,
         "b": found.b.name,

@@ -32,7 +32,7 @@ RULE = "it must be a comparison of axes, numbers and texts, with + - * / // %, a
 
 
 class Condition:
-    """A condition that was read. ValueError where the text is none."""
+    """A condition that was read. ValueError for any other text."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -44,7 +44,7 @@ class Condition:
         _check(self._tree, self.names)
 
     def holds(self, values: Mapping[str, Any]) -> bool:
-        """Whether it is true of a point; ValueError where values do not fit together, KeyError for a name that has none."""
+        """Whether the condition holds for a point. ValueError for values of different types, KeyError for an unknown name."""
         try:
             return bool(_value(self._tree, values))
         except TypeError:
@@ -54,7 +54,7 @@ class Condition:
 
 
 def _check(node: ast.expr, names: list[str]) -> None:
-    """Refuse what is none of the forms of RULE; collect names."""
+    """Refuse anything but the forms of RULE, and collect names."""
     if _is_name(node):
         names.append(ast.unparse(node))
     elif isinstance(node, ast.Constant):

@@ -25,7 +25,7 @@ Setting = tuple[str, Any]  #: a path and its value, in plain JSON types
 class Machines:
     """Variants of one machine. `at` gives what `load_config` would, sections that it has seen before taken as they are.
 
-    `base`: what `to_dict()` of a machine gives; `allow_code`: as of `load_config`.
+    `base`: the result of `to_dict()` of a machine. `allow_code`: as in `load_config`.
     """
 
     def __init__(self, label: str, base: Mapping[str, Any], allow_code: AllowCode = ()) -> None:
@@ -73,7 +73,7 @@ class Machines:
         return self._named(config), self._digest(touched)
 
     def _checked(self, settings: Sequence[Setting]) -> tuple[MachineConfig, str]:
-        """The long way, whose errors name everything."""
+        """The slow path, whose errors name everything."""
         config: MachineConfig = load_config(self.base, dict(settings))
         return self._named(config), config.digest()
 
@@ -107,7 +107,7 @@ class Machines:
         return value
 
     def value(self, path: str) -> Any:
-        """The base's value at a path; KeyError where it has none."""
+        """The value of the base at a path. KeyError if it has none."""
         found: Any = self.base
         for step in path.replace("[", ".").replace("]", "").split("."):
             if isinstance(found, list) and step.isdigit() and int(step) < len(found):

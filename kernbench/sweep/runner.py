@@ -34,7 +34,7 @@ class Executor(Protocol):
 
 @dataclass
 class Outcome:
-    """What a run of a sweep came to."""
+    """The outcome of a run of a sweep."""
 
     points: int  #: of this shard
     known: int  #: whose results were there before
@@ -44,7 +44,7 @@ class Outcome:
 
     @property
     def failed(self) -> int:
-        """Results that are no answer of the model, of those that ran."""
+        """The number of failed results of this run."""
         return sum(count for status, count in self.by_status.items() if status not in ("done", "aborted", "deadlock"))
 
 
@@ -82,7 +82,7 @@ class Writer:
             self.write()
 
     def write(self) -> None:
-        """Write what waits, and only then tell of it."""
+        """Write pending rows, and report them only then."""
         rows, self._waiting = self._waiting, []
         self._written = time.monotonic()
         if rows:

@@ -34,7 +34,7 @@ def source_digest(path: Path) -> str:
 
 
 def package_digest(*modules: str) -> str:
-    """SHA-256 over all Python files of some packages or modules; none of them is imported anew."""
+    """SHA-256 of all Python files of some packages or modules; none of them is imported for it."""
     digest = hashlib.sha256()
     for module in modules:
         for path in _files(module):
@@ -43,7 +43,9 @@ def package_digest(*modules: str) -> str:
 
 
 def component_digests(config: MachineConfig) -> list[str]:
-    """Of the Python that a machine names in place of engines, by kind. InputError where it is not allowed, or not there."""
+    """Digests of the Python code that a machine names as components, by kind. InputError where it is not allowed, or not
+    there.
+    """
     return [f"{kind} {_digest(file)}" for kind, file in _code_of(config)]
 
 

@@ -20,7 +20,7 @@ from kernbench.version import VERSION
 
 
 class Context(msgspec.Struct, frozen=True):
-    """What the tasks of a sweep share, in plain JSON types: it is sent once."""
+    """The common data of the tasks of a sweep, in plain JSON types; it is sent once."""
 
     targets: list[dict[str, Any]]
     machines: list[tuple[str, dict[str, Any]]]  #: label, and the base as `to_dict()` gives it
@@ -58,7 +58,7 @@ class Work:
         return cls(targets, [Machines(*one, allowed) for one in context.machines])
 
     def run(self, task: Task) -> Row:
-        """The row of a task. Whatever goes wrong inside is its row's error; only an interrupt comes through."""
+        """The row of a task. Every exception inside becomes the error of its row, except an interrupt."""
         begin = time.perf_counter()
         try:
             config = self.machines[task.machine].again(task.settings)

@@ -31,7 +31,7 @@ class Baseline:
 
 
 def read_baselines(path: Path) -> dict[str, Baseline]:
-    """The baselines of a file by name; none where there is no file. InputError where it is no file of baselines."""
+    """The baselines of a file, by name; empty without a file. InputError if it is not a file of baselines."""
     if not path.exists():
         return {}
     content = read_bounded(path, MAX_BYTES, what="the file of baselines")

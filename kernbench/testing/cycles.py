@@ -15,7 +15,7 @@ UPDATE = "pytest --kbsim-update"
 
 
 class Measured(Protocol):
-    """What `assert_cycles` takes: a `Run`, an `LlmRun`, a `Result`, or anything else with cycles."""
+    """The argument of `assert_cycles`: a `Run`, an `LlmRun`, a `Result`, or any other object with cycles."""
 
     @property
     def cycles(self) -> int:
@@ -34,7 +34,7 @@ class Session:
     _baselines: dict[str, Baseline] | None = None
 
     def baseline(self, name: str) -> Baseline | None:
-        """The baseline of a name; None where the file has none. InputError as of `read_baselines`."""
+        """The baseline of a name, or None. InputError for the same mistakes as `read_baselines`."""
         if self._baselines is None:
             self._baselines = read_baselines(self.path)
         return self._baselines.get(name)

@@ -27,7 +27,7 @@ SESSION = pytest.StashKey[Session]()
 
 
 class Collected:
-    """What the reports of all tests say."""
+    """The records of all test reports."""
 
     def __init__(self) -> None:
         self.recorded: dict[str, Baseline] = {}
@@ -38,7 +38,7 @@ class Collected:
         self.error = ""
 
     def take(self, test: str, found: Mapping[str, Any]) -> None:
-        """Take what one test recorded."""
+        """Add the records of one test."""
         self.faster += [(name, now, before) for name, now, before in found["faster"]]
         for name, plain in found["recorded"]:
             one = Baseline(plain["cycles"], plain["model_version"], plain["groups"])
@@ -141,7 +141,7 @@ class Recorder:
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_protocol(self) -> Generator[None, object, object]:
-        """What a test records is its own."""
+        """Keep the records of tests apart."""
         self._session.recorded.clear()
         self._session.faster.clear()
         return (yield)
@@ -157,7 +157,7 @@ class Recorder:
         return report
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Take what a test recorded, in whichever process it ran."""
+        """Add the records of a test, whichever process ran it."""
         found = getattr(report, REPORTED, None)
         if found is not None:
             self._collected.take(report.nodeid, found)

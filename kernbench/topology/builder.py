@@ -61,7 +61,7 @@ class StageClock:
 
 
 def resident_bytes() -> int:
-    """Resident memory of this process, of which a part may be free again; where the system does not say, its peak."""
+    """Resident memory of this process, part of which may be free again; if the system does not report it, its peak."""
     try:
         return int(_STATM.read_text().split()[1]) * resource.getpagesize()
     except OSError:
@@ -248,7 +248,7 @@ class _System:
 
 
 def _check_reach(topology: Topology) -> None:
-    """Refuse a system with a PE to which the host has no way; InputError names the first of them."""
+    """Refuse a system with a PE that the host cannot reach. InputError names the first one."""
     onward: dict[str, list[str]] = {}
     for edge in topology.edges:
         if edge.kind not in WITHOUT_COMMAND:

@@ -41,7 +41,7 @@ def _whole(number: int) -> Fraction:
 
 
 def link_wire(kind: EdgeKind, link: Link, mm: Fraction, mm_per_cycle: Fraction) -> Wire:
-    """A connection over a link whose ends are `mm` apart, unless it says its own length."""
+    """A connection over a link whose ends are `mm` apart, unless it has a length of its own."""
     length = mm if link.mm is None else link.mm
     return Wire(kind, length, link.cycles + ceil_div(length, mm_per_cycle), link.bytes_per_cycle)
 
@@ -156,7 +156,7 @@ def _attached(config: SystemConfig, mesh: CubeMesh, name: str, node: str, kind: 
 
 
 def _entering(config: SystemConfig, wire: Wire) -> Wire:
-    """The same connection into a router, whose latency it has."""
+    """The same connection into a router, with the latency of the router."""
     return replace(wire, cycles=wire.cycles + config.cube.mesh.router_cycles)
 
 

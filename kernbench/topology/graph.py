@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class EdgeKind(StrEnum):
-    """What a directed edge is. Its value is its name in files, tables and pictures."""
+    """The kind of a directed edge. Its value is its name in files, tables and pictures."""
 
     COMMAND = "command"  # between processors and what they command; no data
     PE_INTERNAL = "pe_internal"  # between the parts of a PE; the scratchpad's banks judge, so without a bandwidth
@@ -84,7 +84,7 @@ class Topology:
         return {(edge.source, edge.target): edge for edge in self.edges}
 
     def under(self, config: SystemConfig) -> Topology:
-        """The same nodes and edges as those of another machine, which it does not differ from in what decides them."""
+        """A topology with the nodes and edges of another machine, which is equal in all values that decide them."""
         other = replace(self, config=config)
         vars(other).update(by_id=self.by_id, edge=self.edge)
         return other

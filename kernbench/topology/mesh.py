@@ -19,7 +19,7 @@ def mesh_links(rows: int, cols: int) -> list[Link]:
 
 
 def mesh_route(source: Place, target: Place) -> list[Link]:
-    """The links from `source` to `target`, in the order in which the data passes them; none where they are one place."""
+    """The links from `source` to `target` in the order of the data; none if both are the same node."""
     places = [source]
     row, col = source
     while col != target[1]:

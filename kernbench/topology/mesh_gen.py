@@ -1,7 +1,7 @@
 """The second stage: the layout of a cube, laid out anew or read from the `cube_mesh.yaml` beside the topology's file.
 
 The file's `source_hash` is over the five fields that decide the layout, its `content_hash` over the rest of its own
-text. As long as the fields are the same, the file is used as it is; a change by hand is refused.
+text. The file is used while its fields match; a manual change is refused.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ def _grid(cube: Cube, rows: int, cols: int) -> dict[tuple[int, int], Place]:
 
 
 def _in_footprint(cube: Cube, place: Place) -> bool:
-    """Whether a place is inside the HBM's footprint, in the middle of the cube; its edge is outside."""
+    """Whether a position is inside the footprint of the HBM, at the centre of the cube; its border is outside."""
     return (
         abs(place[0] - cube.width_mm / 2) * 2 < cube.hbm.width_mm
         and abs(place[1] - cube.height_mm / 2) * 2 < cube.hbm.height_mm
@@ -130,7 +130,7 @@ def _inner_places(config: SystemConfig) -> dict[str, Place]:
 
 
 def _free(cube: Cube, side: int) -> int:
-    """How many of a grid's `side` x `side` places are outside the HBM's footprint."""
+    """The number of positions of a `side` x `side` grid outside the footprint of the HBM."""
     shares = [abs(Fraction(2 * i + 1, side) - 1) for i in range(side)]
     cols = sum(share * cube.width_mm < cube.hbm.width_mm for share in shares)
     rows = sum(share * cube.height_mm < cube.hbm.height_mm for share in shares)
@@ -165,7 +165,7 @@ def _links(cube: Cube, routers: Mapping[str, Place]) -> Iterable[tuple[str, str]
 
 
 def _nearest(routers: Mapping[str, Place], places: Iterable[Place]) -> dict[Place, str]:
-    """The nearest router of each place, the first by name among equally near ones; in whole numbers, which are fast."""
+    """The nearest router of each position, the first by name among equally near ones; integers make it fast."""
     wanted = list(places)
     unit = lcm(*(coordinate.denominator for place in (*routers.values(), *wanted) for coordinate in place))
     scaled = [(int(x * unit), int(y * unit), name) for name, (x, y) in routers.items()]
@@ -219,7 +219,7 @@ def source_hash(config: SystemConfig) -> str:
 
 
 def mesh_of(config: SystemConfig) -> CubeMesh:
-    """The layout for a run: that of the file beside the topology where it fits, else made in memory.
+    """The layout for a run: that of the file beside the topology if it matches, else one made in memory.
 
     Raises InputError where the file was edited by hand. Nothing is written.
     """
@@ -229,9 +229,9 @@ def mesh_of(config: SystemConfig) -> CubeMesh:
 
 
 def mesh_file(config: SystemConfig, *, force: bool = False) -> MeshFile:
-    """The layout and what becomes of its file: made where there is none or where a field changed, else left as it is.
+    """The layout and the status of its file, which is written if it is missing or a field changed.
 
-    With `force` it is made anew even where it was edited by hand, which is an InputError otherwise. A preset has none.
+    With `force` it is written even if it was edited by hand; otherwise that is an InputError. A preset has none.
     """
     path, source = mesh_path(config), source_hash(config)
     if path is None:
@@ -245,7 +245,7 @@ def mesh_file(config: SystemConfig, *, force: bool = False) -> MeshFile:
 
 
 def mesh_path(config: SystemConfig) -> Path | None:
-    """Where the layout of a topology that was read from a file is kept."""
+    """The path of the layout of a topology that was read from a file."""
     return None if config.path is None else config.path.parent / MESH_FILE
 
 
@@ -273,7 +273,7 @@ def _number(value: Fraction) -> str:
 
 
 def _kept(path: Path, config: SystemConfig, source: str) -> CubeMesh | None:
-    """The layout in a file, or None where it is that of other fields; InputError where it was edited by hand."""
+    """The layout in a file, or None if it was made from other fields. InputError if it was edited by hand."""
     try:
         document = read_document(path, MACHINE_BYTES)
     except InputError as error:
@@ -294,7 +294,7 @@ def _kept(path: Path, config: SystemConfig, source: str) -> CubeMesh | None:
 
 
 def _read(data: dict[str, Any], config: SystemConfig) -> CubeMesh:
-    """The layout in the data of a file, whose hash anybody can compute; ValueError says what is wrong with it."""
+    """The layout in the data of a file. Anyone can compute its hash, so ValueError reports invalid data."""
     rows, cols = config.cube.mesh.rows, config.cube.mesh.cols
     mesh = {router(row, col) for row in range(rows) for col in range(cols)}
     routers = {name: _place(config, name, place) for name, place in _mapping(data, "routers").items()}
@@ -338,7 +338,7 @@ def _attached(config: SystemConfig, routers: dict[str, Place], name: str, part: 
 
 
 def _place(config: SystemConfig, name: str, pair: Any) -> Place:
-    """A place inside the cube."""
+    """A position inside the cube."""
     if not isinstance(pair, list) or len(pair) != 2:
         raise ValueError(f"{shown(name)} must have a place, [x, y] in mm")
     told = f"the place of {shown(name)} is [{shown(pair[0])}, {shown(pair[1])}]"

@@ -68,7 +68,7 @@ def cube_corner(config: SystemConfig, cube: int) -> Place:
 
 
 def chiplet_places(config: SystemConfig, side: str) -> dict[str, Place]:
-    """Where the parts of the IO chiplet at a side of the SIP are.
+    """The positions of the components of the IO chiplet at a side of the SIP.
 
     Its network is in the middle of the chiplet, the PCIe endpoint at the edge away from the cubes, and the processor
     half the chiplet's depth beside the network.

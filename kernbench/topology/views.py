@@ -55,18 +55,18 @@ class ViewEdge:
 
     @property
     def bytes_per_cycle(self) -> Fraction | None:
-        """Bandwidth of them together; None where they limit nothing."""
+        """Their total bandwidth, or None without a limit."""
         rates = [edge.bytes_per_cycle for edge in self.edges if edge.bytes_per_cycle is not None]
         return sum(rates, Fraction(0)) if rates else None
 
     @property
     def mm(self) -> Fraction:
-        """Length of the longest of them."""
+        """The largest length."""
         return max(edge.mm for edge in self.edges)
 
     @property
     def cycles(self) -> int:
-        """Latency of the slowest of them."""
+        """The largest latency."""
         return max(edge.cycles for edge in self.edges)
 
 
@@ -81,7 +81,7 @@ class View:
 
 
 def view(topology: Topology, level: Level, of: str = "") -> View:
-    """A view of the system, or of one SIP, cube or PE: by its name, else of the first. InputError where there is none such."""
+    """A view of the system, or of one SIP, cube or PE: by its name, else of the first. InputError if there is no such view."""
     name = _chosen(topology, level, of)
     inner, outer, whole = _LEVELS[level]
     inside = {node.id: whole(node).id == name for node in topology.nodes}
@@ -102,13 +102,13 @@ def view(topology: Topology, level: Level, of: str = "") -> View:
 
 
 def names(topology: Topology, level: Level) -> list[str]:
-    """Of what a view of a level can be, in the topology's order."""
+    """The possible subjects of a view of a level, in the order of the topology."""
     found = dict.fromkeys(_LEVELS[level][2](node) for node in topology.nodes)
     return [box.id for box in found if box.kind == level]
 
 
 class _Box(NamedTuple):
-    """What a node is drawn as."""
+    """The shape of a node."""
 
     kind: str
     id: str
@@ -166,7 +166,7 @@ def _chosen(topology: Topology, level: Level, of: str) -> str:
 
 
 def _sip_corners(topology: Topology) -> dict[int | None, tuple[Fraction, Fraction]]:
-    """How far the plane of each SIP is from that of the first, in a picture of all."""
+    """The offset of each SIP in a picture of all SIPs."""
     config = topology.config
     places = {sip: divmod(sip, config.sip_cols) for sip in range(config.system.sips)}
     return {sip: (col * config.system.pitch_mm, row * config.system.pitch_mm) for sip, (row, col) in places.items()}

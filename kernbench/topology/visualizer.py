@@ -12,7 +12,7 @@ _DRAWN = {Level.SYSTEM: draw_system, Level.SIP: draw_sip, Level.CUBE: draw_cube,
 
 
 def draw(topology: Topology, level: Level, of: str = "") -> Picture:
-    """The picture of a view, with its legend. Raises InputError where there is no SIP, cube or PE of that name."""
+    """The picture of a view, with its legend. Raises InputError for an unknown SIP, cube or PE."""
     found = view(topology, level, of)
     picture = _DRAWN[level](topology, found)
     edges = [edge for edge in found.edges if level is Level.PE or edge.kind is not EdgeKind.COMMAND]

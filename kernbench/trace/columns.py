@@ -77,7 +77,7 @@ class Table:
         return np.full(self.count, NULL) if column is None else column.values
 
     def filled(self, name: str) -> Ints:
-        """The values of a column of quantities, 0 where the record has none."""
+        """The values of a column of quantities; 0 for a missing value."""
         values = self[name]
         return np.where(values == NULL, 0, values)
 
@@ -91,7 +91,7 @@ class Table:
 
 
 class _Codes(dict[Any, int]):
-    """Numbers of texts, in the order in which they first come."""
+    """Numbers of texts, in the order of their first use."""
 
     def __init__(self) -> None:
         super().__init__({None: NULL})
@@ -104,7 +104,7 @@ class _Codes(dict[Any, int]):
 
 @dataclass
 class Collector:
-    """Takes the fields of records, one record after the other, and makes a table of them."""
+    """Collects the fields of records into a table."""
 
     fields: Sequence[Field]
     _rows: list[Any] = field(default_factory=list)
@@ -184,7 +184,7 @@ Words = NDArray[np.uint64]
 
 
 def deflate(parts: Sequence[Bytes]) -> bytes:
-    """The raw deflate stream of some byte arrays, one behind the other; no block reaches over the end of one of them."""
+    """The raw deflate stream of some byte arrays, concatenated; no block crosses the end of an array."""
     out = _Bits()
     for part in parts:
         for at in range(0, len(part), BLOCK):
@@ -307,7 +307,7 @@ SAFE = 2**53 - 1  #: JavaScript's numbers are exact up to here; larger ones trav
 
 
 class Pack:
-    """Collects columns; what describes them goes into the page beside the packed bytes."""
+    """Collects columns. Their description is written into the page beside the packed bytes."""
 
     def __init__(self) -> None:
         self._planes: list[NDArray[np.uint8]] = []
@@ -331,7 +331,7 @@ class Pack:
         return made
 
     def ints(self, values: Ints) -> dict[str, Any]:
-        """Take integers below 2**53, some of them NULL perhaps."""
+        """Add integers below 2**53; NULL is allowed."""
         missing = values == NULL
         low, high = _span(values)
         if len(values) == 0 or missing.all() or (low == high and not missing.any()):
@@ -350,7 +350,7 @@ class Pack:
         return deflate(self._planes)
 
     def _add(self, values: Ints) -> tuple[int, int]:
-        """Where the planes begin, and how many there are."""
+        """The offset of the planes, and their number."""
         at, width = self._size, max(1, (int(values.max()).bit_length() + 7) // 8)
         raw = values.astype("<u8").view(np.uint8).reshape(-1, 8)
         self._planes += [np.ascontiguousarray(raw[:, i]) for i in range(width)]
@@ -382,7 +382,7 @@ def _as_texts(values: Ints) -> tuple[Ints, list[str]]:
 
 
 def pick(ids: Ints, wanted: Ints) -> Ints:
-    """The first row of `ids` that holds each wanted id; -1 where none does, or nothing is wanted."""
+    """The first row of `ids` with each wanted id, or -1."""
     if len(ids) == 0:
         return np.full(len(wanted), -1)
     order = np.argsort(ids, kind="stable")
@@ -418,7 +418,7 @@ def _keys(starts: Sequence[Ints], ends: Sequence[Ints]) -> tuple[Ints, Ints]:
 
 
 def _occurrence(codes: Ints) -> Ints:
-    """How many rows before this one hold the same."""
+    """The number of earlier rows with the same value."""
     order = np.argsort(codes, kind="stable")
     ordered = codes[order]
     firsts = np.flatnonzero(np.diff(ordered, prepend=-1))
@@ -464,7 +464,7 @@ _MOST = 1 << 24  # ids below it may stand in the array: 64 MiB
 
 
 class IdMap:
-    """From ids to numbers from 0 on; None where there is none."""
+    """Map ids to numbers from 0 on; None for a missing id."""
 
     def __init__(self, expected: int) -> None:
         self._dense = array("i")  # by id: 1 + number, 0 for none

@@ -1,7 +1,7 @@
 """A record of a trace file: one class an event type, made from the schema, and the JSON line that it is.
 
-Attributes are the schema's fields; what a line leaves out is None. Common fields stand on every record: `t_cycle` always, the
-others None where the line has none (they are then what `TRACE_META.defaults` says).
+Attributes are the fields of the schema; a missing field is None. Every record has the common fields: `t_cycle` always has a
+value; the others are None if the line omits them, and then have the value of `TRACE_META.defaults`.
 """
 
 from __future__ import annotations
@@ -42,11 +42,13 @@ class Record(msgspec.Struct, tag_field="event_type", **_CONFIG):
     if TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> Any:
-            """The fields, which the schema alone knows."""
+            """The fields of the event; only the schema has them."""
 
 
 def _fields(event: schema.Event, wanted: Iterable[str] | None, strict: bool) -> list[tuple[Any, ...]]:
-    """`t_cycle`, the event's own fields, then the common ones that the event has not itself; of `wanted` only those."""
+    """`t_cycle`, the fields of the event, then the common fields that the event does not have; only those of `wanted`, if it
+    is given.
+    """
     own = {field.name for field in event.fields}
     first, *common = schema.COMMON_FIELDS
     chosen = [first, *event.fields, *(field for field in common if field.name not in own)]
@@ -87,9 +89,9 @@ def strict_types() -> Any:
 
 
 def some_types(wanted: Mapping[str, Iterable[str]]) -> Any:
-    """Records that hold only some fields, by event type; an event type that is not in `wanted` holds none.
+    """Records with only some fields, by event type; an event type that is not in `wanted` has none.
 
-    What is left out is not looked at, so reading is several times as fast.
+    Other fields are not decoded, so reading is several times as fast.
     """
     return union(_record(event, tuple(wanted.get(event.name, ()))) for event in schema.EVENTS)
 
@@ -105,6 +107,6 @@ def encode(record: Record) -> bytes:
 
 
 def decode(line: bytes | str) -> Record:
-    """The record of a line; msgspec.DecodeError where it is not JSON, msgspec.ValidationError where it is no record."""
+    """The record of a line. msgspec.DecodeError if it is not JSON, msgspec.ValidationError if it is not a record."""
     record: Record = _decoder.decode(line)
     return record

@@ -17,7 +17,7 @@ _MAGIC = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd"}
 
 
 class CutError(Exception):
-    """The text goes no further; `reason` says why."""
+    """The text ends here; `reason` says why."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(reason)
@@ -151,7 +151,7 @@ def _feed_zstd(unpacker: Any, data: bytes) -> Iterator[bytes]:
 
 
 def _zstd_error() -> type[Exception]:
-    """What zstd raises, where it is there."""
+    """The exceptions of zstd, if it is available."""
     try:
         error: type[Exception] = zstd_module().ZstdError
     except InputError:
@@ -163,7 +163,7 @@ _STARTS: dict[str, Callable[[], Any]] = {"gzip": _gzip, "zstd": _zstd}
 
 
 def first_line(path: str) -> bytes:
-    """The first line of a trace's text, with its line feed where it has one; empty where there is none.
+    """The first line of the text of a trace, with its line feed; empty if the text is empty.
 
     InputError where the file cannot be opened, or is a pipe.
     """

@@ -25,7 +25,7 @@ def frame(trace: Trace, event_types: str | Iterable[str] | None = None) -> Any:
     Columns: `line`, `event_type`, `t_cycle`, the types' own fields, then the common ones, which `TRACE_META.defaults` fills in;
     `t_ns` is `t_cycle / freq_ghz`.
     A field that a type does not have or a line leaves out is null; a MARKER's label is text, a number past 64 bits null.
-    A file that broke off gives what there is of it: `trace.broken` says where. InputError where polars (the extra
+    Of a truncated file the complete part is used; `trace.broken` says where it ends. InputError where polars (the extra
     `analysis`) is not installed.
     """
     polars = analysis("polars")
@@ -66,7 +66,7 @@ def _columns(names: list[str]) -> list[str]:
 
 
 def _part(polars: Any, event: Event, lines: list[int], records: list[Record], known: dict[str, Any], freq: Fraction) -> Any:
-    """Some events of one type; its own columns only."""
+    """Some events of one type, with only its own columns."""
     own = {field.name for field in event.fields}
     chosen = [COMMON_FIELDS[0], *event.fields, *(field for field in COMMON_FIELDS[1:] if field.name not in own)]
     made = {"line": polars.Series(lines, dtype=polars.Int64)}

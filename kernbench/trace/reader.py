@@ -32,7 +32,7 @@ Numbered = tuple[Sequence[int], list[Record]]  #: numbers of lines, and their re
 
 @dataclass(frozen=True, slots=True)
 class Break:
-    """Where a file can be read no further."""
+    """The position at which a file is truncated or damaged."""
 
     line: int  #: counted from 1
     offset: int  #: [B] of that line's first byte, in the text as it is unpacked
@@ -60,7 +60,7 @@ class Trace:
 
     @property
     def freq_ghz(self) -> Fraction:
-        """The clock that the first line says; InputError where it says none above 0."""
+        """The clock of the first line. InputError if it is not above 0."""
         return positive(self.meta.freq_ghz, self.path, "freq_ghz")
 
     def __iter__(self) -> Iterator[Record]:
@@ -126,7 +126,7 @@ def positive(value: Any, path: str, field_name: str) -> Fraction:
 
 
 class _Head(msgspec.Struct):
-    """What the first line has in every version."""
+    """The fields of the first line in every version."""
 
     event_type: str
     version: str | None = None
@@ -177,7 +177,7 @@ class _Reading:
         return lines, records
 
     def _record(self, text: bytes) -> Record | None:
-        """The record of one line; None where it is the last, a break, a misfit or skipped."""
+        """The record of one line; None at the end, and for a line that is damaged or skipped."""
         if self.trace.end is not None:
             self.stop("there is more after TRACE_END")
             return None
@@ -197,7 +197,7 @@ class _Reading:
         return None
 
     def _unfit(self, text: bytes, error: Exception) -> None:
-        """A line that does not fit the types; what only a newer version knows is skipped."""
+        """A line that does not match the types; fields and events of a newer version are skipped."""
         try:
             msgspec.json.decode(text)
             name = msgspec.json.decode(text, type=_Tag).event_type
@@ -236,13 +236,13 @@ def open_trace(path: str | os.PathLike[str]) -> Trace:
 
 
 def _version(text: str) -> tuple[int, int]:
-    """Major and minor version; (-1, -1) where the text is none."""
+    """Major and minor version; (-1, -1) for any other text."""
     match = re.fullmatch(r"([0-9]{1,9})\.([0-9]{1,9})", text)
     return (-1, -1) if match is None else (int(match[1]), int(match[2]))
 
 
 def why(error: Exception) -> str:
-    """What a decoder complains of: `t_cycle: Expected int, got str`."""
+    """The message of a decoder: `t_cycle: Expected int, got str`."""
     if isinstance(error, RecursionError):
         return "it is nested too deeply"
     if isinstance(error, UnicodeDecodeError):

@@ -98,7 +98,7 @@ def read_timeline(trace: Trace, cycles: tuple[int, int] | None = None) -> Timeli
 
 
 class _Takers(dict[type, Any]):
-    """What takes a record, by its class: the readers' classes of one event type differ, its name does not."""
+    """The handler of a record by the name of its class, because readers have different classes for one event type."""
 
     def __init__(self, collectors: dict[str, Collector]) -> None:
         super().__init__()
@@ -249,7 +249,7 @@ class _Builder:
         return Table({**table.columns, "unit": Column(self._unit(table, component))}, len(table))
 
     def _unit(self, table: Table, component: str = "") -> Ints:
-        """The number of each row's unit, -1 where it has none. One that TRACE_META does not list gets the next number."""
+        """The number of the unit of each row, or -1. One that TRACE_META does not list gets the next number."""
         column = table.columns["unit"]
         if column.texts is None:
             return column.values

@@ -63,7 +63,7 @@ def validate(trace: Trace, most: int = MOST) -> Report:
 
 
 def _check_first(trace: Trace, context: Context) -> None:
-    """TRACE_META against its very version, and what it says was left out."""
+    """Check TRACE_META against its own version, and the list of omitted events."""
     if not trace.newer:
         try:
             msgspec.json.decode(first_line(trace.path), type=strict_types())

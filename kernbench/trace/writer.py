@@ -137,11 +137,11 @@ class TraceFile:
         return self._there
 
     def leave_off(self) -> None:
-        """What was added since the last unit is let go: the file is a beginning of the trace."""
+        """Text after the last complete unit is dropped, so the file is a prefix of the trace."""
         self._held, self._size = [], 0
 
     def close(self) -> None:
-        """The last unit goes out."""
+        """Write the last unit."""
         if self.given_up or (self._file is not None and self._file.closed):
             return
         self.flush()

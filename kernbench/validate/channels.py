@@ -49,7 +49,7 @@ def all_reduce_channels(
     sip_topo_kind: int,
     tl: Any,
 ) -> None:
-    """`out[:n_elem]` of each rank = the sums of all ranks' `in[:n_elem]`."""
+    """`out[:n_elem]` of each rank is the sum of `in[:n_elem]` over all ranks."""
     memory = Memory(tl, in_ptr, out_ptr, dtype)
     rings = _rings(sip_topo_kind, shape_of(sip_size, cube_size, tl))
     parts = _parts(n_elem, memory.itemsize, tl.world_size)
@@ -60,12 +60,12 @@ kernel = all_reduce_channels
 
 
 def neighbours(kind: int, shape: Shape) -> Table:
-    """Along the ring, both ways, on as many planes as there are channels."""
+    """Links along the ring in both directions, with one plane for each channel."""
     return table_of(_rings(kind, shape))
 
 
 def reference(inputs: Sequence[Array], kind: int, shape: Shape, slot_bytes: int) -> list[Array]:
-    """In each part, a chunk's sum begins at the rank behind its owner, and goes round."""
+    """In each part, the sum of a chunk begins at the rank after its owner and follows the ring."""
     ring, values = flat_ring(kind, shape), list(inputs)
     count = inputs[0].size
     sums = [

@@ -24,7 +24,7 @@ QUICK = 60  #: rows of a table in the quick comparison, evenly taken
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """What the errors of a table must be, in shares."""
+    """The limits of the errors of a table, as shares."""
 
     match: str
     median: float | None = None
@@ -51,7 +51,7 @@ class Wrong:
 
 @dataclass(frozen=True, slots=True)
 class TableResult:
-    """How near the simulator comes to a table."""
+    """The errors of the simulator on a table."""
 
     name: str
     chip: str

@@ -17,7 +17,7 @@ Tile = tuple[int, int]  #: rows, columns
 
 @dataclass(frozen=True, slots=True)
 class Gemm:
-    """`(m, k) @ (k, n)` in parts of one size."""
+    """`(m, k) @ (k, n)` in blocks of one size."""
 
     m: int
     n: int
@@ -26,11 +26,11 @@ class Gemm:
 
     @property
     def parts(self) -> int:
-        """Parts of the result."""
+        """Blocks of the result."""
         return ceil_div(self.m, self.tile[0]) * ceil_div(self.n, self.tile[1])
 
     def waves(self, engines: int) -> Iterator[list[Tile]]:
-        """Places of the parts that are computed at a time: near a square, so that they share most operands."""
+        """The positions of the blocks that are computed together: nearly a square, so that they share most operands."""
         down, across = ceil_div(self.m, self.tile[0]), ceil_div(self.n, self.tile[1])
         group = min(down, max(1, int(engines**0.5)))
         bands = [range(first, min(first + group, down)) for first in range(0, down, group)]

@@ -1,4 +1,4 @@
-"""The report: one HTML file without a script and with nothing loaded from elsewhere. The same rows make the same bytes."""
+"""The report: one HTML file without a script and with nothing loaded from elsewhere. The same rows give the same bytes."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ LEGEND = 560  #: how far the names of series go
 
 @dataclass(frozen=True, slots=True)
 class Axis:
-    """Values of one direction, and where they are drawn."""
+    """Values of one axis, and their positions in the picture."""
 
     low: float
     high: float
@@ -191,7 +191,7 @@ def headline(runs: Sequence[SuiteRun]) -> str:
 
 
 def figures_of(run: SuiteRun) -> list[Figure]:
-    """The figures of a suite; of one that draws none, ours over expected."""
+    """The figures of a suite; by default, our values over the expected ones."""
     if run.figures or not run.rows:
         return list(run.figures)
     by_source: dict[str, list[tuple[float, float]]] = {}

@@ -60,7 +60,7 @@ ENGINES = ("dma", "te", "ve", "noc", "dram")  #: that an error can be planted in
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What a user says of all suites."""
+    """The options for all suites."""
 
     quick: bool = False  #: fewer rows, of the same kinds
     scalesim: Path | None = None  #: the Python of an environment that has SCALE-Sim
@@ -82,11 +82,11 @@ class Stand:
         return Machine(config, program, plan=planted(plan, self.plant) if self.plant else plan)
 
     def run(self, program: Program, config: NpuConfig | SystemConfig) -> Result:
-        """A program to its end; InternalError where it does not get there."""
+        """Run a program to its end. InternalError if it does not end."""
         return self._ran(program, config).result()
 
     def cycles(self, program: Program, config: NpuConfig | SystemConfig) -> int:
-        """The same where nothing but its cycles is asked for: quicker."""
+        """The same for callers that need only the cycles; it is faster."""
         return self._ran(program, config).cycle
 
     def _ran(self, program: Program, config: NpuConfig | SystemConfig) -> Machine:
@@ -186,7 +186,7 @@ def run_suites(names: Sequence[str], stand: Stand) -> Iterator[SuiteRun]:
 
 
 def run_suite(name: str, stand: Stand) -> SuiteRun:
-    """One suite; InternalError where it has no rows, or one of them no source."""
+    """Run one suite. InternalError if it has no rows, or a row without a source."""
     data, module, begin = read_suite_data(name), suite_module(name), time.monotonic()
     try:
         rows = list(module.rows(data, stand))

@@ -1,4 +1,4 @@
-"""What a suite is made of: the figures of others as data, and rows that compare ours with them."""
+"""The elements of a suite: published figures as data, and rows that compare our figures with them."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Skipped(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Where figures come from."""
+    """The source of figures."""
 
     __pydantic_config__: ClassVar[ConfigDict] = STRICT
 
@@ -53,7 +53,7 @@ class SuiteData:
     facts: dict[str, Any] | None = None
 
     def fact(self, name: str) -> Any:
-        """One of the file's facts; KeyError where it has none of that name."""
+        """One fact of the file. KeyError for an unknown name."""
         return (self.facts or {})[name]
 
 
@@ -143,7 +143,7 @@ def read_suite_data(name: str) -> SuiteData:
 
 
 def read_data_file(path: Path) -> SuiteData:
-    """A data file; InputError with file, line and key where it is none."""
+    """A data file. InputError with file, line and key if it is not valid."""
     document = read_document(path, MACHINE_BYTES)
     try:
         data = _FILE.validate_python(document.data)
@@ -157,7 +157,7 @@ def read_data_file(path: Path) -> SuiteData:
 
 
 def _rule(kind: str, message: str, value: Any) -> tuple[str, Any]:
-    """What pydantic says, in the words of other files' errors, and the value found."""
+    """The message of pydantic in the words of other file errors, and the value."""
     if kind == "missing":
         return "the key is missing", ABSENT
     if kind == "unexpected_keyword_argument":

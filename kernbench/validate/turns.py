@@ -1,14 +1,14 @@
-"""How long lanes of messages that take turns need along a ring: by hand, from the rules of queues and turns alone.
+"""The time that interleaved lanes of messages need along a ring, derived by hand from the rules of queues.
 
-Each rank does the same at the same time, so one is looked at. A rank's segments are cut into lanes, a message a step each:
+All ranks do the same at the same time, so one rank is enough. A rank's segments are cut into lanes, a message a step each:
 
 1. Messages under way share the link equally, and one arrives its route's latency after its last byte has left.
 2. A rank uses messages in order: lane after lane of a step, then those of the next step.
 3. A lane that is alone sends on what it has used at once, any other when the next lane's message has been used too: until then
    what it adds has time. Queues have slots for all, so no credit is waited for.
 
-So of two lanes each waits for the other's message before it sends, and a step has two latencies instead of one; of `m` lanes
-`m - 1` steps have `m` (`phases`).
+So each of two lanes waits for the message of the other before it sends, and a step has two latencies instead of one; with `m`
+lanes, `m - 1` steps have `m` (`phases`).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ SEND = 2  #: [cycle] from one lane's first send to the next one's, at least: a c
 
 
 def phases(lanes: int, steps: int) -> int:
-    """How many messages follow each other at least, each sent when the one before has come."""
+    """The least number of messages in sequence, each sent after the arrival of the one before."""
     return steps if lanes == 1 else 1 + ceil_div((steps - 1) * lanes, lanes - 1)
 
 
@@ -45,7 +45,7 @@ def taken(lanes: int, steps: int, latency: int, piece: Fraction, load: Fraction,
 
 
 def _let_go(used: Message, lanes: int) -> Message | None:
-    """What is sent when a message has been used."""
+    """The message that is sent after a message was used."""
     step, lane = used
     if lanes == 1 or lane:
         return step + 1, max(lane - 1, 0)
@@ -65,8 +65,9 @@ class _Link:
         self._begin[message] = at
 
     def left(self, message: Message) -> Fraction:
-        """When its last byte leaves. What is sent later than is known changes nothing: it is sent when a message has come, and
-        that one has left before."""
+        """When its last byte leaves. Messages beyond the known ones change nothing: they are sent after the arrival of a
+        message that left earlier.
+        """
         while message not in self._left:
             self._go_on()
         return self._left[message]

@@ -1,4 +1,4 @@
-"""What a notebook shows of a run: a timeline that can be zoomed, in one piece of HTML that loads nothing.
+"""The notebook view of a run: a timeline with zoom, as one piece of HTML that loads nothing.
 
 Without scripts, as in a notebook that is not trusted, the whole run is there as a picture.
 """
@@ -34,7 +34,7 @@ WIDTH = 1000  #: units of the picture across
 
 @dataclass(frozen=True)
 class Track:
-    """Jobs one after the other."""
+    """Jobs that do not overlap."""
 
     starts: Sequence[int]  #: [cycle]
     lengths: Sequence[int]  #: [cycle]
@@ -229,7 +229,7 @@ def _boxes(track: Track, scale: float, top: float, height: float) -> str:
 
 
 def _plain(track: Track) -> dict[str, Any]:
-    """As the script reads it: starts as differences, counts where one is above 1."""
+    """The data for the script: starts as differences, and counts if one is above 1."""
     starts = [value - before for value, before in zip(track.starts, [0, *track.starts], strict=False)]
     plain: dict[str, Any] = {"start": starts, "length": list(track.lengths), "label": list(track.labels)}
     return plain | ({"count": list(track.counts)} if max(track.counts) > 1 else {})

@@ -30,7 +30,7 @@ __all__ = [
 
 @along_ring
 def all_reduce_bidirectional(memory: Memory, ring: Ring, n_elem: int) -> None:
-    """`out[:n_elem]` of each rank = the sums of all ranks' `in[:n_elem]`."""
+    """`out[:n_elem]` of each rank is the sum of `in[:n_elem]` over all ranks."""
     east, west = cut((0, n_elem), 2)
     all_reduce(memory, [((ring,), east), ((ring.turned(),), west)])
 

@@ -40,7 +40,7 @@ def all_reduce_halving_doubling(
     sip_topo_kind: int,
     tl: Any,
 ) -> None:
-    """`out[:n_elem]` of each rank = the sums of all ranks' `in[:n_elem]`."""
+    """`out[:n_elem]` of each rank is the sum of `in[:n_elem]` over all ranks."""
     halving_doubling(Memory(tl, in_ptr, out_ptr, dtype), (0, n_elem))
 
 

@@ -28,7 +28,7 @@ __all__ = [
 
 @along_ring
 def all_reduce_ring(memory: Memory, ring: Ring, n_elem: int) -> None:
-    """`out[:n_elem]` of each rank = the sums of all ranks' `in[:n_elem]`."""
+    """`out[:n_elem]` of each rank is the sum of `in[:n_elem]` over all ranks."""
     all_reduce(memory, [((ring,), (0, n_elem))])
 
 

@@ -43,7 +43,7 @@ def all_reduce_torus(
     sip_topo_kind: int,
     tl: Any,
 ) -> None:
-    """`out[:n_elem]` of each rank = the sums of all ranks' `in[:n_elem]`."""
+    """`out[:n_elem]` of each rank is the sum of `in[:n_elem]` over all ranks."""
     shape = shape_of(sip_size, cube_size, tl)
     across, down = rings_with(tl.rank, grid_rings(sip_topo_kind, shape))
     first, second = _halves(shape, n_elem)

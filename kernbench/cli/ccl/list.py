@@ -36,7 +36,7 @@ def list_(files: Files = None, as_json: Json = False) -> int:
 
 
 def _plain(entry: Entry) -> dict[str, Any]:
-    """What its file says of an algorithm."""
+    """The description of an algorithm in its file."""
     from dataclasses import fields
 
     return {field.name: getattr(entry, field.name) for field in fields(entry) if field.compare}

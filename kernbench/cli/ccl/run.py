@@ -160,8 +160,9 @@ class Told:
             self._show_rows()
 
     def _show_rows(self) -> None:
-        """Those that have not been shown: one, or two where the last was interrupted. The columns come with the first one, as
-        what is refused has none."""
+        """Those that have not been shown: one, or two where the last was interrupted. The header is printed with the first
+        result, because a refused run has none.
+        """
 
         lines: list[Text] = [] if self.shown else list(head(self.asked))
         lines += [line(row) for row in self.rows[self.shown :]]
@@ -169,7 +170,7 @@ class Told:
         self.shown = len(self.rows)
 
     def end(self, ending: Ending, stopped: Result | None = None) -> None:
-        """What the sizes that are done come to; `stopped`: of the size that did not end."""
+        """The summary of the finished sizes. `stopped`: the result of the size that did not end."""
         if self.as_json:
             from kernbench.ccl.measure import to_json
 
@@ -302,7 +303,7 @@ def _shape(text: str) -> Shape:
 
 
 def _watched(told: Told, trace: Path | None, page: Path | None, traced: Traced, read: Sequence[str | Path | None]) -> Around:
-    """What a run is inside of: its trace and page, where they are wanted. InputError where there can be none of it."""
+    """The context of a run: its trace and page, if they are wanted. InputError if it is not possible."""
     from kernbench.common.files import check_apart, check_writable
 
     check_apart((told.plot, trace, page), read)
@@ -318,7 +319,9 @@ def _watched(told: Told, trace: Path | None, page: Path | None, traced: Traced, 
 
 
 def _tell(told: Told, registry: Registry, around: Around) -> int:
-    """Run size after size, each told as it comes; whatever ends them, what is done is told. The exit code."""
+    """Run one size after the other and print each result at once. Finished sizes are reported, however the run ends. The exit
+    code.
+    """
     from kernbench.ccl.measure import check_room
 
     if told.plot is not None:
@@ -341,7 +344,7 @@ def _tell(told: Told, registry: Registry, around: Around) -> int:
 
 
 def _run_all(told: Told, outlook: Outlook, around: Around) -> Result | None:
-    """All sizes, as long as somebody reads them; the result of one that did not end."""
+    """All sizes, until the reader is gone; also the result of one that did not end."""
     from kernbench.ccl.measure import row
 
     for count in told.counts:
@@ -357,7 +360,7 @@ def _run_all(told: Told, outlook: Outlook, around: Around) -> Result | None:
 
 @contextmanager
 def _kernels_named(asked: Asked) -> Iterator[None]:
-    """What a kernel raises is told with its traceback, and with the line of the algorithm's own file."""
+    """An exception of a kernel is reported with its traceback and the line of the algorithm."""
     from kernbench.ccl.call import place_in
     from kernbench.sim_engine.engine import KernelFailed
 
@@ -376,7 +379,7 @@ LONG = 60.0  # [s] what takes less is not told
 
 
 class Outlook:
-    """Tells what is left to run where that is long, and again where it turns out to be twice as long."""
+    """Reports the time that is left if it is long, and again if the estimate doubles."""
 
     def __init__(self, asked: Asked, counts: Sequence[int], registry: Registry, *, quiet: bool) -> None:
         from kernbench.ccl.measure import Forecast, messages
@@ -411,7 +414,7 @@ class Outlook:
         )
 
     def _better(self) -> str:
-        """Another algorithm of the collective that takes at most half as many messages."""
+        """Another algorithm of the collective that needs at most half as many messages."""
         from kernbench.ccl.measure import messages, queues_of
 
         asked, left = self._asked, self._counts[self.forecast.done :]
@@ -498,7 +501,7 @@ def algorithm_list(registry: Registry) -> Iterator[RenderableType]:
 
 
 def head(asked: Asked) -> Iterator[widgets.Text]:
-    """What is run, and the columns."""
+    """The header: what runs, and the columns."""
     group, queues = asked.group, asked.queues
     sips, cubes, pes = group.shape
     where = f"{counted(sips, 'SIP')} x {counted(cubes, 'cube')} x {counted(pes, 'PE')}, {group.kind_name}"

@@ -213,7 +213,7 @@ def _table(found: SweepTable, title: str, entries: Sequence[Entry], goals: Seque
 
 
 def broken(name: str) -> str:
-    """A name in lines of few characters, cut behind `_` and `.` alone."""
+    """A name in short lines, broken only after `_` and `.`."""
     lines = [""]
     for part in re.findall(r"[^_.]*[_.]?", name):
         if len(lines[-1]) + len(part) > HEAD and lines[-1]:
@@ -246,7 +246,7 @@ def _influences(found: SweepTable, goal: Goal, wide: bool) -> Iterator[Renderabl
 
 
 def _times(gain: float) -> str:
-    """How many times one is another, with two digits at least behind the point of a small one."""
+    """The ratio of two numbers; a small ratio has at least two decimals."""
     return f"{gain:.2f} x" if gain < 9.995 else f"{short(gain)} x"
 
 

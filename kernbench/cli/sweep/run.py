@@ -229,7 +229,7 @@ class SweepBar:
         self.bar.update(self.task, completed=self.done, description=self.text(self.total))
 
     def text(self, total: int) -> str:
-        """What stands beside the bar."""
+        """The text beside the bar."""
 
         (since, before), (now, done) = self.seen[0], self.seen[-1]
         rate = (done - before) / (now - since) if now > since else 0.0
@@ -249,7 +249,7 @@ class SweepBar:
 def listener(
     total: int, best: Best, names: Mapping[str, str], *, bar: bool, lines: bool
 ) -> Iterator[Callable[[Sequence[Row]], None]]:
-    """What is told of results that are stored: a bar on a terminal, and with `lines` a line of JSON for each on stdout."""
+    """The report of stored results: a bar on a terminal, and with `lines` one line of JSON for each on stdout."""
     drawn = SweepBar(total, best, names) if bar and total and sys.stderr is not None and sys.stderr.isatty() else None
 
     def heard(rows: Sequence[Row]) -> None:
@@ -272,7 +272,7 @@ MOST_FAILURES = 5  # that are told by name
 
 
 def short_names(names: Sequence[str]) -> dict[str, str]:
-    """The last parts of paths, where no two are alike; else the paths."""
+    """The last components of paths if they are all different, else the paths."""
     last = {name: name.rpartition(".")[2] for name in names}
     return last if len(set(last.values())) == len(last) else {name: name for name in names}
 
@@ -298,7 +298,7 @@ def number_text(row: Row, name: str) -> str:
 
 
 def number_texts(rows: Sequence[Row], name: str) -> list[str]:
-    """`number_text` of rows that stand in one column: with digits that tell them apart."""
+    """`number_text` for the rows of one column, with enough digits to distinguish them."""
     numbers = [_number(row, name) for row in rows]
     digits = digits_apart([number for number in numbers if number is not None], 3)
     return ["" if number is None else _number_text(number, name, digits) for number in numbers]

@@ -1,4 +1,4 @@
-"""`kbsim trace`: what a trace file says; one file a command."""
+"""`kbsim trace`: commands on trace files, one module for each."""
 
 from __future__ import annotations
 

@@ -26,14 +26,14 @@ class View(StrEnum):
 
 
 class Lanes(StrEnum):
-    """What a lane of the Gantt chart is."""
+    """The meaning of a lane of the Gantt chart."""
 
     ENGINE = "engine"
     COMMAND = "command"
 
 
 class By(StrEnum):
-    """What colours, phases and points stand for."""
+    """The meaning of colours: phases or points."""
 
     PHASE = "phase"
     LAYER = "layer"

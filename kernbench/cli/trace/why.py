@@ -216,7 +216,7 @@ def _waits(story: Story) -> list[tuple[int, int, Sequence[Part]]]:
 
 
 def _wrap_last(made: Table) -> None:
-    """Let the last column wrap over several lines; the other columns are beside its first line."""
+    """Wrap the last column over several lines; the other columns are on its first line."""
     made.columns[-1].no_wrap = False
 
 

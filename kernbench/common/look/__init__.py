@@ -1,1 +1,1 @@
-"""How pages, pictures and the terminal look: the tokens, and what is made from them."""
+"""The look of pages, pictures and the terminal: the tokens, and what is derived from them."""

@@ -57,7 +57,7 @@ def channels(text: str) -> tuple[int, int, int]:
 
 
 def mixed(first: str, second: str, part: float) -> str:
-    """A colour between two; `part` of the way to the second."""
+    """A mix of two colours; `part` is the share of the second."""
     pairs = zip(channels(first), channels(second), strict=True)
     return "#" + "".join(f"{round(a + (b - a) * part):02x}" for a, b in pairs)
 

@@ -79,7 +79,7 @@ class SystemConfig(MachineConfig):
 
     @property
     def memory(self) -> Hbm:
-        """What a PE's loads and stores are of."""
+        """The memory of the loads and stores of a PE."""
         return self.cube.hbm
 
     @property

@@ -1,6 +1,6 @@
 """The sections of a system's file (`kernbench/system/1`) that one NPU does not have.
 
-The defaults stand here and nowhere else. Rules between fields are in `system/rules.py`.
+All defaults are here. Rules between fields are in `system/rules.py`.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ BUILTIN = "builtin"
 
 
 class Link(Section):
-    """Two directed connections, one each way."""
+    """Two directed connections, one for each direction."""
 
     bytes_per_cycle: Rate = Field(default=Fraction(64), description="[byte/cycle] bandwidth, each way")
     cycles: Natural = Field(default=0, description="[cycle] latency without that of the distance")
@@ -196,7 +196,7 @@ class IoLink(Link):
 
 
 class Io(Section):
-    """What every IO chiplet is made of."""
+    """The components of every IO chiplet."""
 
     depth_mm: Length = Field(default=Fraction(4), description="[mm] away from the cubes")
     pcie: Pcie = Field(default_factory=Pcie, description="PCIe endpoint")
@@ -245,7 +245,7 @@ class PeLink(Link):
 
 
 class Pe(Section):
-    """One PE; its engines are those of one NPU."""
+    """One PE, with the same engines as an NPU."""
 
     cpu: PeCpu = Field(default_factory=PeCpu, description="processor")
     scheduler: PeScheduler = Field(default_factory=PeScheduler, description="scheduler")
@@ -298,7 +298,7 @@ def _kinds(value: Any) -> Any:
 
 
 def _check_plain(value: Any) -> None:
-    """Refuse what a component's keys cannot hold: a file could not say it."""
+    """Refuse values that the keys of a component cannot hold, because a file could not contain them."""
     if isinstance(value, dict):
         for key, item in value.items():
             if not isinstance(key, str):

@@ -1,4 +1,4 @@
-"""Which part of a tensor goes to which PE: `DPPolicy`."""
+"""The placement of tensors on PEs: `DPPolicy`."""
 
 from kernbench.policy.placement.dp import DPPolicy, Shard, Size
 

@@ -81,9 +81,9 @@ class DPPolicy:
             raise InputError(problems)
 
     def shards(self, shape: tuple[int, ...], size: Size) -> tuple[Shard, ...]:
-        """The shard of each PE that takes part, SIP by SIP, cube by cube, PE by PE.
+        """The shard of each participating PE, ordered by SIP, cube and PE.
 
-        InputError where a level has fewer units than take part, or an axis that is to be cut is not there.
+        InputError if a level has too few units, or the tensor does not have an axis to split.
         """
         counts = self._counts(size)
         self._check_axes(shape, counts)
@@ -96,7 +96,7 @@ class DPPolicy:
         )
 
     def _counts(self, size: Size) -> Size:
-        """How many of each level take part."""
+        """The number of participating units of each level."""
         problems = [
             Problem("DPPolicy", f"the machine has {there}", level, wanted, "take fewer, or leave it out for all")
             for level, there in zip(Size._fields, size, strict=True)

@@ -1,4 +1,4 @@
-"""Where an address is, and which way data and commands travel: `AddressResolver` and `PathRouter`."""
+"""The location of addresses, and the routes of data and commands: `AddressResolver` and `PathRouter`."""
 
 from kernbench.policy.routing.resolver import AddressResolver, HbmPlace, VirtualMap, VirtualRange
 from kernbench.policy.routing.router import NoPath, PathRouter, Route

@@ -26,7 +26,7 @@ class HbmPlace(NamedTuple):
 
 @dataclass(frozen=True)
 class Region:
-    """Equal windows, one behind the other."""
+    """Equal, consecutive windows."""
 
     kind: str  #: of the components that hold these bytes
     base: int  #: address of the first window
@@ -102,7 +102,7 @@ class AddressMap:
         return self.hbm_bytes // self.slices
 
     def region(self, address: int) -> Region | None:
-        """The region whose windows an address is in; None between them and behind them."""
+        """The region with a window that contains an address, or None."""
         for one in self._regions:
             if one.base <= address < one.end:
                 return one
@@ -134,7 +134,7 @@ class VirtualRange:
 
     @property
     def end(self) -> int:
-        """The first virtual address behind it."""
+        """The first virtual address after it."""
         return self.virtual + self.nbytes
 
     def __str__(self) -> str:
@@ -143,7 +143,7 @@ class VirtualRange:
 
 
 class VirtualMap:
-    """Which physical address a virtual one stands for. Several ranges may stand for one place: it is shared.
+    """Which physical address a virtual one stands for. Several ranges can map to one location, which is then shared.
 
     Raises InputError for a range that is empty, that begins below 0, or that overlaps another in virtual addresses.
     """
@@ -198,8 +198,8 @@ Where = tuple[int | None, int | None, int | None]  #: SIP, cube, PE
 class AddressResolver:
     """Looks up addresses and nodes of one topology.
 
-    Addresses are physical; with `through` they are virtual and are translated first. Every method raises InputError where
-    there is nothing of what is asked for.
+    Addresses are physical; with `through` they are virtual and are translated first. Every method raises InputError for an
+    address or node that does not exist.
     """
 
     def __init__(self, topology: Topology) -> None:
@@ -226,7 +226,7 @@ class AddressResolver:
         return place
 
     def locate(self, address: int, *, through: VirtualMap | None = None) -> tuple[str, HbmPlace | None]:
-        """The node that holds a byte, and for HBM what `slice_of` says."""
+        """The node that holds a byte, and for HBM the result of `slice_of`."""
         region, window, offset = self._split(address, through)
         node = self._holder(region, window)
         if region is not self.map.hbm:
@@ -234,7 +234,7 @@ class AddressResolver:
         return node, HbmPlace(*divmod(window, self.map.cubes), *divmod(offset, self.map.slice_bytes))
 
     def address(self, sip: int, cube: int, slice: int, offset: int = 0) -> int:
-        """The physical address of a byte of HBM: what `slice_of` takes apart."""
+        """The physical address of a byte of HBM, the inverse of `slice_of`."""
         limits = {
             "sip": (sip, self.map.sips),
             "cube": (cube, self.map.cubes),

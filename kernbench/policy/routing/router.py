@@ -36,7 +36,7 @@ class Route:
 
     @classmethod
     def along(cls, topology: Topology, path: tuple[str, ...]) -> Route:
-        """The route along a path of `topology`. KeyError where it takes an edge that there is not."""
+        """The route along a path of `topology`. KeyError for an edge that does not exist."""
         return cls(path, tuple(topology.edge[pair] for pair in pairwise(path)))
 
     @cached_property
@@ -65,7 +65,7 @@ Path = tuple[str, ...]  #: node ids from source to target, both among them
 
 
 class NoPath(InputError):
-    """Two nodes between which no path leads in the graph that was asked."""
+    """Two nodes without a path between them in this graph."""
 
 
 class PathRouter:
@@ -74,15 +74,15 @@ class PathRouter:
     A path goes as seldom as can be from a cube into an IO chiplet. It is the shortest of those `by` weight or distance, of
     equal ones the shorter by the other measure, then the one of fewer hops, then the one whose names come first, name by name
     from the source on. So it is unique, it does not depend on the order of nodes and edges, and a path and the path back are
-    equally long. Names compare as text does.
+    equally long. Names are compared as text.
 
-    Every method raises InputError for a node that the system does not have, and NoPath where no path leads.
+    Every method raises InputError for an unknown node, and NoPath if there is no path.
     """
 
     def __init__(
         self, topology: Topology, resolver: AddressResolver | None = None, *, like: PathRouter | None = None
     ) -> None:
-        """`like`: the router of a topology with the same nodes and edges, whose paths hold here as well."""
+        """`like`: the router of a topology with the same nodes and edges; its paths are reused."""
         self.topology = topology
         self._resolver = resolver
         self._searches: dict[tuple[Graph, Measure], Search] = {} if like is None else like._searches
@@ -113,7 +113,7 @@ class PathRouter:
         return self.find(source, target, Graph.ALL, by)
 
     def find_local_path(self, source: str, target: str, *, by: Measure = Measure.WEIGHT) -> Path:
-        """The way of data that does not leave the cube."""
+        """The route of data that does not leave the cube."""
         return self.find(source, target, Graph.LOCAL, by)
 
     def find_memory_path(self, source: str, address: int, *, by: Measure = Measure.WEIGHT, read: bool = False,
@@ -177,7 +177,7 @@ class PathRouter:
         return (*both, len(path), path)
 
     def _routers_of(self, memory: str, number: int, read: bool) -> list[str]:
-        """Where a slice of a stack is written to, or read from."""
+        """The node at which a slice of a stack is written or read."""
         if not self._ports:
             ports: dict[tuple[str, int, bool], list[str]] = {}
             for edge in self.topology.edges:
@@ -260,7 +260,7 @@ class Found:
 
 
 def end_of(router: PathRouter, text: str) -> End:
-    """What a name or address means. InputError for an address in no memory; other names are taken to be nodes."""
+    """The node of a name or an address. InputError for an address in no memory; other names are taken to be nodes."""
     if _ADDRESS.fullmatch(text):
         address = int(text, 0) if text[:2].lower() == "0x" else int(text)
         node, place = router.resolver.locate(address)
@@ -279,7 +279,7 @@ def find_between(
 ) -> Found:
     """The path between two ends. HBM is entered and left where the address's slice is attached.
 
-    InputError for what is not there, for two addresses, and where no path leads.
+    InputError for an unknown node, for two addresses, and if there is no path.
     """
     ends = end_of(router, source), end_of(router, target)
     meanings = tuple(end.meaning for end in ends if end.meaning)

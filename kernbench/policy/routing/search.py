@@ -19,9 +19,9 @@ class Adjacency:
     """One graph: nodes are numbered in the order of their names, so that a smaller number is an earlier name.
 
     A cost is one integer and compares as (exits, weight, distance, hops) do, or (exits, distance, weight, hops); every edge
-    costs at least 1. An exit leads from a cube into an IO chiplet: chiplets are ways out of a SIP, and no way from cube to cube
-    (docs/model/systems.md, Routes). By that, two ways of equal weight and unequal length are no tie: a path there and the path
-    back, where exits are what entries were, are equally long.
+    costs at least 1. An exit leads from a cube into an IO chiplet: chiplets are ways out of a SIP, and no way from cube to
+    cube (docs/model/systems.md, Routes). So two paths of equal weight but different length are no tie, and a path and its
+    reverse have the same length.
     """
 
     def __init__(self, topology: Topology, graph: Graph, by: Measure) -> None:
@@ -38,7 +38,7 @@ class Adjacency:
         self.parent = _parents(self.into, self.is_end)
 
     def chain(self, node: int) -> list[int]:
-        """A node, what it hangs on, and so on, up to one from which more than one way leads."""
+        """A chain of nodes with one neighbour each, up to one with more than one."""
         nodes = [node]
         while self.parent[node] != node:
             node = self.parent[node]
@@ -64,9 +64,9 @@ def _integers(values: list[Fraction]) -> list[int]:
 
 
 def _parents(into: list[list[tuple[int, int]]], is_end: list[bool]) -> list[int]:
-    """Take nodes with one neighbour away, again and again; each keeps that neighbour.
+    """Remove nodes with one neighbour repeatedly, and remember the neighbour of each.
 
-    Only where edges lead both ways, and not from a neighbour that no path passes through.
+    This needs edges in both directions, and a neighbour through which paths can pass.
     """
     sources = [{source for source, _ in edges} for edges in into]
     around = [set(found) for found in sources]
@@ -92,7 +92,7 @@ def _parents(into: list[list[tuple[int, int]]], is_end: list[bool]) -> list[int]
 class Search:
     """Shortest paths of one graph, each found once.
 
-    Of paths of equal cost the one whose names come first, name by name from the source on.
+    Of paths with equal cost, the first in the order of their node names, compared from the source on.
     """
 
     def __init__(self, adjacency: Adjacency) -> None:
@@ -102,7 +102,7 @@ class Search:
         self._lock = Lock()  # machines of several threads may ask: a tree grows under the hands of one of them
 
     def path(self, source: str, target: str) -> tuple[str, ...] | None:
-        """The nodes of the shortest path, both ends among them; None: there is no path. KeyError: no such node."""
+        """The nodes of the shortest path, both ends among them; None: there is no path. KeyError for an unknown node."""
         key = (self._graph.number[source], self._graph.number[target])
         if key not in self._paths:
             with self._lock:
@@ -127,7 +127,7 @@ class Search:
 
 
 class _Tree:
-    """Where to go next on the way to one target, for the nodes that the search (Dijkstra's) has settled so far."""
+    """The next node on the path to one target, for the nodes that Dijkstra's search has settled so far."""
 
     def __init__(self, adjacency: Adjacency, target: int) -> None:
         self._graph = adjacency

@@ -1,4 +1,4 @@
-"""Which executor a run takes, and what must not be asked of it."""
+"""The executor of a run, and the options that it does not allow."""
 
 from __future__ import annotations
 

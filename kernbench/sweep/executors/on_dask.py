@@ -37,7 +37,7 @@ class OnDask:
         self._jobs = jobs
 
     def results(self, tasks: Iterable[Task]) -> Generator[Row | None, None, None]:
-        """A row for each task, as they come, and None now and then. Closing it cancels what is on its way."""
+        """A row for each finished task, and None from time to time. Closing it cancels running tasks."""
         with safe_processes(), self._client() as client:
             context = client.submit(_given, self._content, key=f"kernbench-{_digest(self._content)}", pure=True)
             yield from self._rows(client, context, iter(tasks))

@@ -148,20 +148,20 @@ class Process:
         self.since = time.monotonic()  #: when the first of them began
 
     def greet(self) -> None:
-        """Tell it what the sweep is about; it is about to listen."""
+        """Send the common data of the sweep to a worker that is ready."""
         if self.greeting is not None:
             self._send(self.greeting)
             self.greeting = None
 
     def give(self, tasks: list[Task]) -> None:
-        """More tasks, behind those that it has."""
+        """Send more tasks, after those that it has."""
         if not self.tasks:
             self.since = time.monotonic()
         self.tasks.extend(tasks)
         self._send(encoded(tasks))
 
     def _send(self, data: bytes) -> None:
-        """Where it has died nobody reads this, and the pool finds out when it listens."""
+        """If the worker is dead, nobody reads this, and the pool notices when it listens."""
         with suppress(ConnectionError):
             self.connection.send_bytes(data)
 
@@ -187,7 +187,7 @@ class Pool:
         self._mean = 1.0  # [s] of a task, lately
 
     def results(self, tasks: Iterable[Task]) -> Generator[Row | None, None, None]:
-        """A row for each task, as they come, and None now and then. Closing it kills the processes."""
+        """A row for each finished task, and None from time to time. Closing it kills the processes."""
         source = iter(tasks)
         again: deque[Task] = deque()
         try:
@@ -266,7 +266,7 @@ class Pool:
         return row
 
     def _died(self, process: Process, again: deque[Task]) -> Iterator[Row]:
-        """Take a dead process out: what it ran counts a death, what it had not begun is given to others."""
+        """Remove a dead process: its running task counts a death, and tasks that it has not started go to others."""
         how = process.end()
         self._processes.remove(process)
         again.extendleft(reversed(process.tasks))
@@ -284,7 +284,7 @@ class Pool:
             yield failed_row(task.key, "crashed", text)
 
     def _overdue(self, again: deque[Task]) -> Iterator[Row]:
-        """Kill processes that do not keep the time limit by themselves."""
+        """Kill processes that exceed the time limit."""
         if self._limits.seconds is None:
             return
         latest = time.monotonic() - self._limits.seconds - GRACE_SECONDS

@@ -20,7 +20,7 @@ class Threads:
         self._count = count
 
     def results(self, tasks: Iterable[Task]) -> Generator[Row | None, None, None]:
-        """A row for each task, as they come, and None now and then. Closing it waits for the runs that have begun."""
+        """A row for each finished task, and None from time to time. Closing it waits for the runs that have begun."""
         source = iter(tasks)
         with ThreadPoolExecutor(self._count) as pool:
             running: set[Future[Row]] = set()

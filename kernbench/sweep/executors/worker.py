@@ -42,7 +42,7 @@ class Alarm:
 
     @property
     def text(self) -> str:
-        """What the row says."""
+        """The values of the row."""
         return f"the run took longer than {self.seconds:g} s"
 
     def run(self, work: Work, task: Task) -> Row:
@@ -62,7 +62,7 @@ class Alarm:
 
 
 def limit_memory(nbytes: int | None) -> None:
-    """Let this process have so many bytes of addresses more than now; what asks for more gets MemoryError."""
+    """Limit the additional address space of this process; larger requests raise MemoryError."""
     if nbytes is None:
         return
     with open("/proc/self/statm", encoding="ascii") as file:
@@ -103,14 +103,14 @@ def serve(connection: Connection) -> None:
 
 
 def _check_package(parents: str) -> None:
-    """InputError where the parent has another kernbench than this process, also one of the same version."""
+    """InputError if the parent has another kernbench than this process, even one of the same version."""
     if parents != str(package_folder()):
         rule = f"it imports kernbench from {package_folder()}, and the sweep is run by that in {parents}"
         raise InputError(Problem("worker", rule, remedy="install one of them, and leave the other one out of Python's path"))
 
 
 def main(arguments: list[str]) -> int:
-    """Serve on the connection whose descriptor is given."""
+    """Serve the connection with this descriptor."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent says when to stop
     die_with_parent(int(arguments[1]))
     with Connection(int(arguments[0])) as connection:

@@ -1,1 +1,1 @@
-"""What a sweep says: its table, its page, and why points took what they took."""
+"""Reports of a sweep: its table, its page, and the causes of the time of its points."""

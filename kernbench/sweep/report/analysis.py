@@ -1,4 +1,4 @@
-"""What a sweep says: the best points, the Pareto front, how much each axis matters, and a grid of two axes."""
+"""Analysis of a sweep: the best points, the Pareto front, the importance of each axis, and a grid of two axes."""
 
 from __future__ import annotations
 
@@ -50,10 +50,10 @@ class Influence:
 
 
 def influences(table: SweepTable, goal: Goal) -> list[Influence]:
-    """Of each axis the share of variance between its levels (the first-order index of a full grid), the largest first.
+    """The share of the variance that each axis explains (the first-order index of a full grid), the largest first.
 
     Drawn axes are cut into eighths of their points by rank. Axes with one level say nothing and are left out.
-    Where there are several targets, a point counts by its part of the mean of its target's points.
+    With several targets, a point is divided by the mean of the points of its target.
     """
     known = [(entry, float(found)) for entry in table.entries if (found := _score(entry, goal)) is not None]
     several = len({entry.target for entry, _ in known}) > 1
@@ -75,7 +75,7 @@ def influences(table: SweepTable, goal: Goal) -> list[Influence]:
 
 
 def interactions(found: list[Influence], points: int) -> float | None:
-    """The share of the variance that no axis explains by itself, which only a full grid has; None where it is none.
+    """The share of the variance that no single axis explains; None if the grid is not full.
 
     `points`: how many have a value of the goal.
     """
@@ -137,7 +137,7 @@ class Grid:
 
 
 def grid_of(table: SweepTable, rows: str, columns: str, goal: Goal) -> Grid:
-    """The best of all points of each pair, whatever else they are."""
+    """The best of all points for each pair of levels."""
     places = [table.place(entry) for entry in table.entries]
     row_levels = _levels(place[rows] for place in places)
     column_levels = _levels(place[columns] for place in places)
@@ -194,7 +194,7 @@ class Best:
         self._score: Fraction | None = None
 
     def offer(self, row: Row) -> None:
-        """Take it where it is better."""
+        """Keep it if it is better."""
         found = score(row, self.goal)
         if found is not None and (self._score is None or found < self._score):
             self.row, self._score = row, found

@@ -1,4 +1,6 @@
-"""The page of a sweep: one HTML file with nothing loaded from elsewhere. The same table and package make the same bytes."""
+"""The page of a sweep: one HTML file with nothing loaded from elsewhere. The same table and the same version of kernbench give
+the same bytes.
+"""
 
 from __future__ import annotations
 
@@ -45,7 +47,7 @@ def _part(name: str) -> str:
 
 
 def _data(table: SweepTable, goals: Sequence[Goal], reasons: dict[str, str]) -> dict[str, Any]:
-    """What the page knows: columns, a value a point."""
+    """The data of the page: columns with one value for each point."""
     numbers = [name for name in GOALS if any(_number(entry, name) is not None for entry in table.entries)]
     places = [table.place(entry) for entry in table.entries]
     return {
@@ -74,7 +76,7 @@ def _data(table: SweepTable, goals: Sequence[Goal], reasons: dict[str, str]) -> 
 
 
 def _shown(value: Any) -> Any:
-    """Numbers as numbers, also those that are written `p/q`; all else as text."""
+    """Numbers as numbers, including `p/q`; everything else as text."""
     if isinstance(value, (int, float)) and not isinstance(value, bool):
         return value
     try:

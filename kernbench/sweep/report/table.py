@@ -45,7 +45,7 @@ class Entry:
 
     @property
     def status(self) -> str:
-        """How its run ended, or that it has none."""
+        """The status of its run, or that it has none."""
         return MISSING if self.row is None else self.row.status
 
 
@@ -59,7 +59,7 @@ class SweepTable:
 
     @cached_property
     def names(self) -> tuple[str, ...]:
-        """What varies: targets and machines where there are several, then the axes."""
+        """The columns that vary: targets and machines if there are several, then the axes."""
         there = [name for name in FACTS if len({getattr(entry, name) for entry in self.entries}) > 1]
         return (*there, *self.about.names)
 
@@ -85,7 +85,7 @@ class SweepTable:
         return ("number", "target", "machine", *axes, *RESULT, *METRICS, "error")
 
     def cells(self, entry: Entry) -> tuple[Any, ...]:
-        """A row of the table in full; None where there is nothing."""
+        """A complete row of the table; None for a missing value."""
         row = entry.row
         if row is None:
             result: tuple[Any, ...] = (MISSING, *[None] * (len(RESULT) + len(METRICS)))
@@ -155,7 +155,7 @@ def reasons_of(table: SweepTable, entries: Sequence[Entry], *, allow_code: Allow
 
 
 def _reason(work: Work, entry: Entry) -> str:
-    """The sentence; where there is none, why not."""
+    """The sentence, or the reason why there is none."""
     config = work.machines[entry.task.machine].again(entry.task.settings)
     check_code(config)
     try:

@@ -32,7 +32,7 @@ class Sample:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Of one run; None: without."""
+    """Limits of one run; None for no limit."""
 
     seconds: float | None = None
     memory: int | None = None  #: [B] above what a process needs at rest
@@ -40,7 +40,7 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """Of a whole sweep; None: without."""
+    """Limits of a whole sweep; None for no limit."""
 
     points: int | None = None  #: that are run, at most
     seconds: float | None = None  #: after which no further one begins

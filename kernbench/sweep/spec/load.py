@@ -1,6 +1,6 @@
 """Loads a spec: a YAML or JSON file of `kernbench/sweep/1`, its targets, machines and axes, every name and value in it checked.
 
-Every problem is kept with its place, and reading goes on.
+Every problem is recorded with its location, and reading continues.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from kernbench.workloads.catalogue import WORKLOADS
 
 
 class Reader:
-    """A document and what was found wrong in it. Getters answer None, or what is empty, where a value is absent or refused."""
+    """A document and what was found wrong in it. Getters return None or an empty value if a value is absent or refused."""
 
     def __init__(self, document: Document) -> None:
         self.document = document
@@ -70,7 +70,7 @@ class Reader:
         return given
 
     def mapping(self, path: PathLike) -> Mapping[Any, Any]:
-        """The mapping at a path; empty where there is none."""
+        """The mapping at a path, or an empty one."""
         value = self.get(path)
         if isinstance(value, Mapping):
             return value
@@ -79,7 +79,7 @@ class Reader:
         return {}
 
     def items(self, path: PathLike) -> Sequence[Any]:
-        """The list at a path; empty where there is none."""
+        """The list at a path, or an empty one."""
         value = self.get(path)
         if isinstance(value, (list, tuple)):
             return value
@@ -107,7 +107,7 @@ class Reader:
         return str(value)
 
     def flag(self, path: PathLike) -> bool:
-        """A boolean; false where there is none."""
+        """A boolean; false if it is absent."""
         value = self.get(path)
         if value is not ABSENT and not isinstance(value, bool):
             self.refuse(path, "it must be true or false", value)
@@ -294,7 +294,7 @@ SUFFIXES = (".json", ".yaml", ".yml")
 
 
 def read_targets(read: Reader, folder: Path, allowed: AllowedCode) -> tuple[Target, ...]:
-    """The targets, whose labels differ. Files are looked for in the spec's folder."""
+    """The targets; their labels are all different. Files are looked for in the spec's folder."""
     if not read.items(("targets",)):
         read.refuse(("targets",), "a sweep must have at least one target")
     found: list[Target] = []
@@ -350,7 +350,7 @@ def _target(read: Reader, given: Any, path: PathLike, folder: Path, allowed: All
 
 
 def _kind_of(name: str) -> str:
-    """What a name alone means, as on the command line."""
+    """The target of a plain name, as on the command line."""
     if name.lower().endswith(SUFFIXES):
         return "program"
     return "bench" if name not in WORKLOADS and (".py" in name or is_bench_target(name)) else "workload"

@@ -39,7 +39,7 @@ class Store:
 
     @classmethod
     def write(cls, path: str | os.PathLike[str]) -> Store:
-        """The store at a path, made where there is none.
+        """The store at a path; it is created if it does not exist.
 
         InputError where it cannot be written, is no store, is damaged, or another process writes it.
         """
@@ -89,7 +89,7 @@ class Store:
         self.close()
 
     def close(self) -> None:
-        """Let go of the file. What was added is in it, whether or not this comes about."""
+        """Close the file. Rows that were added are stored, even if this fails."""
         try:
             self.database.close()
         finally:
@@ -135,7 +135,7 @@ class Store:
     def add(self, rows: Iterable[Row]) -> None:
         """Put results in; when this returns they are there, whatever happens then. One that ended is never replaced.
 
-        What was found damaged is replaced, and not before.
+        Rows that are damaged are replaced only here.
         """
         rows = list(rows)
         with self.writing():
@@ -194,13 +194,13 @@ class Store:
             return int(self.database.execute("SELECT count(*) FROM results").fetchone()[0])
 
     def reasons(self, keys: Sequence[str]) -> dict[str, str]:
-        """Why runs took what they took, where that was asked before."""
+        """The stored explanations of runs."""
         with _told(self.path):
             lines = self.database.execute(f"SELECT key, text FROM reasons WHERE key IN ({','.join('?' * len(keys))})", keys)
             return {key: text for key, text in lines if is_text(text)}  # a damaged one is asked again
 
     def add_reasons(self, reasons: dict[str, str]) -> None:
-        """Keep the answers of `why`."""
+        """Store the answers of `why`."""
         with self.writing():
             self.database.executemany("INSERT OR REPLACE INTO reasons VALUES (?, ?)", list(reasons.items()))
 

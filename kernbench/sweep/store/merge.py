@@ -29,8 +29,8 @@ class Merged:
 def merge_into(target: Path, sources: Sequence[Path]) -> Merged:
     """Put every result and sweep of the sources into the store at `target`, which is made where there is none.
 
-    InputError where a source is damaged, two results of one key differ, or two sweeps of one name have other points; what
-    came before it is kept, and merging again goes on.
+    InputError if a source is damaged, two results of one key differ, or two sweeps of one name have different points. What was
+    merged before is kept, and merging again continues.
     """
     if target_of(target) in [target_of(source) for source in sources]:
         raise InputError(Problem("kbsim sweep merge", "a store cannot be merged into itself", "STORE", str(target)))
@@ -49,7 +49,7 @@ def merge_into(target: Path, sources: Sequence[Path]) -> Merged:
 
 
 def _check(store: Store, other: Store) -> None:
-    """Refuse what does not fit to what is there."""
+    """Refuse rows that contradict those of this store."""
     with store.reading() as mine, other.reading() as theirs:
         for name, digest in theirs.execute("SELECT name, points_hash FROM sweeps"):
             found = mine.execute("SELECT points_hash FROM sweeps WHERE name = ?", (name,)).fetchone()
@@ -72,7 +72,7 @@ def _check(store: Store, other: Store) -> None:
 
 
 def _take(store: Store, other: Store) -> None:
-    """Copy results, sweeps and reasons, in one transaction. InputError where a text of the other store is no UTF-8."""
+    """Copy results, sweeps and reasons, in one transaction. InputError if a text of the other store is not UTF-8."""
     try:
         _copy(store, other)
     except (UnicodeDecodeError, UnicodeEncodeError) as error:

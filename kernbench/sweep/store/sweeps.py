@@ -19,7 +19,7 @@ from kernbench.sweep.work import Context
 
 
 class About(msgspec.Struct, frozen=True):
-    """What a store keeps of a spec."""
+    """The stored part of a spec."""
 
     names: list[str]  #: what varies
     goals: list[Goal]
@@ -84,7 +84,7 @@ def sweep_names(store: Store) -> list[str]:
 
 
 def sweep_named(store: Store, name: str | None) -> str:
-    """The sweep that is meant; without a name the only one. InputError where there is none, or several."""
+    """The sweep that is meant; without a name the only one. InputError if there is none, or more than one."""
     there = sweep_names(store)
     if name is None and len(there) == 1:
         return there[0]
@@ -100,7 +100,7 @@ def sweep_named(store: Store, name: str | None) -> str:
 
 
 def read_about(store: Store, name: str) -> About:
-    """What is kept of a sweep's spec. InputError where that is damaged."""
+    """The stored part of the spec of a sweep. InputError if it is damaged."""
     with store.reading() as database:
         (text,) = database.execute("SELECT about FROM sweeps WHERE name = ?", (name,)).fetchone()
     try:
@@ -117,7 +117,7 @@ def read_about(store: Store, name: str) -> About:
 
 
 def read_lines(store: Store, name: str) -> Iterator[Line]:
-    """The points of a sweep, in order. InputError for what no sweep has."""
+    """The points of a sweep, in order. InputError for rows that do not belong to a sweep."""
     about = read_about(store, name)
     digest = hashlib.sha256(b"[")
     with store.reading() as database:

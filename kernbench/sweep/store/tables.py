@@ -1,4 +1,6 @@
-"""What may stand in a store: its tables, and the values of a result's columns. Files can be damaged, or made by anybody."""
+"""The format of a store: its tables, and the allowed values of the columns of results. Files can be damaged, or made by
+anybody.
+"""
 
 from __future__ import annotations
 
@@ -63,7 +65,7 @@ def failed_row(key: str, status: str, error: str, seconds: float = 0.0) -> Row:
 
 
 def measured(result: Result, freq_ghz: Fraction) -> dict[str, Any]:
-    """What every kind of run has: the fields of a row that its result tells, without bounds."""
+    """The fields of a row that every kind of run has, without bounds."""
     uses = list(engine_uses(result))
     banks = bank_conflicts(result)
     metrics: dict[str, Any] = {
@@ -97,13 +99,13 @@ def ordered(metrics: dict[str, Any]) -> dict[str, Any]:
 
 
 def hash_of_entries(entries: Iterable[EntryTimes]) -> tuple[int, str]:
-    """How many entries there are, and the hash of their ids and times; -1 stands for what has not come."""
+    """The number of entries, and the hash of their ids and times; -1 for what has not happened."""
     table = [(e.id, *(-1 if at is None else at for at in (e.issue, e.start, e.end))) for e in entries]
     return len(table), hashlib.sha256(np.array(table, dtype="<i8").tobytes()).hexdigest()
 
 
 def hash_of_records(records: Iterable[OpRecord]) -> tuple[int, str]:
-    """How many records an op log has, and the hash of who did what when."""
+    """The number of records of an op log, and the hash of their components, ops and times."""
     digest = hashlib.sha256()
     count = 0
     for record in records:
@@ -148,7 +150,7 @@ def is_text(value: object) -> bool:
 
 
 def wrong_tables(database: sqlite3.Connection) -> str:
-    """What of the schema is not as it is written; empty where all of it is."""
+    """The differences from the schema; empty if there are none."""
     wanted = sqlite3.connect(":memory:")
     try:
         wanted.executescript(TABLES)
@@ -175,7 +177,7 @@ def _schema(database: sqlite3.Connection) -> dict[str, Any]:
 
 
 def row_of(line: Sequence[Any]) -> Row:
-    """A result from its columns, in the order of COLUMNS. DamagedError for what no run has."""
+    """A result from its columns, in the order of COLUMNS. DamagedError for values that no run can have."""
     key, status, cycles, ns, jobs, jobs_hash, metrics, error, seconds = line
     _check("key", key, is_text(key) and bool(key), "it must be text")
     _check("status", status, status in ENDED or status in FAILED, f"it must be one of {', '.join((*ENDED, *FAILED))}")
@@ -214,7 +216,7 @@ def _decoded(column: str, text: Any) -> Any:
 
 
 def decoded(column: str, text: Any, kind: Any) -> Any:
-    """A JSON text as a type of msgspec. DamagedError where it is none."""
+    """A JSON text as a type of msgspec. DamagedError for any other value."""
     _check(column, text, is_text(text), "it must be text")
     try:
         return msgspec.json.decode(text, type=kind)

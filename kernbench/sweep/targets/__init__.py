@@ -1,1 +1,1 @@
-"""What a sweep runs: programs, models, collectives, benches."""
+"""The targets of a sweep: programs, models, collectives, benches."""

@@ -95,7 +95,7 @@ class CclTarget:
 
 
 def _broken(name: str, value: Any) -> str:
-    """The rule that a parameter breaks; empty where it breaks none."""
+    """The rule that a parameter breaks, or an empty text."""
     if name not in PARAMS:
         return f"there is no such parameter; there are {', '.join(PARAMS)}"
     if value is None and PARAMS[name] is None:
@@ -114,7 +114,7 @@ def _broken(name: str, value: Any) -> str:
 
 
 def _hash_of_ranks(timing: TimingResult) -> tuple[int, str]:
-    """How many PEs took part, and the hash of when each worked: the run keeps no log of its commands."""
+    """The number of participating PEs, and the hash of their times; the run keeps no log of its commands."""
     digest, count = hashlib.sha256(), 0
     for launch in timing.launches:
         for pe, times in launch.pes.items():

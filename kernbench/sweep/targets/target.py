@@ -1,6 +1,6 @@
-"""What a sweep runs: programs, workloads, language models, collectives, benches. All are told by content and can be sent.
+"""The targets of a sweep: programs, workloads, language models, collectives, benches. All are told by content and can be sent.
 
-Lowered programs are kept by content: points that differ only in what no table of jobs depends on share one.
+Lowered programs are cached by content: points share one if no table of jobs depends on their differences.
 """
 
 from __future__ import annotations

@@ -65,7 +65,7 @@ def _ends(edge: ViewEdge, a: Box, b: Box) -> list[Point]:
 
 
 def _beyond(port: Box, name: str, die: tuple[float, float, float, float]) -> Text:
-    """What a port leads to, outside the die."""
+    """The target of a port, outside the die."""
     left, _, right, bottom = die
     if port.x == right:
         return Text(port.x + PORT_WIDTH / 2 + 6, port.y + 4, name, TEXT, SOFT, "start")
@@ -144,7 +144,7 @@ class _Grid:
         return found
 
     def _around(self, router: Box, members: list[ViewNode]) -> dict[str, Box]:
-        """In the corners of a router, each in the one nearest to its own place, or in the next that is free."""
+        """Place nodes in the corners of a router, each in the nearest free corner."""
         corners = [(SLOT_X, -SLOT_Y), (-SLOT_X, -SLOT_Y), (SLOT_X, SLOT_Y), (-SLOT_X, SLOT_Y)]
         free = [(x, y + SLOT_STEP * turn * (1 if y > 0 else -1)) for turn in range(-(-len(members) // 4)) for x, y in corners]
         found = {}
@@ -156,7 +156,7 @@ class _Grid:
         return found
 
     def _hbm(self, node: ViewNode) -> Box:
-        """Over the places of the grid without a router; where there are none, between routers."""
+        """Place it over the grid positions without a router, else between routers."""
         if self._holes:
             columns, rows = [i for i, _ in self._holes], [j for _, j in self._holes]
             x, y = (min(columns) + max(columns)) / 2, (min(rows) + max(rows)) / 2
@@ -220,7 +220,7 @@ def draw_pe(topology: Topology, view: View) -> Picture:
 
 
 def _rim(target: Box, source: Box) -> tuple[float, float]:
-    """Where a straight line from the middle of `source` meets the rim of `target`: there its arrow stands."""
+    """The point where a straight line from the centre of `source` meets the border of `target`; the arrow is there."""
     dx, dy = source.x - target.x, source.y - target.y
     part = min(target.width / 2 / abs(dx) if dx else 1.0, target.height / 2 / abs(dy) if dy else 1.0)
     return target.x + dx * part, target.y + dy * part

@@ -141,7 +141,7 @@ def _across(a: Box, b: Box) -> list[Point]:
 
 
 def _stubs(picture: Picture, view: View, pen: Pen, boxes: dict[str, Box], sides: dict[str, str]) -> None:
-    """What an IO chiplet leads to outside the SIP: a box of its own beside each chiplet, spread along it."""
+    """The targets of an IO chiplet outside the SIP: one box each, spread along the chiplet."""
     outside = {node.id: node for node in view.nodes if not node.inside}
     for io, side in sides.items():
         found = [edge for edge in pen.lines if io in (edge.source, edge.target) and {edge.source, edge.target} & set(outside)]

@@ -1,4 +1,4 @@
-"""Lines, boxes and texts at places in pixels, and the SVG that they make: the same picture, the same bytes."""
+"""Lines, boxes and texts at pixel positions, and their SVG: the same picture gives the same bytes."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Text:
     bold: bool = False
 
     def bounds(self) -> Bounds:
-        """About where it is: no font is asked."""
+        """An estimate of its width, without font metrics."""
         width = len(self.text) * self.size * CHARACTER * (1.06 if self.bold else 1)
         left = self.x - {"start": 0.0, "middle": width / 2, "end": width}[self.anchor]
         return left, self.y - 0.8 * self.size, left + width, self.y + 0.22 * self.size
@@ -97,7 +97,7 @@ class Link:
 
 @dataclass
 class Picture:
-    """Shapes; links go under boxes. Its size is what they need."""
+    """Shapes; links go under boxes. Its size follows from its items."""
 
     title: str
     note: str = ""
@@ -221,7 +221,7 @@ class Pen:
 
 
 def edge_text(edges: Sequence[Edge], links: int) -> str:
-    """What edges of one kind are, and how many links they make."""
+    """The kind of edges, and the number of links."""
     rates = [edge.bytes_per_cycle for edge in edges if edge.bytes_per_cycle is not None]
     parts = [f"{span_text(rates)} B/cycle"] if rates else []
     parts += [f"{span_text(edge.cycles for edge in edges)} cycles", f"{span_text(edge.mm for edge in edges)} mm"]

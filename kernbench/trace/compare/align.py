@@ -49,7 +49,7 @@ class Reading:
 
 @dataclass(frozen=True, slots=True)
 class Meaning:
-    """What a hardware counter counts."""
+    """The meaning of a hardware counter."""
 
     patterns: tuple[str, ...]  #: simulated counters, `*` and `?` as in file names; their sum is meant
     scale: Fraction  #: of the measured value, to be in the unit of the simulated ones
@@ -264,7 +264,7 @@ def _numbers(path: str, value: Any) -> Iterator[tuple[str, Number]]:
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A reading and what the simulation says of it."""
+    """A reading of a counter, and the simulated value."""
 
     reading: Reading
     cycle: int | None  #: when it was read; None at the end of the run
@@ -293,7 +293,7 @@ class Aligned:
 def align(trace: Trace, source: str, readings: Sequence[Reading], meanings: Mapping[str, Meaning] | None = None) -> Aligned:
     """Find the simulated counter of each reading.
 
-    A name means what `meanings` says, else the simulated counter of that name, else that of its unit: `busy` of `te0` is
+    A name is looked up in `meanings`, then among simulated counters, then among those of its unit: `busy` of `te0` is
     `te0.busy`. InputError for a broken trace, a unit that it has not, and a meaning that fits no counter.
     """
     simulated = Simulated(trace)
@@ -415,7 +415,7 @@ def _lines(path: str) -> Iterator[tuple[bytes, _Place]]:
 
 
 def _decoded(decoder: msgspec.json.Decoder[_T], line: bytes, path: str, number: int) -> _T:
-    """An event of a line. InputError where it has no type and time, or is no JSON: views before this pass such lines by."""
+    """An event of a line. InputError for a line without type and time, or that is not JSON; other views skip such lines."""
     try:
         return decoder.decode(line)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:

@@ -17,14 +17,14 @@ WAITS = ("backpressure", "bank_conflict", "queue_full", "priority_deferred")
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One number of both runs; None where a run has none."""
+    """One number of both runs; None if a run does not have it."""
 
     a: int | None
     b: int | None
 
     @property
     def by(self) -> int:
-        """How much more it is in B; what a run has not counts as 0."""
+        """The difference from A to B; a missing value counts as 0."""
         return (self.b or 0) - (self.a or 0)
 
 
@@ -45,14 +45,14 @@ class Pair:
 
     @property
     def by(self) -> int:
-        """How many cycles more it takes in B, from issue to end; 0 where it did not end in both."""
+        """[cycle] The growth from A to B, from issue to end; 0 if it did not end in both."""
         if self.a.cycles is None or self.b.cycles is None:
             return 0
         return self.b.cycles - self.a.cycles
 
     @property
     def because(self) -> str:
-        """The part that changed most in the direction in which the whole did; the first of them that are alike."""
+        """The component that changed most in the direction of the total; the first of equals."""
         sign = 1 if self.by >= 0 else -1
         return max(PARTS, key=lambda part: sign * (self.b.parts[part] - self.a.parts[part]))
 
@@ -86,7 +86,7 @@ class Diff:
 
     @property
     def growth(self) -> Fraction | None:
-        """By which part of A's time B is longer, exactly; None where A took none."""
+        """The exact relative growth from A to B; None if A took no time."""
         return (self.b.ns - self.a.ns) / self.a.ns if self.a.ns else None
 
     def grew_above(self, limit: Fraction) -> bool:
@@ -126,7 +126,7 @@ def compare(a: Ran, b: Ran) -> Diff:
 
 
 def parse_limit(text: str) -> Fraction:
-    """A limit such as `2%` or `0.5%` as a part of 1, exactly; ValueError for anything else."""
+    """A limit such as `2%` or `0.5%` as an exact fraction. ValueError for anything else."""
     if not text.endswith("%"):
         raise ValueError("it must be a percentage, as 2%")
     limit = parse_decimal(text[:-1].strip()) / 100
@@ -155,7 +155,7 @@ def _sums(pairs: list[Pair], part: str) -> Change:
 
 
 def _kinds(pairs: list[Pair]) -> Iterator[Row]:
-    """By opcode and phase of A's command, those that grew most first."""
+    """By opcode and phase of the command of A, the largest growth first."""
     kinds: dict[str, list[Pair]] = {}
     for pair in pairs:
         name = pair.a.opcode if pair.a.phase is None else f"{pair.a.opcode} {pair.a.phase}"

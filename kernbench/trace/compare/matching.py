@@ -1,4 +1,4 @@
-"""Which command of one run is which of another: by id where the programs agree, else the longest common alignment.
+"""The alignment of the commands of two runs: by id if the programs agree, else the longest common alignment.
 
 Two commands can be the same where their keys are: opcode, layer, phase, head and tile.
 """
@@ -31,8 +31,8 @@ class Alignment:
 def align_commands(a: Sequence[tuple[int, Key]], b: Sequence[tuple[int, Key]]) -> Alignment:
     """Align two lists of (id, key).
 
-    Where every id that both have stands for the same key, these are pairs, and only the rest is aligned by keys. Where one
-    does not, the ids mean nothing, and all is aligned by keys.
+    If every common id has the same key in both runs, these commands are pairs, and only the rest is aligned by keys. Otherwise
+    ids are ignored, and everything is aligned by keys.
     """
     place = {number: j for j, (number, _) in enumerate(b)}
     shared = [(i, place[number]) for i, (number, _) in enumerate(a) if number in place]
@@ -143,7 +143,7 @@ class Command:
 
     @property
     def key(self) -> tuple[Any, ...]:
-        """By what it is the same as one of another run."""
+        """The key by which a command is matched with one of another run."""
         return self.opcode, self.layer, self.phase, self.head, self.tile
 
     @property

@@ -29,14 +29,14 @@ class Table:
 
 
 def verdict(diff: Diff) -> Literal["slower", "faster", "same"]:
-    """Which way the run's time went."""
+    """Whether the run became slower or faster."""
     if diff.b.ns == diff.a.ns:
         return "same"
     return "slower" if diff.b.ns > diff.a.ns else "faster"
 
 
 def matching(diff: Diff) -> str:
-    """How commands were aligned, and what that left over."""
+    """The method of the alignment, and the commands without a match."""
     how = "by id" if diff.by_id else "by opcode, layer, phase, head and tile"
     parts = [f"{len(diff.pairs):,} of {len(diff.a.commands):,} and {len(diff.b.commands):,} commands matched, {how}"]
     for name, only in (("A", diff.only_a), ("B", diff.only_b)):
@@ -82,7 +82,7 @@ def _value(value: Any) -> str:
 
 
 def parts(diff: Diff) -> Table:
-    """What the cycles of all matched commands went into."""
+    """The cycles of all matched commands, by component."""
     used = [(row.name, row.values["cycles"]) for row in diff.parts if row.values["cycles"] != Change(0, 0)]
     rows: list[list[Any]] = [[name, *_table_pair(cycles), PARTS[name]] for name, cycles in used]
     total = Change(sum(cycles.a or 0 for _, cycles in used), sum(cycles.b or 0 for _, cycles in used))
@@ -297,7 +297,7 @@ def exact(value: Any, kind: str) -> str:
 
 
 def share(value: Fraction, sign: bool = False, *, even: bool = False) -> str:
-    """A part of 1 in hundredths, with two digits behind the point at most; what is nearly nothing says so.
+    """A share as a percentage with at most two decimals; a tiny share is marked.
 
     `even`: with both digits always, as in a column.
     """

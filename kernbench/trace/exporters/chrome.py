@@ -50,7 +50,7 @@ class _Writer:
         self._lane_at: dict[int, bytes] = {}  # what every event on a lane says of it
 
     def lines(self, item: Item) -> Iterator[bytes]:
-        """The events of one item."""
+        """The events of one span, flow or counter."""
         if isinstance(item, Slice):
             yield from self._slice(item)
         elif isinstance(item, Point):

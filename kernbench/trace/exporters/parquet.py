@@ -36,7 +36,7 @@ def export(trace: Trace, out: BinaryIO) -> dict[str, int]:
 
 
 def packages() -> tuple[Any, Any]:
-    """pyarrow and its Parquet part; InputError where they are missing."""
+    """pyarrow and its Parquet module. InputError if they are missing."""
     try:
         return import_module("pyarrow"), import_module("pyarrow.parquet")
     except ImportError:

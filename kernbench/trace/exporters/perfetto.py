@@ -43,7 +43,7 @@ class _Writer:
         self._first = True
 
     def write(self, item: Item) -> None:
-        """The packets of one item."""
+        """The packets of one span, flow or counter."""
         if isinstance(item, Slice):
             begin = self._event(item.start, item.track, "TYPE_SLICE_BEGIN")
             self._describe(begin.track_event, item)

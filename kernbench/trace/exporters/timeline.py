@@ -1,8 +1,8 @@
 """A trace as a timeline, in one pass: what Chrome's and Perfetto's viewers are given.
 
-Slices are handed out when they end, so memory holds what is open, the commands and their dependencies, and no more.
-`MAPPING` says what becomes of every event type. Cycles become the times that viewers know: exact where a time in whole
-femtoseconds is, else rounded down.
+Slices are handed out when they end, so memory holds what is open, the commands and their dependencies, and no more. `MAPPING`
+says what becomes of every event type. Cycles are converted to the time unit of viewers: exactly if the time is a whole number
+of femtoseconds, else rounded down.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class Dependencies:
                     self._arriving.setdefault(command, []).append((number, dependency))
 
     def draw(self, command: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
-        """A command is drawn: the arrows that leave it, and those that arrive. Only its first span has any."""
+        """A command is drawn: the arrows that leave it, and those that arrive. Only the first span has them."""
         if command in self._drawn:
             return (), ()
         leaving = tuple(number for number, other in self._leaving.pop(command, ()) if other not in self._drawn)
@@ -75,7 +75,7 @@ class Dependencies:
         return leaving, arriving
 
     def ordered(self, commands: Sequence[int]) -> Iterator[int]:
-        """Positions in `commands`, of one cycle, in an order in which dependencies come first."""
+        """Positions in `commands` of one cycle, sorted so that dependencies come first."""
         position = {command: i for i, command in reversed(list(enumerate(commands)))}
         seen: set[int] = set()
         for i in range(len(commands)):
@@ -120,7 +120,7 @@ _NEVER = 1 << 200
 
 
 def _follows(spans: dict[int, tuple[int, int]], dependency: int, command: int) -> bool:
-    """Whether both are drawn, one after the other."""
+    """Whether both are drawn, in sequence."""
     if dependency == command or dependency not in spans or command not in spans:
         return False
     return spans[dependency][1] <= spans[command][0]
@@ -416,7 +416,7 @@ class _Open(NamedTuple):
 
 
 class Timeline:
-    """The items of a trace, each track before what is on it. Iterate once; then `counts` says how many of each there were."""
+    """The items of a trace, each track before what is on it. Iterate once; afterwards `counts` has the number of each."""
 
     def __init__(self, trace: Trace) -> None:
         self._trace = trace
@@ -522,7 +522,7 @@ class Timeline:
             self._draw(key[1], made)
 
     def _draw(self, command: int, made: Slice) -> None:
-        """A command's slice, whose category holds its unit until here."""
+        """The slice of a command; until here its category holds its unit."""
         leaving, arriving = self._arrows.draw(command)
         track = self._tracks.lane(made.category, "commands", made.start, made.end)
         self._out.append(made._replace(track=track, category="commands", leaving=leaving, arriving=arriving))

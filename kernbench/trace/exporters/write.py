@@ -20,9 +20,9 @@ _GZIP_LEVEL = 6
 
 @contextlib.contextmanager
 def whole_file(path: str | os.PathLike[str], pack: bool = True) -> Iterator[BinaryIO]:
-    """Where to write the bytes of a file; it takes its name when all are written. A pipe or device is written to as it is.
+    """A context to write a file, which gets its name when it is complete. A pipe or device is written to as it is.
 
-    Where `pack`, a name that ends in `.gz` or `.zst` is packed so. InputError where it cannot be written.
+    Where `pack`, a name that ends in `.gz` or `.zst` is packed so. InputError if the file cannot be written.
     """
     check_writable(path)
     target = target_of(path)
@@ -46,7 +46,7 @@ def _packed(raw: BinaryIO, suffix: str) -> Iterator[BinaryIO]:
 
 
 class Format(StrEnum):
-    """What a trace can be written as; each is the module of that name here."""
+    """The export formats of traces; each is a module of that name in this package."""
 
     CHROME = "chrome"
     PERFETTO = "perfetto"
@@ -59,7 +59,7 @@ TIMED = (Format.CHROME, Format.PERFETTO)  #: those that have nanoseconds and no 
 
 
 class TimeUnit(StrEnum):
-    """What a viewer's nanosecond is."""
+    """The meaning of a nanosecond of the viewer."""
 
     NS = "ns"  #: a nanosecond
     CYCLES = "cycles"  #: a cycle, whatever the clock is: every cycle can be told from the next

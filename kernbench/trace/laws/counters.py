@@ -179,7 +179,7 @@ class Counters(Law):
             self._same(unit, "bytes", counters, sums["bytes"])
 
     def _plugged(self) -> bool:
-        """Components take part: jobs and flows of their own are no events, but counted."""
+        """Components count too: their own jobs and flows have no events, but counters."""
         return any("impl" in track for track in self.context.tracks.values())
 
     def _same(self, unit: str, key: str, counters: dict[str, Any], found: int) -> None:

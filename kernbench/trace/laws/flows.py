@@ -30,7 +30,7 @@ class Flows(Law):
         return job
 
     def _flow(self, record: Record, what: str) -> Flow | None:
-        """The open flow of an event; a violation where there is none."""
+        """The open flow of an event; a violation if there is none."""
         job = self._job(record, what)
         if job is None:
             return None

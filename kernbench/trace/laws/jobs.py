@@ -163,8 +163,9 @@ class Jobs(Law):
         self._over(job, "END", record.t_cycle)
 
     def _length(self, record: Record, job: Job) -> None:
-        """Work and waits of a TE or VE job make its latency; with a period above 1 cycles between count too. What a component
-        takes for it is its own affair."""
+        """Work and waits of a TE or VE job make its latency; with a period above 1 cycles between count too. A component
+        decides the time of its jobs itself.
+        """
         track = self.context.tracks.get(record.unit, {})
         if "impl" in track:
             return

@@ -1,4 +1,4 @@
-"""What the laws of a trace share: the file's first line, the jobs that are open, and where violations go."""
+"""The common state of the laws of a trace: the first line, the open jobs, and the list of violations."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ class Job:
 
 
 def ends_of(job: Job) -> tuple[str, ...]:
-    """What a job has at its end: processors have no event of their own."""
+    """The event at the end of a job; processors have none."""
     return ENDS if job.kind in WITH_END else ENDS[1:]
 
 
@@ -110,7 +110,9 @@ class Context:
         self.counts: Counter[str] = Counter()  #: violations by law
 
     def ends_of_transfer(self, unit: str, direction: str) -> tuple[int, int]:
-        """How many ends of a transfer are scratchpads, and how many memory beside one: a host copy has neither."""
+        """The number of ends of a transfer that are scratchpads, and that are memories opposite a scratchpad; a host copy has
+        neither.
+        """
         if direction == "SRAM_TO_SRAM":
             return 2, 0
         return (1, 1) if str(self.tracks.get(unit, {}).get("parent", "")) in self.padded else (0, 0)
@@ -155,7 +157,7 @@ _KINDS |= {"SRAM_ACCESS": "SRAM", "MEM_ACCESS_EVENT": "DMA"}
 
 
 class Order:
-    """Where the file is, cycle and phase."""
+    """The position in the file: cycle and phase."""
 
     def __init__(self, context: Context) -> None:
         self.context = context

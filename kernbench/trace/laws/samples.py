@@ -142,7 +142,7 @@ class Samples(Law):
 
 
 def _numbers(said: dict[str, Any]) -> Iterator[tuple[str, Fraction]]:
-    """Energies that are numbers; a part that is none is a violation only of its sum."""
+    """The energies that are numbers; a component without a number violates only the law of its sum."""
     for part, pj in said.items():
         try:
             yield part, parse_rational(pj)

@@ -1,6 +1,6 @@
 """One pass over a trace that adds up what the metrics are made from, by engine, channel, link and scratchpad.
 
-It keeps what is open, and sums.
+It keeps open jobs and sums.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ KINDS = ("TE", "VE", "DMA")  #: of engines, as TRACE_META.units calls their comp
 
 @dataclass(slots=True)
 class Activity:
-    """The length of the union of intervals that come in the order of their events; nothing is kept of them."""
+    """The length of the union of intervals in the order of their events; no interval is stored."""
 
     cycles: int = 0  #: covered by intervals that are closed
     running: int = 0
@@ -95,7 +95,7 @@ class Group:
 
 
 class Groups:
-    """Which phase and which layer a command belongs to: four bytes a command, whatever it says of itself."""
+    """The phase and layer of each command, in four bytes."""
 
     def __init__(self, commands: int) -> None:
         self.phases: dict[str | int | None, Group] = {}
@@ -127,7 +127,7 @@ class Groups:
 
 @dataclass(slots=True)
 class EngineSums:
-    """What is added up of an engine."""
+    """The sums of an engine."""
 
     unit: str
     kind: str  #: TE, VE or DMA
@@ -154,7 +154,7 @@ class EngineSums:
 
 @dataclass(slots=True)
 class ChannelSums:
-    """What is added up of a DRAM channel or a link."""
+    """The sums of a DRAM channel or a link."""
 
     unit: str
     kind: str  #: DRAM or NOC
@@ -167,7 +167,7 @@ class ChannelSums:
 
 @dataclass(slots=True)
 class BankSums:
-    """What is added up of a scratchpad, by bank."""
+    """The sums of a scratchpad, by bank."""
 
     unit: str
     requests: list[int] = field(default_factory=list)
@@ -371,7 +371,7 @@ class Collector:
         return sums
 
     def _activities(self, record: Record, kind: str) -> list[Activity]:
-        """What a job adds to: cycles of its engine, and of its phase and layer those of engines of its kind."""
+        """The sums to which a job adds: its engine, and its phase and layer for its kind of engine."""
         groups = self.groups.of(record.cmd_id)
         return [self._engine(record.unit, kind).active, *(group.by_kind[kind] for group in groups)]
 

@@ -15,7 +15,7 @@ _Access = tuple[str, int, str]  # scratchpad, bank, direction
 class ConflictSums:
     """Accesses of a file of level `access`, in the cycle in which their request asks first, and those that are conflicts.
 
-    Nothing is kept of a cycle but while a request that first asked in it is held: its accesses are known when it is served.
+    The data of a cycle are kept only while a request of that cycle is held; its accesses are known when it is served.
     """
 
     def __init__(self, units: list[dict[str, Any]], first: int) -> None:
@@ -29,11 +29,11 @@ class ConflictSums:
 
     @property
     def known(self) -> bool:
-        """Whether the file says where the banks of every scratchpad are."""
+        """Whether the file has the locations of the banks of all scratchpads."""
         return all(self._banks.values())
 
     def access(self, record: Record) -> None:
-        """SRAM_ACCESS: bytes of one request, of one region or contiguous run."""
+        """SRAM_ACCESS: the bytes of one request in one region or contiguous run."""
         banks = self._banks.get(record.unit)
         if banks is None:
             return
@@ -52,7 +52,7 @@ class ConflictSums:
         self._held[t_cycle] += 1
 
     def serve(self, asked: int, t_cycle: int) -> None:
-        """The accesses of a request that asked first in that cycle are known."""
+        """The accesses of a request of that cycle are complete."""
         self._held[asked] -= 1
         if not self._held[asked]:
             del self._held[asked]
@@ -60,7 +60,7 @@ class ConflictSums:
                 self._asked.pop(asked, None)
 
     def _in(self, cycle: int, now: int) -> set[_Access] | None:
-        """What was asked first in a cycle; None before the file begins."""
+        """The requests that were first made in a cycle; None before the beginning of the file."""
         if now != self._now:
             if not self._held[self._now]:
                 self._asked.pop(self._now, None)
@@ -74,14 +74,14 @@ class ConflictSums:
 
 
 class _Banks:
-    """Where the banks of a scratchpad are."""
+    """The location of the banks of a scratchpad."""
 
     def __init__(self, banks: int, width: int, size: int, *, blocked: bool) -> None:
         self._banks, self._width, self._size, self._blocked = banks, width, size, blocked
 
     @classmethod
     def of(cls, unit: Mapping[str, Any]) -> _Banks | None:
-        """By a track of TRACE_META; None where it does not say."""
+        """The value of a track of TRACE_META, or None."""
         shape = [unit.get(name) for name in ("num_banks", "bank_width_bytes", "bank_size_bytes")]
         if unit.get("map") not in ("interleaved", "blocked") or not all(type(n) is int and n > 0 for n in shape):
             return None

@@ -1,4 +1,4 @@
-"""What `metrics` gives: exact figures of a run, as plain data. `docs/reference/trace_metrics.md` has each one's formula."""
+"""The result of `metrics`: exact figures of a run, as plain data. `docs/reference/trace_metrics.md` has each one's formula."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class Engine:
-    """Where the cycles of an engine went: busy + bank_conflict + backpressure + idle = cycles."""
+    """The cycles of an engine by state: busy + bank_conflict + backpressure + idle = cycles."""
 
     unit: str
     kind: str  #: TE, VE or DMA
@@ -65,7 +65,7 @@ class Engine:
 
     @property
     def occupied(self) -> int:
-        """Cycles with a job, those in which it waits included."""
+        """Cycles with a job, including those in which it waits."""
         return self.busy + self.bank_conflict + self.backpressure
 
     @property
@@ -128,7 +128,7 @@ class Transfers:
 
 @dataclass(frozen=True, slots=True)
 class Banks:
-    """A scratchpad's banks; None: the file does not say."""
+    """The banks of a scratchpad; None if the file does not have them."""
 
     requests: list[int]  #: by bank, as the next two
     grants: list[int]
@@ -186,7 +186,7 @@ class Stall:
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """How numbers are spread: a percentile is the smallest of them that so many of a hundred do not exceed."""
+    """The distribution of numbers; a percentile P is the smallest number that P% of them do not exceed."""
 
     count: int
     mean: Fraction
@@ -198,7 +198,7 @@ class Spread:
 
     @classmethod
     def of(cls, rising: Sequence[int]) -> Spread | None:
-        """Of numbers in rising order; None of none."""
+        """The percentile of sorted numbers; None without numbers."""
         if not rising:
             return None
         count = len(rising)
@@ -221,7 +221,8 @@ class Tokens:
 
 @dataclass(frozen=True, slots=True)
 class Roofline:
-    """Where the run is under the machine's roof. An operation is one multiply, add or VE operation: a MAC is two."""
+    """The position of the run in the roofline of the machine. An operation is one multiply, add or VE operation: a MAC is two.
+    """
 
     ops: int
     bytes: int  #: of DRAM channels

@@ -32,7 +32,7 @@ NEEDS_FULL = (
 def metrics(trace: Trace) -> Metrics:
     """Read a trace once and give its metrics; memory does not grow with its length.
 
-    A file that broke off gives those of what there is of it: `run.broken` says where. A file of a window or of some
+    Of a truncated file the complete part is measured; `run.broken` says where it ends. A file of a window or of some
     units gives theirs.
     """
     sums = Collector(trace.meta, trace.path)
@@ -162,7 +162,7 @@ def _part(group: Group, end: int) -> Part:
 
 
 def _stalls(sums: Collector, end: int) -> Iterator[Stall]:
-    """By engine and reason; what is open is counted up to the end."""
+    """By engine and reason; open stalls count up to the end."""
     open_: dict[tuple[str, str], list[int]] = {}
     for (unit, _, reason, _), (_, begin) in sums.open_stalls.items():
         counted = open_.setdefault((unit, reason), [0, 0])
@@ -176,7 +176,7 @@ def _stalls(sums: Collector, end: int) -> Iterator[Stall]:
 
 
 def _energy(trace: Trace, sums: Collector, *, whole: bool) -> dict[str, Fraction]:
-    """As TRACE_END has it; of a window, and where the file broke off, the sum of its samples."""
+    """The value of TRACE_END; for a window or a truncated file, the sum of the samples."""
     parts = dict(sums.energy)
     said = trace.end.energy_pj if whole and trace.end is not None else None
     if said is not None:
@@ -202,7 +202,7 @@ def _roofline(trace: Trace, sums: Collector, channels: list[Channel], cycles: in
 
 
 def _peak(path: str, units: list[dict[str, Any]], te: list[EngineSums]) -> Fraction | None:
-    """Operations a cycle of all engines; a tensor engine does what its jobs did a body cycle, where that is more."""
+    """Operations per cycle of all engines; for a tensor engine the rate of its jobs in a body cycle, if that is higher."""
     body = sum(engine.body for engine in te)
     reached = Fraction(sum(engine.body_macs for engine in te), body) if body else Fraction(0)
     peak = Fraction(0)

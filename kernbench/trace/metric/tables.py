@@ -34,7 +34,7 @@ UNIT_OF: dict[str, str] = {metric: unit for unit, metrics in _UNITS.items() for 
 
 
 class Row(NamedTuple):
-    """One figure of one thing."""
+    """One figure of one engine, resource or group."""
 
     table: str  #: field of Metrics
     name: str  #: unit, phase, layer or bank; empty where there is one thing only
@@ -143,7 +143,7 @@ def _rows(table: str, name: str, path: str, value: Any) -> Iterator[Row]:
 
 
 def _unit(table: str, path: str) -> str:
-    """The unit of a figure: that of its table, or of what it is a part of, or of its own name."""
+    """The unit of a figure: that of its table, of its group, or of its name."""
     whole, _, last = path.rpartition(".")
     if last in ("count", "episodes", "open"):
         return ""

@@ -11,7 +11,7 @@ from kernbench.trace.metric.figures import Spread, Tokens
 
 
 class TokenSums:
-    """What a trace says of tokens.
+    """The tokens of a trace.
 
     A pass through the model is the commands of one `seq_len`. It is the prompt's where one of them is of an earlier position
     than the newest, `seq_len - 1`, or where there is no earlier one: nothing was decoded before position 0.

@@ -1,7 +1,7 @@
 """The report: one HTML file that shows a trace, with nothing loaded from elsewhere.
 
-The page's parts are the files in `report/`; they are put together here with the trace's tables. The same trace and package
-make the same bytes.
+The page's parts are the files in `report/`; they are put together here with the trace's tables. The same trace and the same
+version of kernbench give the same bytes.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def _part(name: str) -> str:
 
 
 def page_json(value: Any) -> str:
-    """JSON that may stand in a page: nothing in it ends a script or begins a comment. All of it is ASCII."""
+    """JSON that may stand in a page: nothing in it ends a script or begins a comment. The page is pure ASCII."""
     text = json.dumps(value, separators=(",", ":"), allow_nan=False)
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
@@ -76,7 +76,7 @@ def _title(timeline: Timeline) -> str:
 
 
 def _head(timeline: Timeline, pack: Pack) -> dict[str, Any]:
-    """What the page knows beside the packed columns; it says where those are."""
+    """The data of the page besides the packed columns, with the positions of these."""
     roof = roofline(timeline)
     return {
         "run": _run(timeline),

@@ -40,7 +40,7 @@ def why_answer(why: Why, timeline: Timeline, pack: Pack) -> dict[str, Any]:
 
 
 def _path(why: Why, rows: dict[int, int]) -> Table:
-    """The parts of each stretch side by side, the longest first: a share of a channel is a part of every cycle."""
+    """The components of each span side by side, the longest first: a share of a channel is part of every cycle."""
     starts, lengths, commands, parts = [], [], [], []
     for stretch in why.path:
         row = -1 if stretch.command is None else rows.get(stretch.command.id, -1)
@@ -78,7 +78,7 @@ def _causes(why: Why, rows: dict[int, int]) -> Table:
 
 
 def _by_cause(parts: Iterable[Part]) -> list[Part]:
-    """Parts of one cause and resource added up, the longest first; the blockers of the longest come first."""
+    """The components by cause and resource, the longest first; the blockers of the longest come first."""
     found: dict[tuple[str, str], Part] = {}
     for part in sorted(parts, key=lambda one: -one.cycles):
         key = (part.cause, part.resource)
@@ -123,7 +123,7 @@ def bound_answer(timeline: Timeline, why_not: str = "") -> dict[str, Any]:
 
 
 def answer_of(timeline: Timeline, why: Why | InputError | None, pack: Pack) -> dict[str, Any]:
-    """What stands at the top; an InputError of `explain` is the reason why the trace gives no causes."""
+    """The text at the top. An InputError of `explain` is the reason why there are no causes."""
     if isinstance(why, Why):
         return why_answer(why, timeline, pack)
     level = timeline.meta.get("level")

@@ -58,7 +58,7 @@ THEMES: dict[str, Theme] = {
 
 
 def rgb(text: str) -> Rgb:
-    """`#rrggbb` as parts of 1."""
+    """`#rrggbb` as numbers from 0 to 1."""
     return (int(text[1:3], 16) / 255, int(text[3:5], 16) / 255, int(text[5:7], 16) / 255)
 
 

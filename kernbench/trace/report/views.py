@@ -1,4 +1,4 @@
-"""What the views show, as numbers: which spans are meant, their totals, totals by phase or layer, and the roofline.
+"""The numbers of the views: selected spans, their totals, totals by phase or layer, and the roofline.
 
 Pure: a `Timeline` in, numbers out. The report's page computes the same from the same tables; its tests compare the two.
 """
@@ -120,7 +120,7 @@ class Amounts:
 
 
 def amounts(timeline: Timeline) -> Amounts:
-    """Per span; 0 where a kind of span has none of it."""
+    """A value for each span; 0 for kinds of spans without it."""
     spans = timeline.spans
     of_dram = Column(spans["detail"])
     size, direction = _detail(timeline, "DMA", "size_bytes"), timeline.details["DMA"].columns.get("direction")
@@ -159,7 +159,7 @@ def _waits(timeline: Timeline) -> list[Ints]:
 
 
 def totals(timeline: Timeline, mask: Mask | None = None, given: Amounts | None = None) -> Totals:
-    """Sums over the spans of a mask, or over all. `given`: the amounts, where they are known already."""
+    """Sums over the spans of a mask, or over all. `given`: the amounts, if they are known."""
     one = np.zeros(len(timeline.spans), np.int64)
     keep = np.ones(len(one), bool) if mask is None else mask
     return _summed(timeline, np.where(keep, one, 1), 2, given or amounts(timeline))[0]
@@ -241,7 +241,7 @@ class Point:
 
 @dataclass(frozen=True)
 class Roofline:
-    """What the machine can do at most, and what parts of the run did."""
+    """The peak rates of the machine, and the rates of phases or layers of the run."""
 
     macs_per_cycle: float | None  #: all tensor engines at factor 1; None where the trace does not say
     peak: float | None  #: the same at the fastest width of numbers that the run used
@@ -268,7 +268,7 @@ def roofline(timeline: Timeline, by: str = "phase", mask: Mask | None = None) ->
 
 
 def exact(value: Any) -> Fraction | None:
-    """A rate of TRACE_META above 0: an integer, a decimal, `p/q`; None where it is none of these."""
+    """A positive rate of TRACE_META: an integer, a decimal or `p/q`; else None."""
     text = str(value).strip()
     if not _RATE.fullmatch(text):
         return None
@@ -394,7 +394,7 @@ def _merged(lanes: list[Lane], seen: tuple[int, int], bars: tuple[Ints, Ints, In
 
 
 def _longest(length: Ints, begins: Ints, counts: Ints) -> Ints:
-    """The place of the longest of each group, the first of equals."""
+    """The index of the longest span of each group, the first of equals."""
     group = np.repeat(np.arange(len(begins)), counts)
     order = np.lexsort((-length, group))
     return order[begins]
@@ -420,7 +420,7 @@ class Heat:
 
     @property
     def shares(self) -> NDArray[np.float64]:
-        """`part` as a share of the whole; 0 where there is no whole."""
+        """`part` as a share of the whole; 0 if the whole is 0."""
         whole = self.whole
         if whole.ndim == 1:
             starts = self.first + self.bin_cycles * np.arange(self.part.shape[1])
@@ -454,7 +454,7 @@ class _Grid:
         self.last = max(timeline.last, min(sampled, self.first + self.bins * self.bin_cycles))
 
     def bins_of(self, samples: Table) -> Ints:
-        """By the first cycle of each sample's window: a sample stands in the last."""
+        """By the first cycle of the window of each sample; the event itself is in the last cycle."""
         starts = samples["t_cycle"] + 1 - samples["window_cycles"]
         return np.asarray(np.clip((starts - self.first) // self.bin_cycles, 0, self.bins - 1), np.int64)
 
@@ -526,7 +526,7 @@ def _banks(timeline: Timeline, grid: _Grid) -> list[Heat]:
 
 
 def _ports(timeline: Timeline) -> int:
-    """Of a bank, reading and writing; 0 where the trace does not say."""
+    """The number of read and write ports of a bank; 0 if unknown."""
     section = timeline.meta.get("sim_config", {}).get("spm", {})
     counts = [section.get(name) for name in ("ports", "read_ports", "write_ports")] if isinstance(section, dict) else []
     return sum(count for count in counts if isinstance(count, int))

@@ -36,7 +36,7 @@ class Cost:
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """What a person would call one thing: the bandwidth of the DRAM, the work of the tensor engines."""
+    """Groups of causes with one name for readers: the bandwidth of the DRAM, the work of the tensor engines."""
 
     name: str
     resources: tuple[str, ...]  #: those that cost most first; none where the name says it
@@ -85,7 +85,7 @@ class Why:
 
 
 def explain(trace: Trace) -> Why:
-    """The explanation of a trace of level `full`; InputError where it does not hold all that is needed."""
+    """The explanation of a trace of level `full`. InputError if it lacks events."""
     history = read_history(trace)
     check_lawful(history, trace.path)
     return Why(history, trace.path)

@@ -1,4 +1,4 @@
-"""What a cycle of a job can be: the table of causes, and the parts that a job's time falls into.
+"""The table of causes: what a cycle of a job was spent on.
 
 `docs/reference/why.md` defines each cause with its formula.
 """
@@ -34,7 +34,7 @@ WORK = ("work", "transfer", "granularity")
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """Cycles of one cause. They may be a fraction of the span's: a shared channel gives a part of every cycle."""
+    """The cycles of one cause. They may be a fraction of the span's: a shared channel gives a part of every cycle."""
 
     cause: str
     resource: str  #: the unit that it is of: engine, channel, link, scratchpad, control

@@ -1,8 +1,8 @@
 """From the last end of a run back to cycle 0, through what each command waited for.
 
-Each stretch of the path is some cycles of one command; they follow each other without gap or overlap and cover all
-cycles of the run. Where a job waited for another one to end or to start, the path goes on there: that job's time is on
-the path, and not the wait. Control commands are stretches of no length.
+Each stretch of the path is some cycles of one command; they follow each other without gap or overlap and cover all cycles of
+the run. If a job waited for the end or start of another job, the path continues with that job: its time is on the path, and
+the wait is not. Control commands are stretches of no length.
 """
 
 from __future__ import annotations
@@ -133,7 +133,7 @@ class _Walk:
 
 @dataclass(frozen=True, slots=True)
 class _Freed:
-    """What let a job start."""
+    """The event that allowed a job to start."""
 
     by: Job
     at: int  #: when

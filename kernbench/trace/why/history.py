@@ -37,7 +37,7 @@ class Hold:
 
 @dataclass(slots=True)
 class Out:
-    """Cycles in which a flow is no member of its resources."""
+    """Cycles in which a flow is not a member of its resources."""
 
     since: int
     until: int
@@ -148,7 +148,7 @@ class History:
     on: dict[str, Line]  #: jobs of an engine
 
     def until_issue(self, command: Command, ready: int, issue: int) -> Span:
-        """What a command waits for that is ready: the queue's executor, a PE's processor, or the queues between PEs."""
+        """The reason why a ready command waits: the executor of the queue, the processor of a PE, or queues between PEs."""
         if command.opcode in QUEUED:
             return whole(ready, issue, "ipcq", command.unit)
         return whole(ready, issue, "issue", self.processor.get(command.unit, "control"))
@@ -182,7 +182,7 @@ _FIELDS: dict[str, tuple[str, ...]] = {
 
 
 def read_history(trace: Trace) -> History:
-    """The run of a trace; InputError where the trace does not hold all that is needed."""
+    """The run of a trace. InputError if the trace lacks events."""
     _check(trace)
     reading = _Reading({str(unit.get("unit")) for unit in trace.meta.units if unit.get("component") in PROCESSORS})
     for records in trace.batches(only={name: ("t_cycle", *fields) for name, fields in _FIELDS.items()}):
@@ -240,7 +240,7 @@ def _machine(trace: Trace) -> NpuConfig | SystemConfig:
 
 
 def _scratchpads(trace: Trace) -> dict[str, str]:
-    """The scratchpad of an engine stands where the engine does."""
+    """The scratchpad of an engine has the location of the engine."""
     place = {str(u.get("parent")): str(u.get("unit")) for u in trace.meta.units if u.get("component") == "SRAM"}
     units = {str(u.get("unit")): str(u.get("parent")) for u in trace.meta.units}
     return {unit: place[parent] for unit, parent in units.items() if parent in place}
@@ -292,7 +292,7 @@ class _Reading:
         }
 
     def close(self, cycles: int) -> None:
-        """What has not come stands at the end of the run."""
+        """Times that have not happened are set to the end of the run."""
         for job in self.jobs.values():
             job.start = job.start if job.started else cycles
             job.end = job.end if job.ended else cycles

@@ -1,4 +1,4 @@
-"""An explanation as plain JSON. Cycles that are no integer are a decimal where that is exact, else text `p/q`."""
+"""An explanation as plain JSON. Cycles that are not an integer are a decimal if it is exact, else text `p/q`."""
 
 from __future__ import annotations
 

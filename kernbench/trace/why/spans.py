@@ -1,9 +1,9 @@
 """A command's time from its readiness to its end, span by span: work or a wait in each, with what was in the way.
 
-A DMA engine admits what it can in every cycle of its period (docs/model/dma.md, P3). So a job that is still pending after
-that is kept by a limit that is reached, by a transfer before it that waits for a full queue, or by the order of KV
-stores; which of them, follows from who runs and who is pending. Jobs of a channel start in the order in which they were
-submitted but for the order of KV stores: so a store that a later one overtakes was kept by that.
+A DMA engine admits what it can in every cycle of its period (docs/model/dma.md, P3). A job that is still pending is kept by a
+limit, by an earlier transfer that waits for a full queue, or by the order of KV stores. The running and pending jobs tell
+which. Jobs of a channel start in the order in which they were submitted but for the order of KV stores: so a store that a
+later one overtakes was kept by that.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ STORE = "KV_STORE_TILE"
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """Some cycles in which a pending job is kept by the same thing."""
+    """A span in which a pending job is kept by the same reason."""
 
     start: int
     end: int
@@ -45,7 +45,7 @@ def queue_spans(history: History, job: Job) -> list[Span]:
 
 
 def last_state(history: History, job: Job) -> State | None:
-    """The last state but for `period`, without a look at those before it; None where there is none."""
+    """The last state before `period` alone, without the earlier ones, or None."""
     period = history.dma.period
     width = period
     while True:
@@ -59,7 +59,7 @@ def last_state(history: History, job: Job) -> State | None:
 
 
 def queue_states(history: History, job: Job, since: int = 0) -> list[State]:
-    """What keeps a job from its issue, or from a later admission, to its start, without gap or overlap."""
+    """The reasons that keep a job from its issue, or a later admission, to its start, without gap or overlap."""
     begin = max(since, job.issue)
     if begin >= job.start:
         return []
@@ -144,13 +144,13 @@ class _DmaQueue:
 
     @staticmethod
     def _between_ticks(states: Sequence[State], active: Sequence[Job]) -> tuple[str, tuple[Job, ...]]:
-        """What still keeps it from the last admission on, or else the clock."""
+        """The reason that keeps it after the last admission, or else the clock."""
         if states and states[-1].cause == "head_of_line" and all(other in active for other in states[-1].by):
             return states[-1].cause, states[-1].by
         return "period", ()
 
     def _limit(self, channel: int | None, active: Sequence[Job]) -> tuple[Job, ...]:
-        """The transfers that fill the channel, else those that fill the engine."""
+        """The transfers that fill the channel, or else the engine."""
         of_channel = tuple(other for other in active if other.channel == channel)
         if channel == COMM_CHANNEL:
             return of_channel if len(of_channel) >= self.comm else ()
@@ -194,7 +194,7 @@ class Stories:
             reached = None if reached is None or command.end is None else max(reached, command.end)
 
     def ready(self, command: Command) -> int | None:
-        """When everything that it waits for is over; None where that has not come."""
+        """The cycle in which all its dependencies are complete, or None."""
         ends: list[int | None] = [self.history.by_id[dep].end for dep in command.deps if dep in self.history.by_id]
         if command.gate is not None:
             ends.append(command.gate.end)
@@ -204,7 +204,7 @@ class Stories:
         return max([0, *known]) if len(known) == len(ends) else None
 
     def why_ready(self, command: Command) -> Command | None:
-        """The command whose end made it ready; None where it was so from the beginning."""
+        """The command whose end made it ready; None if it was ready from the beginning."""
         ready = self.ready(command)
         if not ready:
             return None
@@ -235,7 +235,7 @@ class Stories:
         return list(self._service(job))
 
     def _pad(self, unit: str) -> str:
-        """The scratchpad of an engine; one that has none is named itself."""
+        """The scratchpad of an engine; an engine without one is named itself."""
         return self.history.scratchpad.get(unit, unit)
 
     def _service(self, job: Job) -> Iterator[Span]:
@@ -284,17 +284,19 @@ class Stories:
 
 
 def last_flow(job: Job) -> Flow | None:
-    """The flow that ends last. Where several do, jobs take them in turn, so that no channel looks worse than its like."""
+    """The flow that ends last. If there are several blockers, jobs are assigned to them in turn, so that equal channels get
+    equal blame.
+    """
     end = max((flow.until for flow in job.flows.values()), default=0)
     last = sorted((flow for flow in job.flows.values() if flow.until == end), key=lambda flow: flow.channel)
     return last[job.number % len(last)] if last else None
 
 
 def pieces(flow: Flow) -> Iterator[tuple[int, int, Hold | None, str]]:
-    """The flow's time cut where it is held or out: start, end, the hold, why it is out.
+    """The time of the flow, divided at holds and suspensions: start, end, hold, reason of the suspension.
 
-    A flow takes its share in the cycle of the denial, and none in that of the service: so a hold stands one cycle later
-    than its events.
+    A flow gets its share in the cycle of the denial, and none in the cycle of the service, so a hold is one cycle later than
+    its events.
     """
     held = [(min(hold.since + 1, flow.until), min(hold.until + 1, flow.until), hold) for hold in flow.holds]
     marks = {flow.since, flow.until}
@@ -313,7 +315,7 @@ def pieces(flow: Flow) -> Iterator[tuple[int, int, Hold | None, str]]:
 
 
 def _parted(share: Share, full: Fraction, unit: str, left: Fraction, pad: str) -> tuple[tuple[Part, ...], Fraction]:
-    """The parts of some cycles at one rate, and what is left of the time alone after them."""
+    """The components of some cycles at one rate, and the uncontended time that is left after them."""
     cycles = share.end - share.start
     used = cycles * share.rate / full
     moved = min(used, left)

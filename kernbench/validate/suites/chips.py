@@ -22,7 +22,7 @@ def rows(data: SuiteData, stand: Stand) -> Iterator[Row]:
 
 
 def results(data: SuiteData, stand: Stand) -> list[TableResult]:
-    """Every table; the same list again for the same stand."""
+    """Every table; cached for an unchanged file."""
     folder = stand.options.chip_tables or FOLDER
     if not Path(folder).is_dir():
         raise Skipped("there is no folder of chip tables; name one by --data or KERNBENCH_CHIP_TABLES")

@@ -113,7 +113,7 @@ def _slowed(config: SystemConfig, stand: Stand) -> SystemConfig:
 
 
 def _cycles(config: SystemConfig, algorithm: Algorithm, count: int, collective: Collective, queues: Queues) -> int:
-    """Of a collective over all SIPs; InternalError where it does not end."""
+    """The time of a collective over all SIPs. InternalError if it does not end."""
     group = group_of(config, Shape(config.system.sips, 1, 1))
     assert queues.slot_bytes is not None
     call = Call("validation", algorithm, group, count, DTYPE, queues.slot_bytes)

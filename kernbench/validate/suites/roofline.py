@@ -45,7 +45,7 @@ def knee(times: Sequence[tuple[int, Fraction]]) -> Fraction:
 
 
 def figures(data: SuiteData, rows: Sequence[Row]) -> list[Figure]:
-    """Time over M, both, and what the datasheet alone says."""
+    """The time over M for both, and the prediction of the datasheet."""
     timed = [(float(row.case.split()[1]), row) for row in rows if row.unit == "ms"]
     machine: NpuConfig = load_config(data.fact("machine"), kind=NpuConfig)
     macs = machine.te.rate(16, 16) * machine.te.engines

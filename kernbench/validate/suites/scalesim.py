@@ -1,4 +1,4 @@
-"""SCALE-Sim in an environment of its own, layer by layer beside ours."""
+"""SCALE-Sim in its own environment, compared layer by layer."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ def _given(data: SuiteData) -> list[Layer]:
 
 
 def _read(folder: Path) -> list[Layer]:
-    """All layers of the files of a folder; InputError where there is none."""
+    """All layers of the files of a directory. InputError if there is none."""
     found = [layer for path in sorted(folder.rglob("*.csv")) for layer in _layers(path)]
     if not found:
         raise InputError(Problem(str(folder), "it has no .csv file of layers", "--topologies"))
@@ -146,7 +146,7 @@ def _layers(path: Path) -> Iterator[Layer]:
 
 
 def _theirs(python: Path, layers: Sequence[Layer], array: Array, dataflow: str) -> list[int]:
-    """SCALE-Sim's total cycles of each layer."""
+    """The total cycles of each layer by SCALE-Sim."""
     with TemporaryDirectory(prefix="kernbench-") as name:
         folder = Path(name)
         config = _CONFIG.format(rows=array[0], cols=array[1], dataflow=dataflow, kib=MEMORY_KIB)
@@ -165,7 +165,7 @@ def _theirs(python: Path, layers: Sequence[Layer], array: Array, dataflow: str) 
 
 
 def report_cycles(text: str) -> list[int]:
-    """Cycles of each layer, from a COMPUTE_REPORT.csv of SCALE-Sim; none where it is another table."""
+    """The cycles of each layer in a COMPUTE_REPORT.csv of SCALE-Sim; none in any other table."""
     table = [[cell.strip() for cell in line] for line in csv.reader(text.splitlines())]
     if not table or TOLD not in table[0]:
         return []

@@ -53,7 +53,7 @@ def folds(shape: Shape, array: Array, dataflow: str) -> int:
 
 
 def systolic_cycles(shape: Shape, array: Array, dataflow: str, stand: Stand) -> int:
-    """What the simulator takes for one job of that shape and nothing else."""
+    """The simulated cycles of one job of that shape alone."""
     m, n, k = shape
     program = Program(f"{dataflow} {m}x{n}x{k}")
     places = {f"{tile}_{what}": 0 for tile in ("ifm", "wgt", "ofm") for what in ("bank", "offset")}

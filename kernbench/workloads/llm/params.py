@@ -29,7 +29,7 @@ def checked_params(where: str, given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _broken(name: str, value: Any) -> str:
-    """The rule that a parameter breaks; empty where it breaks none."""
+    """The rule that a parameter breaks, or an empty text."""
     if name not in PARAMS:
         return f"there is no such parameter; there are {', '.join(PARAMS)}"
     if name == "phase":

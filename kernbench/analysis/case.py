@@ -19,7 +19,6 @@ from kernbench.cmdq.entries import PairEntry
 from kernbench.common import naming
 from kernbench.common.units import cycles_to_ns
 from kernbench.config import MachineConfig
-from kernbench.config.kinds import one_npu
 from kernbench.runtime_api.bench import Bench
 from kernbench.sim_engine.engine import GraphEngine
 from kernbench.sim_engine.machine import Machine
@@ -386,5 +385,5 @@ class GraphCase:
 
     def on(self, config: MachineConfig) -> Work:
         """One part."""
-        made = GraphProgram(self.graph, one_npu(self.name, config), self.activation_bits)
-        return Work(self.name, made.machine, (_program_part(made.program),))
+        made = GraphProgram(self.graph, config, self.activation_bits)
+        return Work(self.name, made.target, (_program_part(made.program),))

@@ -88,10 +88,10 @@ def workload_of(name: str, config: MachineConfig) -> Program:
     """The program of a workload, by name. InputError for an unknown name, and if the program does not fit the machine."""
     if not _is_workload(name):
         raise InputError(_no_program(name))
-    from kernbench.config.kinds import one_npu
+    from kernbench.config.kinds import as_npu
     from kernbench.workloads.catalogue import WORKLOADS
 
-    return WORKLOADS[name](one_npu(name, config))
+    return WORKLOADS[name](as_npu(config))
 
 
 def case_of(target: Target, params: Mapping[str, Any], *, allow_code: AllowCode = ()) -> Case:

@@ -59,13 +59,12 @@ def onnx(
 ) -> int:
     """Lower an ONNX model to a machine's command queue, run it, and report how long each node takes."""
     from kernbench.cli.program import tell_written
-    from kernbench.config import NpuConfig
     from kernbench.workloads.graphs.onnx.file import read_onnx
     from kernbench.workloads.graphs.run import GraphProgram
 
     _check_bits(w, a)
     _check_files(emit, trace, live_map)
-    machine = load_machine(config, overrides, quiet=quiet, kind=NpuConfig)
+    machine = load_machine(config, overrides, quiet=quiet)
     graph = read_onnx(model, _sizes(dim or []), w, a)
     made = GraphProgram(graph, machine, a, partial=partial, max_cycles=max_cycles_of(overrides or (), machine))
     if live_map is not None:
@@ -95,7 +94,7 @@ def _trace(made: GraphProgram, path: Path) -> None:
     from kernbench.cli.tracing import traced
     from kernbench.sim_engine.machine import Machine
 
-    machine = Machine(made.machine, made.program)
+    machine = Machine(made.target, made.program)
     with traced(machine, path, None):
         machine.run()
 

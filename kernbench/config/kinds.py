@@ -1,23 +1,15 @@
-"""One NPU or a system: the refusal of the other kind with the machines that fit, and a PE of a system as one NPU."""
+"""One NPU or a system: the refusal of an NPU with the machines that fit, and a PE of a system as one NPU."""
 
 from __future__ import annotations
 
 from kernbench.common.errors import InputError, Problem
-from kernbench.common.json_shapes import counted
 from kernbench.config.fields import WIDE_LIMIT
 from kernbench.config.load import preset_names
 from kernbench.config.machine import MachineConfig
 from kernbench.config.schema import NpuConfig, NpuDram
 from kernbench.config.system import SystemConfig
 
-
-def one_npu(who: str, config: MachineConfig) -> NpuConfig:
-    """The machine as one NPU; InputError for a system, with the machines that `who` can use."""
-    if isinstance(config, NpuConfig):
-        return config
-    pes: int = config.pes  # type: ignore[attr-defined]  # both kinds have it
-    rule = f"it runs on one NPU, and {config.source} is a system of {counted(pes, 'PE')}"
-    raise InputError(Problem(who, rule, remedy=f"machines that fit: {', '.join(preset_names(NpuConfig))}"))
+_DRAM = ("interleave_bytes", "bus_width_bytes", "dram_burst_cycles", "peak_bw_bytes_per_cycle", "t_setup_cycles", "period")
 
 
 def a_system(who: str, config: MachineConfig, why: str = "it needs more than one PE", remedy: str = "") -> SystemConfig:
@@ -39,3 +31,23 @@ def pe_as_npu(config: SystemConfig) -> NpuConfig:
     )
     npu._source = config.source
     return npu
+
+
+def as_npu(config: MachineConfig) -> NpuConfig:
+    """What a program of one PE is planned for: the NPU, or a PE of the system with its share of the HBM.
+
+    An entry without a node runs on the first PE, whose share begins at address 0.
+    """
+    if not isinstance(config, SystemConfig):
+        assert isinstance(config, NpuConfig)
+        return config
+    hbm = config.cube.hbm
+    per_slice = -(-config.cube.pes // config.slices)
+    dram = NpuDram(
+        channels=config.slice_channels,
+        capacity_bytes=config.slice_bytes // per_slice,
+        **{name: getattr(hbm, name) for name in _DRAM},
+    )
+    view = pe_as_npu(config).model_copy(update={"dram": dram})
+    view._source = config.source
+    return view

@@ -11,8 +11,9 @@ from kernbench.cmdq.entries import Entry, PairEntry, VeEntry
 from kernbench.cmdq.footprint import flat_address
 from kernbench.cmdq.system import lower_system
 from kernbench.config import load_config
+from kernbench.config.kinds import as_npu
 from kernbench.workloads.llm.run import run_program
-from kernbench.workloads.llm.shards import REDUCTIONS, Reduction, npu_view, pe_places
+from kernbench.workloads.llm.shards import REDUCTIONS, Reduction, pe_places
 from kernbench.workloads.llm.steps import Job, LlmPrograms
 from kernbench.workloads.models.precision import uniform_precision
 from tests.llm_cases import tiny_model
@@ -88,7 +89,7 @@ def test_every_pe_keeps_to_its_own_slice() -> None:
     plan = lower_system(programs.segment_program(list(programs.segments(programs.steps[0]))[1]), programs.target)
     assert len(plan.dma) == 4
     config = load_config("single_cube")
-    places, view = pe_places(config, 8), npu_view(config)
+    places, view = pe_places(config, 8), as_npu(config)
     assert [place.node for place in places] == [f"sip0.cube0.pe{i}" for i in range(8)]
     steps = [b.dram_base - a.dram_base for a, b in pairwise(places)]
     assert steps == [view.dram.capacity_bytes] * 7 and view.dram.channels == 2

@@ -143,3 +143,13 @@ def test_a_compiled_program_has_its_tables(name: str, tmp_path: Path) -> None:
     compiled = load_compiled(tmp_path / "tiles.kbp", config)
     assert compiled.lowered is not None and compiled.lowered.machine == config.digest()
     assert simulate(compiled, config).to_json() == simulate(tiles(), config).to_json()
+
+
+@KINDS
+def test_workloads_run_are_freed_and_swept(name: str) -> None:
+    run = kb.run("llama2-7b-decode", name)
+    assert run.status == "done"
+    (found,) = kb.whatif("llama2-7b-decode", name, free=["dram"]).found.to_dict()["freed"]
+    assert found["saved"] > 0
+    (point,) = kb.sweep("llama2-7b-decode", {"freq_ghz": [1]}, config=name, threads=1).to_frame().rows(named=True)
+    assert (point["status"], point["cycles"]) == ("done", run.cycles)

@@ -21,7 +21,7 @@ from kernbench.cmdq.plan import Plan, plan_npu
 from kernbench.common.errors import InputError, Problem
 from kernbench.config import MachineConfig, NpuConfig
 from kernbench.config.allowed_code import AllowCode, AllowedCode
-from kernbench.config.kinds import one_npu
+from kernbench.config.kinds import as_npu
 from kernbench.runtime_api.bench import Bench, checked
 from kernbench.runtime_api.discovery import bench_file, load_bench
 from kernbench.runtime_api.report import report
@@ -165,7 +165,7 @@ class WorkloadTarget:
         return "", self._machine(config)
 
     def _machine(self, config: MachineConfig) -> Machine:
-        return Machine(one_npu(self.label, config), WORKLOADS[self.label](one_npu(self.label, config)))
+        return Machine(config, WORKLOADS[self.label](as_npu(config)))  # type: ignore[arg-type]  # one of the two kinds
 
     def simulate(self, config: MachineConfig, params: Mapping[str, Any]) -> Fields:
         return _ran(self._machine(config))

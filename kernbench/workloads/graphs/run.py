@@ -11,6 +11,8 @@ from kernbench.cmdq.footprint import transfer_of, work_of
 from kernbench.cmdq.program import Program
 from kernbench.common.errors import InputError, InternalError, Problem
 from kernbench.common.units import ceil_div, cycles_to_ns
+from kernbench.config.kinds import as_npu
+from kernbench.config.machine import MachineConfig
 from kernbench.config.schema import NpuConfig
 from kernbench.sim_engine.machine import Machine
 from kernbench.workloads.graphs.emit.others import emit_work
@@ -99,25 +101,28 @@ def _row_dict(row: NodeRow) -> dict[str, Any]:
 
 
 class GraphProgram:
-    """A graph lowered and planned for a machine.
+    """A graph lowered and planned for a machine: an NPU, or the first PE of a system.
 
+    `machine`: what it is planned for, the NPU or the PE as one; `target`: what runs.
     `max_cycles`: of a run; None: as many as it takes, whatever the machine's file says of single programs.
     InputError with a line for each node that cannot be lowered, unless `partial`; where something does not fit.
     """
 
     def __init__(
-        self, graph: Graph, config: NpuConfig, activation_bits: int, *, partial: bool = False, max_cycles: int | None = None
+        self, graph: Graph, config: MachineConfig, activation_bits: int, *, partial: bool = False, max_cycles: int | None = None
     ) -> None:
-        self.machine = config.model_copy(update={"max_cycles": ENDLESS if max_cycles is None else max_cycles})
+        endless = {"max_cycles": ENDLESS if max_cycles is None else max_cycles}
+        self.target: Any = config.model_copy(update=endless)
+        self.machine = as_npu(config).model_copy(update=endless)
         self.lowered = lower_graph(graph, activation_bits)
         if self.lowered.missing and not partial:
             lines = [Problem(f"{graph.name}: {node}", reason) for node, reason in missing_lines(self.lowered)]
             raise InputError(lines)
         if not self.lowered.jobs:
             raise InputError(Problem(graph.name, "there is no work in it"))
-        check_machine(self.lowered, config)
-        self.plan = plan_graph(self.lowered, config)
-        self._check_entries(config)
+        check_machine(self.lowered, self.machine)
+        self.plan = plan_graph(self.lowered, self.machine)
+        self._check_entries(self.machine)
         self.dram_used = 0
         self.program = self._emit()
 
@@ -152,7 +157,7 @@ class GraphProgram:
 
     def run(self) -> GraphRun:
         """Simulates it. StoppedError where it is longer than it may be."""
-        machine = Machine(self.machine, self.program)
+        machine = Machine(self.target, self.program)
         machine.run()
         result = machine.result()
         if result.status == "aborted":

@@ -15,8 +15,7 @@ from typing import Any, Literal
 from kernbench.cmdq.footprint import bytes_of
 from kernbench.common import naming
 from kernbench.common.errors import InputError, Problem
-from kernbench.config.kinds import pe_as_npu
-from kernbench.config.schema import Dram, NpuConfig
+from kernbench.config.kinds import as_npu
 from kernbench.config.system import SystemConfig
 from kernbench.policy.routing import PathRouter
 from kernbench.topology.builder import build_topology
@@ -27,7 +26,6 @@ from kernbench.workloads.models import ModelShape
 
 Reduction = Literal["direct", "ring"]
 REDUCTIONS: tuple[Reduction, ...] = ("direct", "ring")
-_DRAM = ("interleave_bytes", "bus_width_bytes", "dram_burst_cycles", "peak_bw_bytes_per_cycle", "t_setup_cycles", "period")
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,20 +34,6 @@ class Place:
 
     node: str | None
     dram_base: int
-
-
-def npu_view(config: SystemConfig) -> NpuConfig:
-    """A PE with its share of the HBM as the NPU that a part of a model is planned for."""
-    hbm = config.cube.hbm
-    per_slice = -(-config.cube.pes // config.slices)
-    dram = Dram(
-        channels=config.slice_channels,
-        capacity_bytes=config.slice_bytes // per_slice,
-        **{name: getattr(hbm, name) for name in _DRAM},
-    )
-    view = pe_as_npu(config).model_copy(update={"dram": dram})
-    view._source = config.source
-    return view
 
 
 def pe_places(config: SystemConfig, shards: int) -> list[Place]:
@@ -65,7 +49,7 @@ def pe_places(config: SystemConfig, shards: int) -> list[Place]:
         sip, cube = divmod(stack, config.cubes)
         part = pe * slices // pes
         before = pe - next(first for first in range(pes) if first * slices // pes == part)
-        offset = before * npu_view(config).dram.capacity_bytes
+        offset = before * as_npu(config).dram.capacity_bytes
         found.append(Place(naming.place(sip, cube=cube) + "." + naming.pe(pe), resolver.address(sip, cube, part, offset)))
     return found
 

@@ -14,6 +14,7 @@ from typing import Literal
 from kernbench.cmdq.program import Program
 from kernbench.common.errors import InputError, Problem
 from kernbench.common.units import ceil_div
+from kernbench.config.kinds import as_npu
 from kernbench.config.schema import KvLayout, NpuConfig
 from kernbench.config.system import SystemConfig
 from kernbench.workloads.hazards import Emitter
@@ -23,7 +24,7 @@ from kernbench.workloads.layer.layer import Layer
 from kernbench.workloads.limit import ENDLESS
 from kernbench.workloads.llm.dram import Ends, LlmDram, emit_embedding, emit_head, machine_with_layout, place_model
 from kernbench.workloads.llm.model import Model
-from kernbench.workloads.llm.shards import REDUCTIONS, Place, Reduction, all_reduce, npu_view, pe_places, shard_of
+from kernbench.workloads.llm.shards import REDUCTIONS, Place, Reduction, all_reduce, pe_places, shard_of
 from kernbench.workloads.models import ModelShape
 from kernbench.workloads.models.precision import Precision
 from kernbench.workloads.planner import LayerPlan, plan_layer
@@ -98,9 +99,9 @@ class LlmPrograms:
         _check(model, job)
         precision.check_layers(model.layers, model.name)
         if isinstance(config, SystemConfig):
-            self.places, view = pe_places(config, job.shards), npu_view(config)
+            self.places = pe_places(config, job.shards)
         elif job.shards == 1:
-            self.places, view = [Place(None, 0)], config
+            self.places = [Place(None, 0)]
         else:
             rule, remedy = f"{config.source} is one NPU", "take a machine of kernbench/system/1, as single_cube"
             raise InputError(Problem("kbsim llm", rule, "tp", job.shards, remedy))
@@ -109,7 +110,7 @@ class LlmPrograms:
         self.steps = job.steps()
         self.positions = max(step.context + step.tokens for step in self.steps)
         self.added: KvLayout | None
-        machine, self.added = machine_with_layout(view, model, self.positions, job.page_tokens)
+        machine, self.added = machine_with_layout(as_npu(config), model, self.positions, job.page_tokens)
         self.max_cycles = ENDLESS if max_cycles is None else max_cycles
         endless = {"max_cycles": self.max_cycles, "kv_layouts": machine.kv_layouts}
         self.machine: NpuConfig = machine.model_copy(update=endless)

@@ -150,7 +150,6 @@ def test_a_trace_is_written_and_explained(samples: Path) -> None:
         (lambda: kb.run("gemm", blok=3), "there is no such parameter"),
         (lambda: kb.run("llama2-7b-decode", verify=True), "verify is for benches"),
         (lambda: kb.run("llama2-7b-decode", m=3), "m is for benches"),
-        (lambda: kb.run("llama2-7b-decode", "single_cube"), "machines that fit: npu_mobile, npu_server"),
         (lambda: kb.run("llama2-7b-decode").to_frame("job"), "it must be one of jobs, engines, resources, launches"),
         (lambda: kb.run("llama2-7b-decode").to_frame(library="arrow"), "it must be polars or pandas"),
         (lambda: kb.compare("gemm", ["npu_server"]), "it needs at least two machines"),

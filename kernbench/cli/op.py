@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from kernbench.workloads.ops.timing import OperationTimer, Timed
 
+SHOWN = 12  #: plans that are shown; --json has all
 MOST_TOKENS = 1 << 20  #: tokens or sequences of a step
 MOST_CACHED = 1 << 30  #: cached tokens of a sequence
 Name = Annotated[str, typer.Argument(metavar="OP", help="matmul, attention, all_reduce, send_recv, or a vector operation.")]
@@ -124,10 +125,11 @@ def _check_attention(batch: int, prefill: int, heads: int, kv_heads: int) -> Non
 
 
 def _tried(timer: OperationTimer, made: Any) -> list[dict[str, Any]]:
-    from kernbench.workloads.ops.products import product_plans
+    from kernbench.workloads.ops.products import expected_cycles, product_plans
 
     view = timer.view
-    plans = sorted(product_plans(view, made), key=lambda one: one.cycles(view.memory_rate))
+    every = product_plans(view, made, timer.runtime.cost(made.name, made.kind), every=True)
+    plans = sorted(every, key=lambda one: expected_cycles(view, one))
     return [{"us": one.cycles(view.memory_rate) / view.freq / 1e3, **one.notes} for one in plans]
 
 
@@ -153,7 +155,8 @@ def _text(found: Timed, machine: Any, runtime: str, tried: list[dict[str, Any]])
     if tried:
         yield ""
         names = [name for name in tried[0] if name != "us"]
-        plans = table("Plans compared", [*((name, "left") for name in names), ("estimate", "right")], "the fastest is used")
-        for one in tried:
+        note = "the first is used: the fastest by what the library expects"
+        plans = table("Plans compared", [*((name, "left") for name in names), ("estimate", "right")], note)
+        for one in tried[:SHOWN]:
             plans.add_row(*(str(one[name]) for name in names), f"{one['us']:.4g} us")
         yield plans

@@ -46,9 +46,9 @@ class Chip(Section):
         default=Fraction(512), description="[byte/cycle] of vector kernels, which read and write, at that cache"
     )
     cache_kept: Rate = Field(default=Fraction(3, 10), description="share of the cache that a stream longer than it still hits")
-    product_fill_cycles: Natural = Field(
-        default=1000, description="[cycle] first loads and last stores of a block of a product"
-    )
+    cache_latency_cycles: Natural = Field(default=250, description="[cycle] a dependent load from the last-level cache")
+    core_threads: Count = Field(default=2048, description="threads that a core holds at a time; of `kind: gpu`")
+    row_cycles: Natural = Field(default=0, description="[cycle] a core takes for a block of a vector kernel, beside its bytes")
     start_ns: Energy = Field(default=Fraction(2000), description="[ns] a kernel in a stream, before it moves a byte")
     graph_start_ns: Energy = Field(default=Fraction(1000), description="[ns] the same in a captured graph or a trace")
     tiles: Tiles = Field(default=((128, 128),), description="[rows, columns] of the blocks that its products are cut into")

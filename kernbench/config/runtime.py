@@ -29,11 +29,21 @@ class OpCost(Section):
     kernels: Count = Field(default=1, description="kernels that it is made of")
     traffic: Rate = Field(default=Fraction(1), description="bytes that they move over the least bytes that the operation must")
     resident: Rate | None = Field(
-        default=None, description="share of those bytes that is distinct; the rest is in the cache; default: all of them"
+        default=None, description="share of those bytes that is distinct: 0.5 for an operation in place; default: all of them"
     )
     start_ns: Energy = Field(default=Fraction(0), description="[ns] more than the chip's start of a kernel, for all of them")
-    row_elements: Natural = Field(default=0, description="longest row that a core holds; 0: rows of any length")
-    again: Rate = Field(default=Fraction(3, 2), description="factor of the traffic of longer rows, which are read again")
+    chain: Rate | None = Field(
+        default=None, description="loads from DRAM in a row in a vector kernel, a reading of a row; default: 1 if it misses"
+    )
+    thread_bytes: Rate | None = Field(
+        default=None, description="[byte] that a thread of a vector kernel has under way; default: what fills the cache's rate"
+    )
+    again: Natural = Field(default=0, description="times that a row is read after the first: 1 for a norm, 2 for a softmax")
+    held_elements: Natural = Field(default=0, description="longest row that registers hold, which is not read again")
+    one_core_elements: Natural = Field(
+        default=0, description="rows and columns of a product's result up to which one core computes it; of `kind: tensix`"
+    )
+    block_threads: Count = Field(default=128, description="threads of the block that has a row; of `again`")
 
 
 class AttentionCost(Section):

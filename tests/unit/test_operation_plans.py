@@ -54,6 +54,48 @@ def test_bytes_that_the_cache_keeps_do_not_come_from_memory() -> None:
     assert plan_vector(VIEW, large, OpCost()).nbytes == pytest.approx(1000, abs=1)
 
 
+def test_bytes_in_flight_bound_the_rate_of_a_vector_kernel() -> None:
+    """Little's law: half the bytes a thread, half the rate; above the cache's rate there is nothing to gain."""
+    one = Vector("add", "elementwise", 64, 1024, 1e6, 0.0)
+    few, more, many = (plan_vector(VIEW, one, OpCost(thread_bytes=count)).body for count in (1, 2, 1000))
+    assert few == pytest.approx(2 * more) and many == plan_vector(VIEW, one, OpCost()).body < more
+    threads = VIEW.chip.cores * VIEW.chip.core_threads
+    assert few == pytest.approx(1e6 * 2 * float(VIEW.chip.cache_latency_cycles) / threads)
+
+
+def test_loads_that_miss_the_cache_have_the_latency_of_dram_under_way() -> None:
+    long = Vector("add", "elementwise", 4096, 65536, 1e9, 0.0)
+    turn = 2 * (VIEW.chip.cache_latency_cycles + (1 - VIEW.kept_bytes / 1e9) * (VIEW.latency - VIEW.chip.cache_latency_cycles))
+    body = plan_vector(VIEW, long, OpCost(thread_bytes=1)).body
+    assert body == pytest.approx(1e9 * turn / (VIEW.chip.cores * VIEW.chip.core_threads))
+
+
+def test_rows_are_read_again_from_the_cache_as_far_as_it_holds_those_of_running_blocks() -> None:
+    cost = OpCost(again=1, block_threads=VIEW.chip.core_threads, held_elements=1024)
+    cache = int(VIEW.chip.cache_bytes)
+    fits = cache // 2 // VIEW.chip.cores  # bytes of a row in and out, a block on each core
+    for nbytes, missed in ((fits, 0.0), (2 * fits, 0.5), (4 * fits, 0.75)):
+        op = Vector("layernorm", "norm", 10 * VIEW.chip.cores, 2048, 10.0 * VIEW.chip.cores * nbytes, 0.0)
+        assert plan_vector(VIEW, op, cost).nbytes == pytest.approx(op.nbytes * (1 + missed / 2) - VIEW.kept_bytes, rel=1e-3)
+        assert plan_vector(VIEW, replace(op, width=1024), cost).nbytes == pytest.approx(op.nbytes - VIEW.kept_bytes)
+
+
+def test_a_library_takes_large_tiles_past_the_end_of_a_wave() -> None:
+    """378 and 605 us are measured (LLMServingSim 5daddb21): six waves of 128 x 128, where smaller tiles would be faster."""
+    timer = OperationTimer(RTX, load_runtime("kernel_only"), simulate=False)
+    before, behind = (timer.time(Product(m, 28672, 4096)) for m in (256, 272))
+    assert 1.4 < behind.ns / before.ns < 1.7
+    fastest = min(product_plans(timer.view, Product(272, 28672, 4096)), key=lambda one: one.cycles(timer.view.memory_rate))
+    assert fastest.body <= behind.kernel.body
+
+
+def test_a_library_leaves_a_small_result_to_one_core() -> None:
+    timer = OperationTimer(load_config("wormhole_n150"), load_runtime("ttnn_trace"), simulate=False)
+    default, by_hand = (timer.time(Product(512, 512, 512, name=name)).ns for name in ("matmul", "matmul_by_hand"))
+    assert default > 10 * by_hand
+    assert timer.time(Product(544, 512, 512)).ns < 2 * by_hand
+
+
 def test_a_prefill_in_the_step_ends_the_split_of_keys() -> None:
     timer = OperationTimer(RTX, load_runtime("kernel_only"))
     decode = Attention((Sequences(1, 1, 16384),), 32, 8, 128)

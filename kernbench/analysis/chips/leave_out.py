@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 #: Constants of a chip by family; those of `operations` are joined by the rates of its engines.
 CHIP_CONSTANTS = {
-    "operations": ("product_fill_cycles", "cache_kept"),
+    "operations": ("cache_kept",),
     "attention": (
         "attention_key_cycles",
         "attention_block_cycles",
@@ -43,7 +43,6 @@ REFITTED = {
     "operations": (
         Constant("te.macs_per_cycle", "MAC/cycle", "sustained product rate"),
         Constant("dram.peak_bw_bytes_per_cycle", "byte/cycle", "sustained bandwidth"),
-        Constant("chip.product_fill_cycles", "cycle", "first loads and last stores of a block", 500.0),
     ),
     "attention": (
         Constant("chip.attention_key_cycles", "cycle", "a block of attention, a key"),
@@ -113,7 +112,8 @@ def _without(runtime: Runtime, table: Table, sharing: Sequence[Table]) -> Runtim
             default = _median([known[key] for key in theirs if key in known], Fraction(0))
             update[name] = {key: value for key, value in known.items() if key not in own} | {"default": default}
     own = _keys([table], runtime.ops) - _keys(sharing, runtime.ops)
-    update["ops"] = {key: value for key, value in runtime.ops.items() if key not in own}
+    rest = [cost for key, cost in runtime.ops.items() if key not in own]
+    update["ops"] = {key: _refilled(cost, rest) if key in own else cost for key, cost in runtime.ops.items()}
     return runtime.model_copy(update=update)
 
 
@@ -172,18 +172,26 @@ def _profile_of_others(runtime: Runtime, table: Table) -> Runtime:
     if table.family == "operations":
         known = [one for one in others if one.ops and bool(one.sync_ns) == bool(runtime.sync_ns)]
         launches = {"default": _median([one.launch_ns.get("default", 0) for one in known], Fraction(0))}
-        own = {name: runtime.ops.get(name, OpCost()) for name in ("matmul", "norm", "elementwise", "gather")}
-        ops = {name: _cost([one.ops[name] for one in known if one.ops.get(name, was) != was]) for name, was in own.items()}
+        ops = {key: _refilled(cost, _alike(key, known)) for key, cost in runtime.ops.items()}
         return runtime.model_copy(update={"ops": ops, "launch_ns": launches})
     if table.family == "model":
         return runtime.model_copy(update={"step_ns": _median([one.step_ns for one in others if one.step_ns], Fraction(0))})
     return runtime
 
 
-def _cost(costs: Sequence[OpCost]) -> OpCost:
-    if not costs:
-        return OpCost()
-    return OpCost(start_ns=_median([one.start_ns for one in costs], 0), traffic=_median([one.traffic for one in costs], 1))
+def _alike(key: str, profiles: Sequence[Runtime]) -> list[OpCost]:
+    """What other profiles say of an operation; of any vector operation where none has it."""
+    same = [one.ops[key] for one in profiles if key in one.ops]
+    return same or [cost for one in profiles for name, cost in one.ops.items() if name != "matmul"]
+
+
+def _refilled(cost: OpCost, others: Sequence[OpCost]) -> OpCost:
+    """An operation whose fitted values are those of others: how it is built stays, which the software's code says."""
+    update = {"start_ns": _median([one.start_ns for one in others], Fraction(0))}
+    for name in ("chain", "thread_bytes"):
+        if getattr(cost, name) is not None:
+            update[name] = _median([value for one in others if (value := getattr(one, name)) is not None], None)
+    return cost.model_copy(update=update)
 
 
 def _median(values: Iterable[Any], default: Any) -> Any:

@@ -1,8 +1,8 @@
 """Plans of matrix products: tiles, waves over the cores and split k on a GPU; arrays; tile grids.
 
-A GPU's library has kernels of a few tile shapes, and picks one by a model of its own. The planner takes the fastest of those
-that the chip lists. One step of k of a block takes the longer of its multiply-adds and of its operands from the cache. Blocks
-go to the cores in waves, so the last wave counts whole.
+A GPU's library has kernels of a few tile shapes, and picks one by a model of its own: it expects smaller tiles to be slower
+than they are here, so it may run another wave of large ones. One step of k of a block takes the longer of its multiply-adds and
+of its operands from the cache. Blocks go to the cores in waves, so the last wave counts whole.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from math import ceil
 
+from kernbench.config.runtime import OpCost
 from kernbench.workloads.ops.chip_view import ChipView
 from kernbench.workloads.ops.kernel import Kernel
 from kernbench.workloads.ops.operation import Product
@@ -18,21 +19,32 @@ from kernbench.workloads.ops.operation import Product
 SPLITS = (1, 2, 3, 4, 6, 8)  #: parts of k that are tried
 LEAST_SPLIT = 256  #: k of a part, at least
 STEP = 32  #: k is cut in multiples of this
+FULL_TILE = 128  #: rows and columns of a tile from which on a library expects the full rate
+#: Exponent of the operands of a multiply-add beside those of a full tile: so much longer a library expects a smaller tile to
+#: take, 1.4 times for half a tile. Fitted on where products of Llama-3.1-8B on an RTX 4090 change their waves (LLMServingSim
+#: 5daddb21): 272 rows of the fused gate and up run in 6 waves of 128 x 128.
+SMALL_TILES = 0.85
+SPLIT_WAVES = 5.1  #: waves of full tiles from which on k is not split (same source)
 PARTIAL_BYTES = 4  #: of an element of a part's result
 
 
-def plan_product(view: ChipView, op: Product) -> Kernel:
-    """The kernel of the fastest plan."""
-    return min(product_plans(view, op), key=lambda one: one.cycles(view.memory_rate))
+def plan_product(view: ChipView, op: Product, cost: OpCost | None = None) -> Kernel:
+    """The kernel that the library takes: the fastest of those that it knows, by what it expects of them."""
+    return min(product_plans(view, op, cost), key=lambda one: expected_cycles(view, one))
 
 
-def product_plans(view: ChipView, op: Product) -> Iterator[Kernel]:
-    """Every plan that is tried."""
+def expected_cycles(view: ChipView, kernel: Kernel) -> float:
+    """What the library expects of a plan: it takes small tiles for slower than they are."""
+    return replace(kernel, body=kernel.body * float(kernel.notes.get("expected", 1.0))).cycles(view.memory_rate)
+
+
+def product_plans(view: ChipView, op: Product, cost: OpCost | None = None, *, every: bool = False) -> Iterator[Kernel]:
+    """The plans that are compared: on a GPU the best tile of each split, or every tile of each."""
     kind = view.chip.kind
     if kind == "gpu":
-        yield from _blocks(view, op)
+        yield from _blocks(view, op, every=every)
     elif kind == "tensix":
-        yield _tile_grid(view, op)
+        yield _tile_grid(view, op, (cost or OpCost()).one_core_elements)
     else:
         yield from _arrays(view, op)
 
@@ -42,27 +54,34 @@ def _kernel(op: Product, body: float, after: float = 0.0, **notes: float | int |
     return Kernel(op.name, "te", body, left + right, out, after=after, notes=notes)
 
 
-def _blocks(view: ChipView, op: Product) -> Iterator[Kernel]:
+def _blocks(view: ChipView, op: Product, *, every: bool) -> Iterator[Kernel]:
     chip = view.chip
     rate, per_core = view.macs(op.bits), view.cache_rate / chip.cores
-    best: dict[int, tuple[float, Kernel]] = {}
+    splits = SPLITS if ceil(op.m / FULL_TILE) * ceil(op.n / FULL_TILE) * op.count <= SPLIT_WAVES * chip.cores else (1,)
+    best: dict[tuple[int, ...], tuple[float, Kernel]] = {}
     for rows, cols in chip.tiles:
+        expected = max(1.0, ((rows + cols) / (rows * cols) / (2 / FULL_TILE)) ** SMALL_TILES)
         step = max(rows * cols / rate, (rows * op.left_bytes + cols * op.right_bytes) / per_core)
         tiles = ceil(op.m / rows) * ceil(op.n / cols) * op.count
-        for split in SPLITS:
+        for split in splits:
             part = ceil(op.k / split / STEP) * STEP
             if split > 1 and op.k / split < LEAST_SPLIT:
                 break
             waves = ceil(tiles * split / chip.cores)
-            body = waves * (chip.product_fill_cycles + part * step)
+            body = waves * (view.latency + part * step)
             after = 0.0
             if split > 1:
                 partial = op.m * op.n * op.count * PARTIAL_BYTES * (split + 1)
                 after = partial / view.cache_rate + view.cycles(float(chip.graph_start_ns))
-            score = body + after
-            if split not in best or score < best[split][0]:
-                kernel = _kernel(op, body, after, tile=f"{rows}x{cols}", split=split, blocks=tiles * split, waves=waves)
-                best[split] = (score, kernel)
+            slower = expected if split == 1 else 1.0
+            score = body * slower + after
+            key = (rows, cols, split) if every else (split,)
+            if key not in best or score < best[key][0]:
+                kernel = _kernel(
+                    op, body, after, tile=f"{rows}x{cols}", split=split, blocks=tiles * split, waves=waves,
+                    expected=round(slower, 3),
+                )  # fmt: skip
+                best[key] = (score, kernel)
     for _, kernel in best.values():
         yield kernel
 
@@ -86,17 +105,18 @@ TILE = 32  #: rows and columns of a tile of a Tensix
 STEP_CYCLES = 16  #: of one tile product and pass
 
 
-def _tile_grid(view: ChipView, op: Product) -> Kernel:
+def _tile_grid(view: ChipView, op: Product, one_core: int) -> Kernel:
     """Tiles of 32 x 32 on a grid of cores: each core has a rectangle of the result.
 
     A tile product takes its passes and the unpacking of its operand. What lies in DRAM is multicast to the cores in turns, in
-    which they hardly compute: loads, products and stores follow each other.
+    which they hardly compute: loads, products and stores follow each other. A library may leave a small result to one core,
+    which then unpacks both operands of each tile product.
     """
     chip = view.chip
-    side = max(1, int(chip.cores**0.5))
+    side = max(1, int(chip.cores**0.5)) if max(op.m, op.n) > one_core else 1
     rows, cols, deep = ceil(op.m / TILE), ceil(op.n / TILE), ceil(op.k / TILE)
     per_core = ceil(rows / side) * ceil(cols / side) * deep * op.count
-    operand = TILE * TILE * op.right_bytes
+    operand = TILE * TILE * (op.right_bytes if side > 1 else op.right_bytes + op.left_bytes)
     tile_cycles = STEP_CYCLES * op.passes + operand / float(chip.operand_bytes_per_cycle)
     body = per_core * tile_cycles / view.product_share
     kernel = _kernel(op, body, tiles_per_core=per_core, cycles_per_tile=round(tile_cycles, 2))

@@ -52,9 +52,9 @@ class OperationTimer:
         chip = view.chip
         start = {"none": 0.0, "stream": float(chip.start_ns), "graph": float(chip.graph_start_ns)}[runtime.start]
         kernel = self.plan(op)
-        begin = view.cycles(start * cost.kernels) + kernel.start + (view.latency if kernel.nbytes else 0.0)
+        begin = view.cycles(start * cost.kernels) + kernel.start
         if not isinstance(op, Vector):
-            begin += view.cycles(float(cost.start_ns))
+            begin += view.cycles(float(cost.start_ns)) + (view.latency if kernel.nbytes else 0.0)
         whole = Kernel(
             kernel.name, kernel.engine, kernel.body, kernel.read_bytes, kernel.write_bytes, begin, kernel.after, kernel.serial,
             kernel.notes,
@@ -67,7 +67,7 @@ class OperationTimer:
     def plan(self, op: Operation) -> Kernel:
         """The kernel that the planner takes."""
         if isinstance(op, Product):
-            return plan_product(self.view, op)
+            return plan_product(self.view, op, self.runtime.cost(op.name, op.kind))
         if isinstance(op, Attention):
             return plan_attention(self.view, op, self.runtime.attention)
         if isinstance(op, Collective):

@@ -1,6 +1,8 @@
 """Plans of vector operations: a stream through the cores, from the last-level cache as far as that holds it.
 
-The bytes of an operation come from the cache at its rate. Those past what the cache keeps of a stream come from DRAM too.
+The bytes of an operation cross the cache. Their rate is the cache's, or what the threads have under way: by Little's law bytes
+in flight over the time of their turn, which is a load and a store. Bytes past what the cache keeps of a stream come from DRAM
+too. A row that is read again comes from the cache as far as that holds the rows of all blocks that run at a time.
 """
 
 from __future__ import annotations
@@ -11,16 +13,39 @@ from kernbench.workloads.ops.kernel import Kernel
 from kernbench.workloads.ops.operation import Vector
 
 READ_SHARE = 0.5  #: of the bytes past the cache; operations write about what they read
+HELD = 0.5  #: of the cache that the rows of running blocks have; what they finished has the rest
+TURN = 2  #: latencies of a thread's turn: its load and its store (gpu-benches 1038c5d0, bandwidth by occupancy)
 
 
 def plan_vector(view: ChipView, op: Vector, cost: OpCost) -> Kernel:
     """One kernel that stands for all that the operation is made of."""
-    again = float(cost.again) if cost.row_elements and op.width > cost.row_elements else 1.0
-    moved = op.nbytes * float(cost.traffic) * again
-    distinct = op.nbytes * again * float(cost.resident if cost.resident is not None else cost.traffic)
-    missed = max(0.0, distinct - view.kept_bytes)
-    body = max(moved / view.stream_rate, op.flops / max(view.lanes, 1.0))
+    times = cost.again if op.width > cost.held_elements else 0
+    again = op.nbytes * READ_SHARE * times
+    moved = op.nbytes * float(cost.traffic) + again
+    distinct = op.nbytes * float(cost.resident if cost.resident is not None else cost.traffic)
+    missed = max(0.0, distinct - view.kept_bytes) + again * (1 - _held_share(view, op, cost))
+    blocks = op.rows if times else 0
+    body = max(moved / _rate(view, cost, min(1.0, missed / moved)), op.flops / max(view.lanes, 1.0))
+    body += blocks * view.chip.row_cycles / view.chip.cores
+    chain = float(cost.chain if cost.chain is not None else bool(missed))
     return Kernel(
         op.name, "ve", body, missed * READ_SHARE, missed * (1 - READ_SHARE),
-        start=view.cycles(float(cost.start_ns)), notes={"moved_bytes": int(moved), "missed_bytes": int(missed)},
+        start=view.cycles(float(cost.start_ns)) + cost.kernels * chain * (1 + times) * view.latency,
+        notes={"moved_bytes": int(moved), "missed_bytes": int(missed)},
     )  # fmt: skip
+
+
+def _held_share(view: ChipView, op: Vector, cost: OpCost) -> float:
+    """Of the rows that blocks read and write at a time, the share that the cache holds."""
+    blocks = min(op.rows, view.chip.cores * max(1, view.chip.core_threads // cost.block_threads))
+    return min(1.0, HELD * (view.chip.cache_bytes or 0) / (blocks * op.nbytes / op.rows))
+
+
+def _rate(view: ChipView, cost: OpCost, missed: float) -> float:
+    """[byte/cycle] of all cores together, where a share of the bytes misses the cache."""
+    chip = view.chip
+    if chip.kind != "gpu" or cost.thread_bytes is None:
+        return view.stream_rate
+    hit = float(chip.cache_latency_cycles)
+    turn = TURN * (hit + missed * max(0.0, view.latency - hit))
+    return min(view.stream_rate, chip.cores * chip.core_threads * float(cost.thread_bytes) / turn)

@@ -50,14 +50,13 @@ def _free_dram(config: Config, demand: Demand) -> Changes:
     pe, at = config.pe, config.memory_path
     weights = [channel.weight for channel in pe.dma.channels]
     rows = {f"{at}{key}": None for key in ("row_buffer", "controller") if _at(config, f"{at}{key}") is not None}
-    fluid = {"allocation": allocation, **rows}
-    most = _changed(config, fluid).channel_weight()
+    most = _changed(config, {"allocation": allocation, **rows}).channel_weight()
     row = pe.spm.num_banks * pe.spm.bank_width_bytes
     capacity = min(-(-row * most // min(weights)), LARGEST // max(weights))
     capacity = max(capacity, -(-config.memory.capacity // 1))
     rate = {"bus_width_bytes": capacity, "dram_burst_cycles": 1, "peak_bw_bytes_per_cycle": capacity, "period": 1}
     shared = {SRAM: _link_rate(config)} if config.sram_bytes else {}  # the shared SRAMs of a system are memories too
-    return {**fluid, **{f"{at}{key}": value for key, value in rate.items()}, **shared}
+    return {"allocation": allocation, **{f"{at}{key}": value for key, value in rate.items()}, **shared, **rows}
 
 
 def _link_rate(config: Config) -> int:

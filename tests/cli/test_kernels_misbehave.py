@@ -199,8 +199,8 @@ def test_memory_that_is_not_there(kind: str, forked: Forked, tmp_path: Path) -> 
 
 
 INTERRUPTED = {
-    "loop": ("open('here', 'w').close()\nwhile True: pass", signal.SIGINT),
-    "loop, SIGTERM": ("open('here', 'w').close()\nwhile True: pass", signal.SIGTERM),
+    "loop": ("while True: open('here', 'w').close()", signal.SIGINT),
+    "loop, SIGTERM": ("while True: open('here', 'w').close()", signal.SIGTERM),
     "raised": ("raise KeyboardInterrupt", 0),
     "endless text": (
         "class Bad(Exception):\n    def __str__(self):\n        open('here', 'w').close()\n        while True: pass\nraise Bad",

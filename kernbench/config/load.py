@@ -17,7 +17,7 @@ from kernbench.config.allowed_code import AllowCode, AllowedCode
 from kernbench.config.document import MACHINE_BYTES, Document, data_document, path_text, read_document
 from kernbench.config.machine import MachineConfig, Section
 from kernbench.config.overrides import Override, apply_overrides, parse_overrides
-from kernbench.config.places import KEY, PathLike
+from kernbench.config.places import KEY, PathLike, value_at
 from kernbench.config.schema import NpuConfig
 from kernbench.config.system import SystemConfig
 
@@ -155,13 +155,7 @@ def _document(source: Source, max_bytes: int) -> tuple[Document, Path | None]:
 
 def _default_at(model: type[MachineConfig], path: PathLike) -> Any:
     """The default value at a path of the machine, or ABSENT: what an override of a part of it starts from."""
-    value: Any = model().to_dict()
-    for step in path:
-        try:
-            value = value[step]
-        except (KeyError, IndexError, TypeError):
-            return ABSENT
-    return value
+    return value_at(model().to_dict(), path)
 
 
 def _problems(

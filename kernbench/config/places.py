@@ -23,6 +23,16 @@ PathLike = tuple[Any, ...]  #: steps from the top: keys and list indices
 Place = tuple[int, int]  #: (line, column), both from 1
 
 
+def value_at(data: Any, path: PathLike) -> Any:
+    """The value at a path of a document, or ABSENT."""
+    for step in path:
+        try:
+            data = data[step]
+        except (KeyError, IndexError, TypeError):
+            return ABSENT
+    return data
+
+
 def normal_path(path: PathLike) -> tuple[str, ...]:
     """A path with its steps as text, so that the keys `8` and `"8"` are one."""
     return tuple(step_text(step) for step in path)

@@ -10,12 +10,13 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from kernbench.common.errors import ABSENT, InputError, Problem
+from kernbench.common.errors import InputError, Problem
 from kernbench.config import MachineConfig, load_config
 from kernbench.config.allowed_code import AllowCode, AllowedCode
 from kernbench.config.load import KINDS
 from kernbench.config.machine import plain_value
 from kernbench.config.overrides import apply_overrides, parse_overrides
+from kernbench.config.places import value_at
 
 MOST_KEPT = 4096  #: sections of one name that are remembered
 
@@ -98,13 +99,7 @@ class Machines:
         return hashlib.sha256(f"{{{text}}}".encode()).hexdigest()
 
     def _default_at(self, path: tuple[Any, ...]) -> Any:
-        value: Any = self._defaults
-        for step in path:
-            try:
-                value = value[step]
-            except (KeyError, IndexError, TypeError):
-                return ABSENT
-        return value
+        return value_at(self._defaults, path)
 
     def value(self, path: str) -> Any:
         """The value of the base at a path. KeyError if it has none."""

@@ -19,7 +19,7 @@ from kernbench.config import load_config
 from kernbench.config.allowed_code import AllowCode, AllowedCode
 from kernbench.config.document import MACHINE_BYTES, Document, data_document, read_document
 from kernbench.config.overrides import parse_overrides
-from kernbench.config.places import KEY, PathLike, normal_path
+from kernbench.config.places import KEY, PathLike, normal_path, value_at
 from kernbench.runtime_api.discovery import is_bench_target
 from kernbench.sweep.axes import MOST_DIMENSIONS, MOST_LEVELS, Axis, Span
 from kernbench.sweep.conditions import Condition
@@ -51,13 +51,7 @@ class Reader:
 
     def get(self, path: PathLike) -> Any:
         """The value at a path, or ABSENT."""
-        value = self.document.data
-        for step in path:
-            try:
-                value = value[step]
-            except (KeyError, IndexError, TypeError):
-                return ABSENT
-        return value
+        return value_at(self.document.data, path)
 
     def keys(self, path: PathLike, allowed: Sequence[str]) -> Mapping[Any, Any]:
         """The mapping at a path; keys that are not allowed are problems."""

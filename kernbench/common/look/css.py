@@ -22,7 +22,11 @@ def theme_css() -> str:
 
 def page_css() -> str:
     """The properties and the parts that all pages share: header, card, table, control, chip, tooltip."""
-    return theme_css() + (resources.files("kernbench.common") / "look" / "page.css").read_text(encoding="utf-8")
+    return theme_css() + _part("page.css")
+
+
+def _part(name: str) -> str:
+    return (resources.files("kernbench.common") / "look" / name).read_text(encoding="utf-8")
 
 
 def docs_css() -> str:
@@ -69,7 +73,7 @@ def _theme(theme: Theme, prefix: str = "") -> Iterator[str]:
 
 
 def look_js() -> str:
-    """The tokens that the pages' scripts draw with, as the constant `LOOK`."""
+    """The tokens that the pages' scripts draw with, as the constant `LOOK`, and what all of these scripts share."""
     told = tokens()
     themes = {
         theme: {
@@ -80,5 +84,6 @@ def look_js() -> str:
         }
         for theme in THEMES
     }
-    shared = {name: told[name] for name in ("text", "type", "font", "hatch", "cause", "phase")}
-    return f"const LOOK = {json.dumps(themes | shared, separators=(',', ':'))};\n"
+    shared = {name: told[name] for name in ("text", "type", "weight", "font", "hatch", "cause", "phase")}
+    made = f"const LOOK = {json.dumps(themes | shared, separators=(',', ':'))};\n"
+    return made + _part("page.js")

@@ -1,32 +1,52 @@
-// How much each axis matters for the goal, and what the worst points are limited by.
+// The answer, how much each axis matters for the goal, and what the worst points are limited by.
+
+/** The best value, its settings, the axis that explains most; beside it the shares of all axes as one bar. */
+function drawAnswer(found) {
+  const box = byId("answer"), best = found.order[0], known = data.influences[app.goal[0]] || [], [name, way] = app.goal;
+  box.hidden = false;
+  if (best === undefined) { box.replaceChildren(make("p", { className: "said" }, "No point is done.")); return; }
+  const where = settingsOf(best), top = known[0];
+  const said = make("p", {}, make("b", {}, `${way === "max" ? "Highest" : "Lowest"} ${name}: ${told(name, column(name)[best])}`), where ? ` at ${safe(where, 300)}` : "", ` (point ${data.number[best]}).`,
+    ...(top && top.share > 0.0005 ? [" ", make("b", {}, `${shortName(top.axis)} explains ${percent(top.share)}`), " of the variance."] : []));
+  const rest = data.rest[name], whole = known.reduce((sum, one) => sum + one.share, 0) + (rest ?? 0) || 1, bar = make("div", { className: "share", role: "img", "aria-label": "Shares of the variance" }), keys = make("div", { className: "keys" });
+  for (const [label, share, kind] of [...known.map((one) => [shortName(one.axis), one.share, "solid"]), ...(rest ? [["interactions", rest, "rest"]] : [])]) {
+    if (share < 0.0005) continue;
+    bar.append(make("i", { className: kind, title: `${safe(label, 60)}: ${percent(share)}`, style: { width: (100 * share) / whole + "%" } }));
+    keys.append(make("span", {}, `${safe(label, 40)} ${percent(share)}`));
+  }
+  box.replaceChildren(said, make("div", {}, ...(bar.childElementCount ? [bar, keys] : [])));
+}
+
+/** The scale beside the goal: its two ends with their unit, and which of them is good. */
+function drawScale() {
+  const scale = scaleOf(app.goal[0]), ends = scale.levels.length > 1 ? toldApart(app.goal[0], [scale.levels[0], scale.levels.at(-1)]) : null;
+  if (app.goal[1] === "max") ends?.reverse();
+  const strip = make("i", { style: { background: `linear-gradient(to right, ${paint.ramp.goal.join(", ")})` } });
+  byId("scale").replaceChildren(...(ends ? [`best ${ends[0]}`, strip, `worst ${ends[1]}`] : []));
+}
 
 function drawBars() {
-  const box = element("bars"), found = data.influences[app.goal[0]] || [];
+  const box = byId("bars"), found = data.influences[app.goal[0]] || [], rest = data.rest[app.goal[0]];
+  const line = (title, share, kind, levels) => make("div", { className: "axis" }, make("div", {}, make("span", {}, title), make("b", {}, percent(share))),
+    make("div", { className: "bar" }, make("i", { className: kind, style: { width: 100 * share + "%" } })), levels ? make("div", { className: "levels" }, levels) : null);
+  byId("bars-card").hidden = !found.length;
+  const prefix = sharedPrefix() ? `All axes begin with ${sharedPrefix()} ` : "";
+  byId("bars-note").textContent = `Share of the variance between the values of an axis. ${prefix}${rest === null ? "The points are no full grid: shares overlap." : ""}`;
   box.replaceChildren(...found.map((one) => {
-    const line = make("div", undefined, "axis"), bar = make("div", undefined, "bar"), inner = make("i");
-    inner.style.width = 100 * one.share + "%";
-    bar.append(inner);
     const levels = one.levels.map(([level, , mean]) => safe(level, 24) + ": " + (one.relative ? percent(mean) : told(app.goal[0], mean)));
-    const worst = one.gain === null ? "" : ", worst over best " + three(one.gain);
-    line.append(make("span", safe(one.axis).replace(/[._]/g, "$&\u200b")), bar, make("b", percent(one.share)), make("div", (one.relative ? "of the target's mean " : "means ") + levels.join(", ") + worst, "levels"));
-    return line;
-  }));
-  if (!found.length) box.replaceChildren(make("p", "There are not enough points that are done."));
+    const worst = one.gain === null ? "" : "; the worst is " + three(one.gain) + " times the best";
+    return line(breakable(one.axis), one.share, "solid", (one.relative ? "Of the target's mean " : "Means ") + levels.join(", ") + worst);
+  }), ...(rest ? [line("interactions of axes", rest, "rest", "")] : []));
 }
 
 function drawWhy() {
-  element("why-card").hidden = !data.why.length;
-  element("why").replaceChildren(...data.why.map(([number, text]) => {
-    const line = make("p"), i = data.number.indexOf(number);
-    line.append(make("b", number + "  " + safe(data.label[i]) + ": "), safe(text, 500));
-    return line;
+  byId("why-card").hidden = !data.why.length;
+  byId("why").replaceChildren(...data.why.map(([number, text]) => {
+    const i = data.number.indexOf(number);
+    return make("p", {}, make("b", {}, `Point ${number} `), make("span", {}, safe(data.label[i], 300) + ": "), safe(text, 500));
   }));
   const failed = [];
   for (let i = 0; i < count; i++) if (data.error[i] && !isNumber(column(data.numbers[0] ?? "ns")?.[i])) failed.push(i);
-  element("failed-card").hidden = !failed.length;
-  element("failed").replaceChildren(...failed.slice(0, 100).map((i) => {
-    const line = make("p");
-    line.append(make("b", data.number[i] + "  " + safe(data.label[i]) + ": "), data.status[i] + ": " + safe(data.error[i], 500));
-    return line;
-  }));
+  byId("failed-card").hidden = !failed.length;
+  byId("failed").replaceChildren(...failed.slice(0, 100).map((i) => make("p", {}, make("b", {}, `Point ${data.number[i]} ${data.status[i]} `), make("span", {}, safe(data.label[i], 300) + ": "), safe(data.error[i], 500))));
 }

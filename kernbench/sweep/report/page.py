@@ -13,9 +13,9 @@ from collections.abc import Sequence
 from importlib import resources
 from typing import Any
 
-from kernbench.common.look.css import theme_css
+from kernbench.common.look.css import look_js, page_css
 from kernbench.common.units import parse_rational
-from kernbench.sweep.report.analysis import influences
+from kernbench.sweep.report.analysis import Influence, influences, interactions, ranked
 from kernbench.sweep.report.table import Entry, SweepTable, plain_text
 from kernbench.sweep.spec import Goal
 from kernbench.sweep.spec.load import GOALS
@@ -31,10 +31,10 @@ LONGEST = 400  # characters of an error or a reason
 def page_bytes(table: SweepTable, goals: Sequence[Goal], reasons: dict[str, str]) -> bytes:
     """The whole page, UTF-8. `reasons`: sentences of `why`, by key."""
     shared = (resources.files("kernbench.trace") / "report" / "text.js").read_text(encoding="utf-8")
-    script = '"use strict";\n(() => {\n' + shared + "".join(_part(name) for name in SCRIPTS) + "})();\n"
+    script = '"use strict";\n(() => {\n' + look_js() + shared + "".join(_part(name) for name in SCRIPTS) + "})();\n"
     values = {
         "TITLE": html.escape("".join(c if c.isprintable() else "?" for c in table.name[:100]) + " - kernbench sweep"),
-        "STYLE": theme_css() + _part("sweep.css"),
+        "STYLE": page_css() + _part("sweep.css"),
         "SCRIPT_HASH": base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
         "DATA": page_json(_data(table, goals, reasons)),
         "SCRIPT": script,
@@ -50,6 +50,7 @@ def _data(table: SweepTable, goals: Sequence[Goal], reasons: dict[str, str]) -> 
     """The data of the page: columns with one value for each point."""
     numbers = [name for name in GOALS if any(_number(entry, name) is not None for entry in table.entries)]
     places = [table.place(entry) for entry in table.entries]
+    found = {name: influences(table, (name, _way(goals, name))) for name in numbers}
     return {
         "name": table.name,
         "version": VERSION,
@@ -70,7 +71,8 @@ def _data(table: SweepTable, goals: Sequence[Goal], reasons: dict[str, str]) -> 
         "hash": ["" if entry.row is None else entry.row.jobs_hash[:12] for entry in table.entries],
         "values": {name: [_shown(place[name]) for place in places] for name in table.names if name != "target"},
         "results": {name: [_number(entry, name) for entry in table.entries] for name in numbers},
-        "influences": {name: _influences(table, (name, _way(goals, name))) for name in numbers},
+        "influences": {name: _influences(found[name]) for name in numbers},
+        "rest": {name: interactions(found[name], len(ranked(table, (name, _way(goals, name))))) for name in numbers},
         "why": [[entry.number, reasons[entry.task.key][:LONGEST]] for entry in table.entries if entry.task.key in reasons],
     }
 
@@ -98,7 +100,7 @@ def _way(goals: Sequence[Goal], name: str) -> str:
     return dict(goals).get(name, "min")
 
 
-def _influences(table: SweepTable, goal: Goal) -> list[dict[str, Any]]:
+def _influences(found: Sequence[Influence]) -> list[dict[str, Any]]:
     return [
         {
             "axis": one.name,
@@ -107,5 +109,5 @@ def _influences(table: SweepTable, goal: Goal) -> list[dict[str, Any]]:
             "gain": one.gain if math.isfinite(one.gain) else None,
             "levels": [[plain_text(level), count, mean] for level, count, mean in one.levels],
         }
-        for one in influences(table, goal)
+        for one in found
     ]

@@ -1,10 +1,12 @@
 // Parallel coordinates: what varies on the left, the goals on the right.
 
-const TOP = 34, BOTTOM = 18, SIDE = 64;
-const parallelAxes = () => [...data.axes.filter((name) => scaleOf(name).levels.length > 1), ...new Set([app.goal[0], ...data.goals.map(([name]) => name)])];
+const TOP = 34, BOTTOM = 18, SIDE = 72;
+const ARROWS = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, 1], ArrowDown: [0, -1] };
+const parallelAxes = () => [...variedAxes(), ...new Set([app.goal[0], ...data.goals.map(([name]) => name)])].filter((name) => column(name));
 const axisX = (k, names, width) => (names.length > 1 ? SIDE + (k * (width - 2 * SIDE)) / (names.length - 1) : width / 2);
 
 function drawParallel(found) {
+  if (!byId("parallel").clientWidth) return;
   const { context, width, height } = fresh("parallel"), names = parallelAxes();
   const y = (part) => height - BOTTOM - part * (height - TOP - BOTTOM);
   const drawn = [...found.order].reverse();  // the best last, on top
@@ -13,7 +15,7 @@ function drawParallel(found) {
   for (const i of drawn) {
     const inside = chosen(i);
     if (!inside && app.brushes.size && drawn.length > 3000) continue;
-    context.strokeStyle = inside ? colour(found.rank[i], found.rank[i] < 0.02 ? 0.95 : alpha) : paint.line;
+    context.strokeStyle = inside ? faded(goalColour(found.parts[i]), found.parts[i] < 0.02 ? 0.95 : alpha) : paint.line;
     context.beginPath();
     names.forEach((name, k) => {
       const part = scaleOf(name).part(column(name)[i]);
@@ -21,49 +23,57 @@ function drawParallel(found) {
     });
     context.stroke();
   }
-  if (app.here >= 0 && found.rank[app.here] !== null) {
-    context.strokeStyle = paint.ink;
+  if (app.here >= 0 && found.parts[app.here] !== null) {
+    context.strokeStyle = paint.pick;
     context.lineWidth = 2.5;
     context.beginPath();
     names.forEach((name, k) => context.lineTo(axisX(k, names, width), y(scaleOf(name).part(column(name)[app.here]) ?? 0)));
     context.stroke();
   }
   context.lineWidth = 1;
-  names.forEach((name, k) => drawAxis(context, name, axisX(k, names, width), y, width / names.length));
+  names.forEach((name, k) => drawAxis(context, name, axisX(k, names, width), y, width / names.length, k === app.axis && document.activeElement === byId("parallel")));
 }
 
-function drawAxis(context, name, x, y, room) {
-  context.strokeStyle = paint.strong;
+/** An axis; its values stand left of it, on the card's colour where lines pass. */
+function drawAxis(context, name, x, y, room, focused) {
+  context.strokeStyle = focused ? paint.accent : paint.edge;
+  context.lineWidth = focused ? 2 : 1;
   context.beginPath();
   context.moveTo(x, y(0));
   context.lineTo(x, y(1));
   context.stroke();
+  context.lineWidth = 1;
   const brush = app.brushes.get(name);
   if (brush) {
     context.fillStyle = paint.accent;
-    context.globalAlpha = 0.3;
-    context.fillRect(x - 6, y(brush[1]), 12, y(brush[0]) - y(brush[1]));
+    context.globalAlpha = 0.4;
+    context.fillRect(x - 6, y(Math.min(1, brush[1])), 12, y(Math.max(0, brush[0])) - y(Math.min(1, brush[1])));
     context.globalAlpha = 1;
   }
   context.fillStyle = paint.ink;
   context.textAlign = "center";
-  context.font = "600 11px system-ui, sans-serif";
-  context.fillText(fitted(context, name, room - 4), x, 14);
-  context.font = "11px system-ui, sans-serif";
-  context.textAlign = "left";
-  for (const [label, place] of ticksOf(name, y, 13)) {
-    const text = fitted(context, label, room - 12), at = place + 4;
+  context.font = textFont(LOOK.type.label, LOOK.weight.bold);
+  context.fillText(fitted(context, shortName(name), room - 8), x, 14);
+  context.font = textFont(LOOK.type.label);
+  context.textAlign = "right";
+  for (const [label, place] of ticksOf(name, y, 14)) {
+    const text = fitted(context, label, Math.min(room - 16, SIDE - 8)), wide = context.measureText(text).width;
     context.fillStyle = paint.card;
-    context.globalAlpha = 0.8;
-    context.fillRect(x + 4, at - 10, context.measureText(text).width + 3, 13);
-    context.globalAlpha = 1;
+    context.fillRect(x - wide - 9, place - 7, wide + 5, 14);
     context.fillStyle = paint.soft;
-    context.fillText(text, x + 5, at);
+    context.fillText(text, x - 7, place + 4);
   }
 }
 
+/** Choose the next value of the axis that has the focus; past its ends all. */
+function stepBrush(name, by) {
+  const { levels, ticks, part } = scaleOf(name), stops = (levels.length <= MOST_CELLS ? levels : ticks).map(part), now = app.brushes.get(name);
+  const at = now ? stops.findIndex((one) => one >= now[0] && one <= now[1]) : by > 0 ? -1 : stops.length, next = stops[at + by];
+  if (next === undefined) app.brushes.delete(name); else app.brushes.set(name, [next - 0.01, next + 0.01]);
+}
+
 function listenParallel() {
-  const canvas = element("parallel");
+  const canvas = byId("parallel");
   let drag = null;
   const at = (event) => {
     const box = canvas.getBoundingClientRect(), names = parallelAxes(), x = event.clientX - box.left;
@@ -87,4 +97,14 @@ function listenParallel() {
     drag = null;
     draw();
   });
+  canvas.addEventListener("keydown", (event) => {
+    const names = parallelAxes(), step = ARROWS[event.key];
+    if (event.key === "Escape") app.brushes.clear();
+    else if (!step) return;
+    else if (step[0]) app.axis = Math.max(0, Math.min(names.length - 1, app.axis + step[0]));
+    else stepBrush(names[Math.min(app.axis, names.length - 1)], step[1]);
+    event.preventDefault();
+    draw();
+  });
+  for (const kind of ["focus", "blur"]) canvas.addEventListener(kind, draw);
 }

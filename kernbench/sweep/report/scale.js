@@ -1,6 +1,5 @@
 // Scales, colours and canvases.
 
-const HEAT = [[68, 88, 176], [43, 131, 186], [60, 160, 130], [150, 180, 70], [230, 175, 60], [222, 110, 60], [180, 60, 90]];
 const scales = new Map();
 const paint = {};
 
@@ -41,20 +40,32 @@ function ticksOf(name, placeOf, room) {
   return kept;
 }
 
-function colour(part, alpha = 1) {
-  const at = Math.min(Math.max(part, 0), 1) * (HEAT.length - 1), low = Math.min(Math.floor(at), HEAT.length - 2);
-  const [r, g, b] = HEAT[low].map((value, i) => Math.round(value + (HEAT[low + 1][i] - value) * (at - low)));
-  return `rgb(${r} ${g} ${b} / ${alpha})`;
-}
+/** The colour of the goal: `part` 0 the best, 1 the worst. */
+const goalColour = (part) => mix(paint.goal, part);
+const faded = ([r, g, b], alpha) => `rgb(${r} ${g} ${b} / ${alpha})`;
 
 function readPaint() {
-  const style = getComputedStyle(document.documentElement);
-  for (const name of ["card", "ink", "soft", "faint", "line", "strong", "accent", "head"]) paint[name] = style.getPropertyValue("--" + name).trim();
+  Object.assign(paint, LOOK[isDark() ? "dark" : "light"]);
+  paint.goal = paint.ramp.goal.map(hex);
+}
+
+/** Stripes at 45 degrees: what is not there. */
+function hatched(context, x, y, w, h) {
+  context.save();
+  context.beginPath();
+  context.rect(x, y, w, h);
+  context.clip();
+  context.strokeStyle = paint.strong;
+  context.lineWidth = 1;
+  context.beginPath();
+  for (let at = x - h; at < x + w; at += 8) { context.moveTo(at, y + h); context.lineTo(at + h, y); }
+  context.stroke();
+  context.restore();
 }
 
 /** A canvas at the screen's resolution, empty: its context, width and height in CSS pixels. */
 function fresh(id) {
-  const canvas = element(id), ratio = devicePixelRatio || 1;
+  const canvas = byId(id), ratio = devicePixelRatio || 1;
   canvas.dataset.tall ||= canvas.getAttribute("height");
   const width = canvas.clientWidth, height = Number(canvas.dataset.tall);
   canvas.style.height = height + "px";
@@ -63,7 +74,7 @@ function fresh(id) {
   const context = canvas.getContext("2d");
   context.setTransform(ratio, 0, 0, ratio, 0, 0);
   context.clearRect(0, 0, width, height);
-  context.font = "11px system-ui, sans-serif";
+  context.font = textFont(LOOK.type.label);
   return { canvas, context, width, height };
 }
 

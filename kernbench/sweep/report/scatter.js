@@ -1,6 +1,6 @@
 // Two numbers against each other, and the points that no other beats in both.
 
-const PAD = { left: 76, right: 12, top: 8, bottom: 34 };
+const PAD = { left: 76, right: 14, top: 22, bottom: 38 };  // left: as wide as the values there
 const wayOf = (name) => (data.goals.find(([goal]) => goal === name) || [name, "min"])[1];
 
 /** The points that no other is at least as good as in both and better in one, by the first number. */
@@ -26,58 +26,83 @@ function placed(width, height) {
 }
 
 function drawScatter(found) {
-  const { context, width, height } = fresh("scatter"), at = placed(width, height);
+  const { context, width, height } = fresh("scatter");
+  PAD.left = Math.max(...toldApart(app.y, scaleOf(app.y).ticks).map((text) => context.measureText(text).width), 10) + 15;
+  app.scatterWidth = width - PAD.left - PAD.right;
+  const at = placed(width, height);
   context.strokeStyle = paint.line;
   context.fillStyle = paint.soft;
   drawTicks(context, width, height);
   for (const i of [...found.order].reverse()) {
     const point = at(i);
     if (!point) continue;
-    context.fillStyle = chosen(i) ? colour(found.rank[i], 0.75) : paint.line;
+    context.fillStyle = chosen(i) ? css(goalColour(found.parts[i])) : paint.line;
     context.beginPath();
     context.arc(point[0], point[1], count > 2000 ? 2 : 3.5, 0, 7);
     context.fill();
   }
-  const line = front(app.x, app.y);
+  const line = front(app.x, app.y), names = `${shortName(app.x)} and ${shortName(app.y)}`;
   context.strokeStyle = context.fillStyle = paint.ink;
   context.lineWidth = 1.5;
   context.beginPath();
-  line.forEach((i) => context.lineTo(...at(i)));
+  if (line.length > 1) line.forEach((i) => context.lineTo(...at(i)));
   context.stroke();
-  for (const i of line) {
+  for (const i of new Set([...line, ...(app.here >= 0 && at(app.here) ? [app.here] : [])])) {
     context.beginPath();
-    context.arc(...at(i), i === app.here ? 6 : 4, 0, 7);
+    context.arc(...at(i), i === app.here ? 6 : 4.5, 0, 7);
     context.stroke();
   }
   context.lineWidth = 1;
+  byId("front").textContent = !line.length ? "No point has both numbers." : app.x === app.y ? "" : line.length === 1 ? `1 point is best in both: point ${data.number[line[0]]}.` : `${line.length} points, with rings and a line: no other is better in both ${names}.`;
 }
 
 function drawTicks(context, width, height) {
   const wide = (text) => context.measureText(text).width, half = (one, other) => (wide(one) + wide(other)) / 2 + 14;
+  const about = (name) => safe(shortName(name), 60) + (wayOf(name) === "max" ? " (more is better)" : "");
   context.textAlign = "center";
   for (const [text, x] of ticksOf(app.x, (part) => PAD.left + part * (width - PAD.left - PAD.right), half)) {
     context.strokeRect(x, PAD.top, 0, height - PAD.top - PAD.bottom);
     context.fillText(text, Math.min(x, width - 2 - wide(text) / 2), height - PAD.bottom + 16);
   }
-  context.fillText(safe(app.x) + (wayOf(app.x) === "max" ? " (more is better)" : ""), (PAD.left + width) / 2, height - 5);
   context.textAlign = "right";
   for (const [text, y] of ticksOf(app.y, (part) => height - PAD.bottom - part * (height - PAD.top - PAD.bottom), 16)) {
     context.strokeRect(PAD.left, y, width - PAD.left - PAD.right, 0);
-    context.fillText(text, PAD.left - 5, y + 4);
+    context.fillText(text, PAD.left - 11, y + 4);
   }
+  context.fillStyle = paint.ink;
+  context.textAlign = "center";
+  context.fillText(about(app.x), (PAD.left + width) / 2, height - 5);
+  context.textAlign = "left";
+  context.fillText("\u2191 " + about(app.y), 0, 11);
 }
 
 function listenScatter() {
-  const canvas = element("scatter");
+  const canvas = byId("scatter"), room = () => canvas.getBoundingClientRect();
+  const show = (i, event) => {
+    tip(event, i < 0 ? "" : story(i));
+    if (i !== app.here) { app.here = i; draw(); }
+  };
   canvas.addEventListener("pointermove", (event) => {
-    const box = canvas.getBoundingClientRect(), at = placed(box.width, box.height);
+    const box = room(), at = placed(box.width, box.height);
     let best = -1, near = 14;
     for (let i = 0; i < count; i++) {
       const point = data.target[i] === app.target ? at(i) : null, away = point ? Math.hypot(point[0] - event.clientX + box.left, point[1] - event.clientY + box.top) : Infinity;
       if (away < near) { near = away; best = i; }
     }
-    tip(event, best < 0 ? "" : story(best));
-    if (best !== app.here) { app.here = best; draw(); }
+    show(best, event);
   });
-  canvas.addEventListener("pointerleave", (event) => { tip(event, ""); app.here = -1; draw(); });
+  canvas.addEventListener("keydown", (event) => {
+    const step = ARROWS[event.key], box = room(), at = placed(box.width, box.height);
+    if (!step) return;
+    event.preventDefault();
+    const points = shownRows().filter((i) => at(i)).sort((i, k) => at(i)[0] - at(k)[0] || at(i)[1] - at(k)[1]), now = points.indexOf(app.here);
+    const i = points[now < 0 ? 0 : Math.max(0, Math.min(points.length - 1, now + step[0] + step[1]))];
+    if (i !== undefined) show(i, { clientX: box.left + at(i)[0], clientY: box.top + at(i)[1] });
+  });
+  forget(canvas);
+}
+
+/** Nothing is pointed at where the pointer or the focus leaves. */
+function forget(canvas) {
+  for (const kind of ["pointerleave", "blur"]) canvas.addEventListener(kind, (event) => { tip(event, ""); app.here = -1; draw(); });
 }

@@ -2,8 +2,7 @@
 
 const data = JSON.parse(document.getElementById("data").textContent);
 const count = data.number.length;
-const app = { freq: 1, goal: data.goals[0] || null, brushes: new Map(), here: -1, target: data.target[0], sort: null, x: null, y: null, rows: null, columns: null };
-const element = (id) => document.getElementById(id);
+const app = { freq: 1, goal: data.goals[0] || null, brushes: new Map(), here: -1, axis: 0, cell: [0, 0], target: data.target[0], sort: null, x: null, y: null, rows: null, columns: null };
 
 /** A column by its name: an axis's values or a result's numbers. */
 const column = (name) => data.values[name] || data.results[name];
@@ -44,35 +43,49 @@ function chosen(i) {
   return true;
 }
 
-/** How good a point is by the goal, 0 the best to 1 the worst by rank; null where it has no number. */
-function ranks() {
-  const [name, way] = app.goal, values = column(name), known = [];
+/** The points that have the goal's number, the best first, and where each lies between the best, 0, and the worst, 1. */
+function ordered() {
+  const [name, way] = app.goal, values = column(name), known = [], parts = new Array(count).fill(null);
   for (let i = 0; i < count; i++) if (isNumber(values[i]) && data.target[i] === app.target) known.push(i);
   known.sort((a, b) => (way === "max" ? values[b] - values[a] : values[a] - values[b]) || a - b);
-  const rank = new Array(count).fill(null);
-  known.forEach((i, place) => { rank[i] = known.length > 1 ? place / (known.length - 1) : 0; });
-  return { order: known, rank };
+  for (const i of known) parts[i] = goalPart(values[i]);
+  return { order: known, parts };
 }
 
-function option(select, names, value, text = (name) => name) {
-  select.replaceChildren(...names.map((name) => {
-    const made = document.createElement("option");
-    made.value = name;
-    made.textContent = safe(text(name), 60);
-    made.selected = name === value;
-    return made;
-  }));
+/** Where a value of the goal lies between the best, 0, and the worst, 1. */
+function goalPart(value) {
+  const scale = scaleOf(app.goal[0]), part = scale.levels.length > 1 ? scale.part(value) : 0;
+  return app.goal[1] === "max" && scale.levels.length > 1 ? 1 - part : part;
 }
 
-function make(tag, text, kind) {
-  const made = document.createElement(tag);
-  if (text !== undefined) made.textContent = text;
-  if (kind) made.className = kind;
-  return made;
+function option(select, names, value, text = shortName) {
+  select.replaceChildren(...names.map((name) => make("option", { value: name, selected: name === value }, safe(text(name), 60))));
 }
+
+/** What all axes that vary begin with, to the last point: it is told once, not on each of them. */
+function sharedPrefix() {
+  if (app.prefix === undefined) {
+    const names = data.axes.filter((name) => new Set(column(name)).size > 1), first = names[0] ?? "";
+    let cut = names.length > 1 ? first.lastIndexOf(".") + 1 : 0;
+    while (cut && !names.every((name) => name.startsWith(first.slice(0, cut)))) cut = first.lastIndexOf(".", cut - 2) + 1;
+    app.prefix = first.slice(0, cut);
+  }
+  return app.prefix;
+}
+
+const shortName = (name) => (data.axes.includes(name) && name.startsWith(sharedPrefix()) ? name.slice(sharedPrefix().length) : name);
+
+/** A name that may break behind a point or a line. */
+const breakable = (name) => safe(shortName(name), 80).replace(/[._]/g, "$&\u200b");
+
+/** The axes of the target that is shown on which its points differ. */
+const variedAxes = () => data.axes.filter((name) => scaleOf(name).levels.length > 1);
+
+/** A point by what it differs in: channels 8, macs_per_cycle 4,096. */
+const settingsOf = (i) => variedAxes().map((name) => `${shortName(name)} ${told(name, column(name)[i])}`).join(", ");
 
 function tip(event, text) {
-  const box = element("tip");
+  const box = byId("tip");
   box.hidden = !text;
   if (!text) return;
   box.textContent = text;
@@ -83,8 +96,8 @@ function tip(event, text) {
 
 /** A point in some lines. */
 function story(i) {
-  const lines = ["point " + data.number[i], ...data.axes.map((name) => name + " = " + told(name, column(name)[i]))];
-  for (const [name] of data.goals) lines.push(name + ": " + told(name, column(name)[i]));
+  const lines = ["Point " + data.number[i], ...variedAxes().map((name) => shortName(name) + " = " + told(name, column(name)[i]))];
+  for (const name of new Set([app.goal[0], ...data.goals.map(([goal]) => goal)])) lines.push(name + ": " + told(name, column(name)[i]));
   if (data.limit[i]) lines.push("limit: " + data.limit[i]);
   return lines.map((line) => safe(line, 160)).join("\n");
 }

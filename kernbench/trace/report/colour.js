@@ -1,19 +1,6 @@
 // Colours: of labels, of heat, of everything that the style sheet names. All of them are LOOK's, which the token file makes.
 
-function mix(stops, part) {
-  const at = Math.min(Math.max(part, 0), 1) * (stops.length - 1), low = Math.min(Math.floor(at), stops.length - 2);
-  return stops[low].map((value, i) => Math.round(value + (stops[low + 1][i] - value) * (at - low)));
-}
-
-const hex = (text) => [1, 3, 5].map((i) => parseInt(text.slice(i, i + 2), 16));
-const css = (channels) => "#" + channels.map((value) => value.toString(16).padStart(2, "0")).join("");
 const packed = ([r, g, b]) => (255 << 24 | b << 16 | g << 8 | r) >>> 0;  // as ImageData has it
-
-/** Whether the page is dark: by the switch, else by the system. */
-function isDark() {
-  const chosen = document.documentElement.dataset.theme;
-  return chosen ? chosen === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
-}
 
 const look = () => LOOK[app.dark ? "dark" : "light"];
 
@@ -66,14 +53,3 @@ function shadesOf(colour) {
 
 /** The colour of a resource where colours say resources; else of text, for one screen has one key. */
 const hueOf = (name) => (app.colour === "component" ? look().resource[name] : app.paint.soft);
-
-const luminance = (channels) => [0.2126, 0.7152, 0.0722].reduce((sum, weight, i) => {
-  const value = channels[i] / 255;
-  return sum + weight * (value <= 0.04045 ? value / 12.92 : ((value + 0.055) / 1.055) ** 2.4);
-}, 0);
-
-/** The light or the dark text, whichever has the higher contrast on a colour (WCAG). */
-function textOn(channels) {
-  const own = luminance(channels), light = 1.05 / (own + 0.05), dark = (own + 0.05) / (luminance(hex(LOOK.text.dark)) + 0.05);
-  return light >= dark ? LOOK.text.light : LOOK.text.dark;
-}

@@ -138,8 +138,6 @@ function waitsOf(span) {
   return app.waitsBySpan.get(span) ?? [];
 }
 
-const textFont = (size, weight = "") => `${weight} ${size}px ${LOOK.font.sans}`;
-
 function labelSpans(context, raster) {
   context.textBaseline = "middle";
   for (const [span, left, right, y, height] of raster.labels) {

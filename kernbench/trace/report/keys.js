@@ -42,16 +42,14 @@ function toggleFilters() {
   redraw();
 }
 
-/** Dark or light, whatever the system says; the browser keeps it where it may. */
 function toggleTheme() {
-  document.documentElement.dataset.theme = isDark() ? "light" : "dark";
-  try { localStorage.setItem("kernbench-theme", document.documentElement.dataset.theme); } catch { /* a page from a file may have no storage */ }
+  switchTheme();
   themeChanged();
 }
 
 function themeChanged() {
   readColours();
-  byId("theme").textContent = app.dark ? "\u2600" : "\u263e";
+  byId("theme").textContent = themeSign();
   drawAnswer();
   drawFilters();
   drawBar();

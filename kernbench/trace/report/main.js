@@ -40,9 +40,9 @@ async function begin() {
   buildModel(head, bytes);
   app.commandRows = new Map(Array.from(app.commands.get("cmd_id"), (id, row) => [id, row]));
   Object.assign(app, { folded: new Map(), selected: -1, range: null, hover: null, pointer: null, scrollY: 0, lanesBy: "engine", colour: head.colour, group: undefined, by: head.colour, tab: "timeline", from: app.first, to: app.last, filter: noFilter() });
-  try { const kept = localStorage.getItem("kernbench-theme"); if (kept === "dark" || kept === "light") document.documentElement.dataset.theme = kept; } catch { /* no storage */ }
+  keepTheme();
   setColour(head.colour);
-  byId("theme").textContent = app.dark ? "\u2600" : "\u263e";
+  byId("theme").textContent = themeSign();
   drawTop();
   drawAnswer();
   listenToPlot();

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from fractions import Fraction
 
-from kernbench.validate.page import COLUMNS, NUMBERS, cells, figure_svg, figures_of, headline, largest, reasons, share_text
+from kernbench.validate.figures import error_svg, figure_svg
+from kernbench.validate.page import COLUMNS, NUMBERS, cells, headline, largest, reasons, share_text
 from kernbench.validate.run import SUITES, Options, Stand, SuiteRun, run_suite
 
 SUBSETS = ("noc_mesh",)  #: suites that take too long in full for a build
@@ -52,8 +53,9 @@ def _suite(run: SuiteRun) -> Iterator[str]:
     yield run.data.about
     if run.skipped:
         yield f"Not in this build: {run.skipped}."
-    for figure in figures_of(run):
-        yield "```{raw} html\n" + figure_svg(figure) + "```"
+    drawn = [error_svg(run.rows, "kb-")] if any(row.error for row in run.rows) else []
+    for picture in (*drawn, *(figure_svg(figure, "kb-") for figure in run.figures)):
+        yield "```{raw} html\n<div class=\"wide\">\n" + picture + "</div>\n```"
     if run.details:
         yield "\n".join(_chips(run))
     elif run.rows:
@@ -74,7 +76,7 @@ def _table(run: SuiteRun) -> Iterator[str]:
 
 def _chips(run: SuiteRun) -> Iterator[str]:
     """A line a table, and then the row of each that is furthest off."""
-    yield "| table | rows | median | mean | left out | roofline | three numbers | furthest row: measured, ours |"
+    yield "| table | rows | median | mean | left out | roofline | three numbers | furthest row: measured, simulated |"
     yield "|---|---:|---:|---:|---:|---:|---:|---|"
     for one in run.details:
         if one.skipped:

@@ -57,7 +57,10 @@ class Validation(Answer):
     def draw(self, ax: Any) -> None:
         """The error of each row, by suite."""
         for place, suite in enumerate(self.suites):
-            ax.scatter([float(row.error) for row in suite.rows], [place] * len(suite.rows), s=14)
+            marks = {"inside": ("o", colour("soft")), "outside": ("x", colour("fail")), "told": ("o", colour("other"))}
+            for verdict, (marker, hue) in marks.items():
+                errors = [float(row.error) for row in suite.rows if row.verdict == verdict]
+                ax.scatter(errors, [place] * len(errors), s=14, marker=marker, color=hue)
         ax.axvline(0, color=colour("soft"), linewidth=0.8)
         ax.set_yticks(range(len(self.suites)), [suite.data.suite for suite in self.suites])
         ax.invert_yaxis()

@@ -48,10 +48,10 @@ def chip_tables_text(run: SuiteRun, width: int) -> Iterator[RenderableType]:
 
 
 def _worst(details: Sequence[TableResult], wide: bool) -> RenderableType:
-    columns: list[tuple[str, Justify]] = [("table", "left"), ("worst row", "left"), ("measured", "right"), ("ours", "right")]
-    columns += [("error", "right")]
+    columns: list[tuple[str, Justify]] = [("table", "left"), ("worst row", "left"), ("measured", "right")]
+    columns += [("simulated", "right"), ("error", "right")]
     if wide:
-        columns.append(("largest part of ours", "left"))
+        columns.append(("largest simulated part", "left"))
     made = table("The row with the largest error", columns, "")
     made.columns[0].overflow = made.columns[1].overflow = "fold"
     for one in details:

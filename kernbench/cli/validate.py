@@ -162,9 +162,9 @@ def _planted(given: list[str]) -> dict[str, Fraction]:
     return plant
 
 
-STYLES = {"inside": GOOD, "outside": f"bold {BAD}", "told": WAIT}
+STYLES = {"inside": GOOD, "outside": f"bold {BAD}", "reported only": WAIT}
 CASE = 12  #: characters of a case, at least
-SIDES: dict[str, Justify] = dict.fromkeys(("expected", "ours", "error", "allowed"), "right")
+SIDES: dict[str, Justify] = dict.fromkeys(("expected", "simulated", "error", "allowed"), "right")
 
 
 def suite_text(run: SuiteRun, width: int) -> Iterator[RenderableType]:

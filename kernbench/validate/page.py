@@ -1,134 +1,28 @@
-"""The report: one HTML file without a script and with nothing loaded from elsewhere. The same rows give the same bytes."""
+"""The report of a validation: one HTML file with nothing loaded from elsewhere. The same rows make the same bytes."""
 
 from __future__ import annotations
 
-import math
+import base64
+import hashlib
+from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from html import escape
 from importlib import resources
 
 from kernbench.common.json_shapes import counted
-from kernbench.common.look.css import theme_css
+from kernbench.common.look.css import look_js, page_css
 from kernbench.trace.report import filled
-from kernbench.trace.report.plots import CATEGORIES
+from kernbench.validate.figures import error_svg, figure_svg
 from kernbench.validate.run import SuiteRun
-from kernbench.validate.suite import Figure, Number, Row, Series
+from kernbench.validate.suite import Number, Row, Source
 from kernbench.version import VERSION
 
-WIDTH, HEIGHT = 640, 340
-LEFT, RIGHT, TOP, BOTTOM = 74, 620, 48, 290
-TICKS = 6  #: at most about so many on an axis
-ROOM = 0.05  #: of a linear axis that is left free at its ends
-LEGEND = 560  #: how far the names of series go
-
-
-@dataclass(frozen=True, slots=True)
-class Axis:
-    """Values of one axis, and their positions in the picture."""
-
-    low: float
-    high: float
-    begin: float
-    end: float
-    log: bool
-
-    def at(self, value: float) -> float:
-        """Where a value is."""
-        low, high, value = (math.log10(v) if self.log else v for v in (self.low, self.high, value))
-        return self.begin + (self.end - self.begin) * (value - low) / (high - low)
-
-    def ticks(self) -> list[float]:
-        """Powers of ten, or round steps."""
-        if self.log:
-            first, last = math.ceil(math.log10(self.low) - 1e-9), math.floor(math.log10(self.high) + 1e-9)
-            every = max(1, -(-(last - first) // TICKS))
-            return [10.0**power for power in range(first, last + 1, every)]
-        step = _step((self.high - self.low) / TICKS)
-        first, last = math.ceil(self.low / step - 1e-9), math.floor(self.high / step + 1e-9)
-        return [step * i for i in range(first, last + 1)]
-
-
-def _step(least: float) -> float:
-    """1, 2 or 5 times a power of ten, at least so large."""
-    power = 10.0 ** math.floor(math.log10(least))
-    return next(power * times for times in (1, 2, 5, 10) if power * times >= least * (1 - 1e-9))
-
-
-def _axis(values: Sequence[float], begin: float, end: float, log: bool) -> Axis:
-    low, high = min(values), max(values)
-    if log:
-        low, high = 10.0 ** math.floor(math.log10(low)), 10.0 ** math.ceil(math.log10(high))
-        return Axis(low, high if high > low else 10 * low, begin, end, True)
-    room = (high - low) * ROOM or abs(high) or 1.0
-    return Axis(low - room if low else low, high + room, begin, end, False)
-
-
-def figure_svg(figure: Figure) -> str:
-    """The whole picture; every series must have a point, and those of logarithmic axes are above 0."""
-    points = [point for series in figure.series for point in series.points]
-    x = _axis([point[0] for point in points], LEFT, RIGHT, figure.log_x)
-    y = _axis([point[1] for point in points], BOTTOM, TOP, figure.log_y)
-    head = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" role="img" font-family="sans-serif" '
-    style = f'font-size="12" fill="currentColor" style="width:100%;max-width:{WIDTH}px;height:auto">'
-    parts = [f"<title>{escape(figure.title)}</title>", *_frame(figure, x, y)]
-    for i, series in enumerate(figure.series):
-        parts += _drawn(series, x, y, CATEGORIES[i % len(CATEGORIES)])
-    return "\n".join([head + style, *parts, *_legend(figure.series), "</svg>", ""])
-
-
-def _frame(figure: Figure, x: Axis, y: Axis) -> Iterator[str]:
-    faint = 'stroke="currentColor" stroke-opacity="0.18"'
-    for tick in x.ticks():
-        yield f'<line x1="{x.at(tick):.1f}" y1="{TOP}" x2="{x.at(tick):.1f}" y2="{BOTTOM}" {faint}/>'
-        yield f'<text x="{x.at(tick):.1f}" y="{BOTTOM + 16}" text-anchor="middle">{_number(tick)}</text>'
-    for tick in y.ticks():
-        yield f'<line x1="{LEFT}" y1="{y.at(tick):.1f}" x2="{RIGHT}" y2="{y.at(tick):.1f}" {faint}/>'
-        yield f'<text x="{LEFT - 6}" y="{y.at(tick) + 4:.1f}" text-anchor="end">{_number(tick)}</text>'
-    box = f'x="{LEFT}" y="{TOP}" width="{RIGHT - LEFT}" height="{BOTTOM - TOP}"'
-    yield f'<rect {box} fill="none" stroke="currentColor" stroke-opacity="0.5"/>'
-    yield f'<text x="{(LEFT + RIGHT) / 2}" y="{HEIGHT - 12}" text-anchor="middle">{escape(figure.x_label)}</text>'
-    middle = (TOP + BOTTOM) / 2
-    yield f'<text x="16" y="{middle}" text-anchor="middle" transform="rotate(-90 16 {middle})">{escape(figure.y_label)}</text>'
-    yield f'<text x="{LEFT}" y="16" font-weight="bold">{escape(figure.title)}</text>'
-
-
-def _drawn(series: Series, x: Axis, y: Axis, colour: str) -> Iterator[str]:
-    places = [(x.at(across), y.at(up)) for across, up in series.points]
-    if series.kind == "line":
-        line = " ".join(f"{across:.1f},{up:.1f}" for across, up in places)
-        yield f'<polyline points="{line}" fill="none" stroke="{colour}" stroke-width="2"/>'
-        return
-    for across, up in places:
-        yield f'<circle cx="{across:.1f}" cy="{up:.1f}" r="3.5" fill="{colour}" fill-opacity="0.75"/>'
-
-
-def _legend(all_series: Sequence[Series]) -> Iterator[str]:
-    """A mark and a name each, in a line; about 6.5 pixels a character."""
-    across = LEFT
-    for i, series in enumerate(all_series):
-        colour = CATEGORIES[i % len(CATEGORIES)]
-        if series.kind == "line":
-            yield f'<line x1="{across}" y1="32" x2="{across + 14}" y2="32" stroke="{colour}" stroke-width="2"/>'
-        else:
-            yield f'<circle cx="{across + 7}" cy="32" r="3.5" fill="{colour}"/>'
-        yield f'<text x="{across + 19}" y="36">{escape(series.name)}</text>'
-        across += 34 + round(6.5 * len(series.name))
-        if across > LEGEND:
-            return
-
-
-def _number(value: float) -> str:
-    """A tick in few characters."""
-    size = abs(value)
-    for power, prefix in ((9, "G"), (6, "M"), (3, "k")):
-        if size >= 10**power:
-            return f"{value / 10**power:g}{prefix}"
-    return f"{value:g}" if size >= 0.001 or not size else f"{value:.0e}"
-
-
-COLUMNS = ("case", "source", "expected", "ours", "unit", "error", "allowed", "verdict")
+WORDS = {"inside": "inside", "outside": "outside", "told": "reported only"}  #: of verdicts
+MARKS = {"inside": "\u2713", "outside": "\u2717", "told": "\u2013"}
+OPEN = 3  #: suites with the largest errors that are open, besides those with a row outside
+SHORT = 12  #: rows of a table that is open from the beginning
+COLUMNS = ("case", "source", "expected", "simulated", "unit", "error", "allowed", "verdict")
 
 
 def number_text(value: Number) -> str:
@@ -164,7 +58,7 @@ def cells(row: Row) -> tuple[str, ...]:
     """A row in the order of COLUMNS."""
     allowed = "any" if row.allowed is None else share_text(row.allowed)
     error = share_text(row.error, sign=True)
-    return row.case, row.source, expected_text(row), number_text(row.ours), row.unit, error, allowed, row.verdict
+    return row.case, row.source, expected_text(row), number_text(row.ours), row.unit, error, allowed, WORDS[row.verdict]
 
 
 def reasons(rows: Sequence[Row]) -> Iterator[tuple[str, str]]:
@@ -180,34 +74,16 @@ def largest(run: SuiteRun) -> str:
 
 def headline(runs: Sequence[SuiteRun]) -> str:
     """What all suites together say, in a sentence."""
-    rows = sum(len(run.rows) for run in runs)
-    outside = sum(len(run.outside) for run in runs)
-    told = sum(row.verdict == "told" for run in runs for row in run.rows)
+    rows = [row for run in runs for row in run.rows]
+    counts = Counter(row.verdict for row in rows)
     skipped = [run.data.suite for run in runs if run.skipped]
-    parts = [f"{counted(rows, 'row')}: {rows - outside - told:,} inside, {outside:,} outside"]
-    parts += [f"{told:,} told"] if told else []
-    parts += [f"skipped: {', '.join(skipped)}"] if skipped else []
+    parts = [f"{counts['inside']:,} of {counted(len(rows), 'row')} inside their tolerance, {counts['outside']:,} outside"]
+    parts += [f"{counts['told']:,} reported only"] if counts["told"] else []
+    parts += [f"{counted(len(skipped), 'suite')} skipped: {', '.join(skipped)}"] if skipped else []
     return ", ".join(parts)
 
 
-def figures_of(run: SuiteRun) -> list[Figure]:
-    """The figures of a suite; by default, our values over the expected ones."""
-    if run.figures or not run.rows:
-        return list(run.figures)
-    by_source: dict[str, list[tuple[float, float]]] = {}
-    for row in run.rows:
-        if not isinstance(row.expected, tuple) and row.expected > 0 and row.ours > 0:
-            by_source.setdefault(row.source, []).append((float(row.expected), float(row.ours)))
-    ends = [value for points in by_source.values() for point in points for value in point]
-    if not ends:
-        return []
-    same = Series("equal", [(min(ends), min(ends)), (max(ends), max(ends))], "line")
-    unit = run.rows[0].unit
-    series = [same, *(Series(name, points) for name, points in by_source.items())]
-    return [Figure(run.data.title, f"expected [{unit}]", f"ours [{unit}]", series, log_x=True, log_y=True)]
-
-
-NUMBERS = ("expected", "ours", "error", "allowed")  #: columns that stand at the right
+NUMBERS = ("expected", "simulated", "error", "allowed")  #: columns that stand at the right
 
 _PAGE = """\
 <!doctype html>
@@ -215,7 +91,7 @@ _PAGE = """\
 <head>
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
-<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'; img-src data:">
+<meta http-equiv="Content-Security-Policy" content="default-src 'none'; script-src 'sha256-@SCRIPT_HASH@'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'">
 <meta name="generator" content="kernbench">
 <title>kernbench validation</title>
 <link rel="icon" href="data:,">
@@ -223,68 +99,133 @@ _PAGE = """\
 @STYLE@</style>
 </head>
 <body>
-<header><h1>Validation of kernbench @VERSION@</h1><p class="@COLOUR@">@HEADLINE@</p></header>
+<header class="top"><span class="kind">Validation</span><h1 class="title">kernbench @VERSION@</h1><span class="chip @CHIP@">@STATUS@</span>\
+<span class="facts">@FACTS@</span><button id="theme" class="icon" title="Light or dark (T)" aria-label="Light or dark"></button></header>
+<section class="answer" aria-label="Answer"><p class="said">@HEADLINE@</p><div><div class="share" role="img" aria-label="Rows by suite">@BAR@</div>\
+<div class="keys">@KEYS@</div></div></section>
 <main>
-<section><table><thead><tr><th>suite</th><th>what</th><th class="number">rows</th><th class="number">outside</th>\
-<th class="number">largest error</th></tr></thead><tbody>
-@SUMMARY@
-</tbody></table></section>
 @SUITES@
 </main>
+<script>@SCRIPT@</script>
 </body>
 </html>
-"""
+"""  # noqa: E501
 
 
 def page_bytes(runs: Sequence[SuiteRun]) -> bytes:
     """The whole page, UTF-8."""
-    own = (resources.files("kernbench.validate") / "report.css").read_text(encoding="utf-8")
+    folder = resources.files("kernbench.validate")
+    own, last = (folder.joinpath(name).read_text(encoding="utf-8") for name in ("report.css", "report.js"))
+    script = '"use strict";\n(() => {\n' + look_js() + last + "})();\n"
+    outside, rows = (sum(len(found) for found in each) for each in ([run.outside for run in runs], [run.rows for run in runs]))
     values = {
-        "STYLE": theme_css() + own,
+        "STYLE": page_css() + own,
+        "SCRIPT": script,
+        "SCRIPT_HASH": base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
         "VERSION": VERSION,
-        "COLOUR": "outside" if any(run.outside for run in runs) else "inside",
+        "CHIP": "bad" if outside else "done",
+        "STATUS": f"{outside:,} outside" if outside else "all inside",
+        "FACTS": f"{counted(sum(not run.skipped for run in runs), 'suite')}, {counted(rows, 'row')}",
         "HEADLINE": escape(headline(runs)),
-        "SUMMARY": "\n".join(_summary(run) for run in runs),
-        "SUITES": "\n".join(line for run in runs for line in _suite(run)),
+        "BAR": "".join(_segments(run) for run in runs),
+        "KEYS": "".join(_key(verdict) for verdict in WORDS if any(row.verdict == verdict for run in runs for row in run.rows)),
+        "SUITES": "\n".join(line for run in runs for line in _suite(run, _is_open(run, runs))),
     }
     return filled(_PAGE, values).encode()
 
 
-def _summary(run: SuiteRun) -> str:
-    """A line of the first table."""
+def _segments(run: SuiteRun) -> str:
+    """The rows of a suite in the bar, by verdict; a click leads to the suite."""
+    counts = Counter(row.verdict for row in run.rows)
+    about = f"{run.data.title}: " + ", ".join(f"{counts[verdict]:,} {WORDS[verdict]}" for verdict in WORDS if counts[verdict])
+    pieces = "".join(f'<i class="{verdict}" style="flex:{counts[verdict]}"></i>' for verdict in WORDS if counts[verdict])
+    name = escape(run.data.suite)
+    return f'<a href="#{name}" title="{escape(about)}" aria-label="{escape(about)}" style="flex:{len(run.rows)}">{pieces}</a>'
+
+
+def _key(verdict: str) -> str:
+    return f'<span><i class="swatch {verdict}"></i> {WORDS[verdict]}</span>'
+
+
+def _worst(run: SuiteRun) -> Row | None:
+    """The row with the largest error: of those that are outside, else of those that are judged, else of all."""
+    judged = [row for row in run.rows if row.allowed is not None]
+    return max(run.outside or judged or run.rows, key=lambda row: abs(row.error), default=None)
+
+
+def _is_open(run: SuiteRun, runs: Sequence[SuiteRun]) -> bool:
+    """Whether a suite is open from the beginning: it has a row outside, or one of the largest errors."""
+    errors = {one.data.suite: abs(worst.error) for one in runs if (worst := _worst(one)) is not None and worst.error}
+    largest = sorted(errors, key=lambda name: -errors[name])[:OPEN]
+    return bool(run.outside) or run.data.suite in largest
+
+
+def _suite(run: SuiteRun, is_open: bool) -> Iterator[str]:
+    """A row with mark, name, word, error and allowed side by side; behind it what was compared."""
+    worst = _worst(run)
+    verdict = "outside" if run.outside else "told" if worst is None or worst.allowed is None else "inside"
+    told = sum(row.verdict == "told" for row in run.rows)
+    judged = len(run.rows) - told
+    word = f"{len(run.outside):,} of {judged:,} outside" if run.outside else f"{judged:,} of {judged:,} inside"
+    word = "skipped" if run.skipped else word if judged else f"{told:,} reported only"
+    error = "" if worst is None else f"error {cells(worst)[5]}"
+    allowed = "" if worst is None else f"allowed {cells(worst)[6]}"
     name, title = escape(run.data.suite), escape(run.data.title)
-    texts = ("skipped", "", "") if run.skipped else (f"{len(run.rows):,}", f"{len(run.outside):,}", largest(run))
-    verdict = "outside" if run.outside else "told" if run.skipped else "inside"
-    numbers = "".join(f'<td class="number">{text}</td>' for text in texts)
-    return f'<tr class="{verdict}"><td><a href="#{name}">{name}</a></td><td>{title}</td>{numbers}</tr>'
-
-
-def _suite(run: SuiteRun) -> Iterator[str]:
-    yield f'<section id="{escape(run.data.suite)}"><h2>{escape(run.data.title)} <small>{escape(run.data.suite)}</small></h2>'
+    yield f'<details class="card suite {verdict}" id="{name}"{" open" if is_open else ""}>'
+    yield (
+        f'<summary><b class="mark" aria-hidden="true">{MARKS[verdict]}</b>'
+        f'<span class="what">{title} <small>{name}</small></span>'
+        f'<span class="word">{word}</span><span class="number">{error}</span><span class="number">{allowed}</span></summary>'
+    )
     yield f"<p>{escape(run.data.about)}</p>"
+    sources = "".join(_source(name, source) for name, source in run.data.sources.items())
     if run.skipped:
-        yield f'<p class="told">Skipped: {escape(run.skipped)}</p>'
+        yield f'<p class="told">Skipped: {escape(run.skipped)}</p><ul class="sources">{sources}</ul></details>'
+        return
+    plots = _plots(run)
+    notes = "".join(f"<li>Allowed {escape(allowed)}: {escape(why)}.</li>" for allowed, why in reasons(run.rows))
+    yield f'<div class="{"beside" if plots else "alone"}">'
+    if plots:
+        yield "<div>" + "".join(f'<div class="scroll">{plot}</div>' for plot in plots) + "</div>"
     else:
-        yield from (f"<figure>{figure_svg(figure)}</figure>" for figure in figures_of(run))
-        yield from _table(run)
-        yield from (f"<p>Allowed {escape(allowed)}: {escape(why)}.</p>" for allowed, why in reasons(run.rows))
-    yield "<ul>"
-    for name, source in run.data.sources.items():
-        title = escape(source.title)
-        link = f'<a href="{escape(source.url)}">{title}</a>' if source.url else title
-        yield f"<li><b>{escape(name)}</b>: {link}; {escape(source.licence)}. {escape(source.redo)}</li>"
-    yield "</ul></section>"
+        yield f"<p>{counted(len(run.rows), 'row')}, all of them exact.</p>"
+    yield f'<div><h3>Sources</h3><ul class="sources">{sources}</ul>'
+    yield f'<h3>Tolerances</h3><ul class="sources">{notes}</ul></div></div>'
+    yield from _table(run)
+    yield "</details>"
+
+
+def _plots(run: SuiteRun) -> list[str]:
+    """The errors within their bands, and the suite's own figures; none of a suite that is exact."""
+    inexact = any(row.error for row in run.rows)
+    return [*([error_svg(run.rows)] if inexact else []), *(figure_svg(figure) for figure in run.figures)]
+
+
+def _source(name: str, source: Source) -> str:
+    title = escape(source.title)
+    link = f'<a href="{escape(source.url)}">{title}</a>' if source.url else title
+    return f"<li><b>{escape(name)}</b>: {link}; {escape(source.licence)}. {escape(source.redo)}</li>"
 
 
 def _table(run: SuiteRun) -> Iterator[str]:
-    yield "<table><thead><tr>"
-    yield "".join(f"<th{_side(name)}>{name}</th>" for name in COLUMNS)
+    """All rows; where there are many and all are inside, behind a line. On a phone a row opens to show the rest of it."""
+    is_open = " open" if run.outside or len(run.rows) <= SHORT else ""
+    yield f'<details class="rows"{is_open}><summary>{counted(len(run.rows), "row")}</summary><div class="scroll">'
+    yield '<table class="data"><thead><tr>'
+    yield "".join(f"<th{_kind(name)}>{name}</th>" for name in COLUMNS)
     yield "</tr></thead><tbody>"
     for row in run.rows:
-        texts = zip(COLUMNS, cells(row), strict=True)
-        yield f'<tr class="{row.verdict}">' + "".join(f"<td{_side(name)}>{escape(text)}</td>" for name, text in texts) + "</tr>"
-    yield "</tbody></table>"
+        texts = list(zip(COLUMNS, cells(row), strict=True))
+        marked = [(name, f"{MARKS[row.verdict]} {text}" if name == "verdict" else text) for name, text in texts]
+        line = "".join(f'<td{_kind(name)} data-name="{name}">{escape(text)}</td>' for name, text in marked)
+        yield f'<tr class="{row.verdict}" tabindex="0">{line}</tr>'
+    yield "</tbody></table></div></details>"
 
 
-def _side(column: str) -> str:
-    return ' class="number"' if column in NUMBERS else ""
+#: Columns that a phone shows only of a row that is opened.
+MORE = ("source", "expected", "simulated", "unit", "allowed")
+
+
+def _kind(column: str) -> str:
+    kinds = [*(["text"] if column not in NUMBERS else []), *(["more"] if column in MORE else [])]
+    return f' class="{" ".join(kinds)}"' if kinds else ""

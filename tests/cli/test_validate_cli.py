@@ -46,11 +46,11 @@ def test_the_table(kbsim: Kbsim) -> None:
     said = kbsim("validate", "tensor")
     lines = said.out.splitlines()
     assert lines[0] == "Tensor engine, MACs at a rate  tensor, in cycles"
-    assert lines[1].split() == ["case", "source", "expected", "ours", "error", "allowed", "verdict"]
+    assert lines[1].split() == ["case", "source", "expected", "simulated", "error", "allowed", "verdict"]
     assert lines[-3:] == [
         "allowed 0: work over rate, rounded up: nothing may differ",
         "",
-        "18 rows: 18 inside, 0 outside",
+        "18 of 18 rows inside their tolerance, 0 outside",
     ]
     assert max(map(len, lines)) <= 80 and sum(line.endswith("inside") for line in lines) == 18
 

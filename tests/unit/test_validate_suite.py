@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from kernbench.common.errors import InputError
-from kernbench.validate.page import cells, figure_svg, headline, page_bytes, share_text
+from kernbench.validate.figures import error_svg, figure_svg
+from kernbench.validate.page import cells, headline, page_bytes, share_text
 from kernbench.validate.run import SUITES, Stand, SuiteRun, chosen
 from kernbench.validate.suite import Figure, Row, Series, Source, SuiteData, read_data_file, read_suite_data
 from kernbench.validate.suites import tensor, transfers
@@ -49,7 +50,7 @@ def test_rows_as_text() -> None:
     assert cells(ranged)[2:] == ("0.4..0.5", "0.45", "cycles", "0", "0", "inside")
     assert cells(row(expected=Fraction(15220081, 1000), ours=0.1579))[2:4] == ("15,220", "0.1579")
     told = row(expected=1234567, ours=1234000, allowed=None)
-    assert cells(told)[2:] == ("1,234,567", "1,234,000", "cycles", "-0.05%", "any", "told")
+    assert cells(told)[2:] == ("1,234,567", "1,234,000", "cycles", "-0.05%", "any", "reported only")
     assert [share_text(value, sign=True) for value in (Fraction(1, 8), 0.0123, -0.2)] == ["+12%", "+1.2%", "-20%"]
 
 
@@ -59,12 +60,13 @@ def data(**given: Any) -> SuiteData:
 
 def test_the_page_escapes_shows_and_counts() -> None:
     runs = [SuiteRun(data(), [row(), row(case="<i>", ours=50)]), SuiteRun(data(), [], "no tool")]
-    assert headline(runs) == "2 rows: 1 inside, 1 outside, skipped: t"
+    assert headline(runs) == "1 of 2 rows inside their tolerance, 1 outside, 1 suite skipped: t"
     page = page_bytes(runs).decode()
     assert page == page_bytes(runs).decode()
     assert "<i>" not in page and "&lt;i&gt;" in page and "Title &lt;b&gt;" in page and "Skipped: no tool" in page
-    assert re.search(r'<tr class="outside"><td>&lt;i&gt;</td><td>s</td><td class="number">100</td>', page)
-    assert "<script" not in page and not re.search(r'(?:src|href)="http[^"]*\.(?:js|css|png)"', page)
+    assert re.search(r'<tr class="outside" tabindex="0"><td class="text" data-name="case">&lt;i&gt;</td><td class="', page)
+    assert '<details class="card suite outside" id="t" open>' in page and "\u2717 outside" in page
+    assert not re.search(r'(?:src|href)="http[^"]*\.(?:js|css|png)"', page)
 
 
 @pytest.mark.parametrize(("log_x", "log_y"), [(False, False), (True, True), (True, False)])
@@ -77,6 +79,22 @@ def test_a_figure_is_well_formed_and_inside_its_frame(log_x: bool, log_y: bool) 
     assert len(spots) == 3 and all(74 <= x <= 620 and 48 <= y <= 290 for x, y in spots)
     assert spots[0][0] < spots[2][0] < spots[1][0] and spots[2][1] < spots[0][1] <= spots[1][1]
     assert len(root.findall(f"{name}circle")) == 2  # the point, and its mark in the legend
+
+
+def test_errors_are_drawn_within_their_bands() -> None:
+    """Two bands, a disc inside, a cross outside, a ring that is only reported; a suite that is exact has no plot."""
+    rows = [row(ours=98, allowed=0.05), row(ours=120, allowed=0.1), row(ours=40, allowed=None)]
+    root = ElementTree.fromstring(error_svg(rows))
+    svg = "{http://www.w3.org/2000/svg}"
+    bands, discs = root.findall(f"{svg}rect"), root.findall(f"{svg}circle")
+    heights = [float(one.get("height", "")) for one in bands]
+    assert len(heights) == 2 and heights[1] == pytest.approx(2 * heights[0], abs=0.2)
+    assert [one.get("fill") for one in discs] == ["var(--soft)", "var(--card)"]
+    top, tall = (float(bands[0].get(name, "")) for name in ("y", "height"))
+    assert top < float(discs[0].get("cy", "")) < top + tall
+    assert len(root.findall(f"{svg}path")) == 1
+    page = page_bytes([SuiteRun(data(), [row()])]).decode()
+    assert "1 row, all of them exact." in page and "<svg" not in page
 
 
 def test_a_figure_of_one_point() -> None:

@@ -72,13 +72,13 @@ def _saturation(data: SuiteData, pattern: Any, simulated: Any, known: dict[tuple
 
 
 def figures(data: SuiteData, rows: list[Row]) -> list[Figure]:
-    """Latency over load, theirs and ours."""
+    """Latency over load, measured and simulated."""
     out = []
     for pattern in ("uniform", "transpose"):
         of = [(case, row) for case in data.cases for row in rows if row.case == f"{pattern} at {float(case['rate']):g}"]
         theirs = [(float(case["rate"]), float(case["latency"])) for case, _ in of if case["pattern"] == pattern]
         ours = [(float(case["rate"]), float(row.ours)) for case, row in of if case["pattern"] == pattern]
-        lines = [Series("BookSim2", theirs, "points"), Series("ours", ours, "line")]
+        lines = [Series("BookSim2", theirs, "points"), Series("simulated", ours, "line")]
         title = f"8 x 8 mesh, {pattern} traffic"
         out.append(Figure(title, "flits per node and cycle", "mean latency [cycle]", lines, log_y=True))
     return out

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -35,6 +34,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from kernbench.analysis.compare import Compared
+    from kernbench.common.look.palette import Theme
     from kernbench.config import MachineConfig
 
 AnyCase = Annotated[
@@ -249,12 +249,13 @@ def draw(found: Compared, path: Path) -> None:
     write_whole(path, picture(found, path.suffix.lower().removeprefix(".")))
 
 
-def picture(found: Compared, form: str) -> bytes:
+def picture(found: Compared, form: str, theme: Theme = "light") -> bytes:
     """A bar a machine, cut into the causes of its time; the same runs and matplotlib make the same bytes."""
     import matplotlib
     from matplotlib.figure import Figure
 
     from kernbench.common.look.palette import colour, resource_of
+    from kernbench.common.look.plots import saved, settings
 
     names = found.done
     times = {name: found.times(name) for name in names}
@@ -263,16 +264,15 @@ def picture(found: Compared, form: str) -> bytes:
     shown, rest = causes[:MOST_PARTS], causes[MOST_PARTS:]
     longest = max((found.outcomes[name].t_ns for name in names), default=0.0)
     scale, unit = next(((s, u) for s, u in ((1e9, "s"), (1e6, "ms"), (1e3, "us")) if longest >= s), (1.0, "ns"))
-    look: Any = {"svg.hashsalt": "kernbench", "svg.fonttype": "none", "text.usetex": False, "font.size": 10}
-    with matplotlib.rc_context(look):
+    with matplotlib.rc_context(settings(theme)):
         figure = Figure(figsize=(10, 1.6 + 0.5 * len(names)), layout="constrained")
         axes = figure.subplots()
         left = [0.0] * len(names)
         parts = {cause: [cause] for cause in shown} | ({"all else": rest} if rest else {})
         for cause, some in parts.items():
             part = [sum(times[name].get(one, 0.0) for one in some) / scale for name in names]
-            hue = colour("other" if some is rest else resource_of(cause))
-            axes.barh(range(len(names)), part, left=left, color=hue, label=cause)
+            hue = colour("other" if some is rest else resource_of(cause), theme)
+            axes.barh(range(len(names)), part, left=left, color=hue, edgecolor=colour("card", theme), label=cause)
             left = [a + b for a, b in zip(left, part, strict=True)]
         for row, name in enumerate(names):
             label = duration(found.outcomes[name].t_ns)
@@ -281,10 +281,6 @@ def picture(found: Compared, form: str) -> bytes:
         axes.invert_yaxis()
         axes.margins(x=0.12)
         axes.set_xlabel(f"time [{unit}]")
-        axes.spines[["top", "right"]].set_visible(False)
-        axes.set_title(found.sentence, fontsize=10, loc="left")
-        figure.legend(*axes.get_legend_handles_labels(), frameon=False, fontsize=9, ncols=4, loc="outside lower left")
-        data = io.BytesIO()
-        metadata = {"Date": None, "Creator": "kernbench"} if form == "svg" else {"Software": "kernbench"}
-        figure.savefig(data, format=form, metadata=metadata, dpi=144)
-    return data.getvalue()
+        axes.set_title(found.sentence)
+        figure.legend(*axes.get_legend_handles_labels(), ncols=4, loc="outside lower left")
+        return saved(figure, form)

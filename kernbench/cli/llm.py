@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -24,6 +23,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from kernbench.cli.tracing import Traced
+    from kernbench.common.look.palette import Theme
     from kernbench.sim_engine.recording import TraceOptions
     from kernbench.workloads.llm.report import LlmReport, PhaseReport
     from kernbench.workloads.llm.shards import Reduction
@@ -387,42 +387,38 @@ def draw_comparison(runs: Runs, path: Path) -> None:
     write_whole(path, comparison_picture(runs, path.suffix.lower().removeprefix(".")))
 
 
-def comparison_picture(runs: Runs, form: str) -> bytes:
-    """The picture. The same runs and the same version of matplotlib give the same bytes."""
+def comparison_picture(runs: Runs, form: str, theme: Theme = "light") -> bytes:
+    """The picture; the same runs and matplotlib make the same bytes."""
     import matplotlib
     from matplotlib.figure import Figure
 
     from kernbench.common.look.palette import slots
+    from kernbench.common.look.plots import saved, settings
 
     labels = [", ".join(f"{name} {value:,}" for name, value in label.items()) for label, _ in runs]
     phases = [list(report.phases.values())[-1] for _, report in runs]
     rates = [report.tokens_per_s or report.rate(phase) for (_, report), phase in zip(runs, phases, strict=True)]
     totals = [phase.per_token(sum(phase.total.bytes.values())) for phase in phases]
     scale, prefix = (1e9, "GB") if max(totals) >= 1e9 else (1e6, "MB")
-    with matplotlib.rc_context({"svg.hashsalt": "kernbench", "svg.fonttype": "none", "text.usetex": False, "font.size": 10}):
+    with matplotlib.rc_context(settings(theme)):
         figure = Figure(figsize=(10, 1.8 + 0.34 * len(runs)), layout="constrained")
         left, right = figure.subplots(1, 2, sharey=True)
         places = range(len(runs))
-        left.bar_label(left.barh(places, rates, color=slots()[0]), [short(rate) for rate in rates], padding=3, fontsize=9)
+        left.bar_label(left.barh(places, rates, color=slots(theme)[0]), [short(rate) for rate in rates], padding=3)
         left.margins(x=0.12)  # for the numbers
         left.set_yticks(places, labels)
         left.invert_yaxis()
         left.set_xlabel("tokens/s")
         starts = [0.0] * len(runs)
-        for role, colour in zip(("weights", "kv", "activations"), slots(), strict=False):
+        for role, colour in zip(("weights", "kv", "activations"), slots(theme), strict=False):
             sizes = [phase.per_token(phase.total.bytes[role]) / scale for phase in phases]
             bars = right.barh(places, sizes, left=starts, color=colour, label={"kv": "KV"}.get(role, role))
             starts = [start + size for start, size in zip(starts, sizes, strict=True)]
-        right.bar_label(bars, [unit(total, "B") for total in totals], padding=3, fontsize=9)
+        right.bar_label(bars, [unit(total, "B") for total in totals], padding=3)
         right.margins(x=0.16)
         right.set_xlabel(f"DRAM bytes a token [{prefix}]")
-        figure.legend(*right.get_legend_handles_labels(), frameon=False, fontsize=9, ncols=3, loc="outside upper right")
-        for axes in (left, right):
-            axes.spines[["top", "right"]].set_visible(False)
-        data = io.BytesIO()
-        metadata = {"Date": None, "Creator": "kernbench"} if form == "svg" else {"Software": "kernbench"}
-        figure.savefig(data, format=form, metadata=metadata, dpi=144)
-    return data.getvalue()
+        figure.legend(*right.get_legend_handles_labels(), ncols=3, loc="outside upper right")
+        return saved(figure, form)
 
 
 _JOULE = ("pJ", "nJ", "uJ", "mJ", "J")

@@ -8,6 +8,7 @@ from importlib import import_module
 from typing import Any, Literal, TypeAlias
 
 from kernbench.common.errors import InputError, Problem
+from kernbench.common.look.plots import settings
 
 Library: TypeAlias = Literal["polars", "pandas"]
 
@@ -41,4 +42,5 @@ def _plain(value: Any) -> Any:
 def new_axes(width: float = 9, height: float = 4) -> Any:
     """The `Axes` of a new figure of matplotlib [inch]; InputError where it is not installed."""
     pyplot = optional("matplotlib.pyplot", "plot", "a plot")
-    return pyplot.subplots(figsize=(width, height), layout="constrained")[1]
+    with pyplot.rc_context(settings()):
+        return pyplot.subplots(figsize=(width, height), layout="constrained")[1]

@@ -13,7 +13,8 @@ from kernbench.cmdq.plan import Plan
 from kernbench.common import naming
 from kernbench.common.json_shapes import counted
 from kernbench.common.look.css import hatch
-from kernbench.common.look.palette import colour, mixed, resource_of, tokens
+from kernbench.common.look.palette import colour, resource_of
+from kernbench.common.look.plots import waiting
 from kernbench.common.units import ceil_div
 from kernbench.sim_engine.result import Result
 from kernbench.sim_engine.run.waits import Wait, longest_waits, waits_of
@@ -346,7 +347,7 @@ def draw_engines(ax: Any, result: Result) -> None:
         "idle": [use.idle for use in uses],
     }
     hues = [colour(resource_of(use.kind)) for use in uses]
-    pale = [mixed(colour("card"), hue, tokens()["hatch"]["ground"]) for hue in hues]
+    pale = [waiting(hue)["color"] for hue in hues]
     looks: dict[str, dict[str, Any]] = {
         "busy": {"color": hues},
         "stalled": {"color": pale, "edgecolor": hues, "hatch": "////", "linewidth": 0},

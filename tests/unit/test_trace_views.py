@@ -18,7 +18,6 @@ from kernbench.trace.columns import NULL, Column, Table, paired, pick, rows_of
 from kernbench.trace.events import Record
 from kernbench.trace.reader import open_trace
 from kernbench.trace.report import plots
-from kernbench.trace.report.plots import THEMES
 from kernbench.trace.report.views import AXES, COLOURS, LANES, NONE, axis, chosen, gantt, grouped, heatmaps, roofline, totals
 from kernbench.trace.timeline import KINDS, POINTS, Timeline, read_timeline
 from kernbench.trace.validate import validate
@@ -117,7 +116,7 @@ def test_roofline_by_hand(run: Timeline) -> None:
 def test_the_picture_of_the_roofline_has_all_points_in_it(run: Timeline) -> None:
     """Those far below the roof were below the picture."""
     pytest.importorskip("matplotlib")
-    axes = plots._roofline(run, "phase", THEMES["light"]).axes[0]
+    axes = plots._roofline(run, "phase", "light").axes[0]
     low, high = axes.get_ylim()
     assert all(low < point.rate < high for point in roofline(run).points)
 

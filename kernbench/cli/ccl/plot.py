@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,6 +12,7 @@ from kernbench.common.json_shapes import counted
 
 if TYPE_CHECKING:
     from kernbench.ccl.measure import Asked, Row
+    from kernbench.common.look.palette import Theme
 
 
 def check_plot(path: Path) -> None:
@@ -41,13 +41,15 @@ def _size(size: float) -> str:
     return size_text(int(size)) if size >= 1 else ""
 
 
-def picture(lines: dict[str, Sequence[Row]], form: str) -> bytes:
+def picture(lines: dict[str, Sequence[Row]], form: str, theme: Theme = "light") -> bytes:
     """Times and bus bandwidths, a line for each name; the same rows and matplotlib make the same bytes."""
     import matplotlib
     from matplotlib.figure import Figure
     from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
-    with matplotlib.rc_context({"svg.hashsalt": "kernbench", "svg.fonttype": "none", "text.usetex": False, "font.size": 10}):
+    from kernbench.common.look.plots import saved, settings
+
+    with matplotlib.rc_context(settings(theme)):
         figure = Figure(figsize=(10, 4), layout="constrained")
         left, right = figure.subplots(1, 2)
         for (name, rows), marker in zip(lines.items(), "osv^Dx+*" * len(lines), strict=False):
@@ -62,14 +64,10 @@ def picture(lines: dict[str, Sequence[Row]], form: str) -> bytes:
                 axes.set_xticks([0], ["none"])
             axes.set_xlabel("size")
             axes.set_ylabel(label)
-            axes.grid(alpha=0.3)
-            axes.spines[["top", "right"]].set_visible(False)
+            axes.grid()
         left.set_yscale("log")
         left.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
         left.yaxis.set_major_formatter(FuncFormatter(lambda time, _: f"{time:,.4g}"))
         left.yaxis.set_minor_formatter(NullFormatter())
-        figure.legend(*left.get_legend_handles_labels(), frameon=False, fontsize=9, loc="outside upper left")
-        data = io.BytesIO()
-        metadata = {"Date": None, "Creator": "kernbench"} if form == "svg" else {"Software": "kernbench"}
-        figure.savefig(data, format=form, metadata=metadata, dpi=144)
-    return data.getvalue()
+        figure.legend(*left.get_legend_handles_labels(), loc="outside upper left")
+        return saved(figure, form)

@@ -95,7 +95,7 @@ def _drawn(trace: Trace, timeline: Timeline, view: View | None, target: Path, la
     from kernbench.trace.report.plots import picture
 
     form = FORMS[target.suffix.lower()]
-    return picture(timeline, view.value, form, lanes=lanes.value, colour=by.value, by=by.value, dark=dark)
+    return picture(timeline, view.value, form, lanes=lanes.value, coloured=by.value, by=by.value, dark=dark)
 
 
 def _target(file: str, out: Path | None, view: View | None) -> Path:

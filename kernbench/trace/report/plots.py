@@ -1,19 +1,19 @@
-"""Colours of the pictures: those of the report's page."""
+"""The pictures of `kbsim trace report --view`: Gantt chart, heatmaps, phases, roofline."""
 
 from __future__ import annotations
 
-import io
 import math
 import warnings
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from kernbench.common.errors import InputError, Problem
 from kernbench.common.json_shapes import counted
-from kernbench.trace.report.views import NONE, Axis, Bars, Heat, Totals, axis, gantt, grouped, heatmaps, roofline
+from kernbench.common.look.palette import Theme, channels, colour, label_colours, ramp, resource_of
+from kernbench.common.look.plots import saved, settings, size, waiting
+from kernbench.trace.report.views import Bars, Heat, Totals, axis, gantt, grouped, heatmaps, roofline
 from kernbench.trace.schema import STALL_REASONS
 from kernbench.trace.timeline import JOBS, Timeline
 
@@ -24,106 +24,45 @@ if TYPE_CHECKING:
 
 Rgb = tuple[float, float, float]
 
-CATEGORIES = (
-    "#4a78c0", "#dd7a36", "#3d9970", "#bf4f93", "#8469cc", "#c2981f", "#2f9fb3", "#cf5650",
-    "#7c8d3f", "#93684f", "#5d7c9c", "#b573c9",
-)  # fmt: skip
-ORDERED = ("#4458b0", "#2b83ba", "#3ca082", "#96b446", "#e6af3c", "#de6e3c", "#b43c5a")
-NOTHING = "#98a1ad"
-
-
-@dataclass(frozen=True)
-class Theme:
-    """Light or dark."""
-
-    page: str
-    lane: str
-    ink: str
-    soft: str
-    line: str
-    heat: tuple[str, ...]
-    denied: tuple[str, ...]
-    parts: tuple[str, ...] = CATEGORIES[:3]  #: DMA, TE, VE
-    waits: tuple[str, ...] = ("#b9c0ca", "#c2981f", "#cf5650")
-
-
-THEMES: dict[str, Theme] = {
-    "light": Theme("#ffffff", "#ffffff", "#1a1e24", "#5b6472", "#e0e4ea",
-                   ("#f4f6f9", "#c6dbef", "#6baed6", "#2171b5", "#08306b"),
-                   ("#f4f6f9", "#fcc4aa", "#f47855", "#cb2824", "#67000d")),
-    "dark": Theme("#0e1116", "#12161c", "#e5e9ef", "#a2acba", "#262d37",
-                  ("#161b22", "#1c3e68", "#2574a0", "#4fbab2", "#f0f0a0"),
-                  ("#161b22", "#5c2228", "#a63430", "#eb6e46", "#ffd696")),
-}  # fmt: skip
-
 
 def rgb(text: str) -> Rgb:
-    """`#rrggbb` as numbers from 0 to 1."""
-    return (int(text[1:3], 16) / 255, int(text[3:5], 16) / 255, int(text[5:7], 16) / 255)
+    """`#rrggbb` as parts of 1."""
+    red, green, blue = channels(text)
+    return red / 255, green / 255, blue / 255
 
 
-def label_colours(found: Axis) -> list[Rgb]:
-    """A colour a label: its own, on a ramp where they are many numbers; what has no label is grey."""
-    labels = [label for label in found.labels if label != NONE]
-    if len(labels) > len(CATEGORIES) and all(label.lstrip("-").isdigit() for label in labels):
-        colours = [_mixed(ORDERED, i / (len(labels) - 1)) for i in range(len(labels))]
-    else:
-        colours = [_category(i) for i in range(len(labels))]
-    by_label = dict(zip(labels, colours, strict=True))
-    return [by_label.get(label, rgb(NOTHING)) for label in found.labels]
-
-
-def _category(place: int) -> Rgb:
-    """The twelve, then darker, lighter and darker again."""
-    base, turn = rgb(CATEGORIES[place % len(CATEGORIES)]), place // len(CATEGORIES) % 4
-    if turn % 2:
-        return (base[0] * 0.68, base[1] * 0.68, base[2] * 0.68)
-    return tuple(value + (1 - value) * turn / 2 * 0.4 for value in base)  # type: ignore[return-value]
-
-
-def _mixed(stops: Sequence[str], part: float) -> Rgb:
-    at = part * (len(stops) - 1)
-    low = min(int(at), len(stops) - 2)
-    one, other = rgb(stops[low]), rgb(stops[low + 1])
-    return tuple(a + (b - a) * (at - low) for a, b in zip(one, other, strict=True))  # type: ignore[return-value]
+def colours_of(timeline: Timeline, by: str, theme: Theme) -> dict[str, str]:
+    """A colour a label of an axis, as the page has them: other labels than phases take slots by their share of job-cycles."""
+    found, spans = axis(timeline, by), timeline.spans
+    jobs = spans["kind"] < len(JOBS)
+    cycles = np.zeros(len(found.labels), np.int64)
+    np.add.at(cycles, found.codes[jobs], (spans["end"] - spans["start"])[jobs])
+    shares = {label: float(count) for label, count in zip(found.labels, cycles.tolist(), strict=True)}
+    return dict(zip(found.labels, label_colours(found.labels, by, shares, theme), strict=True))
 
 
 VIEWS = ("gantt", "heatmap", "phases", "roofline")
 FORMATS = ("svg", "png")
 WIDTH = 12.0  # [inch]
+LABEL, TITLE = size("label"), size("body")  # [pt]
 MOST_ROWS, MOST_LEGEND, MOST_POLYGONS = 40, 18, 20_000
 
 
-def picture(timeline: Timeline, view: str, form: str, *, lanes: str = "engine", colour: str = "phase", by: str = "phase",
+def picture(timeline: Timeline, view: str, form: str, *, lanes: str = "engine", coloured: str = "phase", by: str = "phase",
             dark: bool = False) -> bytes:  # fmt: skip
     """One of `VIEWS` in one of `FORMATS`. InputError where there is nothing to draw."""
     import matplotlib
 
-    theme = THEMES["dark" if dark else "light"]
+    theme: Theme = "dark" if dark else "light"
     draw: dict[str, Callable[[], Figure]] = {
-        "gantt": lambda: _gantt(gantt(timeline, lanes, colour), theme, _title(timeline)),
+        "gantt": lambda: _gantt(gantt(timeline, lanes, coloured), colours_of(timeline, coloured, theme), theme, timeline),
         "heatmap": lambda: _heatmaps(heatmaps(timeline, 1200), theme, _title(timeline)),
         "phases": lambda: _phases(timeline, by, theme),
         "roofline": lambda: _roofline(timeline, by, theme),
     }
-    with warnings.catch_warnings(), matplotlib.rc_context(_settings(theme)):
+    with warnings.catch_warnings(), matplotlib.rc_context(settings(theme)):
         warnings.filterwarnings("ignore", message="Glyph .* missing", category=UserWarning)
-        data = io.BytesIO()
-        metadata = {"Date": None, "Creator": "kernbench"} if form == "svg" else {"Software": "kernbench"}
-        draw[view]().savefig(data, format=form, metadata=metadata, dpi=144)
-    return data.getvalue()
-
-
-def _settings(theme: Theme) -> Any:
-    return {
-        "svg.hashsalt": "kernbench", "svg.fonttype": "none", "text.parse_math": False, "text.usetex": False,
-        "font.family": "sans-serif",
-        "font.sans-serif": ["DejaVu Sans"], "font.size": 9, "axes.titlesize": 10, "axes.titlelocation": "left",
-        "axes.titleweight": "bold", "axes.edgecolor": theme.line, "axes.labelcolor": theme.soft, "axes.facecolor": theme.lane,
-        "axes.spines.top": False, "axes.spines.right": False, "figure.facecolor": theme.page, "savefig.facecolor": theme.page,
-        "text.color": theme.ink, "xtick.color": theme.soft, "ytick.color": theme.soft, "grid.color": theme.line,
-        "legend.frameon": False, "axes.axisbelow": True, "path.simplify": False,
-    }  # fmt: skip
+        return saved(draw[view](), form)
 
 
 def shown(text: str, longest: int = 32) -> str:
@@ -155,14 +94,14 @@ def _cycles(axes: Axes) -> None:
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
 
 
-def _gantt(bars: Bars, theme: Theme, title: str) -> Figure:
+def _gantt(bars: Bars, own: dict[str, str], theme: Theme, timeline: Timeline) -> Figure:
     from matplotlib.collections import PolyCollection
 
     if not bars.lanes:
         raise _nothing("no job started")
     tops = np.cumsum([0.0] + [0.55 + 0.45 * lane.rows for lane in bars.lanes])
     figure, axes = _figure(1.3 + 0.3 * float(tops[-1]))
-    colours = label_colours(bars.colours)
+    colours = [rgb(own[label]) for label in bars.colours.labels]
     heights = np.array([(np.diff(tops)[i] - 0.2) / lane.rows for i, lane in enumerate(bars.lanes)])
     low = tops[bars.lane] + 0.1 + bars.row * heights[bars.lane]
     high = low + 0.92 * heights[bars.lane]
@@ -174,10 +113,10 @@ def _gantt(bars: Bars, theme: Theme, title: str) -> Figure:
     axes.add_collection(
         PolyCollection(list(corners), facecolors=faces, edgecolors="none", rasterized=len(corners) > MOST_POLYGONS)
     )
-    axes.set(xlim=(bars.first, bars.last), ylim=(float(tops[-1]), 0), xlabel="cycle", title=title)
+    axes.set(xlim=(bars.first, bars.last), ylim=(float(tops[-1]), 0), xlabel="cycle", title=_title(timeline))
     axes.set_yticks((tops[:-1] + tops[1:]) / 2, [shown(lane.label, 28) for lane in bars.lanes])
     axes.tick_params(axis="y", length=0)
-    axes.hlines(tops[1:-1], bars.first, bars.last, colors=theme.line, linewidth=0.6)
+    axes.hlines(tops[1:-1], bars.first, bars.last, colors=colour("line", theme), linewidth=0.6)
     axes.grid(axis="x", linewidth=0.5)
     _cycles(axes)
     _legend(figure, [(bars.colours.labels[i], colours[i]) for i in sorted(set(bars.code.tolist()))])
@@ -189,33 +128,33 @@ def _gantt(bars: Bars, theme: Theme, title: str) -> Figure:
 def _legend(figure: Figure, entries: Sequence[tuple[str, tuple[float, float, float]]]) -> None:
     from matplotlib.patches import Patch
 
-    handles = [Patch(color=colour, label=shown(label)) for label, colour in entries[:MOST_LEGEND]]
+    handles = [Patch(color=hue, label=shown(label)) for label, hue in entries[:MOST_LEGEND]]
     if len(entries) > MOST_LEGEND:
         handles.append(Patch(color="none", label=f"{len(entries) - MOST_LEGEND} more"))
-    figure.legend(handles=handles, loc="outside lower left", ncols=6, fontsize=8, handlelength=1, handleheight=1)
+    figure.legend(handles=handles, loc="outside lower left", ncols=6, handlelength=1, handleheight=1)
 
 
 def _heatmaps(heats: Sequence[Heat], theme: Theme, title: str) -> Figure:
     if not heats:
         raise _nothing("it has no samples")
-    heights = [max(0.5, (0.16 if len(heat.rows) <= 16 else 0.09) * min(len(heat.rows), MOST_ROWS)) for heat in heats]
+    heights = [max(0.5, (0.16 if len(heat.rows) <= 16 else 0.1) * min(len(heat.rows), MOST_ROWS)) for heat in heats]
     figure, found = _figure(
         0.8 + sum(heights) + 0.5 * len(heats), nrows=len(heats), sharex=True, squeeze=False, height_ratios=heights
     )
-    figure.suptitle(title, x=0.01, ha="left", fontsize=10, fontweight="bold")
+    figure.suptitle(title, x=0.01, ha="left", fontsize=TITLE, fontweight="bold")
     for axes, heat in zip(found[:, 0], heats, strict=True):
         edges = np.minimum(heat.first + heat.bin_cycles * np.arange(heat.part.shape[1] + 1), max(heat.last, heat.first + 1))
-        ramp = theme.denied if heat.name.startswith("denials") else theme.heat
+        stops = ramp("denied" if heat.name.startswith("denials") else "use", theme)
         mesh = axes.pcolormesh(
-            edges, np.arange(len(heat.rows) + 1), heat.shares, cmap=_ramp(ramp), vmin=0, vmax=1, rasterized=True
+            edges, np.arange(len(heat.rows) + 1), heat.shares, cmap=_ramp(stops), vmin=0, vmax=1, rasterized=True
         )
-        axes.set_title(f"{heat.title}   ({heat.what})", fontsize=9)
+        axes.set_title(f"{heat.title}   ({heat.what})", fontsize=size("dense"))
         axes.invert_yaxis()
         step = 1 if len(heat.rows) <= 16 else -(-len(heat.rows) // 8)
-        axes.set_yticks(np.arange(0, len(heat.rows), step) + 0.5, [shown(row, 20) for row in heat.rows[::step]], fontsize=6.5)
+        axes.set_yticks(np.arange(0, len(heat.rows), step) + 0.5, [shown(row, 20) for row in heat.rows[::step]])
         axes.tick_params(axis="y", length=0)
         bar = figure.colorbar(mesh, ax=axes, ticks=[0, 0.5, 1], fraction=0.02, pad=0.01)
-        bar.ax.set_yticklabels(["0%", "50%", "100%"], fontsize=7)
+        bar.ax.set_yticklabels(["0%", "50%", "100%"])
         bar.outline.set_visible(False)
         _cycles(axes)
     found[-1, 0].set_xlabel("cycle")
@@ -234,18 +173,22 @@ def _phases(timeline: Timeline, by: str, theme: Theme) -> Figure:
         raise _nothing("no job started")
     rows = list(groups.items())[:MOST_ROWS]
     figure, (time, stalls) = _figure(1.7 + 0.3 * len(rows), ncols=2, sharey=True, width_ratios=[3, 2])
-    figure.suptitle(f"{_title(timeline)}, by {by}", x=0.01, ha="left", fontsize=10, fontweight="bold")
-    _stack(time, [[one.cycles[kind] for kind in JOBS] for _, one in rows], theme.parts, JOBS)
-    waits = ("queued", *STALL_REASONS[2:])
-    _stack(stalls, [[one.queued, *(one.waits[name] for name in STALL_REASONS[2:])] for _, one in rows], theme.waits, waits)
+    figure.suptitle(f"{_title(timeline)}, by {by}", x=0.01, ha="left", fontsize=TITLE, fontweight="bold")
+    work = {name: {"color": colour(resource_of(name), theme)} for name in JOBS}
+    _stack(time, [[one.cycles[kind] for kind in JOBS] for _, one in rows], work)
+    waits = {"queued": "queue"} | dict.fromkeys(STALL_REASONS[2:], "sram")
+    told = {name: waiting(colour(hue, theme), theme) for name, hue in waits.items()}
+    told["bank_conflict"]["hatch"] = "xxxx"  # both are of the scratchpad
+    _stack(stalls, [[one.queued, *(one.waits[name] for name in STALL_REASONS[2:])] for _, one in rows], told)
     time.set_yticks(range(len(rows)), [shown(label, 28) for label, _ in rows])
     time.set(xlabel="job-cycles at work", ylim=(len(rows) - 0.4, -0.6))
     stalls.set(xlabel="job-cycles waited: from issue to start, and while running")
     for place, (_, one) in enumerate(rows):
-        time.text(sum(one.cycles.values()), place, "  " + _figures(one), va="center", fontsize=7, color=theme.soft)
-    time.set_xlim(0, 1.45 * max(1, *(sum(one.cycles.values()) for _, one in rows)))
+        style: dict[str, Any] = {"va": "center", "fontsize": LABEL, "color": colour("soft", theme)}
+        time.text(sum(one.cycles.values()), place, "  " + _figures(one), **style)
+    time.set_xlim(0, 1.7 * max(1, *(sum(one.cycles.values()) for _, one in rows)))
     if len(groups) > len(rows):
-        figure.supxlabel(f"the first {len(rows)} of {len(groups):,}", fontsize=8)
+        figure.supxlabel(f"the first {len(rows)} of {len(groups):,}", fontsize=LABEL)
     return figure
 
 
@@ -259,19 +202,19 @@ def _three(value: float) -> str:
     return f"{value:.1e}" if value < 0.01 else f"{value:,.{2 if value < 9.995 else 1 if value < 99.95 else 0}f}"
 
 
-def _stack(axes: Axes, values: Sequence[Sequence[int]], colours: Sequence[str], names: Iterable[str]) -> None:
+def _stack(axes: Axes, values: Sequence[Sequence[int]], looks: dict[str, dict[str, Any]]) -> None:
     from matplotlib.ticker import EngFormatter, MaxNLocator
 
     columns = np.array(values, dtype=np.float64).T
     left = np.zeros(len(values))
-    for column, colour, name in zip(columns, colours, names, strict=True):
-        axes.barh(range(len(values)), column, left=left, color=colour, label=name.replace("_", " "), height=0.62)
+    for column, (name, look) in zip(columns, looks.items(), strict=True):
+        axes.barh(range(len(values)), column, left=left, label=name.replace("_", " "), height=0.62, **look)
         left = left + column
     axes.grid(axis="x", linewidth=0.5)
     axes.tick_params(axis="y", length=0)
     axes.xaxis.set_major_locator(MaxNLocator(5))
     axes.xaxis.set_major_formatter(EngFormatter(sep=" "))
-    axes.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=4, fontsize=8, borderaxespad=0.2, handlelength=1, handleheight=1)
+    axes.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=4, borderaxespad=0.2, handlelength=1, handleheight=1)
 
 
 def _roofline(timeline: Timeline, by: str, theme: Theme) -> Figure:
@@ -285,21 +228,22 @@ def _roofline(timeline: Timeline, by: str, theme: Theme) -> Figure:
     figure, axes = _figure(6.2)
     low = 10 ** math.floor(math.log10(min(found.ridge, *(point.intensity for point in found.points)) / 1.5))
     high = 10 ** math.ceil(math.log10(max(found.ridge, *(point.intensity for point in found.points)) * 1.5))
-    axes.loglog([low, found.ridge, high], [low * found.bytes_per_cycle, found.peak, found.peak], color=theme.ink, linewidth=1.8)
-    axes.text(high, found.peak * 1.05, f"tensor engines: {found.peak:,.0f} MAC/cycle ", ha="right", va="bottom", fontsize=8)
+    ink, rates = colour("ink", theme), [low * found.bytes_per_cycle, found.peak, found.peak]
+    axes.loglog([low, found.ridge, high], rates, color=ink, linewidth=1.8)
+    axes.text(high, found.peak * 1.05, f"tensor engines: {found.peak:,.0f} MAC/cycle ", ha="right", va="bottom", fontsize=LABEL)
     axes.text(
-        low, low * found.bytes_per_cycle, f"  DRAM: {found.bytes_per_cycle:,.4g} B/cycle", ha="left", va="top", fontsize=8
+        low, low * found.bytes_per_cycle, f"  DRAM: {found.bytes_per_cycle:,.4g} B/cycle", ha="left", va="top", fontsize=LABEL
     )
-    axes.axvline(found.ridge, color=theme.soft, linewidth=0.8, linestyle="--")
+    axes.axvline(found.ridge, color=colour("soft", theme), linewidth=0.8, linestyle="--")
     lowest = min(low * found.bytes_per_cycle, *(point.rate for point in found.points))
     axes.set_ylim(10 ** math.floor(math.log10(lowest / 1.2)), found.peak * 2)
-    axes.text(found.ridge, axes.get_ylim()[0], f" {found.ridge:,.4g} MAC/B", va="bottom", fontsize=8, color=theme.soft)
-    colours = label_colours(axis(timeline, by))
-    places = axis(timeline, by).labels
+    style: dict[str, Any] = {"va": "bottom", "fontsize": LABEL, "color": colour("soft", theme)}
+    axes.text(found.ridge, axes.get_ylim()[0], f" {found.ridge:,.4g} MAC/B", **style)
+    colours = colours_of(timeline, by, theme)
     for i, point in enumerate(found.points):
-        colour = theme.ink if i == 0 else colours[places.index(point.label)]
+        hue = ink if i == 0 else colours[point.label]
         name = "whole run" if i == 0 else shown(point.label)
-        axes.plot(point.intensity, point.rate, "o", color=colour, markersize=9 if i == 0 else 7, label=name, linestyle="none")
+        axes.plot(point.intensity, point.rate, "o", color=hue, markersize=9 if i == 0 else 7, label=name, linestyle="none")
     axes.set(
         xlim=(low, high),
         xlabel="MACs for a byte of DRAM [MAC/B]",
@@ -310,5 +254,5 @@ def _roofline(timeline: Timeline, by: str, theme: Theme) -> Figure:
     for one in (axes.xaxis, axes.yaxis):
         one.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}" if value >= 1 else f"{value:g}"))
         one.set_minor_formatter(NullFormatter())
-    figure.legend(loc="outside right upper", fontsize=8)
+    figure.legend(loc="outside right upper", fontsize=LABEL)
     return figure

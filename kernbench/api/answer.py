@@ -9,6 +9,7 @@ from typing import Any, ClassVar, TypeAlias
 
 from kernbench.common.errors import InputError, Problem
 from kernbench.common.extras import Library, frame_of, new_axes
+from kernbench.common.look.palette import tokens
 
 Row: TypeAlias = dict[str, Any]
 MOST_ROWS = 60  #: of a table in a notebook
@@ -66,7 +67,9 @@ class Answer:
 
 def html_block(*parts: str) -> str:
     """Parts of a page in a frame of their own."""
-    return f'<div style="font:13px/1.4 system-ui,sans-serif;max-width:100%;overflow-x:auto">{"".join(parts)}</div>'
+    told = tokens()
+    font = f"font:{told['type']['body']}px/1.4 {told['font']['sans']}".replace('"', "'")
+    return f'<div style="{font};max-width:100%;overflow-x:auto">{"".join(parts)}</div>'
 
 
 def html_table(rows: Sequence[Mapping[str, Any]], most: int = MOST_ROWS) -> str:

@@ -12,7 +12,7 @@ import typer
 from kernbench.cli import output, widgets
 from kernbench.cli.options import Json, Overrides, Quiet
 from kernbench.cli.target import load_machine
-from kernbench.cli.text import WIDE, Justify, table
+from kernbench.cli.text import WAIT, WIDE, Justify, table
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -105,6 +105,6 @@ def calibration_text(found: Calibration, width: int, written: list[str]) -> Iter
         far.add_row(row.label, f"{row.measured:.4g}", f"{row.ours:.4g}", made_of)
     yield far
     for text in found.unread[:3]:
-        yield widgets.Text(f"ignored: {text}", "yellow")
+        yield widgets.Text(f"ignored: {text}", WAIT)
     for name in written:
         yield widgets.Text(f"wrote {name}", "dim")

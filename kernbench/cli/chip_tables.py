@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from kernbench.cli import widgets
-from kernbench.cli.text import WIDE, Justify, table
+from kernbench.cli.text import BAD, WAIT, WIDE, Justify, table
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -25,10 +25,10 @@ def chip_tables_text(run: SuiteRun, width: int) -> Iterator[RenderableType]:
     made = table(run.data.title, columns, "errors in % of the measured figure")
     made.columns[0].overflow = "fold"
     for one in run.details:
-        colour = "" if one.calibrated or one.skipped else "yellow"
+        colour = "" if one.calibrated or one.skipped else WAIT
         cells: list[str | widgets.Text] = [widgets.Text(one.name, colour), f"{one.cases:,}"]
         if one.skipped:
-            made.add_row(*cells, widgets.Text("skipped", "yellow"), *[""] * (len(columns) - 3))
+            made.add_row(*cells, widgets.Text("skipped", WAIT), *[""] * (len(columns) - 3))
             continue
         cells += [_percent(value) for value in (one.median, one.mean, one.left_out, one.roofline, one.three)]
         made.add_row(*cells, *([one.runtime] if wide else []))
@@ -36,14 +36,14 @@ def chip_tables_text(run: SuiteRun, width: int) -> Iterator[RenderableType]:
     yield widgets.Text("left out: median with constants from other tables, chips and profiles", "dim")
     uncalibrated = sorted({one.chip for one in run.details if not one.calibrated and not one.skipped})
     if uncalibrated:
-        yield widgets.Text(f"not calibrated (rates are the vendor's, shares are assumed): {', '.join(uncalibrated)}", "yellow")
+        yield widgets.Text(f"not calibrated (rates are the vendor's, shares are assumed): {', '.join(uncalibrated)}", WAIT)
     for one in run.details:
         if one.skipped:
-            yield widgets.Text(f"{one.name}: skipped, {one.skipped}", "yellow")
+            yield widgets.Text(f"{one.name}: skipped, {one.skipped}", WAIT)
     yield ""
     yield _worst(run.details, wide)
     for row in run.outside:
-        yield widgets.Text(f"fail  {row.case}: {float(row.ours):.1%}, {row.why}", "bold red")
+        yield widgets.Text(f"fail  {row.case}: {float(row.ours):.1%}, {row.why}", f"bold {BAD}")
     yield ""
 
 

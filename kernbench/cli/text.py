@@ -9,11 +9,13 @@ from math import log10
 from typing import Literal
 
 from kernbench.cli import widgets
+from kernbench.common.look import palette
 
 #: The styles of a terminal, by what they mean: every command takes them from here.
-WORK, WAIT, LIMIT = "cyan", "yellow", "bold"
-GOOD, BAD, DIM = "green", "red", "dim"  #: done and as expected; failed
-STATUS_STYLES = {"done": f"bold {GOOD}", "running": f"bold {WORK}", "aborted": f"bold {WAIT}"}  # others are red
+WORK, WAIT, LIMIT = palette.style("work"), palette.style("wait"), palette.style("limit")
+GOOD, DIM = palette.style("expected"), palette.style("soft")  #: as expected; beside the point
+BAD = palette.style("fail").removeprefix("bold ")  #: failed; bold where it is the headline
+STATUS_STYLES = {status: palette.style(status) for status in ("done", "running", "aborted")}  # others are red
 WIDE = 110  # [column] from here on tables say more
 _PREFIXES = ("", " k", " M", " G", " T", " P", " E")
 _TIMES = ((10**9, "s"), (10**6, "ms"), (10**3, "us"), (1, "ns"))

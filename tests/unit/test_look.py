@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from itertools import combinations
 from math import atan2, cos, degrees, exp, hypot, radians, sin, sqrt
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -34,6 +36,21 @@ SIGHTS = {
     "tritan": np.array([[1.255528, -0.076749, -0.178779], [-0.078411, 0.930809, 0.147602], [0.004733, 0.691367, 0.303900]]),
 }
 Lab = tuple[float, float, float]
+ROOT = Path(__file__).parents[2]
+#: A colour or a size of text that is written down: `#fff`, `rgb(0 0 0)`, `color: red`, `"bold red"`, `font-size: 12px`.
+NAMES = r"(?:white|black|red|green|blue|gr[ae]y|orange|yellow|purple|cyan|magenta|pink|silver|navy|teal)"
+WRITTEN = {
+    ".css": re.compile(
+        rf"#[0-9a-fA-F]{{3,8}}\b(?=[^{{]*}})|\b(?:rgb|hsl)a?\(\s*\d"
+        rf"|:[^;{{}}]*\b{NAMES}\b(?!-)|\bfont(?:-size)?:[^;]*\d(?:px|em|rem)"
+    ),
+    ".js": re.compile(rf"[\"'`]#[0-9a-fA-F]{{3,8}}\b|\b(?:rgb|hsl)a?\(\s*\d|[\"'`]{NAMES}[\"'`]|\b\d+px [a-z\"]"),
+    ".py": re.compile(
+        rf"[\"'=:]#(?:[0-9a-fA-F]{{3}}){{1,2}}\b|\b(?:rgb|hsl)a?\(\s*\d"
+        rf"|[\"'](?:bold |dim )?{NAMES}[\"']|[\"']tab:|[\"']C\d[\"']|cmap=[\"']"
+    ),
+    ".html": re.compile(rf"=[\"']#[0-9a-fA-F]{{3,8}}\b|\b(?:rgb|hsl)a?\(\s*\d|:\s*{NAMES}\b"),
+}
 
 
 def lab(text: str, sight: str = "normal") -> Lab:
@@ -148,3 +165,35 @@ def test_labels_take_slots_by_share_and_the_rest_is_other() -> None:
     assert phases == [slots()[0], slots()[6], colour("other")]
     loads, stores, none = label_colours(["DMA_LOAD_TILE", "DMA_STORE_TILE", "none"], "opcode")
     assert loads == colour("dma") != stores and none == colour("other")
+
+
+def test_nothing_but_the_token_file_writes_a_colour_or_a_size_of_text() -> None:
+    files = [path for folder in ("kernbench", "docs") for path in (ROOT / folder).rglob("*") if path.suffix in WRITTEN]
+    own = [path for path in files if not {"_build", "_generated"} & set(path.parts)]
+    found = [
+        f"{path.relative_to(ROOT)}:{number}: {match[0]}"
+        for path in own
+        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1)
+        if (match := WRITTEN[path.suffix].search(line))
+    ]
+    assert found == []
+    assert len(own) > 300
+
+
+@pytest.mark.parametrize(
+    ("ending", "line"),
+    [
+        (".css", "a { color: #fff; }"), (".css", "a { background: rgb(0 0 0 / 50%); }"), (".css", "b { color: red; }"),
+        (".css", "p { font-size: 9px; }"), (".css", "p { font: 13px/1.4 system-ui; }"), (".js", 'context.fillStyle = "#fff";'),
+        (".js", 'context.font = "11px system-ui";'), (".py", 'INK = "#1a1e24"'), (".py", 'Text(name, "bold red")'),
+        (".py", 'axes.imshow(data, cmap="viridis")'), (".html", '<p style="color: white">'),
+    ],
+)  # fmt: skip
+def test_a_colour_or_size_that_is_written_down_is_found(ending: str, line: str) -> None:
+    assert WRITTEN[ending].search(line)
+
+
+def test_stored_pictures_have_colours_of_the_tokens_alone() -> None:
+    known = {value.lower() for value in re.findall(r"#[0-9a-fA-F]{6}", str(tokens()))}
+    for path in (ROOT / "docs" / "_static").glob("*.svg"):
+        assert set(re.findall(r"#[0-9a-f]{6}\b", path.read_text(encoding="utf-8"))) <= known, path.name

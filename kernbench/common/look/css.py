@@ -43,7 +43,7 @@ def scoped_css(selectors: str, dark_roots: str, prefix: str) -> str:
     """The properties on some selectors of a page that is not ours; `dark_roots`: what is around them where it is dark."""
     light, dark = ("".join(_theme(theme, prefix)) for theme in THEMES)
     inside = ", ".join(f":is({dark_roots}) {one.strip()}" for one in selectors.split(","))
-    return f"{selectors} {{ {light}}}\n{inside} {{ {dark}}}\n"
+    return f"{selectors} {{ {''.join(_sizes(prefix))}{light}}}\n{inside} {{ {dark}}}\n"
 
 
 def hatch(hue: str) -> str:

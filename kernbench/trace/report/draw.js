@@ -237,7 +237,7 @@ function groupHead(context, lane, y, width) {
   context.fillStyle = app.paint.ink;
   context.fillText(lane.label, 20, middle + 0.5);
   const at = Math.max(GUTTER, 20 + context.measureText(lane.label).width) + 8;
-  context.font = textFont(11);
+  context.font = textFont(LOOK.type.label);
   context.fillStyle = app.paint.soft;
   context.fillText(fitted(context, lane.note ?? "", width - at - 8), at, middle + 0.5);
 }
@@ -269,7 +269,7 @@ function timeAxis(context, width, room) {
   context.fillRect(0, 0, width, AXIS);
   context.fillStyle = app.paint.strong;
   context.fillRect(0, AXIS - 1, width, 1);
-  context.font = textFont(11);
+  context.font = textFont(LOOK.type.label);
   context.textBaseline = "middle";
   context.fillStyle = app.paint.soft;
   context.fillText("cycle", GUTTER < 100 ? 6 : 18, AXIS / 2);

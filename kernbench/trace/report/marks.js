@@ -32,7 +32,7 @@ function marksOf(context, lane, y, room) {
     } else context.fillRect(GUTTER + Math.floor(x), y + 4, 1.5, lane.height - 8);
     if (points.name === "MARKER" && after - x > 40) {
       context.globalAlpha = 1;
-      context.font = textFont(11);
+      context.font = textFont(LOOK.type.label);
       context.textBaseline = "middle";
       context.fillStyle = app.paint.ink;
       context.fillText(fitted(context, safe(points.table.value("marker", points.shown[k]) ?? "", 60), Math.min(after - x, 200) - 16), GUTTER + x + 9, middle + 0.5);
@@ -63,7 +63,7 @@ function drawMini() {
       y -= tall;
     }
   }
-  context.font = textFont(11);
+  context.font = textFont(LOOK.type.label);
   context.textBaseline = "middle";
   context.fillStyle = paint.soft;
   context.fillText(fitted(context, "jobs at work", GUTTER - 8), GUTTER < 100 ? 6 : 18, 14);

@@ -11,7 +11,7 @@ from kernbench.common.look.palette import SLOTS
 from kernbench.validate.suite import Figure, Row, Series
 
 WIDTH, HEIGHT = 640, 340
-LEAST = 560  #: [px] a plot is no narrower than this, so that its text stays legible: it scrolls
+LEAST = 600  #: [px] a plot is no narrower than this, so that its text stays legible: it scrolls
 LEFT, RIGHT, TOP, BOTTOM = 74, 620, 48, 290
 TICKS = 6  #: at most about so many on an axis
 ROOM = 0.05  #: of a linear axis that is left free at its ends
@@ -151,7 +151,7 @@ def error_svg(rows: Sequence[Row], prefix: str = "") -> str:
     for tick in y.ticks():
         up = f"{y.at(tick):.1f}"
         parts.append(f'<line x1="{LEFT}" y1="{up}" x2="{RIGHT}" y2="{up}" stroke="var(--{prefix}line)"/>')
-        parts.append(f'<text x="{LEFT - 6}" y="{y.at(tick) + 4:.1f}" text-anchor="end">{_signed(tick)}%</text>')
+        parts.append(f'<text x="{LEFT - 6}" y="{y.at(tick) + 4:.1f}" text-anchor="end">{_signed(tick)}</text>')
     wide = (RIGHT - LEFT) / (len(rows) + 0.4)
     for place, row in enumerate(rows):
         if row.allowed:

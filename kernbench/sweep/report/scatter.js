@@ -1,6 +1,7 @@
 // Two numbers against each other, and the points that no other beats in both.
 
 const PAD = { left: 76, right: 14, top: 22, bottom: 38 };  // left: as wide as the values there
+const NARROW = 500;  // [px]
 const wayOf = (name) => (data.goals.find(([goal]) => goal === name) || [name, "min"])[1];
 
 /** The points that no other is at least as good as in both and better in one, by the first number. */
@@ -25,9 +26,19 @@ function placed(width, height) {
   };
 }
 
+/** Room beside the plot for its values; where they would take more than a phone has, they stand on the lines inside. */
+function fitPad(context, width) {
+  const widest = Math.max(...toldApart(app.y, scaleOf(app.y).ticks).map((text) => context.measureText(text).width), 10), narrow = width < NARROW;
+  PAD.right = narrow ? 8 : 14;
+  PAD.left = widest + (narrow ? 11 : 15);
+  PAD.inside = narrow && width - PAD.left - PAD.right < 0.76 * innerWidth;
+  if (PAD.inside) PAD.left = 8;
+  PAD.top = PAD.inside ? 34 : 22;
+}
+
 function drawScatter(found) {
   const { context, width, height } = fresh("scatter");
-  PAD.left = Math.max(...toldApart(app.y, scaleOf(app.y).ticks).map((text) => context.measureText(text).width), 10) + 15;
+  fitPad(context, width);
   app.scatterWidth = width - PAD.left - PAD.right;
   const at = placed(width, height);
   context.strokeStyle = paint.line;
@@ -62,12 +73,12 @@ function drawTicks(context, width, height) {
   context.textAlign = "center";
   for (const [text, x] of ticksOf(app.x, (part) => PAD.left + part * (width - PAD.left - PAD.right), half)) {
     context.strokeRect(x, PAD.top, 0, height - PAD.top - PAD.bottom);
-    context.fillText(text, Math.min(x, width - 2 - wide(text) / 2), height - PAD.bottom + 16);
+    context.fillText(text, Math.max(wide(text) / 2, Math.min(x, width - 2 - wide(text) / 2)), height - PAD.bottom + 16);
   }
-  context.textAlign = "right";
+  context.textAlign = PAD.inside ? "left" : "right";
   for (const [text, y] of ticksOf(app.y, (part) => height - PAD.bottom - part * (height - PAD.top - PAD.bottom), 16)) {
     context.strokeRect(PAD.left, y, width - PAD.left - PAD.right, 0);
-    context.fillText(text, PAD.left - 11, y + 4);
+    context.fillText(text, PAD.inside ? PAD.left + 2 : PAD.left - 8, PAD.inside ? y - 3 : y + 4);
   }
   context.fillStyle = paint.ink;
   context.textAlign = "center";

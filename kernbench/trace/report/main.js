@@ -70,6 +70,7 @@ const report = {
   fields: (key) => Object.fromEntries(spanFields(spanOf(key)).map(([name, value]) => [name, String(value)])),
   heat: () => app.heat.map((heat) => ({ name: heat.name, rows: heat.rows, bin: heat.bin, parts: Array.from(heat.parts), shares: heat.rows.map((_, row) => Array.from({ length: heat.bins }, (_, bin) => heatCell(heat, row, heat.first + bin * heat.bin, heat.first + bin * heat.bin + 1).share)) })),
   roofline: () => rooflineData(),
+  plot: () => plotSize(),
   place: (key) => { const span = spanOf(key), box = spanBox(span), plot = byId("plot").getBoundingClientRect(); return box && [plot.left + box[0] + box[2] / 2, plot.top + box[1] + box[3] / 2]; },
   drawNow: () => { drawNow(); return app.drawMs; },
   zoom: (factor) => { zoomBy(factor); app.pending = false; drawNow(); return app.drawMs; },

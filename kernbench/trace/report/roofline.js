@@ -32,9 +32,9 @@ function drawRoofline() {
   const names = [["MACs for a byte of DRAM  [MAC/B]", (box.left + box.right) / 2, height - 12, ""], ["MAC/cycle", 16, (box.top + box.bottom) / 2, `rotate(-90 16 ${(box.top + box.bottom) / 2})`], ["TOPS (2 ops a MAC)", width - 10, (box.top + box.bottom) / 2, `rotate(-90 ${width - 10} ${(box.top + box.bottom) / 2})`]];
   for (const [text, x, y, transform] of names) svg.append(shape("text", { x, y, "text-anchor": "middle", ...(transform ? { transform } : {}) }, text));
   roofs(svg, data, ridge, X, Y, x0, x1, y0, box);
-  pointsOf(svg, data, X, Y, box);
+  const rest = pointsOf(svg, data, X, Y, box), key = rest.length ? make("div", { className: "keys" }, ...rest.map(([fill, text]) => make("span", {}, make("i", { className: "swatch", style: { background: fill } }), " " + text))) : null;
   const left = data.left.length ? make("p", { className: "facts", style: { whiteSpace: "normal", margin: "0 8px" } }, "Not shown, for they compute no MACs or move no bytes of DRAM: " + safe(data.left.slice(0, 12).join(", "), 300) + (data.left.length > 12 ? ` and ${data.left.length - 12} more` : "")) : null;
-  view.replaceChildren(make("div", { className: "card" }, svg, left));
+  view.replaceChildren(make("div", { className: "card" }, svg, key, left));
   return null;
 }
 
@@ -47,7 +47,7 @@ function roofs(svg, data, ridge, X, Y, x0, x1, y0, box) {
   svg.append(shape("text", { class: "ink", x: right ? box.right - 8 : X(ridge) + 8, y: Y(data.peak) - 8, "text-anchor": right ? "end" : "start" }, `TE: ${short(data.peak)} MAC/cycle` + (data.macs < data.peak && !narrow ? " at the widths used" : "")));
   const middle = enter * (ridge / enter) ** (narrow ? 0.45 : 0.4), angle = (Math.atan2(Y(data.peak) - Y(data.bandwidth * enter), X(ridge) - X(enter)) * 180) / Math.PI;
   svg.append(shape("text", { class: "ink", x: X(middle), y: Y(data.bandwidth * middle) - 9, "text-anchor": "middle", transform: `rotate(${angle} ${X(middle)} ${Y(data.bandwidth * middle) - 9})` }, `DRAM: ${short(data.bandwidth)} B/cycle${narrow ? "" : `, ${short(data.bandwidth * app.freq)} GB/s`}`));
-  svg.append(shape("line", { class: "roof dash", x1: X(ridge), x2: X(ridge), y1: Y(data.peak), y2: box.bottom }), shape("text", { x: X(ridge) + 6, y: box.bottom - 8 }, `ridge: ${short(ridge)} MAC/B`));
+  svg.append(shape("line", { class: "roof dash", x1: X(ridge), x2: X(ridge), y1: Y(data.peak), y2: box.bottom }), shape("text", { x: X(ridge) + (right ? -6 : 6), y: box.bottom - 8, "text-anchor": right ? "end" : "start" }, `ridge: ${short(ridge)} MAC/B`));
 }
 
 /** The points, their areas as their times, the whole run first; each name at the end of a line to its point. */
@@ -64,17 +64,19 @@ function pointsOf(svg, data, X, Y, box) {
     circle.addEventListener("pointerleave", () => showTip(null));
     svg.append(circle);
     taken.push([x - r, y - r, x + r, y + r]);
-    labels.push({ x, y, r, text: safe(point.label === "all" ? "whole run" : point.label, 28) + `: ${percent(part)} of the ${bound} roof`, short: safe(point.label === "all" ? "whole run" : point.label, 16) + ` ${percent(part)}` });
+    labels.push({ x, y, r, fill, text: safe(point.label === "all" ? "whole run" : point.label, 28) + `: ${percent(part)} of the ${bound} roof`, short: safe(point.label === "all" ? "whole run" : point.label, 16) + ` ${percent(part)}` });
   }
   const narrow = box.right - box.left < 600;
-  for (const { x, y, r, ...texts } of labels) {
+  const rest = [];  // without a free place beside their points
+  for (const { x, y, r, fill, ...texts } of labels) {
     const text = narrow ? texts.short : texts.text, wide = text.length * 6.6 + 6, places = [];
     for (let out = 14; out <= 190; out += 16) for (const turn of [-35, 35, -145, 145, 0, 180, -70, 70, -110, 110]) places.push([x + (r + out) * Math.cos(turn * Math.PI / 180), y + (r + out) * Math.sin(turn * Math.PI / 180), Math.abs(turn) <= 90 ? 0 : -wide]);
     const found = places.map(([px, py, shift]) => [px, py, px + shift, py - 8, px + shift + wide, py + 7]).find(([, , left, top, right, bottom]) => left > box.left + 2 && right < box.right - 2 && top > box.top + 2 && bottom < box.bottom - 18 && !taken.some((other) => left < other[2] && right > other[0] && top < other[3] && bottom > other[1]));
-    if (!found) continue;
+    if (!found) { rest.push([fill, texts.text]); continue; }
     const [px, py, left, top, right, bottom] = found;
     taken.push([left, top, right, bottom]);
     const length = Math.hypot(px - x, py - y) || 1;
     svg.append(shape("line", { class: "leader", x1: x + (px - x) * r / length, y1: y + (py - y) * r / length, x2: px, y2: py }), shape("text", { class: "ink", x: left + 3, y: py + 4 }, text));
   }
+  return rest;
 }

@@ -18,7 +18,7 @@ function columns() {
   return [...COLUMNS, ...rest];
 }
 
-const seenColumns = () => (app.columnsSeen ??= new Set(columns().slice(0, innerWidth <= 700 ? 3 : innerWidth <= 1200 ? 6 : SEEN).map(([name]) => name)));
+const seenColumns = () => (app.columnsSeen ??= new Set(columns().slice(0, innerWidth <= 700 ? 1 : innerWidth <= 1200 ? 6 : SEEN).map(([name]) => name)));
 
 /** Which columns the table of phases has. */
 function columnChooser() {

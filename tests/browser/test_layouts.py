@@ -1,0 +1,263 @@
+"""The pages of traces, sweeps and validations at 1440, 1024 and 420 px, light and dark.
+
+Nothing is cut, small, or wider than the window, and everything is done by keyboard.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from kernbench.cli.main import exit_code
+from kernbench.sweep.report.page import page_bytes as sweep_page
+from kernbench.sweep.report.table import read_table
+from kernbench.sweep.store import Store
+from kernbench.trace.reader import open_trace
+from kernbench.trace.report import report_html
+from kernbench.trace.timeline import read_timeline
+from kernbench.trace.why import explain_or_error
+from kernbench.validate.page import page_bytes as validation_page
+from kernbench.validate.run import Options, Stand, SuiteRun, run_suite
+from kernbench.validate.suite import Row
+from tests.browser.chromium import Page, browser, missing, prefer
+from tests.sweep_samples import run_spec, write_spec
+
+pytestmark = pytest.mark.skipif(bool(missing()), reason=missing())
+WIDTHS, LEAST, SHARE = (1440, 1024, 420), 11, 0.75
+TABS = ("timeline", "heat", "phases", "roofline", "run")
+
+SPEC = """\
+schema: kernbench/sweep/1
+name: a sweep with a name that is longer than the header of a phone has room for, and then some more
+targets: [tiles.json]
+machine: small.yaml
+axes:
+  dram.t_setup_cycles: [10, 50, 100]
+  te.macs_per_cycle: {from: 64, to: 1024, count: 3, scale: log}
+  te.engines: [1, 2]
+where: ["te.macs_per_cycle <= 512 * te.engines"]
+goals: {ns: min, energy_pj: min}
+"""
+
+#: Texts that nobody can read whole: past the window, or cut by a box that neither scrolls nor ends them with an ellipsis.
+CUT = """
+const cut = [], walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+for (let node = walker.nextNode(); node; node = walker.nextNode()) {
+  const own = node.parentElement;
+  if (!node.data.trim() || own.closest('script, style, noscript, [hidden], option, #tip') || !own.checkVisibility()) continue;
+  const range = document.createRange();
+  range.selectNodeContents(node);
+  const box = range.getBoundingClientRect();
+  if (!box.width) continue;
+  let room = { left: 0, right: innerWidth }, ends = false, scrolls = false;
+  for (let one = own; one && one !== document.body; one = one.parentElement) {
+    const style = getComputedStyle(one), frame = one.getBoundingClientRect();
+    ends ||= style.textOverflow === 'ellipsis' || style.webkitLineClamp !== 'none';
+    if (['auto', 'scroll'].includes(style.overflowX)) { scrolls = true; break; }
+    if (!['hidden', 'clip'].includes(style.overflowX) || ends) continue;
+    room = { left: Math.max(room.left, frame.left), right: Math.min(room.right, frame.right) };
+  }
+  if (!scrolls && !ends && (box.left < room.left - 1 || box.right > room.right + 1)) cut.push(node.data.trim().slice(0, 60));
+}
+return cut;
+"""
+
+#: The least size of text: of the page, of SVG as it is drawn, of what is written on a canvas.
+SMALLEST = """
+let least = 100, what = '';
+const take = (size, text) => { if (size < least - 0.01) [least, what] = [size, text]; };
+for (const one of document.querySelectorAll('body *')) {
+  if (!one.checkVisibility() || ![...one.childNodes].some((node) => node.nodeType === 3 && node.data.trim())) continue;
+  const scale = one.getScreenCTM ? Math.hypot(one.getScreenCTM().a, one.getScreenCTM().b) : 1;
+  take(parseFloat(getComputedStyle(one).fontSize) * scale, one.textContent.slice(0, 40));
+}
+for (const [font, text] of window.written) take(parseFloat(/([\\d.]+)px/.exec(font)[1]), text);
+return [least, what];
+"""
+
+WATCH = """
+window.written = [];
+for (const kind of ['fillText', 'strokeText']) {
+  const draw = CanvasRenderingContext2D.prototype[kind];
+  CanvasRenderingContext2D.prototype[kind] = function (text, ...rest) {
+    window.written.push([this.font, text]);
+    draw.call(this, text, ...rest);
+  };
+}
+"""
+
+
+@pytest.fixture(scope="module")
+def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    folder = tmp_path_factory.mktemp("pages")
+    made = {name: folder / f"{name}.html" for name in ("trace", "sweep", "validation")}
+    trace = folder / "run.jsonl"
+    told = ["--config", "npu_mobile", "--trace", str(trace), "--trace-level", "full", "--quiet"]
+    assert exit_code(["run", "llama2-7b-decode", *told]) == 0
+    opened = open_trace(str(trace))
+    made["trace"].write_bytes(report_html(read_timeline(opened), explain_or_error(opened)))
+    run_spec(write_spec(folder, SPEC), folder / "s.sqlite")
+    with Store.read(folder / "s.sqlite") as store:
+        table = read_table(store)
+    reasons = {entry.task.key: "72% of the run is TE work: te0; 25% DRAM bandwidth: dram.ch0" for entry in table.entries[:3]}
+    made["sweep"].write_bytes(sweep_page(table, table.goals, reasons))
+    runs = [run_suite(name, Stand(Options(quick=True))) for name in ("tensor", "dram", "scalesim")]
+    late = Row(case="a case", source="formula", expected=100, ours=150, unit="cycles", allowed=0.1, why="a planted error")
+    runs.append(SuiteRun(runs[0].data, [*runs[0].rows, late]))
+    made["validation"].write_bytes(validation_page(runs))
+    return made
+
+
+@pytest.fixture(scope="module")
+def page(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Page]:
+    with browser(tmp_path_factory.mktemp("profile")) as found:
+        found.driver.execute_cdp_cmd("Page.addScriptToEvaluateOnNewDocument", {"source": WATCH})
+        yield found
+
+
+def shown(page: Page, path: Path, width: int, scheme: str = "light", address: str = "") -> None:
+    size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": False}
+    page.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+    prefer(page, scheme)
+    page.open(path, address)
+    page.run("document.querySelectorAll('details').forEach((one) => { one.open = true; })")
+    page.driver.execute_async_script("requestAnimationFrame(() => requestAnimationFrame(arguments[0]))")
+
+
+VIEWS = [("trace", f"#tab={tab}") for tab in TABS] + [("sweep", ""), ("validation", "")]
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize(("name", "address"), VIEWS)
+def test_nothing_is_cut_small_or_wider_than_the_window(
+    page: Page, pages: dict[str, Path], name: str, address: str, width: int, scheme: str
+) -> None:
+    shown(page, pages[name], width, scheme, address)
+    assert page.run("return document.documentElement.scrollWidth") <= width
+    assert page.run(CUT) == []
+    size, text = page.run(SMALLEST)
+    assert size >= LEAST, text
+    assert page.errors() == []
+
+
+def test_plots_have_most_of_a_phone(page: Page, pages: dict[str, Path]) -> None:
+    shown(page, pages["trace"], 420)
+    assert page.ask("plot")["room"] >= SHARE * 420
+    assert page.ask("plot")["height"] >= 0.5 * 900
+    shown(page, pages["sweep"], 420)
+    assert min(page.ask("plots").values()) >= SHARE * 420
+    shown(page, pages["validation"], 420)
+    room = "return Math.min(...[...document.querySelectorAll('svg.plot')].map((one) => one.parentElement.clientWidth))"
+    assert page.run(room) >= SHARE * 420
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_panels_of_the_trace_fit(page: Page, pages: dict[str, Path], width: int) -> None:
+    """Filters are a drawer, the selection a sheet of 45% from below; the counter of a search does not hide its text."""
+    shown(page, pages["trace"], width)
+    page.press("b")
+    assert page.run(CUT) == []
+    wide = page.run("return document.getElementById('filters').getBoundingClientRect().width")
+    assert wide == (420 if width == 420 else 240)
+    page.press("b", "r")
+    assert page.run(CUT) == []
+    side = page.run("const box = document.getElementById('side').getBoundingClientRect(); return [box.width, box.height]")
+    assert side == ([420, 405] if width == 420 else [320, side[1]])
+    page.run("const find = document.getElementById('find'); find.value = 'GEMM'; find.focus();")
+    page.run("document.getElementById('find').dispatchEvent(new KeyboardEvent('keydown', { key: 'Enter', bubbles: true }))")
+    box = "return ['find', 'found'].map((id) => document.getElementById(id).getBoundingClientRect().toJSON())"
+    find, found = page.run(box)
+    assert found["width"] > 0 and found["left"] >= find["right"] and found["right"] <= width
+    assert find["width"] >= 120
+    page.press("Escape")
+    assert page.errors() == []
+
+
+FOCUS = """
+const own = document.activeElement, style = getComputedStyle(own);
+return [own.id || own.textContent.trim().slice(0, 20), style.outlineStyle !== 'none' && parseFloat(style.outlineWidth) >= 1];
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "wanted"),
+    [
+        ("trace", {"find", "theme", "help", "plot", "Heatmaps", "Filters"}),
+        ("sweep", {"goal", "theme", "rows", "columns", "heat", "scatter", "parallel", "table", "Columns"}),
+        ("validation", {"theme", "37 rows"}),
+    ],
+)
+def test_the_keyboard_reaches_every_control_and_shows_where_it_is(
+    page: Page, pages: dict[str, Path], name: str, wanted: set[str]
+) -> None:
+    from selenium.webdriver.common.keys import Keys
+
+    shown(page, pages[name], 1440)
+    page.run("document.activeElement.blur()")
+    reached = {}
+    for _ in range(60):
+        page.driver.switch_to.active_element.send_keys(Keys.TAB)
+        what, seen = page.run(FOCUS)
+        reached[what] = seen
+    assert wanted - {"37 rows"} <= set(reached)
+    assert all(seen for what, seen in reached.items() if what in wanted), reached
+
+
+def test_the_keyboard_chooses_in_the_sweep(page: Page, pages: dict[str, Path]) -> None:
+    shown(page, pages["sweep"], 1440)
+    tip = "return document.getElementById('tip').hidden ? '' : document.getElementById('tip').textContent"
+    for canvas in ("heat", "scatter"):
+        page.run("document.getElementById(arguments[0]).focus()", canvas)
+        page.press("\ue014")  # the right arrow
+        assert page.run(tip).startswith("Point ")
+    page.run("document.getElementById('parallel').focus()")
+    rows = page.run("return document.querySelectorAll('#table tbody tr').length")
+    page.press("\ue013")  # up: the first value of the first axis
+    assert 0 < page.run("return document.querySelectorAll('#table tbody tr').length") < rows
+    page.press("\ue00c")
+    assert page.run("return document.querySelectorAll('#table tbody tr').length") == rows
+
+
+@pytest.mark.parametrize("name", ["trace", "sweep", "validation"])
+def test_the_theme_is_switched_by_button_and_key(page: Page, pages: dict[str, Path], name: str) -> None:
+    shown(page, pages[name], 1024)
+    ground = "return getComputedStyle(document.body).backgroundColor"
+    light = page.run(ground)
+    page.run("document.getElementById('theme').click()")
+    dark = page.run(ground)
+    page.run("document.activeElement.blur(); dispatchEvent(new KeyboardEvent('keydown', { key: 't', bubbles: true }))")
+    assert dark != light == page.run(ground)
+    page.run("try { localStorage.clear() } catch { /* none */ }")
+    assert page.errors() == []
+
+
+def test_cells_without_a_value_say_why(page: Page, pages: dict[str, Path]) -> None:
+    shown(page, pages["sweep"], 1440)
+    choose = (
+        "const box = document.getElementById(arguments[0]);"
+        "box.value = arguments[1]; box.dispatchEvent(new Event('change'))"
+    )
+    page.run(choose, "columns", "te.engines")
+    page.run(choose, "rows", "te.macs_per_cycle")
+    page.ask("drawNow")
+    grid, gaps = page.ask("grid"), page.ask("gaps")
+    empty = {gaps[r][c] for r, line in enumerate(grid) for c, value in enumerate(line) if value is None}
+    assert empty == {"left out", "failed"}  # the program needs two engines
+    assert "left out" in {text for _, text in page.run("return window.written")}
+
+
+def test_a_table_of_a_sweep_is_not_cut(page: Page, pages: dict[str, Path]) -> None:
+    """At 1440 px all of its columns are seen; on a phone the first stays where it is."""
+    shown(page, pages["sweep"], 1440)
+    wide, room = page.run("const box = document.getElementById('table'); return [box.scrollWidth, box.clientWidth]")
+    assert wide <= room
+    shown(page, pages["sweep"], 420)
+    page.run("document.getElementById('table').scrollLeft = 60")
+    left = page.run(
+        "const box = document.getElementById('table').getBoundingClientRect();"
+        "return document.querySelector('#table td').getBoundingClientRect().left - box.left"
+    )
+    assert left == 0

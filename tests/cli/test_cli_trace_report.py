@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from kernbench.common.look.palette import colour
 from tests.cli.conftest import Kbsim
 from tests.trace_samples import lawful, lines, meta, write_trace
 
@@ -44,7 +45,7 @@ def test_pictures_are_sound_and_the_same_again(kbsim: Kbsim, view: str) -> None:
     assert {"gantt": "te0", "heatmap": "DRAM bandwidth", "phases": "QKV", "roofline": "MAC/cycle"}[view] in text
     assert not re.search(r"\d{4}-\d{2}-\d{2}T", text)
     assert kbsim("trace", "report", "a.jsonl.gz", "--view", view, "--dark", "-o", "dark.svg").code == 0
-    assert "#0e1116" in Path("dark.svg").read_text(encoding="utf-8")
+    assert colour("card", "dark") in Path("dark.svg").read_text(encoding="utf-8")
 
 
 def test_options_of_pictures_change_them(kbsim: Kbsim) -> None:

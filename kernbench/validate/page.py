@@ -15,11 +15,11 @@ from kernbench.common.look.css import look_js, page_css
 from kernbench.trace.report import filled
 from kernbench.validate.figures import error_svg, figure_svg
 from kernbench.validate.run import SuiteRun
-from kernbench.validate.suite import Number, Row, Source
+from kernbench.validate.suite import Number, Row, Source, Verdict
 from kernbench.version import VERSION
 
-WORDS = {"inside": "inside", "outside": "outside", "told": "reported only"}  #: of verdicts
-MARKS = {"inside": "\u2713", "outside": "\u2717", "told": "\u2013"}
+WORDS: dict[Verdict, str] = {"inside": "inside", "outside": "outside", "told": "reported only"}  #: of verdicts
+MARKS: dict[Verdict, str] = {"inside": "\u2713", "outside": "\u2717", "told": "\u2013"}
 OPEN = 3  #: suites with the largest errors that are open, besides those with a row outside
 SHORT = 12  #: rows of a table that is open from the beginning
 COLUMNS = ("case", "source", "expected", "simulated", "unit", "error", "allowed", "verdict")
@@ -143,7 +143,7 @@ def _segments(run: SuiteRun) -> str:
     return f'<a href="#{name}" title="{escape(about)}" aria-label="{escape(about)}" style="flex:{len(run.rows)}">{pieces}</a>'
 
 
-def _key(verdict: str) -> str:
+def _key(verdict: Verdict) -> str:
     return f'<span><i class="swatch {verdict}"></i> {WORDS[verdict]}</span>'
 
 

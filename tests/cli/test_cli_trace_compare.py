@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
@@ -10,7 +11,10 @@ from typing import Any
 import pytest
 import yaml
 
+from kernbench.cmdq.program import Program
+from kernbench.trace.exporters.selection import KINDS
 from kernbench.trace.reader import open_trace
+from kernbench.trace.schema import EVENTS
 from tests.cli.conftest import Kbsim
 from tests.cli.pinned import GOLDEN, WIDTHS, check_files, check_pinned
 from tests.cli.samples import MACHINE, clash, stuck, tiles
@@ -287,3 +291,69 @@ def test_time_is_for_timelines(kbsim: Kbsim) -> None:
 def test_export_refuses_a_place_that_is_none(kbsim: Kbsim) -> None:
     said = kbsim("trace", "export", "hand.jsonl", "--to", "chrome", "-o", "no/x.json")
     assert said.code == 2 and "there is no directory" in said.err
+
+
+def test_an_export_without_accesses_has_everything_else(kbsim: Kbsim) -> None:
+    kbsim("trace", "export", "hand.jsonl", "-o", "all.csv")
+    said = kbsim("trace", "export", "hand.jsonl", "-o", "few.csv", "--without", "accesses,samples")
+    assert said.code == 0
+    every, few = (Path(name).read_text().splitlines()[1:] for name in ("all.csv", "few.csv"))
+    left = {*KINDS["accesses"], *KINDS["samples"]}
+    assert few == [line for line in every if line.split(",")[0] not in left] and 2 < len(few) < len(every)
+    kbsim("trace", "export", "hand.jsonl", "-o", "same.csv", "--only", ",".join(sorted(set(KINDS) - {"accesses", "samples"})))
+    assert Path("same.csv").read_bytes() == Path("few.csv").read_bytes()
+
+
+def test_an_export_of_a_phase_has_its_commands_alone(kbsim: Kbsim) -> None:
+    program = Program("phases")
+    for place, phase in enumerate(("first", "second", "first")):
+        tile = {"tensor_role": "weight", "qbits": 8, "num_elements": 256, "spm_bank": 0}
+        program.dma_load(**tile, dram_addr=256 * place, spm_offset=256 * place, phase=phase, layer_id=place)
+    program.save("phases.json")
+    assert kbsim("run", "phases.json", "--trace", "run.jsonl", "--trace-level", "full", "--quiet").code == 0
+    records = [json.loads(line) for line in Path("run.jsonl").read_text().splitlines()]
+    phases = {one["cmd_id"]: one.get("phase") for one in records if one["event_type"] == "CMD_ENQUEUE"}
+    assert kbsim("trace", "export", "run.jsonl", "-o", "part.csv", "--phase", "first").code == 0
+    head, *lines = list(csv.reader(Path("part.csv").read_text().splitlines()))
+    place = head.index("cmd_id")
+    assert {int(line[place]) for line in lines if line[place]} == {one for one, phase in phases.items() if phase == "first"}
+    said = kbsim("trace", "export", "run.jsonl", "-o", "none.csv", "--layer", "999")
+    assert said.code == 2
+    assert "no command is of these layers and phases; it has layers 0, 1, 2; phases first, second" in said.err
+    assert not Path("none.csv").exists()
+
+
+@pytest.mark.parametrize("name", ["x.json", "x.csv", "x.pftrace"])
+def test_the_size_of_an_export_is_told_before_it_is_written(kbsim: Kbsim, name: str) -> None:
+    if name.endswith("pftrace"):
+        pytest.importorskip("google.protobuf")
+    for more in ([], ["--without", "accesses"]):
+        said = kbsim("trace", "export", "hand.jsonl", "-o", name, "--dry-run", "--json", *more)
+        told = json.loads(said.out)
+        parts = sum(kind["bytes"] for kind in told["kinds"].values())
+        assert not Path(name).exists() and told["bytes"] == parts + told["rest"]
+        assert ("accesses" in told["kinds"]) == (not more)
+        kbsim("trace", "export", "hand.jsonl", "-o", name, *more)
+        real = Path(name).stat().st_size
+        Path(name).unlink()
+        assert told["bytes"] == pytest.approx(real, rel=0.01)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["-o", "x.csv", "--only", "jobs,thing"], '--only = "jobs,thing", but it must be some of commands, jobs, flows'),
+        (["-o", "x.csv", "--only", "jobs", "--without", "jobs"], '--without = "jobs", but it leaves nothing'),
+        (["-o", "x.csv", "--layer", "first"], '--layer = "first", but it must be numbers of layers'),
+        (["-o", "x.jsonl", "--without", "jobs"], "--without: --to jsonl makes a trace again, which must be whole"),
+        (["-o", "x.parquet", "--dry-run"], "--dry-run: --to parquet compresses columns"),
+    ],
+)
+def test_a_selection_that_makes_no_sense_is_refused(kbsim: Kbsim, options: list[str], message: str) -> None:
+    said = kbsim("trace", "export", "hand.jsonl", *options)
+    assert said.code == 2 and message in said.err and not Path(options[1]).exists()
+
+
+def test_every_event_has_a_kind() -> None:
+    named = [name for names in KINDS.values() for name in names]
+    assert len(named) == len(set(named)) and {*named, "TRACE_META", "TRACE_END"} == {event.name for event in EVENTS}

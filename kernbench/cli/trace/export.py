@@ -7,8 +7,11 @@ from typing import Annotated
 
 import typer
 
-from kernbench.cli import output
+from kernbench.cli import output, widgets
 from kernbench.cli.options import Json
+from kernbench.cli.text import Justify, table
+from kernbench.cli.text import unit as unit_text
+from kernbench.trace.exporters.selection import KINDS, SelectedTrace, Selection, Size, estimate
 from kernbench.trace.exporters.write import Format, TimeUnit
 
 
@@ -28,6 +31,21 @@ def export(
             "--time", help="With chrome and perfetto: whether 1 ns in the file is a nanosecond or a cycle.", show_default="ns"
         ),
     ] = None,
+    only: Annotated[
+        str | None,
+        typer.Option("--only", metavar="KINDS", help=f"Export only these kinds: {', '.join(KINDS)}.", show_default="all"),
+    ] = None,
+    without: Annotated[
+        str | None, typer.Option("--without", metavar="KINDS", help="Leave these kinds out.", show_default=False)
+    ] = None,
+    layer: Annotated[
+        str | None, typer.Option("--layer", metavar="N,...", help="Export only commands of these layers.", show_default="all")
+    ] = None,
+    phase: Annotated[
+        str | None,
+        typer.Option("--phase", metavar="NAME,...", help="Export only commands of these phases.", show_default="all"),
+    ] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show about how large it would be; write nothing.")] = False,
     as_json: Json = False,
 ) -> int:
     """Export a trace as Chrome JSON, Perfetto protobuf, CSV, Parquet, or self-contained JSON Lines."""
@@ -35,15 +53,27 @@ def export(
     from kernbench.common.files import check_apart
     from kernbench.trace.exporters.write import TIMED
     from kernbench.trace.exporters.write import export as write
-    from kernbench.trace.reader import open_trace
 
     form = format_of(out) if to is None else to
     if time is not None and form not in TIMED:
         rule = f"--to {form.value} has cycles and nanoseconds both"
         raise InputError(Problem("kbsim trace export", rule, "--time", time.value))
+    selection = selection_of(only, without, layer, phase)
+    if form is Format.JSONL and not selection.is_whole:
+        given = next(name for name, one in zip(SELECTING, (only, without, layer, phase), strict=True) if one is not None)
+        rule = "--to jsonl makes a trace again, which must be whole"
+        remedy = "choose what is recorded with kbsim run --trace-only"
+        raise InputError(Problem("kbsim trace export", rule, given, remedy=remedy))
     check_apart((out,), (file,))
-    trace = open_trace(file)
-    counts = write(trace, form, out, TimeUnit.NS if time is None else time)
+    unit = TimeUnit.NS if time is None else time
+    trace = SelectedTrace(file, selection)
+    if dry_run or Path(file).stat().st_size >= LARGE:
+        size = None if form is Format.PARQUET else estimate(file, selection, form, unit)
+        if dry_run:
+            return _show_size(size, out, form, as_json=as_json)
+        if size is not None and size.total >= TOLD:
+            output.note(f"{out}: about {unit_text(size.total, 'B')}{_packed(out)}, {_largest(size)}")
+    counts = write(trace, form, out, unit)
     if as_json:
         broken = None if trace.broken is None else str(trace.broken)
         output.show_json({"out": str(out), "format": form.value, **counts, "broken": broken})
@@ -55,6 +85,67 @@ def export(
         return output.OK
     output.note(f"error: {file}: {trace.broken}")
     return output.REFUSED
+
+
+SELECTING = ("--only", "--without", "--layer", "--phase")
+LARGE = 200_000  #: [B] of a trace from which on the size of its export is estimated before it is written
+TOLD = 20_000_000  #: [B] of an export from which on that is told
+
+
+def selection_of(only: str | None, without: str | None, layer: str | None, phase: str | None) -> Selection:
+    """The options as a selection; InputError for an unknown kind, a layer that is no number, or if nothing is left."""
+    from kernbench.common.errors import InputError, Problem
+
+    kinds = set(KINDS) if only is None else set(_kinds("--only", only))
+    kinds -= set() if without is None else set(_kinds("--without", without))
+    if not kinds:
+        raise InputError(Problem("kbsim trace export", "it leaves nothing", "--without", without))
+    layers = None
+    if layer is not None:
+        parts = [part.strip() for part in layer.split(",")]
+        if not all(part.isdecimal() and part.isascii() and len(part) < 10 for part in parts):
+            raise InputError(Problem("kbsim trace export", "it must be numbers of layers: 0,1,2", "--layer", layer))
+        layers = frozenset(map(int, parts))
+    phases = None if phase is None else frozenset(part.strip() for part in phase.split(","))
+    return Selection(frozenset(kinds), layers, phases)
+
+
+def _kinds(option: str, text: str) -> list[str]:
+    from kernbench.common.errors import InputError, Problem
+
+    found = [part.strip() for part in text.split(",")]
+    if set(found) <= set(KINDS):
+        return found
+    raise InputError(Problem("kbsim trace export", f"it must be some of {', '.join(KINDS)}, with commas", option, text))
+
+
+def _largest(size: Size) -> str:
+    """The kind that most bytes are of, and how to leave it out."""
+    kind = max(size.nbytes, key=lambda one: size.nbytes[one])
+    return f"{size.nbytes[kind] / max(1, size.total):.0%} of it {kind}: --without {kind} leaves them out"
+
+
+def _packed(out: Path) -> str:
+    return " before compression" if out.suffix.lower() in (".gz", ".zst") else ""
+
+
+def _show_size(size: Size | None, out: Path, form: Format, *, as_json: bool) -> int:
+    """What `--dry-run` prints: events and bytes by kind."""
+    from kernbench.common.errors import InputError, Problem
+
+    if size is None:
+        rule = f"--to {form.value} compresses columns: its size is known only when it is written"
+        raise InputError(Problem("kbsim trace export", rule, "--dry-run"))
+    if as_json:
+        kinds = {kind: {"events": count, "bytes": size.nbytes[kind]} for kind, count in size.events.items()}
+        output.show_json({"out": str(out), "format": form.value, "bytes": size.total, "rest": size.rest, "kinds": kinds})
+        return output.OK
+    columns: list[tuple[str, Justify]] = [("kind", "left"), ("events", "right"), ("size", "right")]
+    made = table("By kind", columns)
+    for kind, count in size.events.items():
+        made.add_row(kind, f"{count:,}", unit_text(size.nbytes[kind], "B"))
+    output.show([widgets.Text(f"{out}: about {unit_text(size.total, 'B')}{_packed(out)}"), made])
+    return output.OK
 
 
 #: Ends of names, without `.gz` and `.zst`, and the format of such a file.

@@ -19,7 +19,7 @@ def size(use: str) -> float:
     return float(tokens()["type"][use]) * POINT
 
 
-def settings(theme: Theme = "light") -> dict[str, Any]:
+def settings(theme: Theme = "light") -> Any:
     """For `matplotlib.rc_context`: colours of the theme, sizes of text, labels in the order of their slots."""
     from cycler import cycler
 

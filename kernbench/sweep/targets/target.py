@@ -165,7 +165,7 @@ class WorkloadTarget:
         return "", self._machine(config)
 
     def _machine(self, config: MachineConfig) -> Machine:
-        return Machine(config, WORKLOADS[self.label](as_npu(config)))  # type: ignore[arg-type]  # one of the two kinds
+        return Machine(config, WORKLOADS[self.label](as_npu(config)))
 
     def simulate(self, config: MachineConfig, params: Mapping[str, Any]) -> Fields:
         return _ran(self._machine(config))

@@ -53,6 +53,8 @@ def _suite(run: SuiteRun) -> Iterator[str]:
     yield run.data.about
     if run.skipped:
         yield f"Not in this build: {run.skipped}."
+    if run.left_out:
+        yield f"Not in this build: {run.left_out}."
     drawn = [error_svg(run.rows, "kb-")] if any(row.error for row in run.rows) else []
     for picture in (*drawn, *(figure_svg(figure, "kb-") for figure in run.figures)):
         yield "```{raw} html\n<div class=\"wide\">\n" + picture + "</div>\n```"

@@ -12,7 +12,7 @@ from tests import search
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Search, and print what was searched."""
-    search.main(arguments, "python -m tests.controller_search", ["controllers", "pressed_controllers"])
+    search.main(arguments, "python -m tests.controller_search", ["controllers", "pressed_controllers", "controllers_of_pes"])
 
 
 if __name__ == "__main__":

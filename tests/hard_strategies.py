@@ -13,7 +13,14 @@ from hypothesis import strategies as st
 
 from tests.machine_strategies import Draw, machines
 from tests.reached import Reached
-from tests.row_strategies import controller_systems, pressed_controller_systems, pressed_row_systems, row_systems
+from tests.row_strategies import (
+    controller_systems,
+    controller_systems_of_pes,
+    pressed_controller_systems,
+    pressed_row_systems,
+    row_systems,
+    row_systems_of_pes,
+)
 from tests.strategies import crowds, programs, systems
 from tests.systems_of_pes import System, systems_of_pes
 from tests.trace_systems import traced_systems
@@ -143,4 +150,6 @@ DISTRIBUTIONS: dict[str, Distribution] = {
     "pressed_controllers": Distribution(pressed_controller_systems(), lambda seen: seen.pressed > 0, 20, ends=True),
     "pressed_rows": Distribution(pressed_row_systems(), lambda seen: seen.pressed > 0, 20, ends=True),
     "pes": Distribution(systems_of_pes(), lambda seen: seen.scratchpads > 1 and seen.denials > 0, 15),
+    "rows_of_pes": Distribution(row_systems_of_pes(), lambda seen: seen.scratchpads > 1 and seen.bursts > 0, 30),
+    "controllers_of_pes": Distribution(controller_systems_of_pes(), lambda seen: seen.scratchpads > 1 and seen.bursts > 0, 30),
 }

@@ -12,7 +12,7 @@ from tests import search
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Search, and print what was searched."""
-    search.main(arguments, "python -m tests.row_search", ["pressed_rows"])
+    search.main(arguments, "python -m tests.row_search", ["pressed_rows", "rows_of_pes"])
 
 
 if __name__ == "__main__":

@@ -11,6 +11,8 @@ from kernbench.config.dram_controller import SCHEDULERS as CONTROLLER_SCHEDULERS
 from kernbench.config.dram_device import ADDRESS_MAPS, PAGE_POLICIES, SCHEDULERS
 from tests.machine_strategies import drawn_arbiter, machines
 from tests.strategies import crowds, programs
+from tests.system_programs import system_programs
+from tests.systems_of_pes import system_machines
 
 RULES: list[dict[str, str]] = [  # of a controller; one machine in five names none
     *({} for _ in range(3)),
@@ -56,17 +58,35 @@ def pressed_row_systems(draw: Draw) -> System:
     return machine, program
 
 
-def _give_rows(draw: Draw, machine: dict[str, Any], size: int, burst: int) -> None:
-    """Let the machine's DRAM have rows, and bursts of so many bytes and DRAM clocks."""
-    machine["allocation"] = "row_buffer_v1"
-    machine["dram"] |= {
-        "channels": draw(st.sampled_from([1, 1, 2, 3])),
+@st.composite
+def row_systems_of_pes(draw: Draw) -> System:
+    """A system whose stacks have rows, and a program over its PEs."""
+    system = draw(system_machines())
+    size, burst = draw(st.sampled_from([(64, 4), (32, 2), (64, 1), (16, 3), (96, 5), (8, 1), (9, 1)]))
+    hbm = system["cube"]["hbm"]
+    system["allocation"] = "row_buffer_v1"
+    hbm |= _rows(draw, size, burst)
+    hbm["row_buffer"] |= draw(st.sampled_from(RULES))
+    if draw(st.booleans()):
+        hbm["row_buffer"] |= {name: draw(st.integers(1, 4)) for name in ("queue_bursts", "buffer_bursts")}
+    return system, draw(system_programs(system))
+
+
+def _rows(draw: Draw, size: int, burst: int) -> dict[str, Any]:
+    """The keys of a DRAM with rows, and bursts of so many bytes and DRAM clocks."""
+    return {
         "interleave_bytes": size * draw(st.sampled_from([1, 2, 3, 8])),
         "bus_width_bytes": size,
         "dram_burst_cycles": burst,
         "peak_bw_bytes_per_cycle": 256,
         "row_buffer": draw(row_buffers(size, burst)),
     }
+
+
+def _give_rows(draw: Draw, machine: dict[str, Any], size: int, burst: int) -> None:
+    """Let the machine's DRAM have rows, and bursts of so many bytes and DRAM clocks."""
+    machine["allocation"] = "row_buffer_v1"
+    machine["dram"] |= {"channels": draw(st.sampled_from([1, 1, 2, 3])), **_rows(draw, size, burst)}
     if "noc" in machine:
         machine["noc"]["dram_at"] = [machine["noc"]["dram_at"][0]] * machine["dram"]["channels"]
 
@@ -136,6 +156,21 @@ def pressed_controller_systems(draw: Draw) -> System:
     machine["dma"]["alignment_bytes"] = draw(st.sampled_from([1, 3, 8, 12, 24, 24, 40, 48, 100]))
     machine["spm"] = draw(_crowded_banks())
     return machine, draw(crowds(machine, work=draw(st.booleans()), least=5))
+
+
+@st.composite
+def controller_systems_of_pes(draw: Draw) -> System:
+    """A system whose stacks have the controllers of `row_buffer_v2`, and a program over its PEs."""
+    system = draw(system_machines())
+    size = draw(st.sampled_from([64, 32, 64, 16, 96, 8, 24]))
+    controller: dict[str, Any] = draw(controllers(size))
+    if draw(st.booleans()):
+        controller |= {name: draw(st.integers(1, 4)) for name in ("read_queue", "write_queue")}
+        controller |= {"read_buffer_bytes": size * draw(st.integers(2, 5)), "write_high": controller["write_queue"]}
+        controller["write_low"] = draw(st.integers(0, controller["write_queue"] - 1))
+    system["allocation"] = "row_buffer_v2"
+    system["cube"]["hbm"] |= {"interleave_bytes": size * draw(st.sampled_from([1, 2, 3, 8])), "controller": controller}
+    return system, draw(system_programs(system))
 
 
 def _give_controller(draw: Draw, machine: dict[str, Any]) -> dict[str, Any]:

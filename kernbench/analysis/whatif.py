@@ -29,6 +29,9 @@ LINKS = ("system.link", "cube.mesh.link", "cube.hbm.link", "cube.ucie.link", "cu
          "io.pcie.link", "io.noc", "pe.link")  # fmt: skip
 
 
+FILLED = ("row_buffer", "controller", "device", "policy")  #: keys of a DRAM that other allocations do not take
+
+
 def _free_dma(config: Config, demand: Demand) -> Changes:
     """No transfer waits for a slot: as many at a time as there are."""
     pe, at = config.pe, config.pe_path
@@ -49,7 +52,7 @@ def _free_dram(config: Config, demand: Demand) -> Changes:
     allocation = "shared_bw_v1" if config.allocation in (*ONE_MEMBER, "row_buffer_v2") else config.allocation
     pe, at = config.pe, config.memory_path
     weights = [channel.weight for channel in pe.dma.channels]
-    rows = {f"{at}{key}": None for key in ("row_buffer", "controller") if _at(config, f"{at}{key}") is not None}
+    rows = {f"{at}{key}": None for key in FILLED if _at(config, f"{at}{key}") is not None}
     most = _changed(config, {"allocation": allocation, **rows}).channel_weight()
     row = pe.spm.num_banks * pe.spm.bank_width_bytes
     capacity = min(-(-row * most // min(weights)), LARGEST // max(weights))

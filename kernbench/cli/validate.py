@@ -72,6 +72,16 @@ ChipTables = Annotated[
         show_default=False,
     ),
 ]
+Ramulator = Annotated[
+    Path | None,
+    typer.Option(
+        "--ramulator",
+        metavar="DIR",
+        envvar="KERNBENCH_RAMULATOR",
+        help="A folder with figures of Ramulator 2, for the suite dram.",
+        show_default=False,
+    ),
+]
 
 
 def validate(
@@ -84,6 +94,7 @@ def validate(
     topologies: Topologies = None,
     traces: Traces = None,
     data: ChipTables = None,
+    ramulator: Ramulator = None,
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> int:
@@ -92,16 +103,16 @@ def validate(
     from kernbench.common.files import check_writable
     from kernbench.validate.run import Options, Stand, chosen, run_suite
 
-    if data is not None and not data.is_dir():
-        raise InputError(Problem("kbsim validate", "there is no such folder", "--data", str(data)))
+    for option, folder in (("--data", data), ("--ramulator", ramulator)):
+        if folder is not None and not folder.is_dir():
+            raise InputError(Problem("kbsim validate", "there is no such folder", option, str(folder)))
     names = chosen(suites or [])
     if listed:
         return _list(names, as_json=as_json)
     if report is not None:
         check_writable(report)
-    stand = Stand(
-        Options(quick=quick, scalesim=scalesim, topologies=topologies, traces=traces, chip_tables=data), _planted(plant or [])
-    )
+    folders = {"topologies": topologies, "traces": traces, "chip_tables": data, "ramulator": ramulator}
+    stand = Stand(Options(quick=quick, scalesim=scalesim, **folders), _planted(plant or []))
     runs: list[SuiteRun] = []
     for name in names:
         runs.append(run_suite(name, stand))
@@ -194,4 +205,6 @@ def suite_text(run: SuiteRun, width: int) -> Iterator[RenderableType]:
     yield made
     for allowed, why in reasons(run.rows):
         yield widgets.Text(f"allowed {allowed}: {why}", "dim")
+    if run.left_out:
+        yield widgets.Text(f"skipped: {run.left_out}", WAIT)
     yield ""

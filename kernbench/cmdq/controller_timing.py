@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from kernbench.config.dram_controller import FIELDS, PAGES, SCHEDULERS, map_fields, map_pairs
-from kernbench.config.schema import NpuDram
+from kernbench.config.schema import Dram
 
 SCOPES = ("pseudo", "rank", "stack", "group", "bank")  #: positions are the core's (kernbench_core/model/controller/timing.pxd)
 COMMANDS = ("ACT", "PRE", "RD", "WR", "PREA", "REF", "REFB", "ACT2", "CAS")  #: as are these
@@ -102,7 +102,7 @@ def nodes(values: Mapping[str, Any]) -> tuple[int, ...]:
     return tuple(out[1:])
 
 
-def controllers_of(dram: NpuDram) -> dict[str, Any] | None:
+def controllers_of(dram: Dram) -> dict[str, Any] | None:
     """The controllers of a memory's channels as the core takes them; None without `controller`."""
     return controller_table(dram.controller.values()) if dram.controller is not None else None
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from kernbench.config.dram_device import ADDRESS_MAPS, PAGE_POLICIES, SCHEDULERS
-from kernbench.config.schema import NpuDram
+from kernbench.config.schema import Dram
 
 SCOPES = ("bank", "group", "channel")  #: positions are the core's (kernbench_core/state/device_layout.pyx)
 COMMANDS = ("ACT", "PRE", "RD", "WR", "REF")  #: as are these (kernbench_core/model/dram/device.pxd)
@@ -65,7 +65,7 @@ RULES: tuple[Rule, ...] = (
 )
 
 
-def device_table(dram: NpuDram) -> dict[str, Any] | None:
+def device_table(dram: Dram) -> dict[str, Any] | None:
     """The banks of a machine's DRAM channels as the core takes them, in core cycles; None without `dram.row_buffer`."""
     device = dram.row_buffer
     if device is None:

@@ -88,9 +88,13 @@ def _line(text: str, meaning: str, comment: str) -> Iterator[str]:
     yield f"{text:<{COLUMN - 1}} # {behind}" if behind else text
 
 
+MOST_CHOICES = 6  #: of a key that stand in its comment; `kbsim config keys` lists all
+
+
 def _meaning(key: Key) -> str:
     unit = f"[{key.unit}] " if key.unit else ""
-    return f"{unit}{key.meaning}" + (f": {', '.join(key.choices)}" if len(key.choices) > 1 else "")
+    choices = key.choices if len(key.choices) <= MOST_CHOICES else (*key.choices[:MOST_CHOICES], "...")
+    return f"{unit}{key.meaning}" + (f": {', '.join(choices)}" if len(choices) > 1 else "")
 
 
 def _text(key: Key, value: Any) -> str:

@@ -14,10 +14,10 @@ from pydantic import Field
 from kernbench.common.units import plain_number
 from kernbench.config.fields import Rate, Size, integer, one_of
 from kernbench.config.machine import Section
-from kernbench.config.rules import BrokenRule
+from kernbench.config.rules import BrokenRule, Path
 
 if TYPE_CHECKING:
-    from kernbench.config.schema import NpuDram
+    from kernbench.config.schema import Dram
 
 #: Rules of a controller; positions are the core's (kernbench_core/model/controller): append.
 SCHEDULERS = ("fr_fcfs_cap", "fr_fcfs", "fcfs", "oldest_ready", "oldest_ready_hits")
@@ -254,39 +254,44 @@ CLOCK_LIMIT = 1 << 20  #: of the terms of `clock`
 BANK_LIMIT = 4096  #: banks of a channel
 
 
-def controller_rules(allocation: str, dram: NpuDram) -> Iterator[BrokenRule]:
-    """The rules between `allocation`, `dram` and `dram.controller`."""
-    controller, at = dram.controller, ("dram", "controller")
+def controller_rules(allocation: str, dram: Dram, channels: int, at: Path) -> Iterator[BrokenRule]:
+    """The rules between `allocation`, the DRAM at a path and its `controller`; `channels`: of those that share addresses."""
+    controller = dram.controller
+    for key in ("device", "policy"):
+        if getattr(dram, key) is not None and allocation != "row_buffer_v2":
+            rule = f"it may stand only with allocation row_buffer_v2, and that is {allocation}"
+            yield BrokenRule((*at, key), getattr(dram, key), rule)
     if controller is None:
         if allocation == "row_buffer_v2":
-            rule = "it needs dram.controller: the controller of a channel, with its device"
+            of = ".".join(map(str, at))
+            rule = f"it needs {of}.device, or {of}.controller: the controller of a channel, with its device"
             yield BrokenRule(("allocation",), allocation, rule)
         return
     if allocation != "row_buffer_v2":
-        yield BrokenRule(at, None, f"it may stand only with allocation row_buffer_v2, and that is {allocation}")
+        rule = f"it may stand only with allocation row_buffer_v2, and that is {allocation}"
+        yield BrokenRule((*at, "controller"), None, rule)
         return
     try:
         values = controller.values()
     except KeyError as missing:
-        yield BrokenRule(at, None, f"{missing.args[0]} is missing: it has no default")
+        rule = f"{missing.args[0]} is missing: it has no default; name a device ({'.'.join(map(str, at))}.device) or give it"
+        yield BrokenRule((*at, "controller"), None, rule)
         return
-    for key, value, rule in _broken_values(values, dram):
-        yield BrokenRule(("dram", key) if key == "interleave_bytes" else (*at, key), value, rule)
+    interleave, burst = dram.interleave_bytes, values["burst_bytes"]
+    if channels > 1 and interleave % burst:
+        rule = f"it must be a multiple of burst_bytes ({burst}): a burst lies in one place"
+        yield BrokenRule((*at, "interleave_bytes"), interleave, rule)
+    for key, value, rule in _broken_values(values):
+        yield BrokenRule((*at, "controller", key), value, rule)
 
 
-def _broken_values(values: Mapping[str, Any], dram: NpuDram) -> Iterator[tuple[str, Any, str]]:
+def _broken_values(values: Mapping[str, Any]) -> Iterator[tuple[str, Any, str]]:
     burst = values["burst_bytes"]
     for key, check in (("map", map_fields), ("hash", map_pairs)):
         try:
             check(values)
         except ValueError as error:
             yield key, values[key] if key == "map" else list(values[key]), str(error)
-    if dram.channels > 1 and dram.interleave_bytes % burst:
-        yield (
-            "interleave_bytes",
-            dram.interleave_bytes,
-            f"it must be a multiple of burst_bytes ({burst}): a burst lies in one place",
-        )
     if values["row_bytes"] % burst:
         yield "row_bytes", values["row_bytes"], f"it must be a multiple of burst_bytes ({burst})"
     if values["read_buffer_bytes"] < 2 * burst:

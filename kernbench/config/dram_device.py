@@ -14,10 +14,10 @@ from pydantic import Field
 from kernbench.common.units import plain_number
 from kernbench.config.fields import TERM_LIMIT, Size, integer, one_of
 from kernbench.config.machine import Section
-from kernbench.config.rules import BrokenRule
+from kernbench.config.rules import BrokenRule, Path
 
 if TYPE_CHECKING:
-    from kernbench.config.schema import NpuConfig
+    from kernbench.config.schema import Dram
 
 Clocks = Annotated[int, integer(1, 1 << 20)]
 Bursts = Annotated[int, integer(1, 4097)]
@@ -72,37 +72,37 @@ class RowBuffer(Section):
         return self.bank_groups * self.banks_per_group
 
 
-def device_rules(config: NpuConfig) -> Iterator[BrokenRule]:
-    """The rules between `allocation`, `dram` and `dram.row_buffer`."""
-    device, dram = config.dram.row_buffer, config.dram
+def device_rules(allocation: str, dram: Dram, channels: int, at: Path) -> Iterator[BrokenRule]:
+    """The rules between `allocation`, the DRAM at a path and its `row_buffer`; `channels`: of those that share addresses."""
+    device = dram.row_buffer
     if device is None:
-        if config.allocation == "row_buffer_v1":
-            rule = "it needs dram.row_buffer: the banks of a channel and their times"
-            yield BrokenRule(("allocation",), config.allocation, rule)
+        if allocation == "row_buffer_v1":
+            rule = f"it needs {'.'.join(map(str, at))}.row_buffer: the banks of a channel and their times"
+            yield BrokenRule(("allocation",), allocation, rule)
         return
-    if config.allocation != "row_buffer_v1":
-        rule = f"it may stand only with allocation row_buffer_v1, and that is {config.allocation}"
-        yield BrokenRule(("dram", "row_buffer"), None, rule)
+    if allocation != "row_buffer_v1":
+        rule = f"it may stand only with allocation row_buffer_v1, and that is {allocation}"
+        yield BrokenRule((*at, "row_buffer"), None, rule)
         return
     bus, burst = dram.bus_width_bytes, dram.dram_burst_cycles
     whole = f"it must be a multiple of bus_width_bytes ({bus}): a burst lies in one place"
-    if dram.interleave_bytes % bus and dram.channels > 1:
-        yield BrokenRule(("dram", "interleave_bytes"), dram.interleave_bytes, whole)
+    if dram.interleave_bytes % bus and channels > 1:
+        yield BrokenRule((*at, "interleave_bytes"), dram.interleave_bytes, whole)
     if dram.peak_bw_bytes_per_cycle * burst < bus:
         least = f"it must be at least bus_width_bytes / dram_burst_cycles ({bus}/{burst})"
         rule = f"under row_buffer_v1 the data bus is the peak: {least}"
-        yield BrokenRule(("dram", "peak_bw_bytes_per_cycle"), plain_number(dram.peak_bw_bytes_per_cycle), rule)
+        yield BrokenRule((*at, "peak_bw_bytes_per_cycle"), plain_number(dram.peak_bw_bytes_per_cycle), rule)
     if burst * dram.period >= TERM_LIMIT:
-        yield BrokenRule(("dram", "period"), dram.period, f"times dram_burst_cycles ({burst}) it must be below 2^31")
+        yield BrokenRule((*at, "period"), dram.period, f"times dram_burst_cycles ({burst}) it must be below 2^31")
     if device.row_bytes % bus:
-        yield BrokenRule(("dram", "row_buffer", "row_bytes"), device.row_bytes, whole)
-    yield from _time_rules(device, burst)
+        yield BrokenRule((*at, "row_buffer", "row_bytes"), device.row_bytes, whole)
+    yield from _time_rules(device, burst, (*at, "row_buffer"))
 
 
-def _time_rules(device: RowBuffer, burst: int) -> Iterator[BrokenRule]:
+def _time_rules(device: RowBuffer, burst: int, at: Path) -> Iterator[BrokenRule]:
     def at_least(key: str, least: int, why: str) -> Iterator[BrokenRule]:
         if getattr(device, key) < least:
-            yield BrokenRule(("dram", "row_buffer", key), getattr(device, key), f"it must be at least {least}: {why}")
+            yield BrokenRule((*at, key), getattr(device, key), f"it must be at least {least}: {why}")
 
     yield from at_least("t_ccd_s", burst, "dram_burst_cycles, for which a burst is on the data bus")
     yield from at_least("t_ccd_l", device.t_ccd_s, "that of different groups (t_ccd_s)")

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from kernbench.common.units import plain_number
 from kernbench.config.dram_device import RowBuffer
-from kernbench.config.schema import Dma, Dram, NpuConfig, NpuDram, Spm, Te, Ve
+from kernbench.config.schema import Dma, Dram, NpuConfig, Spm, Te, Ve
 from kernbench_core.numbers import TRANSFER_CHANNELS
 
 if TYPE_CHECKING:
@@ -84,16 +84,13 @@ def unused_values(config: MachineConfig) -> Iterator[Unused]:
     if isinstance(config, NpuConfig):
         yield from _of_engines(config.te, config.spm, "")
         yield from _of_queues(config.dma, 0, "")
-        if config.dram.controller is not None:
-            yield from _of_controlled(config.dram)
-        else:
-            yield from _of_memory(config.dram, config.dram.channels, "dram", device=config.allocation == "row_buffer_v1")
+        yield from _of_memory(config.dram, config.dram.channels, "dram")
         yield from _of_npu(config)
         return
     system: SystemConfig = config  # type: ignore[assignment]  # the only other kind
     yield from _of_engines(system.pe.te, system.pe.spm, "pe.")
     yield from _of_queues(system.pe.dma, system.pe.ipcq.max_concurrent, "pe.")
-    yield from _of_memory(system.cube.hbm, system.slice_channels, "cube.hbm", device=False)
+    yield from _of_memory(system.cube.hbm, system.slice_channels, "cube.hbm")
     if system.system.sips == 1:
         for key in ("bytes_per_cycle", "cycles", "mm"):
             yield Unused(f"system.link.{key}", "there is one SIP, and no link between SIPs", "set system.sips")
@@ -133,31 +130,45 @@ def _of_queues(dma: Dma, between_pes: int, at: str) -> Iterator[Unused]:
             yield Unused(f"{at}dma.channels.{name}.max_concurrent", why, f"raise {at}dma.{by}")
 
 
-def _of_memory(dram: Dram, channels: int, at: str, *, device: bool) -> Iterator[Unused]:
-    """`channels`: the number of channels that share addresses. `device`: under `row_buffer_v1`, whose data bus is the peak."""
+def _of_memory(dram: Dram, channels: int, at: str) -> Iterator[Unused]:
+    """`channels`: of those that share addresses."""
+    if dram.controller is not None:
+        for key in ("bus_width_bytes", "dram_burst_cycles", "peak_bw_bytes_per_cycle", "period"):
+            why = f"under row_buffer_v2 {at}.controller has the burst and the clock of a channel"
+            yield Unused(f"{at}.{key}", why, f"set burst_bytes, t_bl and clock of {at}.controller")
+    else:
+        yield from _of_bus(dram, at)
+    if channels == 1:
+        yield Unused(f"{at}.interleave_bytes", "all addresses are on one channel", f"set {at}.channels")
+    if dram.row_buffer is not None:
+        yield from _of_rows(dram.row_buffer, dram.bus_width_bytes, f"{at}.row_buffer")
+
+
+def _of_bus(dram: Dram, at: str) -> Iterator[Unused]:
     bus, peak = Fraction(dram.bus_width_bytes, dram.dram_burst_cycles), dram.peak_bw_bytes_per_cycle
     if peak > bus:
         why = f"the bus moves {at}.bus_width_bytes / {at}.dram_burst_cycles = {plain_number(bus)} bytes per cycle, and no more"
         yield Unused(f"{at}.peak_bw_bytes_per_cycle", why, "widen the bus or shorten its bursts")
-    elif peak < bus and not device:
+    elif peak < bus and dram.row_buffer is None:  # with rows the data bus is the peak
         why = f"{at}.peak_bw_bytes_per_cycle ({plain_number(peak)}) is less than what the bus moves, {plain_number(bus)}"
         beside, instead = f"{at}.peak_bw_bytes_per_cycle", f"raise {at}.peak_bw_bytes_per_cycle"
         yield Unused(f"{at}.bus_width_bytes", why, instead, beside)
         yield Unused(f"{at}.dram_burst_cycles", why, instead, beside)
-    if channels == 1:
-        yield Unused(f"{at}.interleave_bytes", "all addresses are on one channel", f"set {at}.channels")
 
 
-def _of_controlled(dram: NpuDram) -> Iterator[Unused]:
-    for key in ("bus_width_bytes", "dram_burst_cycles", "peak_bw_bytes_per_cycle", "period"):
-        why = "under row_buffer_v2 dram.controller has the burst and the clock of a channel"
-        yield Unused(f"dram.{key}", why, "set burst_bytes, t_bl and clock of dram.controller")
-    if dram.channels == 1:
-        yield Unused("dram.interleave_bytes", "all addresses are on one channel", "set dram.channels")
+def _of_rows(device: RowBuffer, burst: int, at: str) -> Iterator[Unused]:
+    if device.t_refi == 0:
+        yield Unused(f"{at}.t_rfc", f"{at}.t_refi is 0, so nothing is refreshed", f"set {at}.t_refi", f"{at}.t_refi")
+    if device.scheduler == "fcfs":
+        why = f"{at}.scheduler is fcfs, under which no burst passes an older one"
+        yield Unused(f"{at}.batch_bursts", why, f"set another {at}.scheduler")
+    if device.banks_per_group == 1 or device.row_bytes == burst:
+        few = "a bank group has one bank" if device.banks_per_group == 1 else "a row has one burst"
+        yield Unused(f"{at}.map", f"{few}, so both maps are the same", "set banks_per_group or row_bytes")
 
 
 def _of_npu(config: NpuConfig) -> Iterator[Unused]:
-    noc, dma, device = config.noc, config.dma, config.dram.row_buffer
+    noc, dma = config.noc, config.dma
     if noc is None:
         yield Unused("energy.noc_pj_per_byte_hop", "there is no noc", "add the section noc")
         if config.allocation == "fifo_v1":
@@ -167,21 +178,7 @@ def _of_npu(config: NpuConfig) -> Iterator[Unused]:
     elif len({*noc.dma_at, *noc.dram_at}) == 1:
         for key in ("noc.link_bytes_per_cycle", "noc.hop_latency_cycles", "energy.noc_pj_per_byte_hop"):
             yield Unused(key, "all DMA engines and DRAM channels are at one place", "set noc.dma_at or noc.dram_at")
-    if device is not None and device.t_refi == 0:
-        why = "dram.row_buffer.t_refi is 0, so nothing is refreshed"
-        yield Unused("dram.row_buffer.t_rfc", why, "set dram.row_buffer.t_refi", "dram.row_buffer.t_refi")
-    if device is not None:
-        yield from _of_controllers(device, config.dram.bus_width_bytes)
     yield from _of_ports(config.spm, config.te, config.ve, dma.engines * dma.at_a_time * config.dram.channels)
-
-
-def _of_controllers(device: RowBuffer, burst: int) -> Iterator[Unused]:
-    if device.scheduler == "fcfs":
-        why = "dram.row_buffer.scheduler is fcfs, under which no burst passes an older one"
-        yield Unused("dram.row_buffer.batch_bursts", why, "set another dram.row_buffer.scheduler")
-    if device.banks_per_group == 1 or device.row_bytes == burst:
-        few = "a bank group has one bank" if device.banks_per_group == 1 else "a row has one burst"
-        yield Unused("dram.row_buffer.map", f"{few}, so both maps are the same", "set banks_per_group or row_bytes")
 
 
 def _of_ports(spm: Spm, te: Te, ve: Ve, flows: int) -> Iterator[Unused]:

@@ -6,10 +6,12 @@ from kernbench.common.errors import InputError, Problem
 from kernbench.config.fields import WIDE_LIMIT
 from kernbench.config.load import preset_names
 from kernbench.config.machine import MachineConfig
-from kernbench.config.schema import NpuConfig, NpuDram
+from kernbench.config.schema import Dram, NpuConfig
 from kernbench.config.system import SystemConfig
 
-_DRAM = ("interleave_bytes", "bus_width_bytes", "dram_burst_cycles", "peak_bw_bytes_per_cycle", "t_setup_cycles", "period")
+_DRAM = (
+    "interleave_bytes", "bus_width_bytes", "dram_burst_cycles", "peak_bw_bytes_per_cycle", "t_setup_cycles", "period", "controller",
+)  # fmt: skip
 
 
 def a_system(who: str, config: MachineConfig, why: str = "it needs more than one PE", remedy: str = "") -> SystemConfig:
@@ -24,7 +26,7 @@ def a_system(who: str, config: MachineConfig, why: str = "it needs more than one
 def pe_as_npu(config: SystemConfig) -> NpuConfig:
     """One PE. Its DRAM has no end: what memory an address is in is checked apart."""
     pe = config.pe
-    dram = NpuDram(capacity_bytes=WIDE_LIMIT - 1)
+    dram = Dram(capacity_bytes=WIDE_LIMIT - 1)
     npu = NpuConfig.model_validate(
         {"dma": pe.dma, "te": pe.te, "ve": pe.ve, "spm": pe.spm, "dram": dram}
         | {name: getattr(config, name) for name in ("freq_ghz", "kv_layouts", "energy")}
@@ -43,7 +45,7 @@ def as_npu(config: MachineConfig) -> NpuConfig:
         return config
     hbm = config.cube.hbm
     per_slice = -(-config.cube.pes // config.slices)
-    dram = NpuDram(
+    dram = Dram(
         channels=config.slice_channels,
         capacity_bytes=config.slice_bytes // per_slice,
         **{name: getattr(hbm, name) for name in _DRAM},

@@ -15,6 +15,7 @@ from pydantic import Field, model_validator
 from kernbench.config.chip import Chip
 from kernbench.config.dram_controller import DramController, controller_rules
 from kernbench.config.dram_device import RowBuffer, device_rules
+from kernbench.config.dram_files import DEVICES, POLICIES, named
 from kernbench.config.fields import (
     MAX_BANKS,
     MAX_MESH_SIDE,
@@ -40,10 +41,11 @@ from kernbench.config.fields import (
 )
 from kernbench.config.machine import MachineConfig, Section
 from kernbench.config.mma import Mma
-from kernbench.config.rules import BrokenRule, broken_rules, dram_weight
+from kernbench.config.rules import BrokenRule, Path, broken_rules, dram_weight
 
-Allocation = Literal["shared_bw_v1", "max_min_v1", "fifo_v1"]
-NpuAllocation = Literal["shared_bw_v1", "max_min_v1", "fifo_v1", "row_buffer_v1", "row_buffer_v2"]
+Allocation = Literal["shared_bw_v1", "max_min_v1", "fifo_v1", "row_buffer_v1", "row_buffer_v2"]
+DeviceName = Annotated[str, named(DEVICES)]
+PolicyName = Annotated[str, named(POLICIES)]
 ARBITERS = ("oldest_first", "round_robin")  #: of the banks of a scratchpad; positions are the core's ArbiterRule: append
 Arbiter = Annotated[str, one_of(ARBITERS, code=True)]  #: or code of the user's own, `package.module:name`
 
@@ -93,7 +95,9 @@ class Dma(Section):
 
 
 class Dram(Section):
-    """The DRAM channels (docs/model/sharing.md)."""
+    """The DRAM channels (docs/model/sharing.md), which may have rows."""
+
+    younger: ClassVar[frozenset[str]] = frozenset({"controller", "device", "policy"})
 
     channels: Engines = Field(default=1, description="number of channels")
     interleave_bytes: Size = Field(default=256, description="[byte] consecutive bytes on one channel")
@@ -103,27 +107,27 @@ class Dram(Section):
     peak_bw_bytes_per_cycle: Rate = Field(default=Fraction(128), description="[byte/cycle] peak bandwidth of one channel")
     t_setup_cycles: Natural = Field(default=0, description="[cycle] from a transfer's start to its first share")
     period: Count = Field(default=1, description="a channel's capacity is divided by this")
-
-    @property
-    def capacity(self) -> Fraction:
-        """Bytes per cycle that one channel can move: min(peak, bus width / burst time) / period."""
-        return min(self.peak_bw_bytes_per_cycle, Fraction(self.bus_width_bytes, self.dram_burst_cycles)) / self.period
-
-
-class NpuDram(Dram):
-    """The DRAM of one NPU, which may have rows."""
-
-    younger: ClassVar[frozenset[str]] = frozenset({"controller"})
-
     row_buffer: RowBuffer | None = Field(default=None, description="banks and rows; with allocation row_buffer_v1 only")
     controller: DramController | None = Field(
         default=None, description="controller and device of a channel; with allocation row_buffer_v2 only"
     )
+    device: DeviceName | None = Field(default=None, description="under row_buffer_v2: its shape and times fill in controller")
+    policy: PolicyName | None = Field(default=None, description="under row_buffer_v2: its rules fill in controller")
 
     @property
     def capacity(self) -> Fraction:
-        """Bytes per cycle that one channel can move; under `row_buffer_v2` that of the data buses of its controller."""
-        return self.controller.peak if self.controller is not None else super().capacity
+        """Bytes per cycle that one channel can move: min(peak, bus width / burst time) / period.
+
+        Under `row_buffer_v2` that of the data buses of its controller.
+        """
+        if self.controller is not None:
+            return self.controller.peak
+        return min(self.peak_bw_bytes_per_cycle, Fraction(self.bus_width_bytes, self.dram_burst_cycles)) / self.period
+
+
+def memory_rules(allocation: str, dram: Dram, channels: int, at: Path) -> list[BrokenRule]:
+    """The rules between `allocation` and the DRAM at a path of the machine, `channels` of which share addresses."""
+    return [*device_rules(allocation, dram, channels, at), *controller_rules(allocation, dram, channels, at)]
 
 
 class Noc(Section):
@@ -303,11 +307,11 @@ class NpuConfig(MachineConfig):
         default="kernbench/npu/1", alias="schema", description="kind and version of the file"
     )
     freq_ghz: Frequency = FREQ_GHZ
-    allocation: NpuAllocation = ALLOCATION
+    allocation: Allocation = ALLOCATION
     max_cycles: CycleLimit = MAX_CYCLES
     control: Control = CONTROL
     dma: Dma = Field(default_factory=Dma, description="DMA engines")
-    dram: NpuDram = Field(default_factory=NpuDram, description="DRAM channels")
+    dram: Dram = Field(default_factory=Dram, description="DRAM channels")
     noc: Noc | None = Field(default=None, description="mesh; absent: the DMA engines sit at the DRAM")
     spm: Spm = Field(default_factory=Spm, description="scratchpad")
     te: Te = Field(default_factory=Te, description="tensor engines")
@@ -338,7 +342,7 @@ class NpuConfig(MachineConfig):
         return self
 
     @property
-    def memory(self) -> NpuDram:
+    def memory(self) -> Dram:
         """The memory of the loads and stores of a PE."""
         return self.dram
 
@@ -366,5 +370,4 @@ class NpuConfig(MachineConfig):
         return dram_weight(self)
 
     def broken_rules(self) -> list[BrokenRule]:
-        broken = [*device_rules(self), *controller_rules(self.allocation, self.dram)]
-        return broken or broken_rules(self)
+        return memory_rules(self.allocation, self.dram, self.dram.channels, ("dram",)) or broken_rules(self)

@@ -5,13 +5,23 @@ Everything is taken from its presets by the name of a time or of a constraint, s
 
 from __future__ import annotations
 
+import csv
+import json
 from collections.abc import Mapping
+from dataclasses import dataclass
 from fractions import Fraction
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from kernbench.common.errors import InputError, Problem
+from kernbench.common.files import read_bounded
 from kernbench.config.dram_controller import complete
+from kernbench_core.standalone.dram_load import DramLoad
+
+TABLE, PRESETS = "ramulator2.csv", "presets.json"  #: files of a folder of figures
+MOST_BYTES = 64 << 20  #: of each
 
 MAPS = {
     "RoBaRaCoCh": ("row bank group stack rank pseudo column", ()),
@@ -153,3 +163,86 @@ _PATTERNS: dict[str, Any] = {
     "streams4": _streams(4),
     "copy": _streams(2),
 }
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """What a load on a controller comes to."""
+
+    gb_per_s: float
+    p50_ns: float  #: of reads, from the clock in which the queue takes them
+    row_hits: float  #: [%] of bursts whose row is open at their first command
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """A row of Ramulator's figures, and what it was measured on."""
+
+    preset: Mapping[str, Any]
+    row: Mapping[str, str]
+
+    @property
+    def refresh(self) -> bool:
+        """All banks are refreshed."""
+        return self.row["refresh"] != "none"
+
+    @property
+    def name(self) -> str:
+        """The machine and the load."""
+        row = self.row
+        load = "saturated" if row["load_pct"] == "sat" else f"{row['load_pct']} % load"
+        machine = f"{row['config']} {row['mapping']} {row['scheduler']} {'refresh' if self.refresh else 'no refresh'}"
+        return f"{machine}, {row['pattern']}, {row['read_pct']} % reads, {load}"
+
+    @property
+    def expected(self) -> Figures:
+        """Ramulator's."""
+        row = self.row
+        return Figures(float(row["achieved_GBps"]), float(row["rd_lat_p50_ns"]), _hits(row))
+
+    def controller(self) -> dict[str, Any]:
+        """The keys of an equal controller, for `controller_table`."""
+        return controller_of(self.preset, self.row["mapping"], self.row["scheduler"], self.refresh)
+
+    def ours(self, table: dict[str, Any]) -> Figures:
+        """The same load on a controller as the core takes it."""
+        row, preset = self.row, self.preset
+        warm, ticks, tick = int(row["warmup_ticks"]), int(row["ticks"]), preset["tick_ps"]
+        bursts = bursts_of(preset, row["pattern"], int(row["read_pct"]), row["load_pct"], warm + ticks)
+        found = DramLoad(table, bursts).run(warm, ticks)
+        latencies = sorted(found["latencies"])
+        moved = (found["reads"] + found["writes"]) * preset["tx_bytes"]
+        return Figures(moved / (ticks * tick) * 1000, latencies[(len(latencies) - 1) // 2] * tick / 1000, _hits(found))
+
+
+def _hits(counts: Mapping[str, Any]) -> float:
+    hits, *others = (int(counts[name]) for name in ("row_hits", "row_misses", "row_conflicts"))
+    return 100 * hits / (hits + sum(others))
+
+
+#: Columns of TABLE that are read.
+COLUMNS = (
+    "config", "mapping", "scheduler", "refresh", "pattern", "read_pct", "load_pct", "achieved_GBps", "rd_lat_p50_ns",
+    "row_hits", "row_misses", "row_conflicts", "warmup_ticks", "ticks",
+)  # fmt: skip
+
+
+def read_figures(folder: Path) -> list[Measured]:
+    """The rows of a folder; InputError where it has none, or they are of another kind."""
+    rows = list(csv.DictReader(_text(folder / TABLE).splitlines()))
+    presets = json.loads(_text(folder / PRESETS))
+    missing = [name for name in COLUMNS if not rows or name not in rows[0]]
+    if missing:
+        raise InputError(Problem(str(folder / TABLE), f"it has no column {missing[0]}", remedy="see docs/validation.md"))
+    for number, row in enumerate(rows):
+        for column, known in (("config", presets), ("mapping", MAPS), ("scheduler", SCHEDULERS), ("pattern", _PATTERNS)):
+            if row[column] not in known:
+                rule = f"it must be one of {', '.join(known)}"
+                raise InputError(Problem(f"{folder / TABLE}:{number + 2}", rule, column, row[column]))
+    return [Measured(presets[row["config"]], row) for row in rows]
+
+
+def _text(path: Path) -> str:
+    if not path.is_file():
+        raise InputError(Problem(str(path), "there is no such file", remedy=f"a folder of figures has {TABLE} and {PRESETS}"))
+    return read_bounded(path, MOST_BYTES).decode("utf-8")

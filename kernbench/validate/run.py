@@ -67,6 +67,7 @@ class Options:
     topologies: Path | None = None  #: the folder of SCALE-Sim's layer tables
     traces: Path | None = None  #: the folder of recorded NoC traces
     chip_tables: Path | None = None  #: the folder of measured tables of chips
+    ramulator: Path | None = None  #: the folder of Ramulator 2's figures
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +107,8 @@ def planted(plan: Plan, plant: Mapping[str, Fraction]) -> Plan:
     machine |= resource_tables(capacities)
     if "dram" in plant and machine.get("devices") is not None:
         machine["devices"] = _slower_devices(machine["devices"], plant["dram"])
+    if "dram" in plant and machine.get("controllers") is not None:
+        machine["controllers"] = slower_controllers(machine["controllers"], plant["dram"])
     if "noc" in plant:
         machine["route_latency"] = _scaled(machine["route_latency"], plant["noc"])
     if "dma" in plant:
@@ -122,6 +125,14 @@ def _slower_devices(devices: dict[str, Any], factor: Fraction) -> dict[str, Any]
     rules[:, 3] = _scaled(rules[:, 3], factor)
     times = {name: ceil_div(devices[name] * factor, 1) for name in ("burst_cycles", "to_read", "to_write", "faw")}
     return {**devices, **times, "rules": rules}
+
+
+def slower_controllers(table: dict[str, Any], factor: Fraction) -> dict[str, Any]:
+    """All times of a controller's device, rounded up to whole clocks; refreshes come as often."""
+    rules = table["rules"].copy()
+    rules[:, 4] = _scaled(rules[:, 4], factor)
+    times = {name: ceil_div(table[name] * factor, 1) for name in ("burst", "to_read", "to_write", "faw")}
+    return {**table, **times, "rules": rules}
 
 
 def _scaled(values: Column, factor: Fraction) -> Column:
@@ -160,6 +171,7 @@ class SuiteRun:
     figures: Sequence[Figure] = field(default_factory=list)
     seconds: float = 0.0  #: of wall time; in no comparison
     details: Sequence[Any] = field(default_factory=list)  #: more than the rows say, where the suite has `results`
+    left_out: str = ""  #: which rows are not there, and why
 
     @property
     def outside(self) -> list[Row]:
@@ -176,6 +188,7 @@ class SuiteRun:
             "sources": sources,
             "skipped": self.skipped or None,
             "rows": [row.to_dict() for row in self.rows],
+            **({"left_out": self.left_out} if self.left_out else {}),
         } | ({"tables": [one.to_dict() for one in self.details]} if self.details else {})
 
 
@@ -198,4 +211,7 @@ def run_suite(name: str, stand: Stand) -> SuiteRun:
     draw = getattr(module, "figures", None)
     more = getattr(module, "results", None)
     details = [] if more is None else more(data, stand)
-    return SuiteRun(data, rows, "", [] if draw is None else draw(data, rows), time.monotonic() - begin, details)
+    missing = getattr(module, "left_out", None)
+    left_out = "" if missing is None else missing(data, stand)
+    figures = [] if draw is None else draw(data, rows)
+    return SuiteRun(data, rows, "", figures, time.monotonic() - begin, details, left_out)

@@ -210,7 +210,7 @@ cdef cycle_t scratchpad_next(Sim* s, int32_t spm) noexcept nogil:
     cdef Requester* a
     p.look.calm = NEVER
     p.look.rolls = p.look.laid = False
-    if p.n_order == 0 or s.share.devices != NULL and first_asking(s, p) == NEVER:     # flows wait for their bursts
+    if p.n_order == 0 or s.share.devices != NULL and p.n_pairs == 0 and first_asking(s, p) == NEVER:  # flows wait for their bursts
         return NEVER
     if s.stops.on_conflict or p.n_asks or p.n_pairs:
         return pair_next(s, spm) if p.n_pairs else p.done

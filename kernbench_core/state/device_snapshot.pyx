@@ -61,7 +61,8 @@ cdef int visit_devices(Sim* s, Visitor v, slot_t* live, int32_t n) except -1:
         u.limits.high[<int>RANGE_QUEUED] = d.depth
         u.limits.high[<int>RANGE_GIVEN] = d.room
     for k in range(n):
-        v.table(&FETCH, &d.fetch[live[k]], sizeof(Fetch), 1)
+        if s.share.flow[live[k]].bus != NONE:
+            v.table(&FETCH, &d.fetch[live[k]], sizeof(Fetch), 1)
     position = <slot_t*>calloc(s.n_flows + 1, sizeof(slot_t))
     if position == NULL:
         raise MemoryError("no memory for a snapshot")

@@ -184,7 +184,7 @@ REFUSALS = [
         ("run", "tiles.json", *SMALL, "--set", "dram.chanels=2"),
         "override dram.chanels=2: dram.chanels: there is no such key; the keys here are channels, interleave_bytes, "
         "capacity_bytes, bus_width_bytes, dram_burst_cycles, peak_bw_bytes_per_cycle, t_setup_cycles, period, "
-        "row_buffer, controller; did you mean channels?",
+        "row_buffer, controller, device, policy; did you mean channels?",
     ),
     (
         ("run", "tiles.json", *SMALL, *WIDE_APART),

@@ -21,10 +21,15 @@ def more(keys: str) -> str:
 
 
 REFUSALS = [
-    ('allocation: row_buffer_v2', 'm.yaml:1:13: allocation = "row_buffer_v2", but it needs dram.controller: the controller of a channel, with its device'),
+    ('allocation: row_buffer_v2', 'm.yaml:1:13: allocation = "row_buffer_v2", but it needs dram.device, or dram.controller: the controller of a channel, with its device'),
     (f'dram: {{controller: {KEYS}}}', 'm.yaml:1:20: dram.controller: it may stand only with allocation row_buffer_v2, and that is shared_bw_v1'),
-    ('schema: kernbench/system/1\nallocation: row_buffer_v2', 'm.yaml:2:13: allocation = "row_buffer_v2", but it must be one of shared_bw_v1, max_min_v1, fifo_v1'),
-    (WHOLE.replace('t_rcd: 14, ', ''), 'm.yaml:3:15: dram.controller: t_rcd is missing: it has no default'),
+    ('schema: kernbench/system/1\nallocation: row_buffer_v2', 'm.yaml:2:13: allocation = "row_buffer_v2", but it needs cube.hbm.device, or cube.hbm.controller: the controller of a channel, with its device'),
+    ('dram: {device: ddr4_3200}', 'm.yaml:1:16: dram.device = "ddr4_3200", but it may stand only with allocation row_buffer_v2, and that is shared_bw_v1'),
+    ('dram: {policy: random}', 'm.yaml:1:16: dram.policy = "random", but it may stand only with allocation row_buffer_v2, and that is shared_bw_v1'),
+    ('allocation: row_buffer_v2\ndram: {device: ddr4}', 'm.yaml:2:16: dram.device = "ddr4", but it must be one of ddr4_3200, ddr5_4800, gddr6_14000, gddr6x_21000, hbm2_2000, hbm2e_3200, hbm3_6400, hbm3e_9200, lpddr4x_4266, lpddr5_6400'),
+    ('allocation: row_buffer_v2\ndram: {policy: best, device: ddr4_3200}', 'm.yaml:2:16: dram.policy = "best", but it must be one of fair, hashed, low_latency, per_bank_refresh, random, throughput'),
+    ('allocation: row_buffer_v2\ndram: {device: ddr4_3200, policy: per_bank_refresh}', 'm.yaml:2:7: dram.controller.refresh = "per_bank", but it needs t_refi_pb and t_rfc_pb'),
+    (WHOLE.replace('t_rcd: 14, ', ''), 'm.yaml:3:15: dram.controller: t_rcd is missing: it has no default; name a device (dram.device) or give it'),
     (WHOLE.replace('row_bytes: 1024', 'row_bytes: 1000'), 'm.yaml:3:63: dram.controller.row_bytes = 1000, but it must be a multiple of burst_bytes (32)'),
     (WHOLE.replace('dram:\n', 'dram:\n  channels: 2\n  interleave_bytes: 48\n'), 'm.yaml:4:21: dram.interleave_bytes = 48, but it must be a multiple of burst_bytes (32): a burst lies in one place'),
     (WHOLE.replace('t_refi: 3900', 't_refi: 208'), 'm.yaml:3:258: dram.controller.t_refi = 208, but it must be above 208: a refresh ends before the next is due (closing rows, t_rp and t_rfc)'),

@@ -19,8 +19,10 @@ LESS_WIDE = "bus_width_bytes: 32"
 REFUSALS = [
     ("allocation: row_buffer_v1", 'm.yaml:1:13: allocation = "row_buffer_v1", but it needs dram.row_buffer: the banks of a channel and their times'),
     (f"dram: {{row_buffer: {{{KEYS}}}}}", "m.yaml:1:20: dram.row_buffer: it may stand only with allocation row_buffer_v1, and that is shared_bw_v1"),
-    ("schema: kernbench/system/1\nallocation: row_buffer_v1", 'm.yaml:2:13: allocation = "row_buffer_v1", but it must be one of shared_bw_v1, max_min_v1, fifo_v1'),
-    ("schema: kernbench/system/1\ncube: {hbm: {row_buffer: {}}}", "m.yaml:2:14: cube.hbm.row_buffer: there is no such key; the keys here are channels, interleave_bytes, capacity_bytes, bus_width_bytes, dram_burst_cycles, peak_bw_bytes_per_cycle, t_setup_cycles, period, slices, width_mm, height_mm, link"),
+    ("schema: kernbench/system/1\nallocation: row_buffer_v1", 'm.yaml:2:13: allocation = "row_buffer_v1", but it needs cube.hbm.row_buffer: the banks of a channel and their times'),
+    (f"schema: kernbench/system/1\ncube: {{hbm: {{row_buffer: {{{KEYS}}}}}}}", "m.yaml:2:26: cube.hbm.row_buffer: it may stand only with allocation row_buffer_v1, and that is shared_bw_v1"),
+    (f"schema: kernbench/system/1\nallocation: row_buffer_v1\ncube: {{pes: 1, hbm: {{interleave_bytes: 33, bus_width_bytes: 32, dram_burst_cycles: 2, row_buffer: {{{KEYS}}}}}}}",
+     "m.yaml:3:40: cube.hbm.interleave_bytes = 33, but it must be a multiple of bus_width_bytes (32): a burst lies in one place"),
     (WHOLE.replace("t_rcd: 14, ", ""), "m.yaml:2:63: dram.row_buffer.t_rcd: it is required: it has no default"),
     (WHOLE.replace("t_ccd_s: 2", "t_ccd_s: 1"), "m.yaml:2:212: dram.row_buffer.t_ccd_s = 1, but it must be at least 2: dram_burst_cycles, for which a burst is on the data bus"),
     (WHOLE.replace("t_ccd_l: 4", "t_ccd_l: 1"), "m.yaml:2:224: dram.row_buffer.t_ccd_l = 1, but it must be at least 2: that of different groups (t_ccd_s)"),

@@ -11,10 +11,12 @@ from typing import Any
 
 from .ref_banks import Banks
 from .ref_control import Control, Record
+from .ref_controller import ControllerChannel
 from .ref_dma import DmaEngine
 from .ref_engines import ServiceEngine, Work, te_work, ve_work
 from .ref_geometry import Range, Scratchpad, overlap
 from .ref_machine import exact
+from .ref_rows import RowChannel
 from .ref_system_jobs import Site, SystemJob, moves
 from .ref_system_parts import Roads, kind_of, numbered
 from .reference import Simulation
@@ -47,8 +49,9 @@ class SystemSimulation(Simulation):
             SystemJob(entry, 0, site)  # to know its resources
         self.capacity = {**self._channels(), **site.capacity}
         self.resource = {name: {"bytes": 0, "busy": 0, "member_cycles": 0} for name in self.capacity}
-        self.rows = {}
-        self.controllers = {}
+        dram, channels = machine["dram"], self._channels()
+        self.rows = {name: RowChannel(dram) for name in channels if machine["allocation"] == "row_buffer_v1"}
+        self.controllers = {name: ControllerChannel(dram) for name in channels if machine["allocation"] == "row_buffer_v2"}
         self.members = []
         self.submitted = 0
         self.running = []
@@ -69,6 +72,8 @@ class SystemSimulation(Simulation):
         dram = self.machine["dram"]
         bus = exact(dram["bus_width_bytes"]) / exact(dram["dram_burst_cycles"])
         capacity = min(exact(dram["peak_bw_bytes_per_cycle"]), bus) / dram["period"]
+        if self.machine["allocation"] == "row_buffer_v2":
+            capacity = ControllerChannel(dram).peak
         per = dram["channels"]
         slices = sorted(self.site.slices, key=lambda at: (_stack(at[0]), at[1]))
         return {f"{memory}.ch{number * per + i}": capacity for memory, number in slices for i in range(per)}
@@ -110,6 +115,8 @@ class SystemSimulation(Simulation):
         counters.update(zip(site.parts.cpus, (cpu.counters() for cpu in self.cpus), strict=True))
         edges = [name for name in site.capacity if self.resource[name]["busy"]]
         counters.update({name: self.resource[name] for name in [*self._channels(), *site.roads.in_order(edges)]})
+        for name, channel in (*self.rows.items(), *self.controllers.items()):
+            counters[name] = {**counters[name], **channel.count}
         of_all = self.banks.counters()
         for pe, pad in site.pads.items():
             here = slice(pad.first_bank, pad.first_bank + pad.banks)

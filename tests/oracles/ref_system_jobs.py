@@ -7,8 +7,10 @@ from fractions import Fraction
 from typing import Any, NamedTuple
 
 from .ref_banks import Request
+from .ref_controller import controller_bursts
 from .ref_dma import DmaJob, Flow
 from .ref_geometry import aligned_rows, byte_count, ceil_div, dram_rows, pieces_by_channel
+from .ref_rows import bursts_by_channel
 from .ref_system_parts import Hop, Pad, Parts, Roads, node_of, sections, waits
 
 HOST_LINE = 64  # bytes that a host copy moves at once: no scratchpad cuts them
@@ -94,7 +96,7 @@ class SystemJob(DmaJob):
         self.entry = entry
         self.seq = seq
         self.engine = site.dma_number(entry)
-        self.is_store = "STORE" in opcode or "SEND" in opcode
+        self.is_store = "STORE" in opcode or "SEND" in opcode or entry.get("direction") == "to_device"
         self.channel = "act_weight" if not is_kv else "kv_store" if self.is_store else "kv_load"
         self.score = dma["channels"][self.channel]["priority"]
         if self.channel == "kv_load":
@@ -171,7 +173,12 @@ class SystemJob(DmaJob):
             parts = [self._part(line, nbytes, pad) for line, nbytes in pieces]
             name = None if slice_ is None else f"{memory}.ch{slice_ * channels + channel}"
             route = links if name is None else (name, *links)
-            self.flows.append(SystemFlow(self, channel, parts, route, name))
+            flow = SystemFlow(self, channel, parts, route, name)
+            if name is not None and site.machine["allocation"] == "row_buffer_v1":
+                flow.bursts = bursts_by_channel(rows, dram)[channel]
+            if name is not None and site.machine["allocation"] == "row_buffer_v2":
+                flow.bursts = controller_bursts(rows, dram)[channel]
+            self.flows.append(flow)
 
     def _part(self, line: int, nbytes: int, pad: Pad | None) -> Part:
         banks = () if pad is None else (pad.bank_of_line(line),)

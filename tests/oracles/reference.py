@@ -143,7 +143,7 @@ class Simulation:
             count["busy"] += 1 if here else 0
 
     def _share_rows(self, cycle: int, joined: list[Flow]) -> None:
-        """`row_buffer_v1`: the flow whose burst is on a channel's data bus is its member."""
+        """`row_buffer_v1`: the flow whose burst is on a channel's data bus is its member; one without a channel always."""
         capacity = dict(self.capacity)
         members = []
         for name, channel in self.rows.items():
@@ -151,25 +151,28 @@ class Simulation:
             if burst is not None:
                 members.append(burst.flow)
                 capacity[name] = channel.share(burst)
-        self.members = [flow for flow in joined if flow in members]
+        self.members = [flow for flow in joined if flow.dram is None or flow in members]
         sharers = [(flow.job.weight, flow.route) for flow in self.members]
         for flow, rate in zip(self.members, rates("shared_bw_v1", sharers, capacity), strict=True):
             flow.set_rate(rate)
 
     def _share_controllers(self, cycle: int, joined: list[Flow]) -> None:
-        """`row_buffer_v2`: a flow is a member while its controller has bytes for it, or room."""
+        """`row_buffer_v2`: a flow is a member while its controller has bytes for it, or room; one without a channel always."""
         able: set[Flow] = set()
         for name, channel in self.controllers.items():
             able |= set(channel.step(cycle, [flow for flow in joined if flow.dram == name]))
-        self.members = [flow for flow in joined if flow in able]
+        self.members = [flow for flow in joined if flow.dram is None or flow in able]
         weights: dict[str, int] = {}
         for flow in self.members:
-            for name in flow.route[1:]:
+            for name in flow.route:
                 weights[name] = weights.get(name, 0) + flow.job.weight
         for flow in self.members:
-            channel = self.controllers[flow.route[0]]
-            links = [self.capacity[name] * flow.job.weight / weights[name] for name in flow.route[1:]]
-            flow.set_rate(channel.rate(flow, min(links, default=channel.peak), cycle))
+            links = [self.capacity[name] * flow.job.weight / weights[name] for name in flow.route if name != flow.dram]
+            if flow.dram is None:
+                flow.set_rate(min(links))
+            else:
+                channel = self.controllers[flow.dram]
+                flow.set_rate(channel.rate(flow, min(links, default=channel.peak), cycle))
 
     def _bank(self, cycle: int) -> None:
         for flow in self.members:

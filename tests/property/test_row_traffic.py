@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 from tests import row_search
 from tests.all_walks import Case, Drawn, check
 from tests.property.test_differential import check_laws, check_system
+from tests.property.test_system_differential import check_system as check_system_of_pes
 from tests.reached import watched
-from tests.row_strategies import System, pressed_row_systems, row_systems
+from tests.row_strategies import System, pressed_row_systems, row_systems, row_systems_of_pes
 
 RELAXED = settings(deadline=None, suppress_health_check=list(HealthCheck))
 LEVELS = st.sampled_from(["summary", "full", "access"])
@@ -43,6 +44,20 @@ def test_flows_that_leave_for_backpressure(system: System, level: str) -> None:
 @given(pressed_row_systems(), st.data())
 def test_flows_that_leave_for_backpressure_in_pieces(system: System, data: st.DataObject) -> None:
     check_system(system, data)
+
+
+@settings(RELAXED, max_examples=25)
+@given(row_systems_of_pes(), st.data())
+def test_systems(system: System, data: st.DataObject) -> None:
+    """Stacks of many PEs, beside transfers between scratchpads, to SRAMs and from the host."""
+    check_system_of_pes(system, data)
+
+
+@settings(RELAXED, max_examples=10)
+@given(row_systems_of_pes(), LEVELS)
+def test_traces_of_systems(system: System, level: str) -> None:
+    want, seen = watched(system)
+    check(Drawn(Case(system, level=level), want, seen))
 
 
 @pytest.mark.nightly

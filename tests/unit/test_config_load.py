@@ -251,7 +251,7 @@ def test_overrides_change_values_and_the_last_counts(tmp_path: Path) -> None:
         ("=4", "override =4: the part before = is not a path like dram.channels or kv_layouts[0].t_max"),
         ("a b=4", "override a b=4: a b is not a path like dram.channels or kv_layouts[0].t_max"),
         ("dram.x=4", "override dram.x=4: dram.x: there is no such key; the keys here are channels, interleave_bytes, capacity_bytes, "
-         "bus_width_bytes, dram_burst_cycles, peak_bw_bytes_per_cycle, t_setup_cycles, period, row_buffer, controller"),
+         "bus_width_bytes, dram_burst_cycles, peak_bw_bytes_per_cycle, t_setup_cycles, period, row_buffer, controller, device, policy"),
         ("kv_layouts[1].t_max=4", "override kv_layouts[1].t_max=4: there is no item 1: the list has 1 items"),
         ("freq_ghz.x=4", "override freq_ghz.x=4: x cannot be set: what holds it is not a mapping"),
         ("dram=[1", "override dram=[1: dram: it is not YAML: did not find expected ',' or ']'"),

@@ -168,3 +168,44 @@ def test_a_controller_stands_in_a_machine_only_where_it_is_set() -> None:
 def test_every_rule_has_a_source() -> None:
     assert all(rule.source and rule.times for rule in RULES)
     assert len({(rule.scope, rule.after, rule.before, rule.other) for rule in RULES}) == len(RULES)
+
+
+def beside_v1(*entries: dict[str, Any], **more: Any) -> tuple[Result, Result]:
+    """The same transfers under row_buffer_v1 and row_buffer_v2, with one device."""
+    rows = {name: value for name, value in TIMES.items() if name not in ("burst_bytes", "t_bl", "command_buses", "refresh")}
+    first = machine() | more | {"allocation": "row_buffer_v1"}
+    first["dram"] = {"bus_width_bytes": 32, "dram_burst_cycles": 2, "row_buffer": rows | {"t_refi": 0}}
+    return run(first, *entries), run(machine() | more, *entries)
+
+
+def counts(result: Result) -> dict[str, int]:
+    found: dict[str, int] = result.to_dict()["counters"]["dram.ch0"]
+    return found
+
+
+def test_v1_holds_a_flow_back_by_the_slow_link_of_another_and_v2_does_not() -> None:
+    """64 KiB over a link of 4 B/cycle leave 12 of the bus's 16 to 32 KiB of another flow, which are 2,731 cycles."""
+    mesh = {"kind": "mesh", "rows": 2, "cols": 2, "link_bytes_per_cycle": 4, "hop_latency_cycles": 0}
+    noc = mesh | {"dma_at": [[0, 1], [0, 0]], "dram_at": [[0, 0]]}
+    dma = machine()["dma"] | {"engines": 2}
+    slow, fast = move(0, 65536) | {"dma_id": 0}, move((1 << 20) + BANK, 32768) | {"dma_id": 1}
+    v1, v2 = (result.entries[1].end for result in beside_v1(slow, fast, noc=noc, dma=dma))
+    assert v1 is not None and v2 is not None
+    assert v1 > 10_000
+    assert 2731 <= v2 < 2731 * 1.15
+
+
+def test_v1_gathers_rows_in_order_and_v2_as_banks_are_free() -> None:
+    """128 rows of one burst each, which come back to a bank before the one ahead of them has gone."""
+    gather = move(0) | {"rows": 128, "row_elements": 32, "stride_bytes": 15424}
+    del gather["num_elements"]
+    v1, v2 = beside_v1(gather)
+    assert (v1.cycles, v2.cycles) == (1525, 801)
+    assert counts(v1)["activations"] == counts(v2)["activations"] == 128
+
+
+def test_v1_closes_rows_that_bursts_in_the_queue_still_want_and_v2_does_not() -> None:
+    """Two streams of eight rows each, in the same banks: 16 KiB cross the bus in 1,024 cycles."""
+    v1, v2 = beside_v1(move(0, 8192), move(1 << 20, 8192))
+    assert (counts(v1)["activations"], counts(v2)["activations"]) == (180, 48)
+    assert (v1.cycles, v2.cycles) == (2354, 1302)

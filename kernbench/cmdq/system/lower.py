@@ -9,6 +9,8 @@ from __future__ import annotations
 from typing import Any
 
 from kernbench.cmdq.columns import Columns, column, order_groups
+from kernbench.cmdq.controller_timing import controllers_of
+from kernbench.cmdq.dram_timing import device_table
 from kernbench.cmdq.entries import Entry, HostEntry, PairEntry
 from kernbench.cmdq.lower import ALLOCATIONS, KINDS, OVERLAPS, dma_table, resource_tables, scratchpad_table
 from kernbench.cmdq.plan import Plan
@@ -121,6 +123,8 @@ class _Lowering:
             "overlap": OVERLAPS[npu.spm.check_overlap],
             "issue_width": config.control.issue_width,
             "channels": resources.channels,
+            "devices": device_table(config.cube.hbm),
+            "controllers": controllers_of(config.cube.hbm),
             "memories": [memory.table | {"first": number} for memory, number in first],
             **resource_tables(resources.capacities),
             **{name: column(table) for name, table in resources.tables.items()},

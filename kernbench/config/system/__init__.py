@@ -23,6 +23,7 @@ from kernbench.config.schema import (
     CycleLimit,
     EnergyModel,
     KvLayout,
+    memory_rules,
 )
 from kernbench.config.system.parts import Components, Cube, Hbm, Io, Package, Pe, Sip, Wires
 from kernbench.config.system.rules import most_flow_weight, system_rules
@@ -60,7 +61,8 @@ class SystemConfig(MachineConfig):
     memory_path: ClassVar[str] = "cube.hbm."
 
     def broken_rules(self) -> list[BrokenRule]:
-        return system_rules(self)
+        hbm = self.cube.hbm
+        return memory_rules(self.allocation, hbm, hbm.channels // self.slices, ("cube", "hbm")) or system_rules(self)
 
     def channel_weight(self) -> int:
         """The largest sum of weights on a DRAM channel: that of all flows at a time, which may meet at one place."""

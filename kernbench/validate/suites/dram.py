@@ -1,14 +1,17 @@
-"""DRAM with rows: closed forms of a device, and what `shared_bw_v1` says of the same patterns."""
+"""DRAM with rows: closed forms of a device, what `shared_bw_v1` says of the same patterns, and figures of Ramulator 2."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from fractions import Fraction
+from pathlib import Path
 from typing import Any
 
 from kernbench.cmdq import Program
+from kernbench.cmdq.controller_timing import controller_table
 from kernbench.config import NpuConfig, load_config
-from kernbench.validate.run import Stand
+from kernbench.validate.ramulator import read_figures
+from kernbench.validate.run import Stand, slower_controllers
 from kernbench.validate.suite import Row, SuiteData
 
 SPM = {"num_banks": 64, "bank_size_bytes": "128 KiB", "bank_width_bytes": 32, "ports": 64}  # no requester waits for another
@@ -18,9 +21,40 @@ Case = dict[str, Any]
 
 
 def rows(data: SuiteData, stand: Stand) -> Iterator[Row]:
-    """Latencies, throughput, then patterns."""
+    """Latencies, throughput, then patterns, then Ramulator's rows where there are any."""
     for case in data.cases:
         yield _KINDS[case["kind"]](case, data, stand)
+    if stand.options.ramulator is not None:
+        yield from _ramulator(stand.options.ramulator, stand)
+
+
+def left_out(data: SuiteData, stand: Stand) -> str:
+    """Why there are no rows of Ramulator."""
+    if stand.options.ramulator is not None:
+        return ""
+    return "no rows of Ramulator 2 against row_buffer_v2: name a folder of its figures by --ramulator or KERNBENCH_RAMULATOR"
+
+
+QUICK = 12  #: one row of Ramulator in so many for `--quick`
+POINTS = 2  #: row hits of ours may differ by so many points of a hundred
+MODEL_WHY = "device, address map, scheduler and load are equal; left are the order of equal requests and the first refreshes"
+
+
+def _ramulator(folder: Path, stand: Stand) -> Iterator[Row]:
+    """Bandwidth, p50 of reads and row hits of each row of Ramulator's figures, on an equal controller of row_buffer_v2."""
+    for measured in read_figures(folder)[:: QUICK if stand.options.quick else 1]:
+        table = controller_table(measured.controller())
+        if "dram" in stand.plant:
+            table = slower_controllers(table, stand.plant["dram"])
+        theirs, ours = measured.expected, measured.ours(table)
+        limits = {"bandwidth": (theirs.gb_per_s, ours.gb_per_s, "GB/s", 0.05 if measured.refresh else 0.03)}
+        limits["p50 of reads"] = (theirs.p50_ns, ours.p50_ns, "ns", 0.05)
+        for what, (expected, found, unit, allowed) in limits.items():
+            case = f"{measured.name}: {what}"
+            yield Row(case=case, source="figures", expected=expected, ours=found, unit=unit, allowed=allowed, why=MODEL_WHY)
+        ends = (theirs.row_hits - POINTS, theirs.row_hits + POINTS)
+        case, why = f"{measured.name}: row hits", f"{MODEL_WHY}; the range is {POINTS} points either way"
+        yield Row(case=case, source="figures", expected=ends, ours=ours.row_hits, unit="%", allowed=0, why=why)
 
 
 def machine(data: SuiteData, *, channels: int = 0, refresh: bool = True, rows: bool = True) -> NpuConfig:

@@ -1,0 +1,146 @@
+"""Devices and policies of DRAM controllers by name: the files of `configs/dram` and `configs/dram_policies`.
+
+`dram.device` and `dram.policy` of a machine (`cube.hbm.device` of a system) fill in `dram.controller`: first the device, then
+the policy, then what the machine itself gives. A time of a device in nanoseconds is rounded up to whole DRAM clocks.
+"""
+
+from __future__ import annotations
+
+import importlib.resources
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from kernbench.common.units import parse_rational, plain_number
+from kernbench.config.document import MACHINE_BYTES, Document, read_document
+from kernbench.config.fields import Rule, refuse
+from kernbench.config.places import PathLike
+
+DEVICES, POLICIES = "dram", "dram_policies"  #: folders of `configs`
+SECTIONS: tuple[PathLike, ...] = (("dram",), ("cube", "hbm"))  #: where a machine has its DRAM
+ALLOCATION = "row_buffer_v2"
+
+
+@dataclass(frozen=True, slots=True)
+class DramFile:
+    """A device or a policy."""
+
+    name: str
+    about: str
+    clock_ghz: Fraction | None  #: DRAM clocks a ns; None for a policy
+    peak_gb_per_s: Fraction | None  #: of a channel; None for a policy
+    controller: Mapping[str, Any]  #: keys of `dram.controller`, times in DRAM clocks
+    document: Document
+
+    def where(self, *path: str) -> str:
+        """Where a value stands: `ddr4_3200.yaml:15:10`."""
+        return self.document.where(self.document.find([path]).get(path))
+
+
+def device_names() -> list[str]:
+    """Names that `dram.device` takes."""
+    return _names(DEVICES)
+
+
+def policy_names() -> list[str]:
+    """Names that `dram.policy` takes."""
+    return _names(POLICIES)
+
+
+def named(folder: str) -> Rule:
+    """The name of a file of DEVICES or POLICIES."""
+
+    def check(value: Any) -> str:
+        if not isinstance(value, str) or value not in _names(folder):
+            raise refuse(f"it must be one of {', '.join(_names(folder))}")
+        return value
+
+    return Rule(check, lambda: {"type": "string", "enum": _names(folder)})
+
+
+@cache
+def _names(folder: str) -> list[str]:
+    files = importlib.resources.files("kernbench.configs") / folder
+    return sorted(file.name.removesuffix(".yaml") for file in files.iterdir() if file.name.endswith(".yaml"))
+
+
+@cache
+def read_dram_file(folder: str, name: str) -> DramFile:
+    """A file of the package."""
+    path = Path(str(importlib.resources.files("kernbench.configs") / folder / f"{name}.yaml"))
+    found = read_document(path, MACHINE_BYTES)
+    data = found.data
+    clock, peak = data.get("clock_ghz"), data.get("peak_gb_per_s")
+    ghz = None if clock is None else parse_rational(clock)
+    keys = {key: _clocks(value, ghz) for key, value in data["controller"].items()}
+    document = Document(path.name, data, found.text, found.suffix)
+    return DramFile(name, data["about"], ghz, None if peak is None else parse_rational(peak), keys, document)
+
+
+def _clocks(value: Any, ghz: Fraction | None) -> Any:
+    """A value of a controller; a time such as `13.75 ns` as whole DRAM clocks."""
+    if not isinstance(value, str) or not value.endswith(" ns"):
+        return value
+    assert ghz is not None, "a policy has no times"
+    time = parse_rational(value.removesuffix(" ns")) * ghz
+    return -(-time.numerator // time.denominator)
+
+
+def with_files(data: Any) -> tuple[Any, dict[PathLike, str]]:
+    """Machine data with the values of the device and policy that they name, and where each of these values stands.
+
+    What is not as it should be stays as it is: the schema refuses it.
+    """
+    origins: dict[PathLike, str] = {}
+    if not isinstance(data, Mapping) or data.get("allocation") != ALLOCATION:
+        return data, origins
+    for path in SECTIONS:
+        data, found = _with_files_at(data, path)
+        origins |= found
+    return data, origins
+
+
+def _with_files_at(data: Mapping[str, Any], path: PathLike) -> tuple[Any, dict[PathLike, str]]:
+    section: Any = data
+    for step in path:
+        section = section.get(step) if isinstance(section, Mapping) else None
+    if not isinstance(section, Mapping) or not isinstance(section.get("controller") or {}, Mapping):
+        return data, {}
+    given = dict(section.get("controller") or {})
+    filled: dict[str, Any] = {}
+    origins: dict[PathLike, str] = {}
+    for file in _files(section):
+        filled |= file.controller
+        origins |= {(*path, "controller", key): file.where("controller", key) for key in file.controller if key not in given}
+        clock = _clock(data.get("freq_ghz", 1), file.clock_ghz)
+        if clock is not None and "clock" not in given:
+            filled["clock"] = clock
+            origins[(*path, "controller", "clock")] = file.where("clock_ghz")
+    if not filled:
+        return data, {}
+    return _set(data, (*path, "controller"), filled | given), origins
+
+
+def _files(section: Mapping[str, Any]) -> Iterator[DramFile]:
+    for key, folder in (("device", DEVICES), ("policy", POLICIES)):
+        name = section.get(key)
+        if isinstance(name, str) and name in _names(folder):
+            yield read_dram_file(folder, name)
+
+
+def _clock(freq_ghz: Any, clock_ghz: Fraction | None) -> Any:
+    """Core cycles of a DRAM clock; None where there is no device, or no frequency that the schema takes."""
+    try:
+        frequency: Fraction = parse_rational(freq_ghz)
+    except ValueError:
+        return None
+    return plain_number(frequency / clock_ghz) if clock_ghz is not None and frequency > 0 else None
+
+
+def _set(data: Mapping[str, Any], path: PathLike, value: Any) -> dict[str, Any]:
+    """A copy of mappings with another value at a path that is there but for its last step."""
+    first, *rest = path
+    return {**data, first: _set(data[first], tuple(rest), value) if rest else value}

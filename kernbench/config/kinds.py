@@ -9,9 +9,8 @@ from kernbench.config.machine import MachineConfig
 from kernbench.config.schema import Dram, NpuConfig
 from kernbench.config.system import SystemConfig
 
-_DRAM = (
-    "interleave_bytes", "bus_width_bytes", "dram_burst_cycles", "peak_bw_bytes_per_cycle", "t_setup_cycles", "period", "controller",
-)  # fmt: skip
+_DRAM = ("interleave_bytes", "bus_width_bytes", "dram_burst_cycles", "peak_bw_bytes_per_cycle", "t_setup_cycles", "period",
+         "controller")  # fmt: skip
 
 
 def a_system(who: str, config: MachineConfig, why: str = "it needs more than one PE", remedy: str = "") -> SystemConfig:

@@ -11,6 +11,8 @@ import pytest
 
 from kernbench.common import naming
 from kernbench.config import SystemConfig, load_config
+from kernbench.config.dram_controller import DramController
+from kernbench.config.dram_device import RowBuffer
 from kernbench.topology.builder import build_topology, compile_topology
 from kernbench.topology.graph import WITHOUT_COMMAND, WITHOUT_PES, WITHOUT_UCIE, EdgeKind, Topology
 from tests.docs.test_build import DOCS, YOUNGER, first_cells, part, paths_of
@@ -56,6 +58,9 @@ def test_every_key_is_in_the_reference() -> None:
     wanted = {path for path in paths_of(plain) if not path.endswith("components")} | {"components"}
     wanted |= {"pe.spm.read_ports", "pe.spm.write_ports", "pe.spm.arbiter", "system.cols", "cube.hbm.slices"}
     wanted |= {f"pe.{path}" for path in YOUNGER}
+    wanted |= {"cube.hbm.device", "cube.hbm.policy"}
+    wanted |= {f"cube.hbm.row_buffer.{name}" for name in RowBuffer.model_fields}
+    wanted |= {f"cube.hbm.controller.{name}" for name in DramController.model_fields}
     links = {path.removesuffix(".bytes_per_cycle") for path in wanted if re.search(r"(?:link|noc|router)\.by", path)}
     wanted |= {f"{link}.mm" for link in links}
     assert found == wanted

@@ -42,6 +42,7 @@ from kernbench.sim_engine.run.waits import OnItsWay, PeQueues, who_waits
 from kernbench.version import VERSION
 from kernbench_core import BANKS, BUSY, FLOW, JOB, NEVER, Arbiter, Component
 from kernbench_core.numbers import STATUSES, Status
+from kernbench_core.standalone.dram_load import DramLoad
 
 if TYPE_CHECKING:
     from kernbench.sim_engine.recording.metadata import TraceState
@@ -440,3 +441,13 @@ def simulate(
     machine = Machine(config, program, components, walk=walk, arbiter=arbiter)
     machine.run(skip=skip, progress=progress)
     return machine.result()
+
+
+def run_dram_load(controller: dict[str, Any], bursts: Any, warm: int, clocks: int) -> dict[str, Any]:
+    """Run one DRAM controller of `row_buffer_v2` by itself under a load, for comparisons with other simulators.
+
+    `controller`: as `kernbench.cmdq.controller_timing` makes it. `bursts`: an int64 array of burst number, 1 for a write, and the
+    DRAM clock in which the burst is offered. Counts of the `clocks` after the first `warm`, and `latencies` of reads [DRAM clock].
+    """
+    found: dict[str, Any] = DramLoad(controller, bursts).run(warm, clocks)
+    return found

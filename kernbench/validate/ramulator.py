@@ -18,7 +18,7 @@ import numpy as np
 from kernbench.common.errors import InputError, Problem
 from kernbench.common.files import read_bounded
 from kernbench.config.dram_controller import complete
-from kernbench_core.standalone.dram_load import DramLoad
+from kernbench.sim_engine.machine import run_dram_load
 
 TABLE, PRESETS = "ramulator2.csv", "presets.json"  #: files of a folder of figures
 MOST_BYTES = 64 << 20  #: of each
@@ -117,7 +117,7 @@ def _commands(preset: Mapping[str, Any], phases: int) -> dict[str, int]:
 
 
 def bursts_of(preset: Mapping[str, Any], pattern: str, read_pct: int, load: str, ticks: int) -> Any:
-    """The bursts that a load offers in so many ticks, as `DramLoad` takes them: number, write, tick.
+    """The bursts that a load offers in so many ticks, as `run_dram_load` takes them: number, write, tick.
 
     `load`: `sat`, as many as the queues take, or a share of the peak in percent, evenly spaced.
     """
@@ -209,7 +209,7 @@ class Measured:
         row, preset = self.row, self.preset
         warm, ticks, tick = int(row["warmup_ticks"]), int(row["ticks"]), preset["tick_ps"]
         bursts = bursts_of(preset, row["pattern"], int(row["read_pct"]), row["load_pct"], warm + ticks)
-        found = DramLoad(table, bursts).run(warm, ticks)
+        found = run_dram_load(table, bursts, warm, ticks)
         latencies = sorted(found["latencies"])
         moved = (found["reads"] + found["writes"]) * preset["tx_bytes"]
         return Figures(moved / (ticks * tick) * 1000, latencies[(len(latencies) - 1) // 2] * tick / 1000, _hits(found))

@@ -446,8 +446,9 @@ def simulate(
 def run_dram_load(controller: dict[str, Any], bursts: Any, warm: int, clocks: int) -> dict[str, Any]:
     """Run one DRAM controller of `row_buffer_v2` by itself under a load, for comparisons with other simulators.
 
-    `controller`: as `kernbench.cmdq.controller_timing` makes it. `bursts`: an int64 array of burst number, 1 for a write, and the
-    DRAM clock in which the burst is offered. Counts of the `clocks` after the first `warm`, and `latencies` of reads [DRAM clock].
+    `controller`: as `kernbench.cmdq.controller_timing` makes it. `bursts`: an int64 array of burst number, 1 for a write, and
+    the DRAM clock in which it is offered. Counts of the `clocks` after the first `warm`, and `latencies` of reads in DRAM
+    clocks.
     """
     found: dict[str, Any] = DramLoad(controller, bursts).run(warm, clocks)
     return found

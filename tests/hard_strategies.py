@@ -11,6 +11,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
+from tests.addition_strategies import systems_with_every_addition
 from tests.machine_strategies import Draw, machines
 from tests.reached import Reached
 from tests.row_strategies import (
@@ -151,5 +152,8 @@ DISTRIBUTIONS: dict[str, Distribution] = {
     "pressed_rows": Distribution(pressed_row_systems(), lambda seen: seen.pressed > 0, 20, ends=True),
     "pes": Distribution(systems_of_pes(), lambda seen: seen.scratchpads > 1 and seen.denials > 0, 15),
     "rows_of_pes": Distribution(row_systems_of_pes(), lambda seen: seen.scratchpads > 1 and seen.bursts > 0, 30),
+    "every_addition": Distribution(
+        systems_with_every_addition(), lambda seen: seen.bursts > 0 and seen.denials > 0 and seen.scratchpads > 1, 20
+    ),
     "controllers_of_pes": Distribution(controller_systems_of_pes(), lambda seen: seen.scratchpads > 1 and seen.bursts > 0, 30),
 }

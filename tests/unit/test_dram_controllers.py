@@ -209,3 +209,12 @@ def test_v1_closes_rows_that_bursts_in_the_queue_still_want_and_v2_does_not() ->
     v1, v2 = beside_v1(move(0, 8192), move(1 << 20, 8192))
     assert (counts(v1)["activations"], counts(v2)["activations"]) == (180, 48)
     assert (v1.cycles, v2.cycles) == (2354, 1302)
+
+
+def test_four_streams_are_held_up_by_the_window_and_not_by_the_address_map() -> None:
+    """They use the same banks at the same time; their rows differ in high bits, which no hash of the low ones sees."""
+    streams = [move(k << 24, 16384) for k in range(4)]
+    v1, v2 = beside_v1(*streams)
+    hashed, deep = run(machine(hash=["group^row", "bank^row"]), *streams), run(machine(read_queue=128), *streams)
+    assert (v1.cycles, v2.cycles, deep.cycles) == (11061, 6804, 4753)  # their bytes take 4,096 cycles of the bus
+    assert hashed.cycles == v2.cycles

@@ -1,0 +1,19 @@
+"""`python -m tests.addition_search`: `python -m tests.search` of programs on systems with every addition switched on.
+
+The model, stepping and skipping agree with the references where row buffers, arbiters and timings of engines meet.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tests import search
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Search, and print what was searched."""
+    search.main(arguments, "python -m tests.addition_search", ["every_addition"])
+
+
+if __name__ == "__main__":
+    main()

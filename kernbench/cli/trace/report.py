@@ -46,6 +46,10 @@ FORMS = {".svg": "svg", ".png": "png"}
 
 def report(
     file: Annotated[str, typer.Argument(metavar="FILE", help="A trace: .jsonl, .jsonl.gz, .jsonl.zst.", show_default=False)],
+    other: Annotated[
+        str | None,
+        typer.Argument(metavar="[FILE]", help="A second trace, shown below the first on one time axis.", show_default=False),
+    ] = None,
     out: Annotated[
         Path | None,
         typer.Option(
@@ -64,16 +68,21 @@ def report(
     ] = None,
     dark: Annotated[bool, typer.Option("--dark", help="With --view: use dark colours.")] = False,
 ) -> int:
-    """Show a trace as one HTML page that needs no network or, with --view, as a picture."""
+    """Show a trace as one HTML page that needs no network, two traces above each other, or a view as a picture."""
+    from kernbench.common.errors import InputError, Problem
     from kernbench.common.files import check_apart, check_writable, write_whole
     from kernbench.trace.reader import open_trace
     from kernbench.trace.timeline import read_timeline
 
-    target = _target(file, out, view)
+    target = _target(file, other, out, view)
     _check(view, lanes, by, dark)
-    check_apart((target,), (file,))
+    check_apart((target,), (file,) if other is None else (file, other))
     check_writable(target)
     wanted = None if cycles is None else _cycles(cycles)
+    if other is not None:
+        if view is not None:
+            raise InputError(Problem("kbsim trace report", "it draws one trace, and two are given", "--view", view.value))
+        return _pair((file, other), target, wanted)
     trace = open_trace(file)
     timeline = read_timeline(trace, wanted)
     data = _drawn(trace, timeline, view, target, lanes or Lanes.ENGINE, by or By.PHASE, dark)
@@ -98,14 +107,12 @@ def _drawn(trace: Trace, timeline: Timeline, view: View | None, target: Path, la
     return picture(timeline, view.value, form, lanes=lanes.value, coloured=by.value, by=by.value, dark=dark)
 
 
-def _target(file: str, out: Path | None, view: View | None) -> Path:
+def _target(file: str, other: str | None, out: Path | None, view: View | None) -> Path:
     """The output file: `--out`, or a file beside the trace. InputError if its ending does not fit."""
     from kernbench.common.errors import InputError, Problem
 
     if out is None:
-        stem = Path(file).name
-        for ending in (".gz", ".zst", ".jsonl", ".trace"):
-            stem = stem.removesuffix(ending)
+        stem = _stem(file) if other is None else f"{_stem(file)}_{_stem(other)}"
         out = Path(file).with_name(stem + (".html" if view is None else f".{view}.svg"))
     endings = (".html", ".htm") if view is None else tuple(FORMS)
     if out.suffix.lower() not in endings:
@@ -114,6 +121,33 @@ def _target(file: str, out: Path | None, view: View | None) -> Path:
             Problem("kbsim trace report", f"its name must end in {' or '.join(endings)}", "--out", str(out), remedy)
         )
     return out
+
+
+def _stem(file: str) -> str:
+    """The name of a trace without its endings."""
+    stem = Path(file).name
+    for ending in (".gz", ".zst", ".jsonl", ".trace"):
+        stem = stem.removesuffix(ending)
+    return stem
+
+
+def _pair(files: tuple[str, str], target: Path, cycles: tuple[int, int] | None) -> int:
+    """Write the page of two traces."""
+    from kernbench.common.files import write_whole
+    from kernbench.trace.reader import open_trace
+    from kernbench.trace.report.pair import pair_html
+    from kernbench.trace.timeline import read_timeline
+    from kernbench.trace.why import explain_or_error
+
+    traces = [open_trace(file) for file in files]
+    timelines = [read_timeline(trace, cycles) for trace in traces]
+    data = pair_html(timelines, [explain_or_error(trace) for trace in traces])
+    write_whole(target, data)
+    output.note(f"{target}: {counted(sum(len(one.spans) for one in timelines), 'span')}, {len(data):,} bytes")
+    broken = [trace for trace in traces if trace.broken is not None]
+    for trace in broken:
+        output.note(f"error: {trace.path}: {trace.broken}")
+    return output.REFUSED if broken else output.OK
 
 
 def _check(view: View | None, lanes: Lanes | None, by: By | None, dark: bool) -> None:

@@ -38,20 +38,31 @@ _LONGEST_TITLE = 100
 PAGE_COLOURS = (*COLOURS, "component")  #: axes that the page colours by
 
 
-def report_html(timeline: Timeline, why: Why | InputError | None = None) -> bytes:
+def report_html(timeline: Timeline, why: Why | InputError | None = None, *, embedded: bool = False) -> bytes:
     """The whole page, UTF-8. `why`: what `explain` makes of the trace, or why it cannot."""
     pack = Pack()
     head = _head(timeline, pack) | {"answer": answer_of(timeline, why, pack)}
-    script = '"use strict";\n(() => {\n' + look_js() + "".join(_part(name) for name in SCRIPTS) + "})();\n"
+    script = page_script()
     page = {
+        "EMBEDDED": " data-embedded" if embedded else "",
         "TITLE": html.escape(_title(timeline)),
-        "STYLE": page_css() + "".join(_part(name) for name in STYLES),
-        "SCRIPT_HASH": base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
+        "STYLE": page_css() + "".join(part(name) for name in STYLES),
+        "SCRIPT_HASH": script_hash(script),
         "HEAD": page_json(head),
         "DATA": base64.b64encode(pack.finish()).decode(),
         "SCRIPT": script,
     }
-    return filled(_part("page.html"), page).encode()
+    return filled(part("page.html"), page).encode()
+
+
+def page_script() -> str:
+    """The script of the page: the same for every trace."""
+    return '"use strict";\n(() => {\n' + look_js() + "".join(part(name) for name in SCRIPTS) + "})();\n"
+
+
+def script_hash(script: str) -> str:
+    """By which the policy of a page knows its script."""
+    return base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
 
 
 def filled(template: str, values: dict[str, str]) -> str:
@@ -60,7 +71,7 @@ def filled(template: str, values: dict[str, str]) -> str:
     return "".join(values[piece] if i % 2 else piece for i, piece in enumerate(pieces))
 
 
-def _part(name: str) -> str:
+def part(name: str) -> str:
     return (resources.files("kernbench.trace") / "report" / name).read_text(encoding="utf-8")
 
 

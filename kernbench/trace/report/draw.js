@@ -22,6 +22,7 @@ function drawNow() {
   footer();
   app.drawMs = performance.now() - begin;
   rememberView();
+  report.viewed?.(app.from, app.to);
 }
 
 const layoutKey = () => [app.tab, app.lanesBy, app.stamp, [...app.folded].join()].join("|");

@@ -43,6 +43,7 @@ function toggleFilters() {
 }
 
 function toggleTheme() {
+  if (report.themed) { report.themed(); return; }  // the page around this one has the switch
   switchTheme();
   themeChanged();
 }

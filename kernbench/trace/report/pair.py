@@ -1,0 +1,91 @@
+"""Two traces in one page: their pages above each other on one time axis, and what the second takes longer for."""
+
+from __future__ import annotations
+
+import base64
+import html
+from collections.abc import Sequence
+from fractions import Fraction
+from typing import Any
+
+from kernbench.common.errors import InputError
+from kernbench.common.look.css import look_js, page_css
+from kernbench.trace.report import filled, page_json, page_script, part, report_html, script_hash
+from kernbench.trace.report.views import exact
+from kernbench.trace.timeline import Timeline
+from kernbench.trace.why import Why
+
+LEAST = Fraction(1, 200)  #: of the longer run: changes below it are not named
+
+
+def pair_html(timelines: Sequence[Timeline], whys: Sequence[Why | InputError | None]) -> bytes:
+    """The whole page, UTF-8. `whys`: what `explain` makes of each trace, or why it cannot."""
+    pages = [report_html(timeline, why, embedded=True) for timeline, why in zip(timelines, whys, strict=True)]
+    script = '"use strict";\n(() => {\n' + look_js() + part("text.js") + part("pair.js") + "})();\n"
+    head = {
+        "runs": [_run(timeline, why) for timeline, why in zip(timelines, whys, strict=True)],
+        "sentence": sentence(timelines, whys),
+    }
+    values = {
+        "TITLE": html.escape(" and ".join(_name(timeline) for timeline in timelines) + " - kernbench traces"),
+        "STYLE": page_css() + part("pair.css"),
+        "SCRIPT_HASH": script_hash(script),
+        "PAGE_HASH": script_hash(page_script()),  # a page inside the page obeys the outer page's policy, too
+        "HEAD": page_json(head),
+        "A": base64.b64encode(pages[0]).decode(),
+        "B": base64.b64encode(pages[1]).decode(),
+        "SCRIPT": script,
+    }
+    return filled(part("pair.html"), values).encode()
+
+
+def _name(timeline: Timeline) -> str:
+    return "".join(c if c.isprintable() else "?" for c in str(timeline.meta["program"])[:60])
+
+
+def _cycles(timeline: Timeline) -> int:
+    return int(timeline.last - timeline.first)
+
+
+def _run(timeline: Timeline, why: Why | InputError | None) -> dict[str, Any]:
+    """What the outer page says of a run: name, length, and where its cycles went."""
+    groups = why.groups if isinstance(why, Why) else ()
+    return {
+        "name": _name(timeline),
+        "status": (timeline.end or {}).get("status", "cut off"),
+        "freq": str(timeline.meta["freq_ghz"]),
+        "cycles": _cycles(timeline),
+        "groups": [
+            {"name": one.name, "cycles": float(one.cycles), "waiting": float(one.waiting)} for one in groups
+        ],
+    }
+
+
+def sentence(timelines: Sequence[Timeline], whys: Sequence[Why | InputError | None]) -> str:
+    """How much longer the second run takes, and for what."""
+    clocks = [exact(timeline.meta["freq_ghz"]) or Fraction(1) for timeline in timelines]
+    unit, lengths = "cycles", [Fraction(_cycles(timeline)) for timeline in timelines]
+    if clocks[0] != clocks[1]:
+        unit, lengths = "ns", [length / clock for length, clock in zip(lengths, clocks, strict=True)]
+    by = lengths[1] - lengths[0]
+    if not by:
+        return f"A and B take equally long: {float(lengths[0]):,.0f} {unit}."
+    share = f" ({float(abs(by) / lengths[0]):.1%})" if lengths[0] else ""
+    text = f"B takes {float(abs(by)):,.0f} {unit}{share} {'more' if by > 0 else 'less'} than A"
+    changes = _changes(whys) if unit == "cycles" else {}
+    named = [name for name in changes if abs(changes[name]) >= LEAST * max(lengths)][:3]
+    if named:
+        text += ": " + ", ".join(f"{name} {float(changes[name]):+,.0f}" for name in named)
+    return text + "."
+
+
+def _changes(whys: Sequence[Why | InputError | None]) -> dict[str, Fraction]:
+    """[cycle] by group: the second less the first, the largest change first; empty where one gives no causes."""
+    first, second = whys
+    if not isinstance(first, Why) or not isinstance(second, Why):
+        return {}
+    sums: dict[str, Fraction] = {}
+    for why, sign in ((first, -1), (second, 1)):
+        for group in why.groups:
+            sums[group.name] = sums.get(group.name, Fraction(0)) + sign * Fraction(group.cycles)
+    return {name: sums[name] for name in sorted(sums, key=lambda name: (-abs(sums[name]), name)) if sums[name]}

@@ -39,6 +39,11 @@ def all_tables() -> dict[str, str]:
     return {f"{name}.md": table() for name, table in made.items()}
 
 
+def _blocks(kind: str, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """A table that a phone shows as one block a row: the style sheet knows the columns of each `kind`."""
+    return f"```{{rst-class}} {kind}\n```\n\n" + _table(columns, rows)
+
+
 def _table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     lines = ["| " + " | ".join(header) + " |", "|" + "---|" * len(header)]
     lines += ["| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in rows]
@@ -81,7 +86,7 @@ def _opcodes(specs: Sequence[OpcodeSpec]) -> str:
 
 
 def _fields(fields: Iterable[FieldSpec], grouped: Iterable[str] = ()) -> str:
-    return _table(("field", "type", "default", "allowed", "meaning"), _field_rows("", fields, set(grouped)))
+    return _blocks("fields", ("field", "type", "default", "allowed", "meaning"), _field_rows("", fields, set(grouped)))
 
 
 def _field_rows(prefix: str, fields: Iterable[FieldSpec], grouped: set[str]) -> Iterator[list[str]]:
@@ -132,7 +137,7 @@ def _section_part(section: SectionKeys) -> list[str]:
 
 
 def _key_table(keys: Iterable[Key]) -> str:
-    return _table(("key", "type", "default", "unit", "range", "meaning"), map(_key_row, keys))
+    return _blocks("keys", ("key", "type", "default", "unit", "range", "meaning"), map(_key_row, keys))
 
 
 def _key_row(key: Key) -> list[str]:

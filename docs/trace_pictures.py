@@ -6,6 +6,7 @@ import tempfile
 from pathlib import Path
 
 from kernbench.cli.main import exit_code
+from kernbench.common.look.palette import THEMES
 from kernbench.trace.reader import open_trace
 from kernbench.trace.report.plots import picture
 from kernbench.trace.timeline import read_timeline
@@ -21,4 +22,8 @@ def trace_pictures() -> dict[str, str]:
         if code != 0:
             raise RuntimeError(f"kbsim run ended with exit code {code}")
         timeline = read_timeline(open_trace(trace))
-    return {f"trace_{view}.svg": picture(timeline, view, "svg").decode() for view in VIEWS}
+    return {
+        f"trace_{view}_{theme}.svg": picture(timeline, view, "svg", dark=theme == "dark").decode()
+        for view in VIEWS
+        for theme in THEMES
+    }

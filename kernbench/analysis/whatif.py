@@ -131,7 +131,7 @@ SYNONYMS = {"hbm": "dram", "memory": "dram", "mem": "dram", "bandwidth": "dram",
 LEVERS: dict[str, tuple[str, ...]] = {
     "dma": ("{pe}dma.max_concurrent_transfers", "{pe}dma.engines"),
     "noc": ("noc.link_bytes_per_cycle", "cube.mesh.link.bytes_per_cycle", "cube.hbm.link.bytes_per_cycle"),
-    "dram": ("{memory}channels", "{memory}peak_bw_bytes_per_cycle"),
+    "dram": ("{memory}channels", "{memory}device", "{memory}policy", "{memory}peak_bw_bytes_per_cycle"),
     "banks": ("{pe}spm.num_banks", "{pe}spm.read_ports", "{pe}spm.ports"),
     "te": ("{pe}te.engines", "{pe}te.macs_per_cycle", "{pe}te.rows"),
     "ve": ("{pe}ve.engines", "{pe}ve.lanes"),
@@ -168,7 +168,9 @@ class WhatIf:
         """The keys of the machine that decide the limit of `best`, as far as the machine has them."""
         config: Any = self.base.config
         keys = [key.format(pe=config.pe_path, memory=config.memory_path) for key in LEVERS[self.best.resources[0]]]
-        return tuple(key for key in keys if _at(config, key) is not None)
+        bus = config.memory.controller is not None  # its clock and burst decide, and the peak has no effect
+        without = f"{config.memory_path}peak_bw_bytes_per_cycle" if bus else ""
+        return tuple(key for key in keys if key != without and _at(config, key) is not None)
 
     @property
     def pays(self) -> bool:

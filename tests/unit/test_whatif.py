@@ -159,6 +159,19 @@ def test_freed_dram_is_no_fifo_and_keeps_wider_ones() -> None:
     assert (changed.te.timing, changed.te.rows, changed.dram.period) == ("macs", None, 1)
 
 
+@pytest.mark.parametrize("system", [False, True])
+def test_freed_dram_has_neither_device_nor_controller_and_the_device_is_what_to_change(system: bool) -> None:
+    dram = {"device": "hbm3_6400", "policy": "throughput"}
+    machine: dict[str, Any] = {"schema": "kernbench/system/1", "cube": {"hbm": dram}} if system else {"dram": dram}
+    config = load_config({**machine, "allocation": "row_buffer_v2"})
+    found = what_if(program_work(gemm(), config), ["dram"])
+    changed: Any = load_config(config.to_dict(), found.all.changes)
+    assert changed.allocation == "shared_bw_v1"
+    assert (changed.memory.device, changed.memory.policy, changed.memory.controller) == (None, None, None)
+    assert found.all.cycles < found.base.cycles
+    assert found.levers == tuple(f"{config.memory_path}{key}" for key in ("channels", "device", "policy"))
+
+
 def test_a_machine_that_cannot_be_freed_is_refused() -> None:
     weight = {"act_weight": {"max_concurrent": 1, "weight": 2**20 + 1}}
     limits = {"max_concurrent_transfers": 1, "channels": weight}

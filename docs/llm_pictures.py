@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import tempfile
+from itertools import product
 from pathlib import Path
 
 from kernbench.cli.main import exit_code
+from kernbench.common.look.palette import THEMES
 
 QUESTION = ["llm", "--model", "llama3-8b", "--config", "npu_mobile", "--phase", "decode", "--tokens", "1"]
 COMMANDS = {
-    "llm_context.svg": ["--prompt", "8192", "--compare", "prompt=1024,4096,8192,16384", "--plot"],
-    "llm_batch.svg": ["--prompt", "2048", "--compare", "batch=1,2,4,8", "--plot"],
-    "llm_compare.svg": ["--prompt", "8192", "--compare", "w=4,2", "--compare", "kv=8,4,2", "--plot"],
-    "llm_live_map.svg": ["--prompt", "8192", "--live-map"],
+    "llm_context": ["--prompt", "8192", "--compare", "prompt=1024,4096,8192,16384", "--plot"],
+    "llm_batch": ["--prompt", "2048", "--compare", "batch=1,2,4,8", "--plot"],
+    "llm_compare": ["--prompt", "8192", "--compare", "w=4,2", "--compare", "kv=8,4,2", "--plot"],
+    "llm_live_map": ["--prompt", "8192", "--live-map"],
 }
 
 
@@ -20,10 +22,10 @@ def llm_pictures() -> dict[str, str]:
     """File name: SVG."""
     with tempfile.TemporaryDirectory() as folder:
         found = {}
-        for name, options in COMMANDS.items():
-            path = Path(folder) / name
-            code = exit_code([*QUESTION, *options, str(path), "--quiet"])
+        for (name, options), theme in product(COMMANDS.items(), THEMES):
+            path = Path(folder) / f"{name}_{theme}.svg"
+            code = exit_code([*QUESTION, *options, str(path), "--quiet", *(["--dark"] if theme == "dark" else [])])
             if code != 0:
                 raise RuntimeError(f"kbsim llm ended with exit code {code}")
-            found[name] = path.read_text(encoding="utf-8")
+            found[path.name] = path.read_text(encoding="utf-8")
     return found

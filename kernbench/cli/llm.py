@@ -116,6 +116,7 @@ def llm(
     trace_window: TraceWindow = None,
     trace_cycles: TraceCycles = None,
     live_map: LiveMap = None,
+    dark: Annotated[bool, typer.Option("--dark", help="With --plot or --live-map: use dark colours.")] = False,
     no_reuse: NoReuse = False,
     walk: Walk = None,
     as_json: Json = False,
@@ -127,9 +128,12 @@ def llm(
     asked = asked.with_bits(w, a, kv, policy, page, tp, reduce.value)
     files, traced = {"emit": emit, "trace": trace, "live_map": live_map}, Traced(trace_level, trace_window, trace_cycles)
     check_files(files, plot, (model, config, policy), traced, compared=bool(compare))
+    if dark and plot is None and live_map is None:
+        raise InputError(Problem("kbsim llm", "it is for pictures", "--dark", remedy="add --plot or --live-map"))
+    theme: Theme = "dark" if dark else "light"
     if compare or plot is not None:
-        return compare_runs(asked, compare or [], plot, as_json=as_json, quiet=quiet)
-    report = run_job(asked, files, traced, reuse=not no_reuse, as_json=as_json, quiet=quiet)
+        return compare_runs(asked, compare or [], plot, theme, as_json=as_json, quiet=quiet)
+    report = run_job(asked, files, traced, theme, reuse=not no_reuse, as_json=as_json, quiet=quiet)
     return _shown(report, as_json=as_json, quiet=quiet)
 
 
@@ -241,7 +245,7 @@ def _refused(rule: str, option: str, path: Path, remedy: str = "") -> InputError
 
 
 def run_job(
-    asked: Asked, files: dict[str, Path | None], traced: Traced, *, reuse: bool, as_json: bool, quiet: bool
+    asked: Asked, files: dict[str, Path | None], traced: Traced, theme: Theme, *, reuse: bool, as_json: bool, quiet: bool
 ) -> LlmReport | None:
     """Runs it and writes the `files` that are wanted; None where a program was wanted instead of a run.
 
@@ -251,7 +255,7 @@ def run_job(
     _tell_notes(asked, quiet)
     warn_of_values(programs.target, quiet=quiet)
     if files["live_map"] is not None:
-        _draw_live_map(programs, files["live_map"], quiet=quiet or as_json)
+        _draw_live_map(programs, files["live_map"], theme, quiet=quiet or as_json)
     if files["emit"] is not None:
         write_program(programs, files["emit"], as_json=as_json, quiet=quiet)
         return None
@@ -260,12 +264,12 @@ def run_job(
     return run_one(programs, reuse=reuse, quiet=quiet or as_json)
 
 
-def _draw_live_map(programs: LlmPrograms, path: Path, *, quiet: bool) -> None:
+def _draw_live_map(programs: LlmPrograms, path: Path, theme: Theme, *, quiet: bool) -> None:
     from kernbench.common.files import write_whole
     from kernbench.workloads.layer.live_map import live_map_svg
 
     step = programs.steps[-1]
-    write_whole(path, live_map_svg(programs.plan(programs.shapes[0], step).scratchpad).encode())
+    write_whole(path, live_map_svg(programs.plan(programs.shapes[0], step).scratchpad, theme=theme).encode())
     if not quiet:
         output.note(f"{path}: the buffers of a layer in {step.phase}")
 
@@ -306,7 +310,9 @@ def write_trace(programs: LlmPrograms, path: Path, options: TraceOptions | None,
         machine.run(progress=progress)
 
 
-def compare_runs(asked: Asked, wanted: Sequence[str], plot: Path | None, *, as_json: bool, quiet: bool) -> int:
+def compare_runs(
+    asked: Asked, wanted: Sequence[str], plot: Path | None, theme: Theme, *, as_json: bool, quiet: bool
+) -> int:
     """Run each combination of the values, and compare the runs."""
 
     axes = [_axis(text) for text in wanted]
@@ -319,7 +325,7 @@ def compare_runs(asked: Asked, wanted: Sequence[str], plot: Path | None, *, as_j
     warn_of_values(every[0][1].target, quiet=quiet)
     found = [(label, run_one(programs, reuse=True, quiet=quiet or as_json)) for label, programs in every]
     if plot is not None:
-        draw_comparison(found, plot)
+        draw_comparison(found, plot, theme)
     if as_json:
         output.show_json({"status": "done", "runs": [{"case": label, **report.to_dict()} for label, report in found]})
     elif not quiet:
@@ -380,11 +386,11 @@ def comparison_table(runs: Runs) -> Table:
     return made
 
 
-def draw_comparison(runs: Runs, path: Path) -> None:
+def draw_comparison(runs: Runs, path: Path, theme: Theme) -> None:
     """Tokens a second, and DRAM bytes a token by role, a bar a run."""
     from kernbench.common.files import write_whole
 
-    write_whole(path, comparison_picture(runs, path.suffix.lower().removeprefix(".")))
+    write_whole(path, comparison_picture(runs, path.suffix.lower().removeprefix("."), theme))
 
 
 def comparison_picture(runs: Runs, form: str, theme: Theme = "light") -> bytes:

@@ -1,59 +1,115 @@
-"""Pictures of a report as a browser shows it: `python -m tests.browser.screenshots TRACE FOLDER`.
+"""The pictures of the pages that the documentation keeps: `python -m tests.browser.screenshots`, in `docs/_static/pages`.
 
-A PNG for each tab, light and dark, and of the timeline by command, zoomed in, and with a span and a part of time selected.
+A WebP for each page, light and dark, at 1440 px and on a phone of 420 px.
 """
 
 from __future__ import annotations
 
+import base64
 import sys
 import tempfile
 from pathlib import Path
 
-from kernbench.trace.reader import open_trace
-from kernbench.trace.report import report_html
-from kernbench.trace.timeline import read_timeline
+from kernbench.cli.main import exit_code
+from kernbench.cmdq.program import Program
+from kernbench.validate.page import page_bytes
+from kernbench.validate.run import Options, Stand, run_suite
 from tests.browser.chromium import Page, browser, missing, prefer
 
-SIZE = (1280, 800)
-TABS = ("timeline", "heatmaps", "phases", "roofline", "run")
+FOLDER = Path(__file__).parents[2] / "docs" / "_static" / "pages"
+SIZES = {"desktop": (1440, 900), "phone": (420, 860)}
+SCHEMES = ("light", "dark")
+PAGES = ("trace", "pair", "sweep", "validation")
+QUALITY = 82  #: of WebP
+SUITES = ("systolic", "tensor", "vector", "dram", "collectives", "roofline")
+LEVEL = ("--trace-level", "full", "--quiet")
+
+SWEEP = """\
+schema: kernbench/sweep/1
+targets: [eight.json]
+machine: npu_mobile
+axes:
+  dram.channels: [1, 2, 4, 8]
+  te.macs_per_cycle: {from: 256, to: 4096, count: 5, scale: log}
+  dma.max_concurrent_transfers: [2, 8]
+where: ["te.macs_per_cycle <= 1024 * dram.channels"]
+goals: {ns: min, energy_pj: min}
+"""
 
 
-def screenshots(trace: Path, folder: Path, size: tuple[int, int] = SIZE) -> list[Path]:
-    """Make all of them; the files."""
+def stored(name: str, size: str, scheme: str) -> str:
+    """The name of a picture's file."""
+    return f"{name}_{size}_{scheme}.webp"
+
+
+def screenshots(folder: Path, pages: dict[str, Path], sizes: dict[str, tuple[int, int]] | None = None) -> list[Path]:
+    """A picture of each page, in every size and both schemes; the files."""
     folder.mkdir(parents=True, exist_ok=True)
-    made = read_timeline(open_trace(trace))
-    with tempfile.TemporaryDirectory() as place, browser(Path(place) / "profile", *size) as page:
-        path = Path(place) / "report.html"
-        path.write_bytes(report_html(made))
-        return [picture for scheme in ("light", "dark") for picture in _of_scheme(page, path, folder, scheme)]
-
-
-def _of_scheme(page: Page, path: Path, folder: Path, scheme: str) -> list[Path]:
-    prefer(page, scheme)
-    page.open(path)
     made = []
-
-    def take(name: str) -> None:
-        target = folder / f"{name}-{scheme}.png"
-        page.driver.save_screenshot(str(target))
-        made.append(target)
-
-    for number, tab in enumerate(TABS, 1):
-        page.press(str(number))
-        take(tab)
-    page.press("1", *"wwwww")
-    take("zoomed")
-    box = page.run("return document.getElementById('plot').getBoundingClientRect().toJSON()")
-    page.mouse(box["left"] + 450, box["top"] + 110, click=True)
-    take("span")
-    page.press("l")
-    take("commands")
-    page.press("l", "0", "w", "r")
-    take("selected-time")
+    with tempfile.TemporaryDirectory() as place, browser(Path(place) / "profile") as page:
+        for size, (width, height) in (sizes or SIZES).items():
+            screen = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": size == "phone"}
+            page.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", screen)
+            for scheme in SCHEMES:
+                prefer(page, scheme)
+                for name, path in pages.items():
+                    made.append(folder / stored(name, size, scheme))
+                    made[-1].write_bytes(_taken(page, path))
     return made
+
+
+def _taken(page: Page, path: Path) -> bytes:
+    page.open(path)
+    page.driver.execute_async_script("requestAnimationFrame(() => requestAnimationFrame(arguments[0]))")
+    if errors := page.errors():
+        raise RuntimeError(f"{path.name}: {errors[0]}")
+    found = page.driver.execute_cdp_cmd("Page.captureScreenshot", {"format": "webp", "quality": QUALITY})
+    return base64.b64decode(found["data"])
+
+
+def made_pages(folder: Path) -> dict[str, Path]:
+    """The pages of runs, of a sweep and of a validation, as the commands write them."""
+    pages = {name: folder / f"{name}.html" for name in PAGES}
+    traces = [str(folder / f"{name}.jsonl") for name in ("server", "slower")]
+    # The second has DRAM channels of three quarters of the bandwidth.
+    for trace, more in zip(traces, ((), ("--set", "dram.peak_bw_bytes_per_cycle=76.8")), strict=True):
+        _kbsim("run", "llama2-7b-decode", "--config", "npu_server", *more, "--trace", trace, *LEVEL)
+    _kbsim("trace", "report", traces[0], "-o", str(pages["trace"]))
+    _kbsim("trace", "report", *traces, "-o", str(pages["pair"]))
+    _program(folder / "eight.json")
+    (folder / "size.yaml").write_text(SWEEP, encoding="utf-8")
+    _kbsim("sweep", "run", str(folder / "size.yaml"), "--store", str(folder / "size.sqlite"), "--quiet")
+    _kbsim("sweep", "report", str(folder / "size.sqlite"), "--why", "3", "--html", str(pages["sweep"]))
+    pages["validation"].write_bytes(page_bytes([run_suite(name, Stand(Options(quick=True))) for name in SUITES]))
+    return pages
+
+
+def _kbsim(*arguments: str) -> None:
+    if exit_code(list(arguments)):
+        raise RuntimeError(f"kbsim {' '.join(arguments)} failed")
+
+
+def _program(path: Path) -> None:
+    """The program of the tutorial on sweeps."""
+    program = Program("eight")
+    for i in range(8):
+        loaded = program.dma_load(
+            tensor_role="weight", qbits=4, dram_addr=i * 65536, num_elements=65536, spm_bank=0, spm_offset=(i % 2) * 32768
+        )
+        product = program.te_gemm(
+            m=64, n=256, k=256, qbits_weight=4, qbits_activation=8, ifm_bank=2, ifm_offset=0, wgt_bank=0,
+            wgt_offset=(i % 2) * 32768, ofm_bank=4, ofm_offset=(i % 2) * 16384, te_id=i % 2, deps_before=[loaded],
+        )  # fmt: skip
+        program.ve_softmax(
+            length=256, batch=64, qbits_activation=8, in_bank=4, in_offset=(i % 2) * 16384, out_bank=6,
+            out_offset=(i % 2) * 16384, deps_before=[product],
+        )  # fmt: skip
+    program.end()
+    program.save(str(path))
 
 
 if __name__ == "__main__":
     if missing():
         sys.exit(missing())
-    print(*screenshots(Path(sys.argv[1]), Path(sys.argv[2])), sep="\n")
+    with tempfile.TemporaryDirectory() as place:
+        print(*screenshots(FOLDER, made_pages(Path(place))), sep="\n")

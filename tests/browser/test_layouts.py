@@ -22,6 +22,7 @@ from kernbench.validate.page import page_bytes as validation_page
 from kernbench.validate.run import Options, Stand, SuiteRun, run_suite
 from kernbench.validate.suite import Row
 from tests.browser.chromium import Page, browser, missing, prefer
+from tests.browser.screenshots import FOLDER, PAGES, SCHEMES, SIZES, screenshots, stored
 from tests.sweep_samples import run_spec, write_spec
 
 pytestmark = pytest.mark.skipif(bool(missing()), reason=missing())
@@ -261,3 +262,18 @@ def test_a_table_of_a_sweep_is_not_cut(page: Page, pages: dict[str, Path]) -> No
         "return document.querySelector('#table td').getBoundingClientRect().left - box.left"
     )
     assert left == 0
+
+
+def test_the_documentation_has_pictures_of_every_page(page: Page, pages: dict[str, Path], tmp_path: Path) -> None:
+    """`python -m tests.browser.screenshots` makes them; the pages of the documentation show each, and no other is kept."""
+    wanted = {stored(name, size, scheme) for name in PAGES for size in SIZES for scheme in SCHEMES}
+    assert {path.name for path in FOLDER.iterdir()} == wanted
+    texts = "".join(path.read_text(encoding="utf-8") for path in FOLDER.parents[1].rglob("*.md"))
+    assert all(name in texts for name in wanted)
+    made = screenshots(tmp_path, pages)
+    assert {path.name for path in made} == {name for name in wanted if name.split("_")[0] in pages}
+    for path in made:
+        data = path.read_bytes()
+        assert data[:4] == b"RIFF" and data[8:12] == b"WEBP" and len(data) > 5000
+    light, dark = (tmp_path / stored("sweep", "desktop", scheme) for scheme in SCHEMES)
+    assert light.read_bytes() != dark.read_bytes()

@@ -11,6 +11,7 @@ from xml.etree import ElementTree
 
 import pytest
 
+from kernbench.common.look.palette import colour
 from kernbench.workloads.layer.live_map import ticks
 from tests.cli.conftest import Kbsim
 from tests.cli.pinned import GOLDEN, WIDTHS, check_files, check_pinned
@@ -167,3 +168,12 @@ def test_a_run_of_all_steps_is_stopped_where_that_is_asked_for(kbsim: Kbsim) -> 
         assert (said.code, said.out) == (3, "") and said.err == f"{message}allow more with --set max_cycles={2 * whole}\n"
     said = kbsim("llm", *SMALL, "--set", f"max_cycles={max(steps) // 100}", "--json")
     assert said.code == 3 and json.loads(said.out)["status"] == "aborted"
+
+
+def test_pictures_are_dark_on_request(kbsim: Kbsim) -> None:
+    asked = ("llm", "--model", "llama3-8b", "--config", "npu_mobile", "--layers", "1", "--prompt", "64", "--quiet")
+    for name, more in (("light.svg", ()), ("dark.svg", ("--dark",))):
+        assert kbsim(*asked, "--live-map", name, *more).code == 0
+        assert colour("card", "dark" if more else "light") in Path(name).read_text(encoding="utf-8")
+    said = kbsim(*asked, "--dark")
+    assert said.code == 2 and "--dark: it is for pictures; add --plot or --live-map" in said.err

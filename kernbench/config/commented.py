@@ -41,6 +41,10 @@ class _Writer:
     def __init__(self, config: MachineConfig) -> None:
         self.keys = {key.path: key for key in keys_of(type(config))}
         self.comments = _comments(config)
+        self.config = config
+        machine: Any = config
+        #: Before keys that a device or policy fills in: written out, they would come before those of another device.
+        self.filled = f"{machine.memory_path}controller." if machine.memory.device or machine.memory.policy else ""
 
     def section(self, section: Section, path: str, indent: str) -> Iterator[str]:
         """The keys of a section, then the sections in it; at the top level with an empty line before each."""
@@ -72,7 +76,9 @@ class _Writer:
 
     def _value(self, at: str, name: str, value: Any, indent: str) -> Iterator[str]:
         key = self.keys[re.sub(r"\[[0-9]+\]", "", at)]
-        text = f"{indent}# {name}:" if value is None else f"{indent}{name}: {_text(key, plain_value(value, whole=True))}"
+        text = f"{name}:" if value is None else f"{name}: {_text(key, plain_value(value, whole=True))}"
+        follows = self.filled and at.startswith(self.filled) and self.config.follows(at)
+        text = f"{indent}# {text}" if value is None or follows else f"{indent}{text}"
         yield from _line(text, _meaning(key), self.comments.get(at, ""))
 
 

@@ -84,6 +84,7 @@ def load_config(
     config._source, config._path, config._allowed_code = document.source, path, allowed
     config._origins, config._overrides = _origins(data, document, applied)
     config._origins |= {path_text(path): where for path, where in files.items()}
+    config._filled = frozenset(map(path_text, files))
     return config
 
 

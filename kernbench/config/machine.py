@@ -38,6 +38,7 @@ class MachineConfig(Section):
     _path: Path | None = PrivateAttr(None)
     _origins: dict[str, str] = PrivateAttr(default_factory=dict)
     _overrides: dict[str, str] = PrivateAttr(default_factory=dict)
+    _filled: frozenset[str] = PrivateAttr(frozenset())
     _allowed_code: AllowedCode = PrivateAttr(default_factory=AllowedCode)
 
     def broken_rules(self) -> list[BrokenRule]:
@@ -83,6 +84,10 @@ class MachineConfig(Section):
         """
         leaves = _leaves("", plain_value(self, whole=True))
         return [(path, value, self._origins.get(path, "default")) for path, value in leaves]
+
+    def follows(self, path: str) -> bool:
+        """Whether a value is a default or filled in by a file that the machine names, such as that of its DRAM device."""
+        return path in self._filled or self._origins.get(path, "default") == "default"
 
     def where(self, *paths: str) -> str:
         """The location in a message about values: the line or override of the first value that has one."""

@@ -5,12 +5,14 @@ from __future__ import annotations
 import importlib.resources
 import re
 from fractions import Fraction
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from kernbench import Machine, load_config, load_program
 from kernbench.config import NpuConfig
+from kernbench.config.commented import commented_yaml
 from kernbench.config.dram_controller import DERIVED, REQUIRED, DramController, map_fields
 from kernbench.config.dram_files import DEVICES, device_names, policy_names, read_dram_file
 from kernbench.sim_engine.result import Result
@@ -101,6 +103,17 @@ def test_what_a_machine_writes_is_read_back_as_the_same() -> None:
     config = machine(device="hbm3_6400", policy="hashed")
     again = load_config(config.to_dict())
     assert again == config and again.digest() == config.digest()
+
+
+def test_a_machine_to_edit_leaves_to_its_device_what_that_fills_in(tmp_path: Path) -> None:
+    """Else a device that is named later would change nothing."""
+    config = machine(device="hbm3_6400", policy="hashed", controller={"cap": 5})
+    file = tmp_path / "mine.yaml"
+    file.write_text(commented_yaml(config), encoding="utf-8")
+    assert load_config(file) == config
+    other = load_config(file, ["dram.device=ddr5_4800"])
+    assert other == machine("dram.device=ddr5_4800", device="hbm3_6400", policy="hashed", controller={"cap": 5})
+    assert other.dram.controller.t_bl == 8 and other.dram.controller.cap == 5
 
 
 @pytest.mark.parametrize("policy", policy_names())

@@ -33,11 +33,7 @@ class DramFile:
     clock_ghz: Fraction | None  #: DRAM clocks a ns; None for a policy
     peak_gb_per_s: Fraction | None  #: of a channel; None for a policy
     controller: Mapping[str, Any]  #: keys of `dram.controller`, times in DRAM clocks
-    document: Document
-
-    def where(self, *path: str) -> str:
-        """Where a value stands: `ddr4_3200.yaml:15:10`."""
-        return self.document.where(self.document.find([path]).get(path))
+    where: Mapping[PathLike, str]  #: the place of a value by its path in the file: `ddr4_3200.yaml:15:10`
 
 
 def device_names() -> list[str]:
@@ -77,7 +73,9 @@ def read_dram_file(folder: str, name: str) -> DramFile:
     ghz = None if clock is None else parse_rational(clock)
     keys = {key: _clocks(value, ghz) for key, value in data["controller"].items()}
     document = Document(path.name, data, found.text, found.suffix)
-    return DramFile(name, data["about"], ghz, None if peak is None else parse_rational(peak), keys, document)
+    places = document.find([("clock_ghz",), *(("controller", key) for key in keys)])
+    where = {at: document.where(place) for at, place in places.items()}
+    return DramFile(name, data["about"], ghz, None if peak is None else parse_rational(peak), keys, where)
 
 
 def _clocks(value: Any, ghz: Fraction | None) -> Any:
@@ -114,11 +112,11 @@ def _with_files_at(data: Mapping[str, Any], path: PathLike) -> tuple[Any, dict[P
     origins: dict[PathLike, str] = {}
     for file in _files(section):
         filled |= file.controller
-        origins |= {(*path, "controller", key): file.where("controller", key) for key in file.controller if key not in given}
+        origins |= {(*path, "controller", key): file.where["controller", key] for key in file.controller if key not in given}
         clock = _clock(data.get("freq_ghz", 1), file.clock_ghz)
         if clock is not None and "clock" not in given:
             filled["clock"] = clock
-            origins[(*path, "controller", "clock")] = file.where("clock_ghz")
+            origins[(*path, "controller", "clock")] = file.where[("clock_ghz",)]
     if not filled:
         return data, {}
     return _set(data, (*path, "controller"), filled | given), origins

@@ -19,7 +19,7 @@ def cuts(length: int, block: int) -> list[tuple[int, int]]:
 
 
 def followed(items: Sequence[Item]) -> list[tuple[Item, Item | None]]:
-    """Each item with the one after it, None behind the last: what a loop works on, and what it fetches meanwhile."""
+    """Pairs of each item and the next one, with None after the last: what a loop computes on, and what it loads meanwhile."""
     return list(zip(items, [*items[1:], None], strict=False))
 
 

@@ -1,4 +1,4 @@
-"""What the references of the benches share: rounding as the machine does it, products, placements, and random inputs."""
+"""Common code of the references: rounding as on the machine, products, placements, and random inputs."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def rounded(values: Any, dtype: str) -> Array:
 
 
 def product(a: Array, b: Array, dtype: str = "f32") -> Array:
-    """What the tensor engine makes of two matrices: f32 sums of products, rounded once."""
+    """The product of two matrices as the tensor engine computes it: sums in f32, rounded once."""
     return rounded(a.astype(np.float32) @ b.astype(np.float32), dtype)
 
 

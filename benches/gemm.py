@@ -1,7 +1,7 @@
 """A product of matrices, sharded over PEs: each has rows of `a` and of `c`, and all of `b`.
 
-Where the kernel loads its operands, `b` lies in memory block of columns by block of columns, as weights are packed: a block is
-one piece, on all channels of its slice. Where they are streamed it is a plain matrix.
+If the kernel loads its operands, `b` is stored as blocks of columns, as packed weights are: a block is contiguous, and on all
+channels of its slice. If they are streamed, it is a plain matrix.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def pinned(a: DevicePointer, b: DevicePointer, c: DevicePointer, block_m: int, w
     fetched, panel = 0, None
 
     def fetch(most: int) -> None:
-        """Have the operands of so many tiles on their way."""
+        """Load the operands of this many tiles ahead."""
         nonlocal fetched, panel
         while len(coming) < most and fetched < len(tiles):
             (at, count), number = tiles[fetched]

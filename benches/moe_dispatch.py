@@ -1,4 +1,4 @@
-"""A mixture of experts: each expert loads the routing, finds its tokens, and does the work of those alone."""
+"""A mixture of experts: each expert loads the routing, finds its tokens, and computes only on those."""
 
 from __future__ import annotations
 
@@ -117,8 +117,9 @@ def reference(inputs: dict[str, Array], params: Mapping[str, Any]) -> dict[str, 
 
 
 def routing(params: Mapping[str, Any]) -> tuple[Array, Array]:
-    """For each token its experts, all different, by falling score, and the gates of each slot. Tokens come in groups that
-    agree, as those of one text do, and some experts are liked more than others."""
+    """For each token its experts, all different, by falling score, and the gates of each slot. Neighbouring tokens choose the
+    same experts, as in one text, and some experts are chosen more often than others.
+    """
     random = np.random.default_rng(params["seed"] + 2)
     groups = cuts(params["tokens"], 4)
     liked = -np.log(1.0 + np.arange(params["experts"]))

@@ -17,7 +17,7 @@ from kernbench.runtime_api.bench import Param
 
 
 def runs_of(pages: Iterable[int], bank_pages: int) -> list[tuple[int, int]]:
-    """Pages that lie one behind the other in one bank, as first page and number of pages."""
+    """Runs of consecutive pages in one bank, as first page and number of pages."""
     runs: list[tuple[int, int]] = []
     for page in pages:
         if runs and page == sum(runs[-1]) and page % bank_pages:

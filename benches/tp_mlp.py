@@ -90,7 +90,7 @@ def reference(inputs: dict[str, Array], params: Mapping[str, Any]) -> dict[str, 
     reference=reference,
 )
 def run(ctx: Context) -> None:
-    """Three launches, one behind the other on each PE; nobody waits for all ranks in between but the all-reduce itself."""
+    """Three launches in sequence on each PE; only the all-reduce itself waits for all ranks."""
     params = ctx.params
     tokens, hidden, ffn, ranks, dtype, seed = (params[one] for one in ("tokens", "hidden", "ffn", "ranks", "dtype", "seed"))
     if ffn % ranks or hidden % ranks:

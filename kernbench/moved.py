@@ -57,7 +57,7 @@ MODULES = {
 
 
 def new_name(name: str) -> str | None:
-    """The module that an old name stands for; None where the name is no old one."""
+    """The module of an old name; None for any other name."""
     head, rest = name, ""
     while head not in MODULES:
         head, dot, last = head.rpartition(".")

@@ -1,4 +1,4 @@
-"""What a test suite imports: `assert_cycles`, the fixture `kbsim`, and the hooks by which pytest loads the plugin."""
+"""The pytest plugin: `assert_cycles`, the fixture `kbsim`, and the hooks by which pytest loads it."""
 
 from kernbench.testing.cycles import assert_cycles
 from kernbench.testing.plugin import Kbsim, kbsim

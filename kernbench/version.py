@@ -1,3 +1,3 @@
-"""The package's version: the only place where it stands; pyproject.toml reads it here."""
+"""The version of the package; pyproject.toml reads it from here."""
 
 VERSION = "0.1.0"

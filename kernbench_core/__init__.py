@@ -1,6 +1,6 @@
 """The cycle-stepped core. It knows nothing of `kernbench`; `kernbench.sim_engine.machine` is its only user there.
 
-`DmaEngine` also stands alone: with `CoreMemory`, or with any other `MemoryModel`.
+`DmaEngine` can also be used alone: with `CoreMemory`, or with any other `MemoryModel`.
 """
 from pathlib import Path
 

@@ -41,7 +41,7 @@ Progress = Callable[[Machine], None]
 
 @dataclass(frozen=True, slots=True)
 class Demand:
-    """How much a program or kernel asks for: what the limits of a machine must be for none to be reached."""
+    """The demand of a program or kernel: the limits of a machine that it would never reach."""
 
     transfers: int  #: of DMA engines
     pairs: int  #: tiles that PEs send to or fetch from each other
@@ -60,7 +60,7 @@ class Started(Protocol):
 
     @property
     def machine(self) -> Machine:
-        """With what is on it."""
+        """With its parameters."""
         ...
 
     def check(self) -> None:
@@ -79,7 +79,7 @@ class _Standing:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """What runs from its cycle 0 to its end, as often as `times` says."""
+    """A part of a work that runs from its cycle 0 to its end, `times` times."""
 
     start: Callable[[MachineConfig], Started]
     times: int = 1
@@ -110,7 +110,7 @@ class Work:
 
 @dataclass(frozen=True, slots=True)
 class PartRun:
-    """A part that has run."""
+    """A part after its run."""
 
     part: Part
     result: Result
@@ -127,7 +127,7 @@ class Cause:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a work took on a machine."""
+    """The outcome of a work on a machine."""
 
     work: Work
     config: MachineConfig
@@ -146,12 +146,12 @@ class Outcome:
 
     @property
     def cycles(self) -> int:
-        """[cycle] of all parts."""
+        """[cycle] The sum over all parts."""
         return sum(run.result.cycles * run.part.times for run in self.runs)
 
     @property
     def t_ns(self) -> float:
-        """[ns] of all parts."""
+        """[ns] The sum over all parts."""
         return float(cycles_to_ns(self.cycles, self.config.freq_ghz))  # type: ignore[attr-defined]  # both kinds have it
 
     @cached_property
@@ -165,7 +165,7 @@ class Outcome:
 
     @property
     def bound_by(self) -> str:
-        """What the highest bound is of."""
+        """The resource of the highest lower bound."""
         return next(iter(self.bounds), CRITICAL_PATH)
 
     @property
@@ -175,7 +175,7 @@ class Outcome:
 
     @property
     def demand(self) -> Demand:
-        """The most that a part asked for."""
+        """The largest demand of a part."""
         each = [_demand(run) for run in self.runs]
         return Demand(max(one.transfers for one in each), max(one.pairs for one in each))
 
@@ -198,7 +198,7 @@ class Outcome:
         return math.fsum(parts) / cycles if cycles else 0.0
 
     def causes(self) -> tuple[Cause, ...]:
-        """What the cycles were for, the most first; they add up to the cycles. The sampled parts are run again with a trace."""
+        """The cycles by cause, the largest first; they add up to the total. The sampled parts are run again with a trace."""
         if "causes" not in self._kept:
             self._kept["causes"] = tuple(_causes(self))
         found: tuple[Cause, ...] = self._kept["causes"]
@@ -280,7 +280,7 @@ class Case(Protocol):
         ...
 
     def on(self, config: MachineConfig) -> Work:
-        """The work on a machine. InputError where it cannot be."""
+        """The work on a machine. InputError if it is not possible."""
         ...
 
 

@@ -69,7 +69,7 @@ class Compared:
         return max(self.done, key=lambda name: self.outcomes[name].t_ns, default=self.first)
 
     def speedup(self, name: str) -> float | None:
-        """Time of the first machine over that of this one; None where one of them is not done."""
+        """The time on the first machine over the time on this one; None if one of them is not done."""
         ran, first = self.outcomes[name], self.outcomes[self.first]
         if ran.status != "done" or first.status != "done" or not ran.t_ns:
             return None
@@ -92,7 +92,9 @@ class Compared:
         return {cause.name: cause.cycles * scale for cause in ran.causes()}
 
     def changes(self, name: str) -> list[Change]:
-        """What takes more or less time than on the first machine, the largest change first; small ones are left out."""
+        """The causes that take more or less time than on the first machine, the largest change first; small changes are left
+        out.
+        """
         before, after = self.times(self.first), self.times(name)
         whole = max(self.outcomes[name].t_ns, self.outcomes[self.first].t_ns)
         found = [Change(cause, after.get(cause, 0.0) - before.get(cause, 0.0)) for cause in {**before, **after}]
@@ -155,7 +157,7 @@ def _leaves(path: str, value: Any) -> Iterator[tuple[str, Any]]:
 def compare_machines(
     case: Case, machines: Mapping[str, MachineConfig], progress: Callable[[Machine], None] | None = None
 ) -> Compared:
-    """Run a target on each machine. InputError for fewer than two, and where one of them cannot run it."""
+    """Run a target on each machine. InputError for fewer than two machines, and if one of them cannot run the target."""
     if len(machines) < 2:
         raise InputError(Problem("compare", "it needs at least two machines", "config", list(machines)))
     works = {name: case.on(config) for name, config in machines.items()}  # a machine that cannot run it is refused at once

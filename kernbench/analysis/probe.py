@@ -1,4 +1,4 @@
-"""What a system's links give: the traffic patterns that every user asks first, each alone on the machine, simulated."""
+"""Latency and bandwidth of a system: common traffic patterns, each simulated alone on the machine."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class ProbeRow:
 
 @dataclass(frozen=True)
 class Pattern:
-    """A name, what it stands for, and the transfers that it is made of."""
+    """A pattern: its name, its meaning, and its transfers."""
 
     name: str
     about: str

@@ -63,7 +63,7 @@ def _free_dram(config: Config, demand: Demand) -> Changes:
 
 
 def _link_rate(config: Config) -> int:
-    """As much as the terms of a share leave room for."""
+    """The largest bandwidth for which the terms of a share do not overflow."""
     return LARGEST // max(channel.weight for channel in config.pe.dma.channels)
 
 
@@ -79,7 +79,7 @@ def _free_noc(config: Config, demand: Demand) -> Changes:
 
 
 def _free_banks(config: Config, demand: Demand) -> Changes:
-    """As many ports as there can be requesters: the own flows, engines, and tiles that other PEs send or fetch."""
+    """As many ports as there can be requesters: flows and engines of the PE, and transfers of other PEs."""
     pe, at = config.pe, config.pe_path
     flows = pe.dma.engines * pe.dma.max_concurrent_transfers * config.slice_channels + demand.pairs
     ports = min(LARGEST, flows + pe.te.engines + pe.ve.engines)
@@ -174,7 +174,7 @@ class WhatIf:
 
     @property
     def pays(self) -> bool:
-        """Whether one resource alone saves enough to be what to change first."""
+        """Whether one resource alone saves enough to be recommended first."""
         return self.base.status == "done" and (self.best.saved or 0) >= max(1, WORTH * self.base.cycles)
 
     @property
@@ -232,7 +232,7 @@ def what_if(work: Work, resources: Sequence[str] = (), progress: Progress | None
 
 
 def free(config: Config, resources: Sequence[str], demand: Demand) -> tuple[Config, Changes]:
-    """The machine with these resources freed for what is asked of it, and what that changed."""
+    """The machine without the limits of these resources for this demand, and the changed keys."""
     changes: Changes = {}
     changed: Config = config
     for name in (name for name in RESOURCES if name in resources):

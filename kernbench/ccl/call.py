@@ -28,7 +28,7 @@ from kernbench.triton_emu.launch import Launch
 
 @dataclass(frozen=True)
 class Queues:
-    """How queues are built; None: as the machine's `pe.ipcq` says."""
+    """The parameters of queues; None for those of `pe.ipcq` of the machine."""
 
     slots: int | None = None
     slot_bytes: int | None = None
@@ -48,7 +48,7 @@ class Call:
     skew: tuple[int, ...] = ()  #: by rank: elements that it loads one by one before it begins
 
     def arguments(self, rank: int, in_ptr: int, out_ptr: int) -> tuple[Any, ...]:
-        """The nine. InputError where the algorithm makes others of them."""
+        """The nine. InputError if the algorithm cannot keep them."""
         group = self.group
         sip, cube, _ = group.shape.place(rank)
         where = (sip, group.shape.sips, cube, group.shape.cubes, group.kind)
@@ -60,7 +60,7 @@ class Call:
 
 
 def on_rank(call: Call, in_ptr: int, out_ptr: int, tl: Any) -> None:
-    """What is launched on each PE of a group."""
+    """The kernel that is launched on each PE of a group."""
     for _ in range(call.skew[tl.rank] if call.skew else 0):
         tl.load(in_ptr, (1,), call.dtype)
     check_ran(call.algorithm.kernel(*call.arguments(tl.rank, in_ptr, out_ptr), tl), f"the kernel {call.name}")
@@ -105,7 +105,7 @@ def place_in(algorithm: Algorithm, error: BaseException | None) -> str:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a call came to."""
+    """The result of a call."""
 
     status: str  #: done, aborted or deadlock
     cycles: int  #: from the first rank's first cycle to the end of the last rank's last command; 0: it has not ended
@@ -124,8 +124,8 @@ def run_call(
     progress: Callable[[Machine], None] | None = None,
     around: Around = nullcontext,
 ) -> Outcome:
-    """Run it once. `collective`: what the call does. Unless it is verified, all ranks have the same elements. InputError and
-    KernelFailed as `GraphEngine.run`, and InputError for what is no reference.
+    """Run it once. `collective`: the operation of the call. Unless it is verified, all ranks have the same elements.
+    InputError and KernelFailed as `GraphEngine.run`, and InputError for what is no reference.
     """
     has = collective.has(call.count, call.group.size)
     inputs = [_random(call.dtype, has, seed + rank) for rank in range(call.group.size if check else 1)]
@@ -150,7 +150,9 @@ def call_machine(config: MachineConfig, call: Call, collective: Collective, queu
 
 
 def _bench(call: Call, collective: Collective, queues: Queues, inputs: Sequence[Array], found: dict[str, Any]) -> Bench:
-    """What runs it, with the elements of each rank or those of all; `found` gets its results' tensor and its launch."""
+    """The bench that runs it, with the elements of each rank or of all; `found` receives the tensor of the results and the
+    launch.
+    """
     group = call.group
     has, gets = collective.has(call.count, group.size), collective.gets(call.count, group.size)
 
@@ -187,8 +189,9 @@ def _random(dtype: str, count: int, seed: int) -> Array:
 
 
 def _expected(call: Call, collective: Collective, inputs: Sequence[Array]) -> list[Array]:
-    """What an algorithm's own reference says, by rank. InputError, with the line of its file, where it fails, and where it
-    gives fewer or more elements than ranks get: those that it leaves out would be verified against nothing."""
+    """The results of the reference of an algorithm, by rank. InputError, with the line of its file, where it fails, and where
+    it gives fewer or more elements than ranks get: those that it leaves out would be verified against nothing.
+    """
     group = call.group
     for one in inputs:
         one.flags.writeable = False  # sums made in the place of an input would be the next rank's input
@@ -224,7 +227,7 @@ def _wrong(call: Call, expected: Sequence[Array], out: Any, store: MemoryStore) 
 
 
 def _same(got: Array, right: Array) -> Array:
-    """Where they agree in every bit, -0 and 0 too; of another type than what was got, where they are the same number."""
+    """Where the values are equal in every bit, including -0 and 0; for different types, where they are the same number."""
     found: Array = (got == right) | ((got != got) & (right != right))
     if got.dtype == right.dtype:
         bits = f"u{got.dtype.itemsize}"

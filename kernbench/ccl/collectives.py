@@ -1,4 +1,4 @@
-"""What each collective is: how many elements ranks have and get, and how its bandwidth is counted, as nccl-tests does."""
+"""The collectives: how many elements each rank has and gets, and how bandwidth is counted, as in nccl-tests."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Collective:
         return count * ranks if self.blocks_out else count
 
     def says(self, count: int, ranks: int, rank: int) -> tuple[int, ...]:
-        """How many elements a reference may give for a rank: all that it gets; none where it is told nothing of them."""
+        """The number of elements that a reference may return for a rank: all that the rank gets, or none."""
         gets = self.gets(count, ranks)
         return (gets, 0) if not self.moves or (self.reduces and self.rooted and rank) else (gets,)
 

@@ -16,7 +16,7 @@ Table = Mapping[int, Mapping[Way, tuple[int, str]]]  #: by rank and way: the ran
 
 
 class Shape(NamedTuple):
-    """How many ranks there are of each level; rank `(sip * cubes + cube) * pes + pe`."""
+    """The number of units of each level; the rank is `(sip * cubes + cube) * pes + pe`."""
 
     sips: int
     cubes: int  #: of each SIP
@@ -27,7 +27,7 @@ class Shape(NamedTuple):
         return self.sips * self.cubes * self.pes
 
     def rank(self, sip: int, cube: int, pe: int) -> int:
-        """The rank at a place."""
+        """The rank at a position."""
         return (sip * self.cubes + cube) * self.pes + pe
 
     def place(self, rank: int) -> tuple[int, int, int]:
@@ -108,8 +108,8 @@ def cut(whole: Range, parts: int) -> list[Range]:
 def pieces(most: int, itemsize: int, slot_bytes: int, far: bool = False, adds: bool = True) -> int:
     """Into how many messages a chunk of at most so many elements is cut.
 
-    As few as its size allows; but up to `WIDTH`, so that several are on their way at once, where each has `LEAST_BYTES`,
-    or, of a ring over SIPs (`far`), `LEAST_FAR_BYTES`, or, where they are only moved on (not `adds`), `LEAST_MOVED_BYTES`.
+    As few as the slots allow. But up to `WIDTH` messages are in flight at once if each has at least `LEAST_BYTES`,
+    `LEAST_FAR_BYTES` on a ring over SIPs (`far`), or `LEAST_MOVED_BYTES` if they are only forwarded (not `adds`).
     """
     fit = max(1, slot_bytes // itemsize)
     least = LEAST_FAR_BYTES if far else LEAST_BYTES if adds else LEAST_MOVED_BYTES
@@ -117,5 +117,5 @@ def pieces(most: int, itemsize: int, slot_bytes: int, far: bool = False, adds: b
 
 
 def segments(most: int, itemsize: int, slot_bytes: int) -> int:
-    """Into how many parts a chunk is cut that go over several rings, one part after the other."""
+    """The number of parts of a chunk that goes over several rings, one part after the other."""
     return -(-pieces(most, itemsize, slot_bytes) // SEGMENT)

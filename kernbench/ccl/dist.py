@@ -52,7 +52,7 @@ class ShardOf:
 
     @property
     def row(self) -> int:
-        """Its part of the whole."""
+        """The shard of this rank."""
         return self.group.rows[self.rank]
 
     @property
@@ -66,7 +66,7 @@ class ShardOf:
 
 @dataclass(frozen=True, eq=False)
 class Request:
-    """What one rank calls."""
+    """The call of one rank."""
 
     name: str
     tensors: tuple[ShardOf, ...]
@@ -75,7 +75,7 @@ class Request:
 
 
 class Calls:
-    """Answers what ranks ask for, when all that it takes have asked."""
+    """Answers the calls of ranks as soon as all participating ranks have called."""
 
     def __init__(
         self,
@@ -97,7 +97,7 @@ class Calls:
         self._launchers: dict[Queues, Launcher] = {}
 
     def answer(self, wanted: dict[int, Request]) -> dict[int, Any]:
-        """By rank what its call came to: of pairs that send and receive, else of all ranks. InputError where none fit."""
+        """The results of calls by rank: of pairs that send and receive, or of all ranks. InputError if no calls match."""
         for rank, one in wanted.items():
             if one.name == "send" and one.peer in wanted:
                 other = wanted[one.peer]
@@ -172,7 +172,7 @@ class Calls:
         self._launch(queues)(call, *tensors)
 
     def _launch(self, queues: Queues) -> Launcher:
-        """What launches with these queues; those of others go, so it installs its own again."""
+        """The launcher for these queues. Launches with other queues replace them, so it installs its own again."""
         self._launchers = {queues: self._launchers.get(queues) or Launcher(self._ctx, queues)}
         return self._launchers[queues]
 
@@ -190,7 +190,9 @@ class Calls:
         self._ctx.launch("send_recv", moved, x.whole, out.whole, x.size, x.dtype, pes=pes)
 
     def _check_tensors(self, name: str, wanted: dict[int, Request]) -> None:
-        """InputError where a rank gives what is no tensor of its own, or one whose elements cannot be moved or added."""
+        """InputError if a rank passes an object that is not its own tensor, or a tensor whose elements cannot be moved or
+        added.
+        """
         for rank, one in wanted.items():
             for tensor in one.tensors:
                 if rule := self._not_its_own(rank, tensor):
@@ -202,8 +204,9 @@ class Calls:
                     raise InputError(Problem(f"dist.{name}", rule, remedy=remedy))
 
     def _not_its_own(self, rank: int, tensor: Any) -> str:
-        """Why a rank cannot give a tensor; empty where it can. Workers share Python's objects: what one of them puts into a
-        place that all know, the next one puts its own over."""
+        """Why a rank cannot give a tensor; empty where it can. Workers share Python objects: if one of them assigns to a
+        shared variable, the next one overwrites it.
+        """
         if not isinstance(tensor, ShardOf):
             return f"it takes tensors that dist.from_numpy made, and rank {rank} gives a {type(tensor).__name__}"
         if tensor.group != self._group:
@@ -237,7 +240,7 @@ def moved(x: int, out: int, count: int, dtype: str, tl: Any) -> None:
 
 @dataclass
 class _Rank:
-    """What a worker's greenlet is."""
+    """The greenlet of a worker."""
 
     rank: int
     size: int
@@ -286,7 +289,7 @@ def spawn(
 
 
 def _asked(worker: Any, given: tuple[Any, ...]) -> Request | None:
-    """What a worker calls next; None where it is over. KernelError where it has left its greenlet by itself."""
+    """The next call of a worker; None after its end. KernelError if it has left its greenlet by itself."""
     try:
         request = worker.switch(*given)
     except KeyboardInterrupt:
@@ -335,7 +338,7 @@ def _me() -> _Rank:
 
 
 def _ask(name: str, *tensors: ShardOf, value: Any = None, **peer: Any) -> Any:
-    """Tell the hub what this rank calls; what it comes to. `peer`: the other rank or the root, as `src` or `dst`."""
+    """Pass the call of this rank to the hub, and return its result. `peer`: the other rank or the root, as `src` or `dst`."""
     me = _me()
     if not me.ready:
         remedy = 'call dist.init_process_group(backend="kernbench") first'
@@ -354,7 +357,7 @@ def _ask(name: str, *tensors: ShardOf, value: Any = None, **peer: Any) -> Any:
 
 
 def _integer(given: Any) -> int | None:
-    """An integer of Python or numpy; None where it is none."""
+    """An integer of Python or numpy, or None for any other value."""
     try:
         return None if isinstance(given, bool) else index(given)
     except TypeError:

@@ -39,9 +39,9 @@ class Group:
 
 
 def group_of(config: MachineConfig, shape: Shape, topo: str | None = None) -> Group:
-    """A group of this shape. `topo`: how its SIPs are taken to be arranged (of one SIP: its ranks); None: as they are.
+    """A group of this shape. `topo`: the assumed arrangement of SIPs, or of the ranks of one SIP; None for the real one.
 
-    InputError where the machine is no system, has not so many SIPs, cubes or PEs, or there is no such arrangement.
+    InputError if the machine is not a system, has too few SIPs, cubes or PEs, or does not have this arrangement.
     """
     system, there = _there(config)
     for name, wanted, most in zip(("SIPs", "cubes of a SIP", "PEs of a cube"), shape, there, strict=True):
@@ -58,9 +58,9 @@ def group_of(config: MachineConfig, shape: Shape, topo: str | None = None) -> Gr
 
 
 def shape_for(config: MachineConfig, ranks: int) -> Shape:
-    """So many ranks on as few SIPs as can be, and there on as few cubes, the same number on each.
+    """Place the ranks on as few SIPs as possible, and there on as few cubes as possible, with the same number on each.
 
-    InputError where there is no way, naming the nearest numbers of which there is one.
+    InputError if that is not possible; it names the nearest possible numbers.
     """
     _, there = _there(config)
     found = _shape_for(there, ranks)

@@ -1,4 +1,4 @@
-"""Recursive halving and doubling: partners whose numbers differ in one bit, and the ways of each bit."""
+"""Recursive halving and doubling: partners whose numbers differ in one bit, and the direction and plane of each bit."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def steps_of(ranks: int) -> int:
 def number_of(rank: int, ranks: int) -> int | None:
     """A rank's number among those that are paired; None: it has handed its elements to the rank before it.
 
-    Of `ranks - 2 ** steps` pairs of neighbours, from the first on, only the even one takes part.
+    In the first `ranks - 2 ** steps` pairs of neighbours, only the even rank participates.
     """
     spare = ranks - (1 << steps_of(ranks))
     if rank >= 2 * spare:
@@ -40,7 +40,7 @@ def number_of(rank: int, ranks: int) -> int | None:
 
 @cache
 def partners(ranks: int) -> Table:
-    """Who is where: the partner of step `k` in `way_of(k)`, and behind these the rank that hands its elements over."""
+    """The neighbours: the partner of step `k` in `way_of(k)`, and then the rank that hands its elements over."""
     steps = steps_of(ranks)
     rank_of = {number_of(rank, ranks): rank for rank in range(ranks)}
     table: dict[int, dict[Way, tuple[int, str]]] = {}
@@ -71,7 +71,7 @@ def halving_doubling(memory: Memory, whole: Range) -> None:
 
 
 def _handed_over(memory: Memory, parts: Sequence[Range]) -> Slice:
-    """Of a rank that is not paired: its elements go to the rank before it, and the sums come from there.
+    """A rank that does not participate sends its elements to the rank before it, and gets the sums from there.
 
     It hands over more than the others work on at a time, and then a slice for each whose sums have come.
     """
@@ -157,7 +157,7 @@ def _halved(memory: Memory, tile: Any, number: int, count: int) -> Slice:
 
 
 def _swap(memory: Memory, step: int, tile: Any, count: int) -> Any:
-    """Send a part to a step's partner, and ask for so many elements of its."""
+    """Send a part to the partner of a step, and receive as many elements from it."""
     plane, there = way_of(step)
     if tile is not None:
         memory.tl.send(there, tile, plane=plane)

@@ -73,7 +73,7 @@ def sizes_between(first: int, last: int, factor: int) -> Iterator[int]:
 def queues_of(
     registry: Registry, entry: Entry, slots: int | None = None, slot_bytes: int | None = None, tier: str | None = None
 ) -> Queues:
-    """The queues of an algorithm where no others are given."""
+    """The default queues of an algorithm."""
     return Queues(
         slots or entry.slots or registry.slots,
         slot_bytes or entry.slot_bytes or registry.slot_bytes,
@@ -101,7 +101,7 @@ def bytes_of(asked: Asked, count: int) -> int:
 def row(
     asked: Asked, count: int, progress: Progress | None = None, around: Around = nullcontext
 ) -> tuple[Row | None, Outcome]:
-    """One count: what it came to, None where the run did not end. InputError and KernelFailed as `single.run_call`."""
+    """The result of one count; None if the run did not end. InputError and KernelFailed as `single.run_call`."""
     collective = COLLECTIVES[asked.entry.collective]
     ranks = asked.group.size
     how: dict[str, Any] = {"check": asked.check, "seed": asked.seed, "progress": progress, "around": around}
@@ -190,7 +190,7 @@ def memory(asked: Asked, count: int) -> int:
 
 
 class Forecast:
-    """How long sizes will take: by their messages, at the pace of the last size that was long enough to tell."""
+    """The estimated time of sizes: their messages at the rate of the last size that took long enough to measure."""
 
     def __init__(self, asked: Asked, counts: Sequence[int]) -> None:
         self.messages = [messages(asked, count)[0] for count in counts]
@@ -210,7 +210,7 @@ class Forecast:
 
     @property
     def seconds(self) -> float:
-        """What those will take."""
+        """The time of these sizes."""
         return self.left * self.pace
 
 
@@ -230,13 +230,13 @@ def _cut(asked: Asked, count: int, flat: bool = True, adds: bool = True) -> int:
 
 
 def _round(asked: Asked, count: int, times: int, flat: bool = True) -> int:
-    """Of blocks of all ranks, so many times round the flat ring, or another one of all."""
+    """The messages of blocks of all ranks that go around a ring of all ranks a number of times."""
     ranks = asked.group.size
     return times * (ranks - 1) * min(ranks, count) * _cut(asked, ceil_div(count, ranks), flat)
 
 
 def _levels(asked: Asked, sizes: Sequence[int], count: int) -> int:
-    """Of sums over rings of these sizes, one after the other: each rank sends its chunks of each level twice round."""
+    """The messages of sums over rings of these sizes in sequence: each rank sends its chunks of each level around twice."""
     sizes = [size for size in sizes if size > 1]
     if not sizes or not count:
         return 0
@@ -345,7 +345,7 @@ def _check_slots(asked: Asked) -> None:
 
 
 def _check_held(asked: Asked, nbytes: int) -> None:
-    """Elements are not to be more than can be held: those of all ranks where they are verified, of one else."""
+    """Refuse more elements than memory holds: those of all ranks if they are verified, else those of one."""
     held = nbytes * (asked.group.size if asked.check else 1)
     if held > MOST_HELD:
         whose = f"those of {asked.group.size} ranks" if asked.check else "those of a rank"

@@ -34,12 +34,12 @@ class _Running:
 
 
 def in_turn(slices: Iterable[Slice], most: int, batch: int = 0, *, whole: bool = False, plain: bool = False) -> Slice:
-    """Run slices side by side, at most so many at a time: as a slice itself, whose turns are rounds.
+    """Run slices concurrently, at most a given number at a time; the result is a slice whose steps are rounds.
 
-    In a round each slice uses its message, and after the next slice has done so it sends: what it computes has time until
-    then, and its message goes out while others' are used. With a `batch`, so many begin together, and the next when all that
-    run are in their second half; else each as soon as one has ended. With `whole` all have sent at the end of a round, as it
-    must be where several of these run in turn and share queues; what runs those is `plain`: a turn each, round after round.
+    In a round each slice consumes its message, and sends after the next slice has consumed its own. So its computation has
+    time, and its message travels while other slices compute. With a `batch`, so many begin together, and the next when all
+    that run are in their second half; else each as soon as one has ended. With `whole` all have sent at the end of a round, as
+    it must be where several of these run in turn and share queues; what runs those is `plain`: a turn each, round after round.
     """
     left = iter(slices)
     running: list[_Running] = []
@@ -101,7 +101,7 @@ def run(tl: Any, *slices: Slice) -> None:
 
 
 def _wanted(turns: Slice) -> Any:
-    """What a slice waits for next; None where it is over."""
+    """The next wait of a slice; None after its end."""
     for said in turns:
         if said is not True and said is not False:
             return said

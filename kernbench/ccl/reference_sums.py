@@ -18,7 +18,7 @@ def plus(x: Array, y: Array) -> Array:
 
 
 def ring_sums(values: Sequence[Array], ring: Ring, chunks: Sequence[Range]) -> list[Array]:
-    """The sum of each chunk: it begins at the rank behind its owner and goes round. `values`: of the members, in order."""
+    """The sum of each chunk: it begins at the rank after its owner and follows the ring. `values`: of the members, in order."""
     found = []
     for owner, (first, count) in enumerate(chunks):
         part = slice(first, first + count)

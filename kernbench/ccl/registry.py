@@ -49,7 +49,7 @@ class Entry:
         return f"{self.collective}_{self.name}"
 
     def load(self) -> Algorithm:
-        """Its module. InputError where it is not allowed, cannot be imported, or lacks what the contract asks for."""
+        """Its module. InputError if it is not allowed, cannot be imported, or lacks a part of the contract."""
 
         def refused(rule: str, remedy: str) -> InputError:
             return InputError(Problem(self.where, rule, "module", self.module, remedy))
@@ -87,7 +87,8 @@ class Registry:
 
 
 def read_registry(*files: Path, allow_code: AllowCode = ()) -> Registry:
-    """The package's algorithms and those of these files; a later one of the same name, and later defaults, take their place.
+    """The algorithms of the package and of these files; a later algorithm of the same name and later defaults replace earlier
+    ones.
 
     `allow_code`: directories and files of Python that `module` may name; nothing of them is imported here. InputError naming
     file, line and rule.
@@ -185,7 +186,7 @@ def _entry(document: Document, path: PathLike, entry: Any, folder: Path, allowed
 
 
 def _takes(function: Any, count: int) -> bool:
-    """Whether a call with so many arguments fits; so it is taken of what does not say, like `dict`."""
+    """Whether a call with this number of arguments is valid; true for objects without a signature, such as `dict`."""
     try:
         inspect.signature(function).bind(*range(count))
     except (TypeError, ValueError) as error:
@@ -194,7 +195,7 @@ def _takes(function: Any, count: int) -> bool:
 
 
 def _lacks(module: ModuleType, entry: Entry) -> Iterator[str]:
-    """What a module does not have of the contract."""
+    """The parts of the contract that a module lacks."""
     own: Any = getattr(module, entry.full_name, None)
     kernel: Any = getattr(module, "kernel", None)
     if not callable(kernel) or own is not kernel:

@@ -26,7 +26,7 @@ def _chains(ring: Ring) -> tuple[tuple[int, ...], tuple[int, ...]]:
 
 
 class _Link:
-    """A rank's place in its chain: `near` is towards rank 0, `far` away from it; None: no one is there."""
+    """The neighbours of a rank in its chain: `near` is towards rank 0, `far` away from it; None at an end."""
 
     def __init__(self, memory: Memory, ring: Ring) -> None:
         self.chains = _chains(ring)
@@ -108,7 +108,8 @@ def offsets(ranks: int) -> Table:
 
 
 def tell(tl: Any) -> None:
-    """Messages of one element, further and further: who has heard in the last step has heard, through others, of all."""
+    """Messages of one element over growing distances: after the last step every rank has heard of all others, directly or not.
+    """
     for plane in range((tl.world_size - 1).bit_length()):
         tl.send("E", tl.zeros((1,), "i32"), plane=plane)
         tl.wait(tl.recv_async("W", (1,), "i32", plane=plane))
@@ -154,9 +155,9 @@ def reduce_scatter(memory: Memory, ring: Ring, count: int) -> None:
 
 
 def all_to_all(memory: Memory, ring: Ring, count: int) -> None:
-    """What each has for the rank `d` places further on: all such pieces of all ranks move on together, hop by hop.
+    """The elements of each rank for the rank at distance `d`: all ranks forward these pieces together, hop by hop.
 
-    Both ways at once; where results take the place of elements, both ways in one order (`_swaps`).
+    Both directions at once; if results replace elements, both directions are in one order (`_swaps`).
     """
     tl = memory.tl
     ends = End(tl, ring, memory.dtype), End(tl, ring.turned(), memory.dtype)
@@ -177,8 +178,9 @@ def all_to_all(memory: Memory, ring: Ring, count: int) -> None:
 def _swaps(
     memory: Memory, ends: Sequence[End], furthest: Sequence[int], count: int, pieces: Sequence[Range]
 ) -> Iterator[Slice]:
-    """East and west in turn, in one place: what comes from one of two ranks is stored where what the other way takes there
-    was, so the pieces of both are there before one of them goes."""
+    """East and west alternate in one buffer: a message from one direction is stored over the elements for the other, so both
+    pieces are loaded before one is sent.
+    """
     for far in range(1, furthest[0] + 1):
         for piece in pieces:
             used = [end for end, most in zip(ends, furthest, strict=True) if far <= most]
@@ -188,7 +190,7 @@ def _swaps(
 
 
 def _own(memory: Memory, start: int, piece: Range) -> Slice:
-    """What a rank has for itself."""
+    """The elements of a rank for itself."""
     tile = memory.load(start + piece[0], piece[1])
     yield True
     yield tile
@@ -200,7 +202,7 @@ def _hops(
 ) -> Slice:
     """A piece for the rank `far` places on; what comes last is from the rank as far before.
 
-    `tile`: it is on its way already. `beside`: tiles that have to be there before this one goes.
+    `tile`: it is on its way already. `beside`: tiles that must be complete before this one is sent.
     """
     tl, (first, size) = memory.tl, piece
     if tile is None:

@@ -2,8 +2,8 @@
 
 A lane has a range of elements of each chunk of the ring, and chunk `p` is that of the rank at position `p`. Ranges may be
 empty: such a message is not sent, by any rank. Each step takes two turns of a pipeline (`pipeline`): send, and ask for the
-next message; then use it. A pass says how many lanes there are, and how many run at a time. An all-reduce goes over one
-ring, or over several one after the other: the sums of a chunk go on along the next ring.
+next message; then use it. A pass says how many lanes there are, and how many run at a time. An all-reduce uses one ring, or
+several in sequence: the sums of a chunk continue along the next ring.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from kernbench.common.dtypes import dtype_of
 class Ahead:
     """Tiles of memory in the order in which they are taken, the next ones on their way meanwhile.
 
-    Ranges that adjoin in memory and are taken one after the other come with one load, up to `most_bytes`.
+    Adjacent ranges that are used in sequence are loaded at once, up to `most_bytes`.
     """
 
     def __init__(
@@ -105,11 +105,11 @@ class End:
         return self.tl.recv_async(self._out, (count,), self.dtype, plane=self._plane)
 
     def rank(self, steps: int) -> int:
-        """The rank so many places further on."""
+        """The rank at this distance along the ring."""
         return self._members[(self.at + steps) % self.size]
 
     def chunk(self, steps: int) -> int:
-        """The chunk of the rank so many places before this one."""
+        """The chunk of the rank at this distance before this one."""
         return (self.at - steps) % self.size
 
 
@@ -145,9 +145,9 @@ def reduced(end: End, counts: Sequence[int], own: Callable[[int], Any], kept: li
 def gathered(
     end: End, counts: Sequence[int], own: Any, put: Callable[[int, Any], None], copy: Callable[[int, Any], Any] | None = None
 ) -> Slice:
-    """All-gather: this rank's tile `own` goes round; `put(chunk, tile)` is told of each that comes.
+    """All-gather: the tile `own` of this rank goes around the ring; `put(chunk, tile)` is called for each tile that arrives.
 
-    Messages go on from the slots in which they came, or from copies that `copy(chunk, message)` makes. Without copies no more
+    Messages are forwarded from their slots, or from copies that `copy(chunk, message)` makes. Without copies no more
     such lanes may run at a time than the queue has slots, less one: were all slots of all ranks full of messages that
     have to go on, none could.
     """
@@ -175,7 +175,7 @@ MOST = 16  #: lanes at a time; each may have a message that waits for a slot
 
 
 class Memory:
-    """Where a rank's elements are and its results go."""
+    """The addresses of the elements and of the results of a rank."""
 
     def __init__(self, tl: Any, in_ptr: int, out_ptr: int, dtype: str) -> None:
         self.tl, self.in_ptr, self.out_ptr, self.dtype = tl, in_ptr, out_ptr, dtype
@@ -186,7 +186,7 @@ class Memory:
         return Ahead(self.tl, self.in_ptr, self.dtype, self.itemsize, ranges, self.tl.slot_bytes, 1 if lanes > 1 else 4)
 
     def load(self, first: int, count: int) -> Any:
-        """A tile of so many elements, on its way."""
+        """Load a tile of this many elements without waiting."""
         return self.tl.load(self.in_ptr + first * self.itemsize, (count,), self.dtype, wait=False)
 
     def put(self, first: int, tile: Any) -> None:
@@ -216,8 +216,9 @@ def all_reduce(memory: Memory, parts: Sequence[tuple[Sequence[Ring], Range]]) ->
 
 
 def batch_of(lanes: int, most: int) -> int:
-    """How many lanes begin together: all, if a quarter more may run; else half as many as may, so that some add while others
-    hand on sums, and slots are free for what comes."""
+    """The number of lanes that begin together: all if the limit is a quarter higher; else half of the limit, so that some
+    lanes add while others forward sums, and slots are free for arrivals.
+    """
     if lanes <= 3 * most // 4:
         return max(1, lanes)
     return -(-lanes // -(-lanes // max(1, most // 2)))
@@ -229,8 +230,9 @@ def lanes_at_once(tl: Any) -> int:
 
 
 def sends_on(tl: Any) -> bool:
-    """Whether messages go on from the slots in which they came: there must be a slot more than lanes (`gathered`), and
-    fewer lanes than `WIDTH` take longer than copies do."""
+    """Whether messages are forwarded from their slots: this needs one more slot than lanes (`gathered`), and with fewer lanes
+    than `WIDTH` it is slower than copies.
+    """
     return bool(tl.slots > WIDTH)
 
 
@@ -319,7 +321,9 @@ def _from_memory(memory: Memory, end: End, ranges: Sequence[Range], whole: Any, 
 
 
 def _on_tile(memory: Memory, rings: Sequence[Ring], tile: Any, whole: Range, most: int) -> Slice:
-    """All-reduce, over rings one after the other, of a part of a tile, in place. `most`: elements of the largest such part."""
+    """All-reduce of a part of a tile, in place, over several rings in sequence. `most`: the number of elements of the largest
+    part.
+    """
     if not rings:
         return
     tl = memory.tl

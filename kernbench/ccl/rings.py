@@ -31,12 +31,12 @@ class Ring:
         return OPPOSITE[self.out]
 
     def turned(self) -> Ring:
-        """The same ring the other way round."""
+        """The same ring in the opposite direction."""
         return Ring(self.members[::-1], self.plane, self.back, self.far)
 
 
 def table_of(rings: Iterable[Ring]) -> Table:
-    """Who is next to whom along these rings, both ways."""
+    """The neighbours along these rings, in both directions."""
     table: dict[int, dict[Way, tuple[int, str]]] = {}
     for ring in rings:
         if ring.size < 2:
@@ -68,8 +68,8 @@ def ring_through(kind: int, n: int) -> tuple[int, ...]:
 def circle(kind: int, rows: int, cols: int) -> tuple[int, ...]:
     """A way through all places of a torus or mesh and back to the first, each a neighbour of the one before.
 
-    Row by row to and fro, and back over the wrap-around or, on a mesh, along the first column. Where no such circle exists (odd
-    sides) the last hop is a long one; along one row of a mesh every hop passes over one place.
+    Row by row to and fro, and back over the wrap-around or, on a mesh, along the first column. If there is no such cycle (odd
+    sides), the last hop is long; along one row of a mesh every hop skips one position.
     """
     if rows == 1 or cols == 1:
         return ring_of(kind, rows * cols)
@@ -79,7 +79,7 @@ def circle(kind: int, rows: int, cols: int) -> tuple[int, ...]:
 
 
 def _circle(kind: int, rows: int, cols: int) -> list[tuple[int, int]]:
-    """(row, column) of each place, of a mesh with the first column kept for the way back."""
+    """(row, column) of each position in a mesh whose first column is reserved for the return."""
     first = 1 if kind == MESH and rows % 2 == 0 else 0
     places = [(row, col) for row in range(rows) for col in _walk(row, first, cols)]
     return [*places, *((row, 0) for row in range(rows - 1, -1, -1))] if first else places
@@ -142,7 +142,7 @@ def level_rings(kind: int, shape: Shape) -> tuple[tuple[Ring, ...], ...]:
 
 
 def rings_with(rank: int, levels: tuple[tuple[Ring, ...], ...]) -> tuple[Ring, ...]:
-    """Of each level the ring that a rank is in."""
+    """The ring of a rank at each level."""
     return tuple(_of_rank(level)[rank] for level in levels)
 
 

@@ -6,9 +6,8 @@
     program.end()
     program.save("toy.json")
 
-Every method appends one entry and returns its id. The fields are checked at once, against the same table as those of
-a file, and InputError says what is wrong. Ids and dependencies are checked by `check_program`: an entry may wait for
-one that comes later.
+Every method appends one entry and returns its id. Fields are checked immediately, with the same rules as those of a file.
+InputError names the problem. Ids and dependencies are checked by `check_program`: an entry may wait for one that comes later.
 """
 
 from __future__ import annotations

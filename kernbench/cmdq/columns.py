@@ -1,10 +1,10 @@
 """Entries of a program as columns: what each moves, reads, writes and takes on a PE, found and checked once.
 
-What is known of an entry beside its own fields is a row of these columns. Checks, bounds, traces and the core take it from
+Derived values of an entry are a row of these columns. Checks, bounds, traces and the core take it from
 here; `table_rules.py` says what each column means. `docs/walks.md` shows the way of an entry from its file to its trace.
 
-Columns are int64. Where a number of an entry could pass 64 bits on the way they hold Python's integers, so that a refusal names
-the right one; what is not refused fits.
+Columns are int64. Columns whose intermediate values could exceed 64 bits hold Python integers, so that errors name the right
+value; accepted values fit.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ class Columns:
             raise InternalError("an entry has the fields of another opcode")
 
     def check_regular(self, source: str) -> None:
-        """InternalError where an entry is none that reading makes."""
+        """InternalError for an entry that reading cannot produce."""
         if not self.regular:
             raise InternalError(f"{source}: an entry is not as reading makes it")
 
@@ -111,7 +111,7 @@ class Columns:
         return first // align * align, -(-(first + (rows - 1) * stride + row_bytes) // align) * align
 
     def tables(self) -> dict[str, Any]:
-        """As the core takes them. Of entries with which nothing is wrong."""
+        """In the form that the core takes. Of entries with which nothing is wrong."""
         return {
             "op": self.op,
             "job": self.job,
@@ -121,7 +121,7 @@ class Columns:
         }
 
     def _dependencies(self) -> dict[str, Column]:
-        """How many things each entry waits for, and who waits for it, as compressed rows."""
+        """The number of dependencies of each entry, and its dependents, as compressed rows."""
         if self.edges is None:
             raise InternalError("ids or dependencies were not checked")
         source, target = self.edges
@@ -133,7 +133,7 @@ class Columns:
 
 
 def order_groups(columns: Columns) -> None:
-    """Number the KV stores that keep the order of t_start among themselves: those of one engine, base, head, K or V."""
+    """Number the groups of KV stores that keep the order of t_start: one for each engine, base, head, and K or V."""
     groups: dict[tuple[Any, ...], int] = {}
     for k in columns.positions(KvEntry):
         entry: Any = columns.entries[k]
@@ -144,7 +144,7 @@ def order_groups(columns: Columns) -> None:
 
 
 def column(values: Sequence[int]) -> Column:
-    """Integers as the core takes them."""
+    """Integers in the form that the core takes."""
     return np.array(values, dtype=np.int64)
 
 
@@ -155,7 +155,7 @@ def _table(names: Sequence[str], entries: Column) -> dict[str, Column]:
 
 
 def _widen(table: dict[str, Any], name: str, values: Any) -> None:
-    """Let a column take Python's integers, if it is to hold some."""
+    """Change the type of a column to Python integers, if it needs them."""
     if isinstance(values, np.ndarray) and values.dtype.hasobject:
         table[name] = table[name].astype(object)
 
@@ -182,7 +182,7 @@ class _Group:
         return len(self.at)
 
     def numbers(self, name: str) -> Any:
-        """A field; ABSENT where it is None."""
+        """A field; ABSENT if it is None."""
         if name not in self._known:
             self._known[name] = self._numbers(name)
         return self._known[name]
@@ -207,13 +207,13 @@ class _Group:
             table[name][self.rows] = column
 
     def refuse(self, wrong: Any, say: Say) -> None:
-        """Those for which it holds, and that made sense so far, are wrong."""
+        """Entries for which it holds are wrong, unless they already have another problem."""
         if wrong.any():
             found = np.flatnonzero(wrong & self.sound).tolist()
             self.columns.problems += [(self.at[k], say(k)) for k in found]
 
     def check_engine(self, kind: str) -> Any:
-        """The number of the engine, of which a PE has so many."""
+        """The number of the engine, checked against the number of engines of a PE."""
         engine = self.numbers(f"{kind}_id")
         count: int = getattr(self.pe, kind).engines
         there = f"the machine has {count} {_NAMES[kind]}{'s' if count > 1 else ''} ({kind}.engines in {self.pe.source})"
@@ -233,7 +233,7 @@ class _Group:
 
 
 def place_problem(entry: Any, prefix: str, nbytes: int, pe: NpuConfig) -> Iterator[FieldProblem]:
-    """What is wrong with so many bytes from a place in the scratchpad on."""
+    """The problem with a range of bytes in the scratchpad."""
     spm = pe.spm
     bank, offset = getattr(entry, f"{prefix}_bank"), getattr(entry, f"{prefix}_offset")
     addr = flat_address(bank, offset, spm)
@@ -354,7 +354,7 @@ def _fill_moves(group: _Group, engine: Any, write: Any, kv: Any, addr: Any, rows
 
 
 def _fill_pairs(group: _Group) -> None:
-    """Between scratchpads: that of the peer is where DRAM would be. What is wrong with them a system says."""
+    """Between scratchpads: that of the peer is where DRAM would be. The system reports the problems."""
     nbytes = bytes_of(group.numbers("num_elements"), group.numbers("qbits"))
     write = group.flags(lambda entry: entry.opcode == "DMA_SEND_TILE")
     kv = group.flags(lambda entry: entry.tensor_role == "kv")
@@ -366,7 +366,7 @@ def _fill_pairs(group: _Group) -> None:
 
 
 def _fill_host_copies(group: _Group) -> None:
-    """By an endpoint, without a scratchpad: all bytes as they are aligned. What is wrong with them a system says."""
+    """By an endpoint, without a scratchpad: all bytes as they are aligned. The system reports the problems."""
     align = group.pe.dma.alignment_bytes
     first = group.numbers("dram_addr")
     start = first // align * align
@@ -395,7 +395,7 @@ def _half_a_tiling(group: _Group, name: str, k: int) -> FieldProblem:
 
 
 def _tilings(group: _Group) -> list[Tiling | None]:
-    """How each product is cut into blocks, where it says so; engines of another timing than mma do not ask."""
+    """How each product is divided into blocks, if the entry says so; only engines with timing mma use it."""
     tile = [group.numbers(name) for name in ("tile_m", "tile_n", "split_k")]
     given = [one != ABSENT for one in tile]
     if not any(one.any() for one in given):

@@ -7,7 +7,8 @@ The file has a program's entries, and the core's tables of them on one machine:
     one line of JSON: versions, name, digest of the machine or null, the entries' classes, the tables' types and shapes
     the entries of each class as MessagePack, then the tables, little-endian and of the narrowest type that holds them
 
-Data alone: reading it runs nothing. Entries come back with every field of its type and in its range, tables as int64 arrays.
+The file is pure data: reading it runs no code. Entries come back with every field of its type and in its range, tables as
+int64 arrays.
 """
 
 from __future__ import annotations
@@ -67,7 +68,7 @@ class Head(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
 
 @dataclass(frozen=True, slots=True)
 class Packed:
-    """What the bytes hold."""
+    """The content of the bytes."""
 
     name: str
     entries: list[Entry]
@@ -76,9 +77,9 @@ class Packed:
 
 
 def pack(name: str, entries: list[Entry], machine: str | None, tables: Tables | None) -> bytes:
-    """The bytes of a program; the same program, the same bytes.
+    """The bytes of a program; the same program gives the same bytes.
 
-    ValueError where `meta` holds a number that MessagePack has no form for.
+    ValueError if `meta` has a number that MessagePack cannot represent.
     """
     body: list[bytes] = []
     groups = []
@@ -101,7 +102,7 @@ def pack(name: str, entries: list[Entry], machine: str | None, tables: Tables | 
 
 
 def unpack(data: bytes) -> Packed:
-    """What `pack` packed; Unreadable where this is something else, is damaged, or is of another version."""
+    """The inverse of `pack`. Unreadable for other or damaged bytes, and for another version."""
     if not data.startswith(MAGIC):
         raise Unreadable("it is no compiled program of version 2")
     begin = len(MAGIC) + SEAL + 1
@@ -284,7 +285,7 @@ MOST_KEPT = 2 << 30  # [B] of all programs together; those that were used least 
 
 
 def folder() -> Path | None:
-    """Where programs are kept; None where nothing is."""
+    """The directory of cached programs; None without a cache."""
     named = os.environ.get("KERNBENCH_CACHE", "")
     if named == "off":
         return None
@@ -298,7 +299,7 @@ def folder() -> Path | None:
 def load_cached(path: str, config: MachineConfig) -> Program:
     """The program of a `.json` or `.yaml` file, lowered for the machine: kept from before, or read now.
 
-    Either way it is the same program, and InputError says the same of it; what is refused is not kept.
+    With and without the cache, the program and the errors are the same; a refused program is not cached.
     """
     home = folder()
     if home is None or not _large(path):

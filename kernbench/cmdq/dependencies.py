@@ -1,4 +1,4 @@
-"""Who waits for whom in a program: the dependency graph, and what is wrong with it."""
+"""The dependency graph of a program, and its problems."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Edges = tuple[Positions, Positions]  #: who is waited for, and who waits
 
 
 def edges_of(entries: Sequence[Entry]) -> Edges | None:
-    """Who is waited for, and who waits, by positions: each pair once, in this order. None where ids repeat or do not exist."""
+    """The pairs of positions (dependency, dependent), each once, sorted. None if ids repeat or do not exist."""
     count = len(entries)
     ids = np.array(list(map(attrgetter("id"), entries)), dtype=np.int64)
     order = np.argsort(ids, kind="stable")
@@ -44,7 +44,7 @@ def edges_of(entries: Sequence[Entry]) -> Edges | None:
 
 
 def _named(lists: Sequence[tuple[int, ...]], ranked: Positions, order: Positions) -> tuple[Positions, Positions] | None:
-    """Who names, as positions in `lists`, and the position of what is named; None where an id is nobody's."""
+    """The pairs (position in `lists`, position of the named entry); None if an id does not exist."""
     sizes = np.fromiter(map(len, lists), np.int64, len(lists))
     flat = np.fromiter(chain.from_iterable(lists), np.int64, int(sizes.sum()))
     place = np.minimum(np.searchsorted(ranked, flat), max(len(ranked) - 1, 0))
@@ -91,7 +91,7 @@ def _edges(entry: Entry) -> Iterator[tuple[str, int, int]]:
 def structure_problems(entries: Sequence[Entry], edges: Edges | None = None) -> list[tuple[int, FieldProblem]]:
     """(index, problem) of ids, dependencies and END, as docs/model/endings.md lists them, in file order.
 
-    `edges`: what `edges_of` says, where it is known.
+    `edges`: the result of `edges_of`, if it is known.
     """
     edges = edges_of(entries) if edges is None else edges
     if edges is not None and (edges[0] < edges[1]).all() and all(entry.opcode != "END" for entry in entries[:-1]):
@@ -172,7 +172,7 @@ class Edge:
 
 @dataclass(frozen=True)
 class Graph:
-    """Who waits for whom, and how far from the beginning each entry is."""
+    """The dependencies, and the depth of each entry."""
 
     edges: tuple[Edge, ...]  #: by target, then source
     levels: tuple[int | None, ...]  #: per entry, entries on the longest chain before it; None: it can never be issued

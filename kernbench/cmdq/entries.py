@@ -19,7 +19,7 @@ Role = Literal["activation", "weight", "kv", "embedding"]
 
 
 def _type_of(field: FieldSpec) -> Any:
-    """What a field of the metadata holds where it is given."""
+    """The type of a metadata field."""
     types = {"int": Natural, "text": str, "label": Natural | str, "any": Any}
     return Literal[field.choices] if field.kind == "choice" else types[field.kind]
 
@@ -59,7 +59,7 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True, array_like=True, gc=False
 
     @property
     def op(self) -> str:
-        """What a TE or VE entry computes, as `gemm` or `softmax`; empty for moves and control."""
+        """The op of a TE or VE entry, such as `gemm` or `softmax`; empty for transfers and control."""
         return OPCODES[self.opcode].op
 
     @property
@@ -121,7 +121,7 @@ class HostEntry(Entry, frozen=True, kw_only=True):
 
 
 class KvEntry(Entry, frozen=True, kw_only=True):
-    """KV_LOAD_TILE (whose four range fields stand in `kv_range` in the file) and KV_STORE_TILE."""
+    """KV_LOAD_TILE and KV_STORE_TILE; in the file the four range fields of a load are in `kv_range`."""
 
     dma_id: Natural
     head_id: Natural

@@ -1,7 +1,7 @@
 """What an entry touches: the DRAM and scratchpad bytes of a transfer, the operand regions of a TE or VE job.
 
-Each formula is here once, and takes numbers or columns of them: `columns.py` calls it for a whole program, `transfer_of` and
-`regions_of` for one entry, as planners do that place one after the other.
+Each formula is here once, for numbers or columns: `columns.py` calls it for a whole program, and `transfer_of` and
+`regions_of` for one entry, for planners that place one entry after the other.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def times(a: Numbers, b: Numbers) -> Numbers:
 
 
 def _is_wide(a: Numbers, b: Numbers) -> bool:
-    """Whether a product may pass 62 bits. None is negative but ABSENT, whose product nobody asks for."""
+    """Whether a product may pass 62 bits. No value is negative except ABSENT, whose product is not used."""
     most = [int(np.maximum.reduce(one, initial=0)) if isinstance(one, np.ndarray) else int(one) for one in (a, b)]
     return most[0] * most[1] >= WIDE_LIMIT
 
@@ -109,7 +109,7 @@ def ve_bytes(length: Numbers, batch: Numbers, qbits: Numbers, reduces: Any) -> t
 
 
 def tiling_of(tile_m: int | None, tile_n: int | None, split_k: int | None) -> Tiling | None:
-    """How an entry with these fields is cut into blocks; None where it leaves that to the machine."""
+    """The division of an entry with these fields into blocks; None if the machine decides."""
     return None if tile_m is None or tile_n is None else Tiling(tile_m, tile_n, split_k or 1)
 
 
@@ -124,7 +124,7 @@ def service_cycles(entry: Entry, config: NpuConfig) -> ServiceTime:
 
 
 def work_of(entry: Entry) -> int:
-    """What a job counts when it completes: MACs of a TE entry, ops (`length * batch`) of a VE entry."""
+    """The work that a job adds to counters when it completes: MACs of a TE entry, ops (`length * batch`) of a VE entry."""
     if isinstance(entry, TeEntry):
         return entry.m * entry.n * entry.k
     if isinstance(entry, VeEntry):
@@ -148,7 +148,7 @@ class Transfer:
 
     @property
     def bytes_total(self) -> int:
-        """Bytes asked for, without alignment."""
+        """The requested bytes, without alignment."""
         return self.rows * self.row_bytes
 
     @property

@@ -107,7 +107,7 @@ def _routes(config: NpuConfig) -> dict[str, Column]:
 def interleave_of(source: str, field: str, interleave: int, channels: int, reach: int) -> int:
     """The interleave of a memory of `reach` bytes as the core takes it, which multiplies it by channels.
 
-    One that is not below the memory keeps all of it on the first channel, as a smaller one does.
+    An interleave that is not smaller than the memory puts all of it on the first channel.
     InputError where it is too large.
     """
     least = min(interleave, 1 << (reach - 1).bit_length())

@@ -1,4 +1,4 @@
-"""Whether the tables of a program fit the machine they are said to be for.
+"""Checks that the tables of a program fit their machine.
 
 The core takes its tables as they are. Those that lowering makes are right; those of a file are compared with what is
 declared here: each column by itself (COLUMNS: shape and range), then the columns with each other. A rule is evaluated when all
@@ -26,7 +26,7 @@ MOST_OPERAND = 2**58  # [B] the core counts the lines of sixteen body cycles at 
 
 @dataclass(frozen=True)
 class Sizes:
-    """What the ranges and shapes of columns are made of."""
+    """The sizes that determine ranges and shapes of columns."""
 
     plan: Plan  #: of the entries on the machine
     entries: int
@@ -134,7 +134,7 @@ def _length(table: Any) -> int:
 
 
 def _out_of_range(column: Column, table: Any, sizes: Sizes) -> str | None:
-    """What is wrong with a column by itself."""
+    """The problem with a single column."""
     if not isinstance(table, np.ndarray) or table.dtype != np.int64 or table.shape != sizes.rows(column.of):
         return f"{column.name} has another shape"
     limit = column.limit(sizes)
@@ -146,7 +146,7 @@ def _out_of_range(column: Column, table: Any, sizes: Sizes) -> str | None:
 
 
 def _relations(tables: dict[str, Any], sizes: Sizes) -> Iterator[Rule]:
-    """What holds between columns, each of which is in its range."""
+    """The rules between columns that are in their ranges."""
     yield from _control(tables, sizes)
     yield from _transfers(tables["dma"], sizes.plan)
     yield from _computes(tables["compute"], sizes.plan)
@@ -180,7 +180,7 @@ def _transfers(t: dict[str, Any], plan: Plan) -> Iterator[Rule]:
 
 
 def _travels(config: NpuConfig, addr: int, rows: int, row_bytes: int, stride: int, nbytes: int) -> bool:
-    """Whether so many bytes of the DRAM travel; in Python's integers, which have no end."""
+    """Whether the DRAM has room for the bytes; in Python integers, which do not overflow."""
     align = config.dma.alignment_bytes
     end = -(-(addr + (rows - 1) * stride + row_bytes) // align) * align
     return end <= config.dram.capacity_bytes and nbytes == aligned_bytes(addr, rows, row_bytes, stride, align)
@@ -203,7 +203,7 @@ def _computes(c: dict[str, Any], plan: Plan) -> Iterator[Rule]:
 
 
 def differing(tables: dict[str, Any], others: dict[str, Any]) -> str | None:
-    """The first value of tables that is another in `others`, as errors tell it; None where all are the same."""
+    """The first value that differs in `others`, as text for an error; None if all are equal."""
     for column in COLUMNS:
         table, other = column.of_tables(tables), column.of_tables(others)
         if table.shape != other.shape:

@@ -22,7 +22,7 @@ DMA, TE, VE, COMPONENT, CPU = (int(one) for one in _TYPES)
 
 
 class OpLog(Protocol):
-    """What the hooks ask of an op log."""
+    """The interface of an op log that the hooks use."""
 
     def record_start(self, t: float, component_id: str, msg: Any) -> None: ...
 
@@ -30,13 +30,13 @@ class OpLog(Protocol):
 
 
 class Commands(Protocol):
-    """What takes descriptions of submitted jobs, for traces."""
+    """The interface that takes descriptions of submitted jobs, for traces."""
 
     def add(self, job: int, opcode: str, *, unit: str = "", **meta: Any) -> int: ...
 
 
 class HasCommands(Protocol):
-    """A machine; `commands` is None where nobody wants to know."""
+    """A machine; `commands` is None if descriptions are not needed."""
 
     @property
     def commands(self) -> Commands | None: ...
@@ -56,7 +56,7 @@ class Clock:
 
 
 class Typed(Plugged):
-    """What the fields of a component stand in whose methods are compiled: a second base, before `ComponentBase`."""
+    """A second base class, before `ComponentBase`, for components whose methods are compiled; it holds their fields."""
 
 
 class ComponentBase(Component):

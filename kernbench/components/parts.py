@@ -49,9 +49,10 @@ KERNEL_KINDS = (naming.PE_CPU, naming.PE_SCHEDULER, naming.PE_FETCH_STORE, namin
 
 
 def passive_class(config: NpuConfig | SystemConfig, kind: str) -> type[PassivePart] | None:
-    """The passive part that `components` puts in the place of a kind of node; None: none, or a class that takes jobs.
+    """The passive component that `components` names for a kind of node; None if there is none, or if it takes jobs.
 
-    InputError where the kind cannot be replaced, its class cannot be had, or is no passive part where only one fits.
+    InputError if the kind cannot be replaced, or its class cannot be loaded or is not a passive component where one is
+    required.
     """
     spec = config.components.get(kind)
     if spec is None or spec.impl == BUILTIN:
@@ -77,7 +78,7 @@ def _where(config: NpuConfig | SystemConfig, kind: str) -> str:
 
 
 class Parts:
-    """The passive parts of one system, each made when a way first leads to it."""
+    """The passive components of one system, each created for the first route that passes it."""
 
     def __init__(self, config: SystemConfig, topology: Topology) -> None:
         self._config = config
@@ -120,7 +121,7 @@ class Parts:
             raise InputError(Problem(_where(self._config, kind), rule, "spec", given.spec)) from error
 
     def cycles(self, what: What, nodes: Sequence[str]) -> int:
-        """What the parts of a way add up to; `nodes` from its source to its target."""
+        """The sum of the cycles of the components of a route; `nodes` from source to target."""
         total = 0
         around = [None, *nodes, None]
         for before, node, after in zip(around, nodes, around[2:], strict=False):
@@ -130,7 +131,7 @@ class Parts:
         return total
 
     def _whole(self, node: str, method: str, value: Any) -> int:
-        """A number of cycles that a part says; InputError where it is none."""
+        """The cycles that a component returns. InputError if they are not valid."""
         if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**31:
             return value
         raise self._wrong(node, method, value, "it must be an integer from 0 to below 2^31")
@@ -144,7 +145,7 @@ class Parts:
         return edge.bytes_per_cycle
 
     def _rate(self, node: str, method: str, value: Any) -> Fraction:
-        """A bandwidth that a part says; InputError where it is none, or shares of it would need too large terms."""
+        """The bandwidth that a component returns. InputError if it is not valid, or its shares would need too large terms."""
         if not isinstance(value, int | Fraction) or isinstance(value, bool) or value <= 0:
             raise self._wrong(node, method, value, "it must be an integer or Fraction above 0")
         weights = [*(channel.weight for channel in self._config.pe.dma.channels), self._config.pe.ipcq.weight]
@@ -177,7 +178,7 @@ class KernelParts:
     """The classes of one machine."""
 
     def __init__(self, config: NpuConfig | SystemConfig) -> None:
-        """InputError where a class cannot be had, is not derived from the built-in one, or does not take its parameters."""
+        """InputError if a class cannot be loaded, does not derive from the built-in one, or does not take its parameters."""
         self._made = dict(BUILT_IN)
         self._specs: dict[str, Any] = {}
         for kind in sorted(BUILT_IN.keys() & config.components.keys()):

@@ -37,7 +37,7 @@ def load_component(impl: str, where: str = "components", field: str = "impl", *,
 
 
 def make_component(impl: str, parameters: dict[str, Any], where: str = "components", allow_code: AllowCode = ()) -> Any:
-    """A component of the class that `impl` names. InputError also where its Spec does not take the parameters."""
+    """A component of the class that `impl` names. InputError also if its Spec does not take the parameters."""
     kind = load_component(impl, where, allow_code=allow_code)
     try:
         return kind(kind.Spec(**parameters))

@@ -1,4 +1,4 @@
-"""What users put in the place of engines and of bank arbiters: which component, which arbiter, and where."""
+"""Components and arbiters of users that replace engines and bank arbiters."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _ENGINE = re.compile(r"(?:dma|te|ve)[0-9]+")
 def replaced_engines(engines: Sequence[str], components: Sequence[str]) -> list[int]:
     """For each engine, in the core's order, the position of the component that has its name, or -1.
 
-    A component of any other name is one more part of the machine. InputError for the name of an engine that is not there.
+    A component with any other name is added to the machine. InputError for the name of an engine that is not there.
     """
     for name in components:
         if _ENGINE.fullmatch(name) and name not in engines:
@@ -32,7 +32,7 @@ def replaced_engines(engines: Sequence[str], components: Sequence[str]) -> list[
 def configured(config: NpuConfig | SystemConfig, engines: Sequence[str]) -> dict[str, Any]:
     """The components that a machine's file puts in the place of engines, by the engines' names, each an object of its own.
 
-    InputError for a kind of node that cannot be replaced. A passive part is none: the routes have it.
+    InputError for a kind of node that cannot be replaced. Passive components are not among them; routes have those.
     """
     out: dict[str, Any] = {}
     for kind, spec in sorted(config.components.items()):
@@ -46,7 +46,7 @@ def configured(config: NpuConfig | SystemConfig, engines: Sequence[str]) -> dict
 
 
 def impl_of(component: Any) -> str:
-    """What a component is, as traces and checkpoints name it: `package.module:Class`, or `capsule`."""
+    """The name of a component in traces and checkpoints: `package.module:Class`, or `capsule`."""
     kind = type(component)
     return "capsule" if kind.__name__ == "PyCapsule" else f"{kind.__module__}:{kind.__qualname__}"
 
@@ -55,9 +55,9 @@ FIELD = "spm.arbiter"
 
 
 def configured_arbiter(config: NpuConfig | SystemConfig) -> Any | None:
-    """A new arbiter of the class or function that a machine names; None where it names one of the core's.
+    """A new arbiter of the class or function that a machine names; None for an arbiter of the core.
 
-    InputError where there is none, its module is not allowed, or it does not give an arbiter.
+    InputError if it does not exist, its module is not allowed, or it does not return an arbiter.
     """
     field, name = f"{config.pe_path}{FIELD}", config.pe.spm.arbiter
     if name in ARBITERS:

@@ -1,4 +1,4 @@
-"""What a bench gets: tensors in the machine's memories, launches of kernels, and the registry of benches."""
+"""The interface of benches: tensors in the memories of a machine, launches of kernels, and the registry of benches."""
 
 from kernbench.policy.placement import DPPolicy
 from kernbench.runtime_api.bench import Bench, bench

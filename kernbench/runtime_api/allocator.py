@@ -1,4 +1,4 @@
-"""Room in HBM slices, and who holds it."""
+"""The allocation of HBM slices."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class AddressSpace:
         self._ranges: list[tuple[int, int, str]] = []  #: physical address, bytes, tensor
 
     def add(self, pieces: Sequence[Piece], name: str) -> list[int]:
-        """A window in which the pieces lie one behind the other; the virtual address of each."""
+        """A window in which the pieces are consecutive; the virtual address of each."""
         addresses = []
         at = self._next
         for physical, nbytes in pieces:
@@ -63,9 +63,9 @@ class AddressSpace:
         return _joined(found, self._bases)
 
     def window(self, address: int) -> Window | None:
-        """Addresses that stand for one run of bytes in one slice, for good: those round this one, which itself may be in none.
+        """The address range around this address that maps permanently to one run of bytes in one slice.
 
-        None: there are none near it.
+        None if there is no such range.
         """
         place = bisect_right(self._starts, address) - 1
         if place < 0:
@@ -119,7 +119,7 @@ MOST_HOLDERS = 4  #: tensors that an error names
 
 @dataclass
 class _Room:
-    """One slice: what is taken lies below `used`."""
+    """One slice; allocated bytes are below `used`."""
 
     slice: Slice
     used: int = 0
@@ -130,7 +130,7 @@ class _Room:
         self.end = self.slice.nbytes
 
     def fits(self, nbytes: int, align: int) -> int:
-        """Offset at which so many bytes would begin, and -1 where there is no room."""
+        """The offset of a new allocation of this size, or -1 without room."""
         start = ceil_div(self.used, align) * align
         return start if start + nbytes <= self.end else -1
 
@@ -142,14 +142,14 @@ class _Room:
 
 
 class HbmAllocator:
-    """Gives out bytes of HBM slices, from each one's first byte on. Nothing is given back: a run keeps its tensors."""
+    """Gives out bytes of HBM slices, from each one's first byte on. Nothing is freed: a run keeps its tensors."""
 
     def __init__(self, places: Places, align: int = ALIGNMENT) -> None:
         self._rooms = [_Room(one) for one in places.slices]
         self._align = align
 
     def in_slice(self, number: int, nbytes: int, holder: str) -> int:
-        """The address of `nbytes` in one slice. InputError where it has no room, naming who holds it."""
+        """The address of `nbytes` in one slice. InputError if there is no room; it names the owners."""
         room = self._rooms[number]
         start = room.fits(nbytes, self._align)
         if start < 0:
@@ -174,7 +174,7 @@ class HbmAllocator:
         return pieces
 
     def reserve(self, start: int, end: int) -> None:
-        """Bytes at the end of a slice are somebody else's. InputError where a tensor lies there."""
+        """Reserve bytes at the end of a slice. InputError if a tensor is there."""
         for room in self._rooms:
             if room.slice.base <= start < room.slice.base + room.slice.nbytes:
                 if start - room.slice.base < room.used:

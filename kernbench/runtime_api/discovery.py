@@ -20,7 +20,7 @@ PACKAGE = "kernbench.benches"
 
 
 def installed_benches() -> dict[str, Bench]:
-    """Every bench of the package, by name. A module whose name begins with `_` is part of others.
+    """Every bench of the package, by name. A module whose name begins with `_` is a helper of others.
 
     InputError for a module without one, and for two of one name.
     """
@@ -35,7 +35,7 @@ def installed_benches() -> dict[str, Bench]:
 
 
 def benches_of(module: ModuleType, where: str) -> list[Bench]:
-    """The benches that a module makes, in order. InputError where there is none, or two have one name."""
+    """The benches that a module makes, in order. InputError if it does not exist, or two have the same name."""
     made = [value for value in vars(module).values() if isinstance(value, Bench) and value.run.__module__ == module.__name__]
     found: dict[str, Bench] = {}
     for one in dict.fromkeys(made):
@@ -83,7 +83,7 @@ def bench_file(target: str) -> Path | None:
 
 
 def _split(target: str) -> tuple[Path | None, str]:
-    """The Python file of a TARGET and the name behind it; None where it names no file."""
+    """The Python file of a TARGET and the name after it; None if it names no file."""
     stem, dot_py, name = target.rpartition(".py")
     if not dot_py or (name and not name.startswith(":")):
         return None, ""

@@ -29,7 +29,7 @@ class Slice:
 
     @property
     def end(self) -> int:
-        """The first address behind it."""
+        """The first address after it."""
         return self.base + self.nbytes
 
 
@@ -163,7 +163,7 @@ class MachineFacts:
 
     @classmethod
     def of(cls, places: Places) -> MachineFacts:
-        """Of the machine with these places."""
+        """The facts of the machine with these places."""
         config, size = places.config, places.size
         pe = config.pe
         return cls(

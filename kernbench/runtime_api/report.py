@@ -1,4 +1,4 @@
-"""What a run of a bench comes to: what `kbsim run BENCH` prints, as plain data."""
+"""The result of a run of a bench: the output of `kbsim run BENCH` as plain data."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def _line(kind: str, places: dict[str, list[EngineUse]]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class KindUse:
-    """What all engines of a kind did, those that had any work."""
+    """The use of all engines of a kind that had work."""
 
     kind: str  #: dma, te, ve
     engines: int  #: of the machine
@@ -78,7 +78,7 @@ class KindUse:
 
     @classmethod
     def of(cls, kind: str, uses: list[EngineUse]) -> KindUse:
-        """Of all engines of the kind, at least one."""
+        """The mean over the engines of the kind."""
         used = [one for one in uses if one.jobs]
         shares = [one.utilisation for one in used] or [0.0]
         waits = [(one.bank_conflict + one.backpressure) / one.cycles for one in used] or [0.0]

@@ -49,11 +49,11 @@ class Running:
 
     @property
     def error(self) -> BaseException | None:
-        """What the bench or a kernel raised, first."""
+        """The first exception of the bench or a kernel."""
         return self.system.error
 
     def bind(self, machine: Machine) -> None:
-        """Before cycle 0: tell the components where the machine has put them."""
+        """Before cycle 0: tell the components their positions in the machine."""
         self.system.bind(machine)
 
     def launches(self) -> list[LaunchTimes]:
@@ -70,12 +70,12 @@ class Running:
         ]
 
     def identity(self) -> dict[str, Any]:
-        """What was run: name, parameters, and a digest of the bench's file."""
+        """The identity of the run: name, parameters, and a digest of the file of the bench."""
         source = hashlib.sha256(read_bounded(self.bench.source, SOURCE_BYTES)).hexdigest()
         return {"bench": self.bench.name, "params": self.params, "source": source}
 
     def notes(self) -> list[str]:
-        """What its Triton kernels did that one may not expect, a sentence each."""
+        """Notes about unexpected behaviour of its Triton kernels, one sentence each."""
         if not self.context.kernel_options:
             return []
         from kernbench.runtime_api.triton.races import left_out_notes
@@ -100,7 +100,7 @@ class Running:
     def expected(self) -> dict[str, Array]:
         """The outputs that the bench's reference computes, by name.
 
-        InputError where it has none, or its names or shapes are not those of the run.
+        InputError without a reference, and if its names or shapes are not those of the run.
         """
         where, outputs = self.bench.where, self.context.outputs
         if self.bench.reference is None:

@@ -131,7 +131,7 @@ def _nbytes(where: str, shape: tuple[int, ...], dtype: str) -> int:
 
 
 def packed_parts(name: str, shape: tuple[int, ...], dtype: str, hbm: HbmAllocator, space: AddressSpace) -> tuple[Part, ...]:
-    """Row-major, contiguous, from slice 0 of the first cube on. InputError where there is no room."""
+    """Row-major, contiguous, from slice 0 of the first cube on. InputError if there is no room."""
     pieces = hbm.packed(_nbytes(f"tensor {name}", shape, dtype), name)
     addresses = space.add(pieces, name)
     if len(pieces) == 1:
@@ -147,7 +147,7 @@ def packed_parts(name: str, shape: tuple[int, ...], dtype: str, hbm: HbmAllocato
 def sharded_parts(
     name: str, shape: tuple[int, ...], dtype: str, policy: DPPolicy, places: Places, hbm: HbmAllocator, space: AddressSpace
 ) -> tuple[Part, ...]:
-    """Each PE's shard in its own HBM slice, row-major. InputError where a slice has no room."""
+    """Each PE's shard in its own HBM slice, row-major. InputError if a slice has no room."""
     shards = policy.shards(shape, places.size)
     numbers = [places.number(shard.sip, shard.cube, shard.pe) for shard in shards]
     where = [f"tensor {name}, shard of {places.pes[pe]}" for pe in numbers]

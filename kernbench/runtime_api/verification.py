@@ -1,4 +1,4 @@
-"""The outputs of a run against its reference: Phase 2, then each part of each tensor where it lies."""
+"""Comparison of the outputs of a run with its reference: Phase 2, then each part of each tensor."""
 
 from __future__ import annotations
 

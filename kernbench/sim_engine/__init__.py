@@ -1,1 +1,1 @@
-"""Running programs: the machine, what it shows while it stands, and results."""
+"""Running programs: the machine, its state between cycles, and results."""

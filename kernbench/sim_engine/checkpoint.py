@@ -1,4 +1,4 @@
-"""Checkpoint files: a run that stands still, with what it takes to know that it fits.
+"""Checkpoint files: the state of a run, and the data to check that it fits.
 
 KBCKPT 1\\n
 one line of JSON: versions, digests of machine and program, the cycle, size and SHA-256 of the state
@@ -34,9 +34,9 @@ MISMATCH = {
 
 
 def write_checkpoint(path: str | os.PathLike[str], header: Mapping[str, Any], snapshot: bytes, trace: bytes = b"") -> None:
-    """Write a checkpoint; what stood at `path` is replaced only when the new file is complete. `trace`: where its trace stands.
+    """Write a checkpoint; what stood at `path` is replaced only when the new file is complete. `trace`: the state of its trace.
 
-    Raises InputError where the place cannot be written.
+    Raises InputError if the file cannot be written.
     """
     state = snapshot + trace
     sizes = {"state_bytes": len(state), "trace_bytes": len(trace)}
@@ -97,7 +97,7 @@ def _digest(state: bytes, trace: int) -> str:
 
 
 def _state(where: str, body: memoryview, size: int) -> bytes:
-    """What is unpacked, of another size than `size` where the file does not end with it."""
+    """The unpacked bytes; their number differs from `size` if the file has more or less."""
     unpacker = zlib.decompressobj()
     try:
         # One byte more than promised, so that a file that holds more is seen without unpacking all of it.

@@ -3,7 +3,7 @@
 Ops are taken in order of `t_start` (memory before math at one time, and never before what they depend on), so many at a time,
 and sorted into levels of ops that do not touch each other's results. A level reads all its operands, computes in threads with
 equal small GEMMs stacked, and writes all results. Arrays in the store are never changed, so an operand is a reference.
-Where few components compute, levels would hold an op or two each: such ops are done one after the other.
+If few components compute, levels would hold only one or two ops, so these ops run in sequence.
 """
 
 from __future__ import annotations
@@ -142,7 +142,7 @@ class DataExecutor:
         return sorted(self._log, key=lambda record: record.t_start)
 
     def _one_by_one(self, window: Sequence[ReplayOp]) -> bool:
-        """Whether levels are not worth sorting: few components compute, one op after the other."""
+        """Whether levels are not worth the sorting, because few components compute."""
         computing = [op.record for op in window if op.record.op_kind in ("gemm", "math")]
         if self._debug or len({record.component_id for record in computing}) >= SIDE_BY_SIDE:
             return False
@@ -180,11 +180,11 @@ class DataExecutor:
 
 
 def _run_share(share: Sequence[Task]) -> list[Sequence[Array]]:
-    """In a thread, which numpy has to be told again in to say nothing of overflows."""
+    """Run in a thread; numpy's setting to ignore overflows must be repeated there."""
     with np.errstate(all="ignore"):
         return [task.run() for task in share]
 
 
 def _small(work: Sequence[Task]) -> bool:
-    """Whether threads would take longer to be told of it than the work takes."""
+    """Whether starting threads would take longer than the work."""
     return all(sum(one.nbytes for one in task.inputs[0]) * len(task.inputs) < SMALL for task in work)

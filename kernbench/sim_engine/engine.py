@@ -82,7 +82,7 @@ class TimingResult:
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """What one run shares: the machine, its memories, and the op log where one is kept."""
+    """The common state of one run: the machine, its memories, and the op log, if there is one."""
 
     config: MachineConfig
     store: MemoryStore
@@ -109,7 +109,7 @@ class Activity(Protocol):
 
 
 class Runnable(Protocol):
-    """What a `GraphEngine` runs: a bench."""
+    """The interface of a bench for `GraphEngine`."""
 
     @property
     def name(self) -> str: ...
@@ -139,7 +139,7 @@ def _collector_looks_at_new_objects() -> Iterator[None]:
 
 
 class KernelFailed(KernbenchError):
-    """Code of a bench or kernel raised; `__cause__` is what, `failure` what the result says of it."""
+    """The code of a bench or kernel raised an exception: `__cause__` is the exception, `failure` that of the result."""
 
     exit_code = 5
 

@@ -29,7 +29,7 @@ MISMATCH = {
 
 
 class _Body(msgspec.Struct):
-    """What was run, and how far."""
+    """The identity of the run, and its cycle."""
 
     bench: str
     source: str
@@ -57,7 +57,7 @@ def state_hash(engine: GraphEngine) -> str:
 def save_run(engine: GraphEngine, path: str | os.PathLike[str], what: Mapping[str, Any]) -> None:
     """Write a checkpoint of a run of `what`: its `params`, and the keys of `MISMATCH`.
 
-    InputError where the place cannot be written.
+    InputError if the file cannot be written.
     """
     machine = engine.machine
     body = {**what, "cycle": machine.cycle, "state": state_hash(engine)}
@@ -66,9 +66,9 @@ def save_run(engine: GraphEngine, path: str | os.PathLike[str], what: Mapping[st
 
 
 def restore_run(engine: GraphEngine, path: str | os.PathLike[str], what: Mapping[str, Any]) -> None:
-    """Run to where a checkpoint of the same run was made.
+    """Run to the cycle of a checkpoint of the same run.
 
-    InputError where it is of another run, or this one does not come to the same state.
+    InputError if it is of another run, or this run does not reach the same state.
     """
     machine, where = engine.machine, str(path)
     body = _body(where, read_checkpoint(path, machine._header(), BODY_BYTES, 0)[0])

@@ -345,8 +345,8 @@ class Machine:
     def save(self, path: str | os.PathLike[str], *, trace_bytes: int | None = None) -> None:
         """Write a checkpoint file, whole or not at all. `trace_bytes`: how long the file of its trace is by now.
 
-        Of a machine with components, or an arbiter of its own, the file holds the cycle and a digest of the state: `load` runs
-        up to there again.
+        For a machine with components or its own arbiter, the file holds the cycle and a digest of the state, and `load`
+        repeats the run to that cycle.
         """
         trace = b""
         if self._tracing is not None:

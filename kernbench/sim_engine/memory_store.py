@@ -91,7 +91,7 @@ class MemoryStore:
         return space in self._storage and self._storage[space].missing(addr, addr + nbytes) is None
 
     def snapshot(self) -> MemoryStore:
-        """A store of its own with the same arrays: a write to one is not seen in the other."""
+        """A copy of the store with the same arrays: a write to one is not visible in the other."""
         new = MemoryStore()
         new._storage = {name: space.fork() for name, space in self._storage.items()}
         return new
@@ -110,7 +110,7 @@ class MemoryStore:
         return sorted({op_id for _, _, op_id in self._storage[space].pending.over(addr, addr + nbytes)})
 
     def rows_to_write(self, space: str, start: int, end: int) -> NDArray[np.uint8] | None:
-        """The bytes `[start, end)` to write some of, seen by nobody else; None where no single array has them all."""
+        """The bytes `[start, end)` for writing, not shared with readers; None if no single array has them all."""
         return self._storage[space].own(start, end) if space in self._storage else None
 
     def rows_to_read(self, space: str, start: int, end: int) -> NDArray[np.uint8] | None:
@@ -121,7 +121,7 @@ class MemoryStore:
         return memory.window(start, end)
 
     def rows_written(self, space: str, starts: Iterable[int], nbytes: int) -> None:
-        """So many bytes from each of these on have a value now: it was put into `rows_to_write`."""
+        """Mark this many bytes from each address on as written, by `rows_to_write`."""
         pending = self._storage[space].pending
         if pending.held:
             for start in starts:

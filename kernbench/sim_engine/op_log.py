@@ -89,7 +89,7 @@ class OpLogger:
     def __init__(
         self, memory_store: MemoryStore | None = None, *, limit_bytes: int | None = None, directory: str | None = None
     ) -> None:
-        """Without a `memory_store` only times are kept, and there is nothing to replay.
+        """Without a `memory_store`, only times are kept, and the log cannot be replayed.
 
         Past `limit_bytes` of records and snapshots they go to a temporary file in `directory`, and are read back as needed.
         """
@@ -288,7 +288,7 @@ class OpLogger:
         return tuple([self._copy(one) for one in snapshot_sources(msg)])
 
     def _copy(self, tensor: TensorHandle) -> Array | None:
-        """What Phase 1 has of a tensor: its own elements, or the bytes in memory; None where they are pending."""
+        """The elements of a tensor in Phase 1: its own, or those in memory; None if they are pending."""
         if tensor.value is not None:
             return tensor.value.copy()
         return self._copy_of(tensor.space, tensor.addr, tensor.shape, tensor.dtype) if tensor.in_store else None

@@ -25,7 +25,7 @@ LONGEST = 5  # waits that a summary names
 
 @dataclass(frozen=True, slots=True)
 class BoundShare:
-    """The largest lower bound beside what the run took."""
+    """The largest lower bound compared with the run."""
 
     name: str  #: `critical path`, or the resource or engine that it is of
     cycles: int
@@ -45,7 +45,7 @@ class BoundShare:
 
 @dataclass(frozen=True, slots=True)
 class EngineUse:
-    """Where the cycles of one engine went: busy + bank_conflict + backpressure + idle = cycles of the run."""
+    """The cycles of one engine by state: busy + bank_conflict + backpressure + idle = cycles of the run."""
 
     name: str
     kind: str  #: dma, te, ve, cpu
@@ -71,7 +71,7 @@ class EngineUse:
 
 @dataclass(frozen=True, slots=True)
 class ResourceUse:
-    """What a DRAM channel or a mesh link carried."""
+    """The traffic of a DRAM channel or a mesh link."""
 
     name: str
     bytes: int
@@ -209,9 +209,9 @@ _IDS = {"dma": ("DMA engine", "dma_id"), "te": ("tensor engine", "te_id"), "ve":
 
 
 def idle_advice(uses: Iterable[EngineUse]) -> str:
-    """What to change where a program left engines without work beside others of their place that had several jobs.
+    """Advice for a program that left engines idle while others of the same PE had several jobs.
 
-    A line of the kind of which most are idle; empty where there is none.
+    A line about the kind with most idle engines, or an empty text.
     """
     places: dict[tuple[str, str], list[EngineUse]] = {}
     for use in uses:

@@ -34,7 +34,7 @@ OpReference: TypeAlias = Callable[[OpRecord, Sequence[Array]], Array | None]
 
 @dataclass(frozen=True, eq=False)
 class Boundary:
-    """What one op did: what it read and what it wrote."""
+    """The data that one op read and wrote."""
 
     record: OpRecord
     inputs: Sequence[Array]
@@ -110,7 +110,7 @@ def tolerance_text(dtype: str) -> str:
 
 
 def differences(got: Array, expected: Array, dtype: str) -> Array:
-    """Where two arrays of one shape differ by the rule of an element type; NaN agrees with NaN."""
+    """A mask of the elements of two arrays that differ by the rule of their type; NaN equals NaN."""
     if dtype not in TOLERANCES:
         return np.asarray(np.not_equal(_plain(got), _plain(expected)))
     rtol, atol = TOLERANCES[dtype]
@@ -119,7 +119,7 @@ def differences(got: Array, expected: Array, dtype: str) -> Array:
 
 
 def _plain(array: Array) -> Array:
-    """Elements that numpy itself compares: those of ml_dtypes are widened."""
+    """Elements that numpy can compare: those of ml_dtypes are widened."""
     return widen(array) if array.dtype.name in _WIDENED else array
 
 
@@ -127,7 +127,7 @@ _WIDENED = tuple(DTYPES[name].numpy.name for name in ("bf16", "f8e4m3", "f8e5m2"
 
 
 def compare(name: str, got: Array, expected: Array, dtype: str) -> Failure | None:
-    """The failure of a tensor, without who is to blame; None where it is as expected."""
+    """The failure of a tensor, without its cause; None if it is as expected."""
     expected = np.asarray(expected)
     if got.shape != expected.shape:
         return Failure(name, f"its shape is {got.shape}, and that of the reference {expected.shape}")
@@ -142,7 +142,7 @@ def compare(name: str, got: Array, expected: Array, dtype: str) -> Failure | Non
 def verify_outputs(
     store: MemoryStore, log: Iterable[OpRecord], outputs: Sequence[Output], expected: Array | Mapping[str, Array]
 ) -> Verification:
-    """Compare tensors of a store with what is expected of them. Raises InputError where it is not clear which is which."""
+    """Compare tensors of a store with the expected ones. Raises InputError where it is not clear which is which."""
     pairs = _paired(log, outputs, expected)
     failures = []
     for output, array in pairs:

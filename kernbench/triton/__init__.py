@@ -47,7 +47,7 @@ def set_allocator(allocator: Any) -> None:
 
 
 def __getattr__(name: str) -> Any:
-    """What Triton has for GPUs says what to use instead."""
+    """Names of Triton that exist only for GPUs raise an error with the replacement."""
     if name in REFUSED_ON_HOST:
         raise TritonError(f"triton.{name} is not supported: {REFUSED_ON_HOST[name]}")
     raise AttributeError(f"kernbench.triton has no {name}")

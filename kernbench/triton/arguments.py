@@ -16,7 +16,7 @@ from kernbench.triton.tools.tensor_descriptor import TensorDescriptor
 
 
 class TypedPointer(NamedTuple):
-    """A pointer whose elements the kernel takes for another type than the machine does."""
+    """A pointer whose element type in the kernel differs from that of the machine."""
 
     address: DevicePointer
     element: dtype
@@ -30,7 +30,8 @@ class TensorPointers:
 
 
 def array_of(where: str, value: Any) -> Array | None:
-    """The array of an argument, which shares its memory; None where it is none. TritonError for types that are not here."""
+    """The array of an argument, which shares its memory; None if it is not an array. TritonError for types that are not here.
+    """
     if isinstance(value, np.ndarray):
         found: Array = value
     elif type(value).__module__.partition(".")[0] == "torch" and hasattr(value, "data_ptr"):
@@ -65,7 +66,7 @@ def arrays_in(where: str, value: Any) -> Iterator[tuple[str, Array]]:
 
 
 def mapped(value: Any, function: Callable[[Any], Any]) -> Any:
-    """A tuple, of its own type, of what a function makes of the elements."""
+    """Apply a function to the elements of a tuple; the result has the type of the tuple."""
     made = [function(one) for one in value]
     return type(value)(*made) if hasattr(value, "_fields") else tuple(made)
 

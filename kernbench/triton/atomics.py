@@ -74,7 +74,7 @@ def _atomic(op: str, pointer: Any, value: Any, mask: Any, change: Callable[[Any,
 
 
 def _steps(old: Array, given: Array, lanes: Any, kind: dtype, change: Callable[[Any, Any], Any]) -> tuple[Array, Array]:
-    """What each lane found and left; lanes at one place act one after the other."""
+    """The old and new value of each lane; lanes at the same address act in sequence."""
     there: dict[int, Any] = {}
     before, after = old.copy().reshape(-1), old.copy().reshape(-1)
     chosen = np.arange(before.size) if lanes.active is None else np.flatnonzero(lanes.active)

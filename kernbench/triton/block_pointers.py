@@ -79,7 +79,7 @@ def advance(base: Any, offsets: Any) -> block_pointer:
 
 @dataclass(frozen=True, eq=False)
 class tensor_descriptor:
-    """A tensor whose blocks are loaded and stored. What is outside reads as padding, and is not written."""
+    """A tensor whose blocks are loaded and stored. Elements outside read as padding, and are not written."""
 
     block: block_pointer
     padding: str = "zero"

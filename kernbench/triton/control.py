@@ -36,7 +36,7 @@ def _axis(axis: int) -> int:
 
 
 class range:
-    """A loop's integers. `num_stages` and the other hints change nothing: loads and products overlap by themselves."""
+    """A loop's integers. `num_stages` and the other hints have no effect: loads and products overlap anyway."""
 
     def __init__(
         self, arg1: Any, arg2: Any = None, step: Any = None, num_stages: Any = None, loop_unroll_factor: Any = None,
@@ -107,7 +107,7 @@ def static_print(*values: Any, sep: str = " ", end: str = "\n", file: Any = None
 
 
 def device_print(prefix: str, *args: Any, hex: bool = False) -> None:
-    """Keep a line of what is known in the run's `printed`; what is computed after the timing is `pending`."""
+    """Add a line with the known values to `printed` of the run; values that are computed in Phase 2 are shown as `pending`."""
     own = current()
     place = ", ".join(str(own.program_id(axis)) for axis in (0, 1, 2))
     shown = []
@@ -132,5 +132,5 @@ def expect_zero(x: Any, mask: Any) -> Any:
 
 
 def hint(input: tensor, values: Any) -> tensor:
-    """A hint: the tensor itself."""
+    """A hint; returns the tensor."""
     return input

@@ -11,7 +11,7 @@ from kernbench.common.errors import KernbenchError
 
 
 class TritonError(KernbenchError):
-    """A kernel asks for what the language, or this machine, does not have. The message begins with the kernel's line."""
+    """A kernel uses something that the language or this machine does not have. The message begins with the kernel's line."""
 
     exit_code = 5
 
@@ -139,7 +139,7 @@ _NAMES = frozenset({*(one.name for one in TYPES), "fp64", "fp8e4b15", "fp8e4b8",
 
 
 def of_own(own: str) -> dtype:
-    """By the machine's name; TritonError for one that Triton does not have."""
+    """The type with the machine's name. TritonError for one that Triton does not have."""
     if own not in _BY_OWN:
         refuse(f"elements of {own} have no type in Triton; use {', '.join(_BY_OWN)}")
     return _BY_OWN[own]
@@ -168,7 +168,7 @@ def of_number(value: bool | int | float) -> dtype:
 
 
 def wanted(value: Any) -> dtype:
-    """A type as an argument; TritonError for what is none."""
+    """A type given as an argument. TritonError for anything else."""
     if isinstance(value, dtype):
         return value
     if isinstance(value, str):

@@ -17,7 +17,7 @@ from kernbench.triton.tensor import FUNCTIONS, as_tensor, number_tensor, tensor
 
 
 class PropagateNan(IntEnum):
-    """What `maximum` and its like make of a number and a NaN: the number, or NaN."""
+    """How `maximum` and similar ops treat NaN: return the other number, or NaN."""
 
     NONE = 0
     ALL = 0xFFFF
@@ -42,7 +42,7 @@ def spread(*tensors: tensor) -> tuple[int, ...]:
 
 
 def math(op: str, operands: list[tensor], kind: dtype | None, into: dtype | None = None) -> tensor:
-    """An elementwise op whose operands are taken as `kind` (None: each as it is), and whose result is `into`."""
+    """An elementwise op whose operands are converted to `kind` (None: unchanged) and whose result has the type `into`."""
     own = current()
     shape = spread(*operands)
     if kind == uint64 and op in unsigned.KNOWN:
@@ -59,7 +59,7 @@ def math(op: str, operands: list[tensor], kind: dtype | None, into: dtype | None
 
 
 def _as_operand(value: tensor, kind: dtype) -> Any:
-    """What a command gets: a tile of that type, or a number where the value is one that is known."""
+    """The operand of a command: a tile of that type, or a number for a known single value."""
     if value.numel == 1:
         found = value.known
         if found is not None:

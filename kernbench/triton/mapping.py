@@ -16,7 +16,7 @@ _TOO_MANY = f"tl.map_elementwise: there are more than {WAYS} ways through the fu
 
 
 class _Ways:
-    """The conditions of one way through a function: those of `prefix` are decided, further ones are true."""
+    """The conditions of one path through a function: those of `prefix` are decided, further ones are true."""
 
     def __init__(self, prefix: list[bool]) -> None:
         self.taken = list(prefix)
@@ -24,7 +24,7 @@ class _Ways:
         self._at = 0
 
     def decide(self, condition: tensor) -> bool:
-        """Take one side, and remember the lanes that take it."""
+        """Take one branch, and record the lanes that take it."""
         if self._at == len(self.taken):
             if self._at == WAYS:
                 refuse(_TOO_MANY)
@@ -40,7 +40,7 @@ def map_elementwise(scalar_fn: Callable[..., Any], *args: Any, pack: int = 1) ->
     """`scalar_fn` of the elements of tensors, which are broadcast together; its results as tensors.
 
     The function runs on whole tensors, once for each way through its `if`s, and `where` takes the results together: a vector
-    engine does both sides. With `pack` it gets that many neighbours of each tensor, and gives as many of each result.
+    engine does both sides. With `pack` it gets that many neighbours of each tensor, and returns as many of each result.
     """
     given = [as_tensor(one) for one in args]
     shape = spread(*given)

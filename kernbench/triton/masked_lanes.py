@@ -1,8 +1,8 @@
 """Lanes that a mask leaves out of a load without `other`: which elements of later tensors depend on them, and what is stored.
 
-A tensor has `Marks` only where such lanes, or lanes that are 0 because a mask says so, are among what it comes from. All is
-known before the data is computed: a product with a lane that is 0 by its mask depends on nothing, and a `where` with a known
-condition on what it takes alone. Marks hold arrays and no tensors, which would hold scratchpad.
+A tensor has `Marks` only if it depends on such lanes, or on lanes that are 0 because of a mask. This is known before the data
+is computed: a product with a lane that is 0 by its mask depends on nothing, and a `where` with a known condition only on the
+selected operand. Marks hold arrays and no tensors, which would hold scratchpad.
 """
 
 from __future__ import annotations
@@ -40,14 +40,14 @@ class Marks:
 
     @property
     def zero(self) -> Array | None:
-        """Which elements are 0, as far as masks say so; None: of none that is known."""
+        """The elements that are 0 because of masks; None if none is known."""
         if self._made is None and self._zero is not None:
             self._made, self._zero = self._zero(), None
         return self._made
 
     @property
     def has_zero(self) -> bool:
-        """Whether masks say of any element that it is 0, as far as that is known without looking."""
+        """Whether masks make any element 0, as far as that is known without checking."""
         return self._made is not None or self._zero is not None
 
     def again(self, change: Callable[[Array], Array]) -> Marks:

@@ -22,8 +22,9 @@ _CACHES = ("", ".ca", ".cg", ".cv", ".wb", ".cs", ".wt")
 
 
 def without_other(kind: dtype) -> float | int:
-    """What masked lanes hold without `other`: 0, as on GPUs; under `check="memory"` NaN, or the integer that is least likely
-    to be an index."""
+    """The value of masked lanes without `other`: 0, as on GPUs; with `check="memory"` NaN, or the integer that is least likely
+    to be an index.
+    """
     if not current().options.poison:
         return 0
     if kind.is_floating():
@@ -94,7 +95,7 @@ def left_out(pointers: tensor, kind: dtype, addresses: Array, active: Array, wha
 
 
 def of_pointers(found: tensor, pointers: tensor, active: Array | None = None) -> tensor:
-    """What was loaded, from places some of which may depend on lanes that another load left out."""
+    """The loaded tensor; some addresses may depend on lanes that another load masked out."""
     marks = pointers.handle.marks
     if marks is not None and marks.left_out is not None:
         moved = marks.left_out if active is None else marks.left_out & active.reshape(marks.left_out.shape)

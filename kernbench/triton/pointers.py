@@ -18,7 +18,7 @@ LOADS = ("load", "atomic load")  #: kinds of accesses that write nothing
 
 
 class Way(NamedTuple):
-    """How a tile lies in memory: from `base` on, contiguous (None), by strides [B], or lane by lane."""
+    """The layout of a tile in memory from `base` on: contiguous (None), by strides [B], or lane by lane."""
 
     base: int
     lanes: Lanes | tuple[int, ...] | None
@@ -131,7 +131,7 @@ def way_of(addresses: Array, mask: Array | None, itemsize: int, fill: float | in
 
 
 def _strides(addresses: Array) -> tuple[int, ...] | None:
-    """[B] of each axis, where addresses advance evenly along each; None where they do not."""
+    """[B] The stride of each axis; None if addresses do not advance evenly."""
     first = addresses[(0,) * addresses.ndim]
     steps = []
     expected = np.asarray(first)
@@ -200,7 +200,7 @@ def check_bounds(base: DevicePointer, addresses: Array, mask: Array | None, item
 
 
 def note(kind: str, base: DevicePointer, addresses: Array, mask: Array | None, itemsize: int) -> None:
-    """What the launch keeps of an access."""
+    """The record of an access."""
     own = current()
     options = own.options
     if kind not in LOADS:

@@ -132,7 +132,7 @@ class Program(TLContext):
         return self.marked(made, op, operands if marked is None else marked, **how)
 
     def marked(self, made: KernelTensor, op: str, operands: Sequence[Any], **how: Any) -> KernelTensor:
-        """A result that knows what of its operands came of masked lanes."""
+        """A result that records which of its operands depend on masked lanes."""
         for one in operands:
             if isinstance(one, KernelTensor) and one.marks is not None:
                 made.marks = after(op, operands, made.shape, how)
@@ -150,7 +150,7 @@ class Program(TLContext):
         return made
 
     def _come(self, tile: KernelTensor, line: str) -> None:
-        """Integers on their way are waited for: they are known when they have come."""
+        """Waits for integers in flight; they are known after their load."""
         if tile.flight is not None and dtype_of(tile.dtype).kind != "float":
             self._runner.wait_implicitly(tile.flight, tile.handle_id, line)
 
@@ -166,7 +166,7 @@ class Program(TLContext):
     # Memory.
 
     def gather(self, base: int, shape: tuple[int, ...], kind: dtype, lanes: Lanes | tuple[int, ...] | None) -> KernelTensor:
-        """A tile from memory: contiguous, by strides [B], or lane by lane. Only one element is waited for."""
+        """A tile from memory: contiguous, by strides [B], or lane by lane. It waits for one element only."""
         line, runner = kernel_line(), self._runner
         nbytes = travel = self._size(shape, kind.own, line)
         if isinstance(lanes, Lanes):
@@ -192,7 +192,7 @@ class Program(TLContext):
         return tile
 
     def _look(self, base: int, line: str) -> None:
-        """A look at one place. TritonError for one more where only looks have been for long, and so nothing will change."""
+        """A read of one address. TritonError for one more where only looks have been for long, and so nothing will change."""
         seen = base, line, self.options.progress
         if seen != self._looked:
             self._looked, self._since = seen, self.cycle
@@ -221,7 +221,7 @@ class Program(TLContext):
     def exchange(self, base: int, lanes: Lanes, kind: dtype, change: Callable[[Array], Array]) -> Array:
         """Read, change and write known elements with nothing between: the old elements, as `Lanes.spread` shapes them.
 
-        It takes the time of the load; the store is issued then. TritonError where what is there is not known.
+        It takes the time of the load; the store is issued then. TritonError if the elements there are not known.
         """
         line, runner = kernel_line(), self._runner
         brought = self.gather(base, lanes.shape, kind, lanes)
@@ -290,12 +290,12 @@ def current() -> Program:
 
 
 def kernel_line() -> str:
-    """`kernel.py:12`, where the kernel stands; empty outside kernels."""
+    """`kernel.py:12`, the current line of the kernel; empty outside of kernels."""
     return line_of(_kernel_frame()) if _RUNNING.get() is not None else ""
 
 
 def raised_at(frames: TracebackType | None) -> str:
-    """`kernel.py:12`, where an exception passed through a kernel last; empty where it did not."""
+    """`kernel.py:12`, the last line of a kernel in the traceback of an exception; empty without one."""
     inside, line = False, ""
     while frames is not None:
         path = os.path.abspath(frames.tb_frame.f_code.co_filename)

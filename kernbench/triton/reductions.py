@@ -103,12 +103,12 @@ def min_(
 
 
 def argmax(input: Any, axis: int, tie_break_left: bool = True, keep_dims: bool = False) -> tensor:
-    """Where the largest is."""
+    """The index of the largest element."""
     return _place("max", as_tensor(input), axis, tie_break_left, keep_dims)
 
 
 def argmin(input: Any, axis: int, tie_break_left: bool = True, keep_dims: bool = False) -> tensor:
-    """Where the smallest is."""
+    """The index of the smallest element."""
     return _place("min", as_tensor(input), axis, tie_break_left, keep_dims)
 
 
@@ -180,7 +180,7 @@ def reduce(input: Any, axis: int | None, combine_fn: Combine, keep_dims: bool = 
 
 
 def associative_scan(input: Any, axis: int, combine_fn: Combine, reverse: bool = False) -> Any:
-    """What `reduce` makes of all elements so far, in as many steps as the length doubles."""
+    """An inclusive scan with `reduce`, in log2(length) steps."""
     parts = _all_of(input)
     along = axis_of(parts[0], int(axis))
     parts = [flip(one, along) for one in parts] if reverse else parts
@@ -245,7 +245,7 @@ def dot(
 
 
 def device_assert(cond: Any, msg: str = "", mask: Any = None) -> None:
-    """TritonError where a known condition is false anywhere; nothing where it is computed after the timing."""
+    """TritonError if a known condition is false anywhere; a condition that is computed in Phase 2 is not checked."""
     checked = as_tensor(cond)
     found = checked.known
     if mask is not None and found is not None:

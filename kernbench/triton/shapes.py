@@ -54,7 +54,7 @@ def _no_axis(axis: int, rank: int) -> int:
 
 
 def axis_of(x: tensor, axis: int) -> int:
-    """An axis, counted from 0; TritonError where there is none."""
+    """An axis, counted from 0. TritonError if it does not exist."""
     rank = len(x.shape)
     return axis % rank if -rank <= axis < rank else _no_axis(axis, rank)
 
@@ -157,7 +157,7 @@ def part(x: tensor, axis: int, start: int, stop: int, step: int = 1) -> tensor:
 
 
 def joined(parts: list[tensor], axis: int) -> tensor:
-    """Tensors of one type one behind the other along an axis."""
+    """Tensors of one type, concatenated along an axis."""
     return _joined(parts, axis)
 
 
@@ -172,7 +172,7 @@ def split(a: Any) -> tuple[tensor, tensor]:
 
 
 def flip(x: Any, dim: int | None = None) -> tensor:
-    """In the opposite order along an axis (None: the last)."""
+    """Reverse the order along an axis (None: the last)."""
     value = as_tensor(x)
     return moved("flip", value, [axis_of(value, -1 if dim is None else int(dim))], value.shape)
 
@@ -192,7 +192,7 @@ def gather(src: Any, index: Any, axis: int) -> tensor:
 
 
 def sort(x: Any, dim: int | None = None, descending: bool = False) -> tensor:
-    """In order along an axis (None: the last)."""
+    """Sort along an axis (None: the last)."""
     value = as_tensor(x)
     axis = axis_of(value, -1 if dim is None else int(dim))
     if current().options.portable and axis != len(value.shape) - 1:
@@ -203,7 +203,7 @@ def sort(x: Any, dim: int | None = None, descending: bool = False) -> tensor:
 
 
 def bitonic_merge(x: Any, dim: int | None = None, descending: bool = False) -> tensor:
-    """In order, of what is in order up to somewhere and then in the opposite one; it costs what `sort` costs."""
+    """Sort a bitonic sequence; it costs as much as `sort`."""
     return sort(x, dim, descending)
 
 
@@ -231,7 +231,7 @@ def unsqueeze(x: Any, dim: int) -> tensor:
 
 
 def swizzle2d(i: Any, j: Any, size_i: Any, size_j: Any, size_g: Any) -> tuple[Any, Any]:
-    """Where (i, j) goes when `size_g` rows at a time are gone through column by column."""
+    """The new position of (i, j) if groups of `size_g` rows are traversed column by column."""
     at, group = i * size_j + j, size_g * size_j
     first = at // group * size_g
     rows = minimum(size_i - first, size_g)
@@ -240,7 +240,7 @@ def swizzle2d(i: Any, j: Any, size_i: Any, size_j: Any, size_g: Any) -> tuple[An
 
 
 def histogram(input: Any, num_bins: int, mask: Any = None) -> tensor:
-    """How often each integer from 0 to before `num_bins` stands in the tensor."""
+    """The number of occurrences of each integer in `[0, num_bins)`."""
     value = as_tensor(input)
     if not value.dtype.is_int():
         refuse(f"tl.histogram of {value.dtype}: it counts integers")

@@ -1,4 +1,4 @@
-"""`tensor`: what a kernel computes with. Known integers are at hand; floats are computed after the timing."""
+"""`tensor`: what a kernel computes with. Integers are known in Phase 1; floats are computed in Phase 2."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class tensor:
     def __init__(
         self, handle: KernelTensor | None, kind: dtype, base: DevicePointer | None = None, swapped: tensor | None = None
     ) -> None:
-        """`swapped`, in the place of a handle: a matrix whose transpose this is; a product reads it as it lies."""
+        """`swapped`, instead of a handle: the matrix of which this is the transpose; a product reads it in its layout."""
         self._handle = handle
         self.swapped = swapped
         self.dtype = kind
@@ -58,8 +58,9 @@ class tensor:
 
     @property
     def known(self) -> Array | None:
-        """The elements, where they are at hand: integers that are no results of floats (a load of them is waited for), and a
-        single element that is no result. Blocks of floats are left to the engines."""
+        """The known elements: integers that do not depend on floats (a load of them is waited for), and a single loaded
+        element. Blocks of floats are left to the engines.
+        """
         if self.dtype.is_floating() and self.numel != 1:
             return None
         tile = self.handle

@@ -22,7 +22,7 @@ class Config:
         self.pre_hook = pre_hook
 
     def all_kwargs(self) -> dict[str, Any]:
-        """All that it gives a launch."""
+        """All arguments that it adds to a launch."""
         return {**self.kwargs, "num_warps": self.num_warps, "num_stages": self.num_stages}
 
     def __repr__(self) -> str:
@@ -30,7 +30,7 @@ class Config:
 
 
 class _Wrapped:
-    """A kernel whose launches are given more arguments."""
+    """A kernel whose launches get more arguments."""
 
     def __init__(self, fn: Any) -> None:
         self.fn = fn
@@ -109,8 +109,9 @@ class Autotuner(_Wrapped):
         return self.fn.run(grid, args, {**kwargs, **config.all_kwargs()})
 
     def _pruned(self, named: Mapping[str, Any], kwargs: Mapping[str, Any]) -> list[Config]:
-        """The configurations that `prune_configs_by` leaves: functions get what is given by position in one mapping, and what
-        is given by name by name."""
+        """The configurations that `prune_configs_by` keeps: its functions get positional arguments in one mapping, and keyword
+        arguments by name.
+        """
         configs, early, model = self.configs, self._prune.get("early_config_prune"), self._prune.get("perf_model")
         if early is not None:
             configs = list(early(configs, dict(named), **kwargs))

@@ -17,7 +17,7 @@ class KernelError(KernbenchError):
 
 
 def check_ran(made: object, what: str) -> None:
-    """KernelError where a function has only made a generator or coroutine, and nothing of it has run."""
+    """KernelError if a function returned a generator or coroutine, whose code has not run."""
     if inspect.isgenerator(made) or inspect.iscoroutine(made):
         remedy = "make it a plain function (no yield, no async)"
         raise KernelError(f"{what} is a {type(made).__name__}, so nothing of it has run; {remedy}")
@@ -42,12 +42,12 @@ _SIMULATOR = ("kernbench", "kernbench_core")
 
 
 def caller_of(file: str) -> int:
-    """How many frames above that of a function of this module its caller's is: compiled functions have none of their own."""
+    """The number of frames from a function of this module to its caller: compiled functions have no frame."""
     return 1 if file.endswith(".py") else 0
 
 
 def line_of(frame: FrameType) -> str:
-    """The line that a frame stands at. A frame stands at the same line whenever it is at the same instruction."""
+    """The line that a frame stands at. The same instruction of a frame is always at the same line."""
     code = frame.f_code
     key = (id(code), frame.f_lasti)
     found = _LINES.get(key)

@@ -21,10 +21,10 @@ _WHO = "the host's program"
 
 
 class HostRunner:
-    """What the host's program calls.
+    """The interface of the host program.
 
-    On a system a launch goes to the M_CPU of each cube concerned, and from there to the processors of its PEs. One NPU has
-    no such way. Launches on one PE run in the order in which they come there.
+    On a system a launch goes to the M_CPU of each cube concerned, and from there to the processors of its PEs. One NPU has no
+    such route. Launches on one PE run in the order of their arrival.
     """
 
     def __init__(self, body: Callable[[], object], processors: dict[str, str], launches: list[Launch]) -> None:
@@ -181,7 +181,7 @@ class HostRunner:
         self._jobs[number] = launch, (), told
 
     def _tell(self, number: int, opcode: str, marker: str, unit: str = "", after: tuple[int, ...] = ()) -> tuple[int, ...]:
-        """Tell the trace what a job is; its id there, where there is a trace."""
+        """Describe a job for the trace; returns its id there, if there is a trace."""
         if self.machine is None or self.machine.commands is None:
             return ()
         return (self.machine.commands.add(number, opcode, unit=unit, deps=after, marker=marker),)

@@ -1,7 +1,7 @@
 """Runs the programs of one PE as greenlets inside the core's run (seed ADR-0020 D3). It logs nothing.
 
-The kernel issues commands directly, and switches to the core only where it waits. What it waits for decides when it is resumed:
-in P1 of the cycle in which that has ended.
+The kernel issues commands directly, and switches to the core only where it waits. It is resumed in P1 of the cycle in which
+its wait has ended.
 """
 
 from __future__ import annotations
@@ -143,7 +143,7 @@ class KernelRunner(CommandSource):
             raise error from None
 
     def new_pad(self, rings: Sequence[Ring]) -> None:
-        """An empty scratchpad, but for the slots of queues. ScratchpadFullError where they find no room."""
+        """An empty scratchpad, but for the slots of queues. ScratchpadFullError if there is no room for them."""
         pe = self.pe
         pad, slots = Scratchpad(pe.tcm_base, pe.tcm_bytes, pe.tcm_line), []
         for ring in rings:
@@ -158,11 +158,11 @@ class KernelRunner(CommandSource):
 
     @property
     def wanted(self) -> Flight | None:
-        """The command that the kernel waits for; None where it waits for none, or any."""
+        """The command that the kernel waits for; None if it waits for none, or for any."""
         return self._wanted
 
     def _fail(self, error: KernelError) -> NoReturn:
-        """What a command brought ends the program where it stands."""
+        """The result of a command ends the program at its current line."""
         self.error = error
         if self._greenlet is not None:
             self._greenlet.throw(error)
@@ -186,7 +186,7 @@ class KernelRunner(CommandSource):
         return True
 
     def _settle(self, msg: Any) -> None:
-        """What the end of a command means for its tensors and for memory. KernelError where it brought what cannot be."""
+        """Update tensors and memory at the end of a command. KernelError where it brought what cannot be."""
         kind = type(msg)
         if kind is GemmCmd:
             product: GemmCmd = msg
@@ -287,7 +287,7 @@ class KernelRunner(CommandSource):
         return f"in program {program} of {self._launch.name} on {self.pe.name}, cycle {self.now}"
 
     def state(self) -> PeState:
-        """What the kernel is doing."""
+        """The state of the kernel."""
         work, running = self._work, self._greenlet
         program = None
         if work is not None and running is not None:

@@ -86,7 +86,7 @@ class PeSpec:
 
     @property
     def facts(self) -> PeFacts:
-        """What kernels may know of it."""
+        """The facts that kernels can read."""
         spm, dma = self.spm, self.dma
         sizes = (self.base, spm.size_bytes, spm.bank_width_bytes, dma.alignment_bytes)
         return PeFacts(self.name, *sizes, dma.engines, self.te.engines, self.ve.engines)
@@ -176,8 +176,9 @@ class KernelSystem:
 
     @contextmanager
     def _around(self) -> Iterator[None]:
-        """What the machine runs inside of: calls that would end the process are refused to kernels, and an interrupt says where
-        they stood."""
+        """The context of the machine's run: it refuses calls of kernels that would end the process, and an interrupt names
+        their lines.
+        """
         with calls_refused():
             try:
                 yield
@@ -190,11 +191,11 @@ class KernelSystem:
 
     @property
     def error(self) -> BaseException | None:
-        """What the host's program or a kernel raised."""
+        """The exception of the host program or of a kernel."""
         return self.host.error or next((one.error for one in self.runners.values() if one.error is not None), None)
 
     def states(self) -> list[PeState]:
-        """What the kernel of each PE is doing."""
+        """The state of the kernel of each PE."""
         return [runner.state() for runner in self.runners.values()]
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class PeWork:
-    """What one PE does of a launch: `kernel(*args, tl=tl)` for each of its programs, in order."""
+    """The work of one PE in a launch: `kernel(*args, tl=tl)` for each of its programs, in order."""
 
     pe: str  #: `sip0.cube3.pe1`; of one NPU `pe0`
     kernel: Callable[..., Any]
@@ -29,7 +29,7 @@ class PeTimes:
 
 @dataclass
 class Launch:
-    """One launch. Cycles are None until they have come."""
+    """One launch. Cycles are None until they are known."""
 
     name: str
     issued: int  #: the host launched it
@@ -51,7 +51,7 @@ class Launch:
         self.start = cycle if self.start is None else min(self.start, cycle)
 
     def ended(self, pe: str, cycle: int, before: tuple[int, ...]) -> None:
-        """All that a PE does of it has ended, with some command."""
+        """The work of a PE has ended, with the end of some command."""
         self.per_pe[pe].end = cycle
         self.before = before
         self._over += 1
@@ -60,7 +60,7 @@ class Launch:
             self.end = self._last
 
     def work_of(self, pe: str) -> PeWork:
-        """What a PE does of it."""
+        """The work of one PE."""
         if not self._by_pe:
             self._by_pe = {one.pe: one for one in reversed(self.work)}
         return self._by_pe[pe]
@@ -68,7 +68,7 @@ class Launch:
 
 @dataclass
 class HostCopy:
-    """Bytes on their way between the host and memories. Cycles are None until they have come."""
+    """Bytes on their way between the host and memories. Cycles are None until they are known."""
 
     endpoint: str
     nbytes: int
@@ -93,7 +93,7 @@ ALONE = Group()  #: a PE without queues
 
 @dataclass(frozen=True)
 class PeFacts:
-    """What kernels may know of the PE that they run on."""
+    """The facts about a PE that its kernels can read."""
 
     name: str
     tcm_base: int  #: global address of the scratchpad's first byte
@@ -107,7 +107,7 @@ class PeFacts:
 
 @dataclass(frozen=True)
 class PeState:
-    """What a PE's kernel is doing (`kbsim step`)."""
+    """The state of the kernel of a PE (`kbsim step`)."""
 
     pe: str
     launch: str  #: empty: none

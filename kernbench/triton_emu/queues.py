@@ -1,4 +1,4 @@
-"""Installs queues between PEs: who is whose neighbour, and where the slots lie."""
+"""Installs queues between PEs: their neighbours, and the addresses of slots."""
 
 from __future__ import annotations
 
@@ -83,8 +83,9 @@ def _wait(runner: KernelRunner) -> dict[str, Any] | None:
 
 
 def _blocking(runner: KernelRunner) -> Flight | None:
-    """What the kernel waits for; else the first of its commands that cannot end: of one that waits for any of several, the
-    first receive, as sends before it hold no kernel up."""
+    """The wait of the kernel, else the first of its commands that cannot end; for a wait for any of several, the first
+    receive, because a send does not block a kernel.
+    """
     wanted = runner.wanted
     open_ones = [one for one in runner.scheduler.open if isinstance(one.msg, IpcqSendCmd | IpcqRecvCmd)]
     if wanted in open_ones:
@@ -124,7 +125,7 @@ MOST_BYTES = 1 << 36  #: of a slot
 
 @dataclass(frozen=True)
 class NeighbourTable:
-    """Who is whose neighbour: `links[0][0, "E"] == (1, "W")` where rank 0 has rank 1 in the east of plane 0.
+    """The neighbours: `links[0][0, "E"] == (1, "W")` means that rank 1 is east of rank 0 in plane 0.
 
     Then rank 1 has rank 0 in its west. `pes`: the PE of each rank, `sip0.cube3.pe1`.
     """
@@ -133,7 +134,7 @@ class NeighbourTable:
     links: Links
 
     def check(self) -> None:
-        """InputError where the table is not symmetric, or names what is not there."""
+        """InputError if the table is not symmetric, or names ranks that do not exist."""
         if isinstance(self.pes, str) or not isinstance(self.pes, Sequence) or not all(isinstance(one, str) for one in self.pes):
             rule = f"it must be a list of the PEs' names, like sip0.cube0.pe1, by rank, and is {self.pes!r}"
             raise InputError(Problem("queues", rule, "ranks"))
@@ -161,7 +162,7 @@ class NeighbourTable:
 
 @dataclass(frozen=True)
 class QueueForm:
-    """How queues are built; what `pe.ipcq` says where nobody says more."""
+    """The parameters of queues; by default those of `pe.ipcq`."""
 
     slots: int
     slot_bytes: int
@@ -205,7 +206,7 @@ class Queues:
     ) -> None:
         """Queues between the PEs of a group, in the place of all that there were: before the run, or while no kernel runs.
 
-        What is not given is as the machine's `pe.ipcq` says. InputError where the table is wrong, the machine has one PE, a
+        Missing values are those of `pe.ipcq` of the machine. InputError where the table is wrong, the machine has one PE, a
         queue is in use, or slots find no room.
         """
         form = self._form(slots, slot_bytes, tier)
@@ -231,7 +232,7 @@ class Queues:
         return a_system("queues", self.config)
 
     def waits(self) -> list[dict[str, Any]]:
-        """Of a run in which nothing can happen any more: which PEs wait for a message or a credit of which."""
+        """After a deadlock: which PEs wait for a message or a credit, and from which other PEs."""
         return waits_of(self._runners)
 
     def unreceived(self, cycle: int) -> list[dict[str, Any]]:
@@ -286,7 +287,7 @@ class Queues:
         )
 
     def _place(self, form: QueueForm) -> None:
-        """Where slots lie: in the scratchpads, in front of all tiles, or at the ends of memories."""
+        """The addresses of slots: in the scratchpads, before all tiles, or at the ends of memories."""
         for name, runner in self._runners.items():
             mine = [ring for ring in runner.scheduler.queues.queues_in.values() if form.tier == "tcm"]
             try:
@@ -313,7 +314,7 @@ class Queues:
                 self.reserve(at, start + memories.slice_bytes)
 
     def _open(self) -> None:
-        """The core makes room, and says which way messages and credits go."""
+        """The core reserves room, and finds the routes of messages and credits."""
         machine = self._machine
         if machine is None or not self.rings:
             return

@@ -44,7 +44,7 @@ class Scratchpad:
 
     @property
     def free(self) -> int:
-        """Bytes that nobody has."""
+        """Free bytes."""
         return sum([self._sizes[i] for i in range(self._holes)])
 
     @property
@@ -53,7 +53,7 @@ class Scratchpad:
         return max([self._sizes[i] for i in range(self._holes)], default=0)
 
     def take(self, nbytes: int, who: Owner, number: int = 0) -> Block | None:
-        """So many bytes in one piece, at a line; None where no hole is large enough. `number`: of a tile without a name."""
+        """Allocate contiguous bytes at a line boundary; None if no hole is large enough. `number`: of a tile without a name."""
         size = (nbytes + self._line - 1) // self._line * self._line
         for i in range(self._holes):
             room = self._sizes[i]
@@ -71,7 +71,7 @@ class Scratchpad:
         return None
 
     def _enter(self, addr: int, size: int, who: Owner, number: int) -> int:
-        """Write down who has bytes; returns the place."""
+        """Record the owner of bytes; returns the index."""
         if not self._free_places:
             count = len(self._owners)
             self._taken, self._taken_bytes = _longer(self._taken), _longer(self._taken_bytes)
@@ -107,7 +107,7 @@ class Scratchpad:
             self._open(i, addr, nbytes)
 
     def _close(self, i: int) -> None:
-        """A hole is no more."""
+        """Remove a hole."""
         self._holes -= 1
         for k in range(i, self._holes):
             self._starts[k], self._sizes[k] = self._starts[k + 1], self._sizes[k + 1]
@@ -122,7 +122,7 @@ class Scratchpad:
         self._holes += 1
 
     def refusal(self, nbytes: int, who: Owner, number: int = 0) -> ScratchpadFullError:
-        """Why there is no room, and who has it."""
+        """The reason why there is no room, and the owners."""
         held = [
             (-self._taken_bytes[place], self._taken[place], shown(owner, self._numbers[place]), owner[3])
             for place, owner in enumerate(self._owners)

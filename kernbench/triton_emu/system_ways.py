@@ -1,4 +1,4 @@
-"""How PEs and the host of a system reach memories and M_CPUs, asked of the machine when they need it."""
+"""The routes from PEs and the host of a system to memories and M_CPUs, found on first use."""
 
 from __future__ import annotations
 

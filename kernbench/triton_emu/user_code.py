@@ -39,11 +39,11 @@ Caught = BaseException
 
 
 def failure_of(error: Caught, who: str, place: str, *, host: bool = False) -> Caught:
-    """What to raise in the place of an exception that a user's code ended with; its traceback begins in that code.
+    """The exception to raise instead of one that ended a user's code; its traceback begins in that code.
 
-    An interrupt stays one, and says where it came. Ordinary exceptions stay too. Others become a KernelError: those that are
-    no errors to Python, memory that is not there, and exceptions whose text cannot be shown. `who`: `the kernel scale`. `host`:
-    it is the host's program, which needs no note of the place, and whose memory is that of the run.
+    An interrupt stays an interrupt, and names the line. Ordinary exceptions stay too. Others become a KernelError: those that
+    are no errors to Python, memory that is not there, and exceptions whose text cannot be shown. `who`: `the kernel scale`.
+    `host`: it is the host's program, which needs no note of the place, and whose memory is that of the run.
     """
     frames = error.__traceback__.tb_next if error.__traceback__ else None
     line = raised_line(frames)
@@ -62,7 +62,7 @@ def failure_of(error: Caught, who: str, place: str, *, host: bool = False) -> Ca
 
 
 def _rule(error: Caught, who: str) -> str:
-    """Why an exception does not stay as it is; empty where it does."""
+    """The reason to replace an exception; empty if it is kept."""
     text, name = text_of(error), type(error).__name__
     if isinstance(error, SystemExit):
         return f"{who} called exit({text_of(error.code, repr) or '...'}); it ends when it returns"
@@ -80,12 +80,12 @@ def _rule(error: Caught, who: str) -> str:
 
 
 def _takes_fields(error: Caught) -> bool:
-    """Whether its class lets others set what they keep with it."""
+    """Whether its class allows additional attributes."""
     return type(error).__setattr__ is BaseException.__setattr__
 
 
 def strayed(who: str, frame: FrameType | None) -> KernelError:
-    """It has left its greenlet by itself; `frame`: where it stands."""
+    """The code has left its greenlet by itself; `frame`: its current frame."""
     found = users_frame(frame)
     line = f"{line_of(found)}: " if found is not None else ""
     made = KernelError(f"{line}{who} switched greenlets by itself; the simulator alone resumes kernels, the host and workers")
@@ -201,7 +201,7 @@ def _refusing(
 
 
 def _current_line() -> str:
-    """`kernel.py:12: `, where the code that runs stands, or that which has made its greenlet; empty where there is none."""
+    """`kernel.py:12: `, the current line of the running code, or of the code that created its greenlet; else empty."""
     current: Any = getcurrent()
     found = users_frame(sys._getframe())
     while found is None and current is not None:

@@ -1,4 +1,4 @@
-"""Who must wait for whom, from the bytes that jobs read and write: one address space, in program order."""
+"""Dependencies from the bytes that jobs read and write: one address space, in program order."""
 
 from __future__ import annotations
 
@@ -197,7 +197,7 @@ class Emitter:
         self._scratchpad.read(spm, spm + nbytes, job)
 
     def after_dram(self, job: int, start: int, end: int) -> None:
-        """The same of DRAM bytes `[start, end)`: job `job` reads something of them."""
+        """The same for DRAM bytes `[start, end)`, of which job `job` reads some."""
         entry = self.program.entries[-1]
         first, last = self._dram_base + start, self._dram_base + end
         waits = (self._dram.before_read(first, last) | set(entry.deps_before)) - {job}
@@ -241,7 +241,7 @@ class Emitter:
         return service_cycles(entry, self._config).total
 
     def _touch(self, entry: Entry, job: int) -> set[int]:
-        """What the job waits for; from now on others wait for it."""
+        """The dependencies of the job; later jobs can depend on it."""
         reads, writes = self._ranges(entry)
         waits: set[int] = set()
         for space, start, end in reads:

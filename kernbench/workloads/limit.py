@@ -13,6 +13,6 @@ class StoppedError(KernbenchError):
     exit_code = 3
 
     def __init__(self, name: str, limit: int, where: str = "") -> None:
-        """`where`: how far it came."""
+        """`where`: the point at which it stopped."""
         told = f" {where}" if where else ""
         super().__init__(f"{name}: stopped at max_cycles = {limit:,}{told}; allow more with --set max_cycles={2 * limit}")

@@ -1,10 +1,10 @@
 """Chooses tiles, token blocks and scratchpad places of a decoder layer for one machine.
 
-A layer is four stages, each a matrix product with what belongs to it: attention (norm, QKV, RoPE, softmax), output
-projection, gate and up projection (norm, SwiGLU), down projection. A stage goes over the tokens in blocks and loads
-its weights once a block. What goes from stage to stage stays in the scratchpad where it fits, and is spilled to DRAM
-otherwise. Of the plans that fit, the best buffered one is taken whose bytes and products take, at full rate, at most
-5% more than those of the smallest buffers. On systolic arrays the products take the cycles of their shapes.
+A layer is four stages, each a matrix product with what belongs to it: attention (norm, QKV, RoPE, softmax), output projection,
+gate and up projection (norm, SwiGLU), down projection. A stage goes over the tokens in blocks and loads its weights once a
+block. Data between stages stays in the scratchpad if it fits, and is spilled to DRAM otherwise. Among the plans that fit and
+whose bytes and products take at most 5% more time at full rate than with the smallest buffers, the one with most buffers is
+chosen. On systolic arrays the products take the cycles of their shapes.
 """
 
 from __future__ import annotations
@@ -145,8 +145,8 @@ def _try(buffers: LayerBuffers, level: Buffering, resident: frozenset[str]) -> L
 def _blocks(buffers: LayerBuffers, level: Buffering, resident: frozenset[str]) -> list[int] | None:
     """[token] of a block by stage; None where not even one token fits.
 
-    The largest blocks load weights least often. But where a stage's products take four times as long as its loads, more loads
-    cost nothing, and the smallest such blocks leave most room and let most jobs go on side by side.
+    The largest blocks load weights least often. But if the products of a stage take four times as long as its loads, more
+    loads cost nothing: then the smallest blocks leave most room, and let most jobs run concurrently.
     """
     fits = {
         s: [m for m in _block_sizes(buffers.rows(s)) if buffers.live_bytes(level, resident, s, m) <= buffers.capacity]
@@ -199,7 +199,7 @@ def _block_sizes(tokens: int) -> list[int]:
 
 
 def _refusal(buffers: LayerBuffers, level: Buffering) -> Problem:
-    """What the smallest tiling would need."""
+    """The bytes of the smallest tiling."""
     least = max(buffers.live_bytes(level, frozenset(), stage, 1) for stage in STAGES)
     rule = (
         f"the smallest tiles of a {buffers.model.name} layer with {buffers.tokens} new and {buffers.context} earlier "

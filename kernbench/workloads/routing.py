@@ -40,5 +40,5 @@ def parts(model: ModelShape, rows: int) -> list[Part]:
 
 
 def largest_part(model: ModelShape, rows: int) -> int:
-    """Rows of the largest part."""
+    """The rows of the largest part."""
     return max(part.count for part in parts(model, rows))

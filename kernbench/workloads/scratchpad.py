@@ -48,7 +48,7 @@ class Buffer:
 class ScratchpadPlan:
     """Places needs so that no two buffers that are live in one stage overlap.
 
-    Each need goes, in the order given, to the lowest address where it is free for its whole life. `line_bytes`:
+    Each need is placed, in the given order, at the lowest address that is free for its whole lifetime. `line_bytes`:
     buffers start at multiples of it. Raises `DoesNotFit` where the scratchpad's `size_bytes` are not enough.
     """
 
@@ -68,7 +68,7 @@ class ScratchpadPlan:
         return max((buffer.end for buffer in self.buffers.values()), default=0)
 
     def try_place(self, need: Need) -> bool:
-        """Places one more where there is room; whether there was."""
+        """Place one more if there is room; return whether there was."""
         try:
             self._place(need)
         except DoesNotFit:
@@ -100,8 +100,8 @@ class DoesNotFit(Exception):
 class Ring:
     """Hands out places of a buffer round and round: tile after tile, back to the start where one does not fit.
 
-    A place is taken over by a later tile, whose writer then waits for the earlier one's readers. So a buffer of two
-    tiles is double buffering, and whoever takes a tile must have emitted its uses before the ring comes round again.
+    A place is taken over by a later tile, whose writer then waits for the earlier one's readers. So a ring of two tiles is
+    double buffering, and the user of a tile must emit its uses before the ring reuses the slot.
     """
 
     def __init__(self, buffer: Buffer, line_bytes: int, skew_bytes: int = 0) -> None:

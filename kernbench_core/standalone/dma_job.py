@@ -1,4 +1,4 @@
-"""What the stand-alone DMA engine is given, gives back and asks of its surroundings."""
+"""The inputs and outputs of the stand-alone DMA engine, and the interface of its memory."""
 
 from __future__ import annotations
 

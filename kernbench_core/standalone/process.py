@@ -126,7 +126,7 @@ class Process(Component):
         return self._next()
 
     def _resume(self, process: Waits, value: int | None, time: int, now: int, counts: int) -> None:
-        """Go on at logical `time`, in cycle `now`; what the core is asked for counts from cycle `counts` on."""
+        """Resume at logical `time`, in cycle `now`; requests to the core count from cycle `counts` on."""
         while True:
             self.env.now = time
             try:

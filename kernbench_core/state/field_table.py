@@ -62,7 +62,9 @@ def table_of(folder: Path) -> str:
 
 
 def write_table(folder: Path) -> None:
-    """Write the table of the `.pxd` files below a folder. One that is right keeps its time, which says what to build again."""
+    """Write the table of the `.pxd` files below a folder. A file that is up to date keeps its timestamp, which decides what to
+    rebuild.
+    """
     target, text = folder / "state" / "field_table.pxi", table_of(folder)
     if not target.exists() or target.read_text() != text:
         target.write_text(text)

@@ -61,5 +61,5 @@ def three_number_errors(cases: Sequence[Case], numbers: ThreeNumbers) -> list[fl
 
 
 def middle(errors: Sequence[float]) -> float | None:
-    """Their median; None where there are none."""
+    """The median, or None without values."""
     return median(errors) if errors else None

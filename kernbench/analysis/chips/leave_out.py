@@ -3,8 +3,8 @@
 A table determines the constants of its family: tables of operations those of products and vector operations, tables of
 attention those of attention, tables of collectives those of links. They are fitted again to the other tables of the family on
 the same chip, each under its own profile, from the median of the other calibrated chips of the kind. Without such tables that
-median is used. Of the profile, what only this table's operations look up is removed where other tables of the family share the
-profile; otherwise its constants become the median of the other profiles.
+median is used. If other tables of the family share the runtime profile, only the entries of operations of this table are
+removed; otherwise its constants are replaced by the median of the other profiles.
 """
 
 from __future__ import annotations

@@ -152,7 +152,7 @@ def _chip_of(name: str) -> str:
 
 
 class Context:
-    """What rows of one table share."""
+    """The common values of the rows of one table."""
 
     def __init__(self, machine: NpuConfig, chip: str, rows: list[Cells], table: str) -> None:
         section = machine.chip
@@ -174,7 +174,7 @@ class Context:
 
 
 def _number(row: Cells, name: str) -> float:
-    """A cell; 0 where it is empty or the table has no such column."""
+    """A cell; 0 if it is empty or the column does not exist."""
     text = row.get(name) or ""
     if not text:
         return 0.0

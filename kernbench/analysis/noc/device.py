@@ -127,7 +127,7 @@ class Device(Section):
 
 
 def device_names() -> list[str]:
-    """The names that `load_device` takes beside files."""
+    """The device names that `load_device` accepts, in addition to files."""
     return [path.stem for path in _presets()]
 
 

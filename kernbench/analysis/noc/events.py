@@ -148,7 +148,7 @@ class _Reader:
         return self.number(k, self.mapping(k, item), "timestamp", LAST)
 
     def tile(self, k: int, item: dict[str, Any], keys: tuple[str, str]) -> Tile:
-        """A place of an event."""
+        """The position of an event."""
         x, y = (self.number(k, item, key, LAST) for key in keys)
         if not self.device.has((x, y)):
             rule = f"{self.device.name} has {self.device.columns} columns and {self.device.rows} rows"
@@ -156,7 +156,7 @@ class _Reader:
         return x, y
 
     def processors(self, data: list[dict[str, Any]], first: int) -> tuple[Processor, ...]:
-        """The events of each processor by time; those that only say where a zone began again are left out."""
+        """The events of each processor by time, without those that repeat the begin of a zone."""
         of: dict[tuple[int, int, str], list[tuple[int, int]]] = {}
         for k, item in enumerate(data):
             x, y = self.tile(k, item, ("sx", "sy"))
@@ -194,7 +194,7 @@ class _Reader:
         return self._send(k, self._whole(k, item, (*key, what)) if stateful else item, what, at)
 
     def _whole(self, k: int, item: dict[str, Any], key: tuple[Any, ...]) -> dict[str, Any]:
-        """An event with what its state says beside it."""
+        """An event with the state of its processor."""
         own = {name: value for name, value in item.items() if not (name in ("dx", "dy") and value == -1)}
         if not own.get("num_bytes"):
             own.pop("num_bytes", None)
@@ -231,7 +231,7 @@ class _Reader:
         return workers
 
     def notes(self) -> tuple[str, ...]:
-        """What was seen and is not simulated."""
+        """Events that are read but not simulated."""
         return tuple(_notes(self.opaque.items(), self.empty))
 
 

@@ -1,4 +1,4 @@
-"""The same traffic as flows over whole ways: what shared bandwidth without packets makes of a mesh."""
+"""The same traffic as flows over whole routes: a mesh with shared bandwidth and without packets."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from kernbench.noc.routers import PORTS, directions, neighbours
 
 
 class FluidTraffic(ComponentBase):
-    """A packet is one flow over all links of its way at once, after the cycles that it takes alone."""
+    """A packet is one flow over all links of its route at once, after its uncontended latency."""
 
     no_snapshot = "a run is one measurement"
 
@@ -28,7 +28,7 @@ class FluidTraffic(ComponentBase):
         self._job = -1
 
     def step(self, now: int) -> int:
-        """Packets whose time has come begin to flow."""
+        """Packets that are due begin to flow."""
         if now == 0:
             self.submit(COMPONENT, 0)
         for k in self._due.pop(now, ()):

@@ -26,7 +26,7 @@ Pattern = Literal["uniform", "transpose"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Load:
-    """What every node sends, and what is measured: packets born from `warmup` on and before `until`."""
+    """The traffic of every node, and the measured packets: those created in `[warmup, until)`."""
 
     pattern: Pattern
     rate: float  #: [flits per node and cycle]
@@ -146,8 +146,8 @@ class Traffic(Protocol):
 
 
 def mean_latency(load: Load, slower: Fraction = Fraction(1)) -> float:
-    """[cycle] from a packet's birth to its end, on an 8x8 mesh. `slower`: so many times as long takes a hop, to see
-    who notices.
+    """[cycle] from a packet's birth to its end, on an 8x8 mesh. `slower`: a factor on the time of a hop, for a test that must
+    notice it.
     """
     return run_mesh(MeshTraffic(load, router=ceil_div((ROUTER + 1) * slower, 1) - 1), load)
 

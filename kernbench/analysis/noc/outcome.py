@@ -1,4 +1,4 @@
-"""What a replay comes to: cycles against those on the chip, and the transfers that were kept waiting longest."""
+"""The result of a replay: cycles compared with those on the chip, and the transfers that waited longest."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ class Clerk:
 
 
 class Replay(ComponentBase):
-    """Plays processors' events. Gaps between a processor's events are as recorded; barriers take what they take.
+    """Plays processors' events. Gaps between the events of a processor are as recorded; the time of barriers is simulated.
 
     `recorded`: transfers are issued when they were. `closed`: when the gaps after the last barrier have passed.
     """
@@ -147,7 +147,7 @@ class Replay(ComponentBase):
 def replayed(trace: Trace, device: Device, mode: Mode, slower: Fraction = Fraction(1)) -> Replay:
     """The replay, run to its end. `slower`: links and doors have so much less bandwidth, to see that somebody notices.
 
-    InputError where it would take more than LONGEST cycles.
+    InputError if it would take more than LONGEST cycles.
     """
     replay = Replay(trace, device, mode)
     config, program = load_config(_machine(device), kind=NpuConfig), Program(trace.name)

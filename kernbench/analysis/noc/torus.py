@@ -13,7 +13,7 @@ STEPS = {"east": (1, 0), "west": (-1, 0), "south": (0, 1), "north": (0, -1)}
 
 @dataclass(frozen=True, slots=True)
 class Hop:
-    """One link of a way."""
+    """One link of a route."""
 
     resource: int
     side: int  #: 0, or 1 once the way has crossed the seam of this ring: packets of the two do not wait for each other
@@ -30,7 +30,9 @@ class Torus:
         self._doors = self._links + 2 * self._tiles * len(self._noc)
 
     def names(self) -> list[str]:
-        """Of every resource, in order: controllers, links `NOC_0.east.1,2` by where they begin, doors `NOC_0.into.1,2`."""
+        """The names of all resources, in order: controllers, links (`NOC_0.east.1,2`, by their source), tile inputs
+        (`NOC_0.into.1,2`).
+        """
         nocs, tiles = self.device.nocs.items(), [divmod(k, self.device.columns)[::-1] for k in range(self._tiles)]
         out = [f"dram{k}" for k in range(len(self.device.controllers))]
         out += [f"{noc}.{way}.{x},{y}" for noc, ways in nocs for way in ways for x, y in tiles]

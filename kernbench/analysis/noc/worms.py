@@ -1,8 +1,8 @@
 """Packets on a network of links that they hold while they pass: who may go on, and which bytes then flow.
 
 Endpoint: each tile sends one packet at a time into a network, requests and answers apart; it is free for the next once it has
-put the last byte out. What a hop can hold of a packet that is blocked (`buffer_bytes`) is out before it has arrived.
-Links: a packet that does not fit into the buffers of its last hops holds these; `link_packets` at most hold a link.
+put the last byte out. The bytes of a blocked packet that a hop can hold (`buffer_bytes`) leave the link before the packet
+arrives. Links: a packet that does not fit into the buffers of its last hops holds these; `link_packets` at most hold a link.
 Flows: from when it holds its links, its bytes flow over the whole way, and share what they meet by the machine's rule.
 """
 
@@ -47,7 +47,7 @@ class Packet:
 
 @dataclass(slots=True)
 class Clock:
-    """What is to be done later; what is due together is done in the order in which it was asked for."""
+    """Actions for later cycles; actions of one cycle run in the order in which they were scheduled."""
 
     due: list[tuple[int, int, Callable[..., None], Any]] = field(default_factory=list)
     asked: int = 0
@@ -58,16 +58,17 @@ class Clock:
         self.asked += 1
 
     def run(self, now: int) -> None:
-        """Do what is due."""
+        """Run the actions that are due."""
         while self.due and self.due[0][0] <= now:
             time, _, do, what = heapq.heappop(self.due)
             do(what, time)
 
 
 class Worms:
-    """Every packet under way.
+    """Every packet in flight.
 
-    `open_flow(bytes, resources)` gives a flow's number, and `ended` is to be told of its end; `done(packet, cycle)` comes last.
+    `open_flow(bytes, resources)` returns the number of a flow, whose end the caller reports to `ended`; `done(packet, cycle)`
+    is called last.
     """
 
     def __init__(self, device: Device, clock: Clock, open_flow: Opener, done: Callable[[Packet, int], None]) -> None:

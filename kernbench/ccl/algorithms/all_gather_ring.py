@@ -35,5 +35,5 @@ kernel = all_gather_ring
 
 
 def reference(inputs: Sequence[Array], kind: int, shape: Shape, slot_bytes: int) -> list[Array]:
-    """All of all, for each."""
+    """Every rank gets the elements of all ranks."""
     return [np.concatenate(inputs)] * len(inputs)

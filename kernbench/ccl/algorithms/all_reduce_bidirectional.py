@@ -1,6 +1,7 @@
 """All-reduce along a ring both ways: half of the elements east, half of them west.
 
-As many steps as the ring takes, with messages half as long: twice as fast where links bind that are used one way by a ring.
+The same number of steps as the ring, with messages half as long: twice as fast if links limit it, because a ring uses them in
+one direction only.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """All-reduce by recursive halving and doubling: `2 log2(n)` steps, each between ranks whose numbers differ in one bit.
 
-Halves of the elements go to the nearest partner, quarters to the next, and so on; the sums come back the same way. Of ranks
-that are no power of two, some hand their elements to a neighbour first, and get the sums last.
+Halves of the elements go to the nearest partner, quarters to the next, and so on; the sums come back the same way. If the
+number of ranks is not a power of two, some ranks first send their elements to a neighbour, and get the sums at the end.
 """
 
 from __future__ import annotations

@@ -36,5 +36,5 @@ kernel = all_reduce_ring
 
 
 def reference(inputs: Sequence[Array], kind: int, shape: Shape, slot_bytes: int) -> list[Array]:
-    """A chunk's sum begins at the rank behind its owner, and goes round."""
+    """The sum of a chunk begins at the rank after its owner and follows the ring."""
     return segmented_sums(inputs, [[flat_ring(kind, shape)]], slot_bytes)

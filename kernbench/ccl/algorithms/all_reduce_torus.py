@@ -51,7 +51,7 @@ def all_reduce_torus(
 
 
 def _halves(shape: Shape, count: int) -> tuple[Range, Range]:
-    """What goes along rows first, and what along columns: nothing where a column crosses SIPs and a row does not."""
+    """The parts that go along rows first and along columns first; all go along rows first if only columns cross SIPs."""
     if 1 < shape.sips < shape.ranks:
         return (0, count), (count, 0)
     first, second = cut((0, count), 2)

@@ -1,4 +1,4 @@
-"""All-to-all along one ring: what is for a rank `d` places further on goes there in `d` hops, the shorter way round."""
+"""All-to-all along one ring: elements for the rank at distance `d` take `d` hops, in the shorter direction."""
 
 from __future__ import annotations
 

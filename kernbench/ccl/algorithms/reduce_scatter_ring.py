@@ -34,7 +34,7 @@ kernel = reduce_scatter_ring
 
 
 def reference(inputs: Sequence[Array], kind: int, shape: Shape, slot_bytes: int) -> list[Array]:
-    """A rank's sum begins at the rank behind it, and goes round."""
+    """The sum of a rank begins at the rank after it and follows the ring."""
     ring, count = flat_ring(kind, shape), inputs[0].size // len(inputs)
     chunks = [(rank * count, count) for rank in ring.members]
     sums = dict(zip(ring.members, ring_sums([inputs[rank] for rank in ring.members], ring, chunks), strict=True))

@@ -33,7 +33,7 @@ kernel = send_recv_ring
 
 
 def reference(inputs: Sequence[Array], kind: int, shape: Shape, slot_bytes: int) -> list[Array]:
-    """Those of the rank before."""
+    """The elements of the rank before."""
     members = flat_ring(kind, shape).members
     before = {rank: members[at - 1] for at, rank in enumerate(members)}
     return [inputs[before[rank]] for rank in range(len(inputs))]

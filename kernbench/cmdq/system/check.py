@@ -29,7 +29,7 @@ def columns_on_system(program: Program, places: Places) -> Columns:
 
 
 def _elsewhere(entry: Entry, index: int, columns: Columns, places: Places) -> Iterator[FieldProblem]:
-    """What is wrong with where the bytes of a transfer are, outside of its PE."""
+    """The problems with the location of the bytes of a transfer outside of its PE."""
     if isinstance(entry, PairEntry):
         yield from _pair_problems(entry, int(columns.dma["nbytes"][columns.job[index]]), places)
     elif isinstance(entry, DmaEntry | KvEntry | HostEntry):
@@ -38,7 +38,7 @@ def _elsewhere(entry: Entry, index: int, columns: Columns, places: Places) -> It
 
 
 def _of_pe(problem: FieldProblem) -> FieldProblem:
-    """What one NPU's rules say, with the keys of a system: those of a PE stand below `pe`."""
+    """The rules of one NPU with the keys of a system: those of a PE begin with `pe`."""
     rule = re.sub(r"\((?=(?:dma|te|ve|spm)\b)", "(pe.", problem.rule).replace("the machine has", "a PE has", 1)
     return FieldProblem(problem.path, rule, problem.value, problem.remedy)
 

@@ -1,7 +1,7 @@
 """Lowers a program on a system to the core's tables: only the nodes that its entries name are in them, or the whole system.
 
 Engines stand PE by PE in the order of the topology: DMA engines, behind them those of PCIe endpoints; tensor engines, vector
-engines, then M_CPUs. Scratchpads are those of the PEs; one more stands for what has no banks to ask, at endpoints and M_CPUs.
+engines, then M_CPUs. There is one scratchpad for each PE, and one without banks for endpoints and M_CPUs.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Where the entries of a program run in a system, and what is wrong with where they say they do."""
+"""The nodes on which the entries of a program run, and the problems with them."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class PePlace(NamedTuple):
         return naming.place(self.sip, cube=self.cube, pe=self.pe)
 
     def part(self, part: str) -> str:
-        """The id of a part of it."""
+        """The id of a component of it."""
         return naming.pe_node(self.sip, self.cube, self.pe, part)
 
 
@@ -49,7 +49,7 @@ class Places:
 
     @cached_property
     def parts(self) -> Parts:
-        """What stands at its nodes for transfers and launches to pass."""
+        """The passive components at its nodes."""
         return Parts(self.config, self.topology)
 
     @cached_property
@@ -73,14 +73,14 @@ class Places:
         return PePlace(0, 0, 0).name
 
     def pe_of(self, name: str) -> PePlace:
-        """A PE by its name; ValueError where it is none of this system's."""
+        """A PE by its name. ValueError for a name that is not a PE of this system."""
         place = PePlace(*naming.parse_pe(name))
         if place.sip >= self.config.system.sips or place.cube >= self.config.cubes or place.pe >= self.config.cube.pes:
             raise ValueError(f"there is no {name}")
         return place
 
     def problems(self, entry: Entry) -> Iterator[FieldProblem]:
-        """What is wrong with the node that an entry names, and with its peer."""
+        """The problems with the node that an entry names, and with its peer."""
         if entry.node is not None:
             yield from self._node_problem(entry, entry.node)
         if isinstance(entry, PairEntry):
@@ -129,7 +129,7 @@ def _extent(what: str, region: Region) -> str:
 
 
 def _inside(region: Region, size: int, start: int, end: int) -> bool:
-    """Whether bytes are in one part of `size` bytes of one window of a region."""
+    """Whether bytes are in one range of `size` bytes of one window of a region."""
     if not region.base <= start < end <= region.end:
         return False
     (window, first), (last_window, last) = region.split(start), region.split(end - 1)

@@ -1,6 +1,7 @@
 """Memories and routes of transfers, as the core numbers them: each is made when it is first used.
 
-Those of a program's entries are known before the run. On a whole system, jobs that components submit find theirs while it runs.
+The routes of the entries of a program are known before the run. On a whole system, jobs that components submit find theirs
+while it runs.
 """
 
 from __future__ import annotations
@@ -248,7 +249,7 @@ class Reach:
         self._add = add_route
 
     def memory_of(self, address: int, nbytes: int = 1) -> int:
-        """The number of the memory that holds bytes, and those with which a transfer of them is aligned."""
+        """The number of the memory that holds bytes, and the alignment of a transfer of them."""
         start, end = address // self._align * self._align, -(-(address + nbytes) // self._align) * self._align
         for region, size, first, parts in (
             (self._hbm, self._slice_bytes, 0, self._slices),

@@ -1,8 +1,8 @@
 """A composite op on its way: tiles that walk through the parts of a PE by themselves (seed ADR-0020, seed ADR-0052 D5).
 
 Each tile is a token that knows its stages. While one is computed the next are read: every streamed operand has a ring of
-buffers in the scratchpad, and so has the output. Tokens compute in the order of the plan, the steps of one sum one after the
-other on one engine, whose accumulators keep the sum until it is complete.
+buffers in the scratchpad, and so has the output. Tokens compute in the order of the plan. The steps of one sum run in sequence
+on one engine, whose accumulators keep the sum until it is complete.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Serve(NamedTuple):
 
 
 class Ring:
-    """Buffers of one operand; each is free when the last token that uses it has let go of it."""
+    """The buffers of one operand; a buffer is free when its last user has released it."""
 
     def __init__(self, buffers: int) -> None:
         self._users = [0] * buffers
@@ -43,11 +43,11 @@ class Ring:
         self._newest = -1  # and which that is
 
     def has(self, tile: object) -> bool:
-        """Whether the newest buffer holds this tile: it need not be filled again."""
+        """Whether the newest buffer already holds this tile."""
         return tile is not None and self._newest >= 0 and tile == self._held
 
     def has_room(self, tile: object) -> bool:
-        """Whether `take` finds a buffer."""
+        """Whether a buffer is free for `take`."""
         return self.has(tile) or self._users[self._next] == 0
 
     def take(self, tile: object) -> int:
@@ -65,7 +65,7 @@ class Ring:
 
 @dataclass(eq=False, kw_only=True)
 class Token(TileToken):
-    """A tile on its way, with what it holds."""
+    """A tile in the pipeline, with its buffers."""
 
     step: Step
     places: tuple[int, ...] = ()  #: buffers of the streamed operands
@@ -75,7 +75,7 @@ class Token(TileToken):
 
 
 class Composite:
-    """Feeds the tokens of one op, and takes them from stage to stage. What it yields is to be served, in that order."""
+    """Starts the tokens of one op, and moves them from stage to stage. It yields the stages to serve, in this order."""
 
     def __init__(self, command: CompositeCmd, plan: TilePlan, engines: int) -> None:
         """`engines`: of the PE that compute its tiles."""
@@ -91,7 +91,7 @@ class Composite:
 
     @property
     def over(self) -> bool:
-        """Whether every token has gone its way."""
+        """Whether every token has finished."""
         return self._next is None and self._open == 0
 
     def go_on(self) -> Iterator[Serve]:
@@ -166,7 +166,7 @@ class TileServer(PePart):
         self._count = 0
 
     def orders(self, msg: Any) -> Sequence[Order]:
-        """None of its own: its tiles have jobs."""
+        """A composite op has no jobs of its own; its tiles have."""
         return ()
 
     def begin_tiles(self, scheduler: CommandQueue, flight: Flight, now: int) -> None:
@@ -191,7 +191,7 @@ class TileServer(PePart):
         return flight
 
     def deliver_tiles(self, scheduler: CommandQueue, now: int) -> None:
-        """P1: tiles whose time in the fetch and store part is over go on."""
+        """P1: tiles whose time in the fetch and store component is over continue."""
         while self._timed and self._timed[0][0] <= now:
             _, _, tile = heapq.heappop(self._timed)
             flight = tile.parent
@@ -202,7 +202,7 @@ class TileServer(PePart):
     def _serve(
         self, scheduler: CommandQueue, flight: Flight, serves: Iterable[Serve], now: int, after: tuple[int, ...]
     ) -> None:
-        """Begin stages; one of the fetch and store part that takes no time is over at once, and brings more."""
+        """Begin stages; a stage of the fetch and store component without time ends at once, and starts more."""
         waiting = list(serves)
         while waiting:
             token, stage, engine = waiting.pop(0)

@@ -13,7 +13,7 @@ Order = tuple[Sequence[int], Sequence[Region]]  #: a job for an engine of the co
 
 
 class Reach:
-    """Bytes `[start, end)` of one memory or scratchpad, and the way of a DMA engine to them; -1 where the engine needs none."""
+    """Bytes `[start, end)` of one memory or scratchpad, and the route of a DMA engine to them, or -1."""
 
     def __init__(self, start: int, end: int, way: Sequence[int], peer: int = -1) -> None:
         self.start = start

@@ -9,7 +9,7 @@ from kernbench.components.base import COMPONENT, NEVER, ComponentBase, Job
 
 
 class HostSource(Protocol):
-    """The host's program: it goes on when what it waits for has ended."""
+    """The host program; it continues when its wait has ended."""
 
     def resume(self, host: Host, now: int) -> bool:
         """P1: go on as far as it can; true when it is over."""
@@ -65,7 +65,7 @@ class Host(ComponentBase, kind=HOST):
         return max(now + 1, self.source.next_due())
 
     def _end(self, now: int) -> int:
-        """The run may end. In cycle 0 the job that keeps it going has not begun yet."""
+        """The run may end. In cycle 0 the job that keeps the run alive has not started yet."""
         if self._running is None:
             self._resume = True
             return now + 1

@@ -97,7 +97,7 @@ class Ring:
         return not (self.used or self.waiting.count or self.posted.count)
 
     def lay_out(self, first: int, room: int) -> None:
-        """Its slots lie from an address on, one every so many bytes."""
+        """Its slots begin at an address and have a fixed distance in bytes."""
         self.room = room
         self.addresses = tuple(range(first, first + self.slots * room, room))
 
@@ -106,7 +106,7 @@ class Ring:
         return self.addresses[number % self.slots]
 
     def free_all(self) -> None:
-        """The program that received is over: whoever keeps its tensors, they are no longer its own."""
+        """The receiving program has ended: its tensors no longer own their slots, even if something keeps them."""
         for number in range(self.tail, self.taken):
             self.free(number)
 

@@ -1,4 +1,4 @@
-"""What the parts of a PE have in common: a part serves messages of some types by jobs of its engines in the core."""
+"""The common base of the components of a PE: each serves messages of some types by jobs of its engines in the core."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _HOOKS = (ComponentBase._on_process_start, ComponentBase._on_process_end)
 
 
 class Serving(Typed):
-    """A part without its place among components."""
+    """A component of a PE before it has a position in the machine."""
 
     engine_type: ClassVar[int] = -1  #: of the core
 
@@ -46,11 +46,11 @@ class Serving(Typed):
         raise NotImplementedError
 
     def begin(self, flight: Flight, now: int) -> None:
-        """Of a part that serves its commands itself: one was handed over, in a cycle that may be still to come."""
+        """For a component that serves commands itself: a command was handed over, for this or a later cycle."""
         raise NotImplementedError
 
     def deliver(self, now: int) -> None:
-        """P1, where `next_due` has come."""
+        """P1 of the cycle `next_due`."""
         raise NotImplementedError
 
     def look(self, cycle: int, ring: Any) -> None:
@@ -90,7 +90,7 @@ class Serving(Typed):
 
 
 class PePart(Serving, ComponentBase):
-    """Says which jobs a message is (`orders`); the core's engines, or what stands in their place, do them.
+    """Translates a message into jobs (`orders`), which the engines of the core or their replacements execute.
 
     Its hooks are called when a message has ended, with the times that the core recorded.
     """

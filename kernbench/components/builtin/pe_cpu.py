@@ -1,4 +1,4 @@
-"""The processor of a PE: takes launches and runs their programs. It only calls the runner it was given (seed ADR-0020 D3)."""
+"""The processor of a PE: takes launches and runs their programs. It only calls its runner (seed ADR-0020 D3)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _NEVER = NEVER
 
 
 class CommandSource:
-    """Where a PE's commands come from: it runs the programs of a launch, and is told what has ended.
+    """The source of the commands of a PE: it runs the programs of a launch, and is notified of ends.
 
     `next_due` is the cycle in which to resume, whatever ends before; NEVER: none.
     """
@@ -70,7 +70,7 @@ class Processor(Typed):
         return self.step(now)
 
     def told(self, notice: int, number: int, now: int) -> int:
-        """The core's way to `notify`, likewise."""
+        """The same for `notify`."""
         if self._own_notify:
             return Typed.told(self, notice, number, now)  # type: ignore[attr-defined, no-any-return]
         return self.notify(notice, number, now)

@@ -19,7 +19,7 @@ _NUMBER = {name: number for number, name in enumerate(CHANNELS)}
 
 
 class TransferError(KernbenchError):
-    """A kernel moves what the machine does not have."""
+    """A kernel accesses memory that the machine does not have."""
 
     exit_code = 5
 

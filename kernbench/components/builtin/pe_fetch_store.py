@@ -1,7 +1,7 @@
 """Between the scratchpad and the engines of a PE: hands the tiles of composite ops over.
 
 The bytes themselves travel while an engine computes: it streams its operands
-(docs/model/banks_and_arbiters.md). What is left is a time a tile.
+(docs/model/banks_and_arbiters.md). It adds only a fixed time for each tile.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ from kernbench.config.schema import Te
 
 
 class Timing:
-    """What all products of the same shapes and types have in common: `k` follows from the shapes of `a` and the result."""
+    """The common values of all products with the same shapes and types: `k` follows from the shapes of `a` and the result."""
 
     def __init__(self, msg: GemmCmd, params: tuple[int, ...]) -> None:
         a, b, out = msg.a, msg.b, msg.out
@@ -29,7 +29,7 @@ class Timing:
 
 
 class Products(Serving):
-    """Products as jobs. What is added (`acc`) is read where the sum stands, and costs nothing of its own."""
+    """Products as jobs. The addend (`acc`) is already in the accumulators, and takes no time."""
 
     def __init__(self, node_id: str, engines: Sequence[int], clock: Clock, base: int, te: Te) -> None:
         super().__init__(node_id, engines, clock, base)
@@ -61,7 +61,8 @@ class Products(Serving):
         )
 
     def _timing(self, msg: GemmCmd) -> Timing:
-        """That of a product, found once for all of its kind. In a loop the shapes are the same objects as those of the last."""
+        """The service time of a product, computed once for each kind. In a loop the shapes are the same objects as before.
+        """
         a, b, out, last = msg.a, msg.b, msg.out, self._last
         if (
             last is not None
@@ -95,7 +96,7 @@ class Products(Serving):
         return "TE_GEMM_TILE"
 
     def _params(self, msg: Any) -> tuple[int, ...]:
-        """A stack of products takes the time of one as tall as all."""
+        """A stack of products takes the time of one product with the rows of all."""
         bits_a, bits_b = dtype_of(msg.a.dtype).bits, dtype_of(msg.b.dtype).bits
         m = msg.m * prod(msg.out.shape[:-2])
         time = te_service(self._te, m, msg.n, msg.k, bits_b, bits_a)

@@ -1,4 +1,4 @@
-"""The queues of a PE: who may send, what has come, which slots are free; PE_DMA moves the bytes (docs/model/kernels.md)."""
+"""The queues of a PE: credits, arrived messages, free slots. PE_DMA moves the bytes (docs/model/kernels.md)."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ COMM = COMM_CHANNEL  # a global of this module: every send looks it up
 
 
 class QueueControl(Serving):
-    """Serves sends and receives: each takes `cycles`, then the queue's order, a credit or a message lets it go on."""
+    """Serves sends and receives: each takes `cycles`, and then waits for its turn in the queue, a credit or a message."""
 
     def __init__(
         self,
@@ -51,7 +51,7 @@ class QueueControl(Serving):
         self.queues_in: dict[tuple[int, str], Ring] = {}
 
     def orders(self, msg: Any) -> Sequence[Order]:
-        """What a send or receive moves is known when its turn comes."""
+        """The address of a send or receive is known only when it is its turn."""
         return ()
 
     def opcode(self, msg: Any) -> str:
@@ -82,7 +82,9 @@ class QueueControl(Serving):
             self.time.wake(self.component, cycle)
 
     def _expect(self, cycle: int, ring: Ring) -> bool:
-        """A queue can go on in that cycle; whether it is the first to. A processor that runs says so itself when it returns."""
+        """A queue can go on in that cycle; whether it is the first to. A running processor reports this itself when it
+        returns.
+        """
         self._count += 1
         heappush(self._due, (cycle, self._count, ring))
         if cycle >= self.next_due:
@@ -93,7 +95,7 @@ class QueueControl(Serving):
         return True
 
     def deliver(self, now: int) -> None:
-        """P1: sends and receives whose turn has come."""
+        """P1: continue sends and receives that are due."""
         due = self._due
         while due:
             first = due[0]

@@ -25,7 +25,7 @@ class CommandQueue(Typed):
     def __init__(
         self, node_id: str, parts: Sequence[PePart], tiles: TileServer, queues: PeIpcq, *, cycles: int, queue_depth: int
     ) -> None:
-        """`tiles` serves what is done in tiles by several parts, `queues` what goes to and comes from other PEs."""
+        """`tiles` serves composite ops, `queues` serves messages to and from other PEs."""
         super().__init__()
         self._op_logger: OpLog | None = None
         self.node_id = node_id
@@ -50,7 +50,7 @@ class CommandQueue(Typed):
         self.processor: Typed | None = None  #: the component in the core that stands for the PE
 
     def part_for(self, msg: Any) -> PePart:
-        """Who serves a message: the part that names its class, or the nearest one that it derives from."""
+        """The component that serves a message: the one for its class, or for its nearest base class."""
         part = self._serving.get(type(msg))
         if part is None:
             kinds = [kind for kind in type(msg).__mro__ if kind in self._serving]
@@ -60,7 +60,7 @@ class CommandQueue(Typed):
         return part
 
     def issue(self, msg: Any, now: int, line: str) -> Flight:
-        """A command of the kernel. Raises what its part says of a command that cannot be."""
+        """A command of the kernel. Raises the error of the component for a command that is not possible."""
         part = self._serving.get(type(msg)) or self.part_for(msg)
         flight = Flight.__new__(Flight)
         flight.msg, flight.part, flight.issued, flight.line, flight.after, flight.due = msg, part, now, line, self.after, now
@@ -91,7 +91,7 @@ class CommandQueue(Typed):
         return flight
 
     def deliver(self, now: int) -> None:
-        """P1: hand over what is due."""
+        """P1: hand over commands that are due."""
         flight = self._first_due
         while flight is not None and flight.due <= now:
             self._first_due, flight.behind = flight.behind, None
@@ -151,7 +151,7 @@ class CommandQueue(Typed):
         self._look_ahead()
 
     def put(self, flight: Flight, engine: int, orders: Sequence[Order]) -> None:
-        """Jobs of a command or tile for one of its part's engines."""
+        """The jobs of a command or tile for one engine of the component."""
         part = flight.part
         flight.engine = engine
         flight.jobs_left = len(orders)
@@ -177,7 +177,7 @@ class CommandQueue(Typed):
             self._submit(flight, None)
 
     def _submit(self, flight: Flight, order: Order | None) -> None:
-        """A job for the core; None: the one that the command says itself."""
+        """A job for the core; None for the default job of the command."""
         part = flight.part
         assert self.processor is not None
         if order is not None:

@@ -1,4 +1,4 @@
-"""How a composite op is cut into tiles, and what each tile does. Sizes, offsets and addresses are bytes.
+"""The division of a composite op into tiles, and the stages of each tile. Sizes, offsets and addresses are bytes.
 
 A GEMM goes over its output tile by tile, row by row, and adds up all of K before the next; a math op goes over its elements, or
 over its rows where it looks at whole ones.
@@ -30,7 +30,7 @@ class Rows(NamedTuple):
 
 
 class Step(NamedTuple):
-    """What one token does."""
+    """The stages of one token."""
 
     place: tuple[int, ...]  #: in the plan: along M, N and K, or along the elements
     sum: int  #: which output tile it belongs to
@@ -65,7 +65,7 @@ class Whole(NamedTuple):
     tile_bytes: int = 0  #: of a buffer of the ring
 
     def piece(self, rows: Rows, place: int) -> Piece:
-        """Where a tile of it is; one of a tensor that is there already is taken as one piece from its first byte on."""
+        """The address of a tile; a tensor that is already in the scratchpad is one piece."""
         if self.ring >= 0:
             return Piece(self.ring + place * self.tile_bytes, rows.nbytes)
         return Piece(self.addr + min(rows.offset, self.nbytes - rows.nbytes), rows.nbytes)
@@ -259,7 +259,7 @@ def choose_tile(
 ) -> tuple[int, int, int]:
     """The tile (m, n, k) of a GEMM: the largest whose buffers take at most `room` bytes, so that the fewest bytes travel.
 
-    Raises ValueError with what the smallest would take where not even that fits.
+    Raises ValueError with the bytes of the smallest tile if even that does not fit.
     """
     m, n, k = shape
     edge, depth = LARGEST, DEPTH

@@ -1,4 +1,6 @@
-"""How tensors travel: as evenly spaced rows, each widened to the alignment (docs/model/bytes.md), cut where a memory ends."""
+"""The transfers of tensors: evenly spaced rows, each widened to the alignment (docs/model/bytes.md), divided at the end of a
+memory.
+"""
 
 from __future__ import annotations
 

@@ -103,7 +103,7 @@ class Buffers:
         return next((one.name for one in self._stretches if any(label == name for label, _ in one.arrays)), "")
 
     def had_nan(self, names: set[str]) -> bool:
-        """Whether there was NaN in one of these, by `stretch_of`, before the launch."""
+        """Whether one of these ranges contained NaN before the launch."""
         floats = [one.flat for one in self._stretches if one.name in names and dtype_of(one.kind).kind == "float"]
         return any(flat is not None and bool(np.isnan(flat.astype(np.float32)).any()) for flat in floats)
 
@@ -141,7 +141,7 @@ class Buffers:
 
 
 def _memory(stretch: _Stretch) -> Array:
-    """A stretch where it lies on the host, as integers. What is between the elements of views is memory as well."""
+    """The range of host memory that it occupies, as integers. Bytes between the elements of views belong to the memory too."""
     first = min((array for _, array in stretch.arrays), key=lambda array: np.lib.array_utils.byte_bounds(array)[0])
     count = (stretch.high - stretch.low) // stretch.kind.itemsize
     # Stretches are put together where they overlap, so all of one is inside the one array that its views are of.

@@ -86,7 +86,7 @@ def machine(
 
 
 def _name_of(config: MachineConfig, given: object) -> str:
-    """What tells machines apart in what is remembered of them."""
+    """The key of a machine in caches."""
     return repr(config) if isinstance(given, MachineConfig) else str(given)
 
 

@@ -36,7 +36,7 @@ class Keys:
             yield from run
 
     def before(self, key: int) -> int | None:
-        """The greatest one that is not above `key`; None where there is none."""
+        """The greatest key that is not above `key`, or None."""
         at = _below(self._firsts, key + 1)
         run = self._runs[at]
         i = _below(run, key + 1)
@@ -76,7 +76,7 @@ class Keys:
                 del self._firsts[max(at - 1, 0)]
 
     def copy(self) -> Keys:
-        """The same keys, in an object of its own."""
+        """A copy with the same keys."""
         new = Keys()
         new._runs, new._firsts = [run[:] for run in self._runs], self._firsts[:]
         return new

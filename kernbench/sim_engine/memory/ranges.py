@@ -1,4 +1,4 @@
-"""What holds for stretches of one address space: values on disjoint ranges `[start, end)`, in order of address."""
+"""A map from disjoint ranges `[start, end)` of one address space to values, in order of address."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from kernbench.sim_engine.memory.keys import Keys
 
 
 class RangeMap:
-    """A value for each byte of some ranges. What is put over a range replaces the values there and leaves their rest."""
+    """A value for each byte of some ranges. A new value replaces the values in its range; the rest of their ranges stays."""
 
     def __init__(self) -> None:
         self._starts = Keys()
@@ -49,7 +49,7 @@ class RangeMap:
         self.held[start] = (end, value)
 
     def _cut_out(self, start: int, end: int) -> None:
-        """What lies in `[start, end)` goes; the rest of a range on either side stays."""
+        """Remove the values in `[start, end)`; the rest of a range on either side stays."""
         met = self._meeting(start, end)
         if not met:
             return
@@ -65,7 +65,7 @@ class RangeMap:
             self.held[end] = (last, value)
 
     def copy(self) -> RangeMap:
-        """The same ranges and values, in a map of its own."""
+        """A copy with the same ranges and values."""
         new = RangeMap()
         new._starts, new.held = self._starts.copy(), dict(self.held)
         return new

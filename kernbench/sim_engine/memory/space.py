@@ -1,8 +1,8 @@
 """One address space of a MemoryStore: disjoint arrays by address, and the bytes that a pending result will fill.
 
-The arrays are the writers' own (no copy); none of those is ever changed here. A write over part of an array leaves the rest
-of it as a copy, so that neither sees the other's changes from then on. Rows that are written into the middle of an array go
-into such a copy, which is then the store's alone: what is read of it is copied, until a reader takes all of it.
+The arrays are the writers' own (no copy); none of those is ever changed here. A write over part of an array leaves the rest of
+it as a copy, so that neither sees the other's changes from then on. Rows that are written into the middle of an array go into
+such a copy, which only the store uses: reads of it are copied, until one reads all of it.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Space(dict[int, Array]):
         self.pending = RangeMap()  #: bytes without a value, whatever lies there; the op that will give it
 
     def fork(self) -> Space:
-        """The same arrays under a dictionary of its own."""
+        """A copy of the dictionary with the same arrays."""
         self.owned.clear()  # two have seen them now
         new = Space()
         new.update(self)
@@ -64,7 +64,7 @@ class Space(dict[int, Array]):
     def own(self, start: int, end: int) -> NDArray[np.uint8] | None:
         """The bytes `[start, end)`, to be written to: part of one array, which is copied first where others have seen it.
 
-        None where no single array has them all.
+        None if no single array has them all.
         """
         found = self._block_at(start)
         if found is None:
@@ -157,7 +157,7 @@ class Space(dict[int, Array]):
         return None if data is None else data.view(dtype).reshape(shape)
 
     def window(self, start: int, end: int) -> NDArray[np.uint8] | None:
-        """The bytes `[start, end)` where one array has them all, to be looked at and not kept; else None."""
+        """The bytes `[start, end)` if one array has them all, else None; for reading only, not to be kept."""
         found = self._block_at(start)
         if found is None or found[0] + stored_bytes(found[1]) < end:
             return None

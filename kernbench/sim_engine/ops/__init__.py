@@ -1,1 +1,1 @@
-"""What the op log says of an op: kind, parameters, ranges, rules."""
+"""The records of ops: kind, parameters, ranges, rules."""

@@ -1,4 +1,4 @@
-"""What the op log says of each message: op kind, op name and params, one row of seed ADR-0052 D3 a function."""
+"""The records of messages: op kind, op name and params, with one function for each row of seed ADR-0052 D3."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def extract_op_info(msg: Any, snapshots: tuple[Any, ...] = ()) -> Info:
 
 
 def op_row(msg: Any, snapshots: tuple[Any, ...]) -> Row:
-    """What `extract_op_info` says, before it is put together."""
+    """The result of `extract_op_info`, in parts."""
     row = _ROWS.get(type(msg))
     if row is None:
         row = next(iter([_ROWS[kind] for kind in type(msg).__mro__ if kind in _ROWS]), None)

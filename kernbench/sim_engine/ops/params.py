@@ -1,4 +1,4 @@
-"""What an op record says of its op, held in little room: what many ops have in common is kept once, in a template."""
+"""The params of op records in little memory: common values of many ops are stored once, in a template."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _VARYING = (
 
 
 class Template:
-    """What the ops of one kernel line share. Two ops with the same template have the same shapes, types and flags."""
+    """The common params of the ops of one kernel line. Two ops with the same template have the same shapes, types and flags."""
 
     def __init__(self, constants: dict[str, Any], varying: dict[str, Where]) -> None:
         self.constants = constants
@@ -61,7 +61,7 @@ class Params(Mapping[str, Any]):
         return key in self.template.varying or key in self.template.constants
 
     def get(self, key: str, default: Any = None) -> Any:
-        """The value of a key, `default` where there is no such key."""
+        """The value of a key, or `default`."""
         if key in self.template.varying:
             return self[key]
         return self.template.constants.get(key, default)
@@ -90,7 +90,7 @@ class Form:
         self._last: dict[Any, tuple[tuple[Any, ...], Template]] = {}  # by the last constant, the kernel's line
 
     def params(self, constants: tuple[Any, ...], values: tuple[Any, ...]) -> Params:
-        """The params of an op whose constant keys have these values; those are hashable and tell 1 from True."""
+        """The params of an op whose constant keys have these values, which are hashable and distinguish 1 from True."""
         return Params(self.template(constants), values)
 
     def template(self, constants: tuple[Any, ...]) -> Template:

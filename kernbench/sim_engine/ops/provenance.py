@@ -1,4 +1,4 @@
-"""Which op a byte came from: its last writer, and back through what was only moved to what computed it."""
+"""The origin of a byte: its last writer, followed back through moves to the op that computed it."""
 
 from __future__ import annotations
 
@@ -30,7 +30,9 @@ def blame(log: Iterable[OpRecord], space: str, addr: int) -> list[ReplayOp]:
 
 
 def _source(op: ReplayOp, addr: int) -> tuple[str, int] | None:
-    """Where a byte that a memory op wrote came from: space and address, -1 where it came from outside; None: not written."""
+    """The source of a byte that a memory op wrote: space and address, or -1 for a byte from outside; None if it was not
+    written.
+    """
     params = op.params
     shape, dtype = copy_size(params)
     plain = strides_of(shape, dtype)
@@ -54,7 +56,7 @@ def _source(op: ReplayOp, addr: int) -> tuple[str, int] | None:
 
 
 def _ravelled(offset: int, shape: Sequence[int], strides: Sequence[int], dtype: str) -> int | None:
-    """The byte of a contiguous tensor that stands at this offset of a strided one; None where none does."""
+    """The byte of a contiguous tensor at this offset of a strided one, or None."""
     size = dtype_of(dtype).align
     found, left = 0, offset
     plain = strides_of(shape, dtype)

@@ -95,7 +95,7 @@ def _reach(params: Params, key: str, space: str, span: tuple[int, int], writes: 
 
 
 def copy_size(params: Mapping[str, Any]) -> tuple[tuple[int, ...], str]:
-    """Shape and element type of what a memory op moves; bytes where it does not say."""
+    """Shape and element type of the data of a memory op; bytes by default."""
     if "shape" in params and "dtype" in params:
         return tuple(params["shape"]), params["dtype"]
     return (params["nbytes"],), "u8"
@@ -139,7 +139,7 @@ def _gemm_reaches(params: Params) -> Iterator[Reach]:
 
 
 def gemm_shape(params: Mapping[str, Any]) -> tuple[int, ...]:
-    """The shape of a product, where the record does not say it: that of `a @ b` after their transposes."""
+    """The shape of a product without a recorded shape: that of `a @ b` after their transposes."""
     if "shape_out" in params:
         return tuple(params["shape_out"])
     a, b = params["shape_a"], params["shape_b"]

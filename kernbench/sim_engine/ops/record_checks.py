@@ -1,4 +1,4 @@
-"""What the params of a record must be before it is replayed: records that no OpLogger made are held against these rules."""
+"""The rules for params of records that were not made by an OpLogger, checked before replay."""
 
 from __future__ import annotations
 
@@ -276,7 +276,7 @@ def _axis(params: Params) -> None:
 
 
 def _scalars(params: Params, inputs: int, *, moves: bool) -> list[Any]:
-    """Operands that are no tensors, by their place among all."""
+    """Operands that are not tensors, by position."""
     given: Any = params.get("scalars") or {}
     _need(given, isinstance(given, Mapping) and len(given) <= INPUTS, "scalars", "it must be a mapping of places to numbers")
     last = len(given) + inputs

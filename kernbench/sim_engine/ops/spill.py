@@ -19,7 +19,7 @@ class Runs(Generic[R]):
     """Runs of records, each in order of `key`; reading merges them, and of equal keys the earlier run comes first."""
 
     def __init__(self, key: Callable[[R], float], directory: str | os.PathLike[str] | None = None) -> None:
-        """`directory`: where the file is made; None leaves that to the system. Raises OSError where it cannot be."""
+        """`directory`: that of the file; None for the default of the system. Raises OSError if that is not possible."""
         self._key = key
         self._runs: list[list[tuple[int, int]]] = []
         self._size = 0

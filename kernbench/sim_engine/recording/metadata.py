@@ -1,4 +1,4 @@
-"""What stands before the first cycle: TRACE_META with its tracks, and a CMD_ENQUEUE for every entry."""
+"""The events before the first cycle: TRACE_META with its tracks, and a CMD_ENQUEUE for every entry."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def units(plan: Plan) -> list[dict[str, Any]]:
 
 
 def part_names(plan: Plan, impls: Mapping[str, str]) -> list[str]:
-    """Names of components that are no engines: their tracks are behind all others."""
+    """Names of components that are not engines; their tracks come after all others."""
     engines = {track["unit"] for track in units(plan)}
     return [name for name in impls if name not in engines]
 
@@ -89,8 +89,9 @@ def meta_line(
     left_out: dict[str, Any] | None,
     impls: Mapping[str, str],
 ) -> bytes:
-    """TRACE_META. `left_out`: what the options keep out of the file. `impls`: classes of components, by the names of engines or
-    their own."""
+    """TRACE_META. `left_out`: what the options exclude from the file. `impls`: classes of components, by the names of engines
+    or their own.
+    """
     sim_id = run_id(program_hash, config)
     tracks = units(plan)
     tracks = [{**track, "impl": impls[track["unit"]]} if track["unit"] in impls else track for track in tracks]
@@ -146,7 +147,7 @@ Column = list[Count]
 
 
 class Options(msgspec.Struct, forbid_unknown_fields=True):
-    """Those that the trace began with."""
+    """The options with which the trace began."""
 
     level: str
     window: int
@@ -155,7 +156,7 @@ class Options(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class WindowState(msgspec.Struct, forbid_unknown_fields=True):
-    """Where the windows stand: the totals at the last end of one."""
+    """The state of windows: the totals at the end of the last one."""
 
     totals: tuple[list[Column], list[Column], list[Column]]  #: of DMA engines, other engines, resources
     banks: list[tuple[Column, Column]]  #: of each scratchpad
@@ -183,13 +184,13 @@ class TraceState(msgspec.Struct, forbid_unknown_fields=True):
         return TraceOptions(given.level, given.window, given.only, given.cycles)
 
     def check_place(self, cycle: int) -> None:
-        """InputError where a trace of a run that stands at that cycle does not stand so."""
+        """InputError if a trace cannot be in this state at this cycle of the run."""
         window = self.options.window
         if self.edge != (cycle // window + 1) * window or self.counted != cycle:
             raise damaged(f"it is of cycle {self.counted} in a window up to {self.edge}, and the run stands at {cycle}")
 
     def record_bytes(self) -> bytes:
-        """The records; InputError where they are none."""
+        """The records. InputError if the bytes are not records."""
         try:
             return base64.b64decode(self.records, validate=True)
         except (binascii.Error, ValueError):
@@ -197,12 +198,12 @@ class TraceState(msgspec.Struct, forbid_unknown_fields=True):
 
 
 def damaged(why: str) -> InputError:
-    """The refusal of where a trace stands."""
+    """The error for an invalid state of a trace."""
     return InputError(Problem("checkpoint", f"where its trace stands is damaged: {why}", remedy=REMEDY))
 
 
 def read_state(data: bytes) -> TraceState:
-    """Where a trace stands, from the bytes in a checkpoint; InputError where they are not that."""
+    """The state of a trace, from the bytes in a checkpoint. InputError if they are not valid."""
     try:
         state = msgspec.json.decode(data, type=TraceState)
         state.trace_options()
@@ -212,7 +213,9 @@ def read_state(data: bytes) -> TraceState:
 
 
 def totals_of(name: str, saved: Sequence[Any], now: Any) -> Any:
-    """Saved totals as an array of the form of those of now, which are none of them less; InputError where they do not fit."""
+    """Saved totals as an array of the current shape. InputError if the shape differs, or if one of them is above the current
+    total.
+    """
     if len(saved) != len(now) or any(np.size(row) != np.size(one) for row, one in zip(saved, now, strict=True)):
         raise damaged(f"its totals of {name} are those of another machine")
     found = np.array(saved, dtype=np.int64).reshape(now.shape)

@@ -1,4 +1,4 @@
-"""What a trace is asked for, and where it goes: all that a run without one needs to know of traces."""
+"""The options and the destination of a trace: all that a run without a trace imports."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ MAX_WINDOW = 2**40  # [cycle]
 
 
 class Sink(Protocol):
-    """Where the lines go."""
+    """The destination of lines."""
 
     def write(self, text: bytes, /) -> object:
         """Take whole lines."""

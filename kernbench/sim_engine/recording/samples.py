@@ -76,7 +76,7 @@ class Energy:
                 yield position, (0, work * self.op, nbytes if pe.ve.spm_traffic else 0)
 
     def ended(self, positions: Iterable[int]) -> None:
-        """These entries' jobs are over. What stands behind them is of components, and in `Work`."""
+        """These entries' jobs are over. Later values are those of components, and in `Work`."""
         for position in positions:
             macs, ops, nbytes = self.cost.get(position, (0, 0, 0))
             self.macs += macs
@@ -84,7 +84,7 @@ class Energy:
             self.region_bytes += nbytes
 
     def so_far(self, cycles: int, dram_bytes: int, noc_bytes: int, dma_bytes: int, by_parts: Work = NO_WORK) -> list[int]:
-        """By part, in `1 / unit` pJ; what the PEs' DMA engines move also costs at the scratchpad."""
+        """By component, in `1 / unit` pJ; bytes of the DMA engines of PEs also count at the scratchpad."""
         rate, default = self.rate, self.mac.get(8, 0)
         by_bits, ops, streamed = by_parts
         travelled, accessed = dram_bytes * rate["dram"], (dma_bytes + self.region_bytes + streamed) * rate["spm"]
@@ -93,7 +93,7 @@ class Energy:
 
 
 class Windows:
-    """Closes windows; what one holds is the difference of the core's totals."""
+    """Closes windows; the values of a window are differences of the totals of the core."""
 
     def __init__(
         self, program: Program, plan: Plan, length: int, totals: Totals, kept: Collection[str], samples: Any, *, banks: bool
@@ -126,7 +126,7 @@ class Windows:
         return samples(start, [unit + text(name) for name in units], texts, bytes(name in self.kept for name in units))
 
     def state(self) -> dict[str, Any]:
-        """Where it stands, as JSON; the totals at the last end of a window are in it."""
+        """The state as JSON, with the totals at the end of the last window."""
         dma, compute, resources, banks, _ = self.before
         energy = [str(n) for n in (self.energy.macs, self.energy.ops, self.energy.region_bytes)]  # past 64 bits on long runs
         return {
@@ -139,7 +139,7 @@ class Windows:
         }
 
     def go_on(self, state: WindowState) -> None:
-        """Stand there again; InputError where that is not before what the run has done by now."""
+        """Restore the state. InputError if it is not before the current state of the run."""
         names = ("DMA engines", "engines", "resources")
         dma, compute, resources = (totals_of(*columns) for columns in zip(names, state.totals, self.before[:3], strict=True))
         now = self.before[3]
@@ -240,7 +240,7 @@ class _Lines:
         self.count = 0
 
     def add(self, lines: bytes, count: int) -> None:
-        """So many lines of units that are kept."""
+        """The number of lines of units that are kept."""
         self.done.append(lines)
         self.count += count
 

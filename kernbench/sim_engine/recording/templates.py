@@ -1,6 +1,6 @@
 """What each record of the core becomes: templates in the order of the schema's fields, for `kernbench_core.Format`.
 
-What templates ask of an entry are int64 columns, and the texts that some of them number.
+The values of entries for templates: int64 columns, and the texts that some of them index.
 """
 
 from __future__ import annotations
@@ -107,7 +107,7 @@ class Columns:
         return True
 
     def _number(self, table: str, item: bytes) -> int:
-        """Where a text stands in its table; it is put there if it is new."""
+        """The index of a text in its table, to which new texts are added."""
         key = (table, item)
         if key not in self._numbers:
             self._numbers[key] = len(self.tables[table])
@@ -179,7 +179,7 @@ class Columns:
         return values
 
     def _between(self, peer: int, opcode: str) -> dict[str, int | None]:
-        """What is different between two scratchpads."""
+        """The values that differ between two scratchpads."""
         job_type = self._text("job_types", opcode.removesuffix("_TILE"))
         return {"far": self._scratchpad(peer), "dram": None, "direction": 2, "job_type": job_type}
 
@@ -209,7 +209,7 @@ class Columns:
         }
 
     def _scratchpad(self, number: int) -> int | None:
-        """The track of a scratchpad; None for what has no banks."""
+        """The track of a scratchpad; None without banks."""
         pads = self.plan.scratchpads
         return self.unit_number[pads[number]] if number < len(pads) else None
 
@@ -399,8 +399,9 @@ def kinds(first_channel: int, first_link: int, first_spm: int) -> list[list[Temp
 
 
 def _accesses(first_spm: int) -> list[Template]:
-    """What happens at the banks: served bytes, moved bytes, denials, served bytes by a record of moved ones, those of the other
-    scratchpad."""
+    """The events at banks: served bytes, moved bytes, denials, served bytes in a record of moved bytes, and those of the other
+    scratchpad.
+    """
     access: dict[str, Source] = {
         **NAMES, "unit": TextBy("units", "spm"), "addr": Value(1), "size_bytes": Value(2), "bank_id": Value(3),
         "access_type": TextOf("accesses", 4), "by": TextBy("kinds", "by"), "conflict": TextOf("flags", 5), "cycles": Value(6),
@@ -427,7 +428,7 @@ def _accesses(first_spm: int) -> list[Template]:
 
 
 def _said() -> list[Template]:
-    """What a command may ask to be written at its end."""
+    """The optional events at the end of a command."""
     irq, token, marker = (COLUMNS.index(name) for name in ("irq_line", "token", "marker"))
     ended: dict[str, Source] = {"token_idx": Column("token_idx"), "start_cycle": Value(6), "latency_cycles": Value(7), **PHASE}
     return [

@@ -65,7 +65,7 @@ class Tracing:
     def __init__(
         self, machine: Machine, core: Any, format: Any, samples: Any, sink: Sink, options: TraceOptions
     ) -> None:
-        """`core`: where the run stands. `format`, `samples`: the core's classes."""
+        """`core`: the state of the run. `format`, `samples`: the core's classes."""
         self.machine = machine
         self.new_format = format
         self.core = core
@@ -117,7 +117,7 @@ class Tracing:
         )
 
     def begin(self, program_hash: str) -> None:
-        """What stands before the first cycle."""
+        """The events before the first cycle."""
         config, program, plan, options = self.machine.config, self.machine.program, self.machine.plan, self.options
         impls = self.machine.impls
         left_out = options.left_out()
@@ -127,7 +127,7 @@ class Tracing:
         self.format.count(len(commands))
 
     def state(self) -> dict[str, Any]:
-        """Where it stands, as JSON: `go_on` takes it up in another process, as a `TraceState`."""
+        """The state as JSON; `go_on` continues from it in another process, as a `TraceState`."""
         options = {"level": self.options.level, "window": self.options.window}
         options |= {"only": self.options.only, "cycles": self.options.cycles}
         return {
@@ -141,7 +141,7 @@ class Tracing:
         }
 
     def go_on(self, state: TraceState) -> None:
-        """Continue a trace whose run was saved and loaded again; InputError where it cannot stand so in this run."""
+        """Continue the trace of a loaded checkpoint. InputError if the state does not fit this run."""
         state.check_place(int(self.core.cycle))
         groups = self.columns.token_left
         if len(state.tokens) != len(groups) or any(left > most for (left, _), most in zip(state.tokens, groups, strict=True)):
@@ -192,7 +192,7 @@ class Tracing:
         self.counted = cycle
 
     def _end_window(self, cycles: int, length: int) -> None:
-        """The core stands behind the last of so many cycles: keep what the window's lines are made of."""
+        """The core is at the end of a window: keep the values for its lines."""
         totals = self.core.totals()
         if self.machine.status == "failed":
             self._take_back(totals[4], cycles)
@@ -236,7 +236,9 @@ class Tracing:
                 queued[place] -= 1
 
     def _not_yet(self, depths: list[Any], cycle: int) -> None:
-        """What components submitted at a window's end for the next cycle, or in that in which the run fails, is in none."""
+        """Work that components submit at the end of a window, for the next cycle or in the cycle of a failure, is in no
+        window.
+        """
         for _, op, engine, channel, issue, start in self.core.open_jobs():
             if issue < cycle and start < cycle:
                 continue
@@ -275,7 +277,7 @@ class Tracing:
         return line("WARN", cycle, fields, entries[late])[:-1]
 
     def emitted(self, cycle: int, entry: int, value: int, name: int) -> bytes | None:
-        """MARKER of what a component says of a command that it works on; None where its unit is left out."""
+        """The MARKER of a component for one of its commands; None if its unit is excluded."""
         command = self.commands[entry]
         if self.commands.unit(entry) not in self.kept:
             return None
@@ -302,7 +304,7 @@ class Tracing:
         self.sink.write(line("TRACE_END", cycles, last))
 
     def _why(self, status: str, cycles: int) -> list[bytes]:
-        """ERROR, where the run did not end by itself."""
+        """The ERROR event, if the run did not end by itself."""
         entries = self.machine.program.entries
         failure = self.machine.failure()
         if failure is not None and failure["code"] == "COMPONENT":

@@ -16,7 +16,7 @@ from kernbench.sim_engine.replay.math_ops import evaluate, rounding
 
 
 class GemmForm:
-    """What all GEMMs of one template have in common."""
+    """The common values of all GEMMs of one template."""
 
     def __init__(self, params: Mapping[str, Any]) -> None:
         a, b = tuple(params["shape_a"]), tuple(params["shape_b"])
@@ -92,7 +92,7 @@ def run_gemm(form: GemmForm, a: Array, b: Array, acc: Array | None, epilogue: Se
 
 
 def one_gemm(form: GemmForm, a: Array, b: Array, acc: Array | None, epilogue: Sequence[tuple[str, list[Any]]]) -> Array:
-    """The same where numpy has been told already to say nothing of overflows."""
+    """The same, with numpy already set to ignore overflows."""
     total = form.product(a, b, acc)
     for op, operands in epilogue:
         total = np.asarray(evaluate(op, [total, *operands]))

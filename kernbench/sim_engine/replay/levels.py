@@ -60,7 +60,7 @@ class _Bytes:
 
 def levels(ops: Iterable[ReplayOp]) -> list[list[ReplayOp]]:
     """Ops in their order of replay, sorted into levels: an op is one level above what it reads after (RAW), writes over
-    (WAW), writes under a reader of (WAR) or names in `dependency_ids`. Levels are run one after the other."""
+    (WAW), writes under a reader of (WAR) or names in `dependency_ids`. Levels run in sequence."""
     spaces: dict[str, _Bytes] = {}
     level_of: dict[int, int] = {}
     found: list[list[ReplayOp]] = []
@@ -119,7 +119,7 @@ def _cells(spaces: dict[str, _Bytes], ranges: list[Bytes]) -> list[Cell]:
 
 
 def windows(ops: Iterable[ReplayOp], size: int) -> Iterator[list[ReplayOp]]:
-    """The ops in order, so many at a time: what is held at once of a long log."""
+    """The ops in order, in chunks: the part of a long log that is in memory at once."""
     source = iter(ops)
     while window := list(islice(source, size)):
         yield window

@@ -1,6 +1,6 @@
 """Math ops of a replay, by name: operands in, the rounded result out.
 
-They are computed on f32 where a float takes part, else on i64, which is cut to size afterwards. Truth values stay truth values
+They are computed in f32 if an operand is a float, else in i64, which is truncated afterwards. Truth values stay truth values
 in logic and are 0 and 1 in arithmetic. Integers divide as in C: towards zero, the remainder has the sign of the dividend, and
 what is divided by 0 is 0. Shifts beyond 63 bits are those by 63.
 """
@@ -270,7 +270,7 @@ def evaluate(op: str, operands: Sequence[Value], odd: bool = False) -> Value:
 
 
 def _alike(operands: Sequence[Value]) -> list[Value]:
-    """Operands in one domain: f32 where one of them is a float, else i64."""
+    """Operands in one type: f32 if one of them is a float, else i64."""
     wanted: Any = np.float32 if any(_is_float(one) for one in operands) else np.int64
     return [one.astype(wanted, copy=False) if isinstance(one, np.ndarray) else wanted(one) for one in operands]
 
@@ -308,7 +308,7 @@ def reduce(
 
 
 def _identity(op: str, dtype: np.dtype[Any]) -> Any:
-    """What does not change a result of that reduction."""
+    """The neutral element of this reduction."""
     if op in ("max", "argmax", "min", "argmin"):
         low = op in ("max", "argmax")
         if dtype == np.float32:
@@ -356,9 +356,9 @@ _PAIRS: dict[str, Callable[[Array, Array], Array]] = {
 
 
 def plain_pair(params: Mapping[str, Any]) -> Callable[[Array, Array], Array] | None:
-    """How an op that takes two arrays of one float type and shape, and no more, and makes another, is computed; else None.
+    """The function for an op on exactly two arrays of one float type and shape, with a result of the same; else None.
 
-    As `run_math` does it. Numpy has been told to say nothing of overflows.
+    In the same way as `run_math`. Numpy has been told to say nothing of overflows.
     """
     dtype, shape = params["dtype"], tuple(params["shape_out"])
     pair, kind = _PAIRS.get(params.get("math_op") or params.get("op") or ""), dtype_of(dtype)
@@ -379,7 +379,7 @@ def plain_pair(params: Mapping[str, Any]) -> Callable[[Array, Array], Array] | N
 def run_math(params: Mapping[str, Any], name: str, inputs: Sequence[Array]) -> Array:
     """The result of a record named `name` on its inputs in memory, contiguous, of `shape_out` and `dtype`.
 
-    Raises ValueError where the result does not have that shape.
+    Raises ValueError if the result has another shape.
     """
     op = params.get("math_op") or params.get("op") or name
     if op in MOVES:
@@ -412,7 +412,7 @@ def _spread(result: Array, shape: tuple[int, ...]) -> Array:
 
 
 def rounding(params: Mapping[str, Any]) -> Any:
-    """How a sum is rounded after each addition; None where it is f32, or exact."""
+    """The rounding of a sum after each addition; None for f32 and for exact sums."""
     wanted = params.get("dtype_acc")
     if not wanted or wanted == "f32" or dtype_of(wanted).kind != "float":
         return None
@@ -420,6 +420,6 @@ def rounding(params: Mapping[str, Any]) -> Any:
 
 
 def _operands(arrays: list[Array], scalars: Mapping[int, Any]) -> list[Any]:
-    """All operands in their places: scalars where they say, arrays in between."""
+    """All operands in order: scalars at their positions, arrays in between."""
     left = iter(arrays)
     return [scalars[i] if i in scalars else next(left) for i in range(len(arrays) + len(scalars))]

@@ -66,7 +66,7 @@ def _behind(op_id: int, waiting: dict[int, tuple[ReplayOp, set[int]]]) -> set[in
 
 
 def _released(op_id: int, waiting: dict[int, tuple[ReplayOp, set[int]]], done: set[int]) -> Iterator[ReplayOp]:
-    """The ops that waited for this one alone, and for those in turn: the earliest first."""
+    """The ops whose last dependency was this one, and in turn their dependents, the earliest first."""
     ready = [op_id]
     while ready:
         came = ready.pop(0)

@@ -1,4 +1,4 @@
-"""What a level of a replay has to do: bytes that move are moved here, what is computed becomes tasks for threads."""
+"""The work of a level of a replay: bytes are moved here, and computations become tasks for threads."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ class Move:
         self._rmw: str = params.get("rmw", "")
 
     def run(self, store: MemoryStore, op: ReplayOp) -> tuple[Sequence[Array], Array | None]:
-        """Move an op's bytes; returns what it read and what it wrote (None: it has no destination)."""
+        """Move the bytes of an op. Returns the data that it read and wrote (None without a destination)."""
         values = op.params.values_of_op
         if self._plain is not None and values[self._targets[0]] is not None:
             moved = self._plain.read(store, op)
@@ -128,7 +128,7 @@ class Gemm:
         self.stacks = self.form.small and not self._epilogues
 
     def operands(self, store: MemoryStore, op: ReplayOp) -> list[Array]:
-        """a, b and, where there is one, what is added."""
+        """a, b and, if there is one, the addend."""
         read = [self._a.read(store, op), self._b.read(store, op)]
         return read if self._acc is None else [*read, self._acc.read(store, op)]
 
@@ -186,7 +186,7 @@ class Math:
         self._pair = plain_pair(params) if plain else None
 
     def task(self, store: MemoryStore, op: ReplayOp) -> Task:
-        """An input is what Phase 1 kept of it, or what the memory has."""
+        """An input: the elements kept by Phase 1, or those in memory."""
         values = op.params.values_of_op
         read = []
         for i, place in enumerate(self._inputs):
@@ -237,7 +237,7 @@ class Tasks:
         return tasks
 
     def run(self, op: ReplayOp) -> tuple[Sequence[Array], Array] | None:
-        """Do one op by itself: what it read and what it wrote; None where it writes nothing. InputError as `of_level`."""
+        """Run one op alone; returns the data that it read and wrote, or None. InputError as `of_level`."""
         kind = op.record.op_kind
         if kind == "memory":
             inputs, written = self._moved(op)
@@ -274,7 +274,7 @@ class Tasks:
         return space, addr
 
     def write(self, op: ReplayOp, result: Array) -> tuple[str, int]:
-        """Put a computed result where it belongs; returns the place."""
+        """Store a computed result; returns its location."""
         return self._put(op, self._plan(op, Gemm if op.record.op_kind == "gemm" else Math), result)
 
     @staticmethod

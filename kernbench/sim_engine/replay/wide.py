@@ -12,7 +12,9 @@ LIMIT = 256 << 20  # [B] of widened operands that are kept
 
 
 class WideCache:
-    """Widened arrays by where the narrow ones lie. These are never changed while a replay runs, and are held here."""
+    """A cache of widened arrays, by the memory of the narrow ones. These are never changed while a replay runs, and are held
+    here.
+    """
 
     def __init__(self, limit: int = LIMIT) -> None:
         self._limit = limit

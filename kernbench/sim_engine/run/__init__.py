@@ -1,1 +1,1 @@
-"""A run and what is said of it: conditions, counters, waits, deadlocks, states."""
+"""A run and its reports: conditions, counters, waits, deadlocks, states."""

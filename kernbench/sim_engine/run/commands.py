@@ -1,4 +1,4 @@
-"""Jobs of components as commands: what a trace tells of them, and how engines that run them are shown."""
+"""Jobs of components as commands, for traces and for the state of engines."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ class Commands:
         return self._entries + len(self.added)
 
     def __getitem__(self, index: int) -> Entry | Command:
-        """By position: an entry of the queue, or what was added."""
+        """By position: an entry of the queue, or an added command."""
         return self._program.entries[index] if index < self._entries else self.added[index - self._entries]
 
     def unit(self, index: int) -> str:

@@ -44,7 +44,9 @@ def named_counters(plan: Plan, raw: dict[str, list[dict[str, Any]]]) -> dict[str
 
 
 def overlap_warnings(entries: Sequence[Entry], starts: Sequence[int], pairs: Iterable[tuple[int, int]]) -> list[dict[str, Any]]:
-    """`Result.warnings` of `pairs` of positions (late, early), by cycle; `starts`: of each entry, below 0 where it has none."""
+    """`Result.warnings` for `pairs` of positions (late, early), by cycle. `starts`: of each entry, negative if it did not
+    start.
+    """
     found = [
         {
             "code": "OVERLAP",

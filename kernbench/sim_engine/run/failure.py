@@ -1,4 +1,4 @@
-"""What a run that failed says of it: `Result.failure`."""
+"""The report of a failed run: `Result.failure`."""
 
 from __future__ import annotations
 
@@ -36,8 +36,9 @@ def component_failure(
     *,
     refused: type[Exception],
 ) -> dict[str, Any]:
-    """A component ended the run. `impls`: names and classes of all, `component`: the position of this one. What it raised is
-    told with its traceback; of `refused` the core's own `sentence` says more."""
+    """A component ended the run. `impls`: names and classes of all, `component`: the position of this one. An exception is
+    reported with its traceback; for `refused` the `sentence` of the core is clearer.
+    """
     name = list(impls)[component]
     said = sentence if error is None or isinstance(error, refused) else error_text(error)
     failure = {

@@ -109,12 +109,12 @@ def _flow(flow: dict[str, Any], plan: Plan) -> FlowState:
 
 
 def _id_and_opcode(position: int, known: Commands) -> tuple[int, str]:
-    """Of a command; a job that a component submitted and did not describe has no id."""
+    """The id of a command; None for a job that a component submitted without a description."""
     return (known[position].id, known[position].opcode) if position >= 0 else (-1, "COMPONENT")
 
 
 def _line(position: int, known: Commands) -> str | None:
-    """Where a kernel issued it; None for an entry, or a job that nobody described."""
+    """The line of the kernel that issued it; None for an entry, or a job without a description."""
     command = known[position] if position >= 0 else None
     return (command.meta.get("marker") or None) if isinstance(command, Command) and command.engine in ENGINES else None
 
@@ -208,7 +208,7 @@ VARIABLE = "KERNBENCH_WALK"
 
 
 def walk_of(asked: str | None, where: str = "walk") -> str:
-    """The walk that is asked for, else that of the environment variable KERNBENCH_WALK, else `fast`.
+    """The requested walk, else that of the environment variable KERNBENCH_WALK, else `fast`.
 
     InputError where it is neither `plain` nor `fast`.
     """

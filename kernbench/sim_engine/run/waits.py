@@ -1,7 +1,7 @@
 """Which entries waited although nothing that they depend on was missing, how long, and for what.
 
-A job that is issued when its dependencies have ended, and starts when it is issued, waits for nothing. What lies
-between is one of three waits:
+A job that is issued when its dependencies have ended, and starts when it is issued, waits for nothing. Between them, there are
+three kinds of waits:
 
     barrier      from the end of the last dependency (0 without one) to the end of the last barrier before it in the
                  file; all entries that wait for one barrier are one wait, that of the entry that waited longest
@@ -131,7 +131,9 @@ class PeQueues(Protocol):
 
 
 class OnItsWay:
-    """What jobs wait for that were issued and have not ended: an engine, a component in its place, a channel's bus, banks."""
+    """The waits of jobs that were issued and have not ended: for an engine, a component that replaces it, the bus of a
+    channel, or banks.
+    """
 
     def __init__(self, plan: Plan, state: MachineState, components: Collection[str]) -> None:
         self.plan, self.components = plan, components
@@ -167,7 +169,7 @@ def who_waits(
     """For each entry that has not ended, in file order: `waits_for` (ids), `since` (cycle) and a `reason`.
 
     `gate` is the position of the first barrier that is not complete, or -1. An entry waits since the last of the things that it
-    waited for and got; 0 where it got none. Behind them stand PEs that wait at their queues.
+    waited for and got; 0 where it got none. PEs that wait at their queues come after them.
     """
     entries = program.entries
     before = predecessors(entries)

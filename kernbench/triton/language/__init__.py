@@ -167,7 +167,7 @@ def logical_and(x: Any, y: Any) -> tensor:
 
 
 def logical_or(x: Any, y: Any) -> tensor:
-    """One of the two is true."""
+    """Whether one of the two is true."""
     return logical("or", x, y)
 
 
@@ -201,7 +201,7 @@ FUNCTIONS["int1"] = int1
 
 
 def __getattr__(name: str) -> Any:
-    """What Triton has and this machine has not says what to use instead."""
+    """Names of Triton that this machine does not support raise an error with the replacement."""
     if name in ("extra", "core", "standard", "random"):
         return import_module(f"kernbench.triton.language.{name}")
     if name in REFUSED:

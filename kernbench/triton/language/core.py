@@ -1,4 +1,4 @@
-"""`tl.core`: the names of `tl`, and what kernels import of it besides."""
+"""`tl.core`: the names of `tl`, and further names that kernels import from it."""
 
 from __future__ import annotations
 

@@ -54,7 +54,7 @@ round = _of_one("round", "Rounded to the nearest integer, ties away from zero.",
 
 
 def isnan(x: Any) -> tensor:
-    """Where x is no number."""
+    """Where x is NaN."""
     return test("isnan", x)
 
 

@@ -1,7 +1,8 @@
 """Which loads and stores are on their way over which bytes: what the op log's times alone would put in the wrong order.
 
-A store is visible at issue, a load reads when it completes, and the log orders both by the start of their transfers. Of two
-that are on their way over the same bytes at one time, the later one depends on the other (docs/adr/0016-data-pass.md).
+A store is visible at issue, a load reads when it completes, and the log orders both by the start of their transfers. If two
+commands access the same bytes and are in flight at the same time, the later one depends on the other
+(docs/adr/0016-data-pass.md).
 """
 
 from __future__ import annotations
@@ -105,7 +106,7 @@ def _meet(found: list[Entry], there: Entry | dict[Key, Entry], start: int, end: 
 
 
 def _last(start: int, end: int) -> int:
-    """The last byte of a range; one of no byte lies where it starts."""
+    """The last byte of a range; for an empty range, its start."""
     return end - 1 if end > start else start
 
 

@@ -1,4 +1,5 @@
-"""What loads bring and stores leave in Phase 1 (seed ADR-0020 D3): the machine's memories, shared by the kernels of all PEs.
+"""The memories of the machine in Phase 1 (seed ADR-0020 D3), shared by the kernels of all PEs: what loads read and stores
+write.
 
 Scratchpads are not among them: what Phase 1 knows of a tile its handle has.
 """
@@ -31,10 +32,10 @@ _NUMPY = {name: one.numpy for name, one in DTYPES.items()}
 
 
 class Translation(Protocol):
-    """What addresses of kernels stand for."""
+    """The translation of addresses of kernels."""
 
     def physical(self, address: int, nbytes: int) -> list[tuple[int, int]]:
-        """The physical runs (address, bytes) of these bytes, in order. InputError where they are nowhere."""
+        """The physical runs (address, bytes) of these bytes, in order. InputError if they are in no memory."""
 
     def window(self, address: int) -> tuple[int, int, int] | None:
         """The bytes `[from, to)` round an address, and the physical address of the first: they lie in one piece, to the end of
@@ -131,7 +132,7 @@ class MemorySide:
             write_strided(self.store, msg.dst_space, msg.dst_addr, value, strides, tile.dtype)
 
     def _lanes_issued(self, msg: DmaWriteCmd, lanes: Lanes) -> None:
-        """A scatter. What is read, changed and written at once is pending."""
+        """A scatter. The result of an atomic read-modify-write is pending."""
         addr, value = msg.dst_addr, msg.handle.value
         self._check_one(addr + lanes.span[0], addr + lanes.span[1], msg.line)
         self._order.store_issued(msg, addr + lanes.span[0], addr + lanes.span[1])

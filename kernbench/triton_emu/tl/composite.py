@@ -208,7 +208,7 @@ class TlComposite:
         return self._runner.pad.largest // 2
 
     def _rings(self, wanted: _Wanted, wholes: list[Whole]) -> Any:
-        """Scratchpad for the buffers of those that have none: `wholes` are given their rings; what keeps it."""
+        """Allocate scratchpad for operands without buffers: `wholes` get their rings; returns the owner of the bytes."""
         line_bytes = self._runner.pe.tcm_line
         sizes = [ceil_div(one.tile_bytes, line_bytes) * line_bytes if one.ring == RING else 0 for one in wholes]
         size = wanted.buffers * sum(sizes)

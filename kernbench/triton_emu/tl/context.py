@@ -1,4 +1,4 @@
-"""What a kernel sees as `tl` (seed ADR-0020 D3): it issues commands, and switches to the core where it waits."""
+"""The `tl` of a kernel (seed ADR-0020 D3): it issues commands, and switches to the core when it waits."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ MATERIALIZED = 64  # elements of a result that Phase 1 computes itself, at most
 
 @cache
 def _type_of(op: str, dtypes: tuple[str, ...]) -> str:
-    """Of an elementwise op on tensors alone."""
+    """The type of an elementwise op on tensors."""
     return elementwise_type(op, dtypes, ())
 
 
@@ -36,11 +36,11 @@ class TlMath(TlProducts):
     def unary(
         self, op: str, x: Any, frame: FrameType, *, out: Any = None, dtype: str | None = None, materialize: bool = False
     ) -> KernelTensor:
-        """An op of one operand, asked for at a frame."""
+        """An op with one operand, called from a frame."""
         return self._elementwise(op, (x,), frame, out, dtype, materialize)
 
     def binary(self, op: str, x: Any, y: Any, frame: FrameType, *, out: Any = None) -> KernelTensor:
-        """An op of two operands, asked for at a frame. Integers: `truediv` makes f32, `floordiv` cuts towards zero."""
+        """An op with two operands, called from a frame. Integers: `truediv` makes f32, `floordiv` cuts towards zero."""
         if op in ("truediv", "floordiv"):
             floats = any(self._is_float(one) for one in (x, y))
             if op == "truediv" and not floats:

@@ -39,7 +39,7 @@ class Completion:
     """
 
     def __init__(self, flight: Flight, tile: KernelTensor, op_id: int | None, target: str = "") -> None:
-        """Of a command on a tile; `target`: who a send goes to."""
+        """`target`: the receiver of a send."""
         self.flight: Flight | None = flight
         self.op_id = op_id
         self.known_name, self.number = tile.known_name, tile.number  #: of the tile, which it does not keep
@@ -47,7 +47,7 @@ class Completion:
 
     @property
     def handle_id(self) -> str:
-        """What is waited for, for errors and states."""
+        """The name of the transfer in errors and states."""
         tile = self.known_name or f"t{self.number}"
         return f"the send of {tile} to {self.target}" if self.target else f"the store of {tile}"
 
@@ -120,7 +120,7 @@ class TlMemory(TlTiles):
         return tile
 
     def _travel(self, addr: int, shape: tuple[int, ...], steps: tuple[int, ...], dtype: str) -> int:
-        """[byte] that rows take on their way."""
+        """[B] The bytes that the rows of a transfer move."""
         align = self._runner.pe.align
         return sum(footprint(addr + at, size, step, rows, align) for at, size, step, rows in rows_of(shape, steps, dtype))
 
@@ -192,7 +192,7 @@ class TlMemory(TlTiles):
     def place_of(
         self, addr: Any, shape: tuple[int, ...], steps: tuple[int, ...] | None, dtype: str, nbytes: int, line: str
     ) -> int:
-        """Where a tensor's first element is in memory."""
+        """The physical address of the first element of a tensor."""
         align = _ALIGN.get(dtype) or dtype_of(dtype).align
         if type(addr) is int:
             self._check_address(addr, line)
@@ -213,7 +213,7 @@ class TlMemory(TlTiles):
         return self.place_of(addr, shape, steps, dtype, nbytes, line)
 
     def _physical(self, addr: Any, nbytes: int, line: str) -> int:
-        """Where bytes are in memory; they must lie in one piece."""
+        """The physical address of bytes, which must be contiguous."""
         if type(addr) is not int:
             try:
                 addr = int(addr.__index__())

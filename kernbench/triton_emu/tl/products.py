@@ -23,7 +23,7 @@ _UP, _frame = caller_of(__file__), sys._getframe
 
 @cache
 def _product_of(dtype: str) -> tuple[str, str]:
-    """What a product of such elements is called, and what its elements are where nobody says."""
+    """The name of a product of such elements, and the default type of its result."""
     return f"gemm_{dtype}", dtype if dtype_of(dtype).kind == "float" else "i32"
 
 

@@ -65,7 +65,7 @@ class TlTiles:
         return tile
 
     def placed_tile(self, value: Any, line: str) -> KernelTensor:
-        """The same, but that its parts may still be written."""
+        """The same, but its parts may still be written."""
         if not isinstance(value, KernelTensor):
             raise KernelError(f"{line}: an operand must be a tensor of tl, and this is a {type(value).__name__}")
         tile: KernelTensor = value
@@ -84,7 +84,7 @@ class TlTiles:
         return [one for one in self._runner.scheduler.open if one.end < 0 and _writes(one.msg, tile)]
 
     def issue_for(self, msg: Any, tile: KernelTensor, line: str) -> None:
-        """A command whose result is pending."""
+        """Issue a command whose result is pending."""
         runner = self._runner
         if self._after:
             msg.dependency_ids, self._after = self._after, ()
@@ -119,7 +119,7 @@ class TlTiles:
         return out
 
     def _known(self, value: Array, dtype: str, line: str) -> KernelTensor:
-        """Known elements that are nowhere yet."""
+        """A tensor of known elements without an address."""
         self._count += 1
         size = self.size_of(value.shape, dtype, line)
         tile = KernelTensor(self, f"t{self._count}", value.shape, dtype, size, line)  # type: ignore[arg-type]
@@ -218,7 +218,7 @@ class TlTiles:
 
 
 def _alike(shape: tuple[int, ...], known: tuple[int, ...] | None) -> bool:
-    """Whether a shape is of one axis, a plain integer, and as the known one."""
+    """Whether a shape has one axis, given as a plain integer, and equals the known one."""
     return known is not None and len(shape) == 1 and len(known) == 1 and type(shape[0]) is int and shape[0] == known[0]
 
 
@@ -242,7 +242,7 @@ def _writes(msg: Any, tile: KernelTensor) -> bool:
 
 
 def _touch(one: Any, tile: KernelTensor) -> bool:
-    """Whether they have bytes in common: parts of a tile lie in its block."""
+    """Whether they share bytes: parts of a tile are in its block."""
     if one is tile:
         return True
     if not isinstance(one, KernelTensor):

@@ -13,7 +13,7 @@ Array = np.ndarray[Any, Any]
 
 
 def number_of(value: Array | None) -> float | None:
-    """A constant of one element as a number; None where it is no such thing."""
+    """A constant of one element as a number; None for anything else."""
     if value is None or value.size != 1:
         return None
     try:
@@ -56,9 +56,9 @@ class Node:
 
 @dataclass(frozen=True, slots=True)
 class Graph:
-    """Nodes in an order in which each follows those that it reads from.
+    """Nodes in topological order.
 
-    `tensors`: those whose shapes are known. `known`: values that do not depend on the inputs. `unknown`: why nodes have
+    `tensors`: the tensors with known shapes. `known`: values that do not depend on the inputs. `unknown`: why nodes have
     outputs without a shape, by number, as far as it is known.
     """
 
@@ -90,7 +90,7 @@ class Window:
 
     @property
     def plain(self) -> bool:
-        """Whether each output looks at just its own place."""
+        """Whether each output depends only on the input at its own position."""
         return self.positions == 1 and self.strides == (1, 1) and self.size == self.out
 
     def rows_of(self, first: int, last: int) -> tuple[int, int]:
@@ -126,7 +126,7 @@ class Product:
 class Vector:
     """A vector operation on `batch` rows of `length` elements of `a`; of a reduction a row makes one element.
 
-    `b`: the second input, as large as `a`. `params`: what is needed whole beside them: gains, biases, what is broadcast.
+    `b`: the second input, as large as `a`. `params`: operands that are needed as a whole: gains, biases, broadcast tensors.
     """
 
     op: str
@@ -150,7 +150,7 @@ class Pool:
 
 @dataclass(frozen=True, slots=True)
 class Copy:
-    """Elements of `sources`, one after the other, in another order or only some of them, as many as `out` has."""
+    """A copy of elements of `sources` to `out`: concatenated, reordered or selected."""
 
     sources: tuple[str, ...]
     out: str

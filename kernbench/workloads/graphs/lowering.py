@@ -29,7 +29,7 @@ def rule(*operators: str) -> Callable[[Rule], Rule]:
 
 
 class Lowering:
-    """The lowering of one graph: what rules read, and where they put what they make."""
+    """The lowering of one graph: the inputs and the outputs of rules."""
 
     def __init__(self, graph: Graph, activation_bits: int) -> None:
         self.graph = graph
@@ -75,7 +75,7 @@ class Lowering:
         RULES[node.op](self, node)
 
     def _beforehand(self, node: Node) -> None:
-        """What is made of weights alone is made once, before any run."""
+        """Results that depend only on weights are computed once, before any run."""
         tensors = self.result.tensors
         bits = tensors[node.inputs[0]].bits
         for name in node.outputs:
@@ -128,11 +128,11 @@ class Lowering:
         self.note(note)
 
     def note(self, text: str) -> None:
-        """What became of a node that has no work of its own."""
+        """The state of a node without work."""
         self.result.notes[self._number] = text
 
     def value(self, name: str, what: str) -> Array:
-        """The value of an input that must be known. CannotLower where it is not."""
+        """The value of an input that must be known. CannotLower if it is not."""
         if name not in self.graph.known:
             raise CannotLower(f"its {what} depend on the inputs")
         return self.graph.known[name]
@@ -154,14 +154,14 @@ class Lowering:
         return self.dimension("axis", int(node.attributes.get("axis", default)), rank)
 
     def dimension(self, what: str, number: int, rank: int) -> int:
-        """A dimension counted from 0. CannotLower where there is none of that number."""
+        """A dimension counted from 0. CannotLower if there is no operand with this number."""
         if not -rank <= number < rank:
             rule = f"it must be from {-rank} to {rank - 1}" if rank else "its input has no dimensions"
             raise CannotLower(f"{what} = {number}, but {rule}")
         return number % rank
 
     def ranks(self, name: str, *allowed: int) -> tuple[int, ...]:
-        """The shape of a tensor that has so many dimensions. CannotLower where it has others."""
+        """The shape of a tensor that has so many dimensions. CannotLower for any other value."""
         shape = self.shape(name)
         if len(shape) not in allowed:
             told = " or ".join(str(rank) for rank in allowed)

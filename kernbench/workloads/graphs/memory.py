@@ -1,7 +1,7 @@
-"""Where the tensors of a graph are, in DRAM and in the scratchpad, and how their bytes get from one to the other.
+"""The location of the tensors of a graph in DRAM and in the scratchpad, and the transfers between them.
 
-A tensor lies row after row; images lie channels last. What a block of a product writes lies column tile after column tile
-inside the block, and whoever reads some of it waits for all of it: a NOP behind the block stands for its tiles.
+A tensor is stored row by row; images are stored with channels last. The output of a block of a product is stored column tile
+by column tile, and every reader waits for the whole block: a NOP after the block depends on all of its tiles.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ class Memory:
         return self._tables[name]
 
     def storage(self, name: str) -> Storage | None:
-        """Where a tensor's bytes are; None of weights."""
+        """The location of the bytes of a tensor; None for weights."""
         root = self.lowered.bytes_at(name)
         while root in self.plan.same_place:
             root = self.plan.same_place[root]
@@ -149,7 +149,7 @@ class Memory:
         storage.loaded = True
 
     def place(self, name: str, start: int, nbytes: int) -> int:
-        """Where bytes of a tensor are to be written in the scratchpad."""
+        """The scratchpad address for bytes of a tensor."""
         storage = self._made(name)
         if storage.spm is not None:
             return storage.spm + start
@@ -167,7 +167,7 @@ class Memory:
             self.emit.store("activation", bits, span, place - addr % self.align, **meta)
 
     def in_one_piece(self, name: str) -> None:
-        """What follows writes a tensor in an order of its own."""
+        """The following jobs write a tensor in another order."""
         storage = self._made(name)
         storage.granule = storage.nbytes
 

@@ -20,7 +20,7 @@ def same_bytes(at: Lowering, node: Node) -> None:
 
 @rule("Cast", "CastLike")
 def cast(at: Lowering, node: Node) -> None:
-    """Activations have one width, whatever the file says: only what comes in as integers is copied to it."""
+    """Activations have one width, whatever the file says; only integer inputs are converted to it."""
     source, out = at.tensor(node.inputs[0]), at.out(node)
     if source.bits == out.bits:
         at.view(out.name, at.operand(source.name), "activations have one width")
@@ -30,7 +30,7 @@ def cast(at: Lowering, node: Node) -> None:
 
 @rule("Transpose")
 def transpose(at: Lowering, node: Node) -> None:
-    """Where only dimensions of 1 change places, the same bytes."""
+    """The bytes stay the same if only dimensions of length 1 move."""
     shape = at.shape(node.inputs[0])
     perm = list(node.attributes.get("perm", range(len(shape))[::-1]))
     if sorted(perm) != list(range(len(shape))):
@@ -41,13 +41,13 @@ def transpose(at: Lowering, node: Node) -> None:
 
 @rule("Slice", "Expand", "Tile", "Pad")
 def part_or_more(at: Lowering, node: Node) -> None:
-    """As many elements as go out."""
+    """The number of elements of the output."""
     _copy_unless(at.shape(node.inputs[0]) == at.shape(node.outputs[0]), at, node)
 
 
 @rule("DepthToSpace", "SpaceToDepth", "Trilu")
 def rearranged(at: Lowering, node: Node) -> None:
-    """The same elements elsewhere."""
+    """The same elements at other positions."""
     _copy_unless(False, at, node)
 
 
@@ -70,7 +70,7 @@ def _copy_unless(same: bool, at: Lowering, node: Node) -> None:
 
 @rule("Concat")
 def concat(at: Lowering, node: Node) -> None:
-    """All inputs to their places."""
+    """Copy all inputs to their positions."""
     sources, out = tuple(at.operand(name) for name in node.inputs if name), at.out(node)
     if sum(at.tensor(name).elements for name in sources) != out.elements:
         raise CannotLower(f"its inputs together do not make {' x '.join(map(str, out.shape))}")
@@ -91,7 +91,7 @@ def split(at: Lowering, node: Node) -> None:
 
 @rule("Gather")
 def gather(at: Lowering, node: Node) -> None:
-    """Of a table of weights a transfer for each row; of activations a copy of what goes out."""
+    """A transfer of each row for a table of weights; a copy of the output for activations."""
     data, indices = at.tensor(node.inputs[0]), at.tensor(node.inputs[1])
     out = at.out(node).name
     axis = at.axis(node, 0, len(data.shape))

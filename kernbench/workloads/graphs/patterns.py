@@ -18,7 +18,7 @@ class RmsNorm:
 
 @dataclass(slots=True)
 class Patterns:
-    """What was found. `parts`: what became of nodes that other nodes stand for, by number."""
+    """What was found. `parts`: the nodes that a fused node replaces, by number."""
 
     users: dict[str, list[int]]
     parts: dict[int, str] = field(default_factory=dict)
@@ -32,7 +32,7 @@ class Patterns:
 
 
 def find_patterns(graph: Graph) -> Patterns:
-    """All of them; a node is part of at most one."""
+    """All matches; a node belongs to at most one."""
     users: dict[str, list[int]] = defaultdict(list)
     for number, node in enumerate(graph.nodes):
         for name in dict.fromkeys(node.inputs):
@@ -130,17 +130,17 @@ def _last_axis(graph: Graph, node: Node) -> bool:
 
 
 def _only_first(graph: Graph, found: Patterns, node: Node) -> bool:
-    """Whether nobody reads a further output."""
+    """Whether further outputs are unused."""
     return not any(name and (name in graph.outputs or found.consumers(name)) for name in node.outputs[1:])
 
 
 def _only(graph: Graph, found: Patterns, name: str) -> bool:
-    """Whether just one node reads a tensor, and nobody outside."""
+    """Whether exactly one node reads a tensor, and it is not an output of the graph."""
     return len(found.consumers(name)) == 1 and name not in graph.outputs
 
 
 def _follower(graph: Graph, found: Patterns, number: int, operators: tuple[str, ...]) -> int | None:
-    """The one node behind a node, where it is one of these operators."""
+    """The only reader of a node, if it is one of these operators."""
     out = graph.nodes[number].outputs[0]
     if not _only(graph, found, out):
         return None

@@ -1,9 +1,9 @@
 """Chooses tiles, blocks and scratchpad places of a graph for one machine, as the planner of layers does.
 
-Everything streams through rings: weight tiles, blocks of activations, blocks of results. Tensors stay in the scratchpad
-from the work that makes them to the work that last reads them where there is room, those first that save most transfers
-for the room they take. Of the ways to divide the scratchpad the best buffered one is taken that at full rate takes at
-most 5% more than the best.
+Everything streams through rings: weight tiles, blocks of activations, blocks of results. Tensors stay in the scratchpad from
+the work that makes them to the work that last reads them where there is room, those first that save most transfers for the
+room they take. Among the divisions of the scratchpad whose time at full rate is at most 5% above the best, the planner takes
+the one with most buffers.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ def _levels(config: NpuConfig) -> list[Level]:
 
 
 def _lives(lowered: Lowered, sizes: Sizes) -> tuple[dict[str, Life], dict[str, str]]:
-    """The lives of all tensors that are no weights, and which of them share a place."""
+    """The lifetimes of all tensors except weights, and which of them share memory."""
     lives: dict[str, Life] = {}
     roots = {lowered.bytes_at(name) for name in lowered.graph.outputs}
     for number, (_, work) in enumerate(lowered.jobs):
@@ -115,7 +115,7 @@ def _life(lives: dict[str, Life], lowered: Lowered, sizes: Sizes, name: str, num
 
 
 def _same_places(lowered: Lowered, sizes: Sizes, lives: dict[str, Life]) -> dict[str, str]:
-    """Elementwise work writes over what it reads, where nobody else needs that."""
+    """Elementwise work overwrites its input if nothing else needs it."""
     found: dict[str, str] = {}
     for number, (_, work) in enumerate(lowered.jobs):
         if not isinstance(work, Vector) or work.op not in ELEMENTWISE or sizes.is_weight(work.a):
@@ -162,7 +162,7 @@ def _place_of(name: str, same_place: dict[str, str]) -> str:
 
 
 def _rings(sizes: Sizes, level: Level, cut: list[Size]) -> dict[str, int]:
-    """[byte] of each ring: as many slots as keep work on both sides busy, each as large as the largest."""
+    """[B] The size of each ring: enough slots to keep both sides busy, each as large as the largest tile."""
     align, line = sizes.align, sizes.config.spm.bank_width_bytes
     skew = (sizes.config.spm.num_banks // 4 + 1) * line
 
@@ -222,5 +222,5 @@ def _pieces(length: int, step: int) -> list[tuple[int, int]]:
 
 
 def macs_of(work: Product) -> int:
-    """MACs of all its matrices."""
+    """The MACs of all its matrices."""
     return len(work.matrices) * work.groups * work.m * work.n * work.k

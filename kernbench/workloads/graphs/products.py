@@ -14,7 +14,7 @@ _LARGEST = 1 << 31  # of a kernel, stride, dilation or pad
 
 @rule("MatMul")
 def matmul(at: Lowering, node: Node) -> None:
-    """Of stacks of matrices as many products as the stacks have together; of a second input that is one matrix, one."""
+    """One product for each pair of matrices of two stacks; a single product if the second input is one matrix."""
     a, b = node.inputs
     swapped = b in at.patterns.swapped
     if swapped:
@@ -117,7 +117,7 @@ def pair(values: tuple[int, ...]) -> tuple[int, int]:
 
 @rule("Conv")
 def conv(at: Lowering, node: Node) -> None:
-    """The product of what the window looks at with the filters of each group; images are kept channels last."""
+    """The product of the window inputs with the filters of each group; images are stored with channels last."""
     weights = at.shape(node.inputs[1])
     window = window_of(at, node, weights[2:])
     groups = int(node.attributes.get("group", 1))

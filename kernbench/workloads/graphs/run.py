@@ -127,7 +127,7 @@ class GraphProgram:
         self.program = self._emit()
 
     def _check_entries(self, config: NpuConfig) -> None:
-        """InputError where the program would be too long to be written, with the node that has most of it."""
+        """InputError if the program would be too long; it names the node with most entries."""
         sizes, count, per_node = Sizes(self.lowered, config), 0, Counter[int]()
         for (number, work), size in zip(self.lowered.jobs, self.plan.sizes, strict=True):
             entries = sizes.entries(work, size, self.plan.resident)

@@ -1,4 +1,4 @@
-"""How a piece of work goes through the scratchpad: rows of a block, columns of a weight tile, and what that moves."""
+"""The tiling of a node: rows of a block, columns of a weight tile, and the bytes that it moves."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Level:
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """One piece of work, cut. Bytes are those of one slot of each ring, without alignment."""
+    """One piece of work, cut. Bytes are for one slot of each ring, without alignment."""
 
     rows: int  #: of a block: of a product, of a vector operation; elements where it is elementwise
     cols: int = 0  #: columns of a weight tile; of several groups all of them together where they fit one
@@ -56,11 +56,11 @@ class Sizes:
         return bytes_of(tensor.elements if elements is None else elements, tensor.bits)
 
     def is_weight(self, name: str) -> bool:
-        """Whether it is in DRAM from the start and stays what it is."""
+        """Whether it is a constant in DRAM."""
         return self.lowered.tensors[name].source == "weight"
 
     def all(self, level: Level) -> list[Size] | None:
-        """Of every piece of work; None where a row or a column does not fit."""
+        """The tiling of every node; None if a row or a column does not fit."""
         found = []
         for _, work in self.lowered.jobs:
             size = self._size(work, level)

@@ -1,7 +1,7 @@
 """Rules of elementwise operators, norms, softmax, reductions and pools.
 
-A vector engine has a table of a few functions. What it has none for takes the time of one that it has: a comparison that
-of an addition; a root, a reciprocal, a logarithm or a sine that of `exp`; the error function that of `tanh`.
+A vector engine has a table of a few functions. Operators without their own op take the time of another: a comparison that of
+an addition; a root, a reciprocal, a logarithm or a sine that of `exp`; the error function that of `tanh`.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ _REDUCTIONS: dict[str, tuple[str, str, str]] = {  # before, the reduction, after
 
 
 def chain(at: Lowering, operators: tuple[str, ...], a: str, out: str) -> None:
-    """Elementwise operators one after the other, from `a` to `out`."""
+    """Elementwise operators in sequence, from `a` to `out`."""
     shape = at.shape(out)
     length = shape[-1] if shape else 1
     for number, op in enumerate(operators):
@@ -181,7 +181,7 @@ def group_norm(at: Lowering, node: Node) -> None:
 
 @rule("BatchNormalization")
 def batch_norm(at: Lowering, node: Node) -> None:
-    """Of a trained model: a product and a sum with numbers of each channel."""
+    """In a trained model: a multiplication and an addition with numbers for each channel."""
     if node.attributes.get("training_mode", 0):
         raise CannotLower("it is in training mode")
     out = at.out(node)

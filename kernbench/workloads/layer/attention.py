@@ -3,12 +3,12 @@
 Projection and attention alternate head by head, so that queries, keys and values never go through DRAM and the
 weights of the next head arrive while this one is computed.
 
-What is modelled: RoPE as `q * cos + rotated(q) * sin`, two VE_MUL and a VE_ADD (the rotation is a way of reading);
-a bias as a VE_ADD whose second input is as long as the first; quantising K and V as a VE_COPY at the cache's width;
-a cap of the scores as a VE_TANH. The queries of a block go through attention `QUERY_TOKENS` at a time: these attend to
-everything before them, or to the window of the first of them, and to all of themselves, the full square; the softmax
-is over all these positions, masked ones included. The scale is part of the weights. Where a head's V comes in several
-tiles, the partial products are added by VE_ADD.
+The model: RoPE is `q * cos + rotated(q) * sin`, two VE_MUL and a VE_ADD (the rotation is an access pattern); a bias is a
+VE_ADD whose second input is as long as the first; the quantisation of K and V is a VE_COPY at the width of the cache; a cap of
+the scores is a VE_TANH. The queries of a block go through attention `QUERY_TOKENS` at a time: these attend to everything
+before them, or to the window of the first of them, and to all of themselves, the full square; the softmax is over all these
+positions, masked ones included. The scale is part of the weights. If V of a head has several tiles, VE_ADD adds the partial
+products.
 """
 
 from __future__ import annotations
@@ -134,7 +134,7 @@ class _Block:
                 self._apply(sequence, query, index, tile, row, slot, out)
 
     def _project(self, matrix: str, head: int) -> int:
-        """The head's part of a projection; where it is."""
+        """The address of the part of a projection for this head."""
         layer = self.layer
         place = at = layer.rings["heads"].take(self.head_bytes)
         for tile in layer.dram.weights[matrix].tiles(head):
@@ -230,14 +230,14 @@ class _Block:
         return {"qbits_weight": self.layer.dram.kv.bits[head], "qbits_activation": self.layer.act_bits}
 
     def _out(self, query: int) -> int:
-        """Where a head's output goes."""
+        """The address of the output of a head."""
         if "attention" in self.layer.plan.resident:
             width, dim = self.model.attention_width, self.model.head_dim
             return self.layer.buffer("attention") + self.layer.act(self.start * width + self.rows * query * dim)
         return self.layer.strip_slot(ATTENTION)
 
     def _spill(self, query: int, out: int) -> None:
-        """Stores a head's output where it does not stay."""
+        """Stores the output of a head, if it does not stay in the scratchpad."""
         if "attention" not in self.layer.plan.resident:
             dim = self.model.head_dim
             strip = Strip(self.start, self.rows, query * dim, dim)

@@ -1,4 +1,4 @@
-"""What a decoder layer needs of a scratchpad, buffer by buffer, for given tiles and token blocks."""
+"""The scratchpad buffers of a decoder layer, for given tiles and token blocks."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Buffering:
 class LayerBuffers:
     """The sizes of one layer's buffers: `tokens` new tokens after `context` earlier ones, in each of `batch` sequences.
 
-    `page_tokens`: of a page of the KV cache; 0 where it has none.
+    `page_tokens`: the tokens of a page of the KV cache; 0 without pages.
     `capacity` and `line` are the scratchpad's bytes and the multiple at which buffers begin.
     """
 
@@ -63,7 +63,7 @@ class LayerBuffers:
         self._align = config.dma.alignment_bytes
 
     def activation_bytes(self, elements: int) -> int:
-        """Bytes of so many activations."""
+        """The bytes of a number of activations."""
         return bytes_of(elements, self.model.activation_bits)
 
     def has_tiles(self, level: Buffering) -> bool:
@@ -87,7 +87,7 @@ class LayerBuffers:
         return self.part_rows if stage in (GATE_UP, DOWN) else self.tokens
 
     def stage_matrices(self, stage: int) -> tuple[str, ...]:
-        """What a stage multiplies by, of one expert."""
+        """The weights of a stage, of one expert."""
         return STAGE_MATRICES[stage] if stage != GATE_UP or self.model.gated else ("w_up",)
 
     def tile_cols(self, level: Buffering) -> dict[str, int]:
@@ -150,7 +150,7 @@ class LayerBuffers:
         return [*self._shared(level, resident), *local]
 
     def _copies(self, level: Buffering, products: int) -> int:
-        """How many copies of results, each made by `products` matrix products, keep all tensor engines busy."""
+        """The number of result buffers, each for `products` matrix products, that keeps all tensor engines busy."""
         return level.depth * ceil_div(self.config.te.engines, products) if level.depth > 1 else 1
 
     def _width(self, name: str) -> int:

@@ -1,4 +1,4 @@
-"""What a layer moves between DRAM and scratchpad for given token blocks, before anything is lowered."""
+"""The bytes that a layer moves between DRAM and scratchpad for given token blocks, known before lowering."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def stage_weights(buffers: LayerBuffers, stage: int, size: int) -> int:
 
 
 def _times(buffers: LayerBuffers, stage: int, size: int) -> int:
-    """How often a stage's weights are loaded; of several experts those of one, all experts together."""
+    """The number of loads of the weights of a stage; with several experts, the sum over experts in units of one expert."""
     if stage == ATTENTION and buffers.seq_tokens > 1:
         return buffers.batch * ceil_div(buffers.seq_tokens, size)
     if stage >= GATE_UP:
@@ -124,7 +124,7 @@ def stage_macs(buffers: LayerBuffers, stage: int, size: int, *, masked: bool = T
 
 
 def _scores(buffers: LayerBuffers, size: int) -> int:
-    """Scores of one query head, of all sequences."""
+    """The scores of one query head of all sequences."""
     window, total = buffers.model.window, 0
     for start in range(0, buffers.seq_tokens, size if buffers.seq_tokens > 1 else 1):
         block = min(size, buffers.seq_tokens - start)
@@ -167,7 +167,7 @@ def shaped_cycles(buffers: LayerBuffers, level: Buffering, stage: int, size: int
 def stage_products(
     buffers: LayerBuffers, tile_cols: Mapping[str, int], kv_tile_tokens: int, stage: int, size: int
 ) -> Counter[Shape]:
-    """How many products of each shape a stage is with blocks of `size` tokens and these tiles of weights and of KV."""
+    """The number of products of each shape in a stage with blocks of `size` tokens and these tiles of weights and KV."""
     found = Counter[Shape]()
     shapes = {matrix.name: matrix for matrix in buffers.matrices}
 
@@ -189,7 +189,7 @@ def stage_products(
 
 
 def _block_rows(buffers: LayerBuffers, stage: int, size: int) -> Counter[int]:
-    """How many blocks of a stage have so many rows."""
+    """The number of blocks of a stage by their rows."""
     if stage == ATTENTION and buffers.seq_tokens > 1:
         each = Counter(_cut(buffers.seq_tokens, size))
         return Counter({rows: count * buffers.batch for rows, count in each.items()})
@@ -199,7 +199,7 @@ def _block_rows(buffers: LayerBuffers, stage: int, size: int) -> Counter[int]:
 
 
 def _attention_products(buffers: LayerBuffers, tile_tokens: int, size: int) -> Counter[Shape]:
-    """Those of one query head and sequence with its keys and its values."""
+    """The products of one query head and sequence with its keys and values."""
     found = Counter[Shape]()
     window, dim, page = buffers.model.window, buffers.model.head_dim, buffers.page_tokens
     for start, block in _starts(buffers.seq_tokens, size if buffers.seq_tokens > 1 else 1):

@@ -1,4 +1,4 @@
-"""Where everything of one layer is in DRAM."""
+"""The DRAM layout of one layer."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from kernbench.workloads.planner import TENSORS, LayerPlan
 
 @dataclass(frozen=True, slots=True)
 class Room:
-    """What the layers of one run share, so that each finds everything where the others do."""
+    """The common regions of the layers of one run, which have the same addresses in all layers."""
 
     own_base: int  #: DRAM address of the layer's weights and KV cache
     shared_base: int  #: DRAM address of RoPE tables and activations
@@ -29,7 +29,7 @@ class Room:
 
 
 class LayerDram:
-    """Where a layer's data is in DRAM. `regions`: all of it, in address order, what it shares behind the rest.
+    """The DRAM addresses of the data of a layer. `regions`: all regions in address order, shared ones last.
 
     Without `room` the layer is alone: from address 0 on, with just the room that its plan needs.
     """
@@ -130,9 +130,9 @@ class DramRegion:
 
 
 class DramMap:
-    """Hands out regions one after the other from `base` on. InputError where the DRAM is full.
+    """Allocates consecutive regions from `base` on. InputError if the DRAM is full.
 
-    `step`: regions begin at multiples of it, counted from `base`; the machine's alignment where it is None. `what`: whose
+    `step`: the alignment of regions relative to `base`; None for that of the machine. `what`: whose
     they are, for the error.
     """
 

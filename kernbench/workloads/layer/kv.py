@@ -1,4 +1,4 @@
-"""The KV cache of one layer: where K and V lie, and the tiles in which a head's cache goes through the scratchpad."""
+"""The KV cache of one layer: the addresses of K and V, and the tiles of the cache of a head in the scratchpad."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ PAGE_NUMBER_BITS = 32  #: of an entry of the page table
 
 @dataclass(frozen=True, slots=True)
 class PageTable:
-    """Where the pages of each sequence lie. In DRAM it is `[sequence][pages]` numbers of pages.
+    """The addresses of the pages of each sequence. In DRAM it is `[sequence][pages]` numbers of pages.
 
     Sequences take the next free page of a common pool whenever they have filled one, in turn: so the pages of one of
     several sequences are never neighbours. `pages`: of each sequence.
@@ -31,7 +31,7 @@ class PageTable:
 
     @property
     def pool(self) -> int:
-        """Pages of all sequences."""
+        """The pages of all sequences."""
         return self.sequences * self.pages
 
 
@@ -45,7 +45,7 @@ class KvTile:
 
     @property
     def t_len(self) -> int:
-        """[token] all of it."""
+        """[token] The whole context."""
         return self.cached + self.new
 
 
@@ -63,7 +63,7 @@ def kv_tiles(context: int, new: int, tile_tokens: int, first: int = 0) -> tuple[
 def kv_layout_for(model: ModelShape, t_max: int, config: NpuConfig, *, exact: bool = False) -> int:
     """The first of the machine's `kv_layouts` with the model's head_dim and room for `t_max` tokens, or just that.
 
-    InputError where there is none.
+    InputError if there is none.
     """
     for index, layout in enumerate(config.kv_layouts):
         if layout.head_dim == model.head_dim and (layout.t_max == t_max if exact else layout.t_max >= t_max):
@@ -140,7 +140,7 @@ class KvCache:
 
 
 def slot_bytes(model: ModelShape, t_len: int, alignment: int) -> int:
-    """Scratchpad bytes that hold any tile of `t_len` tokens, however it lies to the alignment."""
+    """The scratchpad bytes for a tile of `t_len` tokens at any alignment."""
     nbytes = t_len * model.kv_token_bytes
     if all(bytes_of(model.head_dim, model.kv_bits_of(head)) % alignment == 0 for head in range(model.kv_heads)):
         return nbytes

@@ -30,7 +30,7 @@ class Strip:
 
 
 class Layer:
-    """What the stages work on: model, machine, plan, program so far, DRAM, and a ring per buffer that holds tiles."""
+    """The common state of stages: model, machine, plan, program so far, DRAM, and a ring for each buffer of tiles."""
 
     def __init__(
         self, model: ModelShape, config: NpuConfig, plan: LayerPlan, emit: Emitter, dram: LayerDram | None = None
@@ -50,7 +50,7 @@ class Layer:
         self.rings.update({name: Ring(self.places[name], self._line) for name in names if name in self.places.buffers})
 
     def act(self, elements: int) -> int:
-        """Bytes of so many activations."""
+        """The bytes of a number of activations."""
         return bytes_of(elements, self.act_bits)
 
     def buffer(self, name: str) -> int:
@@ -120,7 +120,7 @@ class Layer:
             self.emit.load("kv", PAGE_NUMBER_BITS, span, self.buffer("page_table"), phase="PAGE_TABLE", token_idx=plan.context)
 
     def after_page_table(self) -> None:
-        """Lets the transfer that was emitted last wait for the page table, which says where it goes."""
+        """Makes the last transfer depend on the page table, which has its address."""
         if self.dram.kv.pages is not None:
             self.emit.after(self.emit.last, self.buffer("page_table"), self.places["page_table"].nbytes)
 
@@ -159,7 +159,7 @@ class Layer:
         return self.plan.context + row % self.plan.seq_tokens
 
     def tensor_block(self, name: str, t_start: int, t_len: int, phase: str, row: int, **meta: Any) -> int:
-        """Where a block of `attention` or `ffn` is in the scratchpad: loaded back if it was spilled.
+        """The scratchpad address of a block of `attention` or `ffn`; it is loaded again if it was spilled.
 
         `row`: its first row in the buffer where it was not.
         """

@@ -34,7 +34,7 @@ def output_projection(layer: Layer) -> Iterator[PartialRows]:
 def feed_forward(layer: Layer) -> Iterator[PartialRows]:
     """Emits the feed-forward network, added to the residual stream; that is the layer's output `y`, stored to DRAM.
 
-    Of a shard, yields what the shards must add up first.
+    For a shard, yields the partial sums that must be reduced first.
     """
     if layer.model.experts:
         _route(layer)

@@ -1,4 +1,4 @@
-"""Where a whole model is in DRAM: embedding, layers, LM head, KV caches, and the activations that all layers share."""
+"""The DRAM layout of a whole model: embedding, layers, LM head, KV caches, and the activations that all layers share."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class LlmDram:
     stream: tuple[int, int] = field(default=(0, 0))  #: the activations that layers read and write in turn
 
     def room(self, layer: int) -> Room:
-        """The place of a layer."""
+        """The addresses of a layer."""
         own, swapped = self.layers[layer], layer % 2 == 1
         return Room(own, self.shared, self.step, self.rows, self.positions, self.batch, swapped, self.page_tokens)
 
@@ -116,7 +116,7 @@ class _Places:
         self.end = 0
 
     def take(self, nbytes: int) -> int:
-        """The address of so many bytes."""
+        """Allocate this many bytes; returns the address."""
         at = ceil_div(self.end, self._step) * self._step
         self.end = at + nbytes
         return at
@@ -129,7 +129,7 @@ _STRIP_BYTES = 4 << 10
 
 @dataclass(frozen=True, slots=True)
 class Ends:
-    """What both need: the first or last layer for its bits, the model's places, and the tokens of the step."""
+    """Common inputs: the first or last layer for its bits, the addresses of the model, and the tokens of the step."""
 
     shape: ModelShape
     vocab: int
@@ -141,11 +141,11 @@ class Ends:
     batch: int
 
     def act(self, elements: int) -> int:
-        """Bytes of so many activations."""
+        """The bytes of a number of activations."""
         return bytes_of(elements, self.shape.activation_bits)
 
     def rings(self, needs: list[Need]) -> dict[str, Ring] | None:
-        """A ring per need; None where they do not fit."""
+        """A ring for each need; None if they do not fit."""
         line = self.config.spm.bank_width_bytes
         try:
             places = ScratchpadPlan(needs, self.config.spm.size_bytes, line)

@@ -1,7 +1,7 @@
-"""What a step must move and multiply at least, from the model's shape and the machine's rates alone.
+"""The least bytes and MACs of a step, from the shape of the model and the rates of the machine alone.
 
 Weights once a step (of a mixture those of the experts in use), K and V as often as one block of tokens needs them, the
-input and output of each layer; nothing is spilled, and no score that is masked is computed. No plan takes part in it.
+input and output of each layer; nothing is spilled, and no score that is masked is computed. It does not depend on a plan.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Floor:
     mac_cycles: int
 
     def __add__(self, other: Floor) -> Floor:
-        """Both, one after the other."""
+        """Both in sequence."""
         return Floor(
             self.weights + other.weights,
             self.kv + other.kv,
@@ -42,7 +42,7 @@ class Floor:
 
 
 def floor_of(programs: LlmPrograms, step: Step) -> Floor:
-    """The floor of one step."""
+    """The lower bound of one step."""
     layers = {shape: _layer(shape, programs, step) for shape in dict.fromkeys(programs.shapes)}
     found = [layers[shape] for shape in programs.shapes] + [_ends(programs, step)]
     total = found[0]

@@ -1,4 +1,4 @@
-"""A whole language model: its layers, and what is before and behind them."""
+"""A whole language model: its layers, the embedding before them, and the LM head after them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Model:
     notes: tuple[str, ...] = field(default=(), repr=False, compare=False)  #: what of its file is not used
 
     def layer(self, index: int, precision: Precision) -> ModelShape:
-        """Layer `index` with its window and bits. Equal layers run alike."""
+        """Layer `index` with its window and bits. Equal layers take equal time."""
         shape = replace(self.shape, window=self.window) if index in self.windowed else self.shape
         return precision.applied(shape, index)
 

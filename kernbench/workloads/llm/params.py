@@ -20,7 +20,7 @@ PHASE_NAMES = ("both", *PHASES)
 
 
 def checked_params(where: str, given: Mapping[str, Any]) -> dict[str, Any]:
-    """All parameters, those that are not given with their defaults. InputError for an unknown name or a wrong value."""
+    """All parameters, with defaults for those that are not given. InputError for an unknown name or a wrong value."""
     values = {name: default for name, (default, _) in PARAMS.items()} | dict(given)
     for name, value in values.items():
         if rule := _broken(name, value):
@@ -41,7 +41,7 @@ def _broken(name: str, value: Any) -> str:
 
 
 def llm_programs(model: Model, config: MachineConfig, params: Mapping[str, Any]) -> LlmPrograms:
-    """The programs of a run with checked parameters. InputError where the model does not fit the machine."""
+    """The programs of a run with checked parameters. InputError if the model does not fit the machine."""
     precision = uniform_precision(model.stated, w=params["w"], a=params["a"], kv=params["kv"])
     numbers = {name: params[name] for name in ("prompt", "tokens", "batch", "layers")}
     phases = PHASES if params["phase"] == "both" else (params["phase"],)

@@ -34,7 +34,7 @@ class Tally:
     entries: int = 0
 
     def add(self, other: Tally, times: int = 1) -> None:
-        """Counts `other` so many times more."""
+        """Add `other` a number of times."""
         self.cycles += other.cycles * times
         self.macs += other.macs * times
         self.te_busy += other.te_busy * times
@@ -71,7 +71,7 @@ class LlmRun:
 
 
 def run_llm(programs: LlmPrograms, *, reuse: bool = True, progress: Progress | None = None) -> LlmRun:
-    """Simulates a job. `reuse`: segments that take the same are simulated once; else each step is one program.
+    """Simulates a job. `reuse`: equal segments are simulated once; else each step is one program.
 
     The cycles are the same either way. StoppedError where they are not less than `programs.max_cycles`.
     """
@@ -102,7 +102,7 @@ def run_llm(programs: LlmPrograms, *, reuse: bool = True, progress: Progress | N
 
 
 def periods_are_one(config: NpuConfig) -> bool:
-    """Else the cycle in which a segment begins would matter."""
+    """Otherwise the first cycle of a segment would matter."""
     return config.dma.period == config.te.period == config.ve.period == 1
 
 

@@ -1,7 +1,7 @@
 """Tensor parallelism: a model cut into equal parts over the PEs of a system.
 
 Each PE has its share of the heads and of the columns inside the feed-forward network, with their weights and KV cache in
-its own slice of memory. What the output and the down projection make is a part of a sum on each PE. The rows are cut
+its own slice of memory. The output of the output and down projections is a partial sum on each PE. The rows are cut
 into as many chunks as there are PEs: every PE sends each other one its part of that one's chunk, adds up its own, and
 sends the sum to all others. Norms, the router and the embedding are on every PE; the LM head's words are shared out.
 """
@@ -30,14 +30,14 @@ REDUCTIONS: tuple[Reduction, ...] = ("direct", "ring")
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Who runs a part: a PE with its memory from `dram_base` on, or the NPU itself."""
+    """The location of a shard: a PE with its memory from `dram_base` on, or the NPU itself."""
 
     node: str | None
     dram_base: int
 
 
 def pe_places(config: SystemConfig, shards: int) -> list[Place]:
-    """The first `shards` PEs in the order of SIPs, cubes and numbers. InputError where there are not so many."""
+    """The first `shards` PEs in the order of SIPs, cubes and numbers. InputError if there are too few."""
     if not 1 <= shards <= config.pes:
         rule = f"{config.source} has {config.pes} PEs: it must be an integer from 1 to {config.pes}"
         raise InputError(Problem("kbsim llm", rule, "tp", shards))
@@ -55,7 +55,7 @@ def pe_places(config: SystemConfig, shards: int) -> list[Place]:
 
 
 def shard_of(shape: ModelShape, shards: int) -> ModelShape:
-    """One part of a layer; InputError where it cannot be cut into so many."""
+    """One shard of a layer. InputError if it cannot be divided into this number."""
     for name in ("heads", "kv_heads", "ffn"):
         if getattr(shape, name) % shards:
             rule = f"a model is cut into {shards} parts, so this must divide its {name} = {getattr(shape, name)}"
@@ -67,7 +67,7 @@ def shard_of(shape: ModelShape, shards: int) -> ModelShape:
 
 
 def all_reduce(layers: Sequence[Layer], parts: Sequence[PartialRows], way: Reduction = "direct") -> None:
-    """Adds up the parts of all shards; afterwards every one has the sum where its part was."""
+    """Adds the partial sums of all shards; afterwards the sum replaces the partial sum on each."""
     first, count = parts[0], len(layers)
     total = bytes_of(first.elements, layers[0].act_bits)
     chunk = chunk_bytes(total, count, layers[0].config.spm.bank_width_bytes)
@@ -105,7 +105,7 @@ def _direct(
 def _ring(
     layers: Sequence[Layer], parts: Sequence[PartialRows], chunk: int, sizes: Sequence[int], meta: dict[str, Any]
 ) -> None:
-    """Each sends to the next one only: a chunk goes round and grows, then its sum goes round."""
+    """Each shard sends only to the next one: a chunk goes around the ring and is summed, then the sum goes around."""
     count, bits = len(layers), layers[0].act_bits
     for turn in range(2 * (count - 1)):
         adds = turn < count - 1

@@ -45,7 +45,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """A part of a step. Two with the same `key` take the same cycles."""
+    """A part of a step. Segments with the same `key` take the same cycles."""
 
     step: Step
     kind: Literal["embedding", "layer", "head"]
@@ -60,7 +60,7 @@ class Segment:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
-    """What is asked: a prompt of `prompt` tokens, then `tokens` decoded ones, of `batch` sequences.
+    """The request: a prompt of `prompt` tokens, then `tokens` decoded tokens, for `batch` sequences.
 
     `reduction`: how shards add up what each has a part of.
     `layers`: as many of the model's, from the first on. `page_tokens`: of a page of the KV cache, 0 for none. `shards`:
@@ -88,7 +88,8 @@ class LlmPrograms:
     """The programs of a job on an NPU, or on PEs of a system.
 
     `machine`: the NPU, or a PE as one, for which a part is planned; `target`: what runs. `added`: the KV layout that it
-    lacked; both have it. `max_cycles`: of all steps; None: as many as they take, whatever the machine's file says of programs.
+    lacked; both have it. `max_cycles`: the limit of all steps; None for no limit, whatever the machine file says about
+    programs.
 
     Raises InputError where the numbers make no job, a layer does not fit the scratchpad, or the model not the DRAM.
     """
@@ -144,7 +145,7 @@ class LlmPrograms:
         yield Segment(step, "head", self.layers, self.shapes[-1])
 
     def segment_program(self, segment: Segment) -> Program:
-        """One segment by itself."""
+        """One segment alone."""
         program = Program(self._name(segment))
         self._emit(segment, program)
         program.end(**self._common(segment))
@@ -207,7 +208,7 @@ class LlmPrograms:
 
 
 def _emit_together(layers: list[Layer], way: Reduction) -> None:
-    """The same layer on each shard; where their parts must be added up, all of them are."""
+    """The same layer on each shard, with a reduction where partial sums must be added."""
     running = [emit_layer(layer) for layer in layers]
     while True:
         parts = [next(one, None) for one in running]

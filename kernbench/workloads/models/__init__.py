@@ -25,7 +25,7 @@ class Matrix:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of all its weights, each once; of one expert's."""
+        """The bytes of all its weights, each counted once; for experts, of one expert."""
         return bytes_of(self.rows * self.cols, self.bits)
 
 
@@ -90,7 +90,7 @@ class ModelShape:
 
     @property
     def whole_rows(self) -> bool:
-        """Whether a projection's rows must be complete before they are added: for a norm, or to be added up."""
+        """Whether the rows of a projection must be complete before they are added: for a norm, or for a reduction."""
         return self.post_norms or self.shards > 1
 
     @property
@@ -135,7 +135,7 @@ class ModelShape:
 
     @property
     def gain_bytes(self) -> int:
-        """Bytes of one norm's gains, and shifts where it has any."""
+        """The bytes of the gains of one norm, and of its shifts if it has any."""
         return bytes_of(self.hidden * (2 if self.norm == "layernorm" else 1), self.gain_bits)
 
     @property

@@ -1,6 +1,6 @@
 """Models by name, or from a Hugging Face `config.json` as published.
 
-Of a `config.json` the keys that decide a byte or a MAC are read; those that may do so and are not used are noted.
+It reads the keys of a `config.json` that determine bytes or MACs, and notes keys that could do so but are not used.
 `model_type` says what its keys do not: where the norms are, which matrices have biases, which layers have a window.
 """
 
@@ -47,7 +47,7 @@ HARMLESS = frozenset((
 
 
 class Keys:
-    """The keys of a config.json; a missing or wrong one is an InputError. What is said of the user goes to `notes`."""
+    """The keys of a config.json; a missing or wrong one is an InputError. Messages for the user are added to `notes`."""
 
     def __init__(self, document: Document) -> None:
         self.document = document
@@ -145,7 +145,7 @@ def stated_bits(keys: Keys) -> StatedBits:
 
 
 def _dtype(keys: Keys) -> int | None:
-    """Bits of what is not quantised."""
+    """The bits of tensors that are not quantised."""
     for name in ("dtype", "torch_dtype"):
         value = keys.get(name)
         if value is None or value == "auto":
@@ -185,7 +185,7 @@ def _flag(keys: Keys, section: dict[Any, Any], name: str) -> bool:
 
 
 def _bits(keys: Keys, path: PathLike, value: Any) -> int | None:
-    """A number of bits; None where it is none that elements may have."""
+    """A number of bits; None for a width that elements cannot have."""
     if type(value) is int and value in _WIDTHS:
         return value
     keys.note(path, f"it is not used; it may be one of {', '.join(map(str, _WIDTHS))}", value, "give --w, --a or --kv")
@@ -205,7 +205,7 @@ def _compressed(keys: Keys, section: dict[Any, Any]) -> tuple[int | None, int | 
 
 
 def _of_groups(keys: Keys, groups: dict[Any, Any], what: str) -> int | None:
-    """The bits that all groups have; None where they have none."""
+    """The common bits of all groups, or None."""
     found = set[int | None]()
     for name, group in groups.items():
         part = group.get(what) if isinstance(group, dict) else None
@@ -226,7 +226,7 @@ _Kind = Callable[[Keys], _Facts]
 
 
 def preset_models() -> list[str]:
-    """The names that `load_model` takes beside files."""
+    """The model names that `load_model` accepts, in addition to files."""
     return [path.name.removesuffix(".yaml") for path in _presets()]
 
 
@@ -240,7 +240,7 @@ def is_model_file(path: str) -> bool:
 
 
 def load_model(name: str) -> Model:
-    """The model of a preset's name, or of a `config.json`. InputError says what is missing or not supported."""
+    """The model of a preset's name, or of a `config.json`. InputError names what is missing or not supported."""
     if name.lower().endswith(SUFFIXES):
         path = Path(name)
         called = path.parent.resolve().name if path.stem.lower() == "config" else path.stem

@@ -55,7 +55,7 @@ class HeadPolicy(_Section):
 
 
 class LayerPolicy(_Section):
-    """What holds for some layers only."""
+    """Values for some layers only."""
 
     layers: tuple[Number, ...]
     w: Bits | None = None
@@ -83,7 +83,7 @@ class Precision(_Section):
                     raise InputError(Problem("precision", rule, "layers", layer))
 
     def role(self, name: str) -> int:
-        """Bits of `lm_head` and `embedding`, and of a matrix where no layer says otherwise."""
+        """The bits of `lm_head` and `embedding`, and the default bits of a matrix."""
         return dict(self.roles).get(name, self.w)  # type: ignore[call-overload,no-any-return]
 
     def applied(self, shape: ModelShape, layer: int) -> ModelShape:
@@ -123,7 +123,7 @@ class _Bits:
 
 @dataclass(frozen=True, slots=True)
 class StatedBits:
-    """Bits that a model's own file states: they hold where the user says nothing."""
+    """Bits from the file of the model; used where the user gives none."""
 
     w: int | None = None
     a: int | None = None
@@ -131,7 +131,7 @@ class StatedBits:
     roles: tuple[tuple[str, int], ...] = ()  #: of single matrices, while nobody says `w`
 
     def under(self, given: dict[str, Any]) -> dict[str, Any]:
-        """What is given, and the rest from here."""
+        """The given values, and the rest from this object."""
         found = {name: bits for name in ("w", "a", "kv") if (bits := getattr(self, name)) is not None} | given
         if self.roles and "w" not in given and isinstance(roles := given.get("roles", {}), dict):
             found["roles"] = dict(self.roles) | roles
@@ -152,7 +152,9 @@ def load_precision(path: str | os.PathLike[str], stated: StatedBits = NOTHING_ST
 
 
 def uniform_precision(stated: StatedBits = NOTHING_STATED, **bits: int | None) -> Precision:
-    """The same bits everywhere, and what is `stated` where none are given; InputError where they are no width of elements."""
+    """The same bits everywhere, or those `stated` by the model if none are given. InputError for a width that elements cannot
+    have.
+    """
     given = {name: value for name, value in bits.items() if value is not None}
     return _checked(Document("precision", given, None, ""), stated.under(given))
 

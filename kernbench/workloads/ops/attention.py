@@ -1,7 +1,7 @@
 """Plans of attention: blocks of a sequence, a head and some query rows, each a chain over the keys.
 
-A step of decode alone cuts keys over idle cores; a step with a prefill does not, and then a block of a head reads its keys by
-itself: heads that share keys share the reading only while they run at the same time, or where the cache holds the keys of all
+A step with only decode splits keys over idle cores; a step with a prefill does not. Then each block of a head reads its keys
+itself: heads that share keys share the reads only while they run at the same time, or if the cache holds the keys of all
 sequences.
 """
 
@@ -32,7 +32,7 @@ def _products(view: ChipView, op: Attention) -> float:
 def _block(view: ChipView, op: Attention, keys: float, resident: int) -> float:
     """Cycles of a block over so many keys, where `resident` blocks share a core.
 
-    Keys come in whole tiles. For each, a block waits for the chain of its load, products and exponentials, or for the core.
+    Keys are read in whole tiles. For each, a block waits for the chain of its load, products and exponentials, or for the core.
     """
     chip = view.chip
     pace = max(float(chip.attention_key_cycles), resident * _products(view, op))
@@ -47,7 +47,7 @@ def _body(view: ChipView, op: Attention, blocks: list[tuple[float, int]]) -> flo
 
 
 def _key_bytes(op: Attention) -> float:
-    """Bytes of one key and value of all heads."""
+    """The bytes of one key and value of all heads."""
     return 2 * op.kv_heads * op.head_dim * op.element_bytes
 
 

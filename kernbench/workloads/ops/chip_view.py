@@ -22,7 +22,7 @@ class ChipView:
 
     @classmethod
     def of(cls, machine: NpuConfig) -> ChipView:
-        """InputError where the machine is no chip."""
+        """InputError if the machine is not a chip."""
         chip = machine.chip
         if chip is None:
             rule = "the machine has no chip section, which plans of single operations need"
@@ -48,12 +48,12 @@ class ChipView:
 
     @property
     def cache_rate(self) -> float:
-        """[byte/cycle] of all cores together from the last-level cache; that of DRAM where there is none."""
+        """[B/cycle] The rate of all cores together from the last-level cache, or from DRAM without a cache."""
         return float(self.chip.cache_bytes_per_cycle) if self.chip.cache_bytes else self.memory_rate
 
     @property
     def stream_rate(self) -> float:
-        """[byte/cycle] of vector kernels at that cache; that of DRAM where there is none."""
+        """[B/cycle] The rate of vector kernels at that cache, or at DRAM without a cache."""
         return float(self.chip.stream_bytes_per_cycle) if self.chip.cache_bytes else self.memory_rate
 
     @property

@@ -10,7 +10,7 @@ from kernbench.workloads.ops.operation import Attention, Collective, Operation, 
 
 @dataclass(frozen=True, slots=True)
 class DecoderShape:
-    """Sizes of a decoder-only model."""
+    """The sizes of a decoder-only model."""
 
     layers: int
     hidden: int
@@ -103,7 +103,7 @@ SHAPES: dict[str, DecoderShape] = {
 
 
 def shape_of(name: str) -> DecoderShape | None:
-    """The shape of a model by a table's name; None where it is not known."""
+    """The shape of a model by its name in a table, or None."""
     plain = "".join(letter for letter in name.lower() if letter.isalnum())
     for ending in ("", "instruct", "chat", "hf", "it", "v01", "v02", "v03"):
         if plain.removesuffix(ending) in SHAPES:

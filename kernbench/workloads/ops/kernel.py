@@ -38,7 +38,7 @@ class Kernel:
         return self.read_bytes + self.write_bytes
 
     def cycles(self, bytes_per_cycle: float) -> float:
-        """What the kernel takes by itself: the recurrence that the simulated queue follows, without whole cycles."""
+        """The time of the kernel alone: the recurrence that the simulated queue follows, without rounding to cycles."""
         if self.serial:
             return self.start + self.nbytes / bytes_per_cycle + self.body + self.after
         total = sum(CHUNKS)

@@ -1,7 +1,7 @@
 """Plans as command queues: the host's items, and each kernel's loads, body and stores in chunks that overlap.
 
-The queue runs on the chip's machine with one more tensor engine, which stands for the host: its jobs are the launches, what the
-host does behind them, and the waits (docs/model/host.md). DRAM is one channel that stands for all of the chip's.
+The queue runs on the machine of the chip with an additional tensor engine that represents the host: its jobs are launches, the
+work of the host after them, and waits (docs/model/host.md). DRAM is one channel that stands for all of the chip's.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class Queue:
         self._ends = self._item("sync", one.sync, self._ends) or self._ends
 
     def host(self, cycles: float) -> None:
-        """The host by itself, after everything."""
+        """The work of the host after everything."""
         self._ends = self._item("step", cycles, self._ends) or self._ends
 
     def _item(self, what: str, cycles: float, after: Sequence[int]) -> list[int]:
@@ -96,7 +96,7 @@ class Queue:
         )  # fmt: skip
 
     def _jobs(self, cycles: float, after: Sequence[int], append: Callable[[int, list[int]], int]) -> int:
-        """Jobs one after the other that take so many cycles: an element a cycle, as many as fit into the scratchpad."""
+        """Jobs in sequence that take this many cycles in total: one element per cycle, as many as fit into the scratchpad."""
         left, before = max(1, whole_cycles(cycles)), list(after)
         while left:
             part = min(left, self.room)

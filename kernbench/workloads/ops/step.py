@@ -1,7 +1,7 @@
 """A step of a language model as the sum of its operations, under a runtime profile.
 
-Kernels run one after the other. The host launches them ahead of the device, so a step takes the longer of the two. What the
-host does a step comes on top.
+Kernels run in sequence. The host launches them ahead of the device, so a step takes the longer of the two. The work of the
+host for each step is added.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from kernbench.workloads.ops.timing import OperationTimer
 
 
 def step_ns(timer: OperationTimer, operations: Iterable[tuple[Operation, int]], sequences: int = 0) -> float:
-    """What operations take, each so often, and what the host does a step and a sequence."""
+    """The time of operations by count, and the work of the host for each step and sequence."""
     runtime = timer.runtime
     device = host = 0.0
     for op, times in operations:

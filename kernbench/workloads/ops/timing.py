@@ -1,4 +1,4 @@
-"""How long an operation takes on a chip under a runtime profile: planned, simulated, and remembered by content."""
+"""The time of an operation on a chip under a runtime profile: planned, simulated, and cached by content."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ MOST_ENTRIES = 20_000  #: jobs or transfers of one part of a kernel
 
 @dataclass(frozen=True, slots=True)
 class Timed:
-    """What an operation takes, and why."""
+    """The time of an operation, and its causes."""
 
     ns: float
     kernel: Kernel
@@ -65,7 +65,7 @@ class OperationTimer:
         )  # fmt: skip
 
     def plan(self, op: Operation) -> Kernel:
-        """The kernel that the planner takes."""
+        """The kernel that the planner chooses."""
         if isinstance(op, Product):
             return plan_product(self.view, op, self.runtime.cost(op.name, op.kind))
         if isinstance(op, Attention):
@@ -75,13 +75,13 @@ class OperationTimer:
         return plan_vector(self.view, op, self.runtime.cost(op.name, op.kind))
 
     def traced(self) -> OperationTimer:
-        """The same with launches that a trace or a graph holds: those of the profile `NAME_trace`."""
+        """The same with launches from a trace or a graph, by the profile `NAME_trace`."""
         if self._traced is None:
             self._traced = OperationTimer(self.machine, load_runtime("ttnn_trace"), simulate=self.simulate)
         return self._traced
 
     def time(self, op: Operation) -> Timed:
-        """What one operation takes by itself."""
+        """The time of one operation alone."""
         if op not in self._known:
             launch = self.launch(op)
             cycles = self.cycles((launch,))
@@ -91,13 +91,13 @@ class OperationTimer:
         return self._known[op]
 
     def device_ns(self, op: Operation) -> float:
-        """What one operation takes on the device, without the host."""
+        """The time of one operation on the device, without the host."""
         if op not in self._device:
             self._device[op] = self.cycles((Launch(self.launch(op).kernel),)) / self.view.freq
         return self._device[op]
 
     def cycles(self, launches: tuple[Launch, ...], step: float = 0.0) -> float:
-        """Cycles of kernels one after the other, and of the host's step behind them."""
+        """The cycles of kernels in sequence, and of the work of the host after them."""
         if not self.simulate:
             return estimated_cycles(self.view, launches, self.runtime.ahead) + step
         key = launches
@@ -131,7 +131,7 @@ class OperationTimer:
 
 
 def estimated_cycles(view: ChipView, launches: tuple[Launch, ...], ahead: int = 1) -> float:
-    """The same without the simulation: sums of what each kernel takes."""
+    """The same without simulation: the sum of the times of kernels."""
     host = device = 0.0  # when the host is free, and the device
     ends: list[float] = []
     for number, one in enumerate(launches):

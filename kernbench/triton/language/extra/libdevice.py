@@ -1,5 +1,6 @@
-"""`libdevice`: functions of `tl.math`, and others that are made of them. Those that round otherwise than to nearest, and those
-of f64, are refused."""
+"""`libdevice`: functions of `tl.math`, and others that are made of them. Functions that do not round to nearest, and functions
+of f64, are refused.
+"""
 
 from __future__ import annotations
 
@@ -152,7 +153,7 @@ WORKS = tuple(sorted({*math.__all__, *MADE}))
 
 
 def __getattr__(name: str) -> Any:
-    """A function of `tl.math`, for its name or the one with f behind it, or one of those above."""
+    """A function of `tl.math`, with or without a final f in its name, or one of those above."""
     if name.startswith("__"):
         raise AttributeError(name)
     for one in (name, name.removesuffix("f")):

@@ -1,4 +1,6 @@
-"""Products as jobs: row block after row block, the weights held where they fit, loaded anew for each block otherwise."""
+"""Products as jobs, row block by row block. Weights stay in the scratchpad if they fit, and are loaded again for each block
+otherwise.
+"""
 
 from __future__ import annotations
 
@@ -83,7 +85,7 @@ class ProductJobs:
         return place
 
     def _group(self, group: int) -> Place:
-        """The weights of a group among those of all, which are one tile."""
+        """The weights of a group; the weights of all groups are one tile."""
         if (0, 0) not in self._held:
             self._held[0, 0] = self._load_weights(0, 0) if self.weights else self._load_groups()
         place, waits = self._held[0, 0]
@@ -126,7 +128,7 @@ class ProductJobs:
         return slot, (slot, moved)
 
     def _windows(self, window: Window) -> None:
-        """A convolution: of each block what the window looks at, side by side, then the products of all groups."""
+        """A convolution: for each block the inputs of the window side by side, then the products of all groups."""
         outputs = prod(window.out)
         for image in range(window.images):
             for first in range(0, outputs, self.size.rows):
@@ -135,7 +137,7 @@ class ProductJobs:
                 self._block(0, (image * outputs + first) * self.work.n * self.work.groups, rows, columns)
 
     def _side_by_side(self, window: Window, image: int, first: int, rows: int) -> list[int]:
-        """What `rows` outputs look at, a copy for each place of the window; each group's part."""
+        """The inputs of `rows` outputs, one copy for each position of the window, by group."""
         each = rows * window.channels * self.a_bits // 8
         place = self.memory.rings["columns"].take(each * window.positions)
         source, nbytes, waits = window_source(self.memory, self.work.a, window, image, first, rows, self.meta)

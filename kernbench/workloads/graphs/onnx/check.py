@@ -1,4 +1,4 @@
-"""What must hold of an ONNX file before anything is computed from it: names, order, types, sizes, and attributes.
+"""The checks of an ONNX file before anything is computed from it: names, order, types, sizes, and attributes.
 
 Operators are checked against their schemas of the file's opset, so that a lowering finds the inputs and attributes that it
 reads, of the types that it expects. Values of attributes are checked where they are used, with the shapes.
@@ -44,7 +44,7 @@ class Checks:
         self.problems.append(Problem(f"{self.where}: {what}" if what else self.where, rule, field, value, remedy))
 
     def end(self) -> None:
-        """InputError where there was a problem."""
+        """InputError if there was a problem."""
         if self.problems:
             raise InputError(self.problems)
 
@@ -186,7 +186,7 @@ def _edges(graph: onnx.GraphProto, checks: Checks) -> None:
 
 
 def name_of(node: onnx.NodeProto, number: int) -> str:
-    """What a node is called; by its operator where it has no name."""
+    """The name of a node; that of its operator if it has none."""
     return node.name or f"{node.op_type}_{number}"
 
 
@@ -231,7 +231,7 @@ def _node(node: onnx.NodeProto, number: int, opsets: dict[str, int], checks: Che
 
 
 def _counted(what: str, kind: str, names: Sequence[str], least: int, most: int, needed: int, checks: Checks) -> None:
-    """As many names as there may be, and the first ones not left out."""
+    """Check the number of names, and that the required ones are given."""
     if not least <= len(names) <= most:
         count = f"{least}" if least == most else f"{least} or more" if most > 1000 else f"{least} to {most}"
         checks.refuse(what, f"it has {count} of them", f"number of {kind}", len(names))

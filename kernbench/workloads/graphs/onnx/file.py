@@ -1,4 +1,4 @@
-"""ONNX files: what is read of them, with all shapes inferred and everything that does not depend on inputs computed.
+"""Reading of ONNX files: all shapes are inferred, and everything that does not depend on inputs is computed.
 
 Weights are not read: their shapes and bits decide. Small constants are, because shapes depend on them.
 """

@@ -65,7 +65,7 @@ def infer(model: onnx.ModelProto, where: str) -> dict[str, Array]:
 
 
 def why_unknown(model: onnx.ModelProto) -> dict[int, str]:
-    """What onnx says of nodes whose outputs have no shape though their inputs have, by number."""
+    """The messages of onnx about nodes whose outputs have no shape although their inputs have, by number."""
     from onnx import TypeProto, helper, shape_inference
 
     graph, found = model.graph, dict[int, str]()
@@ -91,7 +91,7 @@ def why_unknown(model: onnx.ModelProto) -> dict[int, str]:
 
 
 def _keep_shapes(model: onnx.ModelProto) -> bool:
-    """Gives outputs of operators that keep the shape, and of which onnx does not know it, that of the input; whether one."""
+    """Sets the shape of outputs that have that of the input but that onnx does not infer; returns whether there was one."""
     graph = model.graph
     types = {item.name: item.type for item in (*graph.value_info, *graph.output, *graph.input) if shape_of(item) is not None}
     outputs = {item.name: item for item in graph.output}
@@ -109,13 +109,13 @@ def _keep_shapes(model: onnx.ModelProto) -> bool:
 
 
 def first_line(error: Exception) -> str:
-    """What an error says, as one line."""
+    """The message of an error as one line."""
     text = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
     return text if len(text) <= _LINE else f"{text[: _LINE - 3]}..."
 
 
 def shape_of(item: onnx.ValueInfoProto) -> tuple[int, ...] | None:
-    """The shape of a tensor; None where it is not known whole."""
+    """The shape of a tensor; None if it is not completely known."""
     kind = item.type.tensor_type
     if not item.type.HasField("tensor_type") or not kind.HasField("shape"):
         return None
@@ -167,7 +167,7 @@ def _value(
 
 
 def _run(node: onnx.NodeProto, model: onnx.ModelProto, inputs: dict[str, Any]) -> dict[str, Array] | None:
-    """What the reference implementation makes of a node; None where it has none, or the node is not valid."""
+    """The result of the reference implementation for a node; None if it has none, or the node is not valid."""
     from onnx import TypeProto, helper
     from onnx.reference import ReferenceEvaluator
 

@@ -1,4 +1,4 @@
-"""Values of the initializers of an ONNX file: in the file, or in one beside it. Those of weights are forgotten."""
+"""Values of the initializers of an ONNX file: in the file, or in one beside it. Values of weights are dropped."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def _external(tensor: onnx.TensorProto, model: Path) -> bytes:
 
 
 def _number(what: str, key: str, text: str) -> int | None:
-    """A number of bytes; None where there is none."""
+    """A number of bytes, or None."""
     if not text:
         return None
     if not (text.isascii() and text.isdigit() and len(text) < 19):

@@ -13,9 +13,10 @@ from kernbench.common.dtypes import Array
 
 
 class Running:
-    """In a kernel: softmax(q @ k.T * scale) @ v over the blocks so far. Sums are f32; weights are rounded for the product.
+    """The state of softmax(q @ k.T * scale) @ v in a kernel, over the blocks so far. Sums are f32; weights are rounded for the
+    product.
 
-    Its steps are part of the work on a block of queries, and wait as that does.
+    Its steps belong to the work on a block of queries, and wait with it.
     """
 
     def __init__(self, q: Any, scale: float, tl: Any) -> None:
@@ -29,7 +30,7 @@ class Running:
         tl = self.tl
         products = tl.dot(self.q, k, out_dtype="f32", transpose_b=True)
         scores = yield from self._done((yield from self._done(products)) * self.scale)
-        del products  # its place in the scratchpad is free for what comes
+        del products  # its scratchpad space can be reused
         largest = yield from self._done(tl.max(scores, axis=1, keep_dims=True))
         if self.largest is not None:
             largest = yield from self._done(tl.maximum(self.largest, largest))
@@ -53,7 +54,7 @@ class Running:
 
 
 def blockwise(q: Array, blocks: list[tuple[Array, Array]], scale: float, dtype: str) -> Array:
-    """The reference: the same blocks in the same order, f32 but for the weights."""
+    """The reference: the same blocks in the same order, in f32 except for the weights."""
     largest = total = mixed = None
     for k, v in blocks:
         scores = product(q, k.T) * np.float32(scale)

@@ -14,7 +14,7 @@ Work = Generator[None, None, None]
 
 
 def cuts(length: int, block: int) -> list[tuple[int, int]]:
-    """First index and number of indices of each block; the last may be shorter, and of nothing there are none."""
+    """First index and length of each block; the last block may be shorter, and an empty range has none."""
     return [(start, min(block, length - start)) for start in range(0, length, block)]
 
 
@@ -24,7 +24,7 @@ def followed(items: Sequence[Item]) -> list[tuple[Item, Item | None]]:
 
 
 def groups(items: Sequence[Item], size: int) -> list[Sequence[Item]]:
-    """Items in their order, so many at a time."""
+    """Items in order, in groups of the given size."""
     return [items[at : at + size] for at in range(0, len(items), size)]
 
 
@@ -36,7 +36,7 @@ def together(works: Iterable[Work]) -> None:
 
 
 def in_step(items: Sequence[Item], width: int, fetch: Callable[[Item], Any], work: Callable[[Item, Any], Work]) -> None:
-    """The work on every item, `width` of them at a time, with the operands of the next ones on their way."""
+    """The work on every item, `width` of them at a time, with the operands of the next ones in flight."""
     parts = groups(items, width)
     coming = [fetch(item) for item in parts[0]] if parts else []
     for group, after in followed(parts):

@@ -25,7 +25,7 @@ from kernbench.runtime_api.bench import Param
 def pinned(a: DevicePointer, b: DevicePointer, c: DevicePointer, block_m: int, width: int, tl: Any) -> None:
     """`c = a @ b` of this PE's rows, both operands loaded by the kernel, a block for each of `width` tensor engines at a time.
 
-    A panel of `a` stays in the scratchpad while blocks of `b` pass by, one for each engine and one more on their way during
+    A panel of `a` stays in the scratchpad while blocks of `b` pass by, one for each engine and one more in flight during
     products (of the first ones one less, so that they come sooner); a block of `c` leaves while the next are computed.
     """
     (rows, columns), (blocks, k, block_n) = c.shape, b.shape
@@ -92,7 +92,7 @@ def reference(inputs: dict[str, Array], params: Mapping[str, Any]) -> dict[str, 
 
 
 def rows_over(pes: int, ctx: Context) -> DPPolicy:
-    """Rows over so many PEs (0: all): of the first cube, or whole cubes of every SIP that is needed."""
+    """Rows over this many PEs (0: all): of the first cube, or whole cubes of every SIP that is needed."""
     per_cube, per_sip = ctx.machine.pes_per_cube, ctx.machine.pes_per_cube * ctx.machine.cubes
     pes = pes or ctx.machine.pes
     if pes <= per_cube:

@@ -102,7 +102,7 @@ def reference(inputs: dict[str, Array], params: Mapping[str, Any]) -> dict[str, 
 
 
 def page_table(params: Mapping[str, Any], pages_each: int) -> Array:
-    """A row of pages for each sequence: one behind the other, or dealt out at random over all that are used."""
+    """A row of pages for each sequence: in sequence, or dealt out at random over all that are used."""
     pages = np.arange(params["sequences"] * pages_each, dtype=np.int32)
     if params["layout"] == "shuffled":
         np.random.default_rng(params["seed"]).shuffle(pages)

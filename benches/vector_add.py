@@ -1,4 +1,4 @@
-"""Adds two vectors: each PE streams its shard through the scratchpad, the next block on its way while one is added."""
+"""Adds two vectors: each PE streams its shard through the scratchpad, the next block in flight while one is added."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ class Reached:
     """What a run of the reference reached, for a person's eyes and for tests of what strategies draw."""
 
     banks: int  #: of a scratchpad
-    odd_width: bool  #: the width of a bank is no power of two
+    odd_width: bool  #: the width of a bank is not a power of two
     scratchpads: int = 1
     status: str = ""
     cycles: int = 0

@@ -18,7 +18,7 @@ def rings(draw: Draw) -> tuple[dict[str, Any], dict[str, Any]]:
     """A system and a program that is valid on it: up to 40 moves of up to 8 KiB, and work beside them."""
     spm = _scratchpad(draw)
     entries = [_entry(draw, spm, step) for step in range(draw(st.integers(2, 40)))]
-    for at, entry in enumerate(entries):  # what starts later meets what has been under way for some time
+    for at, entry in enumerate(entries):  # what starts later meets what has been in flight for some time
         if at and draw(st.booleans()):
             entry["deps_before"] = [draw(st.integers(max(0, at - 6), at - 1))]
     return _system(draw, spm), {"metadata": {"version": "1.0", "name": "rings"}, "cmdq": entries}

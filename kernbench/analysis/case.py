@@ -84,7 +84,7 @@ class Part:
     start: Callable[[MachineConfig], Started]
     times: int = 1
     stage: str = ""  #: of a language model: prefill or decode
-    sampled: bool = True  #: it is traced where the causes are asked for; others of its stage have the same
+    sampled: bool = True  #: traced if causes are wanted; other parts of its stage have the same causes
     program: Program | None = None  #: None: a bench
     kind: str = ""  #: of a segment: embedding, layer, head
 
@@ -98,7 +98,7 @@ class Work:
     parts: tuple[Part, ...]
 
     def run(self, config: MachineConfig | None = None, progress: Progress | None = None) -> Outcome:
-        """Run all parts on the machine, or the same parts on another; after one that is not done no more are run."""
+        """Run all parts on the machine, or on another one; stop after a part that is not done."""
         machine = config or self.config
         runs: list[PartRun] = []
         for part in self.parts:
@@ -181,7 +181,7 @@ class Outcome:
 
     @property
     def metrics(self) -> dict[str, Any]:
-        """Numbers by name, as of `kernbench.Run.metrics`; shares are means over the cycles."""
+        """Numbers by name, as in `kernbench.Run.metrics`; shares are means over the cycles."""
         found: dict[str, Any] = {"cycles": self.cycles, "t_ns": self.t_ns}
         found |= {"bound": next(iter(self.bounds.values()), 0), "bound_by": self.bound_by, "bound_share": self.bound_share}
         found["energy_pj"] = math.fsum(one.result.metrics["energy_pj"]["total"] * one.part.times for one in self.runs)
@@ -214,7 +214,7 @@ def _run_part(part: Part, config: MachineConfig, progress: Progress | None) -> P
     if part.program is None:
         bound = roof_share(result, roofs(result, machine.plan))
         return PartRun(part, result, dict([(bound.name, bound.cycles), *bound.others]))
-    if part.stage or not result.cycles:  # parts of a model add up, so each bound of each counts
+    if part.stage or not result.cycles:  # parts of a model run in sequence, so their bounds add up
         given = {name: cycles for name, cycles in result.metrics["bounds"].items() if name not in ("cycles", "limit")}
         given[CRITICAL_PATH] = given.pop("critical_path")
         return PartRun(part, result, given)
@@ -276,7 +276,7 @@ class Case(Protocol):
 
     @property
     def machine(self) -> str:
-        """The one that it runs on if none is named."""
+        """The default machine."""
         ...
 
     def on(self, config: MachineConfig) -> Work:
@@ -284,7 +284,7 @@ class Case(Protocol):
         ...
 
 
-DEFAULT_MACHINE = "npu_server"  #: where everything runs that names no machine itself
+DEFAULT_MACHINE = "npu_server"  #: the default machine
 
 
 @dataclass(frozen=True, slots=True)
@@ -326,7 +326,7 @@ class BenchCase:
 
     @property
     def machine(self) -> str:
-        """That the bench names."""
+        """The machine of the bench."""
         return self.bench.machine
 
     def on(self, config: MachineConfig) -> Work:
@@ -353,13 +353,13 @@ class ModelCase:
         return self.model.name
 
     def on(self, config: MachineConfig) -> Work:
-        """A part for each segment that differs from the others; those of a phase's last step are sampled."""
+        """A part for each different segment; those of the last step of a phase are sampled."""
         programs = llm_programs(self.model, config, checked_params(self.name, self.params))
         last = {step.phase: step for step in programs.steps}
         parts = []
         for step in programs.steps:
             sampled = last[step.phase] is step
-            if not periods_are_one(programs.machine):  # the cycle in which a segment begins matters
+            if not periods_are_one(programs.machine):  # the result depends on the first cycle of a segment
                 parts.append(_program_part(programs.step_program(step), 1, step.phase, sampled))
                 continue
             segments = list(programs.segments(step))

@@ -11,7 +11,7 @@ from kernbench.common.errors import InputError, Problem
 from kernbench.config import MachineConfig
 from kernbench.sim_engine.machine import Machine
 
-LEAST = 0.02  #: of the longer run, for a difference between two causes to be told
+LEAST = 0.02  #: share of the longer run from which a difference of a cause is reported
 #: The sections of a machine that decide a cause, as paths of one NPU; those of a system are called so below `settings_of`.
 SECTIONS = {
     "DRAM bandwidth": ("dram", "noc.dram"),
@@ -28,8 +28,8 @@ SECTIONS = {
     "launching and issuing by kernels": ("pe_cpu", "control"),
 }
 SETTING = ("path", "first", "here")  #: of a key that differs, in JSON
-_NO_TIME = ("capacity_bytes", "kind")  #: keys that decide no cycle by themselves
-#: What a system calls the sections of one NPU.
+_NO_TIME = ("capacity_bytes", "kind")  #: keys that change no cycle
+#: The sections of a PE of a system that one NPU has at the top level.
 _PLACES = (("pe.", ""), ("cube.hbm.", "dram."), ("cube.mesh.", "noc."))
 
 
@@ -55,17 +55,17 @@ class Compared:
 
     @property
     def done(self) -> list[str]:
-        """The machines on which the run came to its end."""
+        """The machines on which the run is done."""
         return [name for name, one in self.outcomes.items() if one.status == "done"]
 
     @property
     def fastest(self) -> str:
-        """The machine with the least time of those on which the run is done; the first where it is done on none."""
+        """The machine with the least time among those on which the run is done; else the first."""
         return min(self.done, key=lambda name: self.outcomes[name].t_ns, default=self.first)
 
     @property
     def slowest(self) -> str:
-        """The machine with the most time of those on which the run is done; the first where it is done on none."""
+        """The machine with the most time among those on which the run is done; else the first."""
         return max(self.done, key=lambda name: self.outcomes[name].t_ns, default=self.first)
 
     def speedup(self, name: str) -> float | None:

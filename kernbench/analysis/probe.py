@@ -31,12 +31,12 @@ class ProbeRow:
     transfers: int
     cycles: int  #: from the start to the end of the longest transfer
     setup: int  #: memory and endpoint
-    links: int  #: latency of the edges on its way
+    links: int  #: latency of the links of the route
     transfer: int  #: from its first share to its last byte
     bandwidth: Fraction  #: [byte/cycle] of all transfers together, from the first share of any to the end
-    bottleneck: str  #: what the pattern loads most: bytes over capacity
+    bottleneck: str  #: the resource with the largest ratio of bytes to capacity
     capacity: Fraction  #: [byte/cycle] of that
-    utilisation: Fraction  #: of that, over the same cycles; 1 is all of it
+    utilisation: Fraction  #: share of the capacity of that resource that is used
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON: exact rationals as numbers or `p/q`."""
@@ -50,7 +50,7 @@ class Pattern:
 
     name: str
     about: str
-    moves: Callable[[Program, int], None]  #: appends transfers of so many bytes each
+    moves: Callable[[Program, int], None]  #: appends transfers of the given size
 
 
 def probe(config: SystemConfig, sizes: Sequence[int] = SIZES, only: Sequence[str] = ()) -> Iterator[ProbeRow]:
@@ -98,13 +98,13 @@ class _Patterns:
         self.first = PePlace(0, 0, 0)
 
     def slice_of(self, pe: int, of: PePlace | None = None) -> tuple[int, int, int]:
-        """(SIP, cube, slice): the first slice whose router is that of a PE; without one, the slice of that number."""
+        """(SIP, cube, slice): the first slice at the router of a PE, else the slice with its number."""
         owned = [k for k in range(self.config.slices) if self.config.slice_pe(k) == pe]
         sip, cube = (0, 0) if of is None else of[:2]
         return sip, cube, owned[0] if owned else pe % self.config.slices
 
     def farthest_slice(self) -> tuple[int, int, int]:
-        """The slice of the first cube from which data takes longest to the first PE; of equal ones the first."""
+        """The slice of the first cube with the highest latency to the first PE; the first of equals."""
         router, resolver = self.places.router, self.places.resolver
 
         def cycles(number: int) -> int:
@@ -186,7 +186,7 @@ def _head(plan: Plan, entry: int) -> tuple[int, int]:
 
 
 def probe_sizes(text: str) -> list[int]:
-    """The sizes [byte] of a list with commas: `4KiB,1MiB` or `4k,1M`; InputError where one is none."""
+    """The sizes [byte] of a list with commas: `4KiB,1MiB` or `4k,1M`; InputError if one is none."""
     out = []
     for item in text.split(","):
         try:
@@ -200,7 +200,7 @@ def probe_sizes(text: str) -> list[int]:
 
 
 def probe_names(config: SystemConfig, text: str) -> list[str]:
-    """The patterns of a list with commas, empty for all; InputError where the system has one not."""
+    """The patterns of a list with commas, empty for all; InputError if the system has one not."""
     names = [name.strip() for name in text.split(",") if name.strip()]
     known = [pattern.name for pattern in patterns(config)]
     for name in names:

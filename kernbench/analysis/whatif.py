@@ -1,4 +1,4 @@
-"""What can be freed, and how: changes of a machine's description after which a resource limits nothing.
+"""The resources that can be freed: changes of a machine after which the resource is never a limit.
 
 A PE of a system is what an NPU is, so what an NPU has at its top stands below `pe` there; memories and links are the system's.
 """
@@ -22,7 +22,7 @@ from kernbench_core.numbers import TRANSFER_CHANNELS
 LARGEST = TERM_LIMIT - 1  # terms of capacities and rates stay below 2^31 (docs/model/index.md)
 
 Config = NpuConfig | SystemConfig
-Changes = dict[str, Any]  #: path in the machine: its new value; None takes the key out
+Changes = dict[str, Any]  #: new values by path in the machine; None removes the key
 SRAM = "cube.sram.bytes_per_cycle"  #: the shared SRAMs of a system
 #: The links of a system, by their paths.
 LINKS = ("system.link", "cube.mesh.link", "cube.hbm.link", "cube.ucie.link", "cube.ucie.router", "cube.m_cpu.link",
@@ -73,7 +73,7 @@ def _free_noc(config: Config, demand: Demand) -> Changes:
     if _at(config, "cube.mesh") is not None:
         changes["cube.mesh.router_cycles"] = 0
     for link in (one for one in LINKS if _at(config, one) is not None):
-        slices = config.slices if link == "cube.hbm.link" else 1  # those at one router share an edge
+        slices = config.slices if link == "cube.hbm.link" else 1  # those at one router share a link
         changes |= {f"{link}.bytes_per_cycle": _link_rate(config) // slices, f"{link}.cycles": 0, f"{link}.mm": 0}
     return changes
 
@@ -113,7 +113,7 @@ def _reset(section: Section) -> Changes:
     return {name: default for name, default in fields.items() if getattr(section, name) != default}
 
 
-#: What can be freed, in the order in which it is when several are: how much DRAM and banks need depends on the transfers.
+#: The resources, in the order in which they are freed: the demand of DRAM and banks depends on the transfers.
 RESOURCES: dict[str, Callable[[Config, Demand], Changes]] = {
     "dma": _free_dma,
     "noc": _free_noc,
@@ -122,12 +122,12 @@ RESOURCES: dict[str, Callable[[Config, Demand], Changes]] = {
     "te": _free_te,
     "ve": _free_ve,
 }
-#: What else people call them.
+#: Synonyms of the resources.
 SYNONYMS = {"hbm": "dram", "memory": "dram", "mem": "dram", "bandwidth": "dram", "ddr": "dram", "mesh": "noc", "links": "noc",
             "network": "noc", "spm": "banks", "scratchpad": "banks", "sram": "banks", "tensor": "te", "gemm": "te", "mac": "te",
             "vector": "ve", "simd": "ve", "queue": "dma", "queues": "dma"}  # fmt: skip
 
-#: What to change first where a resource saves most: keys of a PE, of its memory, or of links, as far as the machine has them.
+#: Keys to change first for each resource: those of a PE, of its memory, or of links that the machine has.
 LEVERS: dict[str, tuple[str, ...]] = {
     "dma": ("{pe}dma.max_concurrent_transfers", "{pe}dma.engines"),
     "noc": ("noc.link_bytes_per_cycle", "cube.mesh.link.bytes_per_cycle", "cube.hbm.link.bytes_per_cycle"),
@@ -144,10 +144,10 @@ class Freed:
     """A run with something freed."""
 
     resources: tuple[str, ...]
-    changes: Changes  #: none: the machine has no such thing, or it is without limit already
+    changes: Changes  #: empty: the machine does not have the resource, or it has no limit
     status: str
     cycles: int
-    saved: int | None  #: cycles of the run as it is less these; negative where it got slower; None: one is not done
+    saved: int | None  #: cycles saved; negative if it became slower; None if a run is not done
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,7 +160,7 @@ class WhatIf:
 
     @property
     def best(self) -> Freed:
-        """The resource that saves most by itself."""
+        """The single resource that saves most."""
         return max(self.each, key=lambda one: one.saved or 0)
 
     @property

@@ -1,1 +1,1 @@
-"""What `import kernbench as kb` offers beyond the building blocks: one function for each question, and answers to look at."""
+"""The functions of `import kernbench as kb`, one for each question, and their answers."""

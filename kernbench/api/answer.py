@@ -1,4 +1,4 @@
-"""What every answer of the Python API can do: rows as a data frame, numbers by name, a plot, a table in a notebook."""
+"""The common base of answers of the Python API: data frames, numbers by name, a plot, and a table in a notebook."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ MOST_ROWS = 60  #: of a table in a notebook
 class Answer:
     """Rows of plain values, in one table or more."""
 
-    tables: ClassVar[tuple[str, ...]] = ("rows",)  #: names that `to_frame` takes, the default first
+    tables: ClassVar[tuple[str, ...]] = ("rows",)  #: names of tables for `to_frame`, the default first
 
     def rows(self, table: str) -> list[Row]:
         """The rows of a table as dicts with the same keys."""
@@ -52,7 +52,7 @@ class Answer:
     def plot(self, *, ax: Any = None) -> Any:
         """Draw the answer with matplotlib (the extra `plot`), on `ax` or a new figure; returns the `Axes`.
 
-        InputError where matplotlib is not installed.
+        InputError if matplotlib is not installed.
         """
         ax = new_axes() if ax is None else ax
         self.draw(ax)
@@ -66,7 +66,7 @@ class Answer:
 
 
 def html_block(*parts: str) -> str:
-    """Parts of a page in a frame of their own."""
+    """Put parts of a page into a frame."""
     told = tokens()
     font = f"font:{told['type']['body']}px/1.4 {told['font']['sans']}".replace('"', "'")
     return f'<div style="{font};max-width:100%;overflow-x:auto">{"".join(parts)}</div>'

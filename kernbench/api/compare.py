@@ -50,7 +50,7 @@ class Comparison(Answer):
 
     @property
     def fastest(self) -> str:
-        """The machine with the least time, of those on which the run is done; the first where it is done on none."""
+        """The machine with the least time among those on which the run is done; else the first."""
         return self.found.fastest
 
     @property
@@ -111,8 +111,8 @@ def compare(
 ) -> Comparison:
     """Run a target on several machines: names, files, dicts or machines, or a mapping of names of your own to them.
 
-    `target` and `params`: as of `whatif`, so also a language model or a graph. `overrides` and `params` hold for all machines.
-    InputError as of `run`, for fewer than two machines, and for two of one name.
+    `target` and `params`: as in `whatif`, so also a language model or a graph. `overrides` and `params` hold for all machines.
+    InputError as in `run`, for fewer than two machines, and for two of one name.
 
     >>> import kernbench as kb
     >>> found = kb.compare("gemm", {"1 TE": {"te": {"engines": 1}}, "2 TE": {"te": {"engines": 2}}}, m=256, n=256, k=256)

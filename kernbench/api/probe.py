@@ -1,4 +1,4 @@
-"""`kernbench.probe`: what the links of a system give."""
+"""`kernbench.probe`: latency and bandwidth of the links of a system."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def probe(
     """Measure host copies, loads near and far, sends, and all PEs at once, on a system.
 
     `sizes`: of each transfer, in bytes or as text (`4KiB`). `only`: names of patterns, by default all. InputError for a
-    machine that is no system, a size that is none, and a pattern that the system has not.
+    machine that is not a system, a size that is none, and a pattern that the system has not.
 
     >>> import kernbench as kb
     >>> sorted(kb.probe(sizes=[4096], only=["own_hbm", "host_to_device"]).metrics)

@@ -1,4 +1,4 @@
-"""`kernbench.run`: a bench or a program on a machine, and what is known of the run."""
+"""`kernbench.run`: runs a bench or a program on a machine."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class Run(Answer):
     machine: MachineConfig
     result: Result
     report: BenchReport | None  #: of a bench
-    again: Callable[[], Machine] = field(repr=False)  #: the same run at cycle 0, on a machine of its own
+    again: Callable[[], Machine] = field(repr=False)  #: makes the same run again, at cycle 0
     _capacities: dict[str, float] = field(default_factory=dict, repr=False)  # [byte/cycle]
 
     @property

@@ -53,7 +53,7 @@ class SweepResult(Answer):
 
     @property
     def best(self) -> Row:
-        """The best point by the first goal: its axes, and the goal. InputError where no point is done."""
+        """The best point by the first goal: its axes, and the goal. InputError if no point is done."""
         found = ranked(self.table, self.goal)
         if not found:
             raise InputError(Problem(self.table.name, "no point of the sweep is done, so there is no best point"))
@@ -135,11 +135,11 @@ def sweep(
     """Run every point of a sweep that has no result yet, as `kbsim sweep run` does.
 
     `spec`: a file or dict of `kernbench/sweep/1`; or, with `axes`, what runs: the name of a bench or workload, a file, or a
-    mapping as in a spec (`{"llm": "llama2-7b"}`). `axes`: values of the machine (`dram.channels`) or parameters
-    (`param.m`), each with a list or range. `config`: a preset or file, or several; `overrides`: values that all points have;
-    `goals`: what is better, `{"ns": "min"}`.
-    `store`: a file where results are kept and looked up; without it they are kept nowhere. `jobs`: processes, one a processor
-    by default; `threads`: threads of this process instead, for programs. InputError for the same mistakes as `kbsim sweep run`.
+    mapping as in a spec (`{"llm": "llama2-7b"}`). `axes`: values of the machine (`dram.channels`) or parameters (`param.m`),
+    each with a list or range. `config`: a preset or file, or several; `overrides`: values that all points have; `goals`: what
+    is better, `{"ns": "min"}`. `store`: a file in which results are stored and looked up; without it they are not stored.
+    `jobs`: processes, one a processor by default; `threads`: threads of this process instead, for programs. InputError for the
+    same mistakes as `kbsim sweep run`.
 
     >>> import kernbench as kb
     >>> kb.sweep("llama2-7b-decode", {"dram.channels": [2, 4]}, config="npu_mobile", threads=1).best["dram.channels"]

@@ -44,7 +44,7 @@ def machine_of(config: Config, overrides: Overrides = (), *, allow_code: AllowCo
 
 
 def bench_of(target: Target) -> Bench | None:
-    """The bench that a target is or names; None where it is a program. InputError for a file of Python without one."""
+    """The bench that a target is or names; None if it is a program. InputError for a file of Python without one."""
     if isinstance(target, (Program, Mapping)):
         return None
     if not isinstance(target, (str, os.PathLike)):
@@ -64,7 +64,7 @@ def _is_workload(name: str) -> bool:
 
 
 def is_program_file(target: str) -> bool:
-    """Whether a text names a file of a program, by its ending or its folder."""
+    """Whether a text names a program file, by its suffix or its directory."""
     return target.lower().endswith(SUFFIXES) or (os.sep in target and not target.partition(":")[0].endswith(".py"))
 
 
@@ -160,7 +160,7 @@ def _no_program(name: str) -> Problem:
 
 
 def name_of(target: Target) -> str:
-    """How answers call a target."""
+    """The name of a target in answers."""
     if isinstance(target, Mapping):
         return str(target.get("metadata", {}).get("name", "")) or "a program"
     if isinstance(target, (str, os.PathLike)):

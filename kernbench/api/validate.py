@@ -32,7 +32,7 @@ class Validation(Answer):
 
     @property
     def ok(self) -> bool:
-        """Whether every error is one that is allowed."""
+        """Whether every error is within its tolerance."""
         return not any(suite.outside for suite in self.suites)
 
     @property

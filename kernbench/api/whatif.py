@@ -37,7 +37,7 @@ class WhatIfs(Answer):
 
     @property
     def best(self) -> str:
-        """The resource that saves most by itself."""
+        """The single resource that saves most."""
         return self.found.best.resources[0]
 
     @property
@@ -84,10 +84,10 @@ def whatif(
 ) -> WhatIfs:
     """Run a target again with one resource unlimited at a time: `dma`, `noc`, `dram`, `banks`, `te`, `ve`.
 
-    `target`: as of `run`, or the name of a language model (`llama3-8b`), its `config.json`, or an ONNX file. `config`: by
+    `target`: as in `run`, or the name of a language model (`llama3-8b`), its `config.json`, or an ONNX file. `config`: by
     default the machine that a bench names, else `npu_server`. `params`: of a bench its own; of a model those of `kernbench.llm`
     (`prompt`, `tokens`, `batch`, `layers`, `w`, `a`, `kv`, `page`, `tp`, `phase`); of a graph `w`, `a` and its dynamic
-    dimensions. `free`: the resources, by default all. InputError as of `run`, and for an unknown resource.
+    dimensions. `free`: the resources, by default all. InputError as in `run`, and for an unknown resource.
 
     >>> import kernbench as kb
     >>> kb.whatif("llama2-7b-decode", free=["te"]).to_frame().columns

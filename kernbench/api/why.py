@@ -1,4 +1,4 @@
-"""`kernbench.why`: where the cycles of a run went."""
+"""`kernbench.why`: the causes of the cycles of a run."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ from kernbench.cmdq.plan import Plan
 from kernbench.cmdq.program import Program
 from kernbench.common.units import cycles_to_ns
 
-#: Of jobs of components that ended: MACs by bits of the weights, ops, bytes of operands that asked for banks.
+#: Work of component jobs that ended: MACs by bits of the weights, ops, and bytes of operands that requested banks.
 Work = tuple[dict[int, int], int, int]
 NO_WORK: Work = ({}, 0, 0)
 

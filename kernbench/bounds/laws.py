@@ -1,4 +1,4 @@
-"""Laws that every run keeps, whatever it simulates: looked at once, in its counters, when it ends.
+"""Conservation laws of every run, checked once, in its counters, at the end.
 
 Counters are compared with the work of the program and with the limits of the machine. A broken law is a bug of the simulator
 or of a plugged-in engine.
@@ -27,7 +27,7 @@ LAWS: dict[str, str] = {
 }
 Array = npt.NDArray[np.int64]
 ENDED = ("done", "aborted", "deadlock")  #: statuses that leave no cycle half done
-MOST = 5  #: violations that are told
+MOST = 5  #: most violations in a report
 NEAR = 1e-9  #: relative, of what is computed in floating point before it is looked at exactly
 
 
@@ -44,13 +44,13 @@ class Ran:
     plan: Plan
     done: bool
     cycles: int
-    entries: tuple[Array, Array, Array]  #: issue, start, end [cycle]; -1: it has not come
+    entries: tuple[Array, Array, Array]  #: issue, start, end [cycle]; -1 if it has not happened
     dma: Array  #: of each engine: busy, stalled by backpressure, by banks [cycle], [byte]
-    compute: Array  #: of each engine: busy, stalled by banks [cycle]
-    work: list[int]  #: of each of these: MACs, operations or launches
-    resources: Array  #: of each: [byte] one way, the other way, cycles with a member, member-cycles
-    banks: list[tuple[Array, Array]]  #: of each scratchpad: grants and denials by bank
-    plugged: bool  #: components took part: jobs may be theirs
+    compute: Array  #: by engine: busy, stalled by banks [cycle]
+    work: list[int]  #: by engine: MACs, operations or launches
+    resources: Array  #: by resource: [B] in each direction, cycles with a member, member-cycles
+    banks: list[tuple[Array, Array]]  #: by scratchpad: grants and denials of each bank
+    plugged: bool  #: the run had components, whose jobs count too
     foreign: int  #: [byte] of flows that components opened
 
 
@@ -65,7 +65,7 @@ def check_laws(plan: Plan, cycles: int, status: str, core: Any, components: Sequ
 
 
 def check_counters(plan: Plan, cycles: int, status: str, core: Any) -> None:
-    """Look at a core that was taken up from a file, wherever it stands; BrokenLaw where a run cannot have counted that.
+    """Look at a core that was taken up from a file, wherever it stands; BrokenLaw if a run cannot have counted that.
 
     Laws of whole runs are not looked at: a run that is done would not go on.
     """
@@ -78,7 +78,7 @@ def check_counters(plan: Plan, cycles: int, status: str, core: Any) -> None:
 
 
 def what_ran(plan: Plan, cycles: int, status: str, core: Any, components: Sequence[str]) -> Ran:
-    """What laws look at, of a core that has ended."""
+    """The counters of a finished core that laws check."""
     dma, compute, resources, banks, _ = core.totals()
     return Ran(
         plan=plan,
@@ -197,8 +197,9 @@ def _ports(ran: Ran) -> Iterator[str]:
 
 
 def _conserving(ran: Ran) -> Iterator[str]:
-    """What shares by any rule: the resource that is scarcest in a cycle is used up. Held flows wait for banks instead, and a
-    part of a burst of DRAM rows takes the time of a whole one."""
+    """Under every allocation rule, the scarcest resource of a cycle is used completely. But held flows wait for banks, and a
+    partial burst of DRAM rows takes the time of a whole one.
+    """
     if ran.plan.machine.get("devices") is not None or ran.plan.machine.get("controllers") is not None:
         return
     if ran.plugged or not ran.done or any(denials.any() for _, denials in ran.banks) or not _uncut(ran):
@@ -216,7 +217,7 @@ def _uncut(ran: Ran) -> bool:
     """No flow conflicts with itself: the credit of one cycle never covers two lines of one bank, so one request spends all of
     it.
 
-    A flow's lines follow each other, and at the end of an interleave chunk go on behind the chunks of the other channels.
+    The lines of a flow are consecutive; after an interleave chunk they continue after the chunks of the other channels.
     """
     machine, jobs = ran.plan.machine, ran.plan.program["dma"]
     starts, path = machine["route_start"], machine["route_path"]

@@ -33,7 +33,7 @@ class Bounds:
     links: dict[str, int]  #: per mesh link that has traffic: its bytes at its capacity
     engines: dict[
         str, int
-    ]  #: per engine with jobs: their service times, one after the other or as many at a time as may be
+    ]  #: by engine with jobs: the sum of their service times over the jobs that can run at a time
     stuck: tuple[int, ...]  #: ids that can never be issued: the run ends in a deadlock; they count in no bound
 
     @property
@@ -48,13 +48,13 @@ class Bounds:
         return max(named, key=lambda name: named[name])
 
     def to_dict(self) -> dict[str, Any]:
-        """As results write them: the largest, its name, the critical path, then every resource and engine."""
+        """The bounds for a result: the largest, its name, the critical path, then every resource and engine."""
         head = {"cycles": self.cycles, "limit": self.limit, "critical_path": self.critical_path}
         return {**head, **self.dram, **self.links, **self.engines}
 
 
 def lower_bounds(program: Program, config: NpuConfig | SystemConfig) -> Bounds:
-    """The bounds of a program on a machine; InputError where it is not valid there."""
+    """The bounds of a program on a machine; InputError if it is not valid there."""
     return plan_bounds(program, plan_program(program, config))
 
 
@@ -74,10 +74,10 @@ class _Run:
     def __init__(self, program: Program, plan: Plan) -> None:
         self.entries = program.entries
         self.plan = plan
-        self.own = bool(plan.machine.get("own_routes"))  # an NPU, with ways of its own
+        self.own = bool(plan.machine.get("own_routes"))  # an NPU has its own routes
         count = len(self.entries)
         self.cycles, self.period = [0] * count, [1] * count  # from start to end; it starts in multiples of
-        self.occupies = [0] * count  # [cycle] for which its engine, or one of a DMA engine's places, is taken
+        self.occupies = [0] * count  # [cycle] for which its engine, or a slot of a DMA engine, is busy
         self.on: list[On] = [()] * count
         self._add_transfers()
         self._add_works()
@@ -107,7 +107,7 @@ class _Run:
         """[cycle] The time of such a transfer without contention, and its bytes on each resource."""
         machine, capacities = self.plan.machine, self.plan.capacities
         pad = machine["spm"][machine["dma"][engine]["spm"]]
-        row = Fraction(pad["banks"] * pad["line"])  # a flow asks for no more in a cycle
+        row = Fraction(pad["banks"] * pad["line"])  # the limit of the requests of a flow in a cycle
         start, path, latencies = (machine[f"route_{name}"] for name in ("start", "path", "latency"))
         on: dict[int, int] = {}
         latency, moving = 0, 1
@@ -135,7 +135,7 @@ class _Run:
     def _engines(self, runs: Iterable[int]) -> dict[str, int]:
         """The same for each engine with jobs.
 
-        A TE or VE takes its jobs one by one; with a period, only after the last of them is nothing waited for.
+        A TE or VE executes its jobs one by one; with a period, it waits for its clock after each job except the last.
         A DMA engine has at most `max_concurrent_transfers` at a time, and that of an NPU as many as its channels have together.
         """
         plan = self.plan
@@ -184,7 +184,9 @@ class _Run:
         )
 
     def _earliest(self) -> tuple[list[int | None], list[int | None], list[int]]:
-        """Per entry: earliest end (None: never issued), what it waited for longest, entries on its longest chain."""
+        """For each entry: earliest end (None if it is never issued), its latest dependency, and the length of its longest
+        chain.
+        """
         count = len(self.entries)
         dependents: list[list[int]] = [[] for _ in range(count)]
         missing = [len(waits) for waits in self.waits]

@@ -27,7 +27,7 @@ class ProgramSummary:
     dram_read: dict[str, int]  #: [byte] per DRAM channel, alignment included
     dram_written: dict[str, int]  #: [byte] per DRAM channel, alignment included
     elsewhere: int  #: [byte] over no DRAM channel: between scratchpads, and from and to SRAMs
-    asked_bytes: int  #: [byte] of all transfers without alignment
+    asked_bytes: int  #: [B] of all transfers, without alignment
     macs: dict[str, int]  #: per tensor engine
     ops: dict[str, int]  #: per vector engine, `length * batch` of its jobs
     bounds: Bounds
@@ -39,7 +39,7 @@ class ProgramSummary:
 
 
 def summarise(program: Program, config: NpuConfig | SystemConfig) -> ProgramSummary:
-    """The summary of a program on a machine; InputError where it is not valid there."""
+    """The summary of a program on a machine; InputError if it is not valid there."""
     return summarise_plan(program, plan_program(program, config))
 
 
@@ -81,7 +81,7 @@ def summarise_plan(program: Program, plan: Plan) -> ProgramSummary:
 
 
 def _asked_bytes(program: Program, plan: Plan) -> int:
-    """[byte] of all transfers without alignment; the host's rows are those of their aligned bytes."""
+    """[B] of all transfers, without alignment; for host copies, the aligned bytes."""
     moves = plan.program["dma"]
     asked: int = sum(rows * nbytes for rows, nbytes in zip(moves["rows"].tolist(), moves["row_bytes"].tolist(), strict=True))
     copies = [entry for entry in program.entries if isinstance(entry, HostEntry)]

@@ -75,7 +75,7 @@ class Launcher:
     _installed: tuple[tuple[str, ...], Table] | None = None
 
     def install(self, call: Call) -> None:
-        """Have the queues of a call, for which all launches so far must end; nothing where they are there."""
+        """Have the queues of a call, for which all launches so far must end; nothing if they are there."""
         group = call.group
         table = call.algorithm.neighbours(group.kind, group.shape)
         if self._installed != (group.pes, table):
@@ -86,7 +86,7 @@ class Launcher:
             self._installed = group.pes, table
 
     def __call__(self, call: Call, x: Any, out: Any) -> Launch:
-        """Launch it on all ranks and go on. `x`, `out`: tensors with a shard on each PE of the group."""
+        """Launch it on all ranks and continue. `x`, `out`: tensors with a shard on each PE of the group."""
         self.install(call)
         return self.ctx.launch(call.name, on_rank, call, x, out, pes=call.group.pes)
 
@@ -109,7 +109,7 @@ class Outcome:
 
     status: str  #: done, aborted or deadlock
     cycles: int  #: from the first rank's first cycle to the end of the last rank's last command; 0: it has not ended
-    wrong: int | None  #: elements that are not, bit by bit, what the reference says; None: not verified
+    wrong: int | None  #: elements that differ from the reference in a bit; None if not verified
     engine: GraphEngine
 
 
@@ -136,7 +136,7 @@ def run_call(
     if status != "done":
         return Outcome(status, 0, None, engine)
     if check:
-        from kernbench.sim_engine.data_executor import DataExecutor  # Phase 2, only where it is asked for
+        from kernbench.sim_engine.data_executor import DataExecutor  # Phase 2, imported only if it is needed
 
         assert engine.op_log is not None
         wrong = _wrong(call, _expected(call, collective, inputs), found["out"], DataExecutor(engine.op_log).run().store)
@@ -189,8 +189,8 @@ def _random(dtype: str, count: int, seed: int) -> Array:
 
 
 def _expected(call: Call, collective: Collective, inputs: Sequence[Array]) -> list[Array]:
-    """The results of the reference of an algorithm, by rank. InputError, with the line of its file, where it fails, and where
-    it gives fewer or more elements than ranks get: those that it leaves out would be verified against nothing.
+    """The results of the reference of an algorithm, by rank. InputError, with the line of its file, if it fails, or returns
+    fewer or more elements than ranks get; missing elements could not be verified.
     """
     group = call.group
     for one in inputs:
@@ -219,7 +219,7 @@ def _wrong(call: Call, expected: Sequence[Array], out: Any, store: MemoryStore) 
         if right.size:
             try:
                 got = store.read("hbm", out.parts[row].physical, right.shape, call.dtype)
-            except ValueError:  # not all of it was ever written
+            except ValueError:  # some of it was never written
                 total += int(right.size)
                 continue
             total += int(right.size - np.count_nonzero(_same(got, right)))

@@ -13,11 +13,11 @@ class Collective:
     """One collective. A count is the kernel's `n_elem`."""
 
     name: str
-    blocks_in: bool = False  #: a rank has `count` elements for each rank, else `count`
-    blocks_out: bool = False  #: a rank gets `count` elements of each rank, else `count`
+    blocks_in: bool = False  #: whether a rank has `count` elements for each rank, or `count` in total
+    blocks_out: bool = False  #: whether a rank gets `count` elements from each rank, or `count` in total
     reduces: bool = False
     rooted: bool = False
-    moves: bool = True  #: False: there are no elements
+    moves: bool = True  #: whether it has elements
 
     def has(self, count: int, ranks: int) -> int:
         """Elements that a rank has."""
@@ -33,7 +33,7 @@ class Collective:
         return (gets, 0) if not self.moves or (self.reduces and self.rooted and rank) else (gets,)
 
     def count_of(self, nbytes: int, ranks: int, itemsize: int) -> int:
-        """The count whose larger side has at most so many bytes, at least 1."""
+        """The count whose larger side has at most this many bytes, at least 1."""
         return max(1, nbytes // itemsize // (ranks if self.blocks_in or self.blocks_out else 1))
 
     def bus_factor(self, ranks: int) -> Fraction:

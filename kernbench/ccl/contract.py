@@ -1,4 +1,4 @@
-"""What an algorithm's module is (seed ADR-0050): its kernel's nine arguments, its rings, its reference.
+"""The contract of the module of an algorithm (seed ADR-0050): the nine arguments of its kernel, its rings, its reference.
 
 A module has a function of the algorithm's own name and `kernel`, the same function; `kernel_args`; `TOPO_NAME_TO_KIND` and the
 kinds it names; `neighbours(kind, shape)`, which says who is in which direction; `reference(inputs, kind, shape, slot_bytes)`.
@@ -44,7 +44,7 @@ class KernelArgs(NamedTuple):
 
     in_ptr: int
     out_ptr: int
-    n_elem: int  #: what the collective's row in docs/reference/ccl.md says
+    n_elem: int  #: the requirement in docs/reference/ccl.md
     dtype: str
     sip_rank: int
     sip_size: int
@@ -86,15 +86,15 @@ class Algorithm(Protocol):
 
 
 Range = tuple[int, int]  #: first element and number of elements
-WIDTH = 4  #: messages of a ring that are on their way at a time, where a chunk is large enough
+WIDTH = 4  #: messages of a ring in flight at a time, for large chunks
 SEGMENT = 8  #: messages of a chunk that go over further rings together
 LEAST_BYTES = 2048  #: a smaller message is not cut,
-LEAST_MOVED_BYTES = 16384  #: nor this where nothing is added, so that there is nothing to hide behind other messages' ways,
+LEAST_MOVED_BYTES = 16384  #: nor this if nothing is added, because then no computation overlaps with other messages,
 LEAST_FAR_BYTES = 5120  #: nor this on a ring over several SIPs, where a sender has a message's long way to wait before the next
 
 
 def cut(whole: Range, parts: int) -> list[Range]:
-    """`parts` ranges in order, the longer ones first, none longer than another by more than one."""
+    """Divide into `parts` consecutive ranges of nearly equal length, the longer ones first."""
     first, count = whole
     least, longer = divmod(count, parts)
     found = []
@@ -106,7 +106,7 @@ def cut(whole: Range, parts: int) -> list[Range]:
 
 
 def pieces(most: int, itemsize: int, slot_bytes: int, far: bool = False, adds: bool = True) -> int:
-    """Into how many messages a chunk of at most so many elements is cut.
+    """Into how many messages a chunk of at most this many elements is cut.
 
     As few as the slots allow. But up to `WIDTH` messages are in flight at once if each has at least `LEAST_BYTES`,
     `LEAST_FAR_BYTES` on a ring over SIPs (`far`), or `LEAST_MOVED_BYTES` if they are only forwarded (not `adds`).

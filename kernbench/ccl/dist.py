@@ -70,7 +70,7 @@ class Request:
 
     name: str
     tensors: tuple[ShardOf, ...]
-    peer: int | None  #: root, or the other rank of a pair
+    peer: int | None  #: the root, or the other rank of a pair
     value: Any
 
 
@@ -108,7 +108,7 @@ class Calls:
         if len(wanted) < self._group.size or len(set(names.values())) > 1 or set(PAIR) & set(names.values()):
             called = ", ".join(f"rank {rank} {names.get(rank, 'has ended')}" for rank in range(self._group.size))
             remedy = "a send waits for its recv: let one side receive first" if "send" in names.values() else ""
-            raise InputError(Problem("dist", f"ranks call what does not fit together: {called}", remedy=remedy))
+            raise InputError(Problem("dist", f"the calls of ranks do not match: {called}", remedy=remedy))
         return self._together(next(iter(names.values())), wanted)
 
     def _together(self, name: str, wanted: dict[int, Request]) -> dict[int, Any]:
@@ -140,7 +140,7 @@ class Calls:
         return {rank: ShardOf(whole, group, rank, first.shape) for rank in range(group.size)}
 
     def _collective(self, name: str, wanted: dict[int, Request]) -> None:
-        """One launch. InputError where ranks' tensors or roots differ, or sizes do not fit."""
+        """One launch. InputError if ranks' tensors or roots differ, or sizes do not fit."""
         forms = {(one.peer, tuple((id(t.whole), t.dtype, t.size) for t in one.tensors)) for one in wanted.values()}
         if len(forms) > 1:
             rule = "every rank must give the tensors that were made together, and the same root"
@@ -204,27 +204,27 @@ class Calls:
                     raise InputError(Problem(f"dist.{name}", rule, remedy=remedy))
 
     def _not_its_own(self, rank: int, tensor: Any) -> str:
-        """Why a rank cannot give a tensor; empty where it can. Workers share Python objects: if one of them assigns to a
+        """Why a rank cannot give a tensor; empty if it can. Workers share Python objects: if one of them assigns to a
         shared variable, the next one overwrites it.
         """
         if not isinstance(tensor, ShardOf):
             return f"it takes tensors that dist.from_numpy made, and rank {rank} gives a {type(tensor).__name__}"
         if tensor.group != self._group:
-            return f"rank {rank} gives a tensor of another group, of {tensor.group.size} ranks"
+            return f"rank {rank} passes a tensor of another group, of {tensor.group.size} ranks"
         if tensor.rank != rank:
-            return f"rank {rank} gives a tensor of rank {tensor.rank}; each rank keeps and gives its own"
+            return f"rank {rank} passes a tensor of rank {tensor.rank}; each rank must pass its own"
         return ""
 
 
 def _rooted(group: Group, root: int) -> Group:
-    """The same ranks with another as the first."""
+    """The same ranks with another first rank."""
     order = [*range(root, group.size), *range(root)]
     pes, rows = tuple(group.pes[rank] for rank in order), tuple(group.rows[rank] for rank in order)
     return replace(group, shape=Shape(1, 1, group.size), kind=RING, pes=pes, rows=rows)
 
 
 def moved(x: int, out: int, count: int, dtype: str, tl: Any) -> None:
-    """Elements of one PE to another, message by message."""
+    """Send elements of one PE to another, message by message."""
     from kernbench.ccl.contract import cut
     from kernbench.ccl.ring_schedule import Memory
 
@@ -246,7 +246,7 @@ class _Rank:
     size: int
     hub: Any
     ready: bool = False
-    dropped: bool = False  #: nobody will resume it any more
+    dropped: bool = False  #: it will never be resumed
 
 
 def spawn(
@@ -261,7 +261,7 @@ def spawn(
     """Run `worker(rank, *args)` for each rank, and what they call together on the machine.
 
     `algorithms`: by collective, the algorithm's name where it is not the first of `configs/ccl.yaml`. `files`: like ccl.yaml,
-    with more of them; `allow_code`: directories and files of Python that they may name. InputError where ranks call different
+    with more of them; `allow_code`: directories and files of Python that they may name. InputError if ranks call different
     things or name a rank, collective or algorithm that is not there, and as files and groups say.
     """
     calls = Calls(ctx, ranks, algorithms or {}, files, allow_code)
@@ -382,7 +382,7 @@ def get_world_size() -> int:
 
 
 def from_numpy(values: Any) -> ShardOf:
-    """A tensor in this rank's own memory, for this rank alone; every rank makes one of the same shape and type."""
+    """A tensor in the memory of this rank; every rank creates one with the same shape and type."""
     found: ShardOf = _ask("from_numpy", value=values)
     return found
 
@@ -419,7 +419,7 @@ def broadcast(tensor: ShardOf, src: int = 0) -> None:
 
 
 def reduce(tensor: ShardOf, dst: int = 0) -> None:
-    """The sums of all ranks' tensors into that of rank `dst`; the others stay."""
+    """Store the sums of the tensors of all ranks in that of rank `dst`; the others are unchanged."""
     _ask("reduce", tensor, tensor, dst=dst)
 
 
@@ -434,5 +434,5 @@ def recv(tensor: ShardOf, src: int) -> None:
 
 
 def barrier() -> None:
-    """Wait until all ranks have come here."""
+    """Wait until all ranks have called it."""
     _ask("barrier")

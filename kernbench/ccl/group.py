@@ -18,7 +18,7 @@ from kernbench.topology.mesh_gen import mesh_of
 
 @dataclass(frozen=True)
 class Group:
-    """Ranks on the PEs of a system: so many of the first PEs of so many of the first cubes of so many of the first SIPs.
+    """Ranks on the PEs of a system: this many of the first PEs of this many of the first cubes of this many of the first SIPs.
 
     SIPs are counted as the machine counts them, cubes along a way from cube to neighbouring cube, PEs once round the cube.
     """
@@ -70,14 +70,14 @@ def shape_for(config: MachineConfig, ranks: int) -> Shape:
     parts = [f"{count} {name}{'s' * (count > 1)}" for count, name in zip(there, ("SIP", "cube", "PE"), strict=True)]
     rule = f"{config.source} has {' of '.join(parts)}, {most} in all"
     if ranks > most:
-        raise InputError(Problem("group", rule, "ranks", ranks, f"take at most {most}, or a larger machine (--config)"))
+        raise InputError(Problem("group", rule, "ranks", ranks, f"use at most {most}, or a larger machine (--config)"))
     near = [next(n for n in way if _shape_for(there, n)) for way in (range(ranks, 0, -1), range(ranks, most + 1))]
     remedy = f"each cube takes as many as the others: {near[0]} and {near[1]} can be placed"
     raise InputError(Problem("group", rule, "ranks", ranks, remedy))
 
 
 def _shape_for(there: Size, ranks: int) -> Shape | None:
-    """The first shape that has so many ranks."""
+    """The first shape that has this many ranks."""
     for sips in range(1, there.sips + 1):
         for cubes in range(1, there.cubes + 1):
             pes, rest = divmod(ranks, sips * cubes)

@@ -23,12 +23,12 @@ def way_of(step: int) -> Way:
 
 
 def steps_of(ranks: int) -> int:
-    """How often all can be paired: the bits of the largest power of two that is not above `ranks`."""
+    """The number of pairing steps: log2 of the largest power of two that is not above `ranks`."""
     return ranks.bit_length() - 1
 
 
 def number_of(rank: int, ranks: int) -> int | None:
-    """A rank's number among those that are paired; None: it has handed its elements to the rank before it.
+    """The number of a rank among the paired ones; None for a rank that handed its elements to the rank before it.
 
     In the first `ranks - 2 ** steps` pairs of neighbours, only the even rank participates.
     """
@@ -114,7 +114,7 @@ def _paired(memory: Memory, number: int) -> Callable[[Range], Slice]:
             tl.add(tile, message, out=tile)
             message = None
         else:
-            yield True  # every rank takes as many turns
+            yield True  # every rank takes the same number of turns
             yield tile
         yield True
         yield from _halved(memory, tile, number, count)

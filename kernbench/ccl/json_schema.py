@@ -14,7 +14,7 @@ STATUSES = ("done", "aborted", "deadlock", "failed", "refused", "interrupted", "
 
 
 def ccl_json_schema() -> Shape:
-    """JSON Schema (draft 2020-12); `result` is there where a size came to no end, `message` where an error ended the run."""
+    """JSON Schema (draft 2020-12); `result` is present if a size did not end, `message` if an error ended the run."""
     result = result_json_schema()
     del result["$schema"]
     row = {

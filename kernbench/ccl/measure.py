@@ -42,9 +42,9 @@ class Row:
     algbw: float  #: [GB/s] size over time
     busbw: float  #: [GB/s] what each rank sends at least, over time
     wrong: int | None  #: elements that differ from the reference in any bit; None: not verified
-    bound: str  #: what was asked of most: a link, a channel, or the engines of a PE
+    bound: str  #: the busiest resource: a link, a channel, or the engines of a PE
     bound_share: float  #: of the time
-    unreceived: tuple[dict[str, Any], ...]  #: the run's warnings of messages that nobody received
+    unreceived: tuple[dict[str, Any], ...]  #: warnings about messages that were never received
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ class Asked:
 
 
 def sizes_between(first: int, last: int, factor: int) -> Iterator[int]:
-    """Sizes from the first, each so many times the one before, up to the last. With a factor of 1 the first alone."""
+    """Sizes from the first, each so many times the one before, up to the last. With a factor of 1, only the first size."""
     size = first
     while size <= last:
         yield size
@@ -82,7 +82,7 @@ def queues_of(
 
 
 def counts_of(asked: Asked, first: int, last: int, factor: int) -> list[int]:
-    """The kernel's `n_elem` of each size, where it is another one; of a collective without elements 1."""
+    """The `n_elem` of the kernel for each size; 1 for a collective without elements."""
     collective, itemsize = COLLECTIVES[asked.entry.collective], dtype_of(asked.dtype).bits // 8
     if not collective.moves:
         return [1]
@@ -110,7 +110,7 @@ def row(
         return None, outcome
     size = bytes_of(asked, count)
     seconds = outcome.cycles / (float(asked.config.freq_ghz) * 1e9)
-    speed = size / seconds / 1e9 if seconds else 0.0  # an algorithm that does nothing takes no time
+    speed = size / seconds / 1e9 if seconds else 0.0  # an algorithm without work takes no time
     result = outcome.engine.machine.result()
     top = roofs(result, outcome.engine.machine.plan)[0]
     made = Row(
@@ -167,8 +167,9 @@ Form = Callable[[Asked, int], int]
 
 
 def messages(asked: Asked, count: int) -> tuple[int, bool]:
-    """How many messages a count takes, and whether that is all: of an algorithm that is not the package's it is the least that
-    can be, as each rank has to send its share in messages of a slot at most."""
+    """The number of messages of a count, and whether it is exact. For algorithms of users it is a lower bound: each rank sends
+    its share in messages of at most one slot.
+    """
     form = FORMS.get(asked.entry.module)
     if form is not None:
         return form(asked, count), True
@@ -291,7 +292,7 @@ def _shift(asked: Asked, count: int) -> int:
     return asked.group.size * _cut(asked, count, adds=False) if asked.group.size > 1 else 0
 
 
-#: By module; where a chunk has elements for all of its messages these are exact.
+#: By module; exact if each message of a chunk has elements.
 FORMS: Mapping[str, Form] = {
     f"kernbench.ccl.algorithms.{name}": form
     for name, form in {
@@ -340,7 +341,7 @@ def _check_slots(asked: Asked) -> None:
     wanted = asked.queues.tier == "tcm" and slots <= MOST_SLOTS and nbytes <= MOST_BYTES  # more is refused of any queue
     if wanted and slots * nbytes > there:
         rule = f"{slots:,} slots take {slots * nbytes:,} bytes of a PE's scratchpad of {there:,}"
-        remedy = "take fewer or smaller slots (--slots, --slot-bytes), or --tier hbm"
+        remedy = "use fewer or smaller slots (--slots, --slot-bytes), or --tier hbm"
         raise InputError(Problem("kbsim ccl run", rule, "--slot-bytes", nbytes, remedy))
 
 

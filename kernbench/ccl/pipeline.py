@@ -1,8 +1,8 @@
 """Slices of a collective's work in turn, so that one computes while another's bytes travel.
 
 A slice is a generator whose turns alternate: it sends and asks for a message; it waits for that message and uses it. Every
-rank gives the same slices turns in the same order, and what one rank sends in a turn the next rank asks for in that turn of
-its own: so messages over a queue are sent and received in one order.
+rank runs the same slices in the same order, and the next rank receives in the same step what one rank sends. So messages over
+a queue are sent and received in the same order.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class _Running:
         self.over = False
 
     def turn(self) -> Iterator[Any]:
-        """One turn; yields what is waited for."""
+        """One step; yields its wait."""
         for said in self.turns:
             if said is True or said is False:
                 self.late = said
@@ -47,7 +47,7 @@ def in_turn(slices: Iterable[Slice], most: int, batch: int = 0, *, whole: bool =
     while True:
         if not batch or _all_late(running):
             begin = [_Running(new) for new in islice(left, min(batch or most, most - len(running)))]
-            if begin and before is not None:  # messages are used in the order in which they are asked for
+            if begin and before is not None:  # messages are used in the order of their requests
                 yield from before.turn()
                 before = None
             for one in begin:
@@ -87,7 +87,7 @@ def early(slices: Slice) -> Slice:
 
 
 def run(tl: Any, *slices: Slice) -> None:
-    """Run slices to their ends, each as soon as what it waits for has come. No two may use one queue."""
+    """Run slices to their ends, each as soon as its wait is over. No two may use one queue."""
     waiting: list[tuple[Slice, Any]] = [(one, None) for one in slices]
     while waiting:
         number = 0 if len(waiting) == 1 or waiting[0][1] is None else tl.wait_any(*(tile for _, tile in waiting))

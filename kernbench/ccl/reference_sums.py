@@ -1,4 +1,4 @@
-"""Sums in the order in which the algorithms add: what their references are made of."""
+"""Sums in the order of the algorithms, for their references."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def _joined(chunks: dict[int, Array], ring: Ring) -> Array:
 
 
 def segmented_sums(values: Sequence[Array], rings: Sequence[Sequence[Ring]], slot_bytes: int) -> list[Array]:
-    """All-reduce over rings as `ring_schedule.all_reduce` does it: segment by segment, where there are several levels."""
+    """All-reduce over rings in the same order as `ring_schedule.all_reduce`: segment by segment if there are several levels."""
     levels = [level for level in rings if level[0].size > 1]
     found = [one.copy() for one in values]
     if not levels:

@@ -23,7 +23,7 @@ from kernbench.config.places import KEY, PathLike
 SCHEMA = "kernbench/ccl/1"
 TIERS = ("tcm", "sram", "hbm")
 _SIZES = ("slots", "slot_bytes")
-_FUNCTIONS = {  # of a module, beside its kernel
+_FUNCTIONS = {  # attributes of a module, besides its kernel
     "kernel_args": KernelArgs._fields,
     "neighbours": ("kind", "shape"),
     "reference": ("inputs", "kind", "shape", "slot_bytes"),
@@ -38,8 +38,8 @@ class Entry:
     name: str
     module: str  #: dotted name, or the path of a .py file
     topologies: tuple[str, ...]
-    where: str  #: the place of the entry, for errors
-    slots: int | None = None  #: of its queues; None: the default
+    where: str  #: location of the entry, for errors
+    slots: int | None = None  #: parameters of its queues; None for the default
     slot_bytes: int | None = None
     allowed_code: AllowedCode = field(default_factory=AllowedCode, repr=False, compare=False)
 
@@ -75,7 +75,7 @@ class Registry:
     tier: str
 
     def find(self, collective: str, name: str | None = None) -> Entry:
-        """The algorithm of a collective; None: its first. InputError for one that is not there."""
+        """The algorithm of a collective; None for its first one. InputError for one that is not there."""
         if collective not in COLLECTIVES:
             raise InputError(_unknown("collective", collective, list(COLLECTIVES)))
         there = {one.name: one for one in self.entries if one.collective == collective}
@@ -204,7 +204,7 @@ def _lacks(module: ModuleType, entry: Entry) -> Iterator[str]:
         try:
             names = list(inspect.signature(kernel).parameters)
         except ValueError:
-            names = ["none that Python knows"]
+            names = ["not known to Python"]
         wanted = [*KernelArgs._fields, "tl"]
         if names != wanted:
             yield f"the arguments of its kernel must be {', '.join(wanted)}, and are {', '.join(names)}"

@@ -18,7 +18,7 @@ from kernbench.common.dtypes import Array
 
 
 def _chains(ring: Ring) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """The ranks behind rank 0 along the ring and against it, nearest first; the first chain has one more, or as many."""
+    """The ranks after rank 0 along the ring and before it, nearest first; the first chain is at most one rank longer."""
     start = ring.members.index(0)
     others = [*ring.members[start + 1 :], *ring.members[:start]]
     half = -(-len(others) // 2)
@@ -97,7 +97,9 @@ def chained_sums(inputs: Sequence[Array], ring: Ring) -> Array:
 
 @cache
 def offsets(ranks: int) -> Table:
-    """In the east of plane `k` the rank `2 ** k` further on, round and round, and in the west the one as far before."""
+    """East on plane `k` is the rank at distance `2 ** k` after this one (modulo the number of ranks), west the one at the same
+    distance before it.
+    """
     table: dict[int, dict[Way, tuple[int, str]]] = {rank: {} for rank in range(ranks)}
     for plane in range((ranks - 1).bit_length()):
         for rank in range(ranks):
@@ -116,7 +118,7 @@ def tell(tl: Any) -> None:
 
 
 def all_gather(memory: Memory, ring: Ring, count: int) -> None:
-    """Each rank's elements to all: its piece `p` goes round with the pieces `p` of all others."""
+    """Send the elements of each rank to all: piece `p` goes around the ring together with the pieces `p` of all others."""
     tl = memory.tl
     end = End(tl, ring, memory.dtype)
     copies = None if sends_on(tl) else lambda chunk, message: copied(tl, message)
@@ -132,13 +134,13 @@ def all_gather(memory: Memory, ring: Ring, count: int) -> None:
 
         yield from gathered(end, [size] * end.size, own, put, copies)
 
-    # Half of the slots take what comes while what is in the others goes on: else each send waits for a credit.
+    # Half of the slots receive while messages in the others are forwarded; otherwise each send would wait for a credit.
     most = max(1, min(lanes_at_once(tl), tl.slots // 2)) if sends_on(tl) else lanes_at_once(tl)
     pass_pieces(memory, ring, count, lane, at_once=most)
 
 
 def reduce_scatter(memory: Memory, ring: Ring, count: int) -> None:
-    """The sums of each rank's block, to that rank."""
+    """Send the sums of the block of each rank to that rank."""
     tl = memory.tl
     end = End(tl, ring, memory.dtype)
 
@@ -202,7 +204,7 @@ def _hops(
 ) -> Slice:
     """A piece for the rank `far` places on; what comes last is from the rank as far before.
 
-    `tile`: it is on its way already. `beside`: tiles that must be complete before this one is sent.
+    `tile`: it is in flight already. `beside`: tiles that must be complete before this one is sent.
     """
     tl, (first, size) = memory.tl, piece
     if tile is None:

@@ -1,9 +1,9 @@
-"""The schedule of messages along rings: which chunk a rank sends, asks for and adds in which step.
+"""The schedule of messages along rings: which chunk a rank sends, receives and adds in each step.
 
 A lane has a range of elements of each chunk of the ring, and chunk `p` is that of the rank at position `p`. Ranges may be
-empty: such a message is not sent, by any rank. Each step takes two turns of a pipeline (`pipeline`): send, and ask for the
-next message; then use it. A pass says how many lanes there are, and how many run at a time. An all-reduce uses one ring, or
-several in sequence: the sums of a chunk continue along the next ring.
+empty: such a message is not sent, by any rank. Each step has two stages of a pipeline (`pipeline`): send and request the next
+message, then use it. A pass says how many lanes there are, and how many run at a time. An all-reduce uses one ring, or several
+in sequence: the sums of a chunk continue along the next ring.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from kernbench.common.dtypes import dtype_of
 
 
 class Ahead:
-    """Tiles of memory in the order in which they are taken, the next ones on their way meanwhile.
+    """Tiles of memory in the order in which they are taken, the next ones in flight meanwhile.
 
     Adjacent ranges that are used in sequence are loaded at once, up to `most_bytes`.
     """
@@ -37,7 +37,7 @@ class Ahead:
         self._fetch()
 
     def take(self) -> Any:
-        """The tile of the next range that is not empty; it may still be on its way."""
+        """The tile of the next range that is not empty; it may still be in flight."""
         tile, ranges = self._coming[0]
         first, count = ranges.popleft()
         if len(ranges) == 0:
@@ -59,7 +59,7 @@ class Ahead:
 
 
 class _Group:
-    """A tile with the ranges of several takes."""
+    """A tile with the ranges of several loads."""
 
     shape = ()
 
@@ -97,11 +97,11 @@ class End:
         return self.tl.send(self._out, tile, plane=self._plane)
 
     def ask(self, count: int) -> Any:
-        """The next message of the one before, on its way."""
+        """The next message of the one before, in flight."""
         return self.tl.recv_async(self._back, (count,), self.dtype, plane=self._plane)
 
     def ask_out(self, count: int) -> Any:
-        """The next message of the one that this end sends to, on its way."""
+        """The next message of the one that this end sends to, in flight."""
         return self.tl.recv_async(self._out, (count,), self.dtype, plane=self._plane)
 
     def rank(self, steps: int) -> int:
@@ -117,7 +117,7 @@ def reduced(end: End, counts: Sequence[int], own: Callable[[int], Any], kept: li
     """Reduce-scatter: `kept` gets the sum of all ranks' elements of this rank's chunk, unless that is empty.
 
     `own(chunk)` gives the tile of this rank's elements, chunk by chunk from the one before its own backwards; it is added to.
-    The sum of a chunk begins at the rank behind its owner, and goes round the ring.
+    The sum of a chunk begins at the rank after its owner and follows the ring.
     """
     tl = end.tl
     tile = None
@@ -147,9 +147,9 @@ def gathered(
 ) -> Slice:
     """All-gather: the tile `own` of this rank goes around the ring; `put(chunk, tile)` is called for each tile that arrives.
 
-    Messages are forwarded from their slots, or from copies that `copy(chunk, message)` makes. Without copies no more
-    such lanes may run at a time than the queue has slots, less one: were all slots of all ranks full of messages that
-    have to go on, none could.
+    Messages are forwarded from their slots, or from copies that `copy(chunk, message)` makes. Without copies, the number of
+    such lanes at a time must be below the number of slots: if all slots of all ranks held messages to be forwarded, none could
+    advance.
     """
     tile = own if counts[end.at] else None
     for step in range(1, end.size):
@@ -194,8 +194,9 @@ class Memory:
         self.tl.store(self.out_ptr + first * self.itemsize, tile)
 
     def pieces(self, most: int, far: bool = False, adds: bool = True) -> int:
-        """Into how many messages a chunk of so many elements is cut. `far`: for a ring over several SIPs. `adds`: they are
-        added to others, and not only moved."""
+        """Into how many messages a chunk of this many elements is cut. `far`: for a ring over several SIPs. `adds`: whether
+        they are added to others, and not only moved.
+        """
         return pieces(most, self.itemsize, self.tl.slot_bytes, far, adds)
 
 
@@ -225,7 +226,7 @@ def batch_of(lanes: int, most: int) -> int:
 
 
 def lanes_at_once(tl: Any) -> int:
-    """How many lanes a ring may have at a time."""
+    """The limit of lanes of a ring at a time."""
     return min(MOST, tl.slots - 1) if sends_on(tl) else WIDTH
 
 
@@ -250,7 +251,7 @@ def _slices(memory: Memory, rings: Sequence[Ring], whole: Range) -> Iterator[Sli
 
 
 def _moved(memory: Memory, whole: Range) -> Slice:
-    """A lone rank's sum is what it has."""
+    """The sum of a single rank is its own elements."""
     if whole[1]:
         tile = memory.load(*whole)
         yield True
@@ -280,7 +281,9 @@ def copied(tl: Any, message: Any) -> Any:
 
 
 def _nested(memory: Memory, rings: Sequence[Ring], ranges: Sequence[Range]) -> Slice:
-    """Chunks round the first ring, this rank's sums over the other rings, and the sums of all chunks round again."""
+    """Chunks go around the first ring, the sums of this rank over the other rings, and then the sums of all chunks around the
+    first ring.
+    """
     tl = memory.tl
     end = End(tl, rings[0], memory.dtype)
     first, count = ranges[end.at]
@@ -353,7 +356,7 @@ def _spread(tl: Any, end: End, tile: Any, ranges: Sequence[Range]) -> Slice:
     yield from copies
 
 
-RingPass = Callable[[Memory, Ring, int], None]  #: what a rank does along a ring, with `n_elem`
+RingPass = Callable[[Memory, Ring, int], None]  #: the steps of a rank along a ring, with `n_elem`
 
 
 def along_ring(ring_pass: RingPass) -> Callable[..., None]:
@@ -380,18 +383,18 @@ def along_ring(ring_pass: RingPass) -> Callable[..., None]:
 
 
 def neighbours(kind: int, shape: Shape) -> Table:
-    """Along the ring, both ways, on plane 0."""
+    """Links along the ring in both directions, on plane 0."""
     return table_of([flat_ring(kind, shape)])
 
 
 def pieces_of(memory: Memory, count: int, far: bool = False, adds: bool = False) -> list[Range]:
-    """A block of so many elements, message by message."""
+    """A block of this many elements, message by message."""
     return [one for one in cut((0, count), memory.pieces(count, far, adds)) if one[1]]
 
 
 def pass_pieces(
     memory: Memory, ring: Ring, count: int, lane: Callable[[Range], Slice], adds: bool = False, at_once: int | None = None
 ) -> None:
-    """Run a lane for each piece of a block. `adds`: pieces are added to others on their way. `at_once`: lanes at a time."""
+    """Run a lane for each piece of a block. `adds`: pieces are added to others in flight. `at_once`: lanes at a time."""
     lanes = (lane(piece) for piece in pieces_of(memory, count, ring.far, adds))
     run(memory.tl, in_turn(lanes, lanes_at_once(memory.tl) if at_once is None else at_once))

@@ -19,7 +19,7 @@ class Ring:
     members: tuple[int, ...]
     plane: int = 0
     out: str = "E"
-    far: bool = False  #: it goes over several SIPs
+    far: bool = False  #: the ring crosses several SIPs
 
     @property
     def size(self) -> int:
@@ -60,8 +60,9 @@ def grid_of(n: int) -> tuple[int, int]:
 
 
 def ring_through(kind: int, n: int) -> tuple[int, ...]:
-    """All members in an order in which each is near the next, and the last near the first: as they are counted, or through
-    the most nearly square grid of them, counted row by row."""
+    """All members in an order with short hops, including the last one: in numeric order, or along a cycle through a grid that
+    is as square as possible, numbered row by row.
+    """
     return tuple(range(n)) if kind == RING else circle(kind, *grid_of(n))
 
 
@@ -95,7 +96,7 @@ def line(n: int) -> tuple[int, ...]:
 
 
 def ring_of(kind: int, n: int) -> tuple[int, ...]:
-    """A ring through the members of one row or column: of a mesh there is no wrap-around."""
+    """A ring through the members of one row or column of a mesh without wrap-around."""
     return line(n) if kind == MESH else tuple(range(n))
 
 

@@ -14,7 +14,7 @@ from typer.main import get_command
 from kernbench.cli import output
 from kernbench.cli.commands import Command
 
-#: name, which is that of the module in `kernbench.cli` too: what it does, the first paragraph of its own help
+#: name of the command, which is also that of its module in `kernbench.cli`: first paragraph of its help
 COMMANDS = {
     "run": "Run a bench or a program to its end and report how long it took, and why.",
     "step": "Run some cycles and print the state of every engine.",
@@ -38,7 +38,7 @@ COMMANDS = {
     "ccl": "Run collectives between PEs: measure their time and check their results.",
     "noc": "Replay recorded traffic of a chip's network.",
 }
-#: What typer's help imports and only Markdown help and its own tracebacks use: half of the time of `kbsim --help`.
+#: Modules that typer imports for Markdown help and its own tracebacks; they take half of the time of `kbsim --help`.
 UNUSED = (("rich.markdown", "Markdown"), ("rich.traceback", "Traceback"))
 
 
@@ -49,7 +49,7 @@ class Deferred(TyperCommand):
         """The command itself."""
         module = import_module(f"kernbench.cli.{self.name}")
         holder = typer.Typer(add_completion=False, rich_markup_mode="rich")
-        holder.callback()(_nothing)  # so that it is a group, of one
+        holder.callback()(_nothing)  # makes it a group with one command
         if hasattr(module, "app"):
             holder.add_typer(module.app, name=self.name)
         else:
@@ -57,7 +57,7 @@ class Deferred(TyperCommand):
         return get_command(holder).commands[self.name]  # type: ignore[attr-defined]
 
     def make_context(self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any) -> Any:
-        """Pass the call on to the command itself."""
+        """Forward the call to the command itself."""
         return self.load().make_context(info_name, args, parent=parent, **extra)
 
 

@@ -140,7 +140,7 @@ def said_later(engine: GraphEngine) -> str:
 
 
 def said(engine: GraphEngine) -> None:
-    """Print what a kernel raised, on stderr."""
+    """Print the exception of a kernel on stderr."""
     text = said_later(engine)
     if text:
         output.note(text)

@@ -1,4 +1,4 @@
-"""What `kbsim validate chips` prints: one line per table, its row with the largest error, and the targets that are missed."""
+"""The output of `kbsim validate chips`: one line per table, its row with the largest error, and the missed targets."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def chip_tables_text(run: SuiteRun, width: int) -> Iterator[RenderableType]:
-    """Tables and their errors, then the worst row of each, then what is judged as too far off."""
+    """Tables and their errors, then the worst row of each, then the errors above their targets."""
     wide = width >= WIDE
     columns: list[tuple[str, Justify]] = [("table", "left"), ("rows", "right"), ("median", "right"), ("mean", "right")]
     columns += [("left out", "right"), ("roofline", "right"), ("3 numbers", "right")]

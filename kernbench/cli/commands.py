@@ -13,7 +13,7 @@ from typer.core import TyperCommand
 
 from kernbench.common.errors import InputError, Problem
 
-#: What people type, of other tools and of ours: the command meant, by the command before it.
+#: Common mistakes, also from other tools: the intended command, by the parent command.
 COMMAND_SYNONYMS: dict[str, dict[str, str]] = {
     "kbsim": {
         "simulate": "run", "exec": "run", "execute": "run", "diff": "trace diff", "why": "trace why", "report": "trace report",
@@ -37,7 +37,7 @@ COMMAND_SYNONYMS: dict[str, dict[str, str]] = {
     "kbsim ccl": {"ls": "list", "all_reduce": "run all_reduce", "all_gather": "run all_gather", "bench": "run"},
     "kbsim noc": {"run": "replay"},
 }  # fmt: skip
-#: The commands above that are none of the group, but of `kbsim` itself.
+#: Intended commands that belong to `kbsim` itself, not to the group.
 TOP = {("kbsim bench", "run"), ("kbsim program", "run")}
 #: Options of other tools: those meant, the first that the command has.
 OPTION_SYNONYMS: dict[str, tuple[str, ...]] = {
@@ -94,7 +94,7 @@ class Command(TyperCommand):
                 option = max(param.opts, key=len)
                 more = option == "--config"
                 remedy = "kbsim compare TARGET -c A -c B runs a target on several machines" if more else "leave the others out"
-                rule = f"it is given {count} times, and takes one value"
+                rule = f"it is given {count} times, but takes one value"
                 raise InputError(Problem(ctx.command_path, rule, option, remedy=remedy))
         return super().parse_args(ctx, args)
 
@@ -170,7 +170,7 @@ def _sentence(text: str) -> str:
     return " ".join(text.split()).replace("Value error, ", "").rstrip(".")
 
 
-#: What other tools call a value: what we call it.
+#: Names of values in other tools, and ours.
 VALUE_SYNONYMS = {"npu": "machine", "config": "machine", "pod": "system", "topology": "system", "pftrace": "perfetto",
                   "json": "chrome", "tensorboard": "chrome", "catapult": "chrome"}  # fmt: skip
 
@@ -182,7 +182,7 @@ def _value_meant(value: str, choices: list[str]) -> str:
 
 
 def _missing(param: Any, said: str) -> str:
-    """Which argument or option is missing, and what it can be, as typer says that."""
+    """The missing argument or option and its possible values, from the message of typer."""
     choices = re.search(r"Choose from:? (.*)", said)
     can_be = f": one of {choices[1]}" if choices else ""
     if param.param_type_name == "argument":

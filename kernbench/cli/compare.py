@@ -152,7 +152,7 @@ NAME, MOST_CAUSES = 16, 8  #: characters of a machine's name in a column; rows o
 
 
 def comparison(found: Compared, why: bool, width: int) -> Iterator[RenderableType]:
-    """What `kbsim compare` prints."""
+    """The output of `kbsim compare`."""
     yield widgets.Text(found.sentence, LIMIT)
     yield ""
     yield _machines(found, width)
@@ -239,7 +239,7 @@ def _plain(path: str, value: Any) -> str:
     return size_text(value) if path.endswith("_bytes") and isinstance(value, int) and value >= 1 << 10 else str(value)
 
 
-MOST_PARTS = 7  #: causes in the picture; the others are one part
+MOST_PARTS = 7  #: causes in the picture; the others are combined
 
 
 def draw(found: Compared, path: Path) -> None:
@@ -250,7 +250,9 @@ def draw(found: Compared, path: Path) -> None:
 
 
 def picture(found: Compared, form: str, theme: Theme = "light") -> bytes:
-    """A bar a machine, cut into the causes of its time; the same runs and matplotlib make the same bytes."""
+    """One bar for each machine, divided by the causes of its time. The same runs and version of matplotlib give the same
+    bytes.
+    """
     import matplotlib
     from matplotlib.figure import Figure
 

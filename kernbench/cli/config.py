@@ -133,7 +133,7 @@ def _system_facts(system: SystemConfig) -> dict[str, str]:
 
 
 def facts_line(machine: MachineConfig) -> str:
-    """The same in a line."""
+    """The same as one line."""
     return ", ".join(f"{name} {fact}" for name, fact in machine_facts(machine).items() if fact)
 
 

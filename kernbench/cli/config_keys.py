@@ -99,7 +99,7 @@ def _narrow(found: Sequence[Key], width: int) -> widgets.Text:
 
 
 def _default(key: Key) -> str:
-    """The default as a machine file says it."""
+    """The default as text of a machine file."""
     from kernbench.config.keys import binary_size
 
     if key.kind != "size" or not key.default.isdigit():
@@ -109,7 +109,7 @@ def _default(key: Key) -> str:
 
 
 def _meaning(key: Key) -> str:
-    """The meaning, and what is allowed where that is more than what every integer or rational must be."""
+    """The meaning, and the allowed values unless they are the usual ones of integers and rationals."""
     usual = key.allowed.startswith("at least ")
     return f"{key.meaning} ({key.values})" if key.values and not usual else key.meaning
 

@@ -16,7 +16,7 @@ STATUSES = ("interrupted", "refused", "aborted", "failed", "internal error")
 class Ending:
     """Why a command ended."""
 
-    status: str  #: done, or one of STATUSES
+    status: str  #: `done`, or one of STATUSES
     message: str = ""
     code: int = output.OK
 

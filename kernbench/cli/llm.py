@@ -210,7 +210,7 @@ def check_files(
 ) -> None:
     """Refuse, before any work, output files that would not be written or that are also inputs (`read`). Raises InputError.
 
-    So are options of a trace without one.
+    Trace options without --trace are refused too.
     """
     from kernbench.common.files import check_apart, check_writable
 
@@ -247,7 +247,7 @@ def _refused(rule: str, option: str, path: Path, remedy: str = "") -> InputError
 def run_job(
     asked: Asked, files: dict[str, Path | None], traced: Traced, theme: Theme, *, reuse: bool, as_json: bool, quiet: bool
 ) -> LlmReport | None:
-    """Runs it and writes the `files` that are wanted; None where a program was wanted instead of a run.
+    """Runs it and writes the `files` that are wanted; None if a program was wanted instead of a run.
 
     `traced`: the trace options.
     """
@@ -431,7 +431,7 @@ _JOULE = ("pJ", "nJ", "uJ", "mJ", "J")
 
 
 def llm_summary(report: LlmReport) -> Iterator[RenderableType]:
-    """What `kbsim llm` prints."""
+    """The output of `kbsim llm`."""
     yield from _head(report)
     yield ""
     yield _phases(report)
@@ -489,7 +489,7 @@ def _phases(report: LlmReport) -> Table:
 
 
 def _why(phase: PhaseReport) -> Iterator[widgets.Text]:
-    """The bounds beside the achieved cycles."""
+    """The bounds compared with the achieved cycles."""
     cycles = phase.total.cycles
     name, bound = phase.limit
     floor = phase.floor

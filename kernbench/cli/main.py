@@ -23,9 +23,9 @@ from kernbench.common.interrupts import place_of
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """The entry point: run one command and leave with its exit code."""
-    # A command makes its modules and tables once and keeps them: looking for garbage every 700 objects finds none.
+    # A command keeps the modules and tables that it creates, so a garbage collection every 700 objects finds nothing.
     gc.set_threshold(100_000, 20, 20)
-    if not sys.warnoptions:  # a user's module that imports an old name of ours is told the new one
+    if not sys.warnoptions:  # a user's module that imports an old name gets a warning with the new one
         warnings.filterwarnings("default", message=r"kernbench\.", category=DeprecationWarning)
     signal.signal(signal.SIGTERM, _told_to_stop)
     code = exit_code(sys.argv[1:] if arguments is None else arguments)

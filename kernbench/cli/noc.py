@@ -81,7 +81,7 @@ def replay(
 
 
 def _files(paths: list[str]) -> list[Path]:
-    """The traces; of a folder those in it, by name."""
+    """The trace files, or those of a directory sorted by name."""
     from kernbench.common.errors import InputError, Problem
 
     out: list[Path] = []

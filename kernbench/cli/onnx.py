@@ -135,7 +135,7 @@ _JOULE = ("pJ", "nJ", "uJ", "mJ", "J")
 
 
 def onnx_summary(run: GraphRun, weight_bits: int, activation_bits: int) -> Iterator[RenderableType]:
-    """What `kbsim onnx` prints."""
+    """The output of `kbsim onnx`."""
     from kernbench.workloads.graphs.lowering import missing_lines
 
     graph = run.lowered.graph
@@ -161,7 +161,7 @@ def onnx_summary(run: GraphRun, weight_bits: int, activation_bits: int) -> Itera
 
 
 def _why(run: GraphRun) -> Iterator[widgets.Text]:
-    """The bounds beside the achieved cycles."""
+    """The bounds compared with the achieved cycles."""
     name, bound = run.limit
     line = headed("Bounds").append(f"DRAM bandwidth {short(run.dram_cycles)}, ")
     line.append(percent(run.dram_cycles / run.cycles), "bold")

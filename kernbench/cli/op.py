@@ -1,4 +1,4 @@
-"""`kbsim op`: what one operation takes on a chip under a runtime profile, and why."""
+"""`kbsim op`: the time of one operation on a chip under a runtime profile, and its causes."""
 
 from __future__ import annotations
 

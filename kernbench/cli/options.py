@@ -86,7 +86,7 @@ SystemConfigOption = Annotated[
         show_default=DEFAULT_SYSTEM,
     ),
 ]
-#: Where these commands had the machine before 0.2.
+#: The position of the machine argument of these commands before 0.2.
 SystemArgument = Annotated[str | None, typer.Argument(metavar="SYSTEM", help="Deprecated: use --config SYSTEM.", hidden=True)]
 
 

@@ -38,7 +38,7 @@ def show(renderables: Iterable[RenderableType], *, whole: bool = False) -> bool:
 
     False if the reader has closed the pipe."""
     target = console(sys.stdout)
-    page = StringIO()  # all of it before anything is written: nobody sees half a table and then an error
+    page = StringIO()  # everything is computed before anything is written, so an error never follows half a table
     drawn = console(page, like=target)
     for renderable in renderables:
         drawn.print(renderable, soft_wrap=whole)
@@ -60,7 +60,7 @@ def write(text: str) -> bool:
     try:
         try:
             sys.stdout.write(text)
-        except UnicodeEncodeError:  # a terminal that cannot show it gets what comes near
+        except UnicodeEncodeError:  # a terminal without this character gets a similar one
             encoding = sys.stdout.encoding or "ascii"
             sys.stdout.write(text.translate(ASCII).encode(encoding, "replace").decode(encoding))
         sys.stdout.flush()

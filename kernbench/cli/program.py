@@ -167,7 +167,7 @@ PATH_ENDS = 6  # ids shown at either end of a long critical path
 def program_summary(
     summary: ProgramSummary, graph: Graph, machine: str, width: int, nothing: str = ""
 ) -> Iterator[RenderableType]:
-    """What there is to say of a program on a machine, for a terminal of `width` columns; `nothing`: why nothing runs in it."""
+    """Facts about a program on a machine, for a terminal of `width` columns. `nothing`: the reason why it has no jobs."""
     bounds = summary.bounds
     yield widgets.Text.assemble((summary.name or "a program", "bold"), f" on {machine}, {counted(summary.entries, 'entry')}")
     if nothing:

@@ -138,13 +138,13 @@ def _told(result: Result, machine: Machine, asked: Asked, width: int) -> Iterabl
 class Asked:
     """The options of one `kbsim run`."""
 
-    out: Path | None  #: the result as JSON goes there too
+    out: Path | None  #: the JSON result is written there too
     as_json: bool
     quiet: bool
     skip: bool
     trace: Path | None
     page: Path | None
-    options: TraceOptions | None  #: of the trace, where some were given
+    options: TraceOptions | None  #: options of the trace, if any are given
     checks: bool = True  #: check conservation laws after the run
     whole: bool = False  #: print every engine, channel, link and wait
 
@@ -157,7 +157,7 @@ class Asked:
             machine.run(skip=self.skip, progress=progress)
 
     def tell(self, result: str, show: Callable[[int], Iterable[RenderableType]]) -> None:
-        """Write the result's JSON, or show it for a terminal of so many columns, as asked for."""
+        """Write the result as JSON, or print it for a terminal of the given width."""
         from kernbench.common.files import write_whole
 
         if self.out is not None:
@@ -169,7 +169,7 @@ class Asked:
 
 
 def check_script(target: str, config: MachineConfig, checks: str, *, as_json: bool, quiet: bool) -> int:
-    """Run a script with its launches checked; 5 where a kernel is wrong. InputError for a target that is no script."""
+    """Run a script with its launches checked; 5 where a kernel is wrong. InputError for a target that is not a script."""
     from kernbench.runtime_api.triton.run import CHECKS, machine
 
     wrong = [one for one in checks.split(",") if one not in CHECKS]

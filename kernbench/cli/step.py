@@ -86,7 +86,7 @@ class BenchStepper:
         self.engine, self.machine = prepared(
             bench, config, overrides, op_log=True, strict_wait=strict_wait, allow_code=allow_code
         )
-        self.machine.keep_commands()  # engines are shown with what the kernels' jobs are
+        self.machine.keep_commands()  # engines are shown with the descriptions of the jobs of kernels
         self.what = {**self.engine.activity.identity(), "strict_wait": strict_wait}
 
     @contextmanager
@@ -124,7 +124,7 @@ class BenchStepper:
         return kernel_state(self.engine, note)
 
     def finish(self) -> int:
-        """Say what a kernel raised; the exit code."""
+        """Report the exception of a kernel; returns the exit code."""
         said(self.engine)
         return output.ENDINGS[self.machine.status]
 
@@ -143,7 +143,7 @@ def said_of(state: Any) -> dict[str, Any]:
     }
 
 
-FRAME_SECONDS = 0.1  # a frame of --watch stands so long on a terminal, to be seen
+FRAME_SECONDS = 0.1  # shortest time of a frame of --watch on a terminal
 
 Stepper = ProgramStepper | BenchStepper
 
@@ -277,7 +277,7 @@ def _frames() -> Iterator[Callable[[list[RenderableType]], object]]:
 
 
 ACTIVITY_STYLES = {"idle": "dim", "busy": WORK, "bank_conflict": WAIT, "backpressure": WAIT}
-MOST_JOBS = 16  # transfers of one engine that are listed
+MOST_JOBS = 16  # most transfers of one engine in the list
 MOST_QUEUED = 6
 MANY_ENGINES = 16  # of more, idle ones are counted
 MOST_MEMBERS = 8
@@ -296,7 +296,7 @@ def machine_state(state: MachineState, program: str, machine: str, note: str = "
 
 
 def engine_states(state: MachineState, place: str) -> Iterator[RenderableType]:
-    """Each engine, called as inside `place`; of many those that work, then the resources in use."""
+    """Each engine by its name inside `place`; of many engines only busy ones; then the resources in use."""
     shown = state.engines
     if len(shown) > MANY_ENGINES:
         shown = tuple(engine for engine in shown if engine.activity != "idle" or engine.queue)
@@ -394,7 +394,7 @@ MOST_PES = 16  # that are listed; of more the rest is counted
 
 
 def kernel_state(engine: GraphEngine, note: str = "") -> Iterator[RenderableType]:
-    """Status and cycle, each PE's kernel, the source lines where they stand, and every engine."""
+    """Status and cycle, the kernel of each PE with its source line, and every engine."""
     machine, running = engine.machine, engine.activity
     text = status_text(machine.status).append("  ").append(f"cycle {machine.cycle:,}", "bold")
     yield text.append(f", {note}" if note else "")
@@ -424,7 +424,7 @@ def kernel_state(engine: GraphEngine, note: str = "") -> Iterator[RenderableType
 
 
 def kernel_table(states: Sequence[Any], place: str) -> Table:
-    """One line a PE: where its kernel stands, what it waits for, and since when."""
+    """One line for each PE: the line of its kernel, its wait, and the start of the wait."""
     columns: list[tuple[str, Justify]] = [("PE", "left"), ("launch", "left"), ("program", "right"), ("line", "left")]
     made = table("Kernels", [*columns, ("waits for", "left"), ("since", "right"), ("in flight", "right")])
     for state in states:
@@ -441,7 +441,7 @@ def kernel_table(states: Sequence[Any], place: str) -> Table:
 
 
 def source_lines(running: Any, states: Sequence[Any]) -> Iterator[widgets.Text]:
-    """The text of the lines at which kernels stand, each once, of files that hold kernels."""
+    """The text of the current lines of kernels, each once."""
     files = {Path(name).name: name for name in running.kernel_files()}
     lines = sorted({state.line for state in states if state.line})
     for line in lines:

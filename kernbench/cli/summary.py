@@ -82,7 +82,7 @@ def run_summary(summary: RunSummary, width: int, *, whole: bool = False) -> Iter
 
 
 def limit_of(bound: BoundShare, status: str) -> str:
-    """The channel, link or engine that limits a run; empty where nothing alone comes near to its time."""
+    """The channel, link or engine that limits a run; empty if no single bound is near its time."""
     return bound.name if status == "done" and bound.cycles and bound.share >= NEAR_LIMIT else ""
 
 
@@ -105,7 +105,7 @@ def headline(summary: RunSummary) -> Iterator[widgets.Text]:
 
 
 def bound_lines(summary: RunSummary) -> Iterator[widgets.Text]:
-    """The lower bound beside the answer: `DRAM bound 6.41 M, achieved 6.63 M, 97%`; then the other kinds' largest."""
+    """The lower bound: `DRAM bound 6.41 M, achieved 6.63 M, 97%`; then the largest bounds of other kinds."""
     bound = summary.bound
     if not bound.cycles:  # there is nothing to do
         return
@@ -152,7 +152,7 @@ def deadlock_table(result: Result) -> RenderableType:
 
 
 def energy_line(result: Result) -> widgets.Text:
-    """Energy, the average power, and the parts that make a hundredth of it or more."""
+    """Energy, average power, and the components with at least 1% of the energy."""
     total = result.metrics["energy_pj"]["total"]
     parts = [(pj, name) for name, pj in result.metrics["energy_pj"].items() if name != "total" and pj >= total / 100]
     text = headed("Energy").append(scaled(total, ("pJ", "nJ", "uJ", "mJ", "J")), LIMIT)
@@ -179,7 +179,7 @@ SHORT_NAME = 12  # characters of an engine's name beside which a bar has room, i
 
 
 def engine_table(engines: Sequence[EngineUse], width: int, limit: str = "", *, whole: bool = False) -> Table:
-    """The cycles of each engine by state, and its work. Engines of a kind whose use is shown as the same are one row.
+    """The cycles of each engine by state, and its work. Engines of a kind with equal use are one row.
 
     Bars are left out where long names leave them no room; counts are whole where there is room.
     """
@@ -276,8 +276,8 @@ def queue_lines(engines: Sequence[EngineUse]) -> Iterator[widgets.Text]:
 def resource_table(
     title: str, kinds: Sequence[Sequence[ResourceUse]], width: int, limit: str = "", *, whole: bool = False
 ) -> Table:
-    """Bytes and bandwidth of channels and links beside their capacity. Resources with equal use are one row; the busiest rows
-    of each kind are shown.
+    """Bytes and bandwidth of channels and links, compared with their capacity. Resources with equal use are one row; the
+    busiest rows of each kind are shown.
     """
     place = common_place([resource.name for kind in kinds for resource in kind])
     rows: list[tuple[str, list[ResourceUse]]] = []
@@ -329,7 +329,7 @@ def banks_line(banks: BankConflicts) -> widgets.Text:
 
 
 def wait_table(summary: RunSummary, width: int, most: int = FEW_WAITS) -> Table:
-    """The longest waits: of jobs that could have been issued or started, had something else not been in their way."""
+    """The longest waits of jobs that were blocked by other jobs."""
     waits = summary.waits[:most]
     note = f"the longest {len(waits)} of {summary.waits_in_all:,}" if summary.waits_in_all > len(waits) else ""
     columns: list[tuple[str, Justify]] = [("cycles", "right"), ("entry", "left"), ("from", "right"), ("to", "right")]

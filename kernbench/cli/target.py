@@ -52,7 +52,7 @@ def find_case(target: str, settings: Sequence[str] | None) -> tuple[Case, list[s
 
 
 def _is_own(name: str, equals: str) -> bool:
-    """Whether a setting is one of the target: a name without a dot that no value at the top of a machine has."""
+    """Whether a setting belongs to the target: a name without a dot that is not a top-level key of a machine."""
     from kernbench.config import NpuConfig, SystemConfig
 
     keys = {field.alias or key for kind in (NpuConfig, SystemConfig) for key, field in kind.model_fields.items()}

@@ -114,7 +114,7 @@ def size_text(nbytes: int) -> str:
 def common_place(names: Sequence[str]) -> str:
     """The common prefix of all node ids in the names, with its dot: `sip0.cube0.`; empty if there is none.
 
-    An edge's name holds two ids, joined by `-`.
+    The name of an edge has two ids, joined by `-`.
     """
     places = [node.split(".")[:-1] for name in names for node in name.split("-")]
     shared = [part[0] for part in takewhile(lambda part: len(set(part)) == 1, zip(*places, strict=False))]
@@ -162,7 +162,7 @@ class Bar:
         return Measurement(min(4, self.width), min(self.width, options.max_width))
 
 
-BUSY, STALLED, IDLE = "█▒·"  # `output.ASCII` has what stands for them where they cannot be shown
+BUSY, STALLED, IDLE = "█▒·"  # `output.ASCII` has their replacements for terminals that cannot show them
 EIGHTHS = " ▏▎▍▌▋▊▉"
 
 

@@ -245,7 +245,7 @@ def _links(topology: Topology) -> widgets.Table:
     for links in links_by_kind(topology):
         rates = links.rates
         each = [_span(rates), _span([rate * freq for rate in rates])] if rates else ["", ""]
-        # Both directions have the same sum: half of all edges.
+        # Both directions have the same sum, half of all edges.
         together = scaled(float(sum(rates, Fraction(0)) * freq / 2), GB) if rates else ""
         costs = [_span([edge.cycles for edge in links.edges]), _span([edge.mm for edge in links.edges])]
         made.add_row(links.kind.value, short(links.links), *each, *costs, together)

@@ -72,7 +72,7 @@ class Traced:
     def options(self, command: str, *places: Path | None) -> TraceOptions | None:
         """The trace options, or None if none is given.
 
-        `places`: where the trace goes. InputError where an option is not valid, or no place is there to make a trace for.
+        `places`: where the trace goes. InputError if an option is not valid, or no place is there to make a trace for.
         """
         from kernbench.sim_engine.recording import TraceOptions
 
@@ -104,7 +104,7 @@ def traced(machine: Machine, path: Path | None, options: TraceOptions | None, sa
     """Around a run: its trace goes to `path`. However the run ends, the file is a valid trace up to there.
 
     A machine that was loaded from a checkpoint goes on with the file where the checkpoint left it, with the options of then;
-    InputError where `options` are others.
+    InputError if `options` are others.
     `save`: make a checkpoint at the end; a trace of a run that still goes on has no last line then.
     """
     if path is None:
@@ -137,7 +137,7 @@ def traced(machine: Machine, path: Path | None, options: TraceOptions | None, sa
 
 
 def check_page(command: str, page: Path) -> None:
-    """InputError where no page of a trace can be written there."""
+    """InputError if no page of a trace can be written there."""
     from kernbench.common.files import check_writable
 
     if page.suffix.lower() not in (".html", ".htm"):

@@ -131,7 +131,7 @@ def _write(report: Path, runs: list[SuiteRun]) -> None:
 
 
 def _tell(runs: list[SuiteRun], *, as_json: bool, quiet: bool) -> int:
-    """The end of it; the exit code."""
+    """Finish the report; returns the exit code."""
     from kernbench.validate.page import headline
 
     outside = sum(len(run.outside) for run in runs)

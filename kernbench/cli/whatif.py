@@ -50,7 +50,7 @@ def whatif(
     return output.ENDINGS[found.base.status]
 
 
-#: resource: what it is when it is freed
+#: resource: its state without limit
 UNLIMITED = {
     "noc": "no links, no hops",
     "banks": "a port for every requester",
@@ -62,7 +62,7 @@ UNLIMITED = {
 
 
 def what_if_table(found: WhatIf, width: int) -> Iterator[RenderableType]:
-    """What `kbsim whatif` prints."""
+    """The output of `kbsim whatif`."""
     base = found.base
     text = status_text(base.status).append("  ").append(counted(base.cycles, "cycle"), LIMIT)
     freq = float(base.config.freq_ghz)  # type: ignore[attr-defined]  # both kinds have it

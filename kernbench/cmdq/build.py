@@ -32,7 +32,7 @@ class ProgramBuilder:
         self.entries: list[Entry] = []
 
     def append(self, opcode: str, **fields: Any) -> int:
-        """Appends an entry of any opcode and returns its id: the one given, else the lowest above all others.
+        """Append an entry of any opcode and return its id: the given one, else the lowest above all others.
 
         `deps_before`, `deps_after` and `wait_for` take one id or any iterable of ids.
         """
@@ -82,7 +82,7 @@ class ProgramBuilder:
         return self.append("KV_STORE_TILE", **fields)
 
     def dma_send(self, **fields: Any) -> int:
-        """Systems: the own scratchpad to that of `peer`.
+        """On systems: from the own scratchpad to that of `peer`.
 
         Fields: tensor_role, qbits, num_elements, peer, and a bank and offset each for spm and peer.
         """

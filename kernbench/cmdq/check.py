@@ -23,7 +23,7 @@ def checked_columns(program: Program, config: NpuConfig) -> Columns:
 
 
 def refuse(problems: list[tuple[int, FieldProblem]], program: Program) -> None:
-    """InputError where there are problems of entries, by position."""
+    """InputError if there are problems of entries, by position."""
     if problems:
         names = {index: program.entries[index].where for index, _ in problems}
         raise InputError(entry_problems(problems, names, program.document, program.source))

@@ -1,7 +1,7 @@
 """Entries of a program as columns: what each moves, reads, writes and takes on a PE, found and checked once.
 
-Derived values of an entry are a row of these columns. Checks, bounds, traces and the core take it from
-here; `table_rules.py` says what each column means. `docs/walks.md` shows the way of an entry from its file to its trace.
+Derived values of an entry are a row of these columns. Checks, bounds, traces and the core use these columns; `table_rules.py`
+defines each of them. `docs/walks.md` shows the way of an entry from its file to its trace.
 
 Columns are int64. Columns whose intermediate values could exceed 64 bits hold Python integers, so that errors name the right
 value; accepted values fit.
@@ -60,7 +60,7 @@ _MOVE, _WORK, _END = int(Opkind.OP_DMA), int(Opkind.OP_COMPUTE), int(Opkind.OP_E
 _NAMES = {"dma": "DMA engine", "te": "tensor engine", "ve": "vector engine"}
 
 Column = npt.NDArray[np.int64]
-Say = Callable[[int], FieldProblem]  #: what is wrong with an entry, by its place among those of its class
+Say = Callable[[int], FieldProblem]  #: problems of an entry, by its position among entries of its class
 
 
 class Columns:
@@ -91,7 +91,7 @@ class Columns:
             self.job[rows] = np.arange(len(rows))
         there = set(self._kinds)
         filled = sum(_Group(self, kind).fill() for kind in _FILL if kind in there)
-        launches = opcodes.count("LAUNCH")  # what they take is the system's to say
+        launches = opcodes.count("LAUNCH")  # the system decides which sizes they can have
         if filled + launches != len(moves) + len(works):
             raise InternalError("an entry has the fields of another opcode")
 
@@ -101,7 +101,7 @@ class Columns:
             raise InternalError(f"{source}: an entry is not as reading makes it")
 
     def positions(self, kind: type[Entry]) -> list[int]:
-        """Of the entries of a class."""
+        """Columns of the entries of a class."""
         return [k for k, one in enumerate(self._kinds) if one is kind]
 
     def dram_range(self, index: int) -> tuple[int, int]:
@@ -111,7 +111,7 @@ class Columns:
         return first // align * align, -(-(first + (rows - 1) * stride + row_bytes) // align) * align
 
     def tables(self) -> dict[str, Any]:
-        """In the form that the core takes. Of entries with which nothing is wrong."""
+        """In the form that the core takes. Only for entries without problems."""
         return {
             "op": self.op,
             "job": self.job,
@@ -165,7 +165,7 @@ def _narrow(values: Column) -> Column:
 
 
 class _Group:
-    """The entries of one class, their rows, and the fields that all of them have, each as a column when it is asked for."""
+    """The entries of one class, their rows, and their fields as columns, made on first use."""
 
     def __init__(self, columns: Columns, kind: type[Entry]) -> None:
         self.columns, self.pe = columns, columns.pe
@@ -197,7 +197,7 @@ class _Group:
         return np.array(values, dtype=np.int64 if max(values) < PLAIN else object)
 
     def flags(self, test: Callable[[Any], bool]) -> npt.NDArray[np.bool_]:
-        """Whether each is so."""
+        """Whether it holds for each entry."""
         return np.array(list(map(test, self.entries)), dtype=np.bool_)
 
     def put(self, table: dict[str, Any], **values: Any) -> None:
@@ -273,7 +273,8 @@ def _fill_kv(group: _Group) -> None:
     there = f"the machine has {len(layouts)} (kv_layouts in {source})"
     group.refuse(layout >= len(layouts), lambda k: FieldProblem(("kv_layout_id",), there, int(layout[k])))
     group.sound &= layout < len(layouts)
-    shapes = np.array([*((one.t_max, one.head_dim) for one in layouts), (1, 1)], dtype=object)  # the last is of what is wrong
+    # the last one is of the problems
+    shapes = np.array([*((one.t_max, one.head_dim) for one in layouts), (1, 1)], dtype=object)
     t_max, head_dim = (_plain(shapes[np.minimum(layout, len(layouts)).astype(np.int64), k]) for k in (0, 1))
     names = ("dram_base_addr", "head_id", "t_start", "t_len", "d_start", "d_len", "qbits_kv")
     base, head, t_start, t_len, d_start, d_len, bits = (group.numbers(name) for name in names)
@@ -366,7 +367,7 @@ def _fill_pairs(group: _Group) -> None:
 
 
 def _fill_host_copies(group: _Group) -> None:
-    """By an endpoint, without a scratchpad: all bytes as they are aligned. The system reports the problems."""
+    """A transfer by an endpoint, without a scratchpad: all aligned bytes. The system reports the problems."""
     align = group.pe.dma.alignment_bytes
     first = group.numbers("dram_addr")
     start = first // align * align
@@ -391,7 +392,7 @@ def _fill_products(group: _Group) -> None:
 
 
 def _half_a_tiling(group: _Group, name: str, k: int) -> FieldProblem:
-    return FieldProblem((name,), "tile_m and tile_n stand together, and split_k with them", getattr(group.entries[k], name))
+    return FieldProblem((name,), "tile_m and tile_n go together, and split_k needs both", getattr(group.entries[k], name))
 
 
 def _tilings(group: _Group) -> list[Tiling | None]:

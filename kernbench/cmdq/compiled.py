@@ -47,7 +47,7 @@ CLASSES: tuple[type[Entry], ...] = (Entry, BarrierEntry, DmaEntry, PairEntry, Ho
 TYPES = ("<i1", "<i2", "<i4", "<i8")
 
 Tables = dict[str, Any]
-Size = Annotated[int, msgspec.Meta(ge=0, lt=2**48)]  #: of what stands in a file
+Size = Annotated[int, msgspec.Meta(ge=0, lt=2**48)]  #: limits of the content of a file
 _DAMAGED = (msgspec.MsgspecError, ValueError, KeyError, IndexError, TypeError, OverflowError, RecursionError)
 
 
@@ -62,7 +62,7 @@ class Head(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     program: str  #: version of the program's format
     name: str
     machine: str | None  #: digest of the machine that the tables are for
-    entries: list[tuple[Size, Size, Size]]  #: per class: its place in CLASSES, how many, [B]
+    entries: list[tuple[Size, Size, Size]]  #: by class: position in CLASSES, count, [B]
     tables: list[tuple[str, str, tuple[Size, ...]]]  #: name (`dma.route`), type, shape
 
 
@@ -104,7 +104,7 @@ def pack(name: str, entries: list[Entry], machine: str | None, tables: Tables | 
 def unpack(data: bytes) -> Packed:
     """The inverse of `pack`. Unreadable for other or damaged bytes, and for another version."""
     if not data.startswith(MAGIC):
-        raise Unreadable("it is no compiled program of version 2")
+        raise Unreadable("it is not a compiled program of version 2")
     begin = len(MAGIC) + SEAL + 1
     sealed = memoryview(data)[begin:]
     if data[len(MAGIC) : begin] != hashlib.sha256(sealed).hexdigest().encode() + b"\n":
@@ -197,16 +197,16 @@ def _narrowest(table: Any) -> str:
 
 
 SUFFIX = ".kbp"
-REMEDY = "make it anew with `kbsim program compile`"
+REMEDY = "make it again with `kbsim program compile`"
 
 
 def lowered_on(program: Program, config: MachineConfig) -> None:
-    """Let the program carry its plan for a machine; InputError where it is not valid there."""
+    """Let the program carry its plan for a machine; InputError if it is not valid there."""
     program.lowered = Lowered(config.digest(), list(program.entries), plan_program(program, config))  # type: ignore[arg-type]
 
 
 def packed(program: Program) -> bytes:
-    """The program and the tables that it carries in binary form; ValueError where its metadata have none."""
+    """The program and the tables that it carries in binary form; ValueError if its metadata have none."""
     lowered = program.lowered
     if lowered is None:
         return pack(program.name, program.entries, None, None)
@@ -216,7 +216,7 @@ def packed(program: Program) -> bytes:
 def unpacked(data: bytes, source: str, config: MachineConfig | None) -> tuple[Packed, Program]:
     """The program in binary form, with its tables where they are for this machine.
 
-    Unreadable where they do not fit it, or are not those of the entries; InputError where the entries are not valid there.
+    Unreadable if they do not fit it, or are not those of the entries; InputError if the entries are not valid there.
     """
     found = unpack(data)
     program = Program(found.name, (), source)
@@ -236,7 +236,7 @@ def _plan_of(program: Program, config: Any) -> Plan:
     """The plan that the entries of a file have on a machine."""
     try:
         return plan_program(program, config, regular=True)
-    except (InputError, InternalError):  # what is wrong with them, reading says as it does of a text
+    except (InputError, InternalError):  # their problems are reported as for a text file
         read = _as_if_read(program)
     if read.entries != program.entries:
         raise Unreadable("its entries are not as reading makes them")
@@ -246,7 +246,7 @@ def _plan_of(program: Program, config: Any) -> Plan:
 def save_compiled(program: Program, config: MachineConfig, path: str | os.PathLike[str]) -> None:
     """Write a program and its tables for a machine to a `.kbp` file, whole or not at all.
 
-    InputError where the program is not valid on the machine, the name ends otherwise, or the file cannot be written.
+    InputError if the program is not valid on the machine, the name ends otherwise, or the file cannot be written.
     """
     target = os.fspath(path)
     if Path(target).suffix.lower() != SUFFIX:
@@ -264,7 +264,7 @@ def load_compiled(
 ) -> Program:
     """The program in a `.kbp` file. On the machine it was compiled for, its tables are taken from there.
 
-    For any other machine its entries are read as if they were JSON, with every check. InputError where the file cannot be
+    For any other machine its entries are read as if they were JSON, with every check. InputError if the file cannot be
     read, is larger than `max_bytes`, is damaged, or is of another version.
     """
     source = os.fspath(path)
@@ -280,8 +280,8 @@ def _as_if_read(program: Program) -> Program:
     return program_of(program.to_dict(), program.source)
 
 
-SMALLEST = 1 << 16  # [B] smaller files are read as fast as what is kept of them
-MOST_KEPT = 2 << 30  # [B] of all programs together; those that were used least recently go first
+SMALLEST = 1 << 16  # [B] smaller files are read as fast as a cached program
+MOST_KEPT = 2 << 30  # [B] of the whole cache; the least recently used programs are removed first
 
 
 def folder() -> Path | None:
@@ -292,7 +292,7 @@ def folder() -> Path | None:
     home = Path(named) if named else Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache") / "kernbench"
     try:
         return home.expanduser() / "programs"
-    except RuntimeError:  # there is no home
+    except RuntimeError:  # no home directory
         return None
 
 
@@ -319,7 +319,7 @@ def load_cached(path: str, config: MachineConfig) -> Program:
 def _large(path: str) -> bool:
     try:
         return os.stat(path).st_size >= SMALLEST
-    except (OSError, ValueError):  # whoever reads it says why it cannot be read
+    except (OSError, ValueError):  # the reader reports the error
         return False
 
 
@@ -332,7 +332,7 @@ def _key(content: bytes, suffix: str, config: MachineConfig) -> str:
 
 @cache
 def _sources() -> str:
-    """Stands for the code that reads and lowers programs: another size or time of one of its files, another text."""
+    """A key of the code that reads and lowers programs; it changes with the size or time of its files."""
     root = Path(kernbench.common.__file__).parent.parent
     told = []
     for package in ("cmdq", "common", "components", "config", "policy", "topology"):
@@ -362,7 +362,7 @@ def _keep(place: Path, program: Program) -> None:
         with placed(place) as file:
             file.write(data)
         _make_room(place)
-    except (OSError, ValueError):  # a full disk, a cache of somebody else, metadata without a binary form
+    except (OSError, ValueError):  # a full disk, a cache of another user, or metadata without a binary form
         return
 
 

@@ -41,7 +41,7 @@ class Rule:
 
 WRITTEN = ("t_cwl", "t_bl")  #: from WR to the end of its data
 
-#: Besides these: ACT to the fourth ACT behind it in a rank, t_faw.
+#: Besides these: t_faw, from an ACT to the fourth ACT after it in a rank.
 RULES: tuple[Rule, ...] = (
     Rule("bank", "ACT", "RD", ("t_rcd",)),
     Rule("bank", "ACT", "WR", ("t_rcd_wr",)),

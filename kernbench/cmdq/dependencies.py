@@ -19,7 +19,7 @@ _CIRCLES_SHOWN = 3  # one search finds any number of circles, and each may be as
 _CIRCLE_ENDS = 12  # entries of a long circle that are printed
 
 Positions = npt.NDArray[np.int64]
-Edges = tuple[Positions, Positions]  #: who is waited for, and who waits
+Edges = tuple[Positions, Positions]  #: dependency and dependent
 
 
 def edges_of(entries: Sequence[Entry]) -> Edges | None:
@@ -95,7 +95,7 @@ def structure_problems(entries: Sequence[Entry], edges: Edges | None = None) -> 
     """
     edges = edges_of(entries) if edges is None else edges
     if edges is not None and (edges[0] < edges[1]).all() and all(entry.opcode != "END" for entry in entries[:-1]):
-        return []  # nobody waits for a later entry, so there is no circle
+        return []  # no entry depends on a later one, so there is no cycle
     index_of = first_with_id(entries)
     problems: list[tuple[int, FieldProblem]] = []
     end: int | None = None
@@ -104,7 +104,7 @@ def structure_problems(entries: Sequence[Entry], edges: Edges | None = None) -> 
         if first != i:
             problems.append((i, FieldProblem(("id",), f"cmdq[{first}] has this id too: ids must differ", entry.id)))
         if end is not None and i == end + 1:
-            problems.append((i, FieldProblem((), f"it stands after END, cmdq[{end}]: nothing may follow END")))
+            problems.append((i, FieldProblem((), f"it is after END, cmdq[{end}]: no entry is allowed after END")))
         if entry.opcode == "END" and end is None:
             end = i
         for field, k, other in _edges(entry):
@@ -208,7 +208,7 @@ def _lines_of(entries: Sequence[Entry]) -> list[Edge]:
             implied |= set(range(entry.index)) - waited_for
         sources = [(source, False) for source in before] + [(source, True) for source in implied - set(before)]
         edges += [Edge(source, entry.index, is_implied) for source, is_implied in sorted(sources)]
-        # Only earlier entries replace END's edge: a later one that waits for this one may itself never end before END.
+        # Only earlier entries replace the edge to END: a later entry that depends on this one may not end before END.
         waited_for.update(source for source, _ in sources if source < entry.index)
         if entry.opcode == "BARRIER":
             gate = entry.index

@@ -44,7 +44,7 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True, array_like=True, gc=False
     opcode: str
     deps_before: tuple[Natural, ...] = ()  #: ids that must be complete before this entry is issued
     deps_after: tuple[Natural, ...] = ()  #: ids of entries that wait for this one
-    node: str | None = None  #: of a system; None: the first that can run it
+    node: str | None = None  #: node of a system; None for the first that can run it
     meta: Metadata = {}  #: the common metadata that was given: layer_id, phase, token, irq_line, marker, ...
 
     @property
@@ -134,7 +134,7 @@ class KvEntry(Entry, frozen=True, kw_only=True):
     t_start: Natural
     t_len: Positive
     d_start: Natural
-    d_len: Positive | None  #: None: up to the layout's head_dim
+    d_len: Positive | None  #: None for up to head_dim of the layout
 
     @property
     def engine_id(self) -> int:

@@ -1,4 +1,4 @@
-"""What an entry touches: the DRAM and scratchpad bytes of a transfer, the operand regions of a TE or VE job.
+"""The footprint of an entry: the DRAM and scratchpad bytes of a transfer, or the operand regions of a TE or VE job.
 
 Each formula is here once, for numbers or columns: `columns.py` calls it for a whole program, and `transfer_of` and
 `regions_of` for one entry, for planners that place one entry after the other.
@@ -24,14 +24,14 @@ from kernbench_core.numbers import Channel
 MOST_ROWS = 2**24  # of a transfer: the core goes through them one by one
 READS_SCRATCHPAD = frozenset({"DMA_STORE_TILE", "KV_STORE_TILE"})
 _ACT_WEIGHT, _KV_LOAD, _KV_STORE = (int(channel) for channel in Channel)
-ABSENT = -1  # in a formula: an optional field that is not given
+ABSENT = -1  # value in a formula of an optional field that is not given
 
-#: An integer, or a column of them: int64, or Python's integers (dtype object) where 64 bits may not hold them.
+#: An integer or a column of integers: int64, or Python integers (dtype object) if 64 bits may not be enough.
 Numbers = Any
 
 
 def select(condition: Any, yes: Numbers, no: Numbers) -> Numbers:
-    """`yes` where the condition holds, else `no`."""
+    """`yes` if the condition holds, else `no`."""
     if isinstance(condition, np.ndarray):
         return np.where(condition, yes, no)
     return yes if condition else no
@@ -46,7 +46,7 @@ def times(a: Numbers, b: Numbers) -> Numbers:
 
 
 def _is_wide(a: Numbers, b: Numbers) -> bool:
-    """Whether a product may pass 62 bits. No value is negative except ABSENT, whose product is not used."""
+    """Whether a product can exceed 62 bits. No value is negative except ABSENT, whose product is not used."""
     most = [int(np.maximum.reduce(one, initial=0)) if isinstance(one, np.ndarray) else int(one) for one in (a, b)]
     return most[0] * most[1] >= WIDE_LIMIT
 
@@ -141,7 +141,7 @@ class Transfer:
     dram_addr: int  #: first byte of the first row, not aligned
     rows: int
     row_bytes: int  #: bytes of a row, not aligned
-    stride: int  #: bytes from row to row; row_bytes where a tile has no rows
+    stride: int  #: bytes from row to row; row_bytes for a tile without rows
     alignment: int
     spm_addr: int  #: flat scratchpad address of the first aligned byte
     bytes_aligned: int  #: bytes that travel: all rows at their aligned lengths
@@ -293,7 +293,7 @@ def bytes_on_channels(
     pattern = lcm(align, interleave * channels)
     known: dict[tuple[int, ...], tuple[int, ...]] = {}
     for k, addr, *shape in zip(several, *(c[several].tolist() for c in (dram_addr, rows, row_bytes, stride)), strict=True):
-        key = (addr % pattern, *shape)  # rows repeat their positions, so only those of one pattern are counted
+        key = (addr % pattern, *shape)  # positions of rows repeat, so only one period is counted
         if key not in known:
             known[key] = _of_rows(*key, align, interleave, channels)  # type: ignore[call-arg]  # four numbers
         out[k] = known[key]
@@ -301,7 +301,7 @@ def bytes_on_channels(
 
 
 def _span_bytes(start: Numbers, end: Numbers, interleave: int, channels: int) -> Numbers:
-    """Bytes of `[start, end)` on each channel: whole turns over all of them, and what the two ends add and take."""
+    """Bytes of `[start, end)` on each channel: complete rounds over all channels, corrected at both ends."""
     period = interleave * channels
     base = np.arange(channels, dtype=np.int64) * interleave
     first, last = (np.clip((at % period)[:, None] - base, 0, interleave) for at in (start, end))

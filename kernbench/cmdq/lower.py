@@ -108,7 +108,7 @@ def interleave_of(source: str, field: str, interleave: int, channels: int, reach
     """The interleave of a memory of `reach` bytes as the core takes it, which multiplies it by channels.
 
     An interleave that is not smaller than the memory puts all of it on the first channel.
-    InputError where it is too large.
+    InputError if it is too large.
     """
     least = min(interleave, 1 << (reach - 1).bit_length())
     if least * channels >= WIDE_LIMIT // 2:
@@ -165,9 +165,9 @@ def dma_table(dma: Dma, spm: int) -> dict[str, Any]:
 
 
 def lower_program(program: Program, config: NpuConfig, *, regular: bool = False) -> dict[str, Any]:
-    """The program as the core's tables; InputError where it is not valid on the machine.
+    """The program as the core's tables; InputError if it is not valid on the machine.
 
-    `regular`: InternalError where an entry is none that reading makes.
+    `regular`: InternalError if an entry is none that reading makes.
     """
     columns = checked_columns(program, config)
     if regular:

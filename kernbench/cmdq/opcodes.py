@@ -1,7 +1,7 @@
 """The one table of opcodes and their fields: what docs/model/formats.md says of a CMDQ entry.
 
-Reading, building, checking types, the JSON Schema and the documentation all take it from here, so a field is
-described, bounded and given its default in one place.
+Reading, building, type checks, the JSON Schema and the documentation use this table, so description, range and default of a
+field are defined once.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class FieldSpec:
     default: Any = ABSENT  #: ABSENT: the field is required, unless it belongs to one of the opcode's alternatives
     low: int = 0  #: smallest value of an int field
     choices: tuple[Any, ...] = ()  #: allowed values of a choice field
-    fields: tuple[FieldSpec, ...] = ()  #: what a range field (a nested mapping) holds
+    fields: tuple[FieldSpec, ...] = ()  #: fields of a range (a nested mapping)
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,9 +39,9 @@ class OpcodeSpec:
     engine: Engine
     doc: str
     fields: tuple[FieldSpec, ...] = ()
-    alternatives: tuple[tuple[str, ...], ...] = ()  #: exactly one of these groups of fields is given, whole
+    alternatives: tuple[tuple[str, ...], ...] = ()  #: exactly one of these groups of fields must be given, completely
     op: str = ""  #: the short name of what it computes: `gemm`, `softmax`; empty for moves and control
-    system: bool = False  #: only a machine of `kernbench/system/1` runs it
+    system: bool = False  #: only for machines of `kernbench/system/1`
 
 
 def _int(name: str, doc: str, low: int = 0, default: Any = ABSENT) -> FieldSpec:
@@ -63,7 +63,7 @@ ENTRY_FIELDS: tuple[FieldSpec, ...] = (
     _int("id", "unique number of the entry; its index in the file where it is left out", default=None),
     FieldSpec("deps_before", "ids", "ids of entries that must be complete before this one is issued", default=()),
     FieldSpec("deps_after", "ids", "ids of entries that wait for this one", default=()),
-    FieldSpec("node", "text", "systems only: who runs it, as `sip0.cube0.pe3`; else the first of its kind", default=None),
+    FieldSpec("node", "text", "systems only: the node, as `sip0.cube0.pe3`; default: the first that can run it", default=None),
 )
 
 META_FIELDS: tuple[FieldSpec, ...] = (
@@ -72,7 +72,7 @@ META_FIELDS: tuple[FieldSpec, ...] = (
     _int("head_id", "attention head", default=None),
     _int("token_idx", "position of the token", default=None),
     _int("seq_len", "length of the sequence in tokens", default=None),
-    _int("block_id", "block inside the layer", default=None),
+    _int("block_id", "block of the layer", default=None),
     _int("tile_id", "tile inside the block", default=None),
     FieldSpec("precision", "text", "number format, as `W4A8`", default=None),
     FieldSpec("model_name", "text", "name of the model", default=None),
@@ -85,7 +85,7 @@ META_FIELDS: tuple[FieldSpec, ...] = (
     _int("token", "written as TOKEN_COMPLETE when the entry ends", default=None),
     _int("irq_line", "written as IRQ_EMIT when the entry ends", default=None),
     FieldSpec("marker", "label", "an integer or a text, written as MARKER when the entry ends", default=None),
-    FieldSpec("debug", "any", "anything; kept and never read", default=None),
+    FieldSpec("debug", "any", "any value; it is kept and not used", default=None),
 )
 RESERVED_PREFIX = "reserved_"  # keys that begin so are ignored
 
@@ -95,7 +95,7 @@ _VE_ID = _int("ve_id", "vector engine that computes the tile", default=0)
 
 _DMA = (
     _DMA_ID,
-    FieldSpec("tensor_role", "choice", "what the tile is part of", choices=("activation", "weight", "kv", "embedding")),
+    FieldSpec("tensor_role", "choice", "name of the tensor of the tile", choices=("activation", "weight", "kv", "embedding")),
     _qbits("qbits", "the tile"),
     _int("dram_addr", "DRAM address of the first byte"),
     *_place("spm", "the tile"),
@@ -108,15 +108,15 @@ _DMA_ALTERNATIVES = (("num_elements",), ("rows", "row_elements", "stride_bytes")
 
 _BETWEEN = (
     _DMA_ID,
-    FieldSpec("tensor_role", "choice", "what the tile is part of", choices=("activation", "weight", "kv", "embedding")),
+    FieldSpec("tensor_role", "choice", "name of the tensor of the tile", choices=("activation", "weight", "kv", "embedding")),
     _qbits("qbits", "the tile"),
     _int("num_elements", "elements of the tile", low=1),
     *_place("spm", "the tile in the own scratchpad,"),
-    FieldSpec("peer", "text", "the PE at the other end, as `sip0.cube0.pe1`"),
+    FieldSpec("peer", "text", "the PE at the other end, such as `sip0.cube0.pe1`"),
     *_place("peer", "the tile in the peer's scratchpad,"),
 )
 _HOST = (
-    FieldSpec("direction", "choice", "which way the bytes go", choices=("to_device", "to_host")),
+    FieldSpec("direction", "choice", "direction of the bytes", choices=("to_device", "to_host")),
     _qbits("qbits", "the tile"),
     _int("dram_addr", "DRAM address of the first byte"),
     _int("num_elements", "elements of a contiguous tile", low=1),
@@ -152,7 +152,7 @@ _TE = (
     *_place("ofm", "the output"),
     _int("tile_m", "rows of a block, on an engine with timing mma; with tile_n", low=1, default=None),
     _int("tile_n", "columns of a block; with tile_m", low=1, default=None),
-    _int("split_k", "parts of k, each with blocks of its own; 1 where it is left out; with tile_m", low=1, default=None),
+    _int("split_k", "number of parts of k, each with its own blocks; default 1; with tile_m", low=1, default=None),
 )
 _VE = (
     _VE_ID,

@@ -40,7 +40,7 @@ def load_program(source: Source, *, max_bytes: int = PROGRAM_BYTES) -> Program:
     """
     if isinstance(source, (str, os.PathLike)):
         if os.fspath(source).lower().endswith(".kbp"):
-            from kernbench.cmdq.compiled import load_compiled  # which reads entries as this does
+            from kernbench.cmdq.compiled import load_compiled  # reads entries in the same way
 
             return load_compiled(source, max_bytes=max_bytes)
         return _program(read_document(source, max_bytes))
@@ -70,7 +70,7 @@ def _program(document: Document) -> Program:
         raise InputError(document.problems(found))
     entries = _entries(queue, document)
     program = Program(name, entries, document.source)
-    program.document = replace(document, data=None) if document.text is not None else None  # entries have all of it
+    program.document = replace(document, data=None) if document.text is not None else None  # entries have everything
     return program
 
 
@@ -110,7 +110,7 @@ def _entries(queue: Iterable[Any], document: Document) -> list[Entry]:
             problems += [(index, problem) for problem in found]
         if entry is None:
             sound = False
-            entry = Entry(index=index, id=read_id(raw, index), opcode="NOP")  # stands in: others may wait for its id
+            entry = Entry(index=index, id=read_id(raw, index), opcode="NOP")  # a placeholder: others may depend on its id
         entries.append(entry)
     problems += structure_problems(entries)
     if problems or not sound:
@@ -121,7 +121,7 @@ def _entries(queue: Iterable[Any], document: Document) -> list[Entry]:
 
 
 def _name_of(raw: Any, index: int) -> str:
-    """How errors name an entry that may be wrong: `cmdq[3] (id 7, DMA_LOAD_TILE)`, as far as it is known."""
+    """The name of an entry in errors, `cmdq[3] (id 7, DMA_LOAD_TILE)`, as far as it is known."""
     opcode = raw.get("opcode") if isinstance(raw, Mapping) else None
     return f"cmdq[{index}] (id {read_id(raw, index)}{f', {opcode[:40]}' if isinstance(opcode, str) else ''})"
 

@@ -37,12 +37,12 @@ class Plan:
     compute: tuple[str, ...]  #: tensor engines, vector engines, then processors
     resources: tuple[str, ...]
     capacities: tuple[Fraction, ...]  #: [byte/cycle] of each
-    channels: int  #: the first so many resources are DRAM channels
-    scratchpads: tuple[str, ...]  #: those that count; further ones stand for what has no banks
+    channels: int  #: number of DRAM channels, the first resources
+    scratchpads: tuple[str, ...]  #: number of scratchpads that count; further ones represent nodes without banks
 
-    reach: Reach | None = None  #: of a whole system: the ways to memories, found when they are first asked for
+    reach: Reach | None = None  #: of a whole system: the routes to memories, found on first use
     _cached: dict[str, list[dict[str, int]]] = field(default_factory=dict, repr=False)
-    extra: Mapping[int, int] = field(default_factory=dict)  #: per entry, cycles of its head that are of parts on its way
+    extra: Mapping[int, int] = field(default_factory=dict)  #: per entry, the head latency of components [cycle]
 
     @property
     def whole(self) -> bool:
@@ -51,7 +51,7 @@ class Plan:
 
     @property
     def with_scratchpad(self) -> int:
-        """The first so many DMA engines have a scratchpad; the others are those of PCIe endpoints."""
+        """The number of DMA engines with a scratchpad; the others are those of PCIe endpoints."""
         return sum(engine["spm"] < len(self.scratchpads) for engine in self.machine["dma"])
 
     def transfer(self, entry: int) -> dict[str, int]:
@@ -87,7 +87,7 @@ class Plan:
 
     @cached_property
     def predecessors(self) -> list[tuple[int, ...]]:
-        """Per entry, the positions of those that it waits for: what `dependencies.predecessors` says of the entries."""
+        """The positions of the dependencies of each entry: the result of `dependencies.predecessors`."""
         waits: list[list[int]] = [[] for _ in self.program["op"]]
         after = self.program["after"]
         who = np.repeat(np.arange(len(waits)), np.diff(after)).tolist()
@@ -108,7 +108,7 @@ class Plan:
 
     @cached_property
     def units(self) -> tuple[str, ...]:
-        """Who runs each entry, in file order."""
+        """The node that runs each entry, in file order."""
         op, job = self.program["op"].tolist(), self.program["job"].tolist()
         dma, compute = (self.program[kind]["engine"].tolist() for kind in ("dma", "compute"))
         run_by: dict[int, tuple[tuple[str, ...], list[int]]] = {}
@@ -130,7 +130,7 @@ def plan_program(program: Program, config: NpuConfig | SystemConfig, *, whole: b
         return known.plan
     if isinstance(config, NpuConfig):
         return plan_npu(program, config, regular=regular)
-    # What knows systems is imported for them alone: half of what runs is on one NPU, and begins sooner without.
+    # Modules for systems are imported only for systems, because many runs are on one NPU and start sooner without them.
     from kernbench.cmdq.system import lower_system
 
     return lower_system(program, config, whole=whole, regular=regular)
@@ -149,7 +149,7 @@ def check_program(program: Program, config: MachineConfig | Source) -> None:
 
 
 def plan_npu(program: Program, config: NpuConfig, *, regular: bool = False) -> Plan:
-    """The plan of a program on one NPU, lowered anew."""
+    """The plan of a program on one NPU, lowered again."""
     kinds = (("te", config.te.engines), ("ve", config.ve.engines))
     return Plan(
         pe=config,

@@ -55,7 +55,7 @@ class Program(ProgramBuilder):
         super().__init__(source)
         self.name = name
         self.document: Document | None = None  #: the file's text, so that later checks can name lines
-        self.lowered: Lowered | None = None  #: what is known of it already
+        self.lowered: Lowered | None = None  #: its plan, if it is known
         for i, entry in enumerate(entries):
             self.entries.append(entry if entry.index == i else msgspec.structs.replace(entry, index=i))
 
@@ -78,7 +78,7 @@ class Program(ProgramBuilder):
         return f"Program({self.name!r}, {len(self.entries)} entries from {self.source})"
 
     def __eq__(self, other: object) -> bool:
-        """Equal when name and entries are; where they came from does not count."""
+        """Programs are equal if their names and entries are equal, whatever their source."""
         return isinstance(other, Program) and (self.name, self.entries) == (other.name, other.entries)
 
     __hash__ = None  # type: ignore[assignment]  # it grows
@@ -90,7 +90,7 @@ class Program(ProgramBuilder):
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes the program as JSON or YAML by the extension; the file is there whole, or as it was before.
 
-        InputError where the extension is another, or the file cannot be written.
+        InputError if the extension is another, or the file cannot be written.
         """
         target = Path(path)
         if target.suffix.lower() not in (".json", ".yaml", ".yml"):

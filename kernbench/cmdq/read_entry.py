@@ -22,7 +22,7 @@ MAX_DEBUG_BITS = 200  # a JSON number of 60 digits, which is the longest that is
 
 @dataclass(frozen=True, slots=True)
 class FieldProblem:
-    """What is wrong with one field of an entry, before the entry's place is known."""
+    """The problem with one field of an entry, before the location of the entry is known."""
 
     path: tuple[Any, ...]  #: inside the entry: `("kv_range", "t_len")`
     rule: str
@@ -44,7 +44,7 @@ class _Shape:
     spec: OpcodeSpec
     entry_type: type[Entry]
     fields: dict[str, FieldSpec]  #: id, deps and the opcode's own, by name
-    meta: dict[str, FieldSpec]  #: common metadata whose name is no field of the opcode
+    meta: dict[str, FieldSpec]  #: common metadata whose name is not a field of the opcode
     required: tuple[str, ...]
     defaults: dict[str, Any]
 
@@ -90,7 +90,7 @@ def read_entry(raw: Any, index: int) -> tuple[Entry | None, list[FieldProblem]]:
 
 
 def read_id(raw: Any, index: int) -> int:
-    """The id of an entry that may be wrong otherwise: its index where the id is missing or wrong too."""
+    """The id of an entry that may have other problems; its index if the id is missing or not valid."""
     value = raw.get("id", index) if isinstance(raw, Mapping) else index
     return value if type(value) is int and 0 <= value <= MAX_INT else index
 
@@ -119,7 +119,7 @@ def _read_fields(
 
 
 def _read_range(field: FieldSpec, raw: Any, values: dict[str, Any]) -> list[FieldProblem]:
-    """A nested mapping whose fields become the entry's own."""
+    """A nested mapping whose fields become fields of the entry."""
     if not isinstance(raw, Mapping):
         raise _Bad("it must be a mapping")
     known = {part.name: part for part in field.fields}
@@ -156,7 +156,7 @@ def _missing(raw: Mapping[Any, Any], shape: _Shape) -> list[FieldProblem]:
         problems.append(FieldProblem((groups[0][0],), "it is missing" + either))
     elif len(begun) > 1:
         name = next(name for name in begun[1] if name in raw)
-        problems.append(FieldProblem((name,), f"it cannot stand beside {begun[0][0]}" + either, raw[name]))
+        problems.append(FieldProblem((name,), f"it is not allowed together with {begun[0][0]}" + either, raw[name]))
     else:
         problems += [FieldProblem((name,), "it is missing" + either) for name in begun[0] if name not in raw]
     return problems
@@ -240,7 +240,7 @@ def _read_any(field: FieldSpec, value: Any) -> Any:
 
 
 def plain_debug(value: Any) -> Any:
-    """A copy of `debug` metadata as reading gives it; ValueError where it would be refused."""
+    """A copy of `debug` metadata as reading gives it; ValueError if it would be refused."""
     try:
         return _plain(_DEBUG, value, MAX_DEBUG_DEPTH)
     except _Bad as bad:

@@ -116,7 +116,7 @@ Rule = tuple[str, Any]  #: a table, and whether each of its rows is as it must b
 
 
 def broken_rule(tables: dict[str, Any], entries: int, plan: Plan) -> str | None:
-    """The first column that a program of so many entries with this plan cannot have, as errors tell it; None where all fit."""
+    """The first column that a program of so many entries with this plan cannot have, as errors tell it; None if all fit."""
     sections = {name: set(tables[name]) for name in ("dma", "compute") if isinstance(tables.get(name), dict)}
     top = {name for name in tables if name not in sections}
     if {*top, *(f"{section}.{name}" for section, names in sections.items() for name in names)} != set(TABLES):

@@ -27,7 +27,7 @@ class DType:
     name: str
     bits: int  #: of one element in memory; below 8 elements are packed, the first in the lowest bits
     kind: str  #: float, int or bool
-    numpy: np.dtype[Any]  #: of the arrays that hold such elements, one element an item
+    numpy: np.dtype[Any]  #: dtype of arrays that hold one element per item
     least: float  #: the smallest finite value
     most: float  #: the largest finite value
     saturates: bool  #: whether a float beyond the finite values becomes the last of them (and not an infinity)
@@ -86,7 +86,7 @@ def dtype_of(wanted: Any) -> DType:
 
 
 def nbytes_of(shape: Iterable[int], dtype: str) -> int:
-    """Bytes of a contiguous tensor; ValueError where its elements do not fill whole bytes."""
+    """Bytes of a contiguous tensor; ValueError if its elements do not fill whole bytes."""
     bits = prod(shape) * dtype_of(dtype).bits
     if bits % 8:
         raise ValueError(f"{bits // dtype_of(dtype).bits} elements of {dtype} do not fill whole bytes")

@@ -52,7 +52,7 @@ def text_of(value: Any, text: Callable[[Any], str] = str) -> str | None:
     """The text of an exception or object of the user's code, or None if its `__str__` fails."""
     try:
         return text(value)
-    except Exception:  # their code: whatever it raises
+    except Exception:  # user code can raise anything
         return None
 
 
@@ -87,8 +87,8 @@ class Problem:
     where: str  #: file, line and entry, as far as they are known: `npu.yaml:12:13`, `prog.json: cmdq[12] (id 12, NOP)`
     rule: str  #: what is allowed, as a clause: `it must be at least 1`
     field: str = ""  #: the field's path inside `where`; empty when the problem is not one field's
-    value: Any = ABSENT  #: what was found there
-    remedy: str = ""  #: what to do about it, where the rule does not say so itself
+    value: Any = ABSENT  #: the value found there
+    remedy: str = ""  #: the fix, if the rule does not imply it
 
     def __str__(self) -> str:
         text = f"{self.where}: "

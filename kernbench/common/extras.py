@@ -40,7 +40,7 @@ def _plain(value: Any) -> Any:
 
 
 def new_axes(width: float = 9, height: float = 4) -> Any:
-    """The `Axes` of a new figure of matplotlib [inch]; InputError where it is not installed."""
+    """The `Axes` of a new figure of matplotlib [inch]; InputError if it is not installed."""
     pyplot = optional("matplotlib.pyplot", "plot", "a plot")
     with pyplot.rc_context(settings()):
         return pyplot.subplots(figsize=(width, height), layout="constrained")[1]

@@ -27,7 +27,7 @@ def read_bounded(
 ) -> bytes:
     """The content of a file of at most `limit` bytes; of a pipe, a device and a file without a size at most STREAM_BYTES.
 
-    InputError where it is larger, cannot be read, or is a pipe without a writer. `what`: how the error names the file;
+    InputError if it is larger, cannot be read, or is a pipe without a writer. `what`: how the error names the file;
     `remedy`: what to do about a file that is larger; `unread`: about one that cannot be read.
     """
     source = os.fspath(path)
@@ -63,7 +63,7 @@ def _await_writer(source: str, what: str, handle: int) -> bytes:
         return b""
     try:
         first = os.read(handle, 1)
-    except BlockingIOError:  # of a writer that has said nothing yet
+    except BlockingIOError:  # of a writer that has not written yet
         return b""
     if not first:
         raise InputError(Problem(source, f"{what} is a pipe without a writer", remedy="start what writes to it first"))
@@ -93,7 +93,7 @@ def write_whole(path: str | os.PathLike[str], data: bytes) -> None:
     """Write a file so that neither a crash nor a full disk costs what stood there.
 
     The data goes to a new file beside it that then takes its name; a link is followed, and a pipe or device is written
-    to as it is. Raises InputError where that cannot be done.
+    to as it is. Raises InputError if that cannot be done.
     """
     try:
         with placed(target_of(path)) as file:
@@ -123,7 +123,7 @@ def check_apart(written: Iterable[str | os.PathLike[str] | None], read: Iterable
     """Refuse to write over what the command reads, or writes under another option. `read` may have names that are no files."""
     taken = {target_of(path): "the command reads it" for path in read if path is not None and os.path.isfile(path)}
     for path in written:
-        if path is None or (Path(path).exists() and not Path(path).is_file()):  # a pipe or device takes what comes
+        if path is None or (Path(path).exists() and not Path(path).is_file()):  # a pipe or device is written directly
             continue
         target = target_of(path)
         if target in taken:
@@ -151,7 +151,7 @@ def _refusal(path: str | os.PathLike[str], reason: str) -> Problem:
 def placed(target: Path) -> Iterator[BinaryIO]:
     """A context to write a file piece by piece: a new file beside `target`, renamed when it is complete.
 
-    A pipe or device is written to as it is. Raises OSError where that cannot be done.
+    A pipe or device is written to as it is. Raises OSError if that cannot be done.
     """
     if target.exists() and not target.is_file() and not target.is_dir():
         with target.open("wb", buffering=BUFFER) as device:

@@ -34,14 +34,14 @@ class TensorHandle:
         op_id: int | None = None,
     ) -> None:
         self.known_name: str | None = handle_id
-        self.number = 0  #: without a name: the tile's, which one is made of
+        self.number = 0  #: without a name: the number of the tile, from which a name is made
         self.addr = addr
         self.shape = shape
         self.dtype = dtype
         self.space = space
         self.value = value  #: the elements, where Phase 1 has them
         self.op = op  #: what computes them: `gemm_f16`
-        self.line = line  #: where the kernel says so: `kernel.py:12`
+        self.line = line  #: source line of the kernel: `kernel.py:12`
         self.op_id = op_id  #: the record that computes them: what waits for the handle depends on it
 
     def name(self) -> str:
@@ -70,7 +70,7 @@ class TensorHandle:
 
     @property
     def data(self) -> Array:
-        """The elements; PendingDataError where they are pending."""
+        """The elements; PendingDataError if they are pending."""
         if self.value is None:
             self._refuse("its data")
         return self.value

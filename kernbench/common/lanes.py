@@ -18,8 +18,8 @@ class Lanes:
     shape: tuple[int, ...]
     itemsize: int  #: [B] of an element
     offsets: bytes  #: int64 [B], of each lane that moves, in the order of the elements
-    mask: bytes = b""  #: bool of each lane; empty: all move
-    fill: float | int = 0  #: what a load puts into the others
+    mask: bytes = b""  #: bool for each lane; empty if all move
+    fill: float | int = 0  #: value of a load for the other lanes
 
     @cached_property
     def at(self) -> NDArray[np.int64]:

@@ -61,7 +61,7 @@ class NodeName:
     """The components of a node id; None for a level that it does not have."""
 
     kind: str  #: one of `KINDS`
-    part: str  #: the last part of the id: `pe_dma`, `r0c1`, `ucie_n0`, `host`
+    part: str  #: last component of the id: `pe_dma`, `r0c1`, `ucie_n0`, `host`
     sip: int | None = None
     io: int | None = None
     cube: int | None = None

@@ -31,7 +31,7 @@ class DataMsg(MsgBase):
     """A message that the op log records."""
 
     data_op = True
-    op_id: int | None = None  #: of its record; the log gives one where there is none
+    op_id: int | None = None  #: op id of its record; the log assigns one if it is missing
     dependency_ids: Sequence[int] = ()  #: records whose work comes first for reasons that addresses do not show
     line: str = ""
 
@@ -54,7 +54,7 @@ class CompositeCmd(DataMsg):
     work: GemmCmd | MathCmd  #: the op on the whole tensors
     epilogue: Sequence[Epilogue] = ()
     plan: Any = None  #: its tiles (components/builtin/tile_plan.py)
-    room: Any = None  #: keeps the scratchpad of its buffers
+    room: Any = None  #: owner of the scratchpad bytes of its buffers
 
 
 @dataclass(eq=False)
@@ -91,7 +91,7 @@ class Stage:
     """One station of a tile."""
 
     stage_type: StageType
-    component: str  #: the part of the PE that serves it: `pe_dma`
+    component: str  #: component of the PE that serves it: `pe_dma`
     params: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -100,7 +100,7 @@ class TileToken(DataMsg):
     """One tile of a composite op; it finds its way from stage to stage itself."""
 
     command: CompositeCmd
-    tile: tuple[int, ...]  #: its place in the plan
+    tile: tuple[int, ...]  #: its position in the plan
     stages: Sequence[Stage]
     stage_idx: int = 0
 

@@ -19,7 +19,7 @@ Operand: TypeAlias = TensorHandle | Scalar
 class Record(TypedDict, total=False):
     """Keyword arguments of every command, in addition to its own fields: what the op log records of any command."""
 
-    op_id: int | None  #: of its record; the log gives one where there is none
+    op_id: int | None  #: op id of its record; the log assigns one if it is missing
     dependency_ids: Sequence[int]  #: records whose work comes first for reasons that addresses do not show
     line: str  #: the kernel's: `kernel.py:12`
 
@@ -61,12 +61,12 @@ class DmaReadCmd(Command):
         self.handle = handle
         self.src_addr = src_addr
         self.nbytes = nbytes
-        self.low = self.high = 0  #: from the first byte in memory to past the last, while it is on its way;
-        self.fresh = -1  #: its place among those that no store has asked for (triton_emu/memory/order.py)
+        self.low = self.high = 0  #: from the first byte in memory to past the last, while it is in flight;
+        self.fresh = -1  #: its index among loads that no store has checked (triton_emu/memory/order.py)
         self.src_space = src_space
-        self.src_strides = src_strides  #: [B] from one index to the next of each axis; None: contiguous
+        self.src_strides = src_strides  #: [B] stride of each axis; None if contiguous
         self.channel = channel  #: of the DMA engine
-        self.lanes = lanes  #: where each element lies, where strides do not say it
+        self.lanes = lanes  #: address of each element, if there are no strides
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -97,14 +97,14 @@ class DmaWriteCmd(Command):
         self.dst_addr = dst_addr
         self.nbytes = nbytes
         self.dst_space = dst_space
-        self.dst_strides = dst_strides  #: [B] from one index to the next of each axis; None: contiguous
+        self.dst_strides = dst_strides  #: [B] stride of each axis; None if contiguous
         self.channel = channel  #: of the DMA engine
-        self.lanes = lanes  #: where each element goes, where strides do not say it
-        self.rmw = rmw  #: a math op on what is there and on each element, in the place of writing it; with `lanes`
+        self.lanes = lanes  #: address of each element, if there are no strides
+        self.rmw = rmw  #: atomic math op on the old value and each element, instead of a write; with `lanes`
 
     @property
     def data(self) -> Array:
-        """The elements to write; PendingDataError where they are pending."""
+        """The elements to write; PendingDataError if they are pending."""
         return self.handle.data
 
 
@@ -169,7 +169,7 @@ class MathCmd(Command):
         self.keep_dims = keep_dims
         self.mask = mask
         self.other = other
-        self.dtype_acc = dtype_acc  #: of a sum; f32 (of integers: exact) where it says nothing
+        self.dtype_acc = dtype_acc  #: accumulator type of a sum; default f32, exact for integers
         self.value = value  #: the result, where Phase 1 computed it: Phase 2 then verifies it
 
     @property

@@ -14,8 +14,8 @@ class DevicePointer(int):
     shape: tuple[int, ...]  #: of the shard; of the whole tensor where it is not sharded
     dtype: str
     tensor_shape: tuple[int, ...]
-    window: int  #: the first address of the whole tensor: its shards lie one behind the other, PE by PE
-    shard: Any  #: `policy.placement.Shard`: which part of the tensor it is; None where it is not sharded
+    window: int  #: first address of the whole tensor, whose shards are consecutive, PE by PE
+    shard: Any  #: `policy.placement.Shard`: the shard; None if the tensor is not sharded
 
     def __new__(
         cls,

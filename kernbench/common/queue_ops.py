@@ -24,10 +24,10 @@ class IpcqSendCmd(Command):
         **record: Unpack[Record],
     ) -> None:
         super().__init__(**record)
-        self.handle: TensorHandle | None = handle  #: None once the message has arrived
+        self.handle: TensorHandle | None = handle  #: None after the message has arrived
         self.ring = ring  #: the queue (components/builtin/ipcq_ring.py)
         self.flight: Any = None  #: while it waits for a slot
-        self.ready = 0  #: the cycle from which it may go
+        self.ready = 0  #: earliest cycle in which it can start
         self.shape: tuple[int, ...] = ()
         self.dtype = ""
         self.nbytes = 0
@@ -54,4 +54,4 @@ class IpcqRecvCmd(Command):
         self.ring = ring  #: the queue
         self.number = number  #: of the message, from 0 on
         self.slot = slot  #: address of its slot
-        self.message: Any = None  #: an `IpcqSendCmd`, once it has come
+        self.message: Any = None  #: an `IpcqSendCmd`, after its arrival

@@ -11,7 +11,8 @@ import re
 from decimal import Decimal
 from fractions import Fraction
 
-#: Bytes per unit; a letter alone is of 1024. `KB` is missing on purpose: it is read as 1000 by some and as 1024 by others.
+#: Bytes per unit; a single letter is a power of 1024. `KB` is missing on purpose: it is read as 1000 by some and as 1024 by
+#: others.
 SIZE_UNITS: dict[str, int] = {
     "B": 1,
     "kB": 10**3,
@@ -100,7 +101,7 @@ def parse_size(value: object) -> int:
 
 
 def parse_size_text(text: str) -> int:
-    """Bytes of a size on a command line: as of `parse_size`, and digits alone are bytes. Raises ValueError for the same texts.
+    """Bytes of a size on a command line: as in `parse_size`, and digits alone are bytes. Raises ValueError for the same texts.
     """
     stripped = text.strip()
     return parse_size(int(stripped) if stripped.isascii() and stripped.isdigit() and len(stripped) <= MAX_DIGITS else stripped)
@@ -127,7 +128,7 @@ def cycles_to_ns(cycles: int, freq_ghz: Fraction) -> Fraction:
 
 
 def ceil_div(numerator: int | Fraction, *denominators: int | Fraction) -> int:
-    """The smallest integer at or above the quotient, exactly; by several it is divided one after the other."""
+    """The smallest integer at or above the quotient, exactly; by several it is divided in sequence."""
     above, below = numerator.numerator, numerator.denominator
     for one in denominators:  # in integers: fractions would be brought to lowest terms each time
         above *= one.denominator

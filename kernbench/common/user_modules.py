@@ -1,4 +1,4 @@
-"""Runs a module of the user: whatever ends it, also what would end the process with it, is told with its line."""
+"""Runs a module of the user: whatever ends it, also what would end the process with it, is reported with its line."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def execute(spec: ModuleSpec) -> ModuleType:
     before = sys.modules.get(spec.name)
     sys.modules[spec.name] = module  # dataclasses and inspect look a class's module up there
     try:
-        if spec.loader is not None:  # a namespace package has none, and nothing to run
+        if spec.loader is not None:  # a namespace package has no loader and no code
             with loading(spec.origin or spec.name):
                 spec.loader.exec_module(module)
     except BaseException:
@@ -82,7 +82,7 @@ def _words(error: BaseException) -> str:
     """`TypeError: text`, or the type alone if its text is not available."""
     try:
         said = str(error)
-    except Exception:  # whatever the user's own __str__ raises
+    except Exception:  # the __str__ of the user can raise anything
         said = ""
     return f"{type(error).__name__}: {said}" if said else type(error).__name__
 

@@ -43,7 +43,7 @@ class HasCommands(Protocol):
 
 
 class Clock:
-    """The time as hooks are told it: `now` is ns."""
+    """The time for hooks: `now` is in ns."""
 
     def __init__(self, freq_ghz: Any = 1) -> None:
         self._num, self._den = freq_ghz.numerator, freq_ghz.denominator

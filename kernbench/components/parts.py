@@ -27,7 +27,7 @@ from kernbench.config.system.parts import BUILTIN
 from kernbench.config.system.rules import most_flow_weight
 from kernbench.topology.graph import Edge, Topology
 
-#: The built-in rules; where none stands, latency and bandwidth of the edges at the part are all that there is of it.
+#: The built-in rules; a kind without a rule has only the latency and bandwidth of its links.
 RULES: dict[str, type[PassivePart]] = {
     naming.HBM: HbmCtrl,
     naming.SRAM: Sram,
@@ -39,9 +39,9 @@ RULES: dict[str, type[PassivePart]] = {
     naming.UCIE: PassivePart,
     naming.PE_TCM: PassivePart,
 }
-#: What a class must be derived from; else from PassivePart.
+#: The base class that a replacement must have; by default PassivePart.
 BASES: dict[str, type[PassivePart]] = {naming.HBM: HbmCtrl, naming.SRAM: MemoryPart}
-#: What cannot be replaced, and why.
+#: Kinds that cannot be replaced, with the reason.
 FIXED = {
     naming.HOST: "it is the program that launches kernels",
 }
@@ -85,7 +85,7 @@ class Parts:
         self._kind = {node.id: node.kind for node in topology.nodes}
         self._mine = {kind: found for kind in config.components if (found := passive_class(config, kind)) is not None}
         rules = {**RULES, **self._mine}
-        #: kinds whose parts cost something, or say what their edges carry
+        #: kinds whose components add cycles or set bandwidths of links
         self._costly = {kind for kind, rule in rules.items() if rule.cycles is not PassivePart.cycles}
         self._wide = {kind for kind, rule in rules.items() if rule.bytes_per_cycle is not PassivePart.bytes_per_cycle}
         self._rules = rules
@@ -165,7 +165,7 @@ def nodes_along(edges: Sequence[Edge]) -> list[str]:
     return [edges[0].source, *(edge.target for edge in edges)]
 
 
-#: A class in the place of one is derived from it, and made as it is.
+#: A replacement derives from it, and is created in the same way.
 BUILT_IN: dict[str, type[Any]] = {
     naming.PE_CPU: PeCpu,
     naming.PE_SCHEDULER: PeScheduler,

@@ -27,7 +27,7 @@ class Passage:
     what: What  #: between a PE and a memory, the host and a memory, two PEs; a launch from the host to an M_CPU
     source: str  #: node id at its beginning
     target: str
-    before: str | None  #: the node before the part; None: the way begins here
+    before: str | None  #: node before the component; None if the route begins here
     after: str | None
 
 

@@ -18,7 +18,7 @@ def find_class(impl: str, where: str = "components", field: str = "impl", allow_
 
     module_name, colon, class_name = impl.partition(":")
     if not (module_name and colon and class_name):
-        raise refused("it is no name of a class")
+        raise refused("it is not the name of a class")
     found: Any = AllowedCode.of(allow_code).module(module_name, refused)
     for part in class_name.split("."):
         found = getattr(found, part, None)
@@ -31,7 +31,7 @@ def load_component(impl: str, where: str = "components", field: str = "impl", *,
     """The class of a component. InputError, naming `where` and `field`, where there is none, or its module is not allowed."""
     found = find_class(impl, where, field, allow_code)
     if not callable(getattr(found, "step", None)) or not hasattr(found, "Spec"):
-        rule = "it is no component: it has no step or no Spec"
+        rule = "it is not a component: it has no step or no Spec"
         raise InputError(Problem(where, rule, field, impl, "derive it from kernbench.Component"))
     return found
 

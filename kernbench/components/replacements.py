@@ -76,7 +76,7 @@ def configured_arbiter(config: NpuConfig | SystemConfig) -> Any | None:
     try:
         return found()
     except (TypeError, ValueError) as error:
-        raise refused(f"it cannot be called without arguments: {error_text(error)}", "let it give an arbiter") from error
+        raise refused(f"it cannot be called without arguments: {error_text(error)}", "return an arbiter") from error
 
 
 def granted_by_code(table: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -16,7 +16,7 @@ REDUCTIONS = frozenset({
     "max_num", "min_num", "argmax_num", "argmin_num", "xor_sum",
 })
 # fmt: on
-_PLAIN = frozenset({"add", "mul", "copy"})  # elementwise ops that an `sfu` entry does not slow down
+_PLAIN = frozenset({"add", "mul", "copy"})  # elementwise ops without an `sfu` entry
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +83,7 @@ def _ve_body(ve: Ve, op: str, length: int, batch: int, qbits: int) -> int:
     return elementwise + (0 if op in _PLAIN else ve.sfu.get(op, 0))
 
 
-#: By kind of engine; the first four of a TE or VE, and all of a DMA, are also what the core's own engines take.
+#: By kind of engine; the engines of the core take the first four of a TE or VE, and all of a DMA.
 PARAMETERS: dict[str, tuple[str, ...]] = {
     "dma": ("channel", "write", "dram_addr", "row_bytes", "stride", "rows"),
     "cpu": ("init", "body", "finalize", "work"),
@@ -155,7 +155,7 @@ class Tiling:
 
     tile_m: int
     tile_n: int
-    split_k: int = 1  #: parts of `k`, whose partial results a vector job adds up
+    split_k: int = 1  #: number of parts of `k`; a vector job adds their partial results
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,7 +166,7 @@ class Waves:
     blocks: int
     full: int  #: waves with `blocks_per_core` blocks on every core
     last: int  #: blocks on the fullest core of the last wave; 0 where all waves are full
-    main: int  #: [cycle] the matrix instructions of one block
+    main: int  #: [cycle] of the matrix instructions of one block
     cycles: int  #: [cycle] of the body, at the clock of the machine
 
     @property

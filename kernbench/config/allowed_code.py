@@ -28,7 +28,8 @@ PLUGINS = "kernbench.plugins"  #: the group of entry points
 OWN = "kernbench"
 OPTION = "--allow-code"
 
-Refused: TypeAlias = Callable[[str, str], InputError]  #: from a rule and a remedy: whoever asks knows file, field and value
+#: makes an error from a rule and a remedy; the caller knows file, field and value
+Refused: TypeAlias = Callable[[str, str], InputError]
 AllowCode: TypeAlias = "str | os.PathLike[str] | Iterable[str | os.PathLike[str]] | AllowedCode"
 
 _loading = threading.RLock()
@@ -40,7 +41,7 @@ class AllowedCode:
     def __init__(self, paths: Iterable[str | os.PathLike[str]] = (), option: str = OPTION) -> None:
         """InputError, naming the option, for a path where nothing is."""
         self.paths = tuple(dict.fromkeys(_real(path, option) for path in paths))
-        self._settled: tuple[str, ...] | None = None  # with those of the settings, which nobody has asked for before
+        self._settled: tuple[str, ...] | None = None  # including those of the settings, which are read here
 
     @classmethod
     def of(cls, given: AllowCode) -> AllowedCode:
@@ -60,7 +61,7 @@ class AllowedCode:
         return sys.modules[name]
 
     def file(self, path: Path, name: str, refused: Refused) -> ModuleType:
-        """The module of a .py file, made anew under this name. `refused` as `module`."""
+        """The module of a .py file, made again under this name. `refused` as `module`."""
         self.check_file(path, refused)
         spec = spec_from_file_location(name, path)
         assert spec is not None
@@ -82,8 +83,8 @@ class AllowedCode:
     def _specs(self, name: str, refused: Refused) -> list[ModuleSpec]:
         """The specs of a module and its packages, outermost first, all of them allowed; nothing is imported."""
         if name.partition(".")[0] in sys.stdlib_module_names:
-            remedy = f"name one of your own, and give {OPTION} PATH"
-            raise refused("it is a module of Python itself, which nothing allows", remedy)
+            remedy = f"name a module of your own, and pass {OPTION} PATH"
+            raise refused("it is a module of Python itself, which cannot be allowed", remedy)
         found: list[ModuleSpec] = []
         for dotted in accumulate(name.split("."), lambda package, part: f"{package}.{part}"):
             spec = _loaded(dotted) or self._found(dotted, found[-1] if found else None, refused)
@@ -110,7 +111,7 @@ class AllowedCode:
             raise refused(f"it names code that is not allowed, {file}", f"if you trust it, {_remedy(whole)}")
 
     def _covers(self, file: str) -> bool:
-        if not os.path.isabs(file):  # `<stdin>`: it has none
+        if not os.path.isabs(file):  # `<stdin>` has none
             return False
         real = os.path.realpath(file)
         return any(real == path or real.startswith(path.rstrip(os.sep) + os.sep) for path in self._all())
@@ -132,7 +133,7 @@ def _remedy(path: str = "PATH") -> str:
 
 
 def _real(path: str | os.PathLike[str], option: str) -> str:
-    """A path without links and `..`; InputError where nothing is there."""
+    """A path without links and `..`; InputError if nothing is there."""
     try:
         if not os.fspath(path):
             raise ValueError("it is empty")

@@ -14,9 +14,9 @@ from kernbench.config.keys import Key, binary_size, fields_of, is_list, keys_of,
 from kernbench.config.machine import MachineConfig, Section, plain_value
 
 COLUMN = 40  #: where comments begin
-LONGEST = 120  #: columns; a comment that does not fit stands above its key
+LONGEST = 120  #: width; a comment that does not fit is put above its key
 _PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_/.]*")
-#: Texts that YAML reads as something else.
+#: Texts that YAML does not read as text.
 _QUOTED = frozenset({"y", "n", "yes", "no", "on", "off", "true", "false", "null"})
 _ORIGIN = re.compile(r".*:([0-9]+):[0-9]+")
 _COMMENT = re.compile(r"\s#\s*(.*)$")

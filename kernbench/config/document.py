@@ -39,9 +39,9 @@ __all__ = [
 class Document:
     """Data and its source."""
 
-    source: str  #: the file's name as it was given, or what stands for one
+    source: str  #: file name as given, or a description
     data: Any
-    text: str | None = None  #: the file's text; None for data that never was text
+    text: str | None = None  #: text of the file; None for data that was not text
     suffix: str = ""  #: which format the text is in
 
     def find(self, paths: Iterable[PathLike]) -> dict[PathLike, Place]:

@@ -91,7 +91,7 @@ class DramController(Section):
     t_wckpst: ClocksOrNone = _clocks("for which the data clock goes on behind the last data (default 0: it never stops)")
     scheduler: Annotated[str, one_of(SCHEDULERS)] = Field(default=SCHEDULERS[0], description="which command goes next")
     cap: Bursts = Field(default=16, description="[burst] that may pass the oldest of a bank under fr_fcfs_cap")
-    page: Annotated[str, one_of(PAGES)] = Field(default=PAGES[0], description="what becomes of an open row that nobody wants")
+    page: Annotated[str, one_of(PAGES)] = Field(default=PAGES[0], description="when an open row without queued bursts closes")
     idle_clocks: Annotated[int, integer(1, 1 << 20)] = Field(
         default=64, description="[DRAM clock] after which adaptive closes a row"
     )
@@ -197,7 +197,7 @@ def map_fields(values: Mapping[str, Any]) -> list[tuple[str, int, int]]:
         if name not in (field,):
             part = name.removeprefix("column")
             if not part.isdecimal() or int(part) < 1 or size % int(part):
-                raise ValueError(f"{name}: a row has {size} bursts, and what stands behind column has to divide that")
+                raise ValueError(f"{name}: a row has {size} bursts, and the product of the fields after column must divide it")
             size = low = int(part)
         elif field == "column":
             size, place = size // low, low
@@ -219,7 +219,7 @@ def map_pairs(values: Mapping[str, Any]) -> list[tuple[str, str, int, int]]:
             if name not in sizes:
                 raise ValueError(f"{pair}: {name or 'nothing'} is none of {', '.join(FIELDS)}")
             if sizes[name] & (sizes[name] - 1):
-                raise ValueError(f"{pair}: {name} has {sizes[name]} values, which is no power of two")
+                raise ValueError(f"{pair}: {name} has {sizes[name]} values, which is not a power of two")
         bits = sizes[left].bit_length() - 1
         out.append((left, right, used[right], (1 << bits) - 1))
         used[right] += bits
@@ -259,7 +259,7 @@ def controller_rules(allocation: str, dram: Dram, channels: int, at: Path) -> It
     controller = dram.controller
     for key in ("device", "policy"):
         if getattr(dram, key) is not None and allocation != "row_buffer_v2":
-            rule = f"it may stand only with allocation row_buffer_v2, and that is {allocation}"
+            rule = f"it is allowed only with allocation row_buffer_v2, and that is {allocation}"
             yield BrokenRule((*at, key), getattr(dram, key), rule)
     if controller is None:
         if allocation == "row_buffer_v2":
@@ -268,7 +268,7 @@ def controller_rules(allocation: str, dram: Dram, channels: int, at: Path) -> It
             yield BrokenRule(("allocation",), allocation, rule)
         return
     if allocation != "row_buffer_v2":
-        rule = f"it may stand only with allocation row_buffer_v2, and that is {allocation}"
+        rule = f"it is allowed only with allocation row_buffer_v2, and that is {allocation}"
         yield BrokenRule((*at, "controller"), None, rule)
         return
     try:
@@ -279,7 +279,7 @@ def controller_rules(allocation: str, dram: Dram, channels: int, at: Path) -> It
         return
     interleave, burst = dram.interleave_bytes, values["burst_bytes"]
     if channels > 1 and interleave % burst:
-        rule = f"it must be a multiple of burst_bytes ({burst}): a burst lies in one place"
+        rule = f"it must be a multiple of burst_bytes ({burst}): a burst is contiguous"
         yield BrokenRule((*at, "interleave_bytes"), interleave, rule)
     for key, value, rule in _broken_values(values):
         yield BrokenRule((*at, "controller", key), value, rule)

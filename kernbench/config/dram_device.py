@@ -63,7 +63,7 @@ class RowBuffer(Section):
         default=PAGE_POLICIES[0], description="what becomes of an open row that no burst in the queue wants"
     )
     map: Annotated[str, one_of(ADDRESS_MAPS)] = Field(
-        default=ADDRESS_MAPS[0], description="what consecutive bursts of a channel go through: the last named first"
+        default=ADDRESS_MAPS[0], description="fields of the address, the last one varies fastest"
     )
 
     @property
@@ -81,11 +81,11 @@ def device_rules(allocation: str, dram: Dram, channels: int, at: Path) -> Iterat
             yield BrokenRule(("allocation",), allocation, rule)
         return
     if allocation != "row_buffer_v1":
-        rule = f"it may stand only with allocation row_buffer_v1, and that is {allocation}"
+        rule = f"it is allowed only with allocation row_buffer_v1, and that is {allocation}"
         yield BrokenRule((*at, "row_buffer"), None, rule)
         return
     bus, burst = dram.bus_width_bytes, dram.dram_burst_cycles
-    whole = f"it must be a multiple of bus_width_bytes ({bus}): a burst lies in one place"
+    whole = f"it must be a multiple of bus_width_bytes ({bus}): a burst is contiguous"
     if dram.interleave_bytes % bus and channels > 1:
         yield BrokenRule((*at, "interleave_bytes"), dram.interleave_bytes, whole)
     if dram.peak_bw_bytes_per_cycle * burst < bus:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from kernbench.config.machine import MachineConfig
     from kernbench.config.system import SystemConfig
 
-AGED = "oldest_first"  #: the arbiter for which `spm.max_wait_cycles` is
+AGED = "oldest_first"  #: the arbiter that uses `spm.max_wait_cycles`
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,7 +174,7 @@ def _of_npu(config: NpuConfig) -> Iterator[Unused]:
         if config.allocation == "fifo_v1":
             why = "under fifo_v1 a DRAM channel is one flow's at a time"
             for name in TRANSFER_CHANNELS:
-                yield Unused(f"dma.channels.{name}.weight", why, "take another allocation, or set the priority")
+                yield Unused(f"dma.channels.{name}.weight", why, "use another allocation, or set the priority")
     elif len({*noc.dma_at, *noc.dram_at}) == 1:
         for key in ("noc.link_bytes_per_cycle", "noc.hop_latency_cycles", "energy.noc_pj_per_byte_hop"):
             yield Unused(key, "all DMA engines and DRAM channels are at one place", "set noc.dma_at or noc.dram_at")
@@ -191,6 +191,6 @@ def _of_ports(spm: Spm, te: Te, ve: Ve, flows: int) -> Iterator[Unused]:
         if count > asking:
             yield Unused(f"spm.{name}", why, f"set fewer than {asking}")
     if min(given.values()) >= asking:
-        aged = ("max_wait_cycles",) if spm.arbiter == AGED else ()  # else that is said already
+        aged = ("max_wait_cycles",) if spm.arbiter == AGED else ()  # otherwise this is already reported
         for key in ("arbiter", "conflict_penalty_cycles", *aged, "backpressure_cycles"):
             yield Unused(f"spm.{key}", f"nothing is ever denied: {why}", f"set fewer {' and '.join(given)}")

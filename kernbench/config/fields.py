@@ -24,7 +24,7 @@ WIDE_LIMIT = 2**62  # addresses and cycle counts stay below it: 64-bit sums of t
 MAX_ENGINES = 4096  # engines of a kind, and DRAM channels: a typing error must not ask for gigabytes of state
 MAX_BANKS = 65536
 MAX_MESH_SIDE = 256
-#: VE ops whose time has no term of their own in `sfu` (docs/model/compute.md).
+#: VE ops without a term in `sfu` (docs/model/compute.md).
 WITHOUT_SFU = ("add", "copy", "layernorm", "max", "min", "mul", "rmsnorm", "softmax", "sum")
 
 #: `package.module:name`, for the JSON Schema.
@@ -226,7 +226,7 @@ Size = Annotated[int, size()]
 TermSize = Annotated[int, size(limit=TERM_LIMIT)]
 Rate = Annotated[Fraction, _RATE]
 Energy = Annotated[Fraction, _ENERGY]
-#: A length or place in millimetres.
+#: A length or position in millimetres.
 Length = Annotated[Fraction, rational(positive=False)]
 Width = Annotated[Fraction, _RATE]
 Frequency = Annotated[Fraction, rational(positive=True, limit=WIDE_LIMIT)]
@@ -242,7 +242,7 @@ Places = Annotated[
     tuple[Place, ...],
     Rule(_listed, lambda: {"type": "array", "items": {"type": "array", "items": {"type": "integer", "minimum": 0}}}),
 ]
-#: What a user calls something.
+#: A name chosen by the user.
 Name = Annotated[str, Rule(_name, lambda: {"type": "string", "pattern": f"^{_NAME}$"})]
 _PAIR = Rule(_pair, lambda: {"type": "array", "items": integer(1).json(), "minItems": 2, "maxItems": 2})
 #: Pairs of counts.

@@ -140,14 +140,14 @@ def _key_text(token: str) -> str:
 
 def places(text: str, wanted: Collection[tuple[str, ...]]) -> Iterator[tuple[tuple[str, ...], Place]]:
     """(path, place) of keys and values, without going into containers whose path is not `wanted`."""
-    decoder = json.JSONDecoder(parse_int=len, parse_float=len, parse_constant=len)  # values are only passed over
+    decoder = json.JSONDecoder(parse_int=len, parse_float=len, parse_constant=len)  # values are skipped
     line, last, key = 1, 0, str(KEY)
     for path, offset, _, is_key in _walk(
         text, lambda path, start: None if path in wanted else decoder.raw_decode(text, start)[1]
     ):
         steps = (*path, key) if is_key else path
         if steps in wanted:
-            line += text.count("\n", last, offset)  # counted from the last place: one pass over the text
+            line += text.count("\n", last, offset)  # counted from the previous position, so the text is scanned once
             last = offset
             yield steps, (line, offset - text.rfind("\n", 0, offset))
 
@@ -171,7 +171,7 @@ def _first_fault(text: str, max_depth: int) -> Fault:
             rule = "the text holds half of a surrogate pair" if _lone_surrogate(token) else None
         if is_key and rule is None:
             if path[-1] in keys[depth]:
-                rule = "the key stands twice in one mapping"
+                rule = "the key is twice in one mapping"
             keys[depth].add(path[-1])
         elif token == "{":
             keys[depth + 1] = set()

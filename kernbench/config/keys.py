@@ -39,11 +39,11 @@ _POWERS = ("B", "Ki", "Mi", "Gi")
 class Key:
     """One key."""
 
-    path: str  #: as `--set` takes it: `dram.channels`
+    path: str  #: path for `--set`: `dram.channels`
     section: str  #: the first step of the path; empty for a key at the top level
     kind: str  #: its type in words: `integer`, `size`, `rational`, `choice`
     default: str  #: as YAML, or `absent`
-    unit: str  #: empty where there is none
+    unit: str  #: empty if there is none
     allowed: str  #: the range, or what texts and keys must look like; empty for a choice
     choices: tuple[str, ...]
     meaning: str

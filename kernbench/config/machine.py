@@ -19,10 +19,10 @@ from kernbench.config.rules import BrokenRule
 class Section(BaseModel):
     """A mapping of the machine file: unknown keys are errors, values never change."""
 
-    # A section is checked as part of a file: its own validator is made when somebody asks for it.
+    # A section is checked as part of a file; its own validator is made on first use.
     model_config = ConfigDict(extra="forbid", frozen=True, protected_namespaces=(), defer_build=True)
 
-    #: Fields that stand in `to_dict` only where they do not have their default: they are younger than digests and stores.
+    #: Fields that `to_dict` omits at their default, because they are newer than existing digests and stores.
     younger: ClassVar[frozenset[str]] = frozenset()
 
 

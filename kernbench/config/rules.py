@@ -53,7 +53,7 @@ def engine_weight(dma: Dma, channels: tuple[int, ...]) -> int:
 
 
 class _Places:
-    """Places sorted along one axis, all together and line by line: how many lie at or before a coordinate."""
+    """Positions sorted along one axis, in total and for each line: the number of positions up to a coordinate."""
 
     def __init__(self, places: Sequence[tuple[int, int]], axis: int, sign: int) -> None:
         self.all = sorted(sign * place[axis] for place in places)
@@ -93,7 +93,7 @@ def _busiest_link(noc: Noc, load: int, store: int, one_flow_a_channel: bool) -> 
 
 
 Path = tuple[str | int, ...]
-MOST_HOPS = 2**22  # of all routes: a typing error must not ask for gigabytes of tables
+MOST_HOPS = 2**22  # limit over all routes, so that a typing error does not need gigabytes of tables
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +111,7 @@ def broken_rules(config: NpuConfig) -> list[BrokenRule]:
     broken += _route_rules(config)
     if config.noc is not None:
         broken += _noc_rules(config.noc, config.dma.engines, config.dram.channels)
-    if not broken:  # the routes that these need are known to exist only now
+    if not broken:  # only now the routes that these need are known to exist
         broken = _capacity_rules(config)
     return broken
 
@@ -125,7 +125,7 @@ def _spm_rules(spm: Spm) -> list[BrokenRule]:
     broken = []
     split = (spm.read_ports, spm.write_ports)
     if spm.ports is not None and split != (None, None):
-        broken.append(BrokenRule(("spm", "ports"), spm.ports, "it cannot stand beside read_ports and write_ports"))
+        broken.append(BrokenRule(("spm", "ports"), spm.ports, "it is not allowed together with read_ports and write_ports"))
     if spm.ports is None and None in split:
         missing = "write_ports" if spm.read_ports is not None else "read_ports"
         broken.append(
@@ -157,7 +157,7 @@ def _te_rules(te: Te) -> list[BrokenRule]:
             value, default = getattr(te, key), type(te).model_fields[key].default
             if timing != te.timing and value != default:
                 shown = plain_number(value) if isinstance(value, Fraction) else None if key == "mma" else value
-                broken.append(BrokenRule(("te", key), shown, f"it may stand only with timing {timing}"))
+                broken.append(BrokenRule(("te", key), shown, f"it is allowed only with timing {timing}"))
     for key in _REQUIRED[te.timing]:
         if getattr(te, key) is None:
             broken.append(BrokenRule(("te", key), None, f"it is required with timing {te.timing}"))

@@ -36,7 +36,7 @@ class OpCost(Section):
         default=None, description="loads from DRAM in a row in a vector kernel, a reading of a row; default: 1 if it misses"
     )
     thread_bytes: Rate | None = Field(
-        default=None, description="[byte] that a thread of a vector kernel has under way; default: what fills the cache's rate"
+        default=None, description="[byte] that a thread of a vector kernel has in flight; default: what fills the cache's rate"
     )
     again: Natural = Field(default=0, description="times that a row is read after the first: 1 for a norm, 2 for a softmax")
     held_elements: Natural = Field(default=0, description="longest row that registers hold, which is not read again")
@@ -76,7 +76,7 @@ class Runtime(Section):
     repeated: Flag = Field(
         default=False, description="times are means over many in a row: a launch runs beside the kernel before"
     )
-    ahead: Count = Field(default=1, description="launches under way, at most: the next waits for the end of the first")
+    ahead: Count = Field(default=1, description="launches in flight, at most: the next waits for the end of the first")
     attention: AttentionCost = Field(default_factory=AttentionCost, description="how attention is carried out")
     ops: dict[str, OpCost] = Field(default_factory=dict, description="how operations are carried out, by name or class")
     fused: tuple[str, ...] = Field(
@@ -107,7 +107,7 @@ def runtime_names() -> list[str]:
 
 
 def load_runtime(name: str | os.PathLike[str]) -> Runtime:
-    """A profile of the package by name, or a file; InputError where it is none."""
+    """A profile of the package by name, or a file; InputError if it is none."""
     text = os.fspath(name)
     if text.endswith((".yaml", ".yml", ".json")):
         path = Path(text)

@@ -157,13 +157,15 @@ class Spm(Section):
     conflict_penalty_cycles: Count = Field(default=1, description="[cycle] from a denial to the next asking")
     arbiter: Arbiter = Field(
         default=ARBITERS[0],
-        description="who is granted a bank that more ask for than it has ports; or `package.module:name`, code of your own",
+        description="rule that decides which requests get the ports of a bank; or `package.module:name`, your own code",
     )
     max_wait_cycles: Natural = Field(
         default=8, description="[cycle] after this wait a request goes before the others, under oldest_first"
     )
     backpressure_cycles: Count = Field(default=8, description="[cycle] after this wait a flow leaves its resources")
-    check_overlap: Literal["none", "warn", "error"] = Field(default="none", description="what an unordered overlap does")
+    check_overlap: Literal["none", "warn", "error"] = Field(
+        default="none", description="what happens if the ranges of unordered jobs overlap"
+    )
 
     @model_validator(mode="before")
     @classmethod
@@ -197,7 +199,7 @@ class Te(Section):
     init_cycles: Natural = Field(default=8, description="[cycle] before the body of a job")
     finalize_cycles: Natural = Field(default=4, description="[cycle] after the body of a job")
     spm_traffic: Flag = Field(default=True, description="operands are streamed through the scratchpad's banks")
-    timing: Literal["macs", "systolic", "mma"] = Field(default="macs", description="which formula gives the body's cycles")
+    timing: Literal["macs", "systolic", "mma"] = Field(default="macs", description="formula for the cycles of the body")
     rows: Count | None = Field(default=None, description="rows of the systolic array; with timing systolic only")
     cols: Count | None = Field(default=None, description="columns of the systolic array; with timing systolic only")
     dataflow: Literal["os", "ws", "is"] | None = Field(
@@ -320,9 +322,9 @@ class NpuConfig(MachineConfig):
     energy: EnergyModel = ENERGY
     chip: Chip | None = Field(default=None, description="facts of a real chip; no phase of the model reads them")
 
-    # An NPU as a system of one PE: what follows has the same names on `SystemConfig`.
+    # An NPU as a system of one PE: these properties have the same names on `SystemConfig`.
 
-    #: What stands before the paths of a PE's keys, and before those of its memory.
+    #: Prefixes of the paths of keys of a PE, and of its memory.
     pe_path: ClassVar[str] = ""
     memory_path: ClassVar[str] = "dram."
     #: SIPs, cubes of a SIP, PEs of a cube; PEs in all; slices of a stack.

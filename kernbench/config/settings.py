@@ -24,7 +24,7 @@ KEYS = ("allow_code",)
 class Settings:
     """The permanent settings of a user."""
 
-    allow_code: tuple[str, ...] = ()  #: directories and files whose modules files may name, without links
+    allow_code: tuple[str, ...] = ()  #: directories and files, links resolved, whose modules can be named in files
 
 
 def settings_file() -> Path | None:
@@ -32,7 +32,7 @@ def settings_file() -> Path | None:
     named = os.environ.get("XDG_CONFIG_HOME", "")
     try:
         home = Path(named) if os.path.isabs(named) else Path("~/.config").expanduser()
-    except RuntimeError:  # there is no home
+    except RuntimeError:  # no home directory
         return None
     return home / "kernbench" / "settings.yaml"
 
@@ -43,7 +43,7 @@ def read_settings() -> Settings:
     if file is None or not os.path.lexists(file):
         return Settings()
     if not file.is_file():
-        raise InputError(Problem(str(file), "it must be a file of settings, and is none"))
+        raise InputError(Problem(str(file), "it must be a settings file"))
     document = read_document(file, SETTINGS_BYTES)
     extra = [key for key in document.data if key not in KEYS]
     if extra:
@@ -60,6 +60,6 @@ def _path(document: Document, at: PathLike, given: Any) -> str:
         raise InputError(document.problem(at, "it must be a path that begins with / or ~", given))
     try:
         return str(Path(given).expanduser().resolve(strict=True))
-    except (OSError, ValueError, RuntimeError) as error:  # a NUL in the name, no such user, links that lead round in a circle
+    except (OSError, ValueError, RuntimeError) as error:  # a NUL in the name, an unknown user, or a cycle of links
         reason = getattr(error, "strerror", None) or str(error)
         raise InputError(document.problem(at, f"it must be a directory or a file of Python: {reason}", given)) from None

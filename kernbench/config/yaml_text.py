@@ -27,7 +27,7 @@ _HEX = re.compile(r"0x[0-9a-fA-F]+")
 _DECIMAL = re.compile(r"[-+]?([0-9]+\.[0-9]*|\.[0-9]+)([eE][-+][0-9]+)?")
 _QUOTE = "quote it if it is text"
 
-#: What is refused: pattern, what readers make of it, what to write instead.
+#: Refused texts: pattern, how readers interpret them, what to write instead.
 _TRAPS: tuple[tuple[re.Pattern[str], str, str], ...] = (
     (re.compile(r"(?i:yes|no|on|off)"), "YAML 1.1 reads it as a boolean", "write true or false, or quote it"),
     (
@@ -71,8 +71,8 @@ def parse(text: str, max_depth: int) -> Any:
             holders.pop()
         elif is_key:
             if value in holder or _twin(value) in holder:
-                raise Fault(place, "the key stands twice in one mapping", tuple(path))
-            holder[value] = None  # holds the place until its value comes
+                raise Fault(place, "the key is twice in one mapping", tuple(path))
+            holder[value] = None  # placeholder until its value is read
         else:
             if isinstance(holder, dict):
                 holder[path[-1]] = value
@@ -133,7 +133,7 @@ def _walk(text: str, max_depth: int) -> Iterator[tuple[list[Any], Place, str, An
             mappings.pop()
             path.pop()
             yield path, place, "close", None, False
-        # A value has ended: the container that holds it goes on to its next key or item.
+        # A value has ended: its container continues with the next key or item.
         key_next = bool(mappings) and mappings[-1]
         if mappings and not mappings[-1]:
             path[-1] += 1
@@ -148,7 +148,7 @@ def _events(text: str) -> Iterator[tuple[yaml.Event, Place]]:
             if isinstance(event, yaml.DocumentStartEvent):
                 documents += 1
                 if documents > 1:
-                    raise Fault(place, "a second document begins here", remedy="keep one document a file")
+                    raise Fault(place, "a second document begins here", remedy="write one document per file")
             elif isinstance(event, yaml.AliasEvent):
                 raise Fault(place, f"the alias *{event.anchor} is not read", remedy="write the value out")
             elif isinstance(event, yaml.NodeEvent):

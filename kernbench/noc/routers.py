@@ -1,4 +1,4 @@
-"""Routers of a mesh, flit by flit: virtual channels with credits, and a switch that is matched anew every cycle.
+"""Routers of a mesh, flit by flit: virtual channels with credits, and a switch that is matched again every cycle.
 
 Everything is an array over routers, so a cycle costs the same however many flits wait. A packet is one flit.
 """
@@ -15,7 +15,7 @@ Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
 
 PORTS = 5  #: local, east, west, south, north
-OPPOSITE = np.array([0, 2, 1, 4, 3])  #: where a flit comes in that went out there
+OPPOSITE = np.array([0, 2, 1, 4, 3])  #: input that receives the flits of an output
 _TURNS = 64  # more than a turn can be
 
 
@@ -36,10 +36,10 @@ class Routers:
         self._target = np.zeros((*shape, depth), dtype=np.int64)
         self._head = np.zeros(shape, dtype=np.int64)
         self._count = np.zeros(shape, dtype=np.int64)
-        self.reserved = np.zeros(shape, dtype=np.int64)  #: places of each channel that are taken or promised
+        self.reserved = np.zeros(shape, dtype=np.int64)  #: slots of each channel that are occupied or reserved
         self._grant = np.zeros((n, PORTS), dtype=np.int64)
         self._accept = np.zeros((n, PORTS), dtype=np.int64)
-        self._turn = np.zeros((n, PORTS), dtype=np.int64)  # the channel of an input that asks first
+        self._turn = np.zeros((n, PORTS), dtype=np.int64)  # channel of an input with priority
 
     def reserve(self, router: Ints, port: Ints) -> Ints:
         """A place at each of these inputs, in the emptiest channel; its number. There must be one."""
@@ -66,7 +66,7 @@ class Routers:
         turn = (port - self._grant[router, out]) % PORTS
         k = _first(router * PORTS + out, turn)  # each output grants one
         turn = (out[k] - self._accept[router[k], port[k]]) % PORTS
-        k = k[_first(router[k] * PORTS + port[k], turn)]  # each input takes one
+        k = k[_first(router[k] * PORTS + port[k], turn)]  # each input accepts one flit
         router, port, out, channel = router[k], port[k], out[k], channel[k]
         self._grant[router, out] = (port + 1) % PORTS
         self._accept[router, port] = (out + 1) % PORTS

@@ -42,7 +42,7 @@ class AddressSpace:
     def physical(self, address: int, nbytes: int) -> list[Piece]:
         """The physical runs that `nbytes` at an address stand for, in order, none across two HBM slices.
 
-        InputError where a byte is in no tensor.
+        InputError if a byte is in no tensor.
         """
         if address < self.virtual_base:
             return self._cut(address, nbytes)
@@ -124,7 +124,7 @@ class _Room:
     slice: Slice
     used: int = 0
     holders: list[tuple[str, int]] = field(default_factory=list)  #: tensor and bytes, in order of allocation
-    end: int = -1  #: behind the last byte for tensors
+    end: int = -1  #: first byte after those for tensors
 
     def __post_init__(self) -> None:
         self.end = self.slice.nbytes
@@ -159,7 +159,7 @@ class HbmAllocator:
     def packed(self, nbytes: int, holder: str) -> list[Piece]:
         """At least one byte, contiguous in slice 0 and, where that is full, on in the next ones: the pieces, in order.
 
-        InputError where all slices together have no room.
+        InputError if all slices together have no room.
         """
         free = sum(self._free(room) for room in self._rooms)
         if nbytes > free:
@@ -198,4 +198,4 @@ class HbmAllocator:
         largest = sorted(held.items(), key=lambda item: -item[1])
         named = ", ".join(f"{name} ({nbytes:,})" for name, nbytes in largest[:MOST_HOLDERS])
         more = f" and {len(largest) - MOST_HOLDERS} more" if len(largest) > MOST_HOLDERS else ""
-        return f"it is held by {named}{more}" if held else "nothing is held: take a smaller tensor"
+        return f"it is held by {named}{more}" if held else "no memory is in use: use a smaller tensor"

@@ -34,7 +34,7 @@ class Param:
 
     default: Plain
     doc: str = ""
-    choices: tuple[Plain, ...] = ()  #: what it may be; empty: anything of its type
+    choices: tuple[Plain, ...] = ()  #: allowed values; empty for any value of its type
     least: int | float | None = None  #: the smallest number that it may be
 
     @property
@@ -141,7 +141,7 @@ class Bench:
     run: Run
     reference: Reference | None
     params: Mapping[str, Param] = field(default_factory=dict)
-    machine: str = DEFAULT_MACHINE  #: the preset it runs on where no other is named
+    machine: str = DEFAULT_MACHINE  #: default machine
 
     def __call__(self, ctx: Context) -> None:
         self.run(ctx)

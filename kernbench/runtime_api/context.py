@@ -54,7 +54,7 @@ class Context:
         self.memory = AddressSpace(places)
         self.tensors: dict[str, DeviceTensor] = {}
         self.outputs: dict[str, DeviceTensor] = {}
-        self.inputs: dict[str, Array] = {}  #: what `from_numpy` got, rounded, by name: what a reference gets
+        self.inputs: dict[str, Array] = {}  #: arrays of `from_numpy`, rounded, by name; the input of a reference
         self.launches: list[Launch] = []
         self.kernel_options: list[Options] = []  #: of the launches of Triton kernels
         self._places = places
@@ -165,7 +165,7 @@ class Context:
 
         `args`: what the kernel gets before `tl`; a tensor becomes a `DevicePointer` to the shard of the PE. `grid`: the number
         of programs along up to three axes; None is one for each PE. `pes`: the number of PEs, or which ones; None is all.
-        Program `p` runs on PE `p % n` of the `n` PEs, and a PE runs its programs one after the other. InputError if the kernel
+        Program `p` runs on PE `p % n` of the `n` PEs, and a PE runs its programs in sequence. InputError if the kernel
         does not take these arguments and `tl`.
         """
         where = f"launch {name}"
@@ -175,7 +175,7 @@ class Context:
         for tensor in (one for one in args if isinstance(one, DeviceTensor)):
             if not tensor.deployed and tensor.host is not None:
                 self.deploy_tensor(tensor)
-        if hasattr(kernel, "launched"):  # a Triton kernel; its package is imported by whoever has one alone
+        if hasattr(kernel, "launched"):  # a Triton kernel; only its users import the package
             from kernbench.triton.program import Options
 
             self.kernel_options.append(Options(freq_ghz=float(self._places.config.freq_ghz)))
@@ -236,13 +236,13 @@ class Context:
         store = self._store
         pending = any(store.pending("hbm", part.physical, part.nbytes) for part in tensor.parts)
         if pending and self._log is None:
-            rule = "it holds results of kernels, and this run keeps times alone"
+            rule = "it holds results of kernels, but this run keeps only times"
             raise InputError(Problem(f"tensor {tensor.name}", rule, remedy="keep an op log: kbsim run --verify does"))
         if pending:
-            from kernbench.sim_engine.data_executor import DataExecutor  # Phase 2, only where it is asked for
+            from kernbench.sim_engine.data_executor import DataExecutor  # Phase 2, imported only if it is needed
 
             store = DataExecutor(self._log).run().store  # type: ignore[arg-type]
         try:
             return tensor.gather(store)
         except ValueError as error:
-            raise InputError(Problem(f"tensor {tensor.name}", str(error), remedy="store to all of it first")) from None
+            raise InputError(Problem(f"tensor {tensor.name}", str(error), remedy="store all of its elements first")) from None

@@ -78,7 +78,7 @@ def load_bench(target: str) -> Bench:
 
 
 def bench_file(target: str) -> Path | None:
-    """The Python file of a TARGET; None where it is the name of a bench of the package."""
+    """The Python file of a TARGET; None if it is the name of a bench of the package."""
     return _split(target)[0]
 
 
@@ -91,12 +91,12 @@ def _split(target: str) -> tuple[Path | None, str]:
 
 
 def _import_file(path: Path) -> ModuleType:
-    """The module of a file, made anew. InputError, with its line, where it cannot be read, raises or would end the process."""
+    """The module of a file, made again. InputError, with its line, where it cannot be read, raises or would end the process."""
     if not path.is_file():
         raise InputError(Problem(str(path), "there is no such file", remedy="check the path"))
     spec = importlib.util.spec_from_file_location(f"kernbench_user_{path.stem}", path)
     if spec is None or spec.loader is None:
-        raise InputError(Problem(str(path), "it is no Python module"))
+        raise InputError(Problem(str(path), "it is not a Python module"))
     with _folder_first(path.parent):
         try:
             return execute(spec)

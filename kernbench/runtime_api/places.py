@@ -92,7 +92,7 @@ Pes = int | Sequence[int | str] | None
 
 
 def check_call(where: str, kernel: Callable[..., Any], args: Sequence[Any]) -> None:
-    """InputError where a kernel cannot be called with these arguments and `tl`, by its name or as the last."""
+    """InputError if a kernel cannot be called with these arguments and `tl`, by its name or as the last."""
     try:
         signature = inspect.signature(kernel)
         if "tl" in signature.parameters:
@@ -157,7 +157,7 @@ class MachineFacts:
     pes: int  #: in all
     scratchpad_bytes: int  #: of one PE
     freq_ghz: Fraction
-    slice_bytes_per_cycle: Fraction  #: [byte/cycle] of one PE's HBM slice, all its channels
+    slice_bytes_per_cycle: Fraction  #: [B/cycle] bandwidth of the HBM slice of a PE, over all its channels
     te: Te
     ve: Ve
 

@@ -39,7 +39,7 @@ _NAMES = {"te": ("tensor engine", "product"), "ve": ("vector engine", "step")}
 def idle_engines(uses: Iterable[EngineUse]) -> list[str]:
     """A line for each kind of which a PE left engines without work, of the PE that left most.
 
-    A job goes to the engine with the fewest jobs that have not ended: as many have work as jobs were under way at a time.
+    A job goes to the engine with the fewest jobs that have not ended: as many have work as jobs were in flight at a time.
     """
     found: dict[str, dict[str, list[EngineUse]]] = {kind: {} for kind in _NAMES}
     for use in uses:
@@ -59,7 +59,7 @@ def _line(kind: str, places: dict[str, list[EngineUse]]) -> str:
     line = f"{used[place]} of {counted(there, engine)}{f' of {place}' if place else ''} had work: "
     if jobs == used[place]:
         return f"{line}the kernels had {counted(jobs, job)} in all; smaller blocks make more"
-    return f"{line}the kernels had at most {counted(used[place], job)} under way at a time"
+    return f"{line}the kernels had at most {counted(used[place], job)} in flight at a time"
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +69,7 @@ class KindUse:
     kind: str  #: dma, te, ve
     engines: int  #: of the machine
     used: int  #: that had work
-    mean: float  #: busy share of the run, of those
+    mean: float  #: mean busy share of the run over those
     least: float
     most: float
     stalled: float  #: mean share that banks and backpressure took
@@ -116,7 +116,7 @@ class BenchReport:
     links: tuple[ResourceUse, ...]  #: those with traffic, busiest first
     implicit_waits: int  #: uses of what had not ended
     outputs: tuple[str, ...]
-    verification: Verification | None  #: None: it was not asked for
+    verification: Verification | None  #: None without `verify`
     notes: tuple[str, ...] = ()  #: what there is to say of the run: engines without work, and why; of Triton kernels
 
     @property

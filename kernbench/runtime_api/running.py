@@ -128,7 +128,7 @@ class Running:
 
         InputError without an op log, and as `expected`.
         """
-        from kernbench.runtime_api.verification import verify_run  # Phase 2, only where it is asked for
+        from kernbench.runtime_api.verification import verify_run  # Phase 2, imported only if it is needed
 
         log = self._session.log
         if log is None:
@@ -137,7 +137,7 @@ class Running:
 
 
 def _place(function: Any, error: Exception) -> str:
-    """`mine.py:21: `, the line of a function's own file that an error passed last; empty where there is none."""
+    """`mine.py:21: `, the line of a function's own file that an error passed last; empty if there is none."""
     file = getattr(getattr(function, "__code__", None), "co_filename", None)
     lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == file]
     return f"{os.path.basename(str(file))}:{lines[-1]}: " if lines else ""

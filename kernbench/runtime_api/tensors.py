@@ -21,7 +21,7 @@ from kernbench.sim_engine.memory_store import MemoryStore
 class Part:
     """Contiguous elements of a tensor: the shard of one PE, or the piece of an unsharded tensor that is in one HBM slice."""
 
-    pe: int | None  #: whose shard it is; None: it is no one's
+    pe: int | None  #: PE of the shard; None for a tensor without shards
     shard: Shard | None
     first: int  #: of a packed tensor: the first element, counted flat
     shape: tuple[int, ...]
@@ -102,7 +102,7 @@ class DeviceTensor:
                 yield part, values
 
     def gather(self, store: MemoryStore) -> Array:
-        """The whole tensor from its parts; of replicas the last. ValueError where bytes have no value."""
+        """The whole tensor from its parts; of replicas the last. ValueError if bytes have no value."""
         whole = np.empty(self.shape, dtype_of(self.dtype).numpy)
         for part in self.parts:
             values = store.read("hbm", part.physical, part.shape, self.dtype)

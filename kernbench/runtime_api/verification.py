@@ -13,7 +13,7 @@ from kernbench.sim_engine.memory_store import MemoryStore
 from kernbench.sim_engine.op_log import OpLogger, Output
 from kernbench.sim_engine.verify import Failure, Verification, compare
 
-MOST_TRACED = 8  #: wrong parts whose ops are looked up, which takes a walk through the whole log each
+MOST_TRACED = 8  #: most wrong parts whose ops are looked up; each takes a scan of the whole log
 
 
 def verify_run(

@@ -20,9 +20,9 @@ from kernbench.common.files import read_bounded, write_whole
 MAGIC = b"KBCKPT 1\n"
 MAX_HEADER = 64 * 1024  # [B]
 FILE_BYTES = 1 << 30  # [B] of a checkpoint file
-REPLAYED = 4096  # [B] of what is kept of a machine with components: a cycle and a digest
-TRACE_BYTES = 64 << 20  # [B] of where a trace stands: records that are not written, totals of banks
-REMEDY = "make the checkpoint anew with `kbsim step --save`"
+REPLAYED = 4096  # [B] limit of the state of a machine with components: a cycle and a digest
+TRACE_BYTES = 64 << 20  # [B] limit of the state of a trace: records that are not written, totals of banks
+REMEDY = "make the checkpoint again with `kbsim step --save`"
 MISMATCH = {
     "version": ("the checkpoint is of another version of kernbench", REMEDY),
     "model_version": ("the checkpoint is of other timing rules", REMEDY),
@@ -50,7 +50,7 @@ def read_checkpoint(
     """The snapshot and the trace's state in a checkpoint whose header agrees with `expected`.
 
     `most_state_bytes`, `most_trace_bytes`: what the run that reads it can have; nothing larger is unpacked.
-    InputError where the file is of another run, larger, or damaged.
+    InputError if the file is of another run, larger, or damaged.
     """
     where = os.fspath(path)
     data = read_bounded(path, FILE_BYTES, what="the checkpoint", remedy=REMEDY, unread="check the path")
@@ -100,7 +100,7 @@ def _state(where: str, body: memoryview, size: int) -> bytes:
     """The unpacked bytes; their number differs from `size` if the file has more or less."""
     unpacker = zlib.decompressobj()
     try:
-        # One byte more than promised, so that a file that holds more is seen without unpacking all of it.
+        # One byte more than the declared size, so that a larger file is detected without unpacking all of it.
         state = unpacker.decompress(body, size + 1)
     except zlib.error:
         raise InputError(Problem(where, "the checkpoint's state is damaged", remedy=REMEDY)) from None

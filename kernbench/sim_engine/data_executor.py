@@ -98,7 +98,7 @@ class DataExecutor:
 
     def run(self, until: int | None = None) -> DataExecutor:
         """Replay the log, once; up to and with the op `until` it is done one op after the other, and the store shows what was
-        there then. Raises InputError where an op reads bytes that nothing wrote, naming op and source line.
+        there then. Raises InputError if an op reads bytes that nothing wrote, naming op and source line.
         """
         if self._ran:
             return self

@@ -21,7 +21,7 @@ from kernbench.sim_engine.op_log import OpLogger
 from kernbench.sim_engine.result import Result
 from kernbench.topology.graph import Topology
 
-Around: TypeAlias = Callable[[Machine], AbstractContextManager[Any]]  #: what a machine runs inside of
+Around: TypeAlias = Callable[[Machine], AbstractContextManager[Any]]  #: context in which a machine runs
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +87,7 @@ class Session:
     config: MachineConfig
     store: MemoryStore
     log: OpLogger | None
-    strict_wait: bool = False  #: a kernel that uses what has not ended is refused
+    strict_wait: bool = False  #: using a tensor that is in flight is an error
 
 
 class Activity(Protocol):
@@ -122,7 +122,7 @@ YOUNG = 100_000  # objects between two looks of Python's collector at the younge
 
 @contextmanager
 def _collector_looks_at_new_objects() -> Iterator[None]:
-    """A large machine is many objects that live as long as the run, and a thousand kernels have as many on their way: to go
+    """A large machine is many objects that live as long as the run, and a thousand kernels have as many in flight: to go
     through them again and again took a quarter of the time of 1,024 PEs. What others have frozen stays as it is."""
     if gc.get_freeze_count():
         yield
@@ -163,7 +163,7 @@ class GraphEngine:
 
     `graph`: a topology, a machine, or the name or file of one. `op_log`: keep what Phase 2 needs; cycles do not depend on it.
     `limit_bytes`: [B] the size from which the log is in a temporary file. `strict_wait`: using a tensor without waiting for it
-    is an error. `allow_code`: as of `load_config`, for a name or file.
+    is an error. `allow_code`: as in `load_config`, for a name or file.
 
     >>> import kernbench as kb
     >>> @kb.bench(name="zeros", description="zeros")
@@ -185,7 +185,7 @@ class GraphEngine:
     ) -> None:
         """`op_log`: keep what Phase 2 needs; cycles are the same without. Past `limit_bytes` the log goes to a temporary file.
 
-        `strict_wait`: using what has not been waited for is an error. `allow_code`: as of `load_config`, for a name or file.
+        `strict_wait`: using what has not been waited for is an error. `allow_code`: as in `load_config`, for a name or file.
         """
         if isinstance(graph, Topology):
             self.config: MachineConfig = graph.config
@@ -196,7 +196,7 @@ class GraphEngine:
         self._strict_wait = strict_wait
         self._machine: Machine | None = None
         self._activity: Any = None
-        self.op_log: OpLogger | None = None  #: of the last run; None where none is kept
+        self.op_log: OpLogger | None = None  #: log of the last run; None if none is kept
 
     def prepare(self, bench: Runnable, **params: Any) -> Machine:
         """A machine at cycle 0 that is ready to run the bench. InputError for parameters that are not valid."""

@@ -18,9 +18,9 @@ from kernbench.common.errors import InputError, Problem, shown
 from kernbench.sim_engine.checkpoint import read_checkpoint, write_checkpoint
 from kernbench.sim_engine.engine import GraphEngine
 
-BODY_BYTES = 16 << 20  # [B] of what was run
-REMEDY = "make the checkpoint anew with `kbsim step --save`"
-#: Key of what was run, beside its `params`: the rule where it differs, and the remedy.
+BODY_BYTES = 16 << 20  # [B] limit of the identity of the run
+REMEDY = "make the checkpoint again with `kbsim step --save`"
+#: Keys of the identity of a run, besides `params`, with rule and remedy for a difference.
 MISMATCH = {
     "bench": ("the checkpoint is of another bench", "give the bench it was saved with"),
     "source": ("the bench's code has changed since", REMEDY),
@@ -87,7 +87,7 @@ def restore_run(engine: GraphEngine, path: str | os.PathLike[str], what: Mapping
     machine.run(cycles=body.cycle)
     if state_hash(engine) != body.state:
         rule = f"the run is not in the saved state in cycle {machine.cycle}: it depends on more than its inputs"
-        raise InputError(Problem(where, rule, remedy="take clocks and unseeded random numbers out of the bench"))
+        raise InputError(Problem(where, rule, remedy="remove clocks and unseeded random numbers from the bench"))
 
 
 def _body(where: str, state: bytes) -> _Body:

@@ -96,15 +96,15 @@ class Machine:
         self.impls = {name: impl_of(component) for name, component in self.components.items()}
         self.arbiter = configured_arbiter(self.config) if arbiter is None else arbiter
         self._core = self._new_core()
-        self.wake: Callable[[int, int], None] = self._core.wake  #: a component, by its position, in a cycle to come
+        self.wake: Callable[[int, int], None] = self._core.wake  #: wakes a component, by its position, in a later cycle
         if self.plan.reach is not None:
             self.plan.reach.open(self._core.add_route)
         self._position = {entry.id: entry.index for entry in self.program.entries}
         self._tracing: Tracing | None = None
-        self.checks = True  #: when the run ends, its counters are held against LAWS; BrokenLaw where they break one
-        self.commands: Commands | None = None  #: what components describe, where somebody wants to know
+        self.checks = True  #: check LAWS at the end of the run; BrokenLaw if one does not hold
+        self.commands: Commands | None = None  #: descriptions of component jobs, if they are needed
         self.queues: PeQueues | None = None  #: between PEs, where kernels run
-        self.around: Callable[[], AbstractContextManager[Any]] = nullcontext  #: what every stretch of the run stands inside of
+        self.around: Callable[[], AbstractContextManager[Any]] = nullcontext  #: context of every slice of the run
         self._trace_state: TraceState | None = None  # of the checkpoint that was loaded
 
     def _new_core(self) -> Any:
@@ -395,7 +395,7 @@ class Machine:
         self._core.shuffle_lists(seed)
 
     def snapshot(self) -> bytes:
-        """All state; `restore` puts it back. InputError where a component cannot be saved."""
+        """All state; `restore` puts it back. InputError if a component cannot be saved."""
         if self.commands is not None and self.commands.added:
             raise InputError(Problem("checkpoint", "a checkpoint cannot hold commands that components described"))
         try:
@@ -404,7 +404,7 @@ class Machine:
             raise InputError(Problem("checkpoint", str(error))) from error
 
     def restore(self, state: bytes) -> None:
-        """Go back to a snapshot of this machine and program; ValueError where it is of another shape."""
+        """Go back to a snapshot of this machine and program; ValueError if it is of another shape."""
         self._core.restore(state)
 
 
@@ -428,7 +428,7 @@ def simulate(
     """Run a program to its end on a machine.
 
     `program`: a `Program` or a file. `config`: a machine, or its name, file or dict. `skip`, `walk`: how cycles are run; the
-    result is the same. `progress`: called about 20 times a second. `components`, `arbiter`: as of `Machine`. InputError before
+    result is the same. `progress`: called about 20 times a second. `components`, `arbiter`: as in `Machine`. InputError before
     cycle 0 if the program is not valid on this machine.
 
     >>> import kernbench as kb

@@ -52,7 +52,7 @@ class MemoryStore:
 
         Without `shape` and `dtype` it is the tensor last written at this very address. `dtype` reinterprets its bytes,
         `shape` alone reshapes it; with both the request is that range of bytes, wherever it begins. Elements of i4 are
-        unpacked. Raises ValueError where the bytes do not make that shape, were never written, or are pending.
+        unpacked. Raises ValueError if the bytes do not make that shape, were never written, or are pending.
         """
         if shape is not None and dtype is not None:
             return self.tensor(space, addr, tuple(shape), dtype_of(dtype).numpy)
@@ -114,7 +114,7 @@ class MemoryStore:
         return self._storage[space].own(start, end) if space in self._storage else None
 
     def rows_to_read(self, space: str, start: int, end: int) -> NDArray[np.uint8] | None:
-        """The bytes `[start, end)` to copy from; None where no single array has them all, or some are pending."""
+        """The bytes `[start, end)` to copy from; None if no single array has them all, or some are pending."""
         memory = self._storage.get(space)
         if memory is None or (memory.pending.held and memory.pending.over(start, end)):
             return None
@@ -134,7 +134,7 @@ class MemoryStore:
         return memory
 
     def _typed(self, space: str, addr: int, shape: tuple[int, ...], dtype: np.dtype[np.generic]) -> Array:
-        """The tensor of these bytes; ValueError where some have no value."""
+        """The tensor of these bytes; ValueError if some have no value."""
         count = prod(shape)
         if count == 0:
             return np.empty(shape, dtype)

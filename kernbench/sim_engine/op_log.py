@@ -33,8 +33,8 @@ from kernbench.sim_engine.ops.info import (
 from kernbench.sim_engine.ops.params import TEMPLATES, Params, shared
 from kernbench.sim_engine.ops.spill import Runs
 
-_WITHOUT = frozenset((DmaReadCmd, GemmCmd))  # most messages: they are no stages, and nothing of them is copied
-_PROCESS = [os.getpid()]  # asked of the system once in each process
+_WITHOUT = frozenset((DmaReadCmd, GemmCmd))  # most messages: they are not stages, and nothing is copied
+_PROCESS = [os.getpid()]  # read once in each process
 os.register_at_fork(after_in_child=lambda: _PROCESS.__setitem__(0, os.getpid()))
 RECORD_BYTES = 500  #: [B] that a record takes without its payload, for the size limit
 
@@ -54,8 +54,8 @@ class OpRecord:
     op_kind: str  #: memory, gemm, math or unknown
     op_name: str  #: `dma_read`, `gemm_f16`, `exp`, `TileToken/DMA_READ`, `composite_gemm`, `ipcq_copy`, ...
     params: Mapping[str, Any]  #: by op name; `shape`, `dtype` and the like, and `line`, the kernel's source line
-    dependency_ids: list[int] = field(default_factory=list)  #: op ids of records that come first
-    op_id: int = -1  #: the same for as long as the record lives, on disk too; a log gives them from 0 on
+    dependency_ids: list[int] = field(default_factory=list)  #: op ids of earlier records
+    op_id: int = -1  #: constant for a record, on disk too; a log assigns them from 0 on
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,8 +93,8 @@ class OpLogger:
 
         Past `limit_bytes` of records and snapshots they go to a temporary file in `directory`, and are read back as needed.
         """
-        # Records that nobody has read yet, one after the other: their fields, of `params` the template's number, and at the end
-        # how many values the op has of its own, and these. So Python's collector has nothing to follow, however many there are.
+        # Unread records in sequence: their fields, with the template number in place of `params`, then the number of own values
+        # and these values. So the garbage collector has nothing to scan.
         self._rows: list[Any] = []
         self._unread = 0
         self._records: list[OpRecord] = []
@@ -104,7 +104,7 @@ class OpLogger:
         self._ids = count()
         self.new_id: Callable[[], int] = self._ids.__next__  #: an op id for a command that others depend on before it is logged
         self._process = _PROCESS[0]
-        self.outputs: list[Output] = []  #: what the run is about: filled by whoever knows, verified by name
+        self.outputs: list[Output] = []  #: the outputs of the run, verified by name
         self._limit = limit_bytes
         self._directory = directory
         self._held = 0
@@ -136,7 +136,7 @@ class OpLogger:
         stage = None if type(msg) in _WITHOUT else getattr(msg, "stage", None)
         snap = None if stage is None else {"stage_type": stage.stage_type.name, "stage_params": dict(stage.params)}
         op_id = getattr(msg, "op_id", None)
-        # The message is held: its id() is no other's as long as the entry stands.
+        # The message is kept alive, so that its id() is unique while the entry exists.
         self._pending[number] = (t, component_id, msg, snap, next(self._ids) if op_id is None else op_id)
 
     def record_end(self, t: float, component_id: str, msg: Any) -> None:
@@ -162,7 +162,7 @@ class OpLogger:
             self._hold(sum([one.nbytes for one in snapshots if one is not None]))
 
     def record_served(self, t_start: float, t_end: float, component_id: str, msg: Any) -> None:
-        """Both at once, of a component that is told of both when it is done."""
+        """Both at once, of a component that is notified of both when it is done."""
         kind = type(msg)
         if (kind not in _WITHOUT and kind is not MathCmd) or self._limit is not None or _PROCESS[0] != self._process:
             self.record_start(t_start, component_id, msg)
@@ -229,7 +229,7 @@ class OpLogger:
         return self._push((t, t), component_id, info, (), None)
 
     def __bool__(self) -> bool:
-        return True  # an empty log is a log: hooks ask `if self._op_logger`
+        return True  # an empty log counts as a log: hooks test `if self._op_logger`
 
     def __len__(self) -> int:
         return self._spilled + len(self._records) + self._unread
@@ -269,7 +269,7 @@ class OpLogger:
         self._records.sort(key=_START)
 
     def _hold(self, payload: int) -> None:
-        """One more record with a payload of so many bytes: past the limit they go to disk."""
+        """One more record with a payload of this many bytes: past the limit they go to disk."""
         assert self._limit is not None
         self._held += payload + RECORD_BYTES
         if self._held > self._limit:
@@ -294,7 +294,7 @@ class OpLogger:
         return self._copy_of(tensor.space, tensor.addr, tensor.shape, tensor.dtype) if tensor.in_store else None
 
     def _copy_of(self, space: str, addr: int, shape: tuple[int, ...], dtype: str) -> Array | None:
-        """The bytes as Phase 1 has them; None where it has not, because they are pending or were never written."""
+        """The bytes as Phase 1 has them; None if it has not, because they are pending or were never written."""
         store = self._memory_store
         assert store is not None
         if not store.knows(space):  # as scratchpads are: else each pending tile that is copied would make and catch an error

@@ -57,9 +57,10 @@ class Result:
     counters: dict[str, Any]
     metrics: dict[str, Any] = field(default_factory=dict)
     warnings: list[dict[str, Any]] = field(default_factory=list)
-    waiting: list[dict[str, Any]] = field(default_factory=list)  #: at a deadlock: who waits for what, since which cycle
+    waiting: list[dict[str, Any]] = field(default_factory=list)  #: for a deadlock: the waits, each with its first cycle
     failure: dict[str, Any] | None = None  #: when failed: the entry, the cycle and why
-    components: dict[str, dict[str, int]] = field(default_factory=dict)  #: of each plugged-in one: `jobs`, `bytes`, `held`
+    #: counters of each plugged-in component: `jobs`, `bytes`, `held`
+    components: dict[str, dict[str, int]] = field(default_factory=dict)
     program: str = ""
     machine: str = ""
 

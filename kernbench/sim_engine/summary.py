@@ -30,7 +30,7 @@ class BoundShare:
     name: str  #: `critical path`, or the resource or engine that it is of
     cycles: int
     achieved: int  #: cycles that the run took
-    others: tuple[tuple[str, int], ...]  #: the largest of each other kind of bound, falling
+    others: tuple[tuple[str, int], ...]  #: largest bound of each other kind, in falling order
 
     @property
     def kind(self) -> str:
@@ -105,7 +105,7 @@ class BankConflicts:
     worst: int | None  #: the bank with most denials (the first of equals); None without any
     worst_requests: int
     worst_denials: int
-    where: str = ""  #: the scratchpad that the worst bank is in; empty where there is one
+    where: str = ""  #: the scratchpad that the worst bank is in; empty if there is one
 
     @property
     def rate(self) -> float:
@@ -123,7 +123,7 @@ class RunSummary:
     bound: BoundShare
     engines: tuple[EngineUse, ...]
     channels: tuple[ResourceUse, ...]
-    links: tuple[ResourceUse, ...]  #: of a mesh: those with traffic, busiest first
+    links: tuple[ResourceUse, ...]  #: mesh links with traffic, busiest first
     banks: BankConflicts
     waits: tuple[Wait, ...]  #: the longest
     waits_in_all: int
@@ -322,7 +322,7 @@ def _engine(engine: EngineUse) -> list[str]:
 def _resource_rows(result: Result) -> str:
     rows = []
     shared = [(name, counters) for name, counters in result.counters.items() if "member_cycles" in counters]
-    for name, counters in sorted(shared, key=lambda one: -one[1]["bytes"]):  # what has no room moved the least
+    for name, counters in sorted(shared, key=lambda one: -one[1]["bytes"]):  # rows without room moved the least
         rate = counters["bytes"] / result.cycles if result.cycles else 0.0
         active = counters["busy"] / result.cycles if result.cycles else 0.0
         rows.append([escape(name), f"{counters['bytes']:,}", f"{rate:.4g}", f"{active:.1%}"])

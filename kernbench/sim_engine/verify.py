@@ -54,7 +54,7 @@ class Failure:
     tolerance: str = ""
     differing: int = 0
     elements: int = 0
-    ops: tuple[str, ...] = ()  #: who wrote that element, and where they had it from: the last is the one that made it
+    ops: tuple[str, ...] = ()  #: ops from the writer of that element back to the one that computed it
     line: str = ""  #: the kernel's source line of the op that made it
 
     def __str__(self) -> str:
@@ -142,7 +142,7 @@ def compare(name: str, got: Array, expected: Array, dtype: str) -> Failure | Non
 def verify_outputs(
     store: MemoryStore, log: Iterable[OpRecord], outputs: Sequence[Output], expected: Array | Mapping[str, Array]
 ) -> Verification:
-    """Compare tensors of a store with the expected ones. Raises InputError where it is not clear which is which."""
+    """Compare tensors of a store with the expected ones. Raises InputError if it is not clear which is which."""
     pairs = _paired(log, outputs, expected)
     failures = []
     for output, array in pairs:
@@ -190,7 +190,7 @@ def _paired(
 
 
 def _only_result(log: Iterable[OpRecord], expected: Array) -> Output:
-    """The one range of HBM that ops write, as a tensor of the reference's shape; InputError where there is not one."""
+    """The one range of HBM that ops write, as a tensor of the reference's shape; InputError if there is not one."""
     written = RangeMap()
     for record in log:
         if record.op_kind == "unknown" or record.op_name == "memory_write":

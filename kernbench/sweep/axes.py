@@ -14,7 +14,7 @@ from typing import Any, Literal
 from kernbench.common.units import plain_number
 from kernbench.config.places import PathLike
 
-DIGITS = 6  # that count, of a value between the ends of a range: the same on every machine, whatever its `pow` does
+DIGITS = 6  # significant digits of a value inside a range, so that it is the same on every host
 MOST_LEVELS = 1_000_000  #: of one axis
 Scale = Literal["linear", "log"]
 Level = tuple[Any, ...]  #: a value for each name of an axis, in plain JSON types

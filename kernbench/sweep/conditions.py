@@ -40,7 +40,7 @@ class Condition:
             self._tree = ast.parse(text.strip(), mode="eval").body
         except (SyntaxError, ValueError, RecursionError, MemoryError):
             raise ValueError(RULE) from None
-        self.names: list[str] = []  #: what it asks for, in order
+        self.names: list[str] = []  #: requested values, in order
         _check(self._tree, self.names)
 
     def holds(self, values: Mapping[str, Any]) -> bool:

@@ -18,7 +18,7 @@ from kernbench.config.machine import plain_value
 from kernbench.config.overrides import apply_overrides, parse_overrides
 from kernbench.config.places import value_at
 
-MOST_KEPT = 4096  #: sections of one name that are remembered
+MOST_KEPT = 4096  #: most cached sections of one name
 
 Setting = tuple[str, Any]  #: a path and its value, in plain JSON types
 

@@ -157,7 +157,7 @@ class Keys:
         self._checked: dict[str, dict[str, Any]] = {}
 
     def task(self, target: int, machine: int, values: tuple[Any, ...]) -> Task:
-        """The task of a point. InputError where machine or parameters are not valid."""
+        """The task of a point. InputError if machine or parameters are not valid."""
         settings = tuple((name, values[i]) for i, name in self._settings)
         params = {name: values[i] for i, name in self._axes}
         config, digest = self.spec.machines[machine].at(settings)

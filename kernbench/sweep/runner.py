@@ -21,7 +21,7 @@ COMMIT_SECONDS = 0.25  # a result waits at most so long for others before it is 
 COMMIT_ROWS = 256
 NO_BUDGET = Budget()
 
-Stored = Callable[[Sequence[Row]], None]  #: is told of results that are on the disk
+Stored = Callable[[Sequence[Row]], None]  #: called with results that are on disk
 
 
 class Executor(Protocol):
@@ -37,9 +37,9 @@ class Outcome:
     """The outcome of a run of a sweep."""
 
     points: int  #: of this shard
-    known: int  #: whose results were there before
+    known: int  #: points whose results existed before
     ran: int = 0
-    by_status: Counter[str] = field(default_factory=Counter)  #: of those that ran
+    by_status: Counter[str] = field(default_factory=Counter)  #: number of points that ran
     stopped: str = ""  #: by which budget
 
     @property
@@ -110,7 +110,7 @@ def run_missing(
             for row in results:
                 writer.take(row)
         except BaseException:
-            with suppress(InputError):  # the store itself may be what failed
+            with suppress(InputError):  # the store itself may have failed
                 writer.write()
             raise
         writer.write()
@@ -140,10 +140,10 @@ class Estimate:
     """Of one shard."""
 
     points: int  #: of the shard
-    known: int  #: whose results are in the store
+    known: int  #: points whose results are in the store
     to_run: int  #: within the budget
     tried: int  #: points that were run for the estimate; their results are not kept
-    seconds: float | None  #: for those to run; None where there is nothing to go by
+    seconds: float | None  #: estimate for the remaining points, or None
 
 
 def estimate(points: Points, place: Path, shard: tuple[int, int], workers: int) -> Estimate:

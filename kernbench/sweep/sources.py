@@ -43,14 +43,14 @@ def package_digest(*modules: str) -> str:
 
 
 def component_digests(config: MachineConfig) -> list[str]:
-    """Digests of the Python code that a machine names as components, by kind. InputError where it is not allowed, or not
+    """Digests of the Python code that a machine names as components, by kind. InputError if it is not allowed, or not
     there.
     """
     return [f"{kind} {_digest(file)}" for kind, file in _code_of(config)]
 
 
 def check_code(config: MachineConfig) -> None:
-    """InputError where a machine names Python that is not allowed, or not there; nothing is imported."""
+    """InputError if a machine names Python that is not allowed, or not there; nothing is imported."""
     for _ in _code_of(config):
         pass
 

@@ -23,7 +23,7 @@ class Context(msgspec.Struct, frozen=True):
     """The common data of the tasks of a sweep, in plain JSON types; it is sent once."""
 
     targets: list[dict[str, Any]]
-    machines: list[tuple[str, dict[str, Any]]]  #: label, and the base as `to_dict()` gives it
+    machines: list[tuple[str, dict[str, Any]]]  #: label, and `to_dict()` of the base
     version: str = VERSION
     model_version: int = MODEL_VERSION
 
@@ -46,7 +46,7 @@ class Work:
 
     @classmethod
     def of(cls, context: Context, allow_code: AllowCode = ()) -> Work:
-        """InputError where this is another version of the package, whose results would be filed under the wrong keys.
+        """InputError if this is another version of the package, whose results would be filed under the wrong keys.
 
         `allow_code`: directories and files of Python that targets and machines may name; a context itself allows none.
         """

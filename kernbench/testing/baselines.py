@@ -23,7 +23,7 @@ class Baseline:
 
     cycles: int  #: [cycle] of the run
     model_version: int  #: of the timing rules that gave them
-    groups: Mapping[str, float] = field(default_factory=dict)  #: [cycle] of each group of `why`; empty where it is not known
+    groups: Mapping[str, float] = field(default_factory=dict)  #: [cycle] by group of `why`; empty if unknown
 
     def to_dict(self) -> dict[str, Any]:
         """As the file has it."""

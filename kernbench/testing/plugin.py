@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 INI = "kbsim_baselines"
 DEFAULT_FILE = "kbsim_baselines.json"
-REPORTED = "kbsim"  # attribute of a test report: what the test recorded
+REPORTED = "kbsim"  # attribute of a test report with the records of the test
 SESSION = pytest.StashKey[Session]()
 
 

@@ -42,7 +42,7 @@ class Stage:
 
     name: str
     seconds: float = 0.0
-    grown: int = 0  #: [byte] of resident memory that the process had more after it
+    grown: int = 0  #: [B] growth of the resident memory of the process
 
 
 class StageClock:
@@ -72,7 +72,7 @@ def resident_bytes() -> int:
 def read_system(source: str | os.PathLike[str], *, allow_code: AllowCode = ()) -> SystemConfig:
     """The system of a preset or file, its components found. Raises InputError for what is wrong, and for one NPU.
 
-    `allow_code`: as of `load_config`.
+    `allow_code`: as in `load_config`.
     """
     config = load_config(source, kind=SystemConfig, allow_code=allow_code)
     check_components(config)
@@ -120,7 +120,7 @@ def compile_topology(path: str | os.PathLike[str], force: bool = False, *, allow
     """The topology of a file, with the `cube_mesh.yaml` beside it up to date.
 
     Raises InputError for a bad topology, for a preset, and for a mesh file that was edited by hand; `force` writes
-    that one anew. `allow_code`: as of `load_config`.
+    that one again. `allow_code`: as in `load_config`.
     """
     clock = StageClock()
     with clock.stage("read and validate"):
@@ -265,7 +265,7 @@ def _check_reach(topology: Topology) -> None:
 
 
 def _unreachable(config: SystemConfig, node: str) -> Problem:
-    rule = f"no way leads from the host to {node}"
+    rule = f"there is no route from the host to {node}"
     if not config.sip.io:
         return Problem(config.where("sip.io"), rule, "sip.io", [], "give the SIP an IO chiplet: [{name: io0, side: w}]")
     field = "cube.ucie.ports_per_side"

@@ -30,7 +30,7 @@ class Wire:
 
     def edge(self, source: str, target: str) -> Edge:
         """The edge from `source` to `target`."""
-        # One for the hop itself: of routes that are equally fast, the one of fewest hops is the lightest.
+        # One unit for the hop itself: among equally fast routes, the one with fewest hops is lightest.
         weight = _whole(self.cycles + 1)
         return Edge(source, target, self.kind, self.mm, self.cycles, self.bytes_per_cycle, weight, self.slices)
 
@@ -51,7 +51,7 @@ def plain_wire(kind: EdgeKind, mm: Fraction, mm_per_cycle: Fraction) -> Wire:
     return Wire(kind, mm, ceil_div(mm, mm_per_cycle))
 
 
-#: Parts of a PE that pass data to each other, both ways.
+#: Components of a PE that pass data to each other, in both directions.
 PE_DATA = (
     (naming.PE_DMA, naming.PE_TCM),
     (naming.PE_FETCH_STORE, naming.PE_TCM),

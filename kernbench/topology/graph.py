@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 class EdgeKind(StrEnum):
     """The kind of a directed edge. Its value is its name in files, tables and pictures."""
 
-    COMMAND = "command"  # between processors and what they command; no data
+    COMMAND = "command"  # between processors and the components that they command; no data
     PE_INTERNAL = "pe_internal"  # between the parts of a PE; the scratchpad's banks judge, so without a bandwidth
     PE_ROUTER = "pe_router"  # a PE's DMA engine and its router
     MESH = "mesh"  # two routers of a cube
@@ -25,14 +25,14 @@ class EdgeKind(StrEnum):
     UCIE_PORT = "ucie_port"  # a UCIe port and its router
     UCIE = "ucie"  # ports of two neighbouring cubes
     UCIE_IO = "ucie_io"  # a cube's port and an IO chiplet
-    IO_INTERNAL = "io_internal"  # the parts of an IO chiplet
+    IO_INTERNAL = "io_internal"  # components of an IO chiplet
     SIP = "sip"  # IO chiplets of two SIPs
     PCIE = "pcie"  # the host and a PCIe endpoint
 
 
 #: Edges that carry no data.
 WITHOUT_COMMAND = frozenset({EdgeKind.COMMAND})
-#: What a copy by an M_CPU does not use: it enters no PE.
+#: Edges that a copy by an M_CPU does not use: it enters no PE.
 WITHOUT_PES = WITHOUT_COMMAND | {EdgeKind.PE_INTERNAL, EdgeKind.PE_ROUTER}
 #: What leaves the cube.
 WITHOUT_UCIE = WITHOUT_COMMAND | {EdgeKind.UCIE_PORT, EdgeKind.UCIE, EdgeKind.UCIE_IO}
@@ -59,10 +59,10 @@ class Edge:
     target: str
     kind: EdgeKind
     mm: Fraction  #: length
-    cycles: int  #: latency: fixed part and distance
-    bytes_per_cycle: Fraction | None  #: None: it limits nothing, and is no resource of the core
-    weight: Fraction  #: what `find_path` adds up, where it does not go by distance
-    slices: tuple[int, ...] = ()  #: HBM edges: the slices behind it
+    cycles: int  #: latency: a constant and the distance
+    bytes_per_cycle: Fraction | None  #: None if it limits nothing and is not a resource of the core
+    weight: Fraction  #: weight for `find_path`, if it is not the distance
+    slices: tuple[int, ...] = ()  #: slices of an HBM edge
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""The second stage: the layout of a cube, laid out anew or read from the `cube_mesh.yaml` beside the topology's file.
+"""The second stage: the layout of a cube, laid out again or read from the `cube_mesh.yaml` beside the topology's file.
 
 The file's `source_hash` is over the five fields that decide the layout, its `content_hash` over the rest of its own
 text. The file is used while its fields match; a manual change is refused.
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from kernbench.config.system.parts import Cube
 
 
-MAX_SITES_SIDE = 128  # rows, and columns, of places for PEs that are tried
+MAX_SITES_SIDE = 128  # limits of the grid of candidate positions for PEs
 
 Place = tuple[Fraction, Fraction]  #: (x, y) in mm, from the cube's north-west corner
 
@@ -64,7 +64,7 @@ def to_footprint(cube: Cube, place: Place) -> Fraction:
 
 
 def lay_out(config: SystemConfig) -> CubeMesh:
-    """The layout of the cubes of a system. Raises InputError where the HBM leaves no place for a router or a PE."""
+    """The layout of the cubes of a system. Raises InputError if the HBM leaves no place for a router or a PE."""
     cube = config.cube
     routers = {
         naming.router(row, col): place
@@ -179,7 +179,7 @@ def _nearest(routers: Mapping[str, Place], places: Iterable[Place]) -> dict[Plac
 MESH_FILE = "cube_mesh.yaml"
 SCHEMA = "kernbench/cube_mesh/1"
 _HEAD = "# Layout of the cubes, written by kbsim topology compile. It is not edited: change the topology and compile it.\n"
-_REMEDY = "kbsim topology compile --force writes it anew, and what was edited is lost"
+_REMEDY = "kbsim topology compile --force writes it again, and what was edited is lost"
 _CONTENT = re.compile(r"^content_hash: ([0-9a-f]{64})\n", re.MULTILINE)
 _SOURCE = re.compile(r"^source_hash: ([0-9a-f]{64})$", re.MULTILINE)
 
@@ -196,7 +196,7 @@ class MeshFile:
     source: str  #: hash of the fields
 
     def write(self) -> None:
-        """Bring the file up to date; InputError where it cannot be written."""
+        """Bring the file up to date; InputError if it cannot be written."""
         if self.action != "reused":
             write_whole(self.path, mesh_text(self.mesh, self.source).encode())
 
@@ -221,7 +221,7 @@ def source_hash(config: SystemConfig) -> str:
 def mesh_of(config: SystemConfig) -> CubeMesh:
     """The layout for a run: that of the file beside the topology if it matches, else one made in memory.
 
-    Raises InputError where the file was edited by hand. Nothing is written.
+    Raises InputError if the file was edited by hand. Nothing is written.
     """
     path = mesh_path(config)
     found = _kept(path, config, source_hash(config)) if path is not None and path.exists() else None
@@ -236,7 +236,8 @@ def mesh_file(config: SystemConfig, *, force: bool = False) -> MeshFile:
     path, source = mesh_path(config), source_hash(config)
     if path is None:
         remedy = "copy the preset into a file of your own"
-        raise InputError(Problem(config.source, f"{MESH_FILE} is written beside a file, and this is none", remedy=remedy))
+        rule = f"{MESH_FILE} is written beside a file, but this machine is from no file"
+        raise InputError(Problem(config.source, rule, remedy=remedy))
     known = path.exists()
     found = _kept(path, config, source) if known and not force else None
     if found is not None:
@@ -327,7 +328,7 @@ def _link(routers: dict[str, Place], pair: Any) -> tuple[str, str]:
     if not isinstance(pair, list) or len(pair) != 2 or not all(isinstance(name, str) and name in routers for name in pair):
         raise ValueError(f"a link must be two of its routers, and one is {shown(pair)}")
     if pair[0] == pair[1]:
-        raise ValueError(f"a link must be between two routers, and one leads from {pair[0]} to itself")
+        raise ValueError(f"a link must be between two routers, but one is from {pair[0]} to itself")
     return pair[0], pair[1]
 
 

@@ -154,7 +154,7 @@ def _chosen(topology: Topology, level: Level, of: str) -> str:
     known = names(topology, level)
     if of in known or not of:
         return of or known[0]
-    rule = f"there is no {level} {of}" if level is not Level.SYSTEM else f"the view system is of all SIPs, not of {of}"
+    rule = f"there is no {level} {of}" if level is not Level.SYSTEM else f"the view system shows all SIPs, not {of}"
     near = difflib.get_close_matches(of, known, n=1)
     if level is Level.SYSTEM:
         remedy = ""

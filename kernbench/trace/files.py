@@ -12,7 +12,7 @@ from kernbench.common.errors import InputError, Problem
 from kernbench.trace.writer import zstd_module
 
 SIZE = 1 << 18  # [B] of text held at once, and of packed data read at once
-MAX_LINE = 1 << 26  # [B] a longer line is no event
+MAX_LINE = 1 << 26  # [B] a longer line is not an event
 _MAGIC = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd"}
 
 
@@ -35,7 +35,7 @@ class _CorruptError(Exception):
 def blocks(path: str) -> Iterator[bytes]:
     """Whole lines of a trace's text, many at once; the last block may lack its line feed.
 
-    Whatever can be unpacked comes out before CutError is raised; InputError where the file cannot be opened.
+    Whatever can be unpacked comes out before CutError is raised; InputError if the file cannot be opened.
     """
     rest: list[bytes] = []
     held = 0
@@ -165,13 +165,13 @@ _STARTS: dict[str, Callable[[], Any]] = {"gzip": _gzip, "zstd": _zstd}
 def first_line(path: str) -> bytes:
     """The first line of the text of a trace, with its line feed; empty if the text is empty.
 
-    InputError where the file cannot be opened, or is a pipe.
+    InputError if the file cannot be opened, or is a pipe.
     """
     try:
         if stat.S_ISFIFO(os.stat(path).st_mode):
             rule = "it is a pipe, and a trace is read more than once"
             raise InputError(Problem(path, rule, remedy="write it to a file first"))
-    except (OSError, ValueError):  # what is wrong with the name is told when it is opened
+    except (OSError, ValueError):  # what is wrong with the name is reported when it is opened
         pass
     try:
         for block in blocks(path):

@@ -25,7 +25,7 @@ def frame(trace: Trace, event_types: str | Iterable[str] | None = None) -> Any:
     Columns: `line`, `event_type`, `t_cycle`, the types' own fields, then the common ones, which `TRACE_META.defaults` fills in;
     `t_ns` is `t_cycle / freq_ghz`.
     A field that a type does not have or a line leaves out is null; a MARKER's label is text, a number past 64 bits null.
-    Of a truncated file the complete part is used; `trace.broken` says where it ends. InputError where polars (the extra
+    Of a truncated file the complete part is used; `trace.broken` says where it ends. InputError if polars (the extra
     `analysis`) is not installed.
     """
     polars = analysis("polars")

@@ -53,8 +53,8 @@ class Trace:
         line = first_line(self.path)
         self.newer = False  #: of a newer minor version than this package: what it does not know is skipped
         self.meta: Record = self._meta(line)
-        self.end: Record | None = None  #: TRACE_END; None where the file broke off before it
-        self.broken: Break | None = None  #: None where the file is whole
+        self.end: Record | None = None  #: TRACE_END; None if the file broke off before it
+        self.broken: Break | None = None  #: None if the file is whole
         self.skipped = 0  #: events of types that only newer versions know
         self._first = len(line)
 
@@ -115,7 +115,7 @@ class Trace:
 
 
 def positive(value: Any, path: str, field_name: str) -> Fraction:
-    """A number of the first line that must be above 0; InputError where it is not."""
+    """A number of the first line that must be above 0; InputError if it is not."""
     try:
         number = parse_rational(value)
     except ValueError:
@@ -230,7 +230,7 @@ class _Reading:
 def open_trace(path: str | os.PathLike[str]) -> Trace:
     """A trace file (`.jsonl`, or packed as `.gz` or `.zst`), its first line read.
 
-    InputError where it cannot be opened, is no trace, or is of another major version.
+    InputError if it cannot be opened, is no trace, or is of another major version.
     """
     return Trace(path)
 

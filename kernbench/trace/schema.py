@@ -76,7 +76,7 @@ ACCESS = Field("access_type", "text", "direction, seen from the scratchpad", cho
 #: Seed 003 section 5: what a command may say of the model it works for. Written on CMD_ENQUEUE alone; readers join by `cmd_id`.
 LLM_FIELDS: tuple[Field, ...] = (
     Field("layer_id", "int", "layer of the model", required=False),
-    Field("block_id", "int", "block inside the layer", required=False),
+    Field("block_id", "int", "block of the layer", required=False),
     PHASE_OF,
     Field("head_id", "int", "attention head", required=False),
     Field("token_idx", "int", "position of the token", required=False),
@@ -136,7 +136,7 @@ EVENTS: tuple[Event, ...] = (
         Field("counters", "object", "counters of the result, as `--json` gives them"),
         Field("energy_pj", "object", "energy by part", "pJ", required=False),
     )),
-    Event(10, "CMD_ENQUEUE", "summary", 2, "CPU", "A command is in the queue; all are before cycle 0 but those that components submit. What is fixed about it stands here alone.", (
+    Event(10, "CMD_ENQUEUE", "summary", 2, "CPU", "A command is in the queue; all are before cycle 0 but those that components submit. Constant values of a command are only in this event.", (
         CMD,
         Field("cmd_type", "text", "opcode"),
         Field("unit", "text", "engine that will run it; `control` for NOP, BARRIER and END"),
@@ -215,7 +215,7 @@ EVENTS: tuple[Event, ...] = (
         Field("bank_id", "int", "bank of the first byte"),
         ACCESS,
         Field("by", "text", "kind of requester", choices=("TE", "VE", "DMA")),
-        Field("conflict", "flag", "some request of it was denied a bank"),
+        Field("conflict", "flag", "one of its requests was denied a bank"),
         CMD, JOB, UNIT,
         _cycles("cycles", "from the first request's first asking to the last one's service"),
     )),
@@ -233,7 +233,7 @@ EVENTS: tuple[Event, ...] = (
         TX, CHANNEL, UNIT, _bytes("size_bytes", "of the flow"), CMD, JOB, Field("weight", "int", "in shared bandwidth"),
     )),
     Event(71, "DRAM_TX_END", "full", 0, "DRAM", "The flow's last byte has moved.", (TX, CHANNEL, UNIT, CMD, JOB, _bytes("size_bytes", "of the flow"))),
-    Event(72, "DRAM_TX_SUSPEND", "full", 4, "DRAM", "From this cycle on the flow is no member of its resources, of the channel as of the links.", (
+    Event(72, "DRAM_TX_SUSPEND", "full", 4, "DRAM", "From this cycle on the flow is not a member of its resources, of the channel as of the links.", (
         TX, CHANNEL, UNIT, CMD, JOB, Field("reason", "text", "why", choices=("backpressure", "fifo")),
     )),
     Event(73, "DRAM_TX_RESUME", "full", 4, "DRAM", "From this cycle on it is a member again.", (TX, CHANNEL, UNIT, CMD, JOB)),
@@ -258,7 +258,7 @@ EVENTS: tuple[Event, ...] = (
         Field("msg", "text", "the whole sentence"),
         _optional(CMD), _optional(JOB),
     )),
-    Event(101, "WARN", "summary", 7, "", "A rule of the table of warnings holds.", (
+    Event(101, "WARN", "summary", 7, "", "A rule of the table of warnings applies.", (
         Field("component", "text", "DMA, TE, VE, SRAM, DRAM, ..."),
         Field("code", "text", "which", choices=tuple(WARN_CODES)),
         Field("msg", "text", "the whole sentence, with value and threshold"),
@@ -283,7 +283,7 @@ EVENTS: tuple[Event, ...] = (
         Field("reason", "text", "why", choices=STALL_REASONS),
         Field("channel", "int", "DMA channel, of a job that is queued; DRAM channel of a flow", required=False),
         Field("bank_id", "int", "first bank that was denied", required=False),
-        Field("by_job", "int", "job in the way: who took that bank's port, the job that overtook, the oldest of the full queue", required=False),
+        Field("by_job", "int", "blocking job: the one that took the port of the bank, the one that overtook, or the oldest of the full queue", required=False),
         Field("scratchpad", "text", "track with that bank, where it is the other scratchpad of a transfer between two", required=False, since="1.1"),
     )),
     Event(113, "RESUME_EVENT", "summary", 3, "", "That wait is over: the job starts (phase 3), or the request is served (phase 6).", (
@@ -299,11 +299,11 @@ EVENTS: tuple[Event, ...] = (
         UNIT, Field("queued", "ints", "waiting jobs: a DMA engine's by channel, else one number"),
         Field("active", "ints", "running jobs, likewise"),
     )),
-    Event(122, "ENGINE_SAMPLE", "summary", 8, "", "An engine over one window; left out where it was idle.", (
+    Event(122, "ENGINE_SAMPLE", "summary", 8, "", "An engine over one window; left out if it was idle.", (
         UNIT, _cycles("window_cycles", "length"), _cycles("busy_cycles", "as the counter"),
         _cycles("backpressure_cycles", "stalled so"), _cycles("bank_conflict_cycles", "stalled so"),
     )),
-    Event(123, "BANK_SAMPLE", "full", 8, "SRAM", "A scratchpad's banks over one window; left out where none was asked.", (
+    Event(123, "BANK_SAMPLE", "full", 8, "SRAM", "The banks of a scratchpad over one window; left out if there was no request.", (
         UNIT, _cycles("window_cycles", "length"),
         Field("requests", "ints", "by bank"), Field("grants", "ints", "by bank"), Field("denials", "ints", "by bank"),
     )),

@@ -73,7 +73,7 @@ class Timeline:
 
 
 def read_timeline(trace: Trace, cycles: tuple[int, int] | None = None) -> Timeline:
-    """Read a trace file; with `cycles` only what reaches into `[from, to)`. InputError where there are too many spans."""
+    """Read a trace file; with `cycles` only what reaches into `[from, to)`. InputError if there are too many spans."""
     collectors = {name: Collector(_fields(name)) for name in _wanted()}
     takers = _Takers(collectors)
     for batch in trace.batches({name: [one.name for one in collector.fields] for name, collector in collectors.items()}):

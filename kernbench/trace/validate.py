@@ -82,7 +82,7 @@ def _check_first(trace: Trace, context: Context) -> None:
 
 def _read(trace: Trace, context: Context, order: Order, laws: list[Law]) -> int:
     """All records past all laws; how many lines there were."""
-    misfits: deque[tuple[int, str]] = deque()  # of the lines that are read: they are told between the others
+    misfits: deque[tuple[int, str]] = deque()  # of the lines that are read: they are reported between the others
     handlers = _Handlers(laws)
     lines_read = 0
     t_cycle = -1

@@ -45,7 +45,7 @@ class _Zstd:
 
 
 def zstd_module() -> Any:
-    """The zstd module of the standard library (from 3.14 on) or its backport; InputError where there is neither."""
+    """The zstd module of the standard library (from 3.14 on) or its backport; InputError if there is neither."""
     for name in ("compression.zstd", "backports.zstd"):
         with suppress(ImportError):
             return import_module(name)
@@ -59,7 +59,7 @@ class TraceFile:
     """A trace being written: `.jsonl`, `.jsonl.gz` or `.jsonl.zst`, by its name.
 
     Text goes out in whole units (gzip members, zstd frames), so a crash or Ctrl-C leaves a file that reads up to the last one.
-    InputError where the file cannot be written: a full disk leaves the lines that are whole, or no file where none is.
+    InputError if the file cannot be written: a full disk leaves the lines that are whole, or no file where none is.
     """
 
     def __init__(self, path: str | os.PathLike[str], *, go_on_at: int | None = None) -> None:
@@ -71,7 +71,7 @@ class TraceFile:
         self._packer: Packer = PACKERS.get(self.path.suffix, _Plain)()
         self._held: list[bytes] = []
         self._size = 0
-        self._there = go_on_at or 0  # [B] of the file that are whole units; a pipe cannot tell
+        self._there = go_on_at or 0  # [B] size of the complete units in the file; unknown for a pipe
         self._part = 0  # [B] of the unit that goes out now
         self._file: FileIO | None = None
         self.given_up = False  #: it could not be written to its end

@@ -96,7 +96,7 @@ IN_KERNELS: dict[str, Any] = {"range": range, "min": _extreme("min"), "max": _ex
 
 
 def static_assert(cond: Any, msg: str = "") -> None:
-    """TritonError where a condition on constants is false."""
+    """TritonError if a condition on constants is false."""
     if not cond:
         refuse(f"tl.static_assert failed{f': {msg}' if msg else ''}")
 

@@ -33,7 +33,7 @@ def is_number(value: Any) -> bool:
 
 
 def spread(*tensors: tensor) -> tuple[int, ...]:
-    """The shape that tensors have together; TritonError where they do not fit."""
+    """The shape that tensors have together; TritonError if they do not fit."""
     try:
         return tuple(int(one) for one in np.broadcast_shapes(*[one.shape for one in tensors]))
     except ValueError:

@@ -54,7 +54,7 @@ class JITFunction:
         return import_module(RUNTIME).run_kernel(self, sizes_of(grid, bound), bound, hints)
 
     def bind(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-        """All arguments by name, and the hints among them. TritonError where they are not the kernel's."""
+        """All arguments by name, and the hints among them. TritonError if they are not the kernel's."""
         hints = {name: value for name, value in kwargs.items() if name in HINTS and name not in self.parameters}
         given = {name: value for name, value in kwargs.items() if name not in hints}
         try:

@@ -75,7 +75,7 @@ def chosen_zero(picks: Array | None, first: Any, second: Any) -> Marks | None:
 
 
 def after(op: str, operands: Sequence[Any], shape: tuple[int, ...], how: dict[str, Any]) -> Marks | None:
-    """Of the result of an op on tensors and numbers; None where no operand has any."""
+    """Of the result of an op on tensors and numbers; None if no operand has any."""
     marks = [_marks(one) for one in operands]
     if all(one is None for one in marks):
         return None

@@ -85,7 +85,7 @@ def targets(pointers: Any, what: str) -> tuple[tensor, dtype, Array]:
 
 
 def mask_of(mask: Any, shape: tuple[int, ...], what: str) -> Array | None:
-    """A known mask in the shape of the pointers; None where all lanes move."""
+    """A known mask in the shape of the pointers; None if all lanes move."""
     if mask is None:
         return None
     if isinstance(mask, bool | np.bool_ | int):
@@ -182,7 +182,7 @@ def stored(tile: tensor, pointers: tensor, active: Array | None) -> None:
 
 
 def check_bounds(base: DevicePointer, addresses: Array, mask: Array | None, itemsize: int, what: str) -> None:
-    """TritonError where a lane that moves is outside of its tensor."""
+    """TritonError if a lane that moves is outside of its tensor."""
     low, high = base.window, base.window + nbytes_of(base.tensor_shape, base.dtype)
     outside = (addresses < low) | (addresses + itemsize > high)
     if mask is not None:

@@ -74,7 +74,7 @@ class Program(TLContext):
 
     options: Options
     kernel: str
-    _looked: tuple[Any, ...] = ()  #: where it looked last, and the progress then
+    _looked: tuple[Any, ...] = ()  #: last polled address, and the progress at that time
     _since: int = 0
     ways: Any = None  #: of `map_elementwise`: who decides conditions on elements
 
@@ -117,7 +117,7 @@ class Program(TLContext):
     def compute(
         self, op: str, operands: list[Any], shape: tuple[int, ...], kind: dtype, marked: Sequence[Any] | None = None, **how: Any
     ) -> KernelTensor:
-        """A math op on tensors and numbers. At once where all is known and the result is no float, or one number. `marked`:
+        """A math op on tensors and numbers. At once where all is known and the result is not a float, or one number. `marked`:
         the operands as tensors, where numbers were taken of some."""
         line = kernel_line()
         tensors = [one for one in operands if isinstance(one, KernelTensor)]

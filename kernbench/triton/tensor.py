@@ -69,7 +69,7 @@ class tensor:
         return tile.value
 
     def elements(self, what: str) -> Array:
-        """The elements; TritonError where they are computed after the timing."""
+        """The elements; TritonError if they are computed after the timing."""
         found = self.known
         if found is None:
             refuse(

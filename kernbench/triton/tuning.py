@@ -168,7 +168,7 @@ def _kind_of(value: Any) -> Any:
 
 
 def autotune(configs: Sequence[Config], key: Sequence[str], **options: Any) -> Callable[[Any], Autotuner]:
-    """Choose among `configs` by simulated cycles, anew for each value of the arguments `key`.
+    """Choose among `configs` by simulated cycles, again for each value of the arguments `key`.
 
     `reset_to_zero`, `restore_value` and `prune_configs_by` (`early_config_prune`, `perf_model`, `top_k`) are Triton's;
     `warmup`, `rep`, `use_cuda_graph`, `do_bench` and `cache_results` have no meaning for cycles that do not vary.

@@ -28,7 +28,7 @@ class StrictWaitError(KernelError):
 
 
 class ScratchpadFullError(KernelError):
-    """No room for a tile, and nothing on its way will make any."""
+    """No room for a tile, and nothing in flight will make any."""
 
 
 class PoisonError(KernelError):
@@ -57,7 +57,7 @@ def line_of(frame: FrameType) -> str:
 
 
 def kernel_line(frame: FrameType | None) -> str:
-    """The line of the innermost frame that is not of this package; empty where there is none."""
+    """The line of the innermost frame that is not of this package; empty if there is none."""
     while frame is not None:
         if not os.path.abspath(frame.f_code.co_filename).startswith(_OWN):
             return line_of(frame)

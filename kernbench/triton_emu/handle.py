@@ -63,7 +63,7 @@ class KernelTensor(TensorHandle):
 
     @property
     def data(self) -> Array:
-        """The elements, not to be written to; PendingDataError where they are pending. In flight, the kernel waits first."""
+        """The elements, not to be written to; PendingDataError if they are pending. In flight, the kernel waits first."""
         value = self._known("its data", sys._getframe(_UP))
         shown = value.view()
         shown.flags.writeable = False

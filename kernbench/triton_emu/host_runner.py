@@ -34,7 +34,7 @@ class HostRunner:
         self.cycle = 0
         self.error: BaseException | None = None  #: what the program raised
         self.commands: CommandWays | None = None  #: of a system
-        self.machine: HasCommands | None = None  #: whose trace is told what jobs are
+        self.machine: HasCommands | None = None  #: machine whose trace gets descriptions of jobs
         self.first_endpoint = 0  #: number in the core of the first DMA engine of a PCIe endpoint
         self._body = body
         self._processors = processors
@@ -42,14 +42,14 @@ class HostRunner:
         self._jobs: dict[int, tuple[Thing, Sequence[PeWork], tuple[int, ...]]] = {}
         self._after: tuple[int, ...] = ()  # of a traced run: the command that let the program go on
         self._left: dict[int, int] = {}  # by id of what is open: its parts that have not ended
-        self._due: list[tuple[int, int, Launch, PeWork]] = []  # commands on their way from an M_CPU to a PE
+        self._due: list[tuple[int, int, Launch, PeWork]] = []  # commands in flight from an M_CPU to a PE
         self._sent = 0
         self._wanted: tuple[Thing, ...] = ()
         self._waits = False
         self._greenlet: Any = None
         self._host: Host | None = None
         self._done = False
-        self._dropped = False  # nobody will resume it any more
+        self._dropped = False  # it will never be resumed
 
     # For the host's program.
 
@@ -123,7 +123,7 @@ class HostRunner:
         return self.over()
 
     def _switch(self, thrown: KernelError | None = None) -> None:
-        """Into the program, until it waits or is over. KernelError where it has thrown something out of its greenlet."""
+        """Into the program, until it waits or is over. KernelError if it has thrown something out of its greenlet."""
         try:
             if thrown is None:
                 self._greenlet.switch()

@@ -129,7 +129,7 @@ class KernelRunner(CommandSource):
                 self._fail(strayed(self._who(), self._greenlet.gr_frame))
 
     def _switch(self, given: tuple[Any, ...]) -> None:
-        """Into the program, until it pauses or is over. KernelError where it has thrown something out of its greenlet."""
+        """Into the program, until it pauses or is over. KernelError if it has thrown something out of its greenlet."""
         try:
             self._enter(*given)
         except KeyboardInterrupt:
@@ -186,7 +186,7 @@ class KernelRunner(CommandSource):
         return True
 
     def _settle(self, msg: Any) -> None:
-        """Update tensors and memory at the end of a command. KernelError where it brought what cannot be."""
+        """Update tensors and memory at the end of a command. KernelError if it brought what cannot be."""
         kind = type(msg)
         if kind is GemmCmd:
             product: GemmCmd = msg
@@ -228,7 +228,7 @@ class KernelRunner(CommandSource):
             self.pause(reason, flight)
 
     def wait_implicitly(self, flight: Flight, name: str, line: str) -> None:
-        """A command needs what is still on its way; an error where waits are strict."""
+        """A command needs what is still in flight; an error where waits are strict."""
         if flight.end >= 0:
             return
         if self.strict_wait:

@@ -113,7 +113,7 @@ class PeState:
     launch: str  #: empty: none
     program: int | None
     line: str  #: `kernel.py:12`, where it stands
-    waits: str  #: for what; empty where it does not
+    waits: str  #: for what; empty if it does not
     since: int | None  #: [cycle] it waits
     in_flight: int  #: commands that have not ended
     implicit_waits: int

@@ -67,7 +67,7 @@ def elementwise_type(op: str, dtypes: Sequence[str], scalars: Sequence[Any]) -> 
 
 @cache
 def broadcast(*shapes: tuple[int, ...]) -> tuple[int, ...]:
-    """The shape of an elementwise op on tensors of these; ValueError where they do not fit."""
+    """The shape of an elementwise op on tensors of these; ValueError if they do not fit."""
     if all(shape == shapes[0] for shape in shapes):
         return shapes[0]
     return tuple(int(size) for size in np.broadcast_shapes(*shapes))
@@ -83,7 +83,7 @@ def reduced(shape: tuple[int, ...], axis: int | None, keep_dims: bool) -> tuple[
 
 @cache
 def product_shape(a: tuple[int, ...], b: tuple[int, ...], swap_a: bool, swap_b: bool) -> tuple[int, int, int, tuple[int, ...]]:
-    """m, k, n and the shape of a product of matrices or of stacks of them; ValueError where they do not fit."""
+    """m, k, n and the shape of a product of matrices or of stacks of them; ValueError if they do not fit."""
     if len(a) < 2 or len(b) < 2:
         raise ValueError("both need two axes")
     m, k = (a[-1], a[-2]) if swap_a else (a[-2], a[-1])

@@ -50,7 +50,7 @@ def unreceived(rings: Sequence[Ring], cycle: int) -> list[dict[str, Any]]:
                     "plane": ring.source.plane,
                     "count": len(left),
                     "line": left[0].line,
-                    "message": f"{what} from {ring.source} to {ring.target} ({lines}): nobody received",
+                    "message": f"{what} from {ring.source} to {ring.target} ({lines}): never received",
                 }
             )
     return found
@@ -206,7 +206,7 @@ class Queues:
     ) -> None:
         """Queues between the PEs of a group, in the place of all that there were: before the run, or while no kernel runs.
 
-        Missing values are those of `pe.ipcq` of the machine. InputError where the table is wrong, the machine has one PE, a
+        Missing values are those of `pe.ipcq` of the machine. InputError if the table is wrong, the machine has one PE, a
         queue is in use, or slots find no room.
         """
         form = self._form(slots, slot_bytes, tier)

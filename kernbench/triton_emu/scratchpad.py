@@ -134,7 +134,7 @@ class Scratchpad:
         by = f"; it is held by {', '.join(names)}" if names else ""
         return ScratchpadFullError(
             f"{who[3]}: {shown(who, number)} takes {nbytes} bytes, but of the scratchpad's {self.size} bytes "
-            f"{self.free} are free, the largest piece {self.largest}, and no command on its way will free more{by}; "
+            f"{self.free} are free, the largest piece {self.largest}, and no command in flight will free more{by}; "
             "use smaller tiles, or let go of handles"
         )
 

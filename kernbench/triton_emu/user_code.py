@@ -71,7 +71,7 @@ def _rule(error: Caught, who: str) -> str:
     if text is None:
         return f"{who} raised {name}, whose text cannot be had: its __str__ fails"
     if not isinstance(error, Exception):
-        return f"{who} raised {name}{f': {text}' if text else ''}, which is no Exception; raise one that is"
+        return f"{who} raised {name}{f': {text}' if text else ''}, which is not an Exception; raise one that is"
     if len(text) > MOST_CHARACTERS:
         return f"{who} raised {name}, whose text has {len(text):,} characters: {text[:200]}..."
     if not isinstance(getattr(error, "__notes__", []), list) or not _takes_fields(error):
@@ -143,7 +143,7 @@ _restore: list[Callable[[], None]] = []
 
 @contextmanager
 def calls_refused() -> Iterator[None]:
-    """While a machine runs: the calls of `_CALLS` raise a KernelError where a kernel or worker makes them.
+    """While a machine runs: the calls of `_CALLS` raise a KernelError if a kernel or worker makes them.
 
     Afterwards they, and `sys.stdout` and `sys.stderr`, are what they were. Other code, other threads and processes that the
     host's code has forked have them all the time.

@@ -1,7 +1,7 @@
 """An all-reduce as libraries for GPUs do it: rings side by side, each with a part of the elements and queues of its own.
 
 An algorithm by the contract of `kernbench.ccl` (docs/reference/ccl.md), made of its lanes. A few elements go over one ring,
-more over more rings, and of what a ring has, a few messages are on their way at a time.
+more over more rings, and of what a ring has, a few messages are in flight at a time.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ __all__ = [
 ]
 
 CHANNELS = 96  #: rings, at most; a queue each to the next and the last rank
-LEAST_BYTES = 24 * 2**10  #: a further ring is taken where each sends so many bytes a step
-LANES = 4  #: messages of a ring on their way at a time
+LEAST_BYTES = 24 * 2**10  #: a further ring is taken where each sends this many bytes a step
+LANES = 4  #: messages of a ring in flight at a time
 SLOTS = LANES + 2  #: of a queue: `lanes.gathered` wants one more than lanes
 SLOT_BYTES = 96 * 2**10  #: the longest message
 

@@ -10,7 +10,7 @@ from kernbench.common.units import ceil_div
 from kernbench.config import NpuConfig
 
 BITS = 16
-AHEAD = 2  #: chunks that the scratchpad has room for: one is used, the next on its way
+AHEAD = 2  #: chunks that the scratchpad has room for: one is used, the next in flight
 
 Tile = tuple[int, int]  #: rows, columns
 

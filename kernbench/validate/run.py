@@ -1,4 +1,4 @@
-"""Runs suites one after the other."""
+"""Runs suites in sequence."""
 
 from __future__ import annotations
 

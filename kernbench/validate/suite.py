@@ -34,7 +34,7 @@ class Source:
     __pydantic_config__: ClassVar[ConfigDict] = STRICT
 
     title: str
-    url: str  #: empty where the figures follow from this project's own documents
+    url: str  #: empty if the figures follow from this project's own documents
     licence: str  #: of the figures
     redo: str  #: how to get them again
 

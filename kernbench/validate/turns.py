@@ -2,7 +2,7 @@
 
 All ranks do the same at the same time, so one rank is enough. A rank's segments are cut into lanes, a message a step each:
 
-1. Messages under way share the link equally, and one arrives its route's latency after its last byte has left.
+1. Messages in flight share the link equally, and one arrives its route's latency after its last byte has left.
 2. A rank uses messages in order: lane after lane of a step, then those of the next step.
 3. A lane that is alone sends on what it has used at once, any other when the next lane's message has been used too: until then
    what it adds has time. Queues have slots for all, so no credit is waited for.
@@ -58,7 +58,7 @@ class _Link:
     def __init__(self, piece: Fraction) -> None:
         self._piece, self._now = piece, Fraction(0)
         self._begin: dict[Message, Fraction] = {}  #: of messages that are to come
-        self._need: dict[Message, Fraction] = {}  #: [cycle] alone, of those under way
+        self._need: dict[Message, Fraction] = {}  #: [cycle] alone, of those in flight
         self._left: dict[Message, Fraction] = {}
 
     def send(self, message: Message, at: Fraction) -> None:

@@ -32,7 +32,7 @@ _KV = [(1, 8, 2), (1, 4, 2), (2, 4, 2), (4, 4, 2), (8, 4, 1), (16, 2, 1), (64, 2
 
 
 def _levels(config: NpuConfig) -> list[Buffering]:
-    """Ways to divide the scratchpad, best first: two weight tiles per DMA engine on their way and one per tensor
+    """Ways to divide the scratchpad, best first: two weight tiles per DMA engine in flight and one per tensor
     engine in use, as large as they can be, on systolic arrays as small; then fewer and smaller ones, and smaller KV tiles."""
     wanted = 2 * config.dma.engines + config.te.engines
     sizes = _ARRAY_TILE_KIB if config.te.timing == "systolic" else _TILE_KIB
@@ -80,7 +80,7 @@ def plan_layer(
 ) -> LayerPlan:
     """The plan for `tokens` new tokens after `context` earlier ones, in each of `batch` sequences.
 
-    InputError where no tiling fits the scratchpad.
+    InputError if no tiling fits the scratchpad.
     """
     buffers = LayerBuffers(model, config, tokens, context, batch, page_tokens)
     levels = [level for level in _levels(config) if buffers.has_tiles(level)]
@@ -143,7 +143,7 @@ def _try(buffers: LayerBuffers, level: Buffering, resident: frozenset[str]) -> L
 
 
 def _blocks(buffers: LayerBuffers, level: Buffering, resident: frozenset[str]) -> list[int] | None:
-    """[token] of a block by stage; None where not even one token fits.
+    """[token] of a block by stage; None if not even one token fits.
 
     The largest blocks load weights least often. But if the products of a stage take four times as long as its loads, more
     loads cost nothing: then the smallest blocks leave most room, and let most jobs run concurrently.
@@ -178,7 +178,7 @@ def _size(buffers: LayerBuffers, level: Buffering, stage: int, fits: list[int]) 
 
 
 def _load_cycles(buffers: LayerBuffers, nbytes: int) -> int:
-    """Cycles of so many bytes over all DRAM channels."""
+    """Cycles of this many bytes over all DRAM channels."""
     dram = buffers.config.dram
     rate = dram.capacity * dram.channels
     return ceil_div(nbytes * rate.denominator, rate.numerator)

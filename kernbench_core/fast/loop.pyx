@@ -46,7 +46,7 @@ cdef cycle_t first_event(Sim* s) noexcept nogil:
 
 
 cdef bint stuck(Sim* s) noexcept nogil:
-    """After P2 of a cycle: jobs are on their way, and nothing can ever happen again."""
+    """After P2 of a cycle: jobs are in flight, and nothing can ever happen again."""
     if pending(s) or s.groups.n == 1 and (s.joins.n or s.ends.n):
         return False
     return first_event(s) == NEVER

@@ -8,7 +8,7 @@ cdef enum:
     SPOKES = 64               # cycles
     RIMS = 5                  # words for the requesters of a cycle: with more than 64 * RIMS there is no wheel
 
-cdef struct Wheel:            # laid anew when requesters come, leave, or change their rates (`Spm.laid`)
+cdef struct Wheel:            # laid again when requesters come, leave, or change their rates (`Spm.laid`)
     cycle_t first
     uint64_t busy             # a bit for each cycle from `first` on in which a requester is due
     int32_t rims              # words in use

@@ -25,7 +25,7 @@ cdef struct Requester:
     int64_t key_seq           # second tie-break: submission number << 20 | DRAM channel
     cycle_t ends_at           # look-ahead: its work ends in no earlier cycle, while its rate stays; 0: not known
 
-cdef struct Spm:              # a scratchpad; the fields before `banks` are state, the others are constant or set anew by each run
+cdef struct Spm:              # a scratchpad; the fields before `banks` are state, the others are constant or set again by each run
     int32_t n_order           # requesters that may ask
     int32_t n_held            # requesters whose request was denied and is not served yet
     int32_t n_out             # flows out for backpressure
@@ -38,7 +38,7 @@ cdef struct Spm:              # a scratchpad; the fields before `banks` are stat
     int32_t words             # 64-bit words of a mask of banks
     int32_t requesters        # requesters that there is room for
     nbytes_t line             # [B] bank_width_bytes
-    int32_t line_shift        # log2(line), or -1 where the line is no power of two
+    int32_t line_shift        # log2(line), or -1 where the line is not a power of two
     int64_t bank_lines        # lines of one bank
     bint blocked              # map: blocked, where bank = addr // bank_size; else interleaved
     bint nowhere              # it stands for what has no banks: its addresses mean nothing

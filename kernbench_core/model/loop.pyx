@@ -10,7 +10,7 @@ from kernbench_core.types cimport DEADLOCK, NEVER, int32_t, int64_t, slot_t
 
 
 cdef bint stuck(Sim* s) noexcept nogil:
-    """After P2: jobs are on their way, and nothing can ever happen again. A refresh of DRAM that no transfer waits for is nothing."""
+    """After P2: jobs are in flight, and nothing can ever happen again. A refresh of DRAM that no transfer waits for is nothing."""
     cdef int32_t k, i
     if pending(s) or s.joins.n or s.ends.n or s.plugs != NULL and component_next(s.plugs) != NEVER:
         return False

@@ -123,7 +123,7 @@ def arbiter_operations(arbiter):
         check_arbiter(address, "an arbiter given as a capsule")
     else:
         raise ValueError(
-            f"{arbiter!r} is no arbiter: it must be an object of a class derived from Arbiter, "
+            f"{arbiter!r} is not an arbiter: it must be an object of a class derived from Arbiter, "
             f"or a PyCapsule named {KB_ARBITER_CAPSULE.decode()}")
     return address
 

@@ -331,7 +331,7 @@ def operations_of(component):
         check_operations(address, "a component given as a capsule")
     else:
         raise ValueError(
-            f"{component!r} is no component: it must be an object of a class derived from Component, "
+            f"{component!r} is not a component: it must be an object of a class derived from Component, "
             f"or a PyCapsule named {KB_CAPSULE.decode()}")
     return address
 

@@ -83,7 +83,7 @@ class Process(Component):
     """
 
     capacity: ClassVar[int] = 1
-    no_snapshot: ClassVar[str] = "a snapshot of a generator component is refused: its place in `run` is not to be had as bytes"
+    no_snapshot: ClassVar[str] = "a snapshot of a generator component is refused: its position in `run` cannot be saved as bytes"
 
     def __init__(self, spec: Any = None, **fields: Any) -> None:
         super().__init__(spec, **fields)

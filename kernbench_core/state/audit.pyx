@@ -133,7 +133,7 @@ cdef int check_start(Sim* s, slot_t job) except -1:
     cdef DmaEngine* d = &s.dma[j.engine]
     cdef Entry* e = &s.control.entry[j.entry]
     if e.start % d.period:
-        raise ValueError(f"entry {j.entry}: it starts in cycle {e.start}, which is no multiple of the period of dma{j.engine}")
+        raise ValueError(f"entry {j.entry}: it starts in cycle {e.start}, which is not a multiple of the period of dma{j.engine}")
     if e.end == NEVER and (d.channel[j.channel].outstanding >= min(d.limit[j.channel].max_concurrent, d.queue_depth)
                            or (j.channel != COMM and d.active - d.channel[COMM].outstanding >= d.max_concurrent)):
         raise ValueError(f"entry {j.entry}: more transfers have started on dma{j.engine} than it works on at a time")
@@ -187,7 +187,7 @@ cdef int check_flow(Sim* s, slot_t flow) except -1:
         raise ValueError(f"{who}: left = {f.left}: it has {f.total} bytes" + (", and is in its head latency" if j.in_head else ""))
     if f.left == 0 or j.in_head:
         if held or f.asked or f.carry or f.num or f.den != 1 or f.entered or f.member or f.out:
-            raise ValueError(f"{who}: a flow that is not on its way asks for nothing and is a member of nothing")
+            raise ValueError(f"{who}: a flow that is not in flight asks for nothing and is a member of nothing")
     if f.asked > min(f.left, f.row):
         raise ValueError(f"{who}: asked = {f.asked}: it has {f.left} bytes left, and a request is for {f.row} at most")
     if f.den < 1 or f.carry > f.row * f.den:

@@ -1,6 +1,6 @@
 """What a snapshot holds of DRAM controllers: open rows, when commands may come, requests, and the buffers of flows.
 
-Places of bursts follow from their numbers, and cursors from the bytes that were queued: they are found anew.
+Places of bursts follow from their numbers, and cursors from the bytes that were queued: they are found again.
 """
 from libc.stdlib cimport calloc, free
 

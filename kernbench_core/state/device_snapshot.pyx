@@ -1,6 +1,6 @@
-"""What a snapshot holds of DRAM rows: open rows, when commands may come, and whose bursts wait or are on their way.
+"""What a snapshot holds of DRAM rows: open rows, when commands may come, and whose bursts wait or are in flight.
 
-The bursts of a flow follow from its bytes, so of each only the flow is kept. When the next command may come is found anew.
+The bursts of a flow follow from its bytes, so of each only the flow is kept. When the next command may come is found again.
 """
 from libc.stdlib cimport calloc, free
 

@@ -16,7 +16,7 @@ HEAD = '"""Made by field_table.py from the comments of the `.pxd` files: do not 
 
 
 def declared_fields(source: str) -> dict[str, list[tuple[str, str, str]]]:
-    """`{struct: [(field, length, range)]}` of the text of a `.pxd`; a length is "1" for what is no array."""
+    """`{struct: [(field, length, range)]}` of the text of a `.pxd`; a length is "1" for what is not an array."""
     structs: dict[str, list[tuple[str, str, str]]] = {}
     struct = ""
     for number, line in enumerate(source.splitlines(), 1):

@@ -2,7 +2,7 @@
 
 The command queue is the skeleton: when each entry was issued, started and ended says which jobs wait, which transfer, and which are over.
 `resume` goes through the jobs in the order of their issue with the same functions that the run uses, and then sets what each transfer,
-flow and request is at. Lists, heaps, counts, shares and whatever is kept for speed are made anew, so a snapshot cannot contradict them.
+flow and request is at. Lists, heaps, counts, shares and whatever is kept for speed are made again, so a snapshot cannot contradict them.
 
 A snapshot may come from a file, and a file may hold anything. Every field is checked against its range before it is written
 (state/fields.pyx), and against the others before anything is made of it (state/audit.pyx).
@@ -248,7 +248,7 @@ cdef int resume_compute_job(Sim* s, Entry* e, Known* known) except -1:
     if c.job != NONE or c.queue_first != e.job:
         raise ValueError(f"entry {j.entry}: it has started, and a job before it in the queue of its engine is not over")
     if e.start % c.period:
-        raise ValueError(f"entry {j.entry}: it starts in cycle {e.start}, which is no multiple of its engine's period")
+        raise ValueError(f"entry {j.entry}: it starts in cycle {e.start}, which is not a multiple of its engine's period")
     compute_start(c, s.compute_job, &s.spm[s.compute_spm[j.engine]], e.start)
     least = (j.init + j.body + j.finalize - 1) * c.period + 1
     if e.end == NEVER:

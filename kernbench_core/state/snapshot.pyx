@@ -204,7 +204,7 @@ cdef bytes take_snapshot(Sim* s):
 
 
 cdef int64_t most_bytes(Sim* s):
-    """[B] of a snapshot, at most: every flow is on its way, is between scratchpads and is traced, and all queues are full."""
+    """[B] of a snapshot, at most: every flow is in flight, is between scratchpads and is traced, and all queues are full."""
     cdef int64_t flow = FLOW.nbytes + REQUESTER.nbytes + 4 * s.mask_words * WORD.nbytes + FLOWTRACE.nbytes
     cdef int64_t streams = s.n_compute * MAX_REGIONS * <int64_t>STREAMTRACE.nbytes
     return len(take_snapshot(s)) + s.n_flows * flow + streams + (

@@ -1,6 +1,6 @@
 """Outputs pinned at 80 and 120 columns: a file each, or one for both where they agree.
 
-With KB_REGOLD=1 the files of the tests that run are made anew; they are looked at then, and never edited by hand.
+With KB_REGOLD=1 the files of the tests that run are made again; they are looked at then, and never edited by hand.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A small machine and programs for each way in which a run can end: small enough to read, made anew in every test."""
+"""A small machine and programs for each way in which a run can end: small enough to read, made again in every test."""
 
 from __future__ import annotations
 

@@ -38,8 +38,9 @@ def _files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 def test_modules_of_python_are_not_imported(kbsim: Kbsim, value: str) -> None:
     Path("sys.yaml").write_text(SYSTEM.replace("own_parts:Slow", value))
     sys.modules.pop(value.partition(":")[0], None) if value.startswith(("this", "anti")) else None
-    rule = "it is a module of Python itself, which nothing allows"
-    said = refusal("sys.yaml:2:29: components.router.impl", value, rule, "name one of your own, and give --allow-code PATH")
+    rule = "it is a module of Python itself, which cannot be allowed"
+    remedy = "name a module of your own, and pass --allow-code PATH"
+    said = refusal("sys.yaml:2:29: components.router.impl", value, rule, remedy)
     assert kbsim("run", "load.json", "-c", "sys.yaml", "--allow-code", ".") == (2, "", said)
     assert "this" not in sys.modules and "antigravity" not in sys.modules
 

@@ -68,8 +68,8 @@ def test_messages_that_nobody_receives_are_told(kbsim: Kbsim) -> None:
     """Of sizes that are done, and of one that hangs."""
     odd("tl.send('W', tl.zeros((1,), dtype))")
     said = kbsim(*ODD)
-    left = f"a message from rank 0 (sip0.cube0.pe0) W to rank 1 (sip0.cube0.pe1) E (odd.py:{LINE}): nobody received"
-    assert said.code == 0 and [line for line in said.out.splitlines() if "nobody" in line] == [f"# 2,048 B: {left}"]
+    left = f"a message from rank 0 (sip0.cube0.pe0) W to rank 1 (sip0.cube0.pe1) E (odd.py:{LINE}): never received"
+    assert said.code == 0 and [line for line in said.out.splitlines() if "never received" in line] == [f"# 2,048 B: {left}"]
     found = json.loads(kbsim(*ODD, "--json").out)
     SCHEMA.validate(found)
     assert [[one["message"] for one in row["unreceived"]] for row in found["rows"]] == [[], [left], []]

@@ -99,7 +99,7 @@ def test_a_look_at_results_needs_an_op_log(kbsim: Kbsim) -> None:
     said = kbsim("run", "scale.py", "--set", "look=true")
     assert (said.code, said.err) == (
         2,
-        "error: tensor out: it holds results of kernels, and this run keeps times alone; "
+        "error: tensor out: it holds results of kernels, but this run keeps only times; "
         "keep an op log: kbsim run --verify does\n",
     )
 

@@ -1,6 +1,6 @@
 """What people see of benches, pinned at 80 and 120 columns.
 
-The texts are in `tests/cli/golden/bench`, made anew by `KB_REGOLD=1 pytest tests/cli/test_cli_bench_golden.py`.
+The texts are in `tests/cli/golden/bench`, made again by `KB_REGOLD=1 pytest tests/cli/test_cli_bench_golden.py`.
 """
 
 from __future__ import annotations

@@ -102,7 +102,7 @@ def test_a_bench_that_is_not_the_same_again_is_found_out(kbsim: Kbsim, tmp_path:
     assert (said.code, said.err) == (
         2,
         "error: a.ckpt: the run is not in the saved state in cycle 300: it depends on more than its inputs; "
-        "take clocks and unseeded random numbers out of the bench\n",
+        "remove clocks and unseeded random numbers from the bench\n",
     )
 
 
@@ -123,7 +123,7 @@ def test_until_conditions_of_entries_are_refused(kbsim: Kbsim) -> None:
 
 
 def test_jobs_of_kernels_have_their_op_and_their_line(kbsim: Kbsim) -> None:
-    """Two loads of a PE are on their way, each with the line that issued it."""
+    """Two loads of a PE are in flight, each with the line that issued it."""
     small = ("--set", "m=64", "--set", "n=64", "--set", "k=64", "--set", "block_n=32")
     said = json.loads(kbsim("step", "gemm", "-c", "single_cube", *small, "--cycles", "500", "--json").out)
     dma = next(engine for engine in said["engines"] if engine["name"] == "sip0.cube0.pe0.pe_dma")

@@ -1,6 +1,6 @@
 """`kbsim compare`: what people see at 80 and 120 columns, what programs get, and what is refused.
 
-The texts are in `tests/cli/golden/compare`. They are made anew by `KB_REGOLD=1 pytest tests/cli/test_cli_compare.py`.
+The texts are in `tests/cli/golden/compare`. They are made again by `KB_REGOLD=1 pytest tests/cli/test_cli_compare.py`.
 """
 
 from __future__ import annotations

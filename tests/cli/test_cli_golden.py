@@ -1,6 +1,6 @@
 """What people see, pinned at 80 and 120 columns.
 
-The texts are in `tests/cli/golden`. They are made anew by `KB_REGOLD=1 pytest tests/cli/test_cli_golden.py`, looked at,
+The texts are in `tests/cli/golden`. They are made again by `KB_REGOLD=1 pytest tests/cli/test_cli_golden.py`, looked at,
 and never edited by hand.
 """
 

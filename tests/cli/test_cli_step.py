@@ -270,4 +270,4 @@ def test_a_state_that_no_run_can_be_in_is_refused(name: str, kbsim: Kbsim) -> No
     said = kbsim("step", "one.json", "--config", "npu_mobile", "--cycles", "1", "--from", "one.ckpt")
     assert (said.code, said.out) == (2, "")
     assert said.err.startswith(f"error: one.ckpt: no run can be in this state: {reason}"), said.err
-    assert said.err.endswith("; make the checkpoint anew with `kbsim step --save`\n")
+    assert said.err.endswith("; make the checkpoint again with `kbsim step --save`\n")

@@ -1,6 +1,6 @@
 """`kbsim topology`: what people see, pinned at 80 and 120 columns, what machines read, and what is refused.
 
-The texts are in `tests/cli/golden/topology`. They are made anew by `KB_REGOLD=1 pytest tests/cli/test_cli_topology.py`,
+The texts are in `tests/cli/golden/topology`. They are made again by `KB_REGOLD=1 pytest tests/cli/test_cli_topology.py`,
 looked at, and never edited by hand.
 """
 

@@ -60,7 +60,7 @@ REFUSED = {
         csv_file("counter,value,unit\nx,1,te7\n"),
         f'bad.csv:2: unit = "te7", but the trace has no such unit; its units are {UNITS}',
     ),
-    "quote": (csv_file('counter,value\n"x,1\n'), "bad.csv:2: it is no CSV: unexpected end of data"),
+    "quote": (csv_file('counter,value\n"x,1\n'), "bad.csv:2: it is not CSV: unexpected end of data"),
     "bytes": (csv_file("counter,value\n\udcff,1\n"), "bad.csv: it cannot be read: invalid start byte"),
     "json top": (json_file({"counter": []}), 'bad.json:1:1: it must be {"counters": [...]}: a list of mappings'),
     "json item": (json_file({"counters": [3]}), "bad.json:1:15: counters[0] = 3, but it must be a mapping"),
@@ -117,7 +117,7 @@ def test_a_line_that_no_reader_has_looked_at_is_refused(kbsim: Kbsim) -> None:
     said = kbsim("trace", "align", "newer.jsonl", "few.json", "--out", "o.jsonl")
     assert (said.code, said.out) == (2, "")
     remedy = "kbsim trace validate lists all such lines"
-    assert said.err == f"error: newer.jsonl:2: it is no event: Object missing required field t_cycle; {remedy}\n"
+    assert said.err == f"error: newer.jsonl:2: it is not an event: Object missing required field t_cycle; {remedy}\n"
     assert not Path("o.jsonl").exists()
 
 
@@ -144,8 +144,8 @@ def test_a_trace_without_a_clock_is_refused(command: tuple[str, ...], freq: str,
 
 
 @pytest.mark.parametrize(("line", "message"), [
-    ('{"event_type": "SRAM_ACCESS", "unit": "spm"}', "it is no event: Object missing required field t_cycle"),
-    ('{"event_type": "SRAM_ACCESS", "t_cycle": "9"}', "it is no event: t_cycle: Expected int, got str"),
+    ('{"event_type": "SRAM_ACCESS", "unit": "spm"}', "it is not an event: Object missing required field t_cycle"),
+    ('{"event_type": "SRAM_ACCESS", "t_cycle": "9"}', "it is not an event: t_cycle: Expected int, got str"),
 ])  # fmt: skip
 def test_a_line_that_cannot_be_merged_is_refused(line: str, message: str, kbsim: Kbsim) -> None:
     lines = Path("hand.jsonl").read_text().splitlines()

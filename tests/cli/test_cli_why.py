@@ -1,6 +1,6 @@
 """`kbsim trace why` and `kbsim whatif`: what people see, at 80 and 120 columns, and what programs get.
 
-The texts are in `tests/cli/golden/why`. They are made anew by `KB_REGOLD=1 pytest tests/cli/test_cli_why.py`.
+The texts are in `tests/cli/golden/why`. They are made again by `KB_REGOLD=1 pytest tests/cli/test_cli_why.py`.
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ from tests.property.test_checkpoint_traces import checkpoint_of, parts_of
 STEP = ("step", "tiles.json", "-c", "small.yaml", "-n", "1")
 DAMAGED = "the checkpoint's state is damaged"
 UNLIKE = "the checkpoint's state does not match its size and checksum: the file is cut off or damaged"
-REMEDY = "make the checkpoint anew with `kbsim step --save`"
+REMEDY = "make the checkpoint again with `kbsim step --save`"
 
 
 @pytest.mark.parametrize(
@@ -57,7 +57,7 @@ def test_a_header_that_is_too_deep_or_long(kbsim: Kbsim) -> None:
     [
         ({"edge": 0}, "it is of cycle 700 in a window up to 0, and the run stands at 700"),
         ({"counted": 1}, "it is of cycle 1 in a window up to 1024, and the run stands at 700"),
-        ({"records": "!"}, "its records are no base64"),
+        ({"records": "!"}, "its records are not base64"),
         ({"records": "AAAA"}, "3 bytes are no records of a trace"),
         ({"records": "A" * 128}, "record 0 is of cycle 0, and the run stands at 700"),
         ({"tokens": [[0, 0]]}, "its token groups are those of another program"),
@@ -75,5 +75,5 @@ def test_where_a_trace_stands(kbsim: Kbsim, change: dict[str, Any], rule: str) -
     Path("y.ckpt").write_bytes(checkpoint_of(header, snapshot, json.dumps({**state, **change}).encode()))
     before = Path("t.jsonl").read_bytes()
     said = kbsim(*step, "--from", "y.ckpt")
-    assert said.code == 2 and said.err.startswith(f"error: checkpoint: where its trace stands is damaged: {rule}"), said.err
+    assert said.code == 2 and said.err.startswith(f"error: checkpoint: the state of its trace is damaged: {rule}"), said.err
     assert Path("t.jsonl").read_bytes() == before

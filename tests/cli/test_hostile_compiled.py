@@ -16,7 +16,7 @@ from kernbench.cmdq.compiled import pack, save_compiled, unpack
 from kernbench.cmdq.parse import load_program
 from tests.cli.conftest import Kbsim
 
-REMEDY = "make it anew with `kbsim program compile`"
+REMEDY = "make it again with `kbsim program compile`"
 Tables = dict[str, Any]
 
 

@@ -65,7 +65,7 @@ def run(ctx):
 }
 ENDS["script"] = ENDS["triton"]
 WHO = dict.fromkeys(("tl", "triton", "script"), "the kernel scale") | {"dist": "the worker scale of rank 0"}
-NO_EXCEPTION = "which is no Exception; raise one that is"
+NO_EXCEPTION = "which is not an Exception; raise one that is"
 NO_TEXT = "whose text cannot be had: its __str__ fails"
 STRAYED = "switched greenlets by itself; the simulator alone resumes kernels, the host and workers"
 ENDED = "it would end the whole simulation; return from it, or raise an exception"

@@ -1,6 +1,6 @@
 """`kbsim llm`: what people see at 80 and 120 columns, what programs get, and the files that it writes.
 
-The texts are in `tests/cli/golden/llm`, made anew by `KB_REGOLD=1 pytest tests/cli/test_llm_cli.py`.
+The texts are in `tests/cli/golden/llm`, made again by `KB_REGOLD=1 pytest tests/cli/test_llm_cli.py`.
 """
 
 from __future__ import annotations

@@ -179,7 +179,7 @@ CASES: dict[str, tuple[Callable[[Model], Any], str]] = {
     "nameless": (_nameless, "it has an initializer without a name"),
     "no input": (_no_input, "node conv (Conv): number of inputs = 0, but it has 2 to 3 of them"),
     "left out": (_left_out, "node conv (Conv): inputs[0]: it must not be left out"),
-    "missing": (_missing, "node product: it reads nobody, which is no input, initializer or output of a node"),
+    "missing": (_missing, "node product: it reads nobody, which is not an input, initializer or output of a node"),
     "circle": (
         _circle,
         "node flat: it reads sum_out, which the later node sum makes; sort the nodes, so that each follows those that it "

@@ -1,4 +1,4 @@
-"""Damaged stores: what cannot be read is refused by name, or computed anew, and no result that is whole is lost."""
+"""Damaged stores: what cannot be read is refused by name, or computed again, and no result that is whole is lost."""
 
 from __future__ import annotations
 
@@ -60,16 +60,16 @@ def first_key(path: str = "s.sqlite") -> str:
     ],
 )
 def test_a_damaged_result(value: str, message: str, kbsim: Kbsim) -> None:
-    """Tables name it; a run computes it anew, and all others stay."""
+    """Tables name it; a run computes it again, and all others stay."""
     key = first_key()
     change(f"UPDATE results SET {value} WHERE key = ?", key)
     said = kbsim("sweep", "report", "s.sqlite")
     assert (said.code, said.out) == (2, "") and said.err.startswith(f"error: s.sqlite: result {key[:16]}: {message}")
-    assert said.err.endswith("; kbsim sweep run computes it anew\n")
+    assert said.err.endswith("; kbsim sweep run computes it again\n")
     assert kbsim("sweep", "compare", "sound", "s.sqlite") == said == kbsim("sweep", "merge", "into.sqlite", "s.sqlite")
     said = kbsim(*RUN)
     assert said.code == 0 and said.out.startswith("s  6 points: 1 run, 5 known before")
-    assert said.err.startswith(f"warning: s.sqlite: result {key[:16]}: {message}") and said.err.endswith("; it is run anew\n")
+    assert said.err.startswith(f"warning: s.sqlite: result {key[:16]}: {message}") and said.err.endswith("; it is run again\n")
     assert kbsim("sweep", "report", "s.sqlite", "--csv", "now.csv").code == 0
     assert Path("now.csv").read_bytes() == Path("sound.csv").read_bytes()
 
@@ -100,18 +100,18 @@ def test_a_sound_result_takes_the_place_of_a_damaged_one(kbsim: Kbsim) -> None:
             "UPDATE points SET task = replace(task, '[[10', '[[9,10') WHERE number = 0",
             "sweep s: point 0: task = ",
         ),
-        ("UPDATE points SET key = 'x' WHERE number = 1", 'sweep s: point 1: key = "x", but it must be that of its task, '),
+        ("UPDATE points SET key = 'x' WHERE number = 1", 'sweep s: point 1: key = "x", but it must be the key of its task, '),
         ("UPDATE points SET number = -7 WHERE number = 1", "sweep s: point -7: number = -7, but it must be from 0 to 9999999"),
         ("DELETE FROM points WHERE number = 2", "sweep s: points_hash = "),
         ("UPDATE points SET target = CAST(x'ff' AS TEXT)", 'sweep s: point 0: target = "\\udcff", but it must be text'),
     ],
 )
 def test_damaged_points(statement: str, message: str, kbsim: Kbsim) -> None:
-    """A run with the spec writes them anew, and keeps the results."""
+    """A run with the spec writes them again, and keeps the results."""
     change(statement)
     said = kbsim("sweep", "report", "s.sqlite", "--sweep", "s")
     assert (said.code, said.out) == (2, "") and said.err.startswith(f"error: s.sqlite: {message}")
-    assert said.err.endswith("; kbsim sweep run with its spec writes its points anew; results are not touched\n")
+    assert said.err.endswith("; kbsim sweep run with its spec writes its points again; results are not touched\n")
     change("DELETE FROM sweeps WHERE name != 's'")
     assert kbsim(*RUN).out.startswith("s  6 points: 0 run, 6 known before")
     assert kbsim("sweep", "report", "s.sqlite", "--csv", "now.csv").code == 0

@@ -165,7 +165,7 @@ x = np.ones(1 << 19, np.float32)
 big[(1,)](x, x.copy(), N=1 << 19)
 """, """\
 k.py:9: t8 f32[524288] takes 2097152 bytes, but of the scratchpad's 4194304
-    bytes 0 are free, the largest piece 0, and no command on its way will free
+    bytes 0 are free, the largest piece 0, and no command in flight will free
     more; it is held by t5 f32[524288] of k.py:8 (2097152 bytes), t7 f32[524288]
     of k.py:9 (2097152 bytes); use smaller tiles, or let go of handles
   in program 0 of big on sip0.cube0.pe0, cycle 41507

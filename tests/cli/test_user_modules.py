@@ -85,7 +85,7 @@ def test_settings_that_are_no_file(kbsim: Kbsim) -> None:
     Path("config/kernbench").mkdir(parents=True)
     os.mkfifo("config/kernbench/settings.yaml")
     file = Path("config/kernbench/settings.yaml").absolute()
-    said = f"error: {file}: it must be a file of settings, and is none\n"
+    said = f"error: {file}: it must be a settings file\n"
     assert kbsim("run", "load.json", "-c", "sys.yaml") == (2, "", said)
 
 

@@ -48,7 +48,7 @@ def test_the_table(kbsim: Kbsim) -> None:
     assert lines[0] == "Tensor engine, MACs at a rate  tensor, in cycles"
     assert lines[1].split() == ["case", "source", "expected", "simulated", "error", "allowed", "verdict"]
     assert lines[-3:] == [
-        "allowed 0: work over rate, rounded up: nothing may differ",
+        "allowed 0: work divided by rate, rounded up: must be equal",
         "",
         "18 of 18 rows inside their tolerance, 0 outside",
     ]

@@ -161,7 +161,7 @@ def test_an_arbiter_may_grant_less_than_there_is() -> None:
 
 def test_what_is_no_arbiter_is_refused() -> None:
     config, queue = load_config(CROWDED), load_program(TILES)
-    with pytest.raises(InputError, match="is no arbiter: it must be an object of a class derived from Arbiter"):
+    with pytest.raises(InputError, match="is not an arbiter: it must be an object of a class derived from Arbiter"):
         Machine(config, queue, arbiter=3)
     used = arbiters.in_python()()
     Machine(config, queue, arbiter=used)

@@ -160,7 +160,7 @@ def test_the_trace_of_a_failed_run_is_valid(tmp_path: Any, level: str, where: st
     ("components", "message"),
     [
         ({"te2": in_python.Fixed}, 'components: name = "te2", but the machine has no such engine: it has dma0, te0, te1, ve0'),
-        ({"te0": object}, "is no component: it must be an object of a class derived from Component, or a PyCapsule named"),
+        ({"te0": object}, "is not a component: it must be an object of a class derived from Component, or a PyCapsule named"),
     ],
 )
 def test_what_cannot_be_plugged_in_is_refused(components: dict[str, Any], message: str) -> None:
@@ -187,7 +187,7 @@ def test_lies_about_the_abi_are_refused() -> None:
     for lie, message in cases.items():
         with pytest.raises(InputError, match=re.escape(message)):
             new(machine(), program(gemm()), lambda lie=lie: {"te0": in_c.liar(*lie)})  # type: ignore[misc]
-    with pytest.raises(InputError, match="no component"):
+    with pytest.raises(InputError, match="is not a component"):
         new(machine(), program(gemm()), lambda: {"te0": in_c})
 
 
@@ -231,12 +231,15 @@ def test_a_job_that_nobody_ends_is_a_deadlock() -> None:
 @pytest.mark.parametrize(
     ("impl", "message"),
     [
-        ("engines", 'components: impl = "engines", but it is no name of a class'),
+        ("engines", 'components: impl = "engines", but it is not the name of a class'),
         ("no.such:Class", "there is no module no, neither installed nor below what --allow-code names; give --allow-code PATH"),
         ("tests.contract.engines:Missing", "tests.contract.engines has no class Missing"),
         ("tests.contract.engines:bits", "tests.contract.engines has no class bits"),
-        ("kernbench:InputError", "it is no component: it has no step or no Spec; derive it from kernbench.Component"),
-        ("pathlib:Path", "it is a module of Python itself, which nothing allows; name one of your own, and give --allow-code"),
+        ("kernbench:InputError", "it is not a component: it has no step or no Spec; derive it from kernbench.Component"),
+        (
+            "pathlib:Path",
+            "it is a module of Python itself, which cannot be allowed; name a module of your own, and pass --allow-code",
+        ),
     ],
 )
 def test_a_class_that_is_none_is_refused(impl: str, message: str) -> None:

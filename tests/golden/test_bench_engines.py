@@ -74,6 +74,6 @@ def test_no_bench_waits_implicitly_with_several_in_flight() -> None:
 def test_one_in_flight_is_said_to_leave_engines_without_work() -> None:
     rest = "had work: the kernels had at most 1"
     assert ran("moe_dispatch", in_flight=1).notes == (
-        f"1 of 4 tensor engines {rest} product under way at a time",
-        f"1 of 4 vector engines {rest} step under way at a time",
+        f"1 of 4 tensor engines {rest} product in flight at a time",
+        f"1 of 4 vector engines {rest} step in flight at a time",
     )

@@ -73,7 +73,7 @@ def test_refusals_of_single_values(tmp_path: Path, text: str, line: str) -> None
 
 
 RULE_REFUSALS = [
-    ("spm: {ports: 1, read_ports: 1, write_ports: 1}", "m.yaml:1:14: spm.ports = 1, but it cannot stand beside read_ports and "
+    ("spm: {ports: 1, read_ports: 1, write_ports: 1}", "m.yaml:1:14: spm.ports = 1, but it is not allowed together with read_ports and "
      "write_ports"),
     ("spm: {read_ports: 1}", "m.yaml:1:6: spm: write_ports is missing: give either ports, or both read_ports and write_ports"),
     ("spm: {write_ports: 1}", "m.yaml:1:6: spm: read_ports is missing: give either ports, or both read_ports and write_ports"),
@@ -84,7 +84,7 @@ RULE_REFUSALS = [
      "times num_banks (65536) it must be below 2^62"),
     ("te: {timing: systolic, rows: 8}", "m.yaml:1:5: te.cols: it is required with timing systolic\n"
      "m.yaml:1:5: te.dataflow: it is required with timing systolic"),
-    ("te: {rows: 8}", "m.yaml:1:12: te.rows = 8, but it may stand only with timing systolic"),
+    ("te: {rows: 8}", "m.yaml:1:12: te.rows = 8, but it is allowed only with timing systolic"),
     ("te: {macs_per_cycle: 2147483647, f_w: {4: 2}, f_a: {}}", "m.yaml:1:22: te.macs_per_cycle = 2147483647, but times f_w[4] and f_a[1] it "
      "makes the rate 4294967294, whose terms must be below 2^31"),
     ("ve: {lanes: 2147483647, f_a: {4: 2}}", "m.yaml:1:13: ve.lanes = 2147483647, but times ops_per_lane and f_a[4] it makes the "

@@ -82,7 +82,7 @@ FIELDS: list[tuple[dict[str, Any], str]] = [
      "num_elements, or rows + row_elements + stride_bytes"),
     ({k: v for k, v in ROWS.items() if k != "stride_bytes"}, f"prog.json:2:1: {LOAD_AT}: stride_bytes: it is missing; give either "
      "num_elements, or rows + row_elements + stride_bytes"),
-    ({**LOAD, "rows": 2}, f"prog.json:2:142: {LOAD_AT}: rows = 2, but it cannot stand beside num_elements; give either num_elements, "
+    ({**LOAD, "rows": 2}, f"prog.json:2:142: {LOAD_AT}: rows = 2, but it is not allowed together with num_elements; give either num_elements, "
      "or rows + row_elements + stride_bytes"),
     ({k: v for k, v in ADD.items() if k != "in2_bank"}, f"prog.json:2:1: {VE_AT}: in2_bank: it is missing"),
     # qbits
@@ -189,9 +189,9 @@ STRUCTURE: list[tuple[list[dict[str, Any]], str]] = [
      "prog.json:4:1: cmdq[2] (id 2, NOP): it waits for itself in a circle: 2 -> 3 -> 2 (each waits for the next)"),
     ([NOP, {**NOP, "id": 0}], "prog.json:3:25: cmdq[1] (id 0, NOP): id = 0, but cmdq[0] has this id too: ids must differ"),
     ([{**NOP, "id": 1}, NOP], "prog.json:3:1: cmdq[1] (id 1, NOP): id = 1, but cmdq[0] has this id too: ids must differ"),
-    ([{"opcode": "END"}, NOP, NOP], "prog.json:3:1: cmdq[1] (id 1, NOP): it stands after END, cmdq[0]: nothing may follow END"),
+    ([{"opcode": "END"}, NOP, NOP], "prog.json:3:1: cmdq[1] (id 1, NOP): it is after END, cmdq[0]: no entry is allowed after END"),
     ([{"opcode": "END"}, {"opcode": "END"}],
-     "prog.json:3:1: cmdq[1] (id 1, END): it stands after END, cmdq[0]: nothing may follow END"),
+     "prog.json:3:1: cmdq[1] (id 1, END): it is after END, cmdq[0]: no entry is allowed after END"),
     ([{**NOP, "x": 1}, {**NOP, "deps_before": [0, 7]}],
      "prog.json:2:24: cmdq[0] (id 0, NOP): x: it is not a field of NOP; its fields are id, deps_before, deps_after, node, layer_id, phase, "
      "head_id, token_idx, seq_len, block_id, tile_id, precision, model_name, tenant_id, core_id, npu_id, thread_id, source, desc_addr, "

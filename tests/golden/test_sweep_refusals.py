@@ -1,6 +1,6 @@
 """Specs that are refused, and what is said of them: `sweep_refusals.txt`.
 
-    python -m tests.golden.test_sweep_refusals   writes it anew
+    python -m tests.golden.test_sweep_refusals   writes it again
 
 A case is the lines of a spec, each behind `> `, below HEAD; then what is said.
 """

@@ -79,8 +79,8 @@ REFUSALS: list[tuple[Entry, str]] = [
     ({"opcode": "END", "node": "sip0.cube0.pe0"}, f'prog.json:2:27: cmdq[0] (id 0, END): node = "sip0.cube0.pe0", but {NO_NODE}'),
     ({**SEND, "dma_id": 4}, "prog.json:2:214: cmdq[0] (id 0, DMA_SEND_TILE): dma_id = 4, but a PE has 1 (pe.dma.engines in system.yaml)"),
     # peers
-    ({**SEND, "peer": "sip0.cube0.pe0"}, 'prog.json:2:63: cmdq[0] (id 0, DMA_SEND_TILE): peer = "sip0.cube0.pe0", but it is the PE itself: a tile moves between two'),
-    ({**RECV, "peer": "sip0.cube0.pe0"}, 'prog.json:2:63: cmdq[0] (id 0, DMA_RECV_TILE): peer = "sip0.cube0.pe0", but it is the PE itself: a tile moves between two'),
+    ({**SEND, "peer": "sip0.cube0.pe0"}, 'prog.json:2:63: cmdq[0] (id 0, DMA_SEND_TILE): peer = "sip0.cube0.pe0", but it is the PE itself: a tile must move between two PEs'),
+    ({**RECV, "peer": "sip0.cube0.pe0"}, 'prog.json:2:63: cmdq[0] (id 0, DMA_RECV_TILE): peer = "sip0.cube0.pe0", but it is the PE itself: a tile must move between two PEs'),
     ({**SEND, "peer": "sip0.cube0.pe9"}, f'prog.json:2:63: cmdq[0] (id 0, DMA_SEND_TILE): peer = "sip0.cube0.pe9", but system.yaml has no PE of that name: {PES}'),
     ({**SEND, "peer": "sip0.cube0.pe1.pe_tcm"}, f'prog.json:2:63: cmdq[0] (id 0, DMA_SEND_TILE): peer = "sip0.cube0.pe1.pe_tcm", but system.yaml has no PE of that name: {PES}'),
     # places in scratchpads
@@ -131,7 +131,7 @@ def test_an_npu_has_no_nodes(opcode: str, column: int) -> None:
 @pytest.mark.parametrize("entry", [COPY, LAUNCH])
 def test_a_system_without_io_chiplets_has_no_way_to_the_host(entry: Entry) -> None:
     Path("system.yaml").write_text(SYSTEM.replace("cols: 2", "cols: 2, io: []"))
-    assert refusal(entry) == ("system.yaml:2:20: sip.io = [], but no way leads from the host to sip0.cube0.pe0.pe_dma; "
+    assert refusal(entry) == ("system.yaml:2:20: sip.io = [], but there is no route from the host to sip0.cube0.pe0.pe_dma; "
                               "give the SIP an IO chiplet: [{name: io0, side: w}]")  # fmt: skip
 
 

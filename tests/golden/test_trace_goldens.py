@@ -1,6 +1,6 @@
 """Traces of three small programs, pinned line by line, and one of them worked out by hand.
 
-The lines are in `tests/golden/traces`. They are made anew by `KB_REGOLD=1 pytest tests/golden/test_trace_goldens.py`,
+The lines are in `tests/golden/traces`. They are made again by `KB_REGOLD=1 pytest tests/golden/test_trace_goldens.py`,
 looked at, and never edited by hand. Files of an older version of the schema stay, so that old files are known to load.
 
 By hand: `two_loads`. Both transfers start in cycle 0, and their head latency (`t_setup_cycles`) is 1. The channel moves

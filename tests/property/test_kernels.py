@@ -58,7 +58,7 @@ def bytes_at(slot: int, strided: bool) -> tuple[int, int]:
 
 
 def kernel(base: int, ops: list[Op], seen: list[Any], tl: Any) -> None:
-    """What the ops say. A store waits for loads on their way over its bytes: without that it races with them."""
+    """What the ops say. A store waits for loads in flight over its bytes: without that it races with them."""
     tiles = [tl.load(base, (SIZE, SIZE), "f32")]
     flying: list[tuple[int, int, Any]] = []
 
@@ -98,7 +98,7 @@ def kernel(base: int, ops: list[Op], seen: list[Any], tl: Any) -> None:
 
 
 def streamed(op: Op, base: int, flying: list[tuple[int, int, Any]], tile: Any, tl: Any) -> None:
-    """A composite op from one slot to another, unless they overlap; loads on their way over the result come first."""
+    """A composite op from one slot to another, unless they overlap; loads in flight over the result come first."""
     start, end = bytes_at(op.j, False)
     if abs(op.i - op.j) < 2:
         return

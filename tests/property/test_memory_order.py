@@ -1,4 +1,4 @@
-"""Ranges of bytes on their way against a list that is gone through as a whole."""
+"""Ranges of bytes in flight against a list that is gone through as a whole."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ class Model:
     """One queue, message by message; one transfer at a time. `stuck`: a message waits for a slot that is never free."""
 
     def __init__(self, traffic: Any, slots: int, keep: int, before: int, credit: int, begin: tuple[int, int]) -> None:
-        """`before`: cycles from a command to PE_IPCQ's turn. `credit`: of one on its way. `begin`: of the two kernels."""
+        """`before`: cycles from a command to PE_IPCQ's turn. `credit`: of one in flight. `begin`: of the two kernels."""
         self.moves: list[tuple[int, int]] = []
         self.came: list[int] = []
         self.stuck = False

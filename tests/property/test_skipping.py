@@ -35,7 +35,7 @@ def check(tables: Tables, cuts: list[int]) -> None:
     skipped.run(END, skip=True)
     assert seen(plain) == seen(stepped)
     assert seen(skipped) == seen(stepped)
-    for number, cut in enumerate(cuts):  # a run that is looked at, saved and taken up on its way
+    for number, cut in enumerate(cuts):  # a run that is looked at, saved and resumed in flight
         mixed.run(cut, skip=number % 3 != 2)
         fresh = Core(*tables, plain=number % 2 == 1)
         fresh.run(cut, skip=False)

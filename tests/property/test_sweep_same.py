@@ -116,6 +116,6 @@ def test_means_are_parts_only_where_two_targets_have_results() -> None:
 
 
 def test_a_table_says_its_names_once() -> None:
-    """They are asked for every point: found anew each time, ten thousand points would take minutes."""
+    """They are asked for every point: found again each time, ten thousand points would take minutes."""
     table = made_up([(1, 1, 1), (2, 2, 2)])
     assert table.names is table.names

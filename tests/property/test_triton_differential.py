@@ -1,7 +1,7 @@
 """The same kernels under Triton's interpreter and here.
 
 Where the triton package and torch are installed (the extra `triton`), both run. Where they are not, what Triton's interpreter
-gave is in `recorded_triton.json`: a digest of the bits of each exact case, and types. `KERNBENCH_RECORD=1` writes it anew.
+gave is in `recorded_triton.json`: a digest of the bits of each exact case, and types. `KERNBENCH_RECORD=1` writes it again.
 """
 
 from __future__ import annotations

@@ -70,7 +70,7 @@ def test_a_distribution_reaches_what_it_is_named_for(name: str) -> None:
 
 
 def test_cuts_fall_on_ends_of_entries() -> None:
-    """Many runs are cut in the first cycle after an entry's last, with others under way, and many before that last cycle."""
+    """Many runs are cut in the first cycle after an entry's last, with others in flight, and many before that last cycle."""
     at_end: list[bool] = []
     before: list[bool] = []
 

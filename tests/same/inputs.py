@@ -1,4 +1,4 @@
-"""The files that items read, in a folder that is made anew."""
+"""The files that items read, in a folder that is made again."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ from tests.same.runner import Ran, shown, text_of
 
 FILE = Path(__file__).with_name("manifest.txt")
 HEAD = """\
-# What `make same` compares with; `python -m tests.same --write` makes it anew.
+# What `make same` compares with; `python -m tests.same --write` makes it again.
 # Name, sha256 (16 digits), exit codes, bytes, cycles.
 """
 LINE = re.compile(r"(\S+) +([0-9a-f]{16})  exit (\S+)  (\d+) bytes  (\d+|-) cycles")
@@ -28,7 +28,7 @@ def read(file: Path = FILE) -> Manifest:
             continue
         match = LINE.fullmatch(line)
         if match is None:
-            raise ValueError(f"{file}:{number}: this is no line of a manifest: {line!r}; make it anew with --write")
+            raise ValueError(f"{file}:{number}: this is no line of a manifest: {line!r}; make it again with --write")
         name, sha256, codes, size, cycles = match.groups()
         manifest[name] = Found(sha256, codes, int(size), None if cycles == "-" else int(cycles))
     return manifest

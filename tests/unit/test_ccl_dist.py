@@ -83,7 +83,7 @@ def test_workers_that_call_different_things_are_told() -> None:
     def run(ctx: Any) -> None:
         dist.spawn(ctx, worker, ranks=2)
 
-    with pytest.raises(InputError, match=r"dist: ranks call what does not fit together: rank 0 recv, rank 1 barrier"):
+    with pytest.raises(InputError, match=r"dist: the calls of ranks do not match: rank 0 recv, rank 1 barrier"):
         GraphEngine("single_cube").run(run)
 
 
@@ -111,8 +111,8 @@ def test_ranks_may_be_integers_of_numpy() -> None:
 @pytest.mark.parametrize(
     ("ranks", "said"),
     [
-        ((4,), "dist.all_reduce: rank 0 gives a tensor of rank 3; each rank keeps and gives its own"),
-        ((2, 4), "dist.all_reduce: rank 0 gives a tensor of another group, of 2 ranks"),
+        ((4,), "dist.all_reduce: rank 0 passes a tensor of rank 3; each rank must pass its own"),
+        ((2, 4), "dist.all_reduce: rank 0 passes a tensor of another group, of 2 ranks"),
     ],
 )
 def test_tensors_are_those_of_the_rank_that_gives_them(ranks: tuple[int, ...], said: str) -> None:
@@ -152,7 +152,7 @@ def test_tensors_are_those_of_the_rank_that_gives_them(ranks: tuple[int, ...], s
         (lambda rank: dist.send(_own(rank), dst=rank), "dist.send of rank 0: dst = 0, but it must be another rank from 0 to 3"),
         (
             lambda rank: dist.send(_own(rank), dst=(rank + 1) % 4),
-            "dist: ranks call what does not fit together: rank 0 send, rank 1 send, rank 2 send, rank 3 send; "
+            "dist: the calls of ranks do not match: rank 0 send, rank 1 send, rank 2 send, rank 3 send; "
             "a send waits for its recv: let one side receive first",
         ),
         (

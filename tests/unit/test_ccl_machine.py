@@ -254,7 +254,7 @@ def _zeros(*args: Any) -> None:
         ("def neighbours(shape): ...", "its neighbours must take kind, shape$"),
         ("def reference(inputs, kind, shape): ...", "its reference must take inputs, kind, shape, slot_bytes$"),
         ("def kernel_args(*eight, tl): ...", "its kernel_args must take in_ptr, out_ptr, .*, sip_topo_kind$"),
-        ("kernel = all_reduce_mine = dict", "the arguments of its kernel must be in_ptr, .*, and are none that Python knows$"),
+        ("kernel = all_reduce_mine = dict", "the arguments of its kernel must be in_ptr, .*, and are not known to Python$"),
     ],
 )
 def test_functions_that_take_something_else_are_refused_at_their_entry(own: str, said: str, tmp_path: Path) -> None:

@@ -25,7 +25,7 @@ def test_what_is_read_is_not_written_over(tmp_path: Path) -> None:
         with pytest.raises(InputError, match="it cannot be written: the command reads it; choose another place"):
             check_apart((None, tmp_path / name), (None, "npu_mobile", source))
     check_apart((tmp_path / "out.json", None), (source, "npu_mobile"))
-    check_apart(("npu_mobile",), ("npu_mobile",))  # a preset's name is no file
+    check_apart(("npu_mobile",), ("npu_mobile",))  # a preset's name is not a file
 
 
 def test_two_options_do_not_name_one_file(tmp_path: Path) -> None:

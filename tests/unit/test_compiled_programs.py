@@ -151,8 +151,8 @@ def test_equal_programs_are_equal_bytes_under_any_hash_seed() -> None:
 @pytest.mark.parametrize(
     ("spoil", "rule"),
     [
-        (lambda data: b"", "it is no compiled program of version 2"),
-        (lambda data: b"KBPROG 1\n" + data[len(MAGIC) :], "it is no compiled program of version 2"),
+        (lambda data: b"", "it is not a compiled program of version 2"),
+        (lambda data: b"KBPROG 1\n" + data[len(MAGIC) :], "it is not a compiled program of version 2"),
         (lambda data: data[:-1], "it is damaged: its checksum is another"),
         (lambda data: data[:-1] + bytes([data[-1] ^ 1]), "it is damaged: its checksum is another"),
         (lambda data: data + b"\0", "it is damaged: its checksum is another"),
@@ -172,7 +172,7 @@ def test_a_file_that_is_not_whole_is_refused(tmp_path: Path, spoil: Any, rule: s
     with pytest.raises(InputError) as refused:
         load_compiled(path, NPU)
     text = str(refused.value)
-    assert text.startswith(f"{path}: {rule}") and text.endswith("make it anew with `kbsim program compile`")
+    assert text.startswith(f"{path}: {rule}") and text.endswith("make it again with `kbsim program compile`")
 
 
 def test_every_cut_and_flip_is_noticed() -> None:
@@ -360,7 +360,7 @@ def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: py
     Path("bad.kbp").write_bytes(b"no")
     assert exit_code(["run", "bad.kbp", "-c", "npu.yaml"]) == 2
     assert capsys.readouterr().err == (
-        "error: bad.kbp: it is no compiled program of version 2; make it anew with `kbsim program compile`\n"
+        "error: bad.kbp: it is not a compiled program of version 2; make it again with `kbsim program compile`\n"
     )
     assert exit_code(["run", "gone.kbp"]) == 2
     assert capsys.readouterr().err == "error: gone.kbp: it cannot be read: No such file or directory\n"

@@ -230,7 +230,7 @@ def test_bytes_that_nothing_wrote_are_named_with_op_and_line() -> None:
         with pytest.raises(InputError) as caught:
             replayed(holding(hbm={0: A}), msg)
         name = "neg" if isinstance(msg, MathCmd) else "dma_read"
-        assert str(caught.value).startswith(f"op 0 ({name} at pe, k.py:5): it reads what is not there: {place}: of the ")
+        assert str(caught.value).startswith(f"op 0 ({name} at pe, k.py:5): it reads unwritten bytes: {place}: of the ")
 
 
 def test_gemm_sums_in_f32() -> None:

@@ -1,4 +1,4 @@
-"""Runs in which nothing can ever happen again although jobs are on their way: they end at once, and say who waits for what."""
+"""Runs in which nothing can ever happen again although jobs are in flight: they end at once, and say who waits for what."""
 
 from __future__ import annotations
 

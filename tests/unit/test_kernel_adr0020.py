@@ -130,7 +130,7 @@ def test_d3_a_load_brings_data_that_a_kernel_branches_on() -> None:
 
 
 def test_d3_a_store_is_visible_when_it_is_issued() -> None:
-    """The load behind it in the same queue reads what was stored, and so does one that was on its way when it was issued."""
+    """The load behind it in the same queue reads what was stored, and so does one that was in flight when it was issued."""
     seen = []
 
     def kernel(tl: Any) -> None:

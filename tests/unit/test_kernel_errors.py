@@ -58,8 +58,8 @@ CANNOT: list[tuple[Any, type[Exception], str]] = [
     (
         lambda tl: tl.load(4096, (4,), "f32"),
         KernelError,
-        "{}: the load of t1 brings what nobody wrote: hbm[0x1000]: of the 16 bytes from here on the one at 0x1000 was never "
-        "written",
+        "{}: the load of t1 reads bytes that were never written: hbm[0x1000]: of the 16 bytes from here on the one at 0x1000 "
+        "was never written",
     ),
     (
         lambda tl: tl.load(1 << 40, (4,), "f32"),
@@ -162,7 +162,8 @@ def test_a_machine_with_kernels_cannot_be_saved() -> None:
     with pytest.raises(InputError) as caught:
         run.machine.snapshot()
     assert str(caught.value) == (
-        "checkpoint: component Host: a program of the host is no bytes: keep its inputs and the cycle, and run there again"
+        "checkpoint: component Host: a host program cannot be saved as bytes: keep its inputs and the cycle, "
+        "and run there again"
     )
 
 

@@ -131,7 +131,7 @@ def test_no_room_names_who_has_it() -> None:
     assert isinstance(error, ScratchpadFullError) and error.exit_code == 5
     assert str(error) == (
         f"{at(full, 3)}: t3 f32[16, 32] takes 2048 bytes, but of the scratchpad's 4096 bytes 1024 are free, the largest "
-        f"piece 1024, and no command on its way will free more; it is held by t1 f32[16, 32] of {at(full, 1)} (2048 bytes), "
+        f"piece 1024, and no command in flight will free more; it is held by t1 f32[16, 32] of {at(full, 1)} (2048 bytes), "
         f"t2 f32[8, 32] of {at(full, 2)} (1024 bytes); use smaller tiles, or let go of handles"
     )
 

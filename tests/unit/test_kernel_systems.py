@@ -144,8 +144,8 @@ def test_virtual_addresses_are_translated() -> None:
     assert np.array_equal(run.store.read("hbm", 8192), A)
     assert isinstance(error, KernelError)
     assert str(error) == (
-        f"{at(kernel, 4)}: the 1024 bytes at 0x10000000600 lie apart in memory (0x1200 is followed by 0x2000); "
-        "move what lies in one piece at a time"
+        f"{at(kernel, 4)}: the 1024 bytes at 0x10000000600 are not contiguous (0x1200 is followed by 0x2000); "
+        "move contiguous ranges separately"
     )
 
 

@@ -32,7 +32,7 @@ def test_a_load_is_waited_for() -> None:
 
 
 def test_loads_without_wait_share_the_memory() -> None:
-    """Both are on their way at once: a latency of 100 is there once, the bandwidth is shared."""
+    """Both are in flight at once: a latency of 100 is there once, the bandwidth is shared."""
 
     def two(tl: Any) -> None:
         a = tl.load(0, (16, 16), "f32", wait=False)

@@ -220,7 +220,7 @@ def test_parts_over_pes_share_weights_and_add_up() -> None:
             "plain",
             "npu_server",
             Job(prompt=1, tokens=1, shards=2),
-            "kbsim llm: tp = 2, but npu_server.yaml is one NPU; take a machine of kernbench/system/1, as single_cube",
+            "kbsim llm: tp = 2, but npu_server.yaml is one NPU; use a machine of kernbench/system/1, such as single_cube",
         ),
         (
             "plain",

@@ -33,7 +33,7 @@ def test_functions_of_two(op: str) -> None:
 
 
 def test_tf32_keeps_ten_bits_and_goes_to_even() -> None:
-    """Steps of 2^-10 above 1: half a step goes to the even neighbour, a little more goes up; what is no number stays."""
+    """Steps of 2^-10 above 1: half a step goes to the even neighbour, a little more goes up; what is not a number stays."""
     step = 2.0**-10
     near = [1 + step, 1 + step / 2, 1 + 3 * step / 2, 1 + step / 2 + 2.0**-23]
     given = np.array([*near, np.inf, -np.inf, np.nan], np.float32)

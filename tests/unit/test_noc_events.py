@@ -63,7 +63,7 @@ def test_states_fill_in_what_an_event_leaves_open() -> None:
     first, second = of(kernel(1, 1, state, short, own)).transfers
     assert (first.source, first.nbytes, first.noc) == ((2, 2), 512, "NOC_0") and (second.source, second.nbytes) == ((3, 1), 64)
     assert refused(*kernel(1, 1, short)) == (
-        't.json: event 1: type = "READ_WITH_STATE", but its processor has set no state of a read before'
+        't.json: event 1: type = "READ_WITH_STATE", but its processor has not set the state of a read before'
     )
 
 
@@ -103,7 +103,7 @@ def test_wrong_events_are_refused() -> None:
     )
     assert refused(*kernel(1, 1, read(1, 2, 1, 8, "NOC_2"))) == 't.json: event 1: noc = "NOC_2", but toy has NOC_0, NOC_1'
     assert refused(*kernel(1, 1, {"type": "FABRIC_UNICAST_WRITE", "timestamp": 5})).startswith(
-        't.json: event 1: type = "FABRIC_UNICAST_WRITE", but events of this kind cannot be replayed; known are: '
+        't.json: event 1: type = "FABRIC_UNICAST_WRITE", but events of this kind cannot be replayed; known kinds:: '
         "ATOMIC_BARRIER, "
     )
     assert refused(*kernel(1, 1, {"type": [], "timestamp": 5})) == "t.json: event 1: type = [], but it must be a text"
@@ -114,7 +114,7 @@ def test_wrong_events_are_refused() -> None:
 
 
 def test_a_file_that_is_no_trace_is_refused(tmp_path: Path) -> None:
-    for text, why in (("{", "it is no JSON: Expecting property name"), ("[]", "it must be an array of events")):
+    for text, why in (("{", "it is not JSON: Expecting property name"), ("[]", "it must be an array of events")):
         path = tmp_path / "t.json"
         path.write_text(text, encoding="utf-8")
         with pytest.raises(InputError, match=why):

@@ -83,7 +83,7 @@ def _folder(path: Path) -> None:
         (_garbage, "it is not an ONNX model"),
         (_empty, "it is not an ONNX model: its graph has no nodes"),
         (_cut, "it is not an ONNX model"),
-        (_folder, "it is no file"),
+        (_folder, "it is not a file"),
         (lambda path: resnet_block().save(path), "its dynamic dimensions n have no size; give --dim n=N"),
     ],
 )

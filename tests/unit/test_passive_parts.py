@@ -211,7 +211,7 @@ def test_traces_name_the_cycles_of_parts_head_latency(tmp_path: Path) -> None:
         ({"router": "Wrong"}, "sip0.cube0.r0c0: cycles = -1, but it must be an integer from 0 to below 2^31"),
         ({"router": "Thin"}, "sip0.cube0.r0c0: bytes_per_cycle = 0, but it must be an integer or Fraction above 0"),
         ({"pe_tcm": "Slow nothing=1"}, "passive_parts:Slow does not take these parameters"),
-        ({"pe_dma": "Slow"}, "it is no component: it has no step or no Spec; derive it from kernbench.Component"),
+        ({"pe_dma": "Slow"}, "it is not a component: it has no step or no Spec; derive it from kernbench.Component"),
     ],
 )
 def test_wrong_parts_are_refused(parts: dict[str, str], message: str) -> None:

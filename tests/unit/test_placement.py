@@ -68,11 +68,11 @@ def test_a_shard_selects_itself_from_the_tensor() -> None:
         (lambda: DPPolicy(pes=0), "DPPolicy: pes = 0, but it must be an integer of at least 1, or None for all"),
         (
             lambda: DPPolicy(pes=9).shards((4,), ONE_CUBE),
-            "DPPolicy: pes = 9, but the machine has 8; take fewer, or leave it out for all",
+            "DPPolicy: pes = 9, but the machine has 8; use fewer, or leave it out for all",
         ),
         (
             lambda: DPPolicy(pe="tiled").shards((4,), ONE_CUBE),
-            'DPPolicy: pe = "tiled", but a tensor of shape (4,) has 1 axes, and this way cuts 2; take row_wise, or replicate',
+            'DPPolicy: pe = "tiled", but a tensor of shape (4,) has 1 axes, and this way cuts 2; use row_wise or replicate',
         ),
         (
             lambda: DPPolicy(pe="row_wise").shards((), ONE_CUBE),

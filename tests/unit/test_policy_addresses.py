@@ -1,4 +1,4 @@
-"""The map of addresses, at its edges: which memory, which slice, and what is no address."""
+"""The map of addresses, at its edges: which memory, which slice, and what is not an address."""
 
 from __future__ import annotations
 
@@ -138,7 +138,7 @@ def test_virtual_addresses_are_translated_within_one_range() -> None:
         (0xFFF, 1, "the address 0xfff is in no range; the nearest is weights [0x1000, 0x2000)"),
         (0x2000, 1, "the address 0x2000 is in no range; the nearest are weights [0x1000, 0x2000) and [0x5000, 0x5040)"),
         (0x9999, 1, "the address 0x9999 is in no range; the nearest is [0x5000, 0x5040)"),
-        (0x5010, 0x31, "the 49 bytes at 0x5010 pass the end of [0x5000, 0x5040); translate what lies in one range at a time"),
+        (0x5010, 0x31, "the 49 bytes at 0x5010 pass the end of [0x5000, 0x5040); translate each range separately"),
     ],
 )
 def test_addresses_that_are_not_mapped(address: int, nbytes: int, message: str) -> None:

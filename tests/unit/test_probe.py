@@ -124,7 +124,7 @@ def test_all_at_once_use_all_of_a_shared_bottleneck_and_no_more() -> None:
         assert row.bandwidth * row.transfer >= row.bytes
         if row.pattern == "all_own_hbm":
             assert row.utilisation == 1  # nobody shares: every channel runs at its rate
-        else:  # all eight pass one slice; only while the last ones are on their way is less than all of it used
+        else:  # all eight pass one slice; only while the last ones are in flight is less than all of it used
             assert row.utilisation > Fraction(99, 100)
 
 

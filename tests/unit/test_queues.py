@@ -71,7 +71,7 @@ def test_a_receive_takes_its_time_however_long_the_message_is_there(late: int) -
         if tl.rank == 0:
             tl.send("E", tl.load(0, (16,), "f32"))
         else:
-            arrived = now(tl) + 1 + 19 + SCHEDULER + IPCQ + LATENCY + 1  # the load: 1 to issue, 19 on its way
+            arrived = now(tl) + 1 + 19 + SCHEDULER + IPCQ + LATENCY + 1  # the load: 1 to issue, 19 in flight
             idle(tl, arrived - SCHEDULER - IPCQ + late - now(tl))
             seen["asked"] = now(tl)
             tl.recv("W", 16, "f32")
@@ -84,7 +84,7 @@ def test_a_receive_takes_its_time_however_long_the_message_is_there(late: int) -
 
 
 def test_a_second_message_follows_on_the_same_way() -> None:
-    """Both are under way at a time: they share 64 B a cycle from the second one's first byte on.
+    """Both are in flight at a time: they share 64 B a cycle from the second one's first byte on.
 
     The second is issued one cycle later: the first has 64 of its 640 B by then, and both end after 640 + 640 B and a cycle.
     """

@@ -274,7 +274,7 @@ def test_sends_that_nobody_receives_fill_the_slots() -> None:
     )
     (warning,) = run.machine.result().warnings
     assert warning["message"] == (
-        f"3 messages from rank 0 (sip0.cube0.pe0) E to rank 1 (sip0.cube0.pe1) W ({at(kernel, 4)}): nobody received"
+        f"3 messages from rank 0 (sip0.cube0.pe0) E to rank 1 (sip0.cube0.pe1) W ({at(kernel, 4)}): never received"
     )
 
 
@@ -307,5 +307,5 @@ def test_messages_that_nobody_received_are_told_at_the_end() -> None:
         "plane": 0,
         "count": 1,
         "line": at(sends, 3),
-        "message": f"a message from rank 0 (sip0.cube0.pe0) E to rank 1 (sip0.cube0.pe1) W ({at(sends, 3)}): nobody received",
+        "message": f"a message from rank 0 (sip0.cube0.pe0) E to rank 1 (sip0.cube0.pe1) W ({at(sends, 3)}): never received",
     }

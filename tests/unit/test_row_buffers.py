@@ -70,7 +70,7 @@ CASES: list[tuple[str, dict[str, Any], list[dict[str, Any]], list[int]]] = [
     ("refresh due at ACT: REF 300, ACT 460", machine({"t_setup_cycles": 300}, t_refi=300), [move(0)], [490]),
     ("behind a refresh: ACT 460", machine({"t_setup_cycles": 459}, t_refi=300), [move(0)], [490]),
     ("when it is over", machine({"t_setup_cycles": 461}, t_refi=300), [move(0)], [491]),
-    ("bursts on their way: RD 14, 30", machine(buffer_bursts=1), [move(0, BURST), move(GROUPS * BURST)], [30, 46]),
+    ("bursts in flight: RD 14, 30", machine(buffer_bursts=1), [move(0, BURST), move(GROUPS * BURST)], [30, 46]),
     ("two channels side by side", machine({"channels": 2, "interleave_bytes": 32}), [move(0, 64)], [30]),
     ("fr_fcfs: a hit passes", machine(scheduler="fr_fcfs"), [move(0), move(ROW), move(GROUPS * BURST)], [30, 78, 34]),
     ("fcfs: none passes, PRE 82", machine(scheduler="fcfs"), [move(0), move(ROW), move(GROUPS * BURST)], [30, 78, 126]),

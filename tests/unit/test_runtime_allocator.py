@@ -99,7 +99,7 @@ def test_a_full_machine_names_the_largest(places: Places) -> None:
         "tensor huge: 20,000 bytes do not fit into slice 0 of sip0.cube0.hbm_ctrl and those behind it: 10,240 are free; "
         "it is held by t5 (1,005), t4 (1,004), t3 (1,003), t2 (1,002) and 2 more"
     )
-    with pytest.raises(InputError, match="nothing is held: take a smaller tensor"):
+    with pytest.raises(InputError, match="no memory is in use: use a smaller tensor"):
         HbmAllocator(places).in_slice(0, SLICE + 1, "one")
 
 

@@ -191,7 +191,7 @@ def test_by_pcie_the_endpoint_of_the_sip_copies_each_slice() -> None:
         ),
         (
             lambda c: c.to_numpy(c.empty((2,), name="x")),
-            "tensor x: hbm[0x0]: of the 8 bytes from here on the one at 0x0 was never written; store to all of it first",
+            "tensor x: hbm[0x0]: of the 8 bytes from here on the one at 0x0 was never written; store all of its elements first",
         ),
         (
             lambda c: c.launch("one", kernel, c.zeros((4,), name="x", placement=DPPolicy(cubes=1))),
@@ -228,7 +228,7 @@ def test_results_need_an_op_log() -> None:
     with pytest.raises(InputError) as error:
         ctx.to_numpy(x)
     assert str(error.value) == (
-        "tensor x: it holds results of kernels, and this run keeps times alone; keep an op log: kbsim run --verify does"
+        "tensor x: it holds results of kernels, but this run keeps only times; keep an op log: kbsim run --verify does"
     )
 
 

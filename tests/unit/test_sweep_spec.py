@@ -137,7 +137,7 @@ def test_refused_heads(tmp_path: Path) -> None:
     head = "schema: kernbench/sweep/1\ntargets: [tiles.json, tiles.json]\nmachine: no_such\n"
     assert refused(tmp_path, "", head)[0].startswith('s.yaml:2:23: targets[1] = "tiles", but two targets have this label; give')
     head = "schema: kernbench/sweep/1\ntargets: [tiles.json]\nmachine: [small.yaml, npu_mobile, small.yaml]\n"
-    assert refused(tmp_path, "", head) == ['s.yaml:3:35: machine[2] = "small.yaml", but the machine stands twice in its list']
+    assert refused(tmp_path, "", head) == ['s.yaml:3:35: machine[2] = "small.yaml", but the machine is in its list twice']
 
 
 def test_a_language_model_takes_what_kbsim_llm_says(tmp_path: Path) -> None:
@@ -159,7 +159,7 @@ def test_a_language_model_takes_what_kbsim_llm_says(tmp_path: Path) -> None:
 
 
 def test_programs_lowered_once_take_the_same(tmp_path: Path) -> None:
-    """Whatever varies, a plan that was kept gives the result of one made anew; where no job depends on it, it is kept."""
+    """Whatever varies, a plan that was kept gives the result of one made again; where no job depends on it, it is kept."""
     rules = "allocation: [shared_bw_v1, max_min_v1, fifo_v1]"
     axes = f"axes: {{freq_ghz: [1, 1.5], {rules}, control.issue_width: [0, 1], te.engines: [2, 3]}}\n"
     found = points(tmp_path, axes + "set: {energy.static_mw: 5}\n")

@@ -195,7 +195,7 @@ def test_merging_refuses_results_that_differ(tmp_path: Path) -> None:
         merge_into(tmp_path / "all", [tmp_path / "a", tmp_path / "b"])
     assert str(refused.value) == (
         f"{tmp_path / 'b'}: the result kkkkkkkkkkkkkkkk has cycles = 11 in it, and 10 in {tmp_path / 'all'}; "
-        "one of the two was made by changed code of the same version: run these points anew"
+        "one of the two was made by changed code of the same version: run these points again"
     )
     with pytest.raises(InputError, match="a store cannot be merged into itself"):
         merge_into(tmp_path / "a", [tmp_path / "a"])

@@ -136,8 +136,8 @@ def one(te: dict[str, Any], **fields: Any) -> Machine:
 @pytest.mark.parametrize(
     ("te", "fields", "says"),
     [
-        ({"timing": "mma", "mma": A100}, {"tile_m": 4}, "tile_m and tile_n stand together, and split_k with them"),
-        ({"timing": "mma", "mma": A100}, {"split_k": 4}, "tile_m and tile_n stand together, and split_k with them"),
+        ({"timing": "mma", "mma": A100}, {"tile_m": 4}, "tile_m and tile_n go together, and split_k needs both"),
+        ({"timing": "mma", "mma": A100}, {"split_k": 4}, "tile_m and tile_n go together, and split_k needs both"),
         ({"timing": "mma", "mma": A100}, {"qbits_weight": 64}, "no instruction that adds up in 32 bits takes weights of 64"),
     ],
 )
@@ -153,9 +153,9 @@ def test_a_program_with_tiles_also_runs_on_engines_without_blocks() -> None:
 @pytest.mark.parametrize(
     ("te", "says"),
     [
-        ({"fill": "overlapped"}, 'te.fill = "overlapped", but it may stand only with timing systolic'),
-        ({"operand_bytes_per_cycle": 8}, "te.operand_bytes_per_cycle = 8, but it may stand only with timing systolic"),
-        ({"mma": A100}, "te.mma: it may stand only with timing mma"),
+        ({"fill": "overlapped"}, 'te.fill = "overlapped", but it is allowed only with timing systolic'),
+        ({"operand_bytes_per_cycle": 8}, "te.operand_bytes_per_cycle = 8, but it is allowed only with timing systolic"),
+        ({"mma": A100}, "te.mma: it is allowed only with timing mma"),
         ({"timing": "mma"}, "te.mma: it is required with timing mma"),
         ({"timing": "mma", "mma": {**A100, "tiles": [[0, 1]]}}, "it must be at least 1"),
         ({"clock_ratio": 2}, "te.clock_ratio = 2, but it must be at most 1"),

@@ -209,9 +209,9 @@ def from_text(tmp_path: Path, text: str) -> SystemConfig:
 
 
 REFUSALS = [
-    ("sip: {io: []}", "s.yaml:2:11: sip.io = [], but no way leads from the host to sip0.cube0.pe0.pe_dma; "
+    ("sip: {io: []}", "s.yaml:2:11: sip.io = [], but there is no route from the host to sip0.cube0.pe0.pe_dma; "
      "give the SIP an IO chiplet: [{name: io0, side: w}]"),
-    ("cube: {ucie: {ports_per_side: 0}}", "s.yaml:2:31: cube.ucie.ports_per_side = 0, but no way leads from the host to sip0.cube0.pe0.pe_dma; "
+    ("cube: {ucie: {ports_per_side: 0}}", "s.yaml:2:31: cube.ucie.ports_per_side = 0, but there is no route from the host to sip0.cube0.pe0.pe_dma; "
      "give the cubes ports"),
     ("cube: {mesh: {rows: 1, cols: 1}}", "s.yaml:2:21: cube.hbm: the HBM covers 11 mm x 11 mm: all 1 x 1 routers of the mesh would stand inside it: "
      "none is left for PE 0; make the HBM smaller or the mesh finer"),

@@ -39,7 +39,7 @@ parts:
   ucie_s0: {at: [5/3, 7], router: r1c0}
   ucie_w0: {at: [0, 3.5], router: r0c0}
 """
-REMEDY = "kbsim topology compile --force writes it anew, and what was edited is lost"
+REMEDY = "kbsim topology compile --force writes it again, and what was edited is lost"
 
 
 @pytest.fixture
@@ -215,7 +215,7 @@ def test_an_edit_that_cannot_be_read_is_refused(small: Path) -> None:
     path = compile_topology(small).mesh_file
     lines = len(path.read_text().splitlines())
     path.write_text(path.read_text() + "links: []\n")
-    assert refused(small) == f"cube_mesh.yaml:{lines + 1}:1: links: the key stands twice in one mapping; {REMEDY}"
+    assert refused(small) == f"cube_mesh.yaml:{lines + 1}:1: links: the key is twice in one mapping; {REMEDY}"
 
 
 def test_a_topology_that_is_refused_writes_nothing(small: Path) -> None:
@@ -228,7 +228,7 @@ def test_a_topology_that_is_refused_writes_nothing(small: Path) -> None:
 def test_a_preset_has_no_file() -> None:
     with pytest.raises(InputError) as caught:
         compile_topology("single_cube")
-    line = "single_cube.yaml: cube_mesh.yaml is written beside a file, and this is none; copy the preset into a file of your own"
+    line = "single_cube.yaml: cube_mesh.yaml is written beside a file, but this machine is from no file; copy the preset into a file of your own"
     assert str(caught.value) == line
 
 

@@ -117,7 +117,7 @@ def test_names_of_what_there_is_to_see() -> None:
         (Level.CUBE, "sip0.cube4", "there is no cube sip0.cube4; did you mean sip0.cube3?"),
         (Level.CUBE, "x", "there is no cube x; there are sip0.cube0 to sip1.cube3"),
         (Level.PE, "sip0", "there is no pe sip0; there are sip0.cube0.pe0 to sip1.cube3.pe7"),
-        (Level.SYSTEM, "sip0", "the view system is of all SIPs, not of sip0"),
+        (Level.SYSTEM, "sip0", "the view system shows all SIPs, not sip0"),
     ],
 )
 def test_what_is_not_there_is_refused(level: Level, of: str, message: str) -> None:

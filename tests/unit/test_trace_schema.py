@@ -1,6 +1,6 @@
 """The schema of traces: what was released stays, its JSON Schema fits every line, the documentation leaves nothing out.
 
-`tests/golden/trace_schema_1_0.json` is version 1.0 as it was released. It is never made anew: a version that adds something
+`tests/golden/trace_schema_1_0.json` is version 1.0 as it was released. It is never made again: a version that adds something
 gets a file of its own, by `python -m tests.unit.test_trace_schema`.
 """
 

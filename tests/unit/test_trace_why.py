@@ -255,7 +255,7 @@ IN_META: dict[str, dict[str, Any]] = {
     "it is of level summary, and why needs every flow and every conflict; record it with --trace-level full": {
         "level": "summary"
     },
-    "it leaves events out, and why needs all of them; record it without --trace-cycles and --trace-only": {
+    "it omits events, but `why` needs all of them; record it without --trace-cycles and --trace-only": {
         "filter": {"cycles": [0, 9]}
     },
     "the machine in its first line cannot be read: machine: te.engines = 0, but it must be at least 1": {
@@ -297,11 +297,11 @@ OF_NO_RUN = {
     "job 1 is not issued, started and ended in this order inside the run": without("TE_START"),
     "the flow of job 0 on channel 0 is not inside its transfer": without("DRAM_TX_END"),
     "command 3 ends without a job": without("JOB_ISSUE"),
-    "command 1 is on its way before it is ready": [
+    "command 1 is in flight before it is ready": [
         one if one.event.name != "CMD_ENQUEUE" or one.cmd_id != 1 else enqueue(1, "TE_GEMM_TILE", "te0", [2])
         for one in lawful()
     ],
-    "what command 0 waits for goes round in a circle": nops([1], [0]),
+    "the dependencies of command 0 form a cycle": nops([1], [0]),
 }
 
 

@@ -175,7 +175,7 @@ def test_views_whose_elements_do_not_lie_evenly() -> None:
     raw = np.zeros(12, np.uint8)
     with pytest.raises(triton.TritonError) as caught:
         total[(1,)](raw[:8].view(np.float32), raw[2:6].view(np.float32), BLOCK=2)
-    text = "total: arguments x_ptr and out_ptr share memory whose elements lie across each other; pass copies of them"
+    text = "total: arguments x_ptr and out_ptr share memory whose elements overlap; pass copies of them"
     assert str(caught.value) == text
 
 

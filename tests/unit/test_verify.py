@@ -125,7 +125,7 @@ def test_an_element_that_no_op_wrote_has_nobody_to_blame() -> None:
 
 
 def test_blame_goes_back_through_tiles_to_what_computed_them() -> None:
-    """Each column of A goes through the scratchpad into a column of the result; the second one is negated on its way."""
+    """Each column of A goes through the scratchpad into a column of the result; the second one is negated in flight."""
     messages: list[tuple[str, Any]] = []
     for j in range(2):
         x, y = tile(0, (2, 1)), tile(4, (2, 1))

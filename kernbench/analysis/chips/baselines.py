@@ -25,7 +25,7 @@ class ThreeNumbers:
 
 
 def roofline_errors(cases: Sequence[Case]) -> list[float]:
-    """Relative errors of the roofline that the table itself has."""
+    """Relative errors of the roofline of the table."""
     return [abs(case.roofline - case.measured) / case.measured for case in cases if case.roofline]
 
 
@@ -51,7 +51,7 @@ def three_numbers(cases: Sequence[Case]) -> ThreeNumbers:
 
 
 def three_number_errors(cases: Sequence[Case], numbers: ThreeNumbers) -> list[float]:
-    """Relative errors, of rates where the table has rates."""
+    """Relative errors, of rates if the table has rates."""
     found = []
     for case in cases:
         took = numbers.took(case)

@@ -33,7 +33,7 @@ COLUMNS = ("class", "op", "measured")  #: that every table has
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """Errors of rows that a fit did not see."""
+    """Errors of rows that were not used in the fit."""
 
     name: str
     rows: int
@@ -86,7 +86,7 @@ class Calibration:
 def calibrate(
     path: Path, machine: NpuConfig, runtime: Runtime, *, progress: Callable[[str], None] = lambda _: None
 ) -> Calibration:
-    """Fit the constants that the table's rows decide; InputError where it has no usable row."""
+    """Fit the constants that the table's rows decide; InputError if it has no usable row."""
     ChipView.of(machine)
     text = table_text(path)
     cases, kinds, unread = _cases(path, text, machine)

@@ -21,9 +21,9 @@ from kernbench.workloads.ops.timing import OperationTimer
 if TYPE_CHECKING:
     from kernbench.analysis.chips.tables import Case
 
-WIDEST = 20.0  #: a constant stays within this factor of where it began
+WIDEST = 20.0  #: largest factor by which a constant may change
 SOFT = 0.1  #: residuals of the logarithm from which on a row counts less than by its square
-STEPS = 60  #: evaluations of the residuals, at most, beside those of the derivatives
+STEPS = 60  #: limit of evaluations of the residuals, without those for derivatives
 UNMOVED = 1e-6  #: root mean square of a constant's derivatives under which no row depends on it
 FINE = 0.01  #: of the derivatives' steps in the logarithm: plans are chosen, so the residuals have small jumps
 
@@ -35,7 +35,7 @@ class Constant:
     path: str
     unit: str
     meaning: str
-    begin: float = 0.0  #: where the file has 0
+    begin: float = 0.0  #: used for a 0 in the file
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,10 +1,9 @@
 """A table left out of the fit: the constants that it determines are taken from other tables.
 
-A table determines the constants of its family: tables of operations those of products and vector operations, tables of
-attention those of attention, tables of collectives those of links. They are fitted again to the other tables of the family on
-the same chip, each under its own profile, from the median of the other calibrated chips of the kind. Without such tables that
-median is used. If other tables of the family share the runtime profile, only the entries of operations of this table are
-removed; otherwise its constants are replaced by the median of the other profiles.
+A table determines the constants of its family: products and vector operations, attention, or links. They are fitted again to
+the other tables of the family on the same chip, each under its own profile, from the median of the other calibrated chips of
+the kind. Without such tables that median is used. If other tables of the family share the runtime profile, only the entries of
+operations of this table are removed; otherwise its constants are replaced by the median of the other profiles.
 """
 
 from __future__ import annotations
@@ -54,7 +53,7 @@ REFITTED = {
         Constant("chip.link_latency_ns", "ns", "a step of a collective"),
     ),
 }
-MOST_ROWS = 60  #: of each other table in such a fit, evenly taken
+MOST_ROWS = 60  #: rows of each other table in such a fit, evenly spaced
 
 
 def left_out(table: Table, tables: Sequence[Table]) -> tuple[NpuConfig, Runtime]:
@@ -79,9 +78,9 @@ def left_out(table: Table, tables: Sequence[Table]) -> tuple[NpuConfig, Runtime]
 
 
 def _under(table: Table) -> list[Case]:
-    """Some rows of a table, asked under the profile of that table whatever the fit's profile is."""
+    """Some rows of a table, evaluated with the runtime profile of that table, whatever profile the fit uses."""
     runtime = load_runtime(table.runtime)
-    timers: dict[int, tuple[NpuConfig, OperationTimer]] = {}  # of the machine that was asked last
+    timers: dict[int, tuple[NpuConfig, OperationTimer]] = {}  # of the machine used last
 
     def of(machine: NpuConfig) -> OperationTimer:
         if id(machine) not in timers:
@@ -180,13 +179,14 @@ def _profile_of_others(runtime: Runtime, table: Table) -> Runtime:
 
 
 def _alike(key: str, profiles: Sequence[Runtime]) -> list[OpCost]:
-    """What other profiles say of an operation; of any vector operation where none has it."""
+    """The constants of an operation in other profiles, or those of any vector operation."""
     same = [one.ops[key] for one in profiles if key in one.ops]
     return same or [cost for one in profiles for name, cost in one.ops.items() if name != "matmul"]
 
 
 def _refilled(cost: OpCost, others: Sequence[OpCost]) -> OpCost:
-    """An operation whose fitted values are those of others: how it is built stays, which the software's code says."""
+    """An operation with the fitted values of others; its structure is kept, because it follows from the code of the software.
+    """
     update = {"start_ns": _median([one.start_ns for one in others], Fraction(0))}
     for name in ("chain", "thread_bytes"):
         if getattr(cost, name) is not None:

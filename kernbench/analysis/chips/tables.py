@@ -1,4 +1,4 @@
-"""Published tables as cases: a row's measured figure, its roofline, and how the simulator is asked for the same figure."""
+"""Published tables as cases: the measured figure of a row, its roofline, and the simulation of the same figure."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ LAYER_CHIPS = 4  #: chips that share a layer in tables of a layer's operations
 MOST_PREFILL = 2048  #: tokens of a prefill step
 MOST = 1e18  #: of a number in a table: operations of a step of the largest models are below
 MOST_TOKENS = 1 << 20  #: of a step
-LLM_HEAD = 128  #: width of a head where a table of attention does not say it
+LLM_HEAD = 128  #: default head width of a table of attention
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,12 +41,12 @@ class Case:
     measured: float
     unit: str
     roofline: float | None  #: in the table's unit
-    compute_us: float  #: flops over the rated peak; 0 where the table has none
+    compute_us: float  #: flops over the rated peak; 0 without a rate
     memory_us: float  #: bytes over the rated bandwidth, of DRAM or of links
     kernels: float  #: that a cost a kernel is counted for
     ask: Callable[[OperationTimer], float]  #: the figure of the simulator, in the table's unit
     rate: bool = False  #: the figure is a rate: more is faster
-    operation: Operation | None = None  #: where the row is one operation
+    operation: Operation | None = None  #: if the row is one operation
 
     @property
     def took(self) -> float:
@@ -62,9 +62,9 @@ class Table:
     chip: str
     runtime: str
     family: str  #: of constants that its rows decide: operations, attention, collective, model
-    machine: NpuConfig | None  #: None where the table is skipped
+    machine: NpuConfig | None  #: None if the table is skipped
     cases: list[Case]
-    rows: int  #: of the file; `notes` name those that are no cases
+    rows: int  #: rows of the file; `notes` name those that are not cases
     skipped: str = ""
     notes: list[str] = field(default_factory=list)
 
@@ -80,7 +80,7 @@ def read_tables(folder: Path) -> Iterator[Table]:
 
 
 def other_tables(folder: Path) -> list[str]:
-    """Files that no reader is known for."""
+    """Files without a reader."""
     known = _settings()["tables"]
     names = [path.relative_to(folder).as_posix() for path in sorted(folder.rglob("*.csv"))]
     return [name for name in names if not any(fnmatch.fnmatch(name, one["match"]) for one in known)]
@@ -93,7 +93,7 @@ def _settings() -> dict[str, Any]:
 
 
 def table_text(path: Path) -> str:
-    """The text of a table; InputError where it is too large or not UTF-8."""
+    """The text of a table; InputError if it is too large or not UTF-8."""
     try:
         return read_bounded(str(path), TABLE_BYTES, remedy="split the table").decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -102,7 +102,7 @@ def table_text(path: Path) -> str:
 
 
 def rows_of(path: Path, text: str) -> list[Cells]:
-    """The rows of a table by column; InputError where a row has more cells than the first line has columns."""
+    """The rows of a table by column; InputError if a row has more cells than the first line has columns."""
     rows: list[Cells] = []
     try:
         for number, row in enumerate(csv.DictReader(io.StringIO(text)), 2):

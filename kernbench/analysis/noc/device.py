@@ -24,7 +24,7 @@ SUFFIXES = (".yaml", ".yml", ".json")
 Tile = tuple[int, int]  #: (x, y): column, row, as traces have it
 Direction = Literal["east", "west", "south", "north"]
 Kind = Literal["worker", "dram", "ethernet"]
-Side = Annotated[int, integer(1, 33)]  # a way has at most 64 resources
+Side = Annotated[int, integer(1, 33)]  # a route has at most 64 resources
 AXES: dict[str, str] = {"east": "x", "west": "x", "south": "y", "north": "y"}
 
 
@@ -58,7 +58,7 @@ class Device(Section):
     name: str = Field(description="what reports call it")
     columns: Side = Field(description="tiles of a row")
     rows: Side = Field(description="tiles of a column")
-    #: Ways follow the first direction to its end, then the other.
+    #: Routes follow the first direction to its end, then the other.
     nocs: dict[str, tuple[Direction, Direction]] = Field(description="by name, the directions of its links")
     link_bytes_per_cycle: Rate = Field(description="[byte/cycle] of a link")
     packet_bytes: TermSize = Field(description="[byte] longest packet; a longer transfer is several")
@@ -132,7 +132,7 @@ def device_names() -> list[str]:
 
 
 def load_device(name: str) -> Device:
-    """The device of a preset's name or of a file; InputError says what is wrong with it."""
+    """The device of a preset or a file. InputError if it is not valid."""
     if name.lower().endswith(SUFFIXES):
         return _read(Path(name))
     for path in _presets():

@@ -32,7 +32,7 @@ SETS = {
 }  # fmt: skip
 WAITS = {"READ_BARRIER_END": "read", "WRITE_BARRIER_END": "write"}
 PASSES = {"READ_BARRIER_START", "WRITE_BARRIER_START", "SEMAPHORE_SET"}
-#: Waits of which only one moment is recorded: how long they took cannot be told from what else was done until the next event.
+#: Waits with a single timestamp: their duration cannot be separated from other work before the next event.
 OPAQUE = {
     "READ_BARRIER_WITH_TRID", "WRITE_BARRIER_WITH_TRID", "WRITE_FLUSH", "FULL_BARRIER", "ATOMIC_BARRIER", "SEMAPHORE_WAIT",
     "SEMAPHORE_INC",
@@ -41,7 +41,7 @@ KNOWN = sorted({*SENDS, *SETS, *WAITS, *PASSES, *OPAQUE} - {"WRITE_"})
 
 
 class Do(Enum):
-    """What an event means to its processor."""
+    """The meaning of an event for its processor."""
 
     SEND = "send"
     WAIT = "wait"  #: until all that it has sent so far is done
@@ -57,8 +57,8 @@ class Transfer:
     owner: Tile  #: whose processor asks
     read: bool
     noc: str
-    source: Tile  #: where the bytes come from
-    targets: tuple[Tile, ...]  #: where they go: more than one of a multicast
+    source: Tile  #: source of the bytes
+    targets: tuple[Tile, ...]  #: targets of the bytes; several for a multicast
     nbytes: int
 
 
@@ -88,7 +88,7 @@ class Trace:
     processors: tuple[Processor, ...]
     transfers: tuple[Transfer, ...]
     measured: int  #: [cycle] on the chip: last event minus first zone begin, less 20
-    notes: tuple[str, ...] = ()  #: what was seen and is not simulated
+    notes: tuple[str, ...] = ()  #: events that are not simulated
 
 
 def read_trace(path: str | os.PathLike[str], device: Device) -> Trace:
@@ -98,7 +98,7 @@ def read_trace(path: str | os.PathLike[str], device: Device) -> Trace:
     try:
         data = json.loads(content)
     except (ValueError, RecursionError) as error:
-        raise InputError(Problem(name, f"it is no JSON: {error}")) from None
+        raise InputError(Problem(name, f"it is not JSON: {error}")) from None
     return trace_of(data, name, device)
 
 
@@ -188,7 +188,7 @@ class _Reader:
             self.states[*key, SETS[kind]] = item
             return Event(at, Do.PASS)
         if kind not in SENDS:
-            rule = f"events of this kind cannot be replayed; known are: {', '.join(KNOWN)}"
+            rule = f"events of this kind cannot be replayed; known kinds:: {', '.join(KNOWN)}"
             raise self.wrong(k, rule, "type", kind)
         what, stateful = SENDS[kind]
         return self._send(k, self._whole(k, item, (*key, what)) if stateful else item, what, at)
@@ -201,7 +201,7 @@ class _Reader:
         needed = ("dx", "dy", "noc", "num_bytes")
         state = self.states.get(key)
         if state is None and any(name not in own for name in needed):
-            raise self.wrong(k, f"its processor has set no state of a {key[-1]} before", "type", item["type"])
+            raise self.wrong(k, f"its processor has not set the state of a {key[-1]} before", "type", item["type"])
         return {name: state[name] for name in needed if name in state} | own if state else own
 
     def _send(self, k: int, item: dict[str, Any], what: str, at: int) -> Event:
@@ -220,7 +220,7 @@ class _Reader:
         return Event(at, Do.SEND, transfer=transfer)
 
     def _rectangle(self, k: int, item: dict[str, Any], noc: str) -> tuple[Tile, ...]:
-        """The workers between two corners, in whichever order the corners are said."""
+        """The workers between two corners, in whichever order the corners are reported."""
         start = self.tile(k, item, ("mcast_start_x", "mcast_start_y"))
         end = self.tile(k, item, ("mcast_end_x", "mcast_end_y"))
         (x0, x1), (y0, y1) = (sorted((start[i], end[i])) for i in (0, 1))

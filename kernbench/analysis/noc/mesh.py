@@ -32,7 +32,7 @@ class Load:
     rate: float  #: [flits per node and cycle]
     warmup: int = 1000  #: [cycle]
     until: int = 3000
-    tail: int = 500  #: [cycle] for which sending goes on behind them
+    tail: int = 500  #: [cycle] of traffic after the measured ones
     seed: int = 1
 
     def packets(self, side: int) -> tuple[Ints, Ints, Ints]:
@@ -61,11 +61,11 @@ class MeshTraffic(ComponentBase):
         self.ends = np.full(len(self.born), -1)
         self.routers = Routers(side, channels, depth)
         self.flows, self.jobs = 4 * PORTS * side * side, 1
-        self.links = (PORTS + 1) * side * side  #: behind each output of each router, then from each node
+        self.links = (PORTS + 1) * side * side  #: after each output of each router, then from each node
         self._waiting: list[deque[int]] = [deque() for _ in range(side * side)]
         self._born_next = 0
         self._left = len(self.born)
-        self._crossing: list[tuple[int, int, int, int, int]] = []  # flit, link, then where it arrives: router, input, channel
+        self._crossing: list[tuple[int, int, int, int, int]] = []  # flit, link, and its target: router, input, channel
         self._on_link: dict[int, tuple[int, int, int, int, int]] = {}
         self._arriving: dict[int, list[tuple[int, int, int, int, int]]] = {}
         self._freed: dict[int, list[tuple[Ints, Ints, Ints]]] = {}
@@ -153,7 +153,7 @@ def mean_latency(load: Load, slower: Fraction = Fraction(1)) -> float:
 
 
 def run_mesh(traffic: Traffic, load: Load) -> float:
-    """The mean latency of what is measured; a link carries one flit of one byte a cycle."""
+    """The mean latency of the measured packets; a link carries one flit of one byte per cycle."""
     config, program = load_config({"max_cycles": 1 << 40}, kind=NpuConfig), Program(f"{load.pattern} {load.rate}")
     plan = plan_npu(program, config)
     capacities = (Fraction(1),) * (traffic.links + 1)  # the first is the channel that every machine has

@@ -25,8 +25,8 @@ class Slow:
     issued: int
     cycles: int  #: from its issue to its end
     endpoint: int  #: waiting for other packets of the tile that sends
-    links: int  #: waiting for links that are held
-    sharing: int  #: slower than alone, because it shares what it passes
+    links: int  #: waiting for links that other packets hold
+    sharing: int  #: slower than alone, because it shares resources
 
     @property
     def delay(self) -> int:
@@ -44,13 +44,13 @@ class Outcome:
     nbytes: int
     measured: int  #: [cycle] last event minus first zone begin, less 20
     estimated: int
-    wait_error: float | None  #: of all barriers together: how far their ends are off, over how late they are; None without one
+    wait_error: float | None  #: error of the ends of all barriers, relative to their times; None without barriers
     slowest: tuple[Slow, ...]
     notes: tuple[str, ...]
 
     @property
     def error(self) -> float:
-        """Of the measured cycles, with its sign."""
+        """The signed error relative to the measured cycles."""
         return (self.estimated - self.measured) / self.measured if self.measured > 0 else 0.0
 
     def to_dict(self) -> dict[str, Any]:

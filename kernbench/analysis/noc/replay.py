@@ -28,7 +28,7 @@ class Clerk:
     """One processor's progress."""
 
     processor: Processor
-    at: int = 0  #: [cycle] of the event it did last, as simulated
+    at: int = 0  #: [cycle] simulated time of its last event
     awaited: int = 0  #: transfers that its barrier still waits for
     waits: list[tuple[int, int]] = field(default_factory=list)  #: ends of barriers [cycle]: recorded, simulated
     play: Generator[int | list[int], None, None] = field(init=False, repr=False)
@@ -50,11 +50,11 @@ class Replay(ComponentBase):
         self.clock = Clock()
         self.worms = Worms(device, self.clock, self.open_flow, self._arrived)
         self.clerks = [Clerk(processor) for processor in trace.processors]
-        self.packets: dict[int, list[Packet]] = {}  #: of each transfer, those that have arrived
-        self.issued: dict[int, int] = {}  #: [cycle] of each transfer that was sent,
-        self.ends: dict[int, int] = {}  #: [cycle] of each transfer that is done
+        self.packets: dict[int, list[Packet]] = {}  #: packets of each transfer that have arrived
+        self.issued: dict[int, int] = {}  #: [cycle] in which each transfer was sent
+        self.ends: dict[int, int] = {}  #: [cycle] in which each transfer ended
         self._packets_left: dict[int, int] = {}
-        self._waiting: dict[int, Clerk] = {}  # by the transfer, where a barrier waits for it
+        self._waiting: dict[int, Clerk] = {}  # by transfer, if a barrier waits for it
         self._left = len(trace.transfers) + len(self.clerks)
         self._job = -1
 
@@ -107,7 +107,7 @@ class Replay(ComponentBase):
                 self._go_on(clerk, now)
 
     def _go_on(self, clerk: Clerk, now: int) -> None:
-        """Let it play up to what it must wait for: a time, or transfers."""
+        """Replay a processor up to its next wait: for a time or for transfers."""
         for wanted in clerk.play:
             if isinstance(wanted, int):
                 if wanted > now:
@@ -145,7 +145,7 @@ class Replay(ComponentBase):
 
 
 def replayed(trace: Trace, device: Device, mode: Mode, slower: Fraction = Fraction(1)) -> Replay:
-    """The replay, run to its end. `slower`: links and doors have so much less bandwidth, to see that somebody notices.
+    """The replay, run to its end. `slower`: a divisor of the bandwidth of links, for a test that must notice it.
 
     InputError if it would take more than LONGEST cycles.
     """
@@ -154,7 +154,7 @@ def replayed(trace: Trace, device: Device, mode: Mode, slower: Fraction = Fracti
     machine = Machine(config, program, {"replay": replay}, plan=_plan(config, program, device, slower))
     machine.run()
     if machine.status == "aborted":
-        raise InputError(Problem(trace.name, f"it takes more than {LONGEST} cycles, and a replay has at most so many"))
+        raise InputError(Problem(trace.name, f"it takes more than {LONGEST} cycles, the limit of a replay"))
     if machine.status != "done":
         raise InternalError(f"noc replay: {trace.name} ends {machine.status}: {machine.failure()}")
     return replay

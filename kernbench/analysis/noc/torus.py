@@ -46,7 +46,7 @@ class Torus:
         return out + [device.link_bytes_per_cycle] * (self._doors - self._links) + doors * len(self._noc)
 
     def hops(self, noc: str, source: Tile, target: Tile) -> list[Hop]:
-        """The links of a way, in order: first along one axis, then along the other."""
+        """The links of a route: first along one axis, then along the other."""
         x, y = source
         size = {"x": self.device.columns, "y": self.device.rows}
         out = []

@@ -1,9 +1,10 @@
-"""Packets on a network of links that they hold while they pass: who may go on, and which bytes then flow.
+"""Packets that hold the links of their route while they pass: when a packet advances, and when its bytes flow.
 
 Endpoint: each tile sends one packet at a time into a network, requests and answers apart; it is free for the next once it has
 put the last byte out. The bytes of a blocked packet that a hop can hold (`buffer_bytes`) leave the link before the packet
-arrives. Links: a packet that does not fit into the buffers of its last hops holds these; `link_packets` at most hold a link.
-Flows: from when it holds its links, its bytes flow over the whole way, and share what they meet by the machine's rule.
+arrives. Links: a packet holds the links of its last hops if it does not fit into their buffers; at most `link_packets` packets
+hold a link. Flows: while a packet holds its links, its bytes flow over the whole route, and share resources by the allocation
+rule of the machine.
 """
 
 from __future__ import annotations
@@ -30,9 +31,9 @@ class Packet:
     transfer: Transfer
     nbytes: int
     endpoint: Key
-    ways: list[list[int]]  #: resources of each of its flows
-    holds: list[Key]  #: links that it must hold, in order
-    kept: int  #: [byte] that buffers take over from its endpoint
+    ways: list[list[int]]  #: the resources of each of its flows
+    holds: list[Key]  #: the links that it must hold, in order
+    kept: int  #: [B] that buffers hold for its endpoint
     sending: int  #: [cycle] that its endpoint needs
     answer: int  #: [cycle] from its last byte's arrival on an idle network to the end
     held: int = 0
@@ -80,7 +81,7 @@ class Worms:
         self._queues: dict[Key, deque[Packet]] = {}
         self._holders: dict[Key, int] = {}
         self._waiting: dict[Key, deque[Packet]] = {}
-        self._flows: dict[int, tuple[Packet, int, list[int]]] = {}  # packet, bytes of its second part, resources
+        self._flows: dict[int, tuple[Packet, int, list[int]]] = {}  # packet, bytes of its second part, and resources
 
     def send(self, transfer: Transfer, now: int) -> int:
         """Send it as packets: how many."""
@@ -161,7 +162,7 @@ class Worms:
     def ended(self, flow: int, now: int) -> None:
         """A flow's last byte has moved before cycle `now`."""
         packet, rest, way = self._flows.pop(flow)
-        if rest:  # what is left is in the buffers
+        if rest:  # the rest is in the buffers
             self._open(packet, rest, 0, way)
             self._unblock(packet, now)
             return

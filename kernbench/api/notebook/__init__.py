@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 MOST_LANES = 40  #: engines; of more the busiest
 MOST_TRACKS = 4  #: of an engine; what further ones have is in the last
-MOST_SPANS = 20_000  #: of all lanes; where there are more, neighbours are joined
+MOST_SPANS = 20_000  #: most spans of all lanes; neighbours are joined above it
 LANE = 20  #: [px] height of a lane
 WIDTH = 1000  #: units of the picture across
 
@@ -39,7 +39,7 @@ class Track:
     starts: Sequence[int]  #: [cycle]
     lengths: Sequence[int]  #: [cycle]
     labels: Sequence[int]  #: indices of `Lanes.labels`
-    counts: Sequence[int]  #: jobs that one span stands for
+    counts: Sequence[int]  #: jobs that one span represents
 
     @property
     def bars(self) -> list[tuple[int, int]]:
@@ -49,7 +49,7 @@ class Track:
 
 @dataclass(frozen=True)
 class Lane:
-    """One engine. Jobs at the same time are in tracks of their own, as those of DMA engines can be."""
+    """One engine. Concurrent jobs, such as those of a DMA engine, are in separate tracks."""
 
     name: str
     kind: str
@@ -109,7 +109,7 @@ def _gap(starts: Any, lengths: Any, units: Any, last: int) -> int:
 
 
 def _joined(starts: Any, lengths: Any, codes: Any, gap: int) -> tuple[list[int], list[int], list[int], list[int]]:
-    """Spans in order; those that lie over each other, or are at most `gap` apart, are one, with the label of the first."""
+    """Spans in order; spans that overlap, or are at most `gap` apart, are joined, with the label of the first."""
     order = np.argsort(starts, kind="stable")
     begins: list[int] = []
     ends: list[int] = []
@@ -203,7 +203,7 @@ def _timeline(run: Run) -> Sequence[str]:
 
 
 def _picture(lanes: Lanes) -> str:
-    """The whole run: what is less than a unit apart is drawn as one."""
+    """The whole run; spans less than a unit apart are joined."""
     height = LANE * len(lanes.shown)
     scale = WIDTH / max(1, lanes.last)
     tops = (LANE * i + 2 for i in range(len(lanes.shown)))

@@ -1,4 +1,4 @@
-"""All-reduce along a ring both ways: half of the elements east, half of them west.
+"""All-reduce along a ring in both directions: half of the elements go east, half of them west.
 
 The same number of steps as the ring, with messages half as long: twice as fast if links limit it, because a ring uses them in
 one direction only.

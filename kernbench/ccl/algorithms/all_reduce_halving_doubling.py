@@ -53,5 +53,5 @@ def neighbours(kind: int, shape: Shape) -> Table:
 
 
 def reference(inputs: Sequence[Array], kind: int, shape: Shape, slot_bytes: int) -> list[Array]:
-    """Pairs first, then pairs of pairs; all ranks the same."""
+    """First pairs, then pairs of pairs; all ranks do the same."""
     return [paired_sums(inputs)] * len(inputs)

@@ -1,6 +1,6 @@
 """All-reduce level by level: in each cube, across cubes, across SIPs, and back.
 
-What crosses a cube's border is a cube's share of the sums, and what crosses a SIP's border a SIP's: the further, the less. SIPs
+Only the sums of a cube cross its border, and only the sums of a SIP cross its border: longer distances carry less data. SIPs
 are a ring, or rows and columns of a torus or mesh, as `sip_topo_kind` says.
 """
 

@@ -1,5 +1,5 @@
 """All-reduce over a grid: rows and columns at once, half of the elements along rows first, half along columns first.
-Where each SIP's ranks are a row, all go along rows first.
+If the ranks of each SIP are a row, all go along rows first.
 
 `2 (rows - 1) + 2 (columns - 1)` steps. On a torus and a ring, rows and columns are rings; on a mesh they are lines, walked
 to and fro so that no hop passes over more than one rank.

@@ -43,7 +43,7 @@ kernel = barrier_dissemination
 
 
 def neighbours(kind: int, shape: Shape) -> Table:
-    """In the east of plane `k` the rank `2 ** k` further on, in the west the one that is as far before."""
+    """East on plane `k` is the rank at distance `2 ** k` after this one, west the one at the same distance before it."""
     return offsets(shape.ranks)
 
 

@@ -25,7 +25,7 @@ __all__ = [
 
 @along_ring
 def broadcast_ring(memory: Memory, ring: Ring, n_elem: int) -> None:
-    """`out[:n_elem]` of each rank = `in[:n_elem]` of rank 0."""
+    """`out[:n_elem]` of each rank is `in[:n_elem]` of rank 0."""
     broadcast(memory, ring, n_elem)
 
 

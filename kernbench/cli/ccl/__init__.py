@@ -1,4 +1,4 @@
-"""`kbsim ccl`: collectives between PEs: which algorithms there are, and what one takes; one file a command."""
+"""`kbsim ccl`: collectives between PEs; one module for each command."""
 
 from __future__ import annotations
 

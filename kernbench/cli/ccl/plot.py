@@ -42,7 +42,8 @@ def _size(size: float) -> str:
 
 
 def picture(lines: dict[str, Sequence[Row]], form: str, theme: Theme = "light") -> bytes:
-    """Times and bus bandwidths, a line for each name; the same rows and matplotlib make the same bytes."""
+    """A plot of times and bus bandwidths, one line for each name. The same rows and version of matplotlib give the same bytes.
+    """
     import matplotlib
     from matplotlib.figure import Figure
     from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter

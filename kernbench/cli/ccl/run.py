@@ -160,7 +160,7 @@ class Told:
             self._show_rows()
 
     def _show_rows(self) -> None:
-        """Those that have not been shown: one, or two where the last was interrupted. The header is printed with the first
+        """Results that are not yet printed: one, or two if the last was interrupted. The header is printed with the first
         result, because a refused run has none.
         """
 
@@ -192,7 +192,7 @@ class Told:
             output.show(ended(stopped))
 
 
-RANKS = 8  # where no one says how many
+RANKS = 8  # the default number
 PRESETS = ("single_cube", "two_sips", "sip_4x4", "pod_8sip")  # from the smallest to the largest
 
 
@@ -375,7 +375,7 @@ def _kernels_named(asked: Asked) -> Iterator[None]:
         raise KernelFailed({**error.failure, "message": said}, error.__cause__) from error
 
 
-LONG = 60.0  # [s] what takes less is not told
+LONG = 60.0  # [s] shorter times are not reported
 
 
 class Outlook:
@@ -391,7 +391,7 @@ class Outlook:
 
     @contextmanager
     def size(self) -> Iterator[Callable[[Machine], None] | None]:
-        """The next size runs in here: what is left is told before it, and a terminal sees how far it is."""
+        """The next size runs in here: what is left is reported before it, and a terminal sees how far it is."""
         if self.forecast.seconds > 2 * self._told and not self._quiet:
             self._told = self.forecast.seconds
             output.note(self._text())
@@ -465,7 +465,7 @@ class _MessageBar(ProgressBar):
 
 
 PACKAGE = "kernbench.ccl.algorithms"  #: modules in it are shown without it
-MOST_QUEUES = 4  # with messages that nobody received
+MOST_QUEUES = 4  # with messages that were never received
 #: Names, units and widths.
 COLUMNS = (
     ("size", "(B)", 11),
@@ -481,10 +481,10 @@ COLUMNS = (
 
 
 def algorithm_list(registry: Registry) -> Iterator[RenderableType]:
-    """What `kbsim ccl list` prints."""
+    """The output of `kbsim ccl list`."""
     columns = ("collective", "algorithm", "topologies", "module")
     made = table("Algorithms", [(name, "left") for name in columns])
-    made.columns[-1].no_wrap, made.columns[-1].overflow = False, "fold"  # the end of a name tells modules apart
+    made.columns[-1].no_wrap, made.columns[-1].overflow = False, "fold"  # modules are distinguished by the end of their names
     last = ""
     for one in registry.entries:
         shown = one.collective if one.collective != last else ""

@@ -109,7 +109,7 @@ def report(
 
 
 def _goal(text: str) -> Goal:
-    """`energy_pj` or `max:te_busy`; InputError for what is no number of a row."""
+    """`energy_pj` or `max:te_busy`; InputError for what is not a number of a row."""
     from kernbench.common.errors import InputError, Problem
     from kernbench.sweep.spec.load import GOALS
 
@@ -203,7 +203,7 @@ def _table(found: SweepTable, title: str, entries: Sequence[Entry], goals: Seque
     if left:
         note += f"; not shown: {left[0]}{' ...' if left[1:] else ''}"
     made = table(title, [*columns, ("limit", "left")], note)
-    rows = [entry.row for entry in entries if entry.row is not None]  # those of `entries`, which are done
+    rows = [entry.row for entry in entries if entry.row is not None]  # the number of `entries` that are done
     columns_of_numbers = [number_texts(rows, name) for name in numbers]
     for entry, row, *cells in zip(entries, rows, *columns_of_numbers, strict=True):
         place = found.place(entry)

@@ -138,7 +138,7 @@ def _warn(points: Points, store: Store, *, quiet: bool) -> None:
             output.note(f"warning: {note}")
     damaged = list(store.damaged.values())
     for problem in damaged[:MOST_NOTES]:
-        output.note(f"warning: {replace(problem, remedy='it is run anew')}")
+        output.note(f"warning: {replace(problem, remedy='it is run again')}")
     if len(damaged) > MOST_NOTES:
         output.note(f"warning: {len(damaged) - MOST_NOTES} more damaged results are run again")
 
@@ -201,7 +201,7 @@ def _shard(text: str | None) -> tuple[int, int]:
 
 
 BAR = 20  # characters
-RATE_SECONDS = 5.0  # the rate is that of about so long a time
+RATE_SECONDS = 5.0  # time over which the rate is averaged
 
 
 class SweepBar:
@@ -268,7 +268,7 @@ def listener(
             drawn.bar.stop()
 
 
-MOST_FAILURES = 5  # that are told by name
+MOST_FAILURES = 5  # most names in the message
 
 
 def short_names(names: Sequence[str]) -> dict[str, str]:

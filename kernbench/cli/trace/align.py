@@ -1,4 +1,4 @@
-"""`kbsim trace align`: hardware counters beside simulated ones."""
+"""`kbsim trace align`: hardware counters compared with simulated ones."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ NAME = 24  #: [character] of a name
 
 
 def trace_align(aligned: Aligned) -> Iterator[RenderableType]:
-    """What `kbsim trace align` prints."""
+    """The output of `kbsim trace align`."""
     lines = aligned.lines
     note = f"the first {MOST} of {len(lines):,}" if len(lines) > MOST else "ratio: simulated over measured"
     heads = [("counter", "left"), ("unit", "left"), ("cycle", "right"), ("measured", "right"), ("simulated", "right")]
@@ -84,7 +84,7 @@ def trace_align(aligned: Aligned) -> Iterator[RenderableType]:
     unknown = sum(not line.counters for line in lines)
     if unknown:
         yield widgets.Text(
-            f"{counted(unknown, 'reading')} of counters that the simulation has not: --map says what they are", WAIT
+            f"{counted(unknown, 'reading')} of counters that the simulation does not have: --map can map them", WAIT
         )
     unsampled = sum(bool(line.counters) and line.simulated is None for line in lines)
     if unsampled:

@@ -102,7 +102,7 @@ NAME, WIDE_NAME, ROOMY = 24, 40, 120  # [character] of a text in a table, and in
 
 
 def trace_diff(diff: Diff, width: int) -> Iterator[RenderableType]:
-    """What `kbsim trace diff` prints, for a terminal of `width` columns."""
+    """The output of `kbsim trace diff`, for a terminal of `width` columns."""
     from kernbench.trace.compare.reports import all_tables, matching, share, verdict
 
     which = verdict(diff)
@@ -130,7 +130,7 @@ def _table(one: Table, width: int) -> RichTable:
     made = table(one.title, [(head, "left" if kind == "text" else "right") for head, kind in one.columns], one.note)
     roomy = one.columns[-1][1] == "text"  # there is room below the last column
     for column, (_, kind) in zip(made.columns, one.columns, strict=True):
-        if kind == "text":  # where it is narrow, names break and numbers do not
+        if kind == "text":  # in narrow columns names are wrapped, and numbers are not
             column.no_wrap, column.overflow = False, "fold"
     for row in one.rows:
         cells = [_cell(value, kind, wide) for value, (_, kind) in zip(row, one.columns, strict=True)]

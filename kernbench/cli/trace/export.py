@@ -93,7 +93,7 @@ TOLD = 20_000_000  #: [B] of an export from which on that is told
 
 
 def selection_of(only: str | None, without: str | None, layer: str | None, phase: str | None) -> Selection:
-    """The options as a selection; InputError for an unknown kind, a layer that is no number, or if nothing is left."""
+    """The options as a selection; InputError for an unknown kind, a layer that is not a number, or if nothing is left."""
     from kernbench.common.errors import InputError, Problem
 
     kinds = set(KINDS) if only is None else set(_kinds("--only", only))

@@ -106,7 +106,7 @@ def _data(form: Format, found: Metrics) -> bytes:
 
 
 def trace_summary(metrics: Metrics, width: int) -> Iterator[RenderableType]:
-    """What `kbsim trace summary` prints, for a terminal of `width` columns."""
+    """The output of `kbsim trace summary`, for a terminal of `width` columns."""
     run = metrics.run
     yield from _headline(metrics)
     if run.cycles:

@@ -49,7 +49,7 @@ def track(unit: str) -> str:
 
 
 def near(unit: str, most: int = 34) -> str:
-    """The same in one cell: the second end of a link without the place that it shares with the first."""
+    """The same in one cell; the second end of a link is shown without their common prefix."""
     first, dash, second = track(unit).partition("-")
     if dash and first.startswith(("sip", "host")):
         second = without_place(second, common_place([first, second]))
@@ -68,7 +68,7 @@ def part_table(title: str, parts: Sequence[Part], width: int) -> Table:
     columns += [("TE", "right"), ("VE", "right"), ("DMA", "right"), ("MACs", "right"), ("bytes", "right")]
     columns += [("commands", "right"), ("longest", "right")] if wide else []
     made = table(title, [*columns, ("stalled", "right")], note)
-    made.columns[0].no_wrap, made.columns[0].overflow = False, "fold"  # where the numbers are long, names take several lines
+    made.columns[0].no_wrap, made.columns[0].overflow = False, "fold"  # with long numbers, names are wrapped
     for part in started:
         if part in shown:
             made.add_row(*_part_cells(part, wide))

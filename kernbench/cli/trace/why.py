@@ -75,7 +75,7 @@ FEW_BLOCKERS = 4
 
 
 def run_story(why: Why, most: int, width: int) -> Iterator[RenderableType]:
-    """What `kbsim trace why` prints: the sentence, the costs, the longest stretches of the path."""
+    """The output of `kbsim trace why`: the sentence, the costs, the longest spans of the critical path."""
     yield from _head(why)
     if not why.history.cycles:
         return
@@ -88,7 +88,7 @@ def run_story(why: Why, most: int, width: int) -> Iterator[RenderableType]:
 
 
 def command_story(why: Why, story: Story, most: int, width: int) -> Iterator[RenderableType]:
-    """What `kbsim trace why --op` prints: when the command was ready and why, where its cycles went, and when."""
+    """The output of `kbsim trace why --op`: when and why the command became ready, and the causes of its cycles over time."""
     yield from _head(why)
     yield ""
     yield widgets.Text(_times(story))
@@ -267,7 +267,7 @@ def _by_cause(parts: Sequence[Part]) -> dict[tuple[str, str], list[Part]]:
 
 
 def _blockers(parts: Sequence[Part]) -> str:
-    """The commands in the way, those that cost most first; with their cycles where each has its own."""
+    """The blocking commands, the most expensive first, with their cycles if they are known for each."""
     found: dict[tuple[int, ...], Fraction] = {}
     for part in parts:
         if part.by:

@@ -1,7 +1,7 @@
 """Lowers a program on a system to the core's tables: only the nodes that its entries name are in them, or the whole system.
 
-Engines stand PE by PE in the order of the topology: DMA engines, behind them those of PCIe endpoints; tensor engines, vector
-engines, then M_CPUs. There is one scratchpad for each PE, and one without banks for endpoints and M_CPUs.
+Engines are ordered by PE, in the order of the topology: DMA engines, then those of PCIe endpoints; tensor engines; vector
+engines; then M_CPUs. There is one scratchpad for each PE, and one without banks for endpoints and M_CPUs.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ WITHOUT_BANKS = {
 
 
 def lower_system(program: Program, config: SystemConfig, *, whole: bool = False, regular: bool = False) -> Plan:
-    """The plan of a program on a system; InputError where it is not valid there. `whole`: with every node of the system.
+    """The plan of a program on a system; InputError if it is not valid there. `whole`: with every node of the system.
 
-    `regular`: InternalError where an entry is none that reading makes.
+    `regular`: InternalError if an entry is none that reading makes.
     """
     places = Places(config)
     columns = columns_on_system(program, places)

@@ -17,7 +17,7 @@ from kernbench.config.kinds import pe_as_npu
 from kernbench.policy.routing.resolver import Region
 from kernbench.policy.routing.router import topology_and_router
 
-#: What an entry of each opcode is run by, where that is no PE.
+#: The kind of node that runs an opcode, if it is not a PE.
 ELSEWHERE = {"HOST_COPY_TILE": "pcie_ep", "LAUNCH": "m_cpu"}
 
 
@@ -86,7 +86,7 @@ class Places:
         if isinstance(entry, PairEntry):
             yield from self._pe_problem("peer", entry.peer)
             if entry.peer == self.node_of(entry):
-                yield FieldProblem(("peer",), "it is the PE itself: a tile moves between two", entry.peer)
+                yield FieldProblem(("peer",), "it is the PE itself: a tile must move between two PEs", entry.peer)
 
     def _node_problem(self, entry: Entry, node: str) -> Iterator[FieldProblem]:
         if entry.engine == "control":

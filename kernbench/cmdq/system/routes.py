@@ -28,7 +28,7 @@ class Memory:
     """One slice of a stack, or one SRAM, or what stands in their place between scratchpads."""
 
     node: str
-    channels: tuple[str, ...]  #: names of its DRAM channels; none: only edges limit it
+    channels: tuple[str, ...]  #: names of its DRAM channels; empty if only links limit it
     table: dict[str, Any] = field(default_factory=dict)
 
 
@@ -165,7 +165,7 @@ class Resources:
     names: tuple[str, ...]
     capacities: tuple[Fraction, ...]
     channels: int
-    first: tuple[int, ...]  #: per memory, that of its first channel; -1: it has none
+    first: tuple[int, ...]  #: by memory, the resource of its first channel; -1 without channels
     number: dict[tuple[str, str], int]  #: of the edges, by (source, target)
     tables: dict[str, Any]  #: of the routes
 

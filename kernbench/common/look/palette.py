@@ -11,8 +11,8 @@ from typing import Any, Literal
 
 Theme = Literal["light", "dark"]
 THEMES: tuple[Theme, ...] = ("light", "dark")
-SLOTS = 7  #: colours of labels; what has none of them is `other`
-NONE = "none"  #: the label of what has no value
+SLOTS = 7  #: colours of labels; all other labels are `other`
+NONE = "none"  #: label for a missing value
 _STORE = 0.45  #: how far the colour of a store lies between its engine's and the lane's
 
 
@@ -91,7 +91,7 @@ def resource_of(name: str) -> str:
     return next((resource for pattern, resource in _KINDS if re.search(pattern, lowered)), "control")
 
 
-#: Of a name in small letters; the first that fits.
+#: For a name in lower case, the first match.
 _KINDS = (
     (r"^(dram|hbm)|hbm_ctrl", "dram"),
     (r"^(noc|link)|ucie|pcie|-r\d|_noc|^sip\d+-", "link"),

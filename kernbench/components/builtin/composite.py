@@ -1,4 +1,4 @@
-"""A composite op on its way: tiles that walk through the parts of a PE by themselves (seed ADR-0020, seed ADR-0052 D5).
+"""A composite op in flight: tiles that walk through the parts of a PE by themselves (seed ADR-0020, seed ADR-0052 D5).
 
 Each tile is a token that knows its stages. While one is computed the next are read: every streamed operand has a ring of
 buffers in the scratchpad, and so has the output. Tokens compute in the order of the plan. The steps of one sum run in sequence
@@ -70,7 +70,7 @@ class Token(TileToken):
     step: Step
     places: tuple[int, ...] = ()  #: buffers of the streamed operands
     out_place: int = -1  #: buffer of its result
-    there: bool = False  #: its operands have come
+    there: bool = False  #: its operands have arrived
     computing: bool = False
 
 

@@ -1,4 +1,4 @@
-"""Commands on their way: a message between its issue and its end, and the jobs that it is made of."""
+"""Commands in flight: a message between its issue and its end, and the jobs that it is made of."""
 
 from __future__ import annotations
 
@@ -32,16 +32,16 @@ class Flight:
         self.line = line  #: of the kernel
         self.start = -1  #: [cycle] of its first job
         self.end = -1
-        self.due = issued  #: [cycle] in which it is handed over,
+        self.due = issued  #: [cycle] in which it is handed over
         self.orders: Sequence[Order] = ()  #: and as which jobs
-        self.engine = 0  #: which of the part's engines
+        self.engine = 0  #: engine of the component
         self.jobs_left = 0
         self.after: tuple[int, ...] = ()  #: of a traced run: ids of the commands that it, or the kernel before it, waited for
         self.command = -1  #: its own id there; of several jobs that of the last
         self.parent: Flight | None = None  #: of a tile: the composite op
-        self.plain = False  #: it is one job, which its part can tell the core (`PePart.send`) without `orders`
-        self.behind: Flight | None = None  #: the next one that waits to be handed over
-        self.way: Any = None  #: of such a job: to the memory, or the product's time;
+        self.plain = False  #: it is one job, which its component can submit (`PePart.send`) without `orders`
+        self.behind: Flight | None = None  #: next command in the queue to be handed over
+        self.way: Any = None  #: of such a job: the route to the memory, or the time of the product
         self.channel = 0  #: of a transfer: the DMA engine's,
         self.write = False
         self.addr = self.nbytes = 0  #: in memory,

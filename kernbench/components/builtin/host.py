@@ -15,7 +15,7 @@ class HostSource(Protocol):
         """P1: go on as far as it can; true when it is over."""
 
     def ended(self, host: Host, number: int, end: int) -> bool:
-        """P7: a job of the host has ended; true where the program is to be resumed in the next cycle."""
+        """P7: a job of the host has ended; true if the program is to be resumed in the next cycle."""
 
     def over(self) -> bool:
         """Whether the program has returned, and all that it began has ended."""
@@ -28,15 +28,15 @@ class Host(ComponentBase, kind=HOST):
     """Keeps the run going until its program is over, by a job of its own."""
 
     node_id = HOST
-    no_snapshot = "a program of the host is no bytes: keep its inputs and the cycle, and run there again"
+    no_snapshot = "a host program cannot be saved as bytes: keep its inputs and the cycle, and run there again"
 
     def __init__(self, source: HostSource, *, jobs: int) -> None:
         super().__init__()
         self.source = source
-        self.jobs = jobs + 1  # and the one that keeps the run going
+        self.jobs = jobs + 1  # and the job that keeps the run alive
         self.position: dict[str, int] = {}  #: of components in the core, by name: whom the host can give jobs
         self._running: int | None = None
-        self._own = -1  # the job that keeps the run going
+        self._own = -1  # the job that keeps the run alive
         self._begun = self._resume = False
 
     def accept(self, job: Job, now: int) -> int:

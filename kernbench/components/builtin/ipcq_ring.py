@@ -24,9 +24,9 @@ class QueueClock:
     """What all queues of a machine have in common: the time, and how one PE makes another one run."""
 
     def __init__(self) -> None:
-        self.now = 0  #: [cycle] of the core's call that goes on
+        self.now = 0  #: [cycle] of the current call of the core
         self.wake: Callable[[int, int], None] = _no_wake  #: a component, by its position, runs in a cycle
-        self.ended: tuple[int, ...] = ()  #: of a traced run: the command whose end is told just now
+        self.ended: tuple[int, ...] = ()  #: of a traced run: the command whose end is being reported
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ class Ring:
     ) -> None:
         self.source = source
         self.target = target
-        self.target_name = str(target)  # every send says it
+        self.target_name = str(target)  # given by every send
         self.sender = sender
         self.receiver = receiver
         self.slots, self.slot_bytes, self.tier = slots, slot_bytes, tier
@@ -71,24 +71,24 @@ class Ring:
         self.way: Reach | None = None  #: to the receiver's scratchpad
         self.credit_cycles = 0  #: [cycle] until a credit is back
         # The sender's side.
-        self.credits = Fifo([0] * slots)  #: the cycles from which they may be used
+        self.credits = Fifo([0] * slots)  #: the cycles from which they can be used
         self.waiting = Fifo()  #: messages without one, each an `IpcqSendCmd`
         self.sent = 0  #: sends that took a credit
         self.in_flight = Fifo()  #: messages in the order of their sends
         self.last_send = ""  #: line of the last one that was received
         # The receiver's side.
         self.inbox = Fifo()  #: messages that the receiver sees
-        self.posted = Fifo()  #: receives that wait, each to be served from the cycle in which its flight is due
+        self.posted = Fifo()  #: waiting receives; each can be served from the cycle in which it is due
         self.received = 0  #: receives that were issued
         self.taken = 0  #: messages that were received
         self.tail = 0  #: messages whose slots are free again
-        self.freed: set[int] = set()  #: of those behind the first that is not
+        self.freed: set[int] = set()  #: after the first slot that is not free
         self.last_recv = ""
         self.freed_by: dict[int, tuple[int, ...]] = {}  #: of a traced run, by messages: the commands that let their slots go
 
     @property
     def used(self) -> int:
-        """Slots that are taken: messages on their way, waiting, or in use."""
+        """Slots that are taken: messages in flight, waiting, or in use."""
         return self.sent - self.tail
 
     @property

@@ -28,7 +28,7 @@ class Serving(Typed):
         self.clock = clock
         self.load = [0] * len(self.engines)  #: commands on each that have not ended
         self.next_due = NEVER  #: it has something to do in that cycle
-        kind: Any = type(self)  # hooks of its own are called; those of the base class come to one call of the log
+        kind: Any = type(self)  # overridden hooks are called; those of the base class are replaced by one call of the log
         self._own_hooks = (getattr(kind, "_on_process_start", None), getattr(kind, "_on_process_end", None)) != _HOOKS
         self._record: Callable[[float, float, str, Any], None] | None = None
         self._record_of: OpLog | None = None

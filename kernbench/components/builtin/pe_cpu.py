@@ -30,7 +30,7 @@ class CommandSource:
         raise NotImplementedError
 
     def ended(self, flight: Flight) -> bool:
-        """P7: a command has ended; true where the programs can go on in the next cycle."""
+        """P7: a command has ended; true if the programs can go on in the next cycle."""
         raise NotImplementedError
 
 
@@ -146,7 +146,7 @@ class PeCpu(Processor, ComponentBase, kind=PE_CPU):
 
     __slots__ = ("jobs",)
 
-    no_snapshot = "a kernel is no bytes: keep its inputs and the cycle, and run there again"
+    no_snapshot = "a kernel cannot be saved as bytes: keep its inputs and the cycle, and run there again"
 
     def __init__(self, node_id: str, source: CommandSource, scheduler: PeScheduler, clock: Clock, *, cycles: int) -> None:
         super().__init__(node_id, source, scheduler, clock, cycles=cycles)

@@ -42,7 +42,7 @@ class Transfers(Serving):
         self._align = align
         self._room = scratchpad_bytes
         self.ways = ways
-        self._own_orders = type(self).orders is not Transfers.orders  # of a class in the place of PE_DMA
+        self._own_orders = type(self).orders is not Transfers.orders  # of a class that replaces PE_DMA
         self._read = self._written = Reach(0, 0, ())
 
     def plan(self, flight: Flight) -> bool:
@@ -120,7 +120,7 @@ class Transfers(Serving):
         return "DMA_STORE_TILE" if stored else "DMA_LOAD_TILE"
 
     def _straight(self, channel: int, write: int, place: int, first: int, nbytes: int) -> Sequence[Order] | None:
-        """Bytes in one piece, as most transfers are; None where they are not in one memory, or not in the scratchpad."""
+        """Bytes in one piece, as most transfers are; None if they are not in one memory, or not in the scratchpad."""
         way, travel = self._way(bool(write)), self._travel(first, nbytes)
         if not way.start <= first <= way.end - nbytes or place + travel > self._room:
             return None

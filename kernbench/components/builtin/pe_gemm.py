@@ -36,7 +36,7 @@ class Products(Serving):
         self._te = te
         self._times: dict[tuple[Any, ...], Timing] = {}
         self._last: Timing | None = None
-        self._own_orders = type(self).orders is not Products.orders  # of a class in the place of PE_GEMM
+        self._own_orders = type(self).orders is not Products.orders  # of a class that replaces PE_GEMM
 
     def orders(self, msg: Any) -> Sequence[Order]:
         a, b, out, base = msg.a, msg.b, msg.out, self.base

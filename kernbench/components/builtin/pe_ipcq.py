@@ -45,7 +45,7 @@ class QueueControl(Serving):
         self.time = time
         self.scheduler: CommandQueue
         self.record_copy: Callable[..., int] | None = None  #: of the op log
-        self.component = -1  #: position in the core of what stands for the PE
+        self.component = -1  #: position in the core of the component that represents the PE
         self.done: list[Flight] = []  #: receives that have just ended
         self.queues_out: dict[tuple[int, str], Ring] = {}  #: by plane and direction
         self.queues_in: dict[tuple[int, str], Ring] = {}
@@ -73,7 +73,7 @@ class QueueControl(Serving):
             ring = flight.msg.ring
             flight.due = ready
             ring.posted.put(flight)
-            if ring.inbox.count:  # else it is looked at when a message comes
+            if ring.inbox.count:  # otherwise it is checked when a message arrives
                 self._expect(ready, ring)
 
     def look(self, cycle: int, ring: Ring) -> None:
@@ -138,7 +138,7 @@ class QueueControl(Serving):
             orders = self._dma.piece(COMM, 1, place, message.slot, message.nbytes, message.line)
             self.scheduler.put(flight, self.choose(), orders)
             return
-        before = place % ring.line  # whole lines travel: what lies before it in its first one goes with it
+        before = place % ring.line  # whole lines are moved, including the bytes before it in its first line
         travel = before + message.nbytes
         if travel > ring.room:
             travel = ring.room
@@ -170,7 +170,7 @@ class QueueControl(Serving):
             ring.last_send, ring.last_recv = message.line, msg.line
             if ring.in_scratchpad:
                 flight.start = flight.end = now
-                if flight.due < now:  # else the message was there, and it is not what the kernel waited for
+                if flight.due < now:  # otherwise the message was already there, and the kernel did not wait for it
                     flight.command = message.command
                 del self.scheduler.open[flight]
                 self.done.append(flight)

@@ -17,7 +17,7 @@ from kernbench.components.builtin.part import PePart, Serving
 from kernbench.components.service import REDUCTIONS, ve_service
 from kernbench.config.schema import Ve
 
-# Of the same shape, though they look at whole rows.
+# Results with the shape of the input, although the ops reduce whole rows.
 ROW_OPS = frozenset({"softmax", "layernorm", "rmsnorm", "cumsum", "cumprod", "sort"})
 MOST_INPUTS = 3  # regions of a job that are read
 
@@ -29,7 +29,7 @@ class VectorWork(Serving):
         super().__init__(node_id, engines, clock, base)
         self._ve = ve
         self._times: dict[tuple[Any, ...], tuple[int, ...]] = {}
-        self._own_orders = type(self).orders is not VectorWork.orders  # of a class in the place of PE_MATH
+        self._own_orders = type(self).orders is not VectorWork.orders  # of a class that replaces PE_MATH
 
     def orders(self, msg: Any) -> Sequence[Order]:
         inputs, out = msg.handles, msg.out

@@ -37,17 +37,17 @@ class CommandQueue(Typed):
         self._cycles = cycles
         self._serving: dict[type[Any], PePart] = {kind: part for part in self.parts for kind in part.serves}
         self.places = queue_depth + 16  #: jobs in the core at a time
-        # Their commands. The core's number of a job ends with its place (32 bits), and places of one component are neighbours.
+        # Their commands. The low 32 bits of a job number are its slot, and slots of one component are adjacent.
         self._jobs: list[Flight | None] = [None] * self.places
         self._in_core = 0
-        self._backlog: deque[tuple[Flight, Order | None]] = deque()  # jobs for which there is no place yet
-        self._first_due: Flight | None = None  # commands on their way from the processor, as they were issued
+        self._backlog: deque[tuple[Flight, Order | None]] = deque()  # jobs without a free slot yet
+        self._first_due: Flight | None = None  # commands in flight from the processor, as they were issued
         self._last_due: Flight | None = None
         self.next_due = NEVER  #: the cycle in which the next command is handed over, or the next tile
-        self.after: tuple[int, ...] = ()  #: ids of the traced commands that let the kernel go on
+        self.after: tuple[int, ...] = ()  #: ids of the traced commands whose end resumed the kernel
         self.open: dict[Flight, None] = {}  #: commands that have not ended, as they were issued
-        self.machine: HasCommands | None = None  #: whose trace is told what jobs are
-        self.processor: Typed | None = None  #: the component in the core that stands for the PE
+        self.machine: HasCommands | None = None  #: machine whose trace gets descriptions of jobs
+        self.processor: Typed | None = None  #: component in the core that represents the PE
 
     def part_for(self, msg: Any) -> PePart:
         """The component that serves a message: the one for its class, or for its nearest base class."""
@@ -68,7 +68,7 @@ class CommandQueue(Typed):
         flight.plain = False
         flight.engine = flight.jobs_left = 0
         flight.parent = flight.behind = None
-        if part is self.queues:  # it is told at once, and counts the cycles
+        if part is self.queues:  # it is notified at once, and counts the cycles itself
             self.open[flight] = None
             self.queues.begin(flight, now + self._cycles)
             return flight

@@ -36,8 +36,8 @@ class Step(NamedTuple):
     sum: int  #: which output tile it belongs to
     size: tuple[int, ...]  #: m, n and k, or rows and elements of a row
     operands: tuple[Rows, ...]
-    streamed: tuple[Rows, ...]  #: those of the operands that are read from memory
-    out: Rows | None  #: where the result goes, of the step that completes it
+    streamed: tuple[Rows, ...]  #: operands that are read from memory
+    out: Rows | None  #: address of the result, for the last step of a sum
 
 
 class Transfer(NamedTuple):
@@ -172,7 +172,7 @@ class GemmTiles(_Tiles):
     b: Matrix
     c: Matrix
     tile: tuple[int, int, int]
-    epilogue: tuple[tuple[str, Whole | None], ...] = ()  #: ops on the result, and what else each reads
+    epilogue: tuple[tuple[str, Whole | None], ...] = ()  #: ops on the result, and their second operands
 
     def steps(self) -> Iterator[Step]:
         rows, cols, depth = self.tile
@@ -240,11 +240,11 @@ class MathTiles(_Tiles):
 
 # Sizes of tiles ---------------------------------------------------------------------------------------------------
 
-LARGEST = 512  #: rows and columns of an output tile, at most, where none are asked for
-DEPTH = 128  #: of K that a step takes, where nothing is asked for
+LARGEST = 512  #: default limits of rows and columns of an output tile
+DEPTH = 128  #: default length of K of a step
 ELEMENTS = 1 << 14  #: of a tile of a math op
 SMALLEST = 8
-BUFFERS = 2  #: of each ring: one is filled while the other is used
+BUFFERS = 2  #: slots of each ring: one is filled while the other is used
 
 
 def tile_bytes(size: tuple[int, int, int], dtypes: Sequence[str]) -> tuple[int, int, int]:

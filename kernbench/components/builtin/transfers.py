@@ -60,7 +60,7 @@ def cut(rows: Rows, ways: Ways, write: bool) -> list[tuple[Rows, tuple[int, ...]
         return [(rows, way)]
     if rows.rows > 1:
         first, rest = Rows(*rows[:3], 1), Rows(rows.offset + rows.stride, *rows[1:3], rows.rows - 1)
-        inside = (end - rows.offset - rows.row_bytes) // rows.stride + 1  # rows that lie before the end
+        inside = (end - rows.offset - rows.row_bytes) // rows.stride + 1  # rows before the end
         if inside > 1:
             first, rest = Rows(*rows[:3], inside), Rows(rows.offset + inside * rows.stride, *rows[1:3], rows.rows - inside)
         return cut(first, ways, write) + cut(rest, ways, write)

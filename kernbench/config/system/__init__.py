@@ -56,7 +56,7 @@ class SystemConfig(MachineConfig):
     kv_layouts: tuple[KvLayout, ...] = KV_LAYOUTS
     energy: EnergyModel = ENERGY
 
-    #: What stands before the paths of a PE's keys, and before those of its memory.
+    #: Prefixes of the paths of keys of a PE, and of its memory.
     pe_path: ClassVar[str] = "pe."
     memory_path: ClassVar[str] = "cube.hbm."
 

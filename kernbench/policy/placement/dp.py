@@ -98,7 +98,7 @@ class DPPolicy:
     def _counts(self, size: Size) -> Size:
         """The number of participating units of each level."""
         problems = [
-            Problem("DPPolicy", f"the machine has {there}", level, wanted, "take fewer, or leave it out for all")
+            Problem("DPPolicy", f"the machine has {there}", level, wanted, "use fewer, or leave it out for all")
             for level, there in zip(Size._fields, size, strict=True)
             if (wanted := getattr(self, level)) is not None and wanted > there
         ]
@@ -111,7 +111,7 @@ class DPPolicy:
             needed = {"replicate": 0, "tiled": 2}.get(getattr(self, level), 1)
             if count > 1 and len(shape) < needed:
                 rule = f"a tensor of shape {shape} has {len(shape)} axes, and this way cuts {needed}"
-                remedy = "take row_wise, or replicate" if shape else "take replicate"
+                remedy = "use row_wise or replicate" if shape else "take replicate"
                 raise InputError(Problem("DPPolicy", rule, level, getattr(self, level), remedy))
 
 

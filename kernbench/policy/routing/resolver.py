@@ -28,7 +28,7 @@ class HbmPlace(NamedTuple):
 class Region:
     """Equal, consecutive windows."""
 
-    kind: str  #: of the components that hold these bytes
+    kind: str  #: node ids of the components that hold these bytes
     base: int  #: address of the first window
     nbytes: int  #: of memory in a window
     count: int  #: windows
@@ -130,7 +130,7 @@ class VirtualRange:
     virtual: int
     physical: int
     nbytes: int
-    name: str = ""  #: what it holds, as errors name it
+    name: str = ""  #: its content, for errors
 
     @property
     def end(self) -> int:
@@ -180,7 +180,7 @@ class VirtualMap:
             raise InputError(Problem(self._name, f"the address {address:#x} is in no range", remedy=self._near(place)))
         if address + nbytes > found.end:
             rule = f"the {nbytes} bytes at {address:#x} pass the end of {found}"
-            raise InputError(Problem(self._name, rule, remedy="translate what lies in one range at a time"))
+            raise InputError(Problem(self._name, rule, remedy="translate each range separately"))
         return found.physical + (address - found.virtual)
 
     def _near(self, place: int) -> str:

@@ -56,7 +56,7 @@ class Route:
 
     @cached_property
     def bottleneck(self) -> Edge | None:
-        """The edge of the least bandwidth, of equal ones the first; None where none limits anything."""
+        """The edge of the least bandwidth, of equal ones the first; None if none limits anything."""
         limiting = [edge for edge in self.edges if edge.bytes_per_cycle is not None]
         return min(limiting, key=lambda edge: edge.bytes_per_cycle or Fraction(0), default=None)
 
@@ -247,7 +247,7 @@ class End:
 
     node: str
     address: int | None = None
-    meaning: str = ""  #: of an address: which byte of which memory it is
+    meaning: str = ""  #: memory and byte of an address
 
 
 @dataclass(frozen=True, slots=True)

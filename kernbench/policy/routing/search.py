@@ -34,7 +34,7 @@ class Adjacency:
         exits = [edge.kind is EdgeKind.UCIE_IO and topology.by_id[edge.target].kind == IO_NOC for edge in edges]
         for edge, cost in zip(edges, _costs(edges, exits, by, len(self.names)), strict=True):
             self.into[self.number[edge.target]].append((self.number[edge.source], cost))
-        #: of a node that hangs on one other (a dead end, or what is left of a tree of them): that node; else itself
+        #: the only neighbour of a node (a dead end, or the rest of a tree of them); else the node itself
         self.parent = _parents(self.into, self.is_end)
 
     def chain(self, node: int) -> list[int]:
@@ -99,7 +99,7 @@ class Search:
         self._graph = adjacency
         self._trees: dict[int, _Tree] = {}
         self._paths: dict[tuple[int, int], tuple[str, ...] | None] = {}
-        self._lock = Lock()  # machines of several threads may ask: a tree grows under the hands of one of them
+        self._lock = Lock()  # machines of several threads use it, so only one of them extends a tree at a time
 
     def path(self, source: str, target: str) -> tuple[str, ...] | None:
         """The nodes of the shortest path, both ends among them; None: there is no path. KeyError for an unknown node."""

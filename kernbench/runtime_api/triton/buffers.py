@@ -37,7 +37,7 @@ class Buffers:
     def __init__(self, kernel: str, arguments: dict[str, Any]) -> None:
         self._kernel = kernel
         self._stretches: list[_Stretch] = []
-        self._unsigned: set[str] = set()  #: arguments of uint64, which lie in memory as i64
+        self._unsigned: set[str] = set()  #: arguments of uint64, which are stored as i64
         for name, value in arguments.items():
             for label, array in arrays_in(f"{kernel}: argument {name}", value):
                 self._add(label.removeprefix(f"{kernel}: argument "), array)
@@ -52,7 +52,7 @@ class Buffers:
             raise TritonError(f"{self._kernel}: argument {name} runs backwards through memory; make a copy of it")
         uneven = [step for step in array.strides if step % array.itemsize]
         if uneven:
-            apart = f"its elements of {array.itemsize} B lie {uneven[0]} B apart"
+            apart = f"its elements of {array.itemsize} B are {uneven[0]} B apart"
             raise TritonError(f"{self._kernel}: argument {name}: {apart}, and pointers count whole elements; make a copy of it")
         low, high = np.lib.array_utils.byte_bounds(array)
         made = _Stretch(name, low, high, array.dtype, [(name, array)])
@@ -61,7 +61,7 @@ class Buffers:
             if other.kind != array.dtype:
                 raise TritonError(f"{where} as {other.kind} and {array.dtype}; pass copies of them")
             if (made.low - other.low) % array.itemsize:
-                raise TritonError(f"{where} whose elements lie across each other; pass copies of them")
+                raise TritonError(f"{where} whose elements overlap; pass copies of them")
             low, high = min(made.low, other.low), max(made.high, other.high)
             made = _Stretch(other.name, low, high, made.kind, other.arrays + made.arrays)
             self._stretches.remove(other)
@@ -71,7 +71,7 @@ class Buffers:
         """Put all into the machine's memory; the arguments as programs get them."""
         for one in self._stretches:
             if one.flat is None:
-                # As they are at the first launch: a run that is repeated begins with the same.
+                # Their values at the first launch, with which a repeated run begins.
                 one.flat = _memory(one).view(one.kind).copy()
             one.tensor = ctx.from_numpy(one.flat, name=one.name)
         given = {name: self._given(ctx, name, value) for name, value in arguments.items()}
@@ -122,7 +122,7 @@ class Buffers:
                         tensor_shape=whole.tensor_shape,
                         window=int(whole),
                     )
-        raise TritonError(f"{self._kernel}: {name} is no array")
+        raise TritonError(f"{self._kernel}: {name} is not an array")
 
     def bring_back(self, store: MemoryStore, written: set[str]) -> dict[str, Array]:
         """Write what was stored to into the arrays; all arrays by their names. TritonError for one that cannot be written."""

@@ -43,7 +43,7 @@ class _Machine:
     portable: bool = False
     checks: frozenset[str] = frozenset()
     runs: list[KernelRun] = field(default_factory=list)
-    around: _Machine | None = None  #: what it stands inside of, whose checks are done too
+    around: _Machine | None = None  #: enclosing machine, whose checks apply too
 
 
 _CHOSEN: ContextVar[_Machine | None] = ContextVar("kernbench_machine", default=None)
@@ -63,7 +63,7 @@ def machine(
 
     `config`: a preset, a file or a machine. `portable`: enforce the rules of Triton itself. `check`: `memory`, `races`, or
     both, joined by a comma. Bounds are always checked; `races` are searched among the programs of each launch. `allow_code`:
-    as of `load_config`. Returns the list of runs so far. TritonError for an unknown check.
+    as in `load_config`. Returns the list of runs so far. TritonError for an unknown check.
 
     >>> import kernbench as kb
     >>> with kb.machine("single_cube") as runs:
@@ -120,8 +120,8 @@ class KernelRun:
     arrays: dict[str, Array]  #: tensors by the names of arguments, as the kernel left them
     notes: list[str] = field(default_factory=list)
     printed: list[str] = field(default_factory=list)  #: lines of `tl.device_print`
-    races: list[Race] = field(default_factory=list)  #: where `check` asks for them
-    problems: list[str] = field(default_factory=list)  #: NaN that come of masks, where `check` asks for `memory`
+    races: list[Race] = field(default_factory=list)  #: if `check` requests them
+    problems: list[str] = field(default_factory=list)  #: NaN caused by masks, if `check` requests `memory`
 
     @property
     def cycles(self) -> int:

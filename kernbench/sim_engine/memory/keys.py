@@ -28,7 +28,7 @@ class Keys:
     """
 
     def __init__(self) -> None:
-        self._runs: list[list[int]] = [[]]  # in order; none is empty but an only one
+        self._runs: list[list[int]] = [[]]  # sorted chunks; only a single one can be empty
         self._firsts: list[int] = []  # a bound below each run but the first: its keys are not below, those before are
 
     def __iter__(self) -> Iterator[int]:

@@ -12,7 +12,7 @@ class RangeMap:
 
     def __init__(self) -> None:
         self._starts = Keys()
-        self.held: dict[int, tuple[int, Any]] = {}  #: by the start of each range: its end and value; to be looked at only
+        self.held: dict[int, tuple[int, Any]] = {}  #: start of each range: its end and value; read-only
 
     def __len__(self) -> int:
         return len(self.held)

@@ -33,9 +33,9 @@ class Space(dict[int, Array]):
     def __init__(self) -> None:
         super().__init__()
         self.starts = Keys()  #: the keys in order
-        self.owned: set[int] = set()  #: the keys whose arrays are bytes made here, that nobody else has seen
-        self.tensors: dict[int, tuple[tuple[int, ...], np.dtype[np.generic]]] = {}  #: what was written last at an address
-        self.pending = RangeMap()  #: bytes without a value, whatever lies there; the op that will give it
+        self.owned: set[int] = set()  #: keys of arrays that were made here and are not shared
+        self.tensors: dict[int, tuple[tuple[int, ...], np.dtype[np.generic]]] = {}  #: last write at an address
+        self.pending = RangeMap()  #: bytes without a value, and the op that will write it
 
     def fork(self) -> Space:
         """A copy of the dictionary with the same arrays."""
@@ -116,7 +116,7 @@ class Space(dict[int, Array]):
         return (key, array) if key + stored_bytes(array) > addr else None
 
     def gather(self, start: int, end: int) -> NDArray[np.uint8] | None:
-        """The bytes `[start, end)`: a view where one array has them all, else a copy; None where some were never written."""
+        """The bytes `[start, end)`: a view where one array has them all, else a copy; None if some were never written."""
         found = self._block_at(start)
         if found is None:
             return None
@@ -164,7 +164,7 @@ class Space(dict[int, Array]):
         return bytes_of(found[1], start - found[0], end - found[0])
 
     def missing(self, start: int, end: int) -> int | None:
-        """The first byte of `[start, end)` that has no value; None where all have."""
+        """The first byte of `[start, end)` that has no value; None if all have."""
         if self.pending.held:
             waiting = self.pending.over(start, end)
             if waiting:

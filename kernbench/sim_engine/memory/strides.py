@@ -1,4 +1,4 @@
-"""Tensors whose rows lie apart in memory: a tile of a larger matrix, read into one piece or written row by row."""
+"""Tensors whose rows are not contiguous in memory: a tile of a larger matrix, read into one piece or written row by row."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def _disjoint(outer: Sequence[int], strides: Sequence[int], nbytes: int) -> bool
 def _runs(shape: Sequence[int], strides: Sequence[int], dtype: str) -> tuple[int, int]:
     """Elements that lie side by side in memory, and how many of the first axes step from one such run to the next.
 
-    The last axis of packed elements always lies side by side: its stride is no whole number of bytes.
+    The last axis of packed elements always lies side by side: its stride is not a whole number of bytes.
     """
     bits = dtype_of(dtype).bits
     run, outer = 1, len(shape)
@@ -123,7 +123,7 @@ def write_lanes(store: MemoryStore, space: str, addr: int, data: Array, lanes: L
     dtype = dtype_of(data.dtype).name
     moved = lanes.picked(data)
     if rmw:
-        # Lanes at one place act one after the other: by their rank among those of the same place.
+        # Lanes at the same address act in sequence, by their rank among them.
         for chosen in _turns(lanes):
             part = Lanes((chosen.size,), lanes.itemsize, lanes.at[chosen].tobytes())
             old = _gathered(store, space, addr, part, dtype)

@@ -12,7 +12,7 @@ from kernbench.common.pe_ops import DmaReadCmd, DmaWriteCmd, GemmCmd, MathCmd
 from kernbench.sim_engine.ops.params import Form, Params, Template, shared
 
 Info = tuple[str, str, Params]
-Row = tuple[str, str, Template, tuple[Any, ...]]  #: the same with the two that params are made of
+Row = tuple[str, str, Template, tuple[Any, ...]]  #: the same with the two components of params
 
 _DMA_READ = Form(
     ("nbytes", "src_space", "dst_space", "shape", "dtype", "src_strides", "line"),

@@ -6,11 +6,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import count
 from typing import Any, TypeAlias
 
-TEMPLATES: dict[int, Template] = {}  #: by number, those of all forms
+TEMPLATES: dict[int, Template] = {}  #: forms by number
 _NUMBERS = count()
-Where: TypeAlias = int | slice  #: of a value among those of one op; a slice makes a list
+Where: TypeAlias = int | slice  #: index of a value among those of one op; a slice gives a list
 
-#: What differs between two ops of the same kernel line; the rest of a hand-written record is its template.
+#: Keys that differ between two ops of the same kernel line; the other keys are the template.
 _VARYING = (
     "src_addr",
     "dst_addr",
@@ -37,7 +37,7 @@ class Template:
         self.constants = constants
         self.varying = varying
         self.plans: dict[str, Any] = {}  #: what a replay worked out once for all ops of a kind
-        self.number = next(_NUMBERS)  #: of the process, for whoever keeps records as plain numbers
+        self.number = next(_NUMBERS)  #: templates of the process, for records that are stored as plain numbers
         TEMPLATES[self.number] = self
 
 
@@ -106,7 +106,7 @@ class Form:
         return template
 
 
-_LISTS = ("input_shapes", "input_spaces", "input_dtypes")  #: keys whose value is a list of one item an input
+_LISTS = ("input_shapes", "input_spaces", "input_dtypes")  #: keys whose value is a list with one item per input
 _SHARED: dict[Any, Template] = {}
 
 

@@ -21,7 +21,7 @@ def blame(log: Iterable[OpRecord], space: str, addr: int) -> list[ReplayOp]:
             return [*found, op]
         source = _source(op, addr)
         if source is None:
-            continue  # the byte lies between the rows that it wrote
+            continue  # the byte is between the rows that it wrote
         found.append(op)
         space, addr = source
         if addr < 0:

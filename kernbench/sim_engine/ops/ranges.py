@@ -32,7 +32,7 @@ class ReplayOp:
         self.op_id = op_id
         self.deps = record.dependency_ids
         self.params = shared(record.params)
-        self._reads: list[Bytes] | None = None  # found when they are first asked for
+        self._reads: list[Bytes] | None = None  # computed on first use
         self._writes: list[Bytes] = []
 
     @property

@@ -16,10 +16,10 @@ from kernbench.sim_engine.op_log import OpRecord
 from kernbench.sim_engine.replay.math_ops import ARITY, LOGIC, MOVES, REDUCTIONS, SCANS
 
 LARGEST = 1 << 30  #: [B] of one tensor
-RANKS = 32  #: axes of a tensor: numpy has no more
+RANKS = 32  #: most axes of a tensor, as in numpy
 INPUTS = 64  #: of one op
 LAYOUTS = ("row_major", "col_major")
-#: Numbers that an op which moves elements takes; None: any.
+#: Allowed parameters of an op that moves elements; None for any.
 NUMBERS = dict.fromkeys(MOVES, 0) | {"permute": None, "slice": 4, "concat": 1, "flip": 1, "gather": 1, "sort": 2}
 ADDRESS = f"it must be an integer from 0 to {LAST}"
 SHAPE = f"it must be a list of at most {RANKS} integers from 0 on"
@@ -33,7 +33,7 @@ class _Broken(Exception):
 
 
 def check_record(record: OpRecord) -> None:
-    """Raise InputError where a record's fields or params are not what its op takes."""
+    """Raise InputError if a record's fields or params are not what its op takes."""
     try:
         _fields(record)
         params = record.params

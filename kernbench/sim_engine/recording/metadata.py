@@ -139,7 +139,7 @@ def enqueue_lines(program: Program, plan: Plan) -> Iterator[bytes]:
         yield line("CMD_ENQUEUE", 0, fields, entry)
 
 
-REMEDY = "make the checkpoint anew with `kbsim step --save --trace`"
+REMEDY = "make the checkpoint again with `kbsim step --save --trace`"
 DIGITS = 60  # of an energy in the smallest unit, at most
 Count = Annotated[int, msgspec.Meta(ge=0, lt=FOREVER)]
 Whole = Annotated[str, msgspec.Meta(pattern=rf"^[0-9]{{1,{DIGITS}}}$")]  #: an integer past 64 bits
@@ -194,12 +194,12 @@ class TraceState(msgspec.Struct, forbid_unknown_fields=True):
         try:
             return base64.b64decode(self.records, validate=True)
         except (binascii.Error, ValueError):
-            raise damaged("its records are no base64") from None
+            raise damaged("its records are not base64") from None
 
 
 def damaged(why: str) -> InputError:
     """The error for an invalid state of a trace."""
-    return InputError(Problem("checkpoint", f"where its trace stands is damaged: {why}", remedy=REMEDY))
+    return InputError(Problem("checkpoint", f"the state of its trace is damaged: {why}", remedy=REMEDY))
 
 
 def read_state(data: bytes) -> TraceState:

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 from kernbench.common.errors import InputError, Problem
 from kernbench.trace.schema import LEVELS
 
-WINDOW = 1024  #: [cycle] length of a window of samples, where nothing else is said
+WINDOW = 1024  #: [cycle] default length of a window of samples
 FOREVER = 2**62  # [cycle]
 MAX_WINDOW = 2**40  # [cycle]
 

@@ -25,7 +25,7 @@ ENERGY_PARTS = ("dram", "noc", "spm", "mac", "ve", "static")
 
 
 def _form(event: str, only: Collection[str] = (), **kinds: str) -> str:
-    """The format of a sample's line: its fields, or `only` some, in the schema's order, `%d` where nothing else is said."""
+    """The format of a sample's line: its fields, or `only` some, in the schema's order, `%d` where nothing else is reported."""
     names = [field.name for field in BY_NAME[event].fields]
     fields = (f',"{name}":{kinds.get(name, "%d")}' for name in names if name in only or not only)
     return f'{{"event_type":"{event}","t_cycle":%d{"".join(fields)}}}\n'
@@ -116,7 +116,7 @@ class Windows:
         self.saturated = [0] * self.channels  # windows in a row
         self.asleep: set[str] = set()
         self.units = [*self.engines, *self.compute]
-        self.worked = bytes([1] * len(self.units))  # who is not asleep
+        self.worked = bytes([1] * len(self.units))  # components that are not asleep
         self.bandwidth = self._samples(samples, "BANDWIDTH_SAMPLE", self.resources)
         self.engine = self._samples(samples, "ENGINE_SAMPLE", self.units)
 

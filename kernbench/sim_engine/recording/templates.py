@@ -33,7 +33,7 @@ from kernbench_core.numbers import (
     EngineType,
 )
 
-#: Fields of an entry that stand on all its events, where they are not 0.
+#: Fields of an entry that all its events have, unless they are 0.
 COMMON = ("core_id", "npu_id", "tenant_id", "thread_id")
 
 _ENCODE = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode
@@ -67,7 +67,7 @@ def exact_text(number: Fraction) -> str:
 
 
 KINDS = (EngineType.DMA, EngineType.TE, EngineType.VE, EngineType.COMPONENT)  # in the order of the table `kinds`
-HOST_COPY = "HOST_COPY"  #: job type of transfers that no scratchpad takes part in
+HOST_COPY = "HOST_COPY"  #: job type of transfers without a scratchpad
 
 
 class Columns:
@@ -79,7 +79,7 @@ class Columns:
         self.columns = {name: np.full(len(program.entries), NOTHING, dtype=np.int64) for name in COLUMNS}
         self.tables: dict[str, list[bytes]] = {name: [text(value) for value in FIXED.get(name, ())] for name in TABLES}
         self._numbers: dict[tuple[str, bytes], int] = {}
-        self._known: dict[tuple[str, type, Any], int] = {}  # the same, by values: 1 and True are two
+        self._known: dict[tuple[str, type, Any], int] = {}  # the same by values; 1 and True are different
         self.unit_number = {name: self._number("units", text(name)) for name in names}
         self.token_left: list[int] = []  #: entries of each token group
         self._groups: dict[int, int] = {}

@@ -42,12 +42,12 @@ OPEN_ENDS = {"aborted": "TIMEOUT", "deadlock": "DEADLOCK", "failed": "CANCELLED"
 
 @dataclass(frozen=True, slots=True)
 class _Ended:
-    """A window of `length` cycles, of so many cycles of the run."""
+    """A window of `length` cycles, of this many cycles of the run."""
 
     cycles: int
     length: int
     totals: Totals
-    by_parts: Work  #: what components' jobs did so far
+    by_parts: Work  #: work of component jobs so far
     jobs: list[int]  #: positions of entries whose jobs ended in it
 
 
@@ -90,10 +90,10 @@ class Tracing:
         self.jobs: list[int] = []  # positions of those since the last window's end
         self.ended: list[_Ended] = []  # windows whose lines are not written
         self.closed = False
-        self.inside = False  #: of what `run` does as a whole: where it was left there, nothing that fits can follow,
-        self.writing = False  #: and what was given to the sink last may not all be there
-        self._limit = 0  # [cycle] of the run that goes on
-        self._interrupt: Callable[[], None] = no_interrupt  # told where everything is written
+        self.inside = False  #: inside `run`: if it was interrupted there, the trace cannot continue,
+        self.writing = False  #: and the last lines may be missing
+        self._limit = 0  # [cycle] of the continued run
+        self._interrupt: Callable[[], None] = no_interrupt  # set if everything is written
 
     def _tables(self) -> tuple[list[Any], list[list[bytes]]]:
         """Columns and texts as the core takes them."""
@@ -263,7 +263,7 @@ class Tracing:
         return command_line(command, cycle)[:-1]
 
     def overlap(self, cycle: int, late: int, early: int, job: int) -> bytes | None:
-        """WARN OVERLAP; None where its unit is left out."""
+        """WARN OVERLAP; None if its unit is left out."""
         entries = self.machine.program.entries
         unit = self.machine.plan.units[late]
         if unit not in self.kept:

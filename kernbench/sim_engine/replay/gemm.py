@@ -21,7 +21,7 @@ class GemmForm:
     def __init__(self, params: Mapping[str, Any]) -> None:
         a, b = tuple(params["shape_a"]), tuple(params["shape_b"])
         columns_a, columns_b = (params.get(key, "row_major") == "col_major" for key in ("layout_a", "layout_b"))
-        self.lie_a, self.lie_b = _lying(a, columns_a), _lying(b, columns_b)  #: the shapes as the matrices lie in memory
+        self.lie_a, self.lie_b = _lying(a, columns_a), _lying(b, columns_b)  #: the shapes of the matrices in memory
         self._swap_a = columns_a != bool(params.get("transpose_a"))
         self._swap_b = columns_b != bool(params.get("transpose_b"))
         self.shape = gemm_shape(params)
@@ -31,9 +31,9 @@ class GemmForm:
         self.k = int(a[-2] if params.get("transpose_a") else a[-1])
         self.tile_k: int = params.get("tile_k") or max(self.k, 1)
         self.round_sum = rounding(params)
-        self.exact = _exact(params, self.k)  #: the type that multiplies integers; None where floats are multiplied
+        self.exact = _exact(params, self.k)  #: type for products of integers; None for floats
         self._integer: str = params.get("dtype_acc") or "i32"  # that sums of integers wrap in
-        self.small = self.k * self.shape[-1] * self.shape[-2] <= 64 * 64 * 64  # beyond it a stack is no faster than a loop
+        self.small = self.k * self.shape[-1] * self.shape[-2] <= 64 * 64 * 64  # above it a stack is not faster than a loop
 
     def product(self, a: Array, b: Array, acc: Array | None) -> Array:
         """`[acc +] a @ b` of widened operands as they lie in memory, stacked or not: f32 or i64, still to be rounded."""

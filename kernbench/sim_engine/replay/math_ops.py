@@ -24,7 +24,8 @@ def fused(x: Any, y: Any, z: Any, odd: bool = False) -> Array:
     product, third = np.multiply(x, y, dtype=np.float64), np.asarray(z, np.float64)
     total = np.asarray(product + third)
     added = total - product
-    lost = (product - (total - added)) + (third - added)  # exactly what the sum lost (Knuth's TwoSum); NaN beside infinities
+    # exact rounding error of the sum (Knuth's TwoSum); NaN with infinities
+    lost = (product - (total - added)) + (third - added)
     total = _odd(total, lost, np.int64)
     near = total.astype(np.float32)
     return _odd(near, total - near, np.int32) if odd else near
@@ -39,7 +40,7 @@ def _odd(near: Array, lost: Array, bits: type[np.signedinteger[Any]]) -> Array:
 
 
 def tf32(x: Any) -> Array:
-    """f32 rounded to the 10 bits of mantissa of tf32, ties to even; what is no number stays what it is."""
+    """f32 rounded to the 10 bits of mantissa of tf32, ties to even; what is not a number stays what it is."""
     given = np.asarray(x, np.float32)
     bits = given.view(np.uint32)
     rounded = (bits + np.uint32(0xFFF) + ((bits >> np.uint32(13)) & np.uint32(1))) & np.uint32(0xFFFFE000)
@@ -169,7 +170,7 @@ def _shift(way: Callable[[Value, Value], Value]) -> Callable[[Value, Value], Val
     return lambda a, b: way(np.asarray(a, np.int64), np.clip(b, 0, 63))
 
 
-#: of one operand, always floats
+#: ops of one operand on floats
 FLOAT: dict[str, Callable[[Value], Value]] = {
     "exp": np.exp,
     "exp2": np.exp2,
@@ -227,7 +228,7 @@ LOGIC: dict[str, Callable[..., Value]] = {
     "shl": _shift(np.left_shift),
     "shr": _shift(np.right_shift),
 }
-#: `max_num` and its like leave out what is no number, where there is one.
+#: `max_num` and its like leave out what is not a number, where there is one.
 _NUMBERS: dict[str, Callable[..., Value]] = {
     "max_num": np.fmax.reduce,
     "min_num": np.fmin.reduce,
@@ -239,7 +240,7 @@ REDUCTIONS = ("sum", "prod", "mean", "max", "min", "argmax", "argmin", "any", "a
 SCANS = ("cumsum", "cumprod", "softmax", "layernorm", "rmsnorm")
 NAMES = (*FLOAT, *ARITHMETIC, *LOGIC, "where", *REDUCTIONS, *SCANS, *MOVES)
 _ONE = (*FLOAT, "copy", "cast", "transpose", "neg", "abs", "relu", "floor", "ceil", "full", "not")
-#: How many operands an elementwise op takes.
+#: The number of operands of an elementwise op.
 ARITY = {
     **dict.fromkeys((*ARITHMETIC, *LOGIC), 2),
     **dict.fromkeys(_ONE, 1),

@@ -16,9 +16,9 @@ from kernbench.sim_engine.ops.ranges import ReplayOp
 
 
 def ordered(records: Iterable[OpRecord]) -> Iterator[ReplayOp]:
-    """The ops of records that are in order of `t_start`, as they are replayed one after the other.
+    """The ops of records that are in order of `t_start`, as they are replayed in sequence.
 
-    A record without an op id is known by its place in the log. Raises InputError where an op depends on one that is not in
+    A record without an op id is known by its place in the log. Raises InputError if an op depends on one that is not in
     the log or on itself, and where two have the same id.
     """
     done: set[int] = set()

@@ -21,11 +21,11 @@ class Task(NamedTuple):
     """Ops that are computed together, and how: their results in order."""
 
     ops: Sequence[ReplayOp]
-    inputs: Sequence[Sequence[Array]]  #: of each op, as they lie in memory
+    inputs: Sequence[Sequence[Array]]  #: inputs of each op, as in memory
     compute: Callable[[], Sequence[Array]]
 
     def run(self) -> Sequence[Array]:
-        """The results; InputError where an op cannot be computed."""
+        """The results; InputError if an op cannot be computed."""
         try:
             return self.compute()
         except ValueError as error:
@@ -44,12 +44,12 @@ class Place:
         self._numpy = dtype_of(dtype).numpy
 
     def read(self, store: MemoryStore, op: ReplayOp) -> Array:
-        """The operand's elements; InputError where they were never written."""
+        """The operand's elements; InputError if they were never written."""
         addr = op.params.values_of_op[self.where]
         try:
             return store.tensor(self.space, addr, self.shape, self._numpy)
         except ValueError as error:
-            raise InputError(Problem(str(op), f"it reads what is not there: {error}")) from None
+            raise InputError(Problem(str(op), f"it reads unwritten bytes: {error}")) from None
 
 
 class Move:
@@ -107,7 +107,7 @@ class Move:
                 return read_lanes(store, source.space, addr, self._read_lanes, source.dtype)
             return read_strided(store, source.space, addr, source.shape, self._read_strides, source.dtype)
         except ValueError as error:
-            raise InputError(Problem(str(op), f"it reads what is not there: {error}")) from None
+            raise InputError(Problem(str(op), f"it reads unwritten bytes: {error}")) from None
 
 
 class Gemm:
@@ -162,7 +162,7 @@ class Gemm:
                 try:
                     operand = [widen(store.read(step["space"], step["addr"], tuple(step["shape"]), step["dtype"]))]
                 except ValueError as error:
-                    raise InputError(Problem(str(op), f"it reads what is not there: {error}")) from None
+                    raise InputError(Problem(str(op), f"it reads unwritten bytes: {error}")) from None
             else:
                 operand = [step["scalar"]] if "scalar" in step else []
             steps.append((step["op"], operand))
@@ -212,10 +212,11 @@ class Tasks:
         self._store = store
         self._batching = batching
         self._wide = WideCache()
-        self.moved: list[tuple[ReplayOp, Sequence[Array], Array]] = []  #: by the last level: op, what it read, what it wrote
+        #: results of the last level: op, data read, data written
+        self.moved: list[tuple[ReplayOp, Sequence[Array], Array]] = []
 
     def of_level(self, level: Sequence[ReplayOp]) -> list[Task]:
-        """Move what moves; the tasks of the rest. Raises InputError where an op reads bytes that nothing wrote."""
+        """Move what moves; the tasks of the rest. Raises InputError if an op reads bytes that nothing wrote."""
         self.moved = []
         tasks: list[Task] = []
         alike: dict[Gemm, list[ReplayOp]] = {}

@@ -8,7 +8,7 @@ import numpy as np
 
 from kernbench.common.dtypes import Array, widen
 
-LIMIT = 256 << 20  # [B] of widened operands that are kept
+LIMIT = 256 << 20  # [B] limit of cached widened operands
 
 
 class WideCache:
@@ -21,7 +21,7 @@ class WideCache:
         self._held = 0
         self._lock = Lock()
         self._known: dict[tuple[int, tuple[int, ...], np.dtype[np.generic]], tuple[Array, Array]] = {}
-        self._same: dict[int, Array] = {}  # by the id() of a narrow array that `_known` holds
+        self._same: dict[int, Array] = {}  # by the id() of a narrow array that `_known` keeps alive
 
     def get(self, narrow: Array) -> Array:
         """`widen(narrow)`, made once as long as there is room."""
@@ -40,7 +40,7 @@ class WideCache:
                 self._known[key] = narrow, wide
                 self._same[id(narrow)] = wide
                 self._held += narrow.nbytes + wide.nbytes
-            while self._held > self._limit:  # the oldest goes first
+            while self._held > self._limit:  # the oldest is removed first
                 old = self._known.pop(next(iter(self._known)))
                 del self._same[id(old[0])]
                 self._held -= old[0].nbytes + old[1].nbytes

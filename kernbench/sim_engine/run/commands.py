@@ -16,11 +16,11 @@ from kernbench_core.numbers import EngineType, Opkind
 
 ENGINES = {EngineType.TE: "te", EngineType.VE: "ve", EngineType.COMPONENT: "cpu"}  # M_CPUs are the core's components
 PEER = 8  # the parameter of a transfer between scratchpads that names the other one
-WHERE = ("bytes", "head_cycles", "spm_addr", "memory")  # what the core adds for a transfer
+WHERE = ("bytes", "head_cycles", "spm_addr", "memory")  # parameters that the core adds for a transfer
 SAYS = {"te": ("m", "n", "k"), "ve": ("length", "batch")}  #: parameters that a component may leave out, and events have
 KNOWN = frozenset(spec.name for spec in META_FIELDS)
 
-#: Tell the core that a job is the command at a row; it says `(Opkind, engine, parameters, WHERE)`.
+#: Tell the core which row describes a job; it returns `(Opkind, engine, parameters, WHERE)`.
 Describe = Callable[[int, int], tuple[int, int, tuple[int, ...], tuple[int, ...]]]
 
 
@@ -28,7 +28,7 @@ Describe = Callable[[int, int], tuple[int, int, tuple[int, ...], tuple[int, ...]
 class Command:
     """A job that a component submitted, with the names that entries of a queue have."""
 
-    index: int  #: its row, behind those of the queue
+    index: int  #: its row, after those of the queue
     id: int
     opcode: str
     engine: str  #: dma, te, ve, cpu or component
@@ -36,7 +36,7 @@ class Command:
     number: int  #: of that engine, among DMA engines or the others
     given: dict[str, int]  #: the job's parameters by name
     deps: tuple[int, ...] = ()  #: ids of commands that it waited for
-    meta: dict[str, Any] = field(default_factory=dict)  #: as that of an entry: `phase`, `layer_id`, `marker`, ...
+    meta: dict[str, Any] = field(default_factory=dict)  #: metadata like that of an entry: `phase`, `layer_id`, `marker`, ...
 
     @property
     def where(self) -> str:
@@ -63,7 +63,7 @@ class Commands:
         """A submitted job is a command; returns its id, which is above all others unless `id` says it.
 
         `unit` names the component of a job for one: engines are known. `meta`: fields of an entry (docs/reference/cmdq.md).
-        ValueError where the job is over, or lacks parameters that its events have.
+        ValueError if the job is over, or lacks parameters that its events have.
         """
         unknown = sorted(meta.keys() - KNOWN)
         if unknown or (unit and unit not in self._parts):

@@ -36,10 +36,10 @@ def named_counters(plan: Plan, raw: dict[str, list[dict[str, Any]]]) -> dict[str
             WORK[c["kind"]]: c["work"],
         }
     for k, (name, c) in enumerate(zip(plan.resources, raw["resources"], strict=True)):
-        # Of links, those that ever had a member; of a whole system also of channels.
+        # Links that ever had a member; on a whole system also channels.
         if c["busy"] or (k < plan.channels and not plan.whole):
             out[name] = c
-    out.update(zip(plan.scratchpads, raw["spm"], strict=False))  # behind them: what has no banks
+    out.update(zip(plan.scratchpads, raw["spm"], strict=False))  # after them, scratchpads without banks
     return out
 
 

@@ -18,16 +18,16 @@ from kernbench_core.numbers import CHANNELS, DMA_STATES, STALLS
 class FlowState:
     """The part of a transfer on one DRAM channel."""
 
-    channel: str | None  #: the DRAM channel; None: there is none on its way
+    channel: str | None  #: DRAM channel, or None
     bytes_left: int
-    rate: Fraction  #: [B/cycle] while membership holds; 0 for a flow that is no member
+    rate: Fraction  #: [B/cycle] rate while membership is constant; 0 for a flow that is not a member
     held_since: int | None  #: its request was first denied a bank in that cycle
     waits: str | None  #: bank, backpressure, line (fifo_v1), or None
 
 
 @dataclass(frozen=True, slots=True)
 class JobState:
-    """A job of a DMA engine, in its queue or on its way."""
+    """A job of a DMA engine, in its queue or in flight."""
 
     id: int
     opcode: str
@@ -35,7 +35,7 @@ class JobState:
     channel: str
     bytes: int
     bytes_left: int
-    rate: Fraction  #: [B/cycle] of all its flows
+    rate: Fraction  #: [B/cycle] total rate of its flows
     stall: str | None  #: queue_full, priority_deferred, backpressure
     stalled_since: int | None
     joins_at: int | None  #: in head latency: the cycle in which its flows become members
@@ -52,13 +52,13 @@ class EngineState:
     jobs: tuple[JobState, ...]  #: a DMA engine's transfers
     queue: tuple[int, ...]  #: ids of entries that wait in it, in submission order
     queue_stalls: tuple[str | None, ...]  #: their stall reasons
-    queue_since: tuple[int | None, ...]  #: the cycles in which these stalls began
+    queue_since: tuple[int | None, ...]  #: first cycles of these stalls
     entry: int | None = None  #: TE, VE: id of the entry it works on
     opcode: str | None = None
     started: int | None = None
     body_left: int | None = None  #: [cycle] of work with operands
     held_since: int | None = None
-    next_event: int | None = None  #: the next cycle in which it acts, as far as it is known now
+    next_event: int | None = None  #: next cycle in which it acts, if known
     line: str | None = None  #: TE, VE: of the kernel that issued what it works on
 
 
@@ -210,7 +210,7 @@ VARIABLE = "KERNBENCH_WALK"
 def walk_of(asked: str | None, where: str = "walk") -> str:
     """The requested walk, else that of the environment variable KERNBENCH_WALK, else `fast`.
 
-    InputError where it is neither `plain` nor `fast`.
+    InputError if it is neither `plain` nor `fast`.
     """
     if asked is None:
         asked, where = os.environ.get(VARIABLE) or "fast", VARIABLE

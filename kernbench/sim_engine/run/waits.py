@@ -38,10 +38,10 @@ class Wait:
     opcode: str
     engine: str  #: that runs the entry
     since: int
-    until: int | None  #: None: it still waits
+    until: int | None  #: None while it waits
     cycles: int
     others: int = 0  #: further entries that wait for the same barrier
-    behind: int | None = None  #: id of the barrier, or of the job whose end let it start, as far as it is known
+    behind: int | None = None  #: id of the barrier, or of the job whose end allowed it to start, if known
     behind_opcode: str = ""
 
 
@@ -49,7 +49,7 @@ def waits_of(result: Result, program: Program, units: Sequence[str]) -> list[Wai
     """Every wait of the run, in file order; `units`: who runs each entry. `behind` of queue waits is for `longest_waits`."""
     times, entries = result.entries, program.entries
     found: list[Wait] = []
-    at_barrier: dict[int, int] = {}  # barrier: position of its wait in `found`
+    at_barrier: dict[int, int] = {}  # by barrier: index of its wait in `found`
     gate: int | None = None
     for entry, before in zip(entries, predecessors(entries), strict=True):
         if entry.opcode == "BARRIER":

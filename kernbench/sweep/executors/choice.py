@@ -22,7 +22,7 @@ def processors() -> int:
 
 
 def executor_for(spec: Spec, *, jobs: int | None, threads: int | None, dask: bool, scheduler: str | None) -> Executor:
-    """Processes, threads or a Dask cluster; InputError where they do not go together, or cannot keep the spec's limits."""
+    """Processes, threads or a Dask cluster; InputError if they do not go together, or cannot keep the spec's limits."""
     if scheduler is not None and not dask:
         rule = "it is the address of a Dask cluster"
         raise InputError(Problem(COMMAND, rule, "--scheduler", scheduler, "say --executor dask"))

@@ -17,9 +17,9 @@ from kernbench.sweep.store.tables import Row, failed_row
 from kernbench.sweep.work import Context, Work
 
 CHUNK = 20  # tasks of one of Dask's: its own overhead is about a millisecond
-AHEAD = 4  # chunks for each thread of the cluster, on their way at a time
+AHEAD = 4  # chunks for each thread of the cluster, in flight at a time
 TICK_SECONDS = 0.1
-START_SECONDS = 15  # for which a scheduler is waited for
+START_SECONDS = 15  # [s] to wait for a scheduler
 _MAKING = threading.Lock()
 
 

@@ -34,7 +34,7 @@ class Start(msgspec.Struct, frozen=True):
     seconds: float | None  #: limits of a run
     memory: int | None
     allow_code: tuple[str, ...] = ()  #: what targets and machines may name
-    package: str = ""  #: where the parent's kernbench is
+    package: str = ""  #: path of the kernbench of the parent
 
 
 _ENCODER = msgspec.msgpack.Encoder()
@@ -71,7 +71,7 @@ def read_row(data: bytes) -> Row:
 
 
 def read_text(data: bytes) -> str:
-    """A process's first answer: why it cannot work; empty where it can."""
+    """A process's first answer: why it cannot work; empty if it can."""
     return _TEXTS.decode(data)
 
 
@@ -95,7 +95,7 @@ def search_path() -> list[str]:
     path = [place for place in sys.path if os.path.isabs(place)]
     own = str(package_folder().parent)
     if own not in path and any(os.path.abspath(place) == own for place in sys.path):
-        path.append(own)  # behind all others: beside kernbench there may be more
+        path.append(own)  # last on the path, because the directory may have other modules
     return path
 
 
@@ -144,8 +144,8 @@ class Process:
         theirs.close()
         self.greeting: bytes | None = start
         self.ready = False
-        self.tasks: deque[Task] = deque()  #: in the order in which it runs them
-        self.since = time.monotonic()  #: when the first of them began
+        self.tasks: deque[Task] = deque()  #: in the order of execution
+        self.since = time.monotonic()  #: start time of the first of them
 
     def greet(self) -> None:
         """Send the common data of the sweep to a worker that is ready."""
@@ -213,7 +213,7 @@ class Pool:
                 more = False
                 break
             process = Process(self._start)
-            process.tasks.append(first)  # given when it is ready
+            process.tasks.append(first)  # sent when it is ready
             self._processes.append(process)
         for process in self._processes:
             process.greet()
@@ -273,7 +273,8 @@ class Pool:
         if not process.ready:
             self._unborn += 1
             if self._unborn >= MOST_DEATHS:
-                raise InputError(Problem("sweep", f"processes cannot be started here: {how}", remedy="look at what they said"))
+                rule = f"processes cannot be started here: {how}"
+                raise InputError(Problem("sweep", rule, remedy="read the messages of its processes"))
         if not process.ready or not process.tasks:
             return
         task = process.tasks[0]

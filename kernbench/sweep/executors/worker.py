@@ -111,7 +111,7 @@ def _check_package(parents: str) -> None:
 
 def main(arguments: list[str]) -> int:
     """Serve the connection with this descriptor."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent says when to stop
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent stops it
     die_with_parent(int(arguments[1]))
     with Connection(int(arguments[0])) as connection:
         try:

@@ -31,7 +31,7 @@ def pareto(table: SweepTable, goals: Sequence[Goal]) -> list[Entry]:
             scored.append((tuple(known), entry))
     scored.sort(key=lambda item: (item[0], item[1].number))
     front: list[tuple[tuple[Fraction, ...], Entry]] = []
-    for own, entry in scored:  # whatever dominates a point has come before it
+    for own, entry in scored:  # points that dominate a point come before it
         if not any(other != own and all(a <= b for a, b in zip(other, own, strict=True)) for other, _ in front):
             front.append((own, entry))
     return [entry for _, entry in front]
@@ -43,10 +43,10 @@ class Influence:
 
     name: str
     share: float  #: of the variance that the means of its levels explain, 0 to 1
-    best: Any  #: the level whose mean is best
-    gain: float  #: mean of its worst level over that of its best (for `max`: best over worst); 1 where it changes nothing
+    best: Any  #: level with the best mean
+    gain: float  #: mean of its worst level over that of its best (for `max`: best over worst); 1 if it has no effect
     levels: tuple[tuple[Any, int, float], ...]  #: value, points, mean; numbers rising
-    relative: bool = False  #: means are of parts of the mean of each point's target
+    relative: bool = False  #: means are relative to the mean of the target of each point
 
 
 def influences(table: SweepTable, goal: Goal) -> list[Influence]:
@@ -133,7 +133,7 @@ class Grid:
     columns: str
     row_levels: tuple[Any, ...]
     column_levels: tuple[Any, ...]
-    cells: tuple[tuple[float | None, ...], ...]  #: None where no point is done
+    cells: tuple[tuple[float | None, ...], ...]  #: None if no point is done
 
 
 def grid_of(table: SweepTable, rows: str, columns: str, goal: Goal) -> Grid:
@@ -176,7 +176,7 @@ def _variance(values: Sequence[float]) -> float:
 
 
 def score(row: Row, goal: Goal) -> Fraction | None:
-    """A row's number for a goal, exactly, less being better; None where it has none, or the run is not done."""
+    """A row's number for a goal, exactly, less being better; None if it has none, or the run is not done."""
     name, way = goal
     value = getattr(row, name) if name in ("ns", "cycles") else row.metrics.get(name)
     if row.status != "done" or value is None:

@@ -146,7 +146,7 @@ def parquet_bytes(table: SweepTable) -> bytes:
 
 
 def reasons_of(table: SweepTable, entries: Sequence[Entry], *, allow_code: AllowCode = ()) -> dict[str, str]:
-    """A sentence for each of some points, by key; each is run again. InputError where a bench of the sweep is not here, or
+    """A sentence for each of some points, by key; each is run again. InputError if a bench of the sweep is not here, or
     the sweep names Python that `allow_code` does not."""
     if not entries:
         return {}

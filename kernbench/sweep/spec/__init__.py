@@ -35,7 +35,7 @@ class Limits:
     """Limits of one run; None for no limit."""
 
     seconds: float | None = None
-    memory: int | None = None  #: [B] above what a process needs at rest
+    memory: int | None = None  #: [B] above the size of an idle process
 
 
 @dataclass(frozen=True, slots=True)

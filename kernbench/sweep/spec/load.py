@@ -45,7 +45,7 @@ class Reader:
         self.found.append((path, rule, value, remedy))
 
     def check(self) -> None:
-        """InputError where there is a problem so far."""
+        """InputError if there is a problem so far."""
         if self.found:
             raise InputError(self.document.problems(self.found))
 
@@ -156,7 +156,7 @@ def read_axes(read: Reader, sampled: bool) -> tuple[Axis, ...]:
         group = _group(read, ("zip", i))
         if group is not None:
             found.append(group)
-    seen: dict[str, PathLike] = {}  # by name: what it sets
+    seen: dict[str, PathLike] = {}  # paths that it sets, by name
     for axis in found:
         for name in axis.names:
             if name in seen:
@@ -237,7 +237,7 @@ def _values(read: Reader, given: Any, path: PathLike) -> list[Any] | None:
     values = [plain(value) for value in given]
     for i, value in enumerate(values):
         if value in values[:i] and type(value) in [type(other) for other in values[:i] if other == value]:
-            read.refuse((*path, i), "the value stands twice in its list", value)
+            read.refuse((*path, i), "the value is in its list twice", value)
             return None
     return values
 
@@ -380,7 +380,7 @@ def _named(read: Reader) -> list[tuple[str, PathLike]]:
         names = [read.text(("machine", i)) for i in range(len(given))]
         for i, name in enumerate(names):
             if name and name in names[:i]:
-                read.refuse(("machine", i), "the machine stands twice in its list", name)
+                read.refuse(("machine", i), "the machine is in its list twice", name)
         return [(name, ("machine", i)) for i, name in enumerate(names) if name]
     name = read.text(("machine",))
     return [(name, ("machine",))] if name else []
@@ -417,7 +417,7 @@ def load_spec(source: Source, *, allow_code: AllowCode = ()) -> Spec:
     """The spec in a file, or in a dict of the same form; files that it names are looked for beside it.
 
     InputError with every problem: keys, files, machines, targets, axes that nothing has, conditions that cannot be read.
-    Whether each point is a valid machine is `points_of`'s to say. `allow_code`: as of `load_config`, also for benches.
+    Whether each point is a valid machine is `points_of`'s to say. `allow_code`: as in `load_config`, also for benches.
     """
     allowed = AllowedCode.of(allow_code)
     if isinstance(source, Mapping):

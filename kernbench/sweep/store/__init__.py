@@ -19,7 +19,7 @@ from kernbench.sweep.store.tables import COLUMNS, ENDED, TABLES, DamagedError, R
 FORMAT = "kernbench/sweep-store/1"
 APPLICATION = 0x6B627377  # "kbsw", in the file's header
 BUSY_SECONDS = 20.0  # a reader that has the file is waited for
-CHUNK = 500  # keys of one question
+CHUNK = 500  # keys in one query
 #: A result that ended stays: neither a failure nor a second run replaces it.
 PUT = f"""INSERT INTO results ({COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (key) DO UPDATE SET
   (status, cycles, ns, jobs, jobs_hash, metrics, error, seconds) = (excluded.status, excluded.cycles, excluded.ns,
@@ -41,7 +41,7 @@ class Store:
     def write(cls, path: str | os.PathLike[str]) -> Store:
         """The store at a path; it is created if it does not exist.
 
-        InputError where it cannot be written, is no store, is damaged, or another process writes it.
+        InputError if it cannot be written, is no store, is damaged, or another process writes it.
         """
         place = Path(path)
         lock = _locked(place)
@@ -107,7 +107,7 @@ class Store:
             self.database.execute("INSERT INTO meta VALUES ('format', ?)", (FORMAT,))
 
     def check(self, *, whole: bool = False) -> None:
-        """InputError where the file is damaged; `whole` looks at indexes too."""
+        """InputError if the file is damaged; `whole` looks at indexes too."""
         with _told(self.path):
             found = self.database.execute(f"PRAGMA {'integrity' if whole else 'quick'}_check(3)").fetchall()
         if found != [("ok",)]:
@@ -173,7 +173,7 @@ class Store:
 
     def _damaged_row(self, key: Any, error: DamagedError) -> Problem:
         called = key[:16] if isinstance(key, str) else shown(key)
-        remedy = "kbsim sweep run computes it anew"
+        remedy = "kbsim sweep run computes it again"
         return Problem(f"{self.path}: result {called}", error.rule, error.column, error.value, remedy)
 
     def check_rows(self) -> None:
@@ -197,7 +197,7 @@ class Store:
         """The stored explanations of runs."""
         with _told(self.path):
             lines = self.database.execute(f"SELECT key, text FROM reasons WHERE key IN ({','.join('?' * len(keys))})", keys)
-            return {key: text for key, text in lines if is_text(text)}  # a damaged one is asked again
+            return {key: text for key, text in lines if is_text(text)}  # a damaged answer is computed again
 
     def add_reasons(self, reasons: dict[str, str]) -> None:
         """Store the answers of `why`."""
@@ -245,7 +245,7 @@ def _told(place: Path) -> Iterator[None]:
     except sqlite3.DatabaseError as error:
         raise InputError(_damaged(place, str(error))) from None
     except UnicodeDecodeError:  # of SQLite's own message, which quotes a damaged schema
-        raise InputError(_damaged(place, "its schema is no UTF-8")) from None
+        raise InputError(_damaged(place, "its schema is not UTF-8")) from None
 
 
 def _unwritable(place: Path, why: str) -> Problem:

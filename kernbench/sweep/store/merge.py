@@ -12,7 +12,7 @@ from kernbench.sweep.store import PUT, Store
 from kernbench.sweep.store.sweeps import check_sweeps, sweep_names
 from kernbench.sweep.store.tables import COLUMNS, ENDED, is_text
 
-#: What two results of one key must agree in, if both ended: a difference means that a run is not deterministic.
+#: Columns in which two complete results of one key must agree; a difference means that a run is not deterministic.
 SAME = ("status", "cycles", "ns", "jobs", "jobs_hash")
 
 
@@ -22,7 +22,7 @@ class Merged:
 
     stores: int
     results: int  #: in the store by now
-    new: int  #: of those, that were not there before
+    new: int  #: of those, new ones
     sweeps: tuple[str, ...]
 
 
@@ -35,7 +35,7 @@ def merge_into(target: Path, sources: Sequence[Path]) -> Merged:
     if target_of(target) in [target_of(source) for source in sources]:
         raise InputError(Problem("kbsim sweep merge", "a store cannot be merged into itself", "STORE", str(target)))
     for source in sources:
-        Store.read(source).close()  # all of them are stores, or none is taken
+        Store.read(source).close()  # merge only if all of them are stores
     with Store.write(target) as store:
         before = store.count()
         for source in sources:
@@ -61,13 +61,13 @@ def _check(store: Store, other: Store) -> None:
         store.statuses(keys)  # finds damaged ones
         for line in theirs.execute(f"SELECT key, {', '.join(SAME)} FROM results"):
             if line[0] in store.damaged:
-                continue  # a sound result takes its place
+                continue  # a valid result replaces it
             found = mine.execute(f"SELECT {', '.join(SAME)} FROM results WHERE key = ?", (line[0],)).fetchone()
             if found is None or found[0] not in ENDED or line[1] not in ENDED or found == line[1:]:
                 continue
             name, ours, its = next(item for item in zip(SAME, found, line[1:], strict=True) if item[1] != item[2])
             rule = f"the result {line[0][:16]} has {name} = {its} in it, and {ours} in {store.path}"
-            remedy = "one of the two was made by changed code of the same version: run these points anew"
+            remedy = "one of the two was made by changed code of the same version: run these points again"
             raise InputError(Problem(str(other.path), rule, remedy=remedy))
 
 
@@ -76,7 +76,7 @@ def _take(store: Store, other: Store) -> None:
     try:
         _copy(store, other)
     except (UnicodeDecodeError, UnicodeEncodeError) as error:
-        rule = f"a text in its tables is no UTF-8: {error.object[:40]!r}"
+        rule = f"a text in its tables is not UTF-8: {error.object[:40]!r}"
         raise InputError(Problem(str(other.path), rule, remedy="leave this store out")) from None
 
 

@@ -152,17 +152,17 @@ def _line(about: About, number: Any, key: Any, target: Any, machine: Any, text: 
     if not (0 <= task.target < len(context.targets) and 0 <= task.machine < len(context.machines)):
         raise DamagedError("task", text, "it must be of a target and a machine of the sweep")
     if task.key != key:
-        raise DamagedError("key", key, f"it must be that of its task, {task.key[:16]}")
+        raise DamagedError("key", key, f"it must be the key of its task, {task.key[:16]}")
     return Line(number, target, machine, tuple(kept.values), task)
 
 
 def check_sweeps(store: Store) -> None:
-    """InputError where something of a sweep is damaged."""
+    """InputError if something of a sweep is damaged."""
     for name in sweep_names(store):
         for _ in read_lines(store, name):
             pass
 
 
 def _damaged(store: Store, what: str, error: DamagedError) -> Problem:
-    remedy = "kbsim sweep run with its spec writes its points anew; results are not touched"
+    remedy = "kbsim sweep run with its spec writes its points again; results are not touched"
     return Problem(f"{store.path}: sweep {what}", error.rule, error.column, error.value, remedy)

@@ -20,11 +20,11 @@ from kernbench.sim_engine.op_log import OpRecord
 from kernbench.sim_engine.result import EntryTimes, Result
 from kernbench.sim_engine.summary import bank_conflicts, bound_share, engine_uses
 
-ENDED = ("done", "aborted", "deadlock")  #: the model's answer: running it again gives it again
+ENDED = ("done", "aborted", "deadlock")  #: a result of the model: another run would give the same
 #: Why there is no answer: the input or its code is refused, a limit of the sweep, a process that died, our bug.
 FAILED = ("refused", "failed", "timeout", "memory", "crashed", "error")
-LONGEST_ERROR = 2000  # characters that are kept
-#: The numbers of a row: name, and what it is.
+LONGEST_ERROR = 2000  # most characters of a stored text
+#: The numbers of a row: name and meaning.
 METRICS: dict[str, str] = {
     "bound": "[cycle] the largest lower bound",
     "bound_by": "what that bound is of",
@@ -44,7 +44,7 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
     """One result by its key."""
 
     key: str
-    status: str  #: one of ENDED or FAILED
+    status: str  #: one of ENDED and FAILED
     cycles: int | None = None
     ns: int | float | str | None = None  #: exactly, as `plain_number` writes it
     jobs: int | None = None  #: whose times are in `jobs_hash`
@@ -140,7 +140,7 @@ class DamagedError(ValueError):
 
 
 def text_of(raw: bytes) -> str:
-    """A text as SQLite hands it out; what is no UTF-8 is kept, so that it can be refused by name."""
+    """A text as SQLite hands it out; what is not UTF-8 is kept, so that it can be refused by name."""
     return raw.decode("utf-8", "surrogateescape")
 
 

@@ -22,7 +22,8 @@ from kernbench.sim_engine.machine import Machine
 from kernbench.sweep.sources import package_digest
 from kernbench.sweep.store.tables import measured
 
-#: Parameters and their defaults; `kbsim ccl run` has options of these names. None: what the algorithm or the machine says.
+#: Parameters and their defaults; `kbsim ccl run` has options of these names. None for the value of the algorithm or the
+#: machine.
 PARAMS: dict[str, Any] = {
     "algo": None, "ranks": 8, "size": "64 KiB", "dtype": "f16", "topo": None, "slots": None, "slot_bytes": None, "tier": None,
 }  # fmt: skip

@@ -60,7 +60,7 @@ class _Run:
         self.sums: Counter[str] = Counter()  # metrics that add up, and busy shares times cycles
         self.bounds: Counter[str] = Counter()
         self.kinds: Counter[str] = Counter()  # cycles of `decode layers` and so on,
-        self.segments: dict[str, tuple[int, Segment]] = {}  # and of each the longest segment
+        self.segments: dict[str, tuple[int, Segment]] = {}  # and the longest segment of each
         self.digest = hashlib.sha256()
         for step in programs.steps:
             self.tokens += step.tokens * programs.job.batch
@@ -100,7 +100,7 @@ class _Run:
         return of, Machine(self.programs.target, program)
 
     def fields(self, config: MachineConfig) -> dict[str, Any]:
-        """Of a row. Shares are means over the cycles; bounds of segments add up, as they run one after the other."""
+        """Of a row. Shares are means over the cycles; bounds of segments add up, as they run in sequence."""
         ns = cycles_to_ns(self.cycles, config.freq_ghz)  # type: ignore[attr-defined]
         shares = {name: value / self.cycles for name, value in self.sums.items() if name not in ("energy_pj", "dram_bytes")}
         limit = max(sorted(self.bounds), key=lambda name: self.bounds[name])

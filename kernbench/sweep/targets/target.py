@@ -44,7 +44,7 @@ class Plans:
     def __init__(self, program: Program) -> None:
         self.program = program
         self._lock = threading.Lock()
-        self._kept: dict[tuple[int, ...], tuple[NpuConfig, Plan]] = {}  # with the machine whose sections the numbers are ids of
+        self._kept: dict[tuple[int, ...], tuple[NpuConfig, Plan]] = {}  # keeps the machine alive whose sections have these ids
 
     def of(self, config: NpuConfig) -> Plan:
         """What `plan_npu` gives. A section is known again as the same object, as `Machines` hands them out."""
@@ -61,7 +61,7 @@ class Plans:
         return plan
 
 
-SPILL = 256 << 20  # [B] past which a bench's op log goes to disk
+SPILL = 256 << 20  # [B] size from which the op log of a bench is on disk
 WORKLOAD_SOURCES = ("kernbench.workloads",)
 Fields = dict[str, Any]  #: of a row: status, cycles, ns, jobs, jobs_hash, metrics, error
 
@@ -82,7 +82,7 @@ class Target(Protocol):
         ...
 
     def simulate(self, config: MachineConfig, params: Mapping[str, Any]) -> Fields:
-        """Run it. InputError where it is not valid on this machine, KernelFailed where its code raised."""
+        """Run it. InputError if it is not valid on this machine, KernelFailed where its code raised."""
         ...
 
     def longest(self, config: MachineConfig, params: Mapping[str, Any]) -> tuple[str, Machine]:
@@ -231,7 +231,7 @@ class BenchTarget:
         return {"bench": self.where, "label": self.label, "params": self.given, "verify": self.verify}
 
 
-#: The plain form of each kind of target, by the key that only it has.
+#: The parser of each kind of target, by the key that identifies it.
 _PLAIN: dict[str, dict[str, type]] = {
     "program": {"program": dict, "label": str},
     "workload": {"workload": str},
@@ -244,7 +244,7 @@ _PLAIN: dict[str, dict[str, type]] = {
 def target_of(plain: Mapping[str, Any], allow_code: AllowCode = ()) -> Target:
     """A target from its plain form.
 
-    InputError where it is none, as stores and messages are data, and for a bench's file that is not allowed.
+    InputError if it is none, as stores and messages are data, and for a bench's file that is not allowed.
     """
     kind = next((kind for kind in _PLAIN if kind in plain), None)
     if kind is None:

@@ -12,7 +12,7 @@ from kernbench.topology.views import View, ViewEdge, ViewNode
 
 Point = tuple[float, float]
 CELL_X, CELL_Y = 148.0, 116.0  # [px] between routers, at least
-ROOM = 100.0  # [px] more, where the HBM stands between routers
+ROOM = 100.0  # [px] additional space if the HBM is between routers
 SLOT_X, SLOT_Y, SLOT_STEP = 42.0, 34.0, 25.0  # [px] from a router to what is attached to it, and to the next in that corner
 MARGIN, PORT_STEP = 98.0, 84.0  # [px] from the outermost routers to the die's edge; between ports of a side
 PORT_WIDTH, PORT_HEIGHT, TEXT = 34.0, 22.0, 10.5
@@ -114,7 +114,7 @@ class _Grid:
         step_y = max(CELL_Y + room + 2 * SLOT_STEP * max(corners - 1, 0), PORT_STEP / 2 * ports[1] / len(ys))
         self._x, self._y = _Axis(xs, step_x), _Axis(ys, step_y)
         extra = SLOT_STEP * max(corners - 1, 0)
-        # In a single row or column there is no place between routers: the HBM stands beside it.
+        # In a single row or column there is no space between routers, so the HBM is beside it.
         right, bottom = (room if len(places) == 1 else 0.0 for places in (xs, ys))
         self.die = (-MARGIN, -MARGIN - extra, self._x.end + MARGIN + right, self._y.end + MARGIN + extra + bottom)
 
@@ -187,7 +187,7 @@ class _Grid:
 
 COLUMN, ROW = 176.0, 92.0  # [px] between middles
 WIDTH, HEIGHT = 124.0, 50.0
-#: (column, row) of each part, so that no line passes under a box.
+#: (column, row) of each component, such that no line passes under a box.
 PLACES = {
     "m_cpu": (0.0, 0.0), "pe_cpu": (1.0, 0.0), "pe_scheduler": (2.0, 0.0), "pe_ipcq": (1.0, 1.0),
     "router": (0.0, 2.0), "pe_dma": (1.0, 2.0), "pe_tcm": (2.0, 2.0), "pe_fetch_store": (3.0, 2.0),

@@ -18,7 +18,7 @@ Anchor = Literal["start", "middle", "end"]
 
 INK, SOFT, PAGE, LINE = "ink", "soft", "card", "strong"  #: names of colours, as all that shapes have
 MARGIN = 24.0
-CHARACTER = 0.58  # of the font's size: what a character of a sans-serif text takes on the average, and a little more
+CHARACTER = 0.58  # width of a character relative to the font size: the average of a sans-serif font, and a margin
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +57,7 @@ class Box:
     stroke: str = "none"
     radius: float = 5
     dashed: bool = False
-    about: str = ""  #: shown where the pointer rests
+    about: str = ""  #: tooltip
 
     def bounds(self) -> Bounds:
         return self.x - self.width / 2, self.y - self.height / 2, self.x + self.width / 2, self.y + self.height / 2

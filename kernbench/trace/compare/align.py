@@ -89,7 +89,7 @@ def _csv_rows(source: str) -> Iterator[tuple[str, dict[str, Any]]]:
                 raise InputError(Problem(where, f"it has {len(row)} cells, but the first line has {len(heads)}"))
             yield where, {head: cell.strip() for head, cell in zip(heads, row, strict=True) if cell.strip()}
     except csv.Error as error:
-        raise InputError(Problem(f"{source}:{reader.line_num}", f"it is no CSV: {error}")) from None
+        raise InputError(Problem(f"{source}:{reader.line_num}", f"it is not CSV: {error}")) from None
 
 
 def _check_columns(where: str, heads: list[str]) -> None:
@@ -215,7 +215,7 @@ class Simulated:
             self.steps.clear()
 
     def at(self, name: str, cycle: int) -> tuple[Number, int] | None:
-        """The counter as it stood when the last window ended that is over at `cycle`, and that cycle; None where not sampled.
+        """The counter as it stood when the last window ended that is over at `cycle`, and that cycle; None if not sampled.
 
         From the end of the run on it is the total. One whose total is 0 always was.
         """
@@ -270,7 +270,7 @@ class Line:
     cycle: int | None  #: when it was read; None at the end of the run
     measured: Fraction  #: the value, scaled
     counters: tuple[str, ...]  #: the simulated counters, whose sum is meant
-    simulated: Fraction | None  #: None where there is none, or none at that time
+    simulated: Fraction | None  #: None if there is none, or none at that time
     as_of: int | None  #: [cycle] up to which it is counted
 
     @property
@@ -420,7 +420,7 @@ def _decoded(decoder: msgspec.json.Decoder[_T], line: bytes, path: str, number: 
         return decoder.decode(line)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         remedy = "kbsim trace validate lists all such lines"
-        raise InputError(Problem(f"{path}:{number}", f"it is no event: {why(error)}", remedy=remedy)) from None
+        raise InputError(Problem(f"{path}:{number}", f"it is not an event: {why(error)}", remedy=remedy)) from None
 
 
 def _cycle(aligned: Aligned, index: int) -> int:

@@ -72,7 +72,7 @@ class Diff:
     kinds: list[Row]  #: by opcode and phase: `commands`, `cycles`
     engines: list[Row]  #: `busy`, each of WAITS that the engine has, `idle`
     resources: list[Row]  #: `bytes`, `busy`, `member_cycles`
-    settings: list[tuple[str, Any, Any]]  #: of the machine, that differ: path, A's value, B's; None where there is none
+    settings: list[tuple[str, Any, Any]]  #: of the machine, that differ: path, A's value, B's; None if there is none
 
     @property
     def cycles(self) -> Change:

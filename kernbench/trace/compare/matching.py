@@ -62,7 +62,7 @@ def longest_common(a: Sequence[Key], b: Sequence[Key]) -> list[tuple[int, int]]:
 
 
 def _middle(a: Sequence[Key], b: Sequence[Key]) -> list[tuple[int, int]]:
-    """Bit j of a row is 0 where the part of `a` so far has one more in common with the first j + 1 items of `b` than with j.
+    """Bit j of a row is 0 if the part of `a` so far has one more in common with the first j + 1 items of `b` than with j.
 
     A row is made from the one before by an addition, all columns at once. Some rows are kept on the way down, and the
     others made again on the way back up, from block to block.
@@ -138,7 +138,7 @@ class Command:
     tile: int | None = None
     issue: int | None = None  #: [cycle] of its first job; of a command without one its start
     start: int | None = None
-    end: int | None = None  #: None where it did not end as it should
+    end: int | None = None  #: None if it did not end as it should
     parts: dict[str, int] = field(default_factory=lambda: dict.fromkeys(PARTS, 0))
 
     @property
@@ -163,7 +163,7 @@ class Ran:
     cycles: int  #: of the run; of a trace that breaks off those that are there
     freq_ghz: Fraction
     commands: list[Command]
-    counters: dict[str, Any]  #: as TRACE_END has them; empty where there is none
+    counters: dict[str, Any]  #: as TRACE_END has them; empty if there is none
     units: dict[str, str]  #: component by unit
     broken: Break | None
     filtered: bool  #: written with a filter: of commands that it leaves out there is nothing to compare

@@ -31,7 +31,7 @@ def export(trace: Trace, out: BinaryIO) -> dict[str, int]:
 
 
 def _cell(value: Any) -> str | int | float:
-    """A value as a cell: nothing where there is none, `true` and `false`, lists and objects as JSON."""
+    """A value as a cell: nothing if there is none, `true` and `false`, lists and objects as JSON."""
     if value is None:
         return ""
     if isinstance(value, bool):

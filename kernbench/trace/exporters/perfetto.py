@@ -25,7 +25,7 @@ def export(trace: Trace, out: BinaryIO, time: TimeUnit = TimeUnit.NS) -> dict[st
 
 
 def messages() -> Any:
-    """The package's message classes; InputError where it is missing."""
+    """The package's message classes; InputError if it is missing."""
     try:
         return import_module("perfetto.protos.perfetto.trace.perfetto_trace_pb2")
     except ImportError:

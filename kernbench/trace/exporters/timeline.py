@@ -209,7 +209,7 @@ def json_text(value: Any) -> str:
 
 RUN = "run"  #: heading of what belongs to no unit
 MAX_DEPTH = 16  #: headings above each other
-#: Component: the lane that is drawn on the heading of its units, and the heading above them where they have no parent.
+#: Component: the lane that is the heading of its units; for units without a parent, the heading above them.
 _MAIN = {
     "CPU": ("commands", ""),
     "DMA": ("jobs", ""),

@@ -69,7 +69,7 @@ def export(trace: Trace, form: Format, path: str | os.PathLike[str], time: TimeU
     """Write a trace to a file in another format; how much of what was written.
 
     A trace that breaks off is written up to there: `trace.broken` tells. A name that ends in `.gz` or `.zst` is packed, but
-    for Parquet, which packs by itself. InputError where a package is missing or the file cannot be written.
+    for Parquet, which packs by itself. InputError if a package is missing or the file cannot be written.
     """
     writer: Callable[..., dict[str, int]] = import_module(f"kernbench.trace.exporters.{form.value}").export
     with whole_file(path, pack=form is not Format.PARQUET) as out:

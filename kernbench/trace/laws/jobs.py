@@ -232,7 +232,7 @@ def _named(job: Job, what: str) -> str:
 
 
 def _limits(machine: dict[str, Any]) -> tuple[int | None, dict[int, int]]:
-    """Most transfers of a DMA engine, and of its channels; nothing where the machine does not say."""
+    """Most transfers of a DMA engine, and of its channels; nothing if the machine does not say."""
     pe = machine.get("pe", machine)
     dma = pe.get("dma") if isinstance(pe, dict) else None
     if not isinstance(dma, dict):

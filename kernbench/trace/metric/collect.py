@@ -461,7 +461,7 @@ MOST_PATTERN = 1000  #: characters: making a matcher takes time that grows with 
 
 
 def window_of(meta: Record) -> tuple[int, int] | None:
-    """The cycles `[from, to)` that a file is limited to; None where it is not."""
+    """The cycles `[from, to)` that a file is limited to; None if it is not."""
     cycles = (meta.filter or {}).get("cycles")
     if isinstance(cycles, list) and len(cycles) == 2 and all(type(c) is int for c in cycles):
         return cycles[0], cycles[1]
@@ -469,7 +469,7 @@ def window_of(meta: Record) -> tuple[int, int] | None:
 
 
 def patterns(meta: Record) -> list[Any] | None:
-    """The units that a file is limited to, as patterns; None where it is not."""
+    """The units that a file is limited to, as patterns; None if it is not."""
     only = (meta.filter or {}).get("only")
     return only if isinstance(only, list) else None
 

@@ -20,7 +20,7 @@ class Run:
     sim_id: str
     level: str
     status: str  #: of TRACE_END; `cut off` where the file broke off before it
-    broken: str  #: where and why the file broke off; empty where it is whole
+    broken: str  #: where and why the file broke off; empty if it is whole
     first: int  #: [cycle] the first of the figures
     cycles: int  #: from there on
     freq_ghz: Fraction
@@ -154,7 +154,7 @@ class Part:
     name: str | int | None  #: None: commands that name none
     commands: int
     ended: int
-    first: int | None  #: [cycle] the first start; None where none started
+    first: int | None  #: [cycle] the first start; None if none started
     last: int | None  #: [cycle] the last end; of what still runs, the end of the run
     active: int  #: cycles in which at least one of its commands ran
     te: int  #: cycles in which at least one tensor engine worked for it; likewise

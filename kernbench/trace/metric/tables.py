@@ -37,7 +37,7 @@ class Row(NamedTuple):
     """One figure of one engine, resource or group."""
 
     table: str  #: field of Metrics
-    name: str  #: unit, phase, layer or bank; empty where there is one thing only
+    name: str  #: unit, phase, layer or bank; empty if there is one thing only
     metric: str  #: a dot leads into a part: `stalls.backpressure`
     unit: str
     value: float | None  #: None of a text, and of what the file does not say
@@ -80,7 +80,7 @@ def _cell(text: str) -> str:
 
 
 def parquet_bytes(metrics: Metrics) -> bytes:
-    """The rows as a Parquet file; InputError where pyarrow is not installed."""
+    """The rows as a Parquet file; InputError if pyarrow is not installed."""
     pyarrow, parquet = analysis("pyarrow"), analysis("pyarrow.parquet")
     kinds = [pyarrow.string()] * 4 + [pyarrow.float64(), pyarrow.string()]
     schema = pyarrow.schema(list(zip(COLUMNS, kinds, strict=True)))
@@ -91,7 +91,7 @@ def parquet_bytes(metrics: Metrics) -> bytes:
 
 
 def analysis(module: str) -> Any:
-    """A module of the extra `analysis`; InputError where it is not installed."""
+    """A module of the extra `analysis`; InputError if it is not installed."""
     try:
         return import_module(module)
     except ImportError:

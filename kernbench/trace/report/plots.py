@@ -50,7 +50,7 @@ MOST_ROWS, MOST_LEGEND, MOST_POLYGONS = 40, 18, 20_000
 
 def picture(timeline: Timeline, view: str, form: str, *, lanes: str = "engine", coloured: str = "phase", by: str = "phase",
             dark: bool = False) -> bytes:  # fmt: skip
-    """One of `VIEWS` in one of `FORMATS`. InputError where there is nothing to draw."""
+    """One of `VIEWS` in one of `FORMATS`. InputError if there is nothing to draw."""
     import matplotlib
 
     theme: Theme = "dark" if dark else "light"

@@ -211,7 +211,7 @@ def _active(codes: Ints, start: Ints, end: Ints, size: int) -> Ints:
     if not len(rows):
         return total
     first = int(start[rows].min())
-    apart = int(end[rows].max()) - first + 1  # the codes' times are put one behind the other
+    apart = int(end[rows].max()) - first + 1  # the codes' times are put in sequence
     shift = codes[rows] * apart - first
     low, high = start[rows] + shift, end[rows] + shift
     reached = np.concatenate(([0], np.maximum.accumulate(high)[:-1]))
@@ -243,7 +243,7 @@ class Point:
 class Roofline:
     """The peak rates of the machine, and the rates of phases or layers of the run."""
 
-    macs_per_cycle: float | None  #: all tensor engines at factor 1; None where the trace does not say
+    macs_per_cycle: float | None  #: all tensor engines at factor 1; None if the trace does not say
     peak: float | None  #: the same at the fastest width of numbers that the run used
     bytes_per_cycle: float | None  #: all DRAM channels
     points: list[Point]

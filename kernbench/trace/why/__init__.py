@@ -75,7 +75,7 @@ class Why:
         return _sentence(self.groups, self.history.cycles)
 
     def story(self, op: int) -> Story:
-        """The story of a command by its id; InputError where the trace has none."""
+        """The story of a command by its id; InputError if the trace has none."""
         command = self.history.by_id.get(op)
         if command is None:
             raise InputError(Problem(self._file, "the trace has no command with this id", "op", op))
@@ -149,13 +149,13 @@ _GROUP_OF = {
     "issue": "issue width",
     "ipcq": "control of queues between PEs",
     "period": "engine periods",
-    "idle": "no command on its way",
+    "idle": "no command in flight",
 }
 _OWN_NAME = (
     "whole lines",
     "bank conflicts",
     "issue width",
-    "no command on its way",
+    "no command in flight",
     "launching and issuing by kernels",
     "control of queues between PEs",
 )

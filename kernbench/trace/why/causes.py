@@ -27,7 +27,7 @@ CAUSES: dict[str, str] = {
     "share": "a channel or link is shared with other flows",
     "bank": "a scratchpad bank denied its request",
     "backpressure": "held by a bank for so long that it left its channel and links",
-    "idle": "no command is on its way",
+    "idle": "no command is in flight",
 }
 WORK = ("work", "transfer", "granularity")
 

@@ -19,7 +19,7 @@ from kernbench.trace.why.spans import Stories, last_state, queue_states
 class Stretch:
     """Some cycles of the path."""
 
-    command: Command | None  #: None: no command was on its way
+    command: Command | None  #: None: no command was in flight
     after: str  #: how it hangs on the stretch before it: `start`, `dependency`, `barrier`, `engine`, `slot`, `kv_order`
     start: int
     end: int
@@ -31,7 +31,7 @@ class UnlawfulError(Exception):
 
 
 def critical_path(stories: Stories) -> list[Stretch]:
-    """The stretches from cycle 0 to the end of the run. UnlawfulError where its waits go round in a circle."""
+    """The stretches from cycle 0 to the end of the run. UnlawfulError if its waits go round in a circle."""
     path = _Walk(stories)
     path.go()
     return path.found[::-1]
@@ -53,14 +53,14 @@ class _Walk:
         started = False  # whether the path goes on at its start, not at its end
         while command is not None:
             if len(self.found) > 2 * len(self.history.commands):
-                raise UnlawfulError(f"what command {command.id} waits for goes round in a circle")
+                raise UnlawfulError(f"the dependencies of command {command.id} form a cycle")
             command, started = self._control(command) if command.opcode in CONTROL else self._job(command, started)
         if self.at > 0:
             self._add(None, "start", 0, (whole(0, self.at, "idle", "control"),))
 
     def _add(self, command: Command | None, after: str, start: int, spans: Sequence[Span]) -> None:
         if (spans[0].start if spans else self.at, spans[-1].end if spans else start) != (start, self.at):
-            raise UnlawfulError(f"command {command.id if command is not None else 0} is on its way before it is ready")
+            raise UnlawfulError(f"command {command.id if command is not None else 0} is in flight before it is ready")
         self.found.append(Stretch(command, after, start, self.at, tuple(spans)))
         self.at = start
 
@@ -115,7 +115,7 @@ class _Walk:
         return before, False
 
     def _freed(self, job: Job) -> _Freed | None:
-        """The job of its engine that had to end, or to start, before it could; None where it waited for none."""
+        """The job of its engine that had to end, or to start, before it could; None if it waited for none."""
         last = last_state(self.history, job)
         if last is None:
             return None

@@ -227,7 +227,7 @@ def _check(trace: Trace) -> None:
         )
     if meta.filter is not None:
         remedy = "record it without --trace-cycles and --trace-only"
-        raise InputError(Problem(trace.path, "it leaves events out, and why needs all of them", remedy=remedy))
+        raise InputError(Problem(trace.path, "it omits events, but `why` needs all of them", remedy=remedy))
 
 
 def _machine(trace: Trace) -> NpuConfig | SystemConfig:
@@ -447,7 +447,7 @@ def check_lawful(history: History, path: str) -> None:
 
 
 def unlawful(path: str, rule: str) -> InputError:
-    """The refusal of a file that is no trace of any run."""
+    """The refusal of a file that is not a trace of any run."""
     return InputError(Problem(path, rule, remedy=REMEDY))
 
 
@@ -474,9 +474,9 @@ def _job(history: History, job: Job) -> Iterator[str]:
     if job.channel not in (None, *Channel, COMM_CHANNEL):
         yield f"job {job.number} is on a DMA channel that there is not"
     if job.stall is not None and not job.issue <= job.stall[0] <= job.start:
-        yield f"job {job.number} stalls where it is not pending"
+        yield f"job {job.number} stalls although it is not pending"
     if _overlap(job.holds, job.start, job.end):
-        yield f"job {job.number} is held where it does not run, or twice at a time"
+        yield f"job {job.number} is held although it does not run, or is held twice"
 
 
 def _flow(history: History, flow: Flow) -> Iterator[str]:
@@ -485,14 +485,14 @@ def _flow(history: History, flow: Flow) -> Iterator[str]:
     if flow.since != job.start + job.head or not flow.since <= flow.until <= job.end:
         yield f"{name} is not inside its transfer"
     if any(unit not in history.capacity for unit in flow.route) or len(set(flow.route)) < len(flow.route):
-        yield f"{name} uses what has no capacity, or one thing twice"
+        yield f"{name} uses a resource without capacity, or one resource twice"
     if flow.weight < 1 or flow.size < 1:
         yield f"{name} has no weight or no bytes"
     if _overlap(flow.holds, flow.since, flow.until):
-        yield f"{name} is held where it does not run, or twice at a time"
+        yield f"{name} is held although it does not run, or is held twice"
     marks = [mark for out in flow.outs for mark in (out.since, out.until)]
     if any(a > b for a, b in pairwise([flow.since, *marks, flow.until])):
-        yield f"{name} is suspended where it does not run, or twice at a time"
+        yield f"{name} is suspended although it does not run, or is suspended twice"
 
 
 def _overlap(holds: list[Hold], start: int, end: int) -> bool:

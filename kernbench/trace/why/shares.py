@@ -1,6 +1,6 @@
 """The members of each channel and link in each cycle, and the resulting rate of a flow as an exact rational.
 
-Rates are those of docs/model/sharing.md, computed anew from the intervals of the trace: a flow is a member of every resource
+Rates are those of docs/model/sharing.md, computed again from the intervals of the trace: a flow is a member of every resource
 of its route from its start to its end, without the cycles in which it is out.
 """
 

@@ -129,7 +129,7 @@ class _DmaQueue:
         return states
 
     def _beside(self, other: Job) -> bool:
-        """Transfers of queues between PEs have a limit of their own, and count for no other."""
+        """Transfers of queues between PEs have their own limit, and do not count towards other limits."""
         return (other.channel == COMM_CHANNEL) == (self.job.channel == COMM_CHANNEL)
 
     def _overtakes(self, other: Job) -> bool:

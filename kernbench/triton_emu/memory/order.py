@@ -1,4 +1,4 @@
-"""Which loads and stores are on their way over which bytes: what the op log's times alone would put in the wrong order.
+"""Which loads and stores are in flight over which bytes: what the op log's times alone would put in the wrong order.
 
 A store is visible at issue, a load reads when it completes, and the log orders both by the start of their transfers. If two
 commands access the same bytes and are in flight at the same time, the later one depends on the other

@@ -69,7 +69,7 @@ class MemorySide:
         return "sram" if self._sram <= addr < self._sram_end else "hbm"
 
     def _check_one(self, low: int, high: int, line: Any) -> None:
-        """KernelError where bytes `[low, high)` are of HBM and of SRAM."""
+        """KernelError if bytes `[low, high)` are of HBM and of SRAM."""
         if self._sram_end and low < self._sram < high:
             raise KernelError(
                 f"{line}: of the {high - low} bytes at {low:#x} {self._sram - low} are in HBM and {high - self._sram} in SRAM; "
@@ -104,7 +104,8 @@ class MemorySide:
                 value = read_strided(self.store, msg.src_space, msg.src_addr, tile.shape, msg.src_strides, tile.dtype)
         except ValueError as error:
             if not self.store.pending(msg.src_space, msg.low, msg.high - msg.low):
-                raise KernelError(f"{msg.line}: the load of {tile.handle_id} brings what nobody wrote: {error}") from None
+                what = f"the load of {tile.handle_id} reads bytes that were never written"
+                raise KernelError(f"{msg.line}: {what}: {error}") from None
             value = None
         return value
 

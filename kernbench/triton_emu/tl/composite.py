@@ -242,7 +242,7 @@ class TlComposite:
         op, operand = step if pair else (step, None)
         if not isinstance(op, str) or op not in ARITY or op in MOVED or ARITY[op] != (1 if operand is None else 2):
             remedy = "give the name of an elementwise op, or a pair of it and its second operand"
-            raise KernelError(f"{line}: {step!r} is no step of an epilogue: {remedy}")
+            raise KernelError(f"{line}: {step!r} is not a step of an epilogue: {remedy}")
         return Epilogue(op, operand if operand is None or _is_number(operand) else self.operand(operand, line))
 
     def _memory_tensor(self, addr: int, shape: tuple[int, ...], dtype: str, line: str) -> MemoryTensor:

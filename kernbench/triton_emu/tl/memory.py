@@ -135,7 +135,7 @@ class TlMemory(TlTiles):
     ) -> Completion:
         """Store a tensor to memory; every load that is issued later sees it.
 
-        `addr`, `strides`, `channel`: as of `load`. `wait`: True waits for the transfer. Returns a handle for `wait`. Raises
+        `addr`, `strides`, `channel`: as in `load`. `wait`: True waits for the transfer. Returns a handle for `wait`. Raises
         KernelError as `load` does.
 
         >>> def kernel(x, tl):
@@ -238,8 +238,8 @@ class TlMemory(TlTiles):
         for (first, size), (second, _) in pairwise(runs):
             if first + size != second:
                 raise KernelError(
-                    f"{line}: the {nbytes} bytes at {at:#x} lie apart in memory ({first:#x} is followed by {second:#x}); "
-                    "move what lies in one piece at a time"
+                    f"{line}: the {nbytes} bytes at {at:#x} are not contiguous ({first:#x} is followed by {second:#x}); "
+                    "move contiguous ranges separately"
                 )
         return int(runs[0][0])
 

@@ -28,7 +28,7 @@ def _product_of(dtype: str) -> tuple[str, str]:
 
 
 def check_acc(dtype_acc: str, line: str) -> None:
-    """KernelError where sums are to be rounded to a type that there is not."""
+    """KernelError if sums are to be rounded to a type that there is not."""
     if dtype_acc and dtype_acc not in DTYPES:
         raise KernelError(f"{line}: dtype_acc = {dtype_acc!r}, but it must be one of {', '.join(DTYPES)}")
 

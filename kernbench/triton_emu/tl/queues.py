@@ -214,7 +214,7 @@ class TlQueues(TlWaits):
 
 
 def take(msg: IpcqRecvCmd) -> None:
-    """A message is there: its tensor is as it was sent. KernelError where it is not what the receive asked for."""
+    """A message is there: its tensor is as it was sent. KernelError if it is not what the receive asked for."""
     tile: KernelTensor = msg.handle  # type: ignore[assignment]  # of kernels it is one
     message: IpcqSendCmd = msg.message
     ring: Ring = msg.ring

@@ -80,7 +80,7 @@ class TlTiles:
         return tile
 
     def _writers(self, tile: KernelTensor) -> list[Flight]:
-        """The commands on their way that write bytes of a tile."""
+        """The commands in flight that write bytes of a tile."""
         return [one for one in self._runner.scheduler.open if one.end < 0 and _writes(one.msg, tile)]
 
     def issue_for(self, msg: Any, tile: KernelTensor, line: str) -> None:
@@ -161,7 +161,7 @@ class TlTiles:
         return tile
 
     def _take(self, nbytes: int, who: Owner, number: int = 0) -> Block:
-        """Scratchpad; the kernel waits where commands on their way may make room."""
+        """Scratchpad; the kernel waits where commands in flight may make room."""
         runner = self._runner
         while True:
             block = runner.pad.take(nbytes, who, number)
@@ -176,7 +176,7 @@ class TlTiles:
             return self._nbytes
         for one in shape:
             if type(one) is not int:
-                lengths_of(shape, line)  # KernelError where it is no integer at all
+                lengths_of(shape, line)  # KernelError if it is not an integer at all
                 break
         if shape and min(shape) < 0:
             raise KernelError(f"{line}: a tensor of {dtype}{list(shape)}: a size is negative")

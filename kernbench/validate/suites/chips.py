@@ -10,7 +10,7 @@ from kernbench.validate.run import Stand
 from kernbench.validate.suite import Figure, Row, Series, Skipped, SuiteData
 
 TARGET_WHY = "the target of the table's kind; what is past it is not modelled"
-ROOFLINE_WHY = "no more than the error of the roofline: the table has no target of its own"
+ROOFLINE_WHY = "at most the error of the roofline: the table has no target"
 THREE_WHY = "for information: the three numbers are fitted to the table itself, and nearly interpolate a dozen rows"
 
 

@@ -23,7 +23,7 @@ from kernbench.validate.run import Stand
 from kernbench.validate.suite import Figure, Row, Series, SuiteData
 
 FITTED_WHY = "fitted: three constants for three sizes, up to what a cycle and four digits resolve"
-SHAPE_WHY = "not fitted: one latency, one bandwidth and one time to add stand for all the protocols of a library"
+SHAPE_WHY = "not fitted: one latency, one bandwidth and one time to add represent all protocols of a library"
 TURNS_WHY = "derived from turns, latency and link alone; loads, stores and commands are one figure each"
 TURNS_ALLOWED = Fraction(2, 100)
 TENTH, HUNDREDTH = Fraction(1, 10), Fraction(1, 100)

@@ -13,11 +13,11 @@ from kernbench.validate.run import Stand
 from kernbench.validate.suite import Figure, Row, Series, SuiteData
 
 SATURATES = "theory gives the upper end; a switch that is matched once a cycle stays below it"
-FLUID = "told, not judged: a flow occupies its whole way at once, so shared bandwidth saturates long before a mesh of routers"
+FLUID = "for information: a flow occupies its whole route at once, so shared bandwidth saturates long before a mesh of routers"
 
 
 def rows(data: SuiteData, stand: Stand) -> Iterator[Row]:
-    """Latencies at the published rates, where it saturates, and what flows over whole ways would give."""
+    """Latencies at the published rates, where it saturates, and what flows over whole routes would give."""
     slower = Fraction(stand.plant.get("noc", 1))
     simulated = partial(mean_latency, slower=slower)
     known: dict[tuple[str, float], float] = {}
@@ -36,7 +36,7 @@ def rows(data: SuiteData, stand: Stand) -> Iterator[Row]:
         for rate in rates:
             base = next(case for case in data.cases if case["pattern"] == pattern and case["rate"] >= rate)
             ours = fluid_latency(Load(pattern=pattern, rate=float(rate), warmup=500, until=1500))
-            name = f"{pattern} at {float(rate):g}, flows over whole ways"
+            name = f"{pattern} at {float(rate):g}, flows over whole routes"
             yield Row(case=name, source="booksim2", expected=base["latency"], ours=ours, unit="cycles", allowed=None, why=FLUID)
 
 

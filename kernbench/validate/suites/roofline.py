@@ -10,7 +10,7 @@ from kernbench.validate.gemm import Gemm, best_tile, gemm_program
 from kernbench.validate.run import Stand
 from kernbench.validate.suite import Figure, Row, Series, SuiteData
 
-TIME_WHY = "told whatever it is: a datasheet has peaks, and nothing of launches, latencies and what a memory sustains"
+TIME_WHY = "for information: a datasheet has peaks, but no launches, latencies or sustained bandwidth"
 KNEE_WHY = "the octave, between two powers of two, in which the measured times bend"
 
 

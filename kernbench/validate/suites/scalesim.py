@@ -18,7 +18,7 @@ from kernbench.validate.run import Stand
 from kernbench.validate.suite import Row, Skipped, SuiteData
 from kernbench.validate.suites.systolic import Array, Shape, systolic_cycles
 
-WHY = "the same folds: two simulators of one array agree to the cycle"
+WHY = "the same folds: two simulators of one array must agree to the cycle"
 TOLD = "Total Cycles"  #: the column of SCALE-Sim's report that is compared: an array's cycles, without what is loaded before
 SET_UP = "python3 -m venv NEW; NEW/bin/pip install scalesim==3.0.0 'numpy<2'; kbsim validate scalesim --scalesim NEW/bin/python"
 CONV_FIELDS = 7  #: height and width of the input and of the filter, channels, filters, stride

@@ -13,7 +13,7 @@ from kernbench.config import load_config
 from kernbench.validate.run import Stand
 from kernbench.validate.suite import Row, SuiteData
 
-WHY = "work over rate, rounded up: nothing may differ"
+WHY = "work divided by rate, rounded up: must be equal"
 
 
 def rows(data: SuiteData, stand: Stand) -> Iterator[Row]:

@@ -57,7 +57,7 @@ def _alone(case: Case, data: SuiteData) -> tuple[str, Ends, dict[str, Any], Prog
 
 
 def _shared(case: Case, data: SuiteData) -> tuple[str, Ends, dict[str, Any], Program]:
-    """Sizes do not fall: while the k-th is under way, it and the longer ones share."""
+    """Sizes do not fall: while the k-th is in flight, it and the longer ones share."""
     sizes, program = [int(size) for size in case["sizes"]], Program("shared")
     ends, now, moved = [], Fraction(int(data.fact("setup"))), 0
     for k, size in enumerate(sizes):

@@ -50,7 +50,7 @@ class Node:
     opset: int = 0
 
     def input(self, index: int) -> str:
-        """The name of an input; empty where it is left out."""
+        """The name of an input; empty if it is left out."""
         return self.inputs[index] if index < len(self.inputs) else ""
 
 
@@ -158,7 +158,7 @@ class Copy:
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """Rows of a table in DRAM, one after the other: `count` of `length` elements. `indices`: of a tensor, or `known`."""
+    """Rows of a table in DRAM, in sequence: `count` of `length` elements. `indices`: of a tensor, or `known`."""
 
     table: str
     out: str

@@ -92,12 +92,12 @@ class Lowering:
         return self.tensor(name).shape
 
     def out(self, node: Node) -> Tensor:
-        """The first output; CannotLower where others are asked for too."""
+        """The first output; CannotLower if others are asked for too."""
         self.only(node, 1)
         return self.tensor(node.outputs[0])
 
     def only(self, node: Node, count: int) -> None:
-        """CannotLower where more than the first `count` outputs are used."""
+        """CannotLower if more than the first `count` outputs are used."""
         for name in node.outputs[count:]:
             if name and (name in self.graph.outputs or self.patterns.consumers(name)):
                 raise CannotLower(f"its output {name} is not computed")
@@ -138,7 +138,7 @@ class Lowering:
         return self.graph.known[name]
 
     def integers(self, node: Node, attribute: str, index: int) -> tuple[int, ...] | None:
-        """Integers that older opsets have as an attribute and newer ones as an input; None where they are left out."""
+        """Integers that older opsets have as an attribute and newer ones as an input; None if they are left out."""
         if attribute in node.attributes:
             found = node.attributes[attribute]
             return tuple(found) if isinstance(found, list | tuple) else (int(found),)
@@ -169,7 +169,7 @@ class Lowering:
         return shape
 
     def limited(self, what: str, count: int) -> int:
-        """A number of pieces of work. CannotLower where it is more than any program could have."""
+        """A number of pieces of work. CannotLower if it is more than any program could have."""
         if count > MOST_ENTRIES:
             raise CannotLower(f"it has {count} {what}, and a program has at most {MOST_ENTRIES} entries")
         return count

@@ -191,7 +191,7 @@ class Memory:
 
 
 def check_machine(lowered: Lowered, config: NpuConfig) -> None:
-    """InputError where a tensor is larger than any program could go through in a reasonable time."""
+    """InputError if a tensor is larger than any program could go through in a reasonable time."""
     for number, work in lowered.jobs:
         elements = max(lowered.tensors[name].elements for name in (*read_by(work), work.out))
         if elements > MOST_ELEMENTS:

@@ -62,7 +62,7 @@ class GraphPlan:
 
 
 def plan_graph(lowered: Lowered, config: NpuConfig) -> GraphPlan:
-    """The plan. InputError where no way to divide the scratchpad has room for a row or a column of everything."""
+    """The plan. InputError if no way to divide the scratchpad has room for a row or a column of everything."""
     sizes = Sizes(lowered, config)
     lives, same_place = _lives(lowered, sizes)
     plans = []

@@ -156,7 +156,7 @@ class GraphProgram:
         return [self.lowered.graph.nodes[number].name for number, _ in self.lowered.jobs]
 
     def run(self) -> GraphRun:
-        """Simulates it. StoppedError where it is longer than it may be."""
+        """Simulates it. StoppedError if it is longer than it may be."""
         machine = Machine(self.target, self.program)
         machine.run()
         result = machine.result()

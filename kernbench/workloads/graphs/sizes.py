@@ -51,7 +51,7 @@ class Sizes:
         self._asked = {lowered.bytes_at(name) for name in lowered.graph.outputs}
 
     def nbytes(self, name: str, elements: int | None = None) -> int:
-        """Bytes of a tensor, or of so many of its elements."""
+        """Bytes of a tensor, or of this many of its elements."""
         tensor = self.lowered.tensors[name]
         return bytes_of(tensor.elements if elements is None else elements, tensor.bits)
 

@@ -13,7 +13,7 @@ from kernbench.workloads.graphs.lowering import CannotLower, Lowering, rule
 from kernbench.workloads.graphs.products import window_of
 
 _COPY, _EXP = ("copy",), ("exp",)
-#: What a vector engine does for an operator of one input, one after the other.
+#: What a vector engine does for an operator of one input, in sequence.
 UNARY: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(("Relu", "LeakyRelu", "Clip", "Neg", "Abs", "Not", "Floor", "Ceil", "Round", "Sign"), _COPY),
     **dict.fromkeys(("Exp", "Log", "Sqrt", "Reciprocal", "Sin", "Cos", "Elu", "Celu", "Selu", "IsNaN", "IsInf"), _EXP),
@@ -218,7 +218,7 @@ def reduction(at: Lowering, node: Node) -> None:
 def global_pool(at: Lowering, node: Node) -> None:
     """A reduction over the places of an image."""
     if len(at.shape(node.inputs[0])) < 3:
-        raise CannotLower("its input is no image")
+        raise CannotLower("its input is not an image")
     _reduce(at, node, at.operand(node.inputs[0]), prod(at.shape(node.inputs[0])[2:]))
 
 

@@ -27,7 +27,7 @@ class Buffering:
 
     tile_bytes: int  #: [byte] of a weight tile, at most
     weight_tiles: int  #: weight tiles in the ring
-    kv_parts: int  #: a head's cached tokens go through the scratchpad in so many tiles
+    kv_parts: int  #: a head's cached tokens go through the scratchpad in this many tiles
     kv_tiles: int  #: KV tiles in the ring
     depth: int  #: 2: intermediate results are double-buffered
 

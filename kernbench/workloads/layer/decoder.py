@@ -33,7 +33,7 @@ def decoder_layer(
     prefill; the phases differ in nothing else. The program loads every weight once per token block (once at all where
     the scratchpad has room for the tokens, which one token always has), the gains of both norms, the RoPE rows of the
     new tokens, the input and the K and V of the context; it stores the new K and V and the output.
-    InputError where the model's tiles do not fit the scratchpad, the DRAM is too small or has no fitting KV layout.
+    InputError if the model's tiles do not fit the scratchpad, the DRAM is too small or has no fitting KV layout.
     """
     if phase not in _DEFAULTS:
         raise InputError(Problem("decoder_layer", f"it must be one of {', '.join(_DEFAULTS)}", "phase", phase))

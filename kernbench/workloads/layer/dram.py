@@ -102,7 +102,7 @@ class LayerDram:
 
 
 def _check_pages(model: ModelShape, page_tokens: int, bits: tuple[int, ...], config: NpuConfig) -> None:
-    """InputError where the tokens of a head in a page are not whole aligned lines."""
+    """InputError if the tokens of a head in a page are not whole aligned lines."""
     alignment = config.dma.alignment_bytes
     nbytes = page_tokens * bytes_of(model.head_dim, min(bits))
     if nbytes % alignment:

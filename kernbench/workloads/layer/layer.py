@@ -107,7 +107,7 @@ class Layer:
             self.emit.load(role, self.act_bits, piece, spm + offset, **meta)
 
     def bias(self, at: int, length: int, rows: int, **meta: Any) -> None:
-        """Adds a bias to `rows` rows of `length` results. Its one row is no stream: the second input is the first."""
+        """Adds a bias to `rows` rows of `length` results. Its one row is not a stream: the second input is the first."""
         job = self.vector("add", length, rows, at, at, at, **meta)
         self.emit.after(job, self.buffer("biases"), self.model.bias_bytes)
 

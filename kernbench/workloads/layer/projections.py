@@ -21,7 +21,7 @@ class PartialRows:
     """Results of a shard: they are complete when those of all shards are added up."""
 
     place: int  #: scratchpad address of the results
-    room: int  #: of what comes from the other shards
+    room: int  #: of the partial sums of other shards
     elements: int
     meta: dict[str, Any]
 

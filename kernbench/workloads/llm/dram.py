@@ -34,7 +34,7 @@ class Table:
 
 @dataclass
 class LlmDram:
-    """Bases of everything; layers begin at multiples of `step`, at which all channels take turns anew."""
+    """Bases of everything; layers begin at multiples of `step`, at which all channels take turns again."""
 
     step: int
     embedding: Table
@@ -77,7 +77,7 @@ def place_model(
 ) -> LlmDram:
     """Places layers of these shapes. `plans`: every plan that a layer runs with; `rows`: [token] of the largest step.
 
-    Of `room` the size of caches counts. InputError where the DRAM is too small.
+    Of `room` the size of caches counts. InputError if the DRAM is too small.
     """
     wide = config.model_copy(update={"dram": config.dram.model_copy(update={"capacity_bytes": _UNLIMITED})})
     turn = config.dram.channels * config.dram.interleave_bytes if config.dram.channels > 1 else 1

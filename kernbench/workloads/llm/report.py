@@ -45,7 +45,7 @@ class PhaseReport:
     steps: int
     tokens: int  #: that went through the model, of all sequences
     total: Tally
-    kinds: dict[str, tuple[int, Tally]]  #: segments of each kind, and what they took; empty where steps ran whole
+    kinds: dict[str, tuple[int, Tally]]  #: segments of each kind, and what they took; empty if steps ran whole
     floor: Floor
 
     @property

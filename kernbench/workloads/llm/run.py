@@ -22,7 +22,7 @@ Progress = Callable[[int, int], None]  #: segments run so far, of how many
 
 @dataclass(slots=True)
 class Tally:
-    """What some segments took, together. Bounds and energy are added up: segments run one after the other."""
+    """What some segments took, together. Bounds and energy are added up: segments run in sequence."""
 
     cycles: int = 0
     bytes: Counter[str] = field(default_factory=Counter)  #: of DRAM by role, alignment included
@@ -73,7 +73,7 @@ class LlmRun:
 def run_llm(programs: LlmPrograms, *, reuse: bool = True, progress: Progress | None = None) -> LlmRun:
     """Simulates a job. `reuse`: equal segments are simulated once; else each step is one program.
 
-    The cycles are the same either way. StoppedError where they are not less than `programs.max_cycles`.
+    The cycles are the same either way. StoppedError if they are not less than `programs.max_cycles`.
     """
     reuse = reuse and periods_are_one(programs.machine)
     work = [(step, Counter(segment.key for segment in programs.segments(step))) for step in programs.steps]

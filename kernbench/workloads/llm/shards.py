@@ -61,7 +61,7 @@ def shard_of(shape: ModelShape, shards: int) -> ModelShape:
             rule = f"a model is cut into {shards} parts, so this must divide its {name} = {getattr(shape, name)}"
             raise InputError(Problem(f"model {shape.name}", rule, "tp", shards))
     if shards > 1 and shape.head_bits:
-        raise InputError(Problem(f"model {shape.name}", "heads with bits of their own cannot be cut into parts", "tp", shards))
+        raise InputError(Problem(f"model {shape.name}", "heads with bits of their own cannot be divided", "tp", shards))
     cut = {name: getattr(shape, name) // shards for name in ("heads", "kv_heads", "ffn")}
     return replace(shape, **cut, shards=shards)
 

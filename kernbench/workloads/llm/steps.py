@@ -91,7 +91,7 @@ class LlmPrograms:
     lacked; both have it. `max_cycles`: the limit of all steps; None for no limit, whatever the machine file says about
     programs.
 
-    Raises InputError where the numbers make no job, a layer does not fit the scratchpad, or the model not the DRAM.
+    Raises InputError if the numbers make no job, a layer does not fit the scratchpad, or the model not the DRAM.
     """
 
     def __init__(
@@ -104,7 +104,7 @@ class LlmPrograms:
         elif job.shards == 1:
             self.places = [Place(None, 0)]
         else:
-            rule, remedy = f"{config.source} is one NPU", "take a machine of kernbench/system/1, as single_cube"
+            rule, remedy = f"{config.source} is one NPU", "use a machine of kernbench/system/1, such as single_cube"
             raise InputError(Problem("kbsim llm", rule, "tp", job.shards, remedy))
         self.model, self.precision, self.job = model, precision, job
         self.layers = job.layers or model.layers
@@ -233,7 +233,7 @@ _OPTIONS = {"page_tokens": "page", "shards": "tp"}  #: what `kbsim llm` and swee
 
 
 def _check(model: Model, job: Job) -> None:
-    """InputError where a number is out of range."""
+    """InputError if a number is out of range."""
     most = {"layers": model.layers, "prompt": 1 << 24, "tokens": 1 << 16, "batch": 1 << 16, "page_tokens": 1 << 20}
     low = {"prompt": 1, "tokens": 1, "batch": 1, "layers": 1, "page_tokens": 0, "shards": 1}
     if job.reduction not in REDUCTIONS:

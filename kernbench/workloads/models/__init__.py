@@ -42,7 +42,7 @@ class HeadBits:
 class ModelShape:
     """A layer of a decoder-only transformer.
 
-    Raises InputError where the numbers do not make one.
+    Raises InputError if the numbers do not make one.
     """
 
     name: str  #: `model_name` of every entry
@@ -60,7 +60,7 @@ class ModelShape:
     activation: Literal["silu", "gelu"] = "silu"
     gated: bool = True  #: activation(gate) * up; else activation(up)
     rope: bool = True
-    post_norms: bool = False  #: norms also behind the output and the down projection, before they are added
+    post_norms: bool = False  #: norms also after the output and the down projection, before the residual addition
     qkv_bias: bool = False
     out_bias: bool = False
     mlp_bias: bool = False

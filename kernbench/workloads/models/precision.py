@@ -75,7 +75,7 @@ class Precision(_Section):
     layers: tuple[LayerPolicy, ...] = ()
 
     def check_layers(self, layers: int, model: str) -> None:
-        """InputError where it speaks of a layer that a model has not."""
+        """InputError if it speaks of a layer that a model has not."""
         for policy in self.layers:
             for layer in policy.layers:
                 if layer >= layers:
@@ -87,7 +87,7 @@ class Precision(_Section):
         return dict(self.roles).get(name, self.w)  # type: ignore[call-overload,no-any-return]
 
     def applied(self, shape: ModelShape, layer: int) -> ModelShape:
-        """A layer with its bits; InputError where the policy names a head that it has not."""
+        """A layer with its bits; InputError if the policy names a head that it has not."""
         bits = _Bits(self.w, self.a, self.kv, {name: b for name, b in self.roles.items() if name in MATRICES})
         heads: tuple[HeadBits, ...] = ()
         for policy in self.layers:

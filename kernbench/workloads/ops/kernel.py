@@ -29,7 +29,7 @@ class Kernel:
     write_bytes: float = 0.0
     start: float = 0.0  #: [cycle] the device takes before the first byte
     after: float = 0.0  #: [cycle] after the last byte: reductions of split products, combination of split keys
-    serial: bool = False  #: loads, body and stores one after the other
+    serial: bool = False  #: loads, body and stores in sequence
     notes: dict[str, float | int | str] = field(default_factory=dict, compare=False)  #: what was chosen
 
     @property

@@ -20,9 +20,9 @@ SPLITS = (1, 2, 3, 4, 6, 8)  #: parts of k that are tried
 LEAST_SPLIT = 256  #: k of a part, at least
 STEP = 32  #: k is cut in multiples of this
 FULL_TILE = 128  #: rows and columns of a tile from which on a library expects the full rate
-#: Exponent of the operands of a multiply-add beside those of a full tile: so much longer a library expects a smaller tile to
-#: take, 1.4 times for half a tile. Fitted on where products of Llama-3.1-8B on an RTX 4090 change their waves (LLMServingSim
-#: 5daddb21): 272 rows of the fused gate and up run in 6 waves of 128 x 128.
+#: Exponent of the ratio of operands per multiply-add to those of a full tile: a library expects half a tile to take 1.4 times
+#: as long. Fitted on where products of Llama-3.1-8B on an RTX 4090 change their waves (LLMServingSim 5daddb21): 272 rows of the
+#: fused gate and up run in 6 waves of 128 x 128.
 SMALL_TILES = 0.85
 SPLIT_WAVES = 5.1  #: waves of full tiles from which on k is not split (same source)
 PARTIAL_BYTES = 4  #: of an element of a part's result

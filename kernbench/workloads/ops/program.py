@@ -153,7 +153,7 @@ def _parts(whole: int, shares: Sequence[int]) -> list[int]:
 
 
 def launches_program(name: str, machine: NpuConfig, launches: Iterable[Launch], step: float = 0.0, ahead: int = 1) -> Program:
-    """Kernels one after the other, and a step of the host at their end."""
+    """Kernels in sequence, and a step of the host at their end."""
     queue = Queue(name, machine, ahead)
     for one in launches:
         queue.append(one)

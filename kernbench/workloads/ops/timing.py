@@ -109,7 +109,7 @@ class OperationTimer:
         return self._cycles[key] + step
 
     def _check_size(self, launches: tuple[Launch, ...]) -> None:
-        """InputError where the command queue would be too long to simulate."""
+        """InputError if the command queue would be too long to simulate."""
         most = float(queue_room(self._machine)) * MOST_ENTRIES
         for one in launches:
             kernel = one.kernel

@@ -1,6 +1,6 @@
 """Plans of vector operations: a stream through the cores, from the last-level cache as far as that holds it.
 
-The bytes of an operation cross the cache. Their rate is the cache's, or what the threads have under way: by Little's law bytes
+The bytes of an operation cross the cache. Their rate is the cache's, or what the threads have in flight: by Little's law bytes
 in flight over the time of their turn, which is a load and a store. Bytes past what the cache keeps of a stream come from DRAM
 too. A row that is read again comes from the cache as far as that holds the rows of all blocks that run at a time.
 """

@@ -5,7 +5,7 @@ cdef struct Dram:             # one memory: all channels of an NPU, or one slice
     int32_t first             # resource of its first channel; NONE: it has no channels (between scratchpads)
     int32_t channels          # channels that share its addresses
     nbytes_t interleave       # [B] consecutive bytes on one channel
-    int32_t interleave_shift  # log2(interleave), or -1 where it is no power of two
+    int32_t interleave_shift  # log2(interleave), or -1 where it is not a power of two
     int32_t channel_mask      # channels - 1 where the number of channels is a power of two, else -1
     nbytes_t align            # [B] every row of a transfer is widened to multiples of it
     cycle_t setup             # [cycle] from a transfer's start to its first share, without the latency of links

@@ -48,7 +48,7 @@ cdef void share_join(Share* s, slot_t flow, cycle_t now) noexcept nogil:
     cdef slot_t node, res
     settle(s, flow, now)
     f.member = True
-    f.raw_den = 0                       # whatever its rate was, it is set anew
+    f.raw_den = 0                       # whatever its rate was, it is set again
     for h in range(f.route.length):
         res = s.path[f.route.first + h]
         r = &s.res[res]

@@ -66,7 +66,7 @@ FORMATS: dict[str, tuple[Callable[[int, int], Format], int]] = {
     "noc": (NocFormat, 2),
     "device": (DeviceFormat, 1),
 }
-SPECIAL_SECONDS = 20.0  #: limit on the time of one of them: what is no file is refused at once
+SPECIAL_SECONDS = 20.0  #: limit on the time of one of them: what is not a file is refused at once
 MARK = ".kernbench-fuzz"  #: in every folder of kept inputs
 SPECIAL_FILES = "special"  #: the row of links, pipes and folders, which every format's readers get
 

@@ -47,7 +47,7 @@ def _vector(memory: Memory, work: Vector, size: Size, meta: dict[str, Any]) -> N
         at = first * (1 if work.reduces else length) * out
         place = memory.place(work.out, at, results * out)
         if work.op in ("add", "mul") and second is None:
-            second = source  # what is broadcast is no stream
+            second = source  # what is broadcast is not a stream
         fields = {"length": count if flat else length, "batch": 1 if flat else count, "qbits_activation": out * 8}
         job = emit.ve(work.op, source, place, second, **fields, **meta)
         for span in beside:

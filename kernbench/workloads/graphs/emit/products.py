@@ -92,7 +92,7 @@ class ProductJobs:
         return place + bytes_of(group * self.work.k * self.work.n, self.b_bits), waits
 
     def _load_groups(self) -> Place:
-        """The filters of all groups from a tensor in DRAM that is no weight."""
+        """The filters of all groups from a tensor in DRAM that is not a weight."""
         work = self.work
         nbytes = bytes_of(work.groups * work.k * work.n, self.b_bits)
         return self.memory.read(work.b, 0, nbytes, "weights", **self.meta)

@@ -55,7 +55,7 @@ class Checks:
 
 
 def check_functions(model: onnx.ModelProto, where: str) -> None:
-    """InputError where local functions call each other in a circle, or make too large a graph when written out."""
+    """InputError if local functions call each other in a circle, or make too large a graph when written out."""
     functions = {(domain_of(item.domain), item.name): item for item in model.functions}
     calls = {key: [call for call in _calls(item.node) if call in functions] for key, item in functions.items()}
     try:
@@ -172,7 +172,7 @@ def _edges(graph: onnx.GraphProto, checks: Checks) -> None:
     for number, node in enumerate(graph.node):
         for source in node.input:
             if source and source not in there:
-                rule, remedy = "which is no input, initializer or output of a node", ""
+                rule, remedy = "which is not an input, initializer or output of a node", ""
                 if source in made:
                     rule = f"which the later node {made[source]} makes"
                     remedy = "sort the nodes, so that each follows those that it reads from"

@@ -28,7 +28,7 @@ _INDEX_BITS = 32  # of an element of an integer tensor
 def read_onnx(path: str | os.PathLike[str], dims: Mapping[str, int], weight_bits: int, activation_bits: int) -> Graph:
     """The main graph of a file. `dims`: the sizes of its dynamic dimensions by name.
 
-    Integers are kept as 32 bits, truth values as `activation_bits`. InputError where `onnx` is not installed, the file is
+    Integers are kept as 32 bits, truth values as `activation_bits`. InputError if `onnx` is not installed, the file is
     no model, or a dimension of an input has no size.
     """
     model = _load(Path(path))
@@ -52,7 +52,7 @@ def _load(path: Path) -> onnx.ModelProto:
         raise InputError(Problem("kbsim onnx", "onnx is not installed", remedy="pip install 'kernbench[onnx]'")) from None
     try:
         if not path.is_file():
-            rule = "it is no file" if path.exists() else "there is no such file"
+            rule = "it is not a file" if path.exists() else "there is no such file"
             raise InputError(Problem(str(path), rule))
         size = path.stat().st_size
         if size >= LARGEST:

@@ -37,7 +37,7 @@ Shapes = dict[str, tuple[int, ...] | None]
 def infer(model: onnx.ModelProto, where: str) -> dict[str, Array]:
     """Infers all shapes, in the model; nodes whose outputs are known become initializers. The known values by name.
 
-    InputError where shapes do not fit together.
+    InputError if shapes do not fit together.
     """
     from google.protobuf.message import DecodeError, EncodeError  # type: ignore[import-untyped]
     from onnx import shape_inference

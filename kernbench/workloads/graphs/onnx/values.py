@@ -33,7 +33,7 @@ def read_constants(model: onnx.ModelProto, path: Path) -> None:
 
 
 def array_of(tensor: onnx.TensorProto, where: str) -> Array:
-    """The values of a small constant. InputError where they do not fit its type and shape."""
+    """The values of a small constant. InputError if they do not fit its type and shape."""
     from onnx import numpy_helper
 
     try:

@@ -1,4 +1,4 @@
-"""Checkpoints: the state of a run as binary tables, sealed by a checksum that is made anew after a change."""
+"""Checkpoints: the state of a run as binary tables, sealed by a checksum that is made again after a change."""
 
 from __future__ import annotations
 

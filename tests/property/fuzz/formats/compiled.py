@@ -1,4 +1,4 @@
-"""Compiled programs (`.kbp`): JSON, MessagePack and binary tables, sealed by a checksum that is made anew after a change."""
+"""Compiled programs (`.kbp`): JSON, MessagePack and binary tables, sealed by a checksum that is made again after a change."""
 
 from __future__ import annotations
 

@@ -163,7 +163,7 @@ def _is_open(run: SuiteRun, runs: Sequence[SuiteRun]) -> bool:
 def _suite(run: SuiteRun, is_open: bool) -> Iterator[str]:
     """A row with mark, name, word, error and allowed side by side; behind it what was compared."""
     worst = _worst(run)
-    verdict = "outside" if run.outside else "told" if worst is None or worst.allowed is None else "inside"
+    verdict: Verdict = "outside" if run.outside else "told" if worst is None or worst.allowed is None else "inside"
     told = sum(row.verdict == "told" for row in run.rows)
     judged = len(run.rows) - told
     word = f"{len(run.outside):,} of {judged:,} outside" if run.outside else f"{judged:,} of {judged:,} inside"

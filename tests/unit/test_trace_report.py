@@ -81,8 +81,9 @@ def styles() -> list[str]:
 
 def test_every_part_is_used() -> None:
     found = {item.name for item in PARTS.iterdir() if item.is_file() and item.suffix != ".py"}
-    assert found == {"page.html", *SCRIPTS, *STYLES}
-    for name in SCRIPTS:
+    pair = {"pair.html", "pair.css", "pair.js"}  # of two traces
+    assert found == {"page.html", *SCRIPTS, *STYLES, *pair}
+    for name in (*SCRIPTS, "pair.js"):
         assert "</script" not in (PARTS / name).read_text(encoding="utf-8")
 
 

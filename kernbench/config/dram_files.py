@@ -7,7 +7,7 @@ the policy, then what the machine itself gives. A time of a device in nanosecond
 from __future__ import annotations
 
 import importlib.resources
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache
@@ -16,6 +16,7 @@ from typing import Any
 
 from kernbench.common.units import parse_rational, plain_number
 from kernbench.config.document import MACHINE_BYTES, Document, read_document
+from kernbench.config.dram_controller import DramController
 from kernbench.config.fields import Rule, refuse
 from kernbench.config.places import PathLike
 
@@ -101,11 +102,49 @@ def with_files(data: Any) -> tuple[Any, dict[PathLike, str]]:
     return data, origins
 
 
-def _with_files_at(data: Mapping[str, Any], path: PathLike) -> tuple[Any, dict[PathLike, str]]:
+def without_files(data: Any) -> Any:
+    """Machine data such as `to_dict` makes, without the values that `with_files` fills in and without defaults beside them.
+
+    So another device, policy or frequency fills in its own.
+    """
+    if not isinstance(data, Mapping) or data.get("allocation") != ALLOCATION:
+        return data
+    for path in SECTIONS:
+        section = _section(data, path)
+        if section is None or not (section.get("device") or section.get("policy")):
+            continue
+        filled: dict[str, Any] = {name: _plain(field.default) for name, field in DramController.model_fields.items()}
+        for file in _files(section):
+            clock = _clock(data.get("freq_ghz", 1), file.clock_ghz)
+            filled |= {**file.controller, **({} if clock is None else {"clock": clock})}
+        own = {key: value for key, value in (section.get("controller") or {}).items() if value != filled.get(key)}
+        data = _set(data, (*path, "controller"), own)
+    return data
+
+
+def names_files(data: Mapping[str, Any], paths: Iterable[str]) -> bool:
+    """Whether a machine, or a key that is set on it, names a device or policy: then its sections depend on each other."""
+    keys = {".".join((*path, key)) for path in SECTIONS for key in ("device", "policy")}
+    found = (_section(data, path) or {} for path in SECTIONS)
+    return any(section.get("device") or section.get("policy") for section in found) or not keys.isdisjoint(paths)
+
+
+def _plain(default: Any) -> Any:
+    return list(default) if isinstance(default, tuple) else default
+
+
+def _section(data: Mapping[str, Any], path: PathLike) -> Mapping[str, Any] | None:
+    """The DRAM at a path, if it is as it should be up to its controller."""
     section: Any = data
     for step in path:
         section = section.get(step) if isinstance(section, Mapping) else None
-    if not isinstance(section, Mapping) or not isinstance(section.get("controller") or {}, Mapping):
+    there = isinstance(section, Mapping) and isinstance(section.get("controller") or {}, Mapping)
+    return section if there else None
+
+
+def _with_files_at(data: Mapping[str, Any], path: PathLike) -> tuple[Any, dict[PathLike, str]]:
+    section = _section(data, path)
+    if section is None:
         return data, {}
     given = dict(section.get("controller") or {})
     filled: dict[str, Any] = {}

@@ -15,7 +15,7 @@ from pydantic import ValidationError
 from kernbench.common.errors import ABSENT, InputError, Problem
 from kernbench.config.allowed_code import AllowCode, AllowedCode
 from kernbench.config.document import MACHINE_BYTES, Document, data_document, path_text, read_document
-from kernbench.config.dram_files import with_files
+from kernbench.config.dram_files import with_files, without_files
 from kernbench.config.machine import MachineConfig, Section
 from kernbench.config.overrides import Override, apply_overrides, parse_overrides
 from kernbench.config.places import KEY, PathLike, value_at
@@ -76,7 +76,8 @@ def load_config(
     document, path = _document(source, max_bytes)
     applied = parse_overrides(overrides)
     model = _model(document, kind)
-    data, files = with_files(apply_overrides(document.data, applied, lambda at: _default_at(model, at)))
+    base = without_files(document.data) if applied else document.data
+    data, files = with_files(apply_overrides(base, applied, lambda at: _default_at(model, at)))
     try:
         config = model.model_validate(data)
     except ValidationError as error:

@@ -13,6 +13,7 @@ from pydantic import ValidationError
 from kernbench.common.errors import InputError, Problem
 from kernbench.config import MachineConfig, load_config
 from kernbench.config.allowed_code import AllowCode, AllowedCode
+from kernbench.config.dram_files import names_files
 from kernbench.config.load import KINDS
 from kernbench.config.machine import plain_value
 from kernbench.config.overrides import apply_overrides, parse_overrides
@@ -52,7 +53,7 @@ class Machines:
         with self._lock:
             touched = _touched(settings)
             known = {name: self._sections[name].get(touched.get(name, "")) for name in self._fields}
-            if not touched.keys() <= self._fields.keys() or None in known.values():
+            if not touched.keys() <= self._fields.keys() or None in known.values() or self._names_files(settings):
                 return self._at(settings)[0]
             values = {self._fields[name]: found[0] for name, found in known.items() if found is not None}
             config = self._kind.model_construct(**values)
@@ -60,7 +61,7 @@ class Machines:
 
     def _at(self, settings: Sequence[Setting]) -> tuple[MachineConfig, str]:
         touched = _touched(settings)
-        if not touched.keys() <= self._fields.keys() or "schema" in touched:
+        if not touched.keys() <= self._fields.keys() or "schema" in touched or self._names_files(settings):
             return self._checked(settings)
         known = {name: self._sections[name].get(touched.get(name, "")) for name in self._fields}
         changed = [setting for setting in settings if known[_top(setting[0])] is None]
@@ -72,6 +73,9 @@ class Machines:
             return self._checked(settings)
         self._remember(config, touched)
         return self._named(config), self._digest(touched)
+
+    def _names_files(self, settings: Sequence[Setting]) -> bool:
+        return names_files(self.base, (path for path, _ in settings))
 
     def _checked(self, settings: Sequence[Setting]) -> tuple[MachineConfig, str]:
         """The slow path, whose errors name everything."""

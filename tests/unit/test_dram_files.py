@@ -16,6 +16,7 @@ from kernbench.config.commented import commented_yaml
 from kernbench.config.dram_controller import DERIVED, REQUIRED, DramController, map_fields
 from kernbench.config.dram_files import DEVICES, device_names, policy_names, read_dram_file
 from kernbench.sim_engine.result import Result
+from kernbench.sweep.machines import Machines
 
 SOURCE = re.compile(r"JESD\d+|Micron|assumed|\d+ bits at")
 
@@ -103,6 +104,27 @@ def test_what_a_machine_writes_is_read_back_as_the_same() -> None:
     config = machine(device="hbm3_6400", policy="hashed")
     again = load_config(config.to_dict())
     assert again == config and again.digest() == config.digest()
+
+
+def test_another_device_policy_or_frequency_fills_in_its_own_whatever_the_machine_was_made_from() -> None:
+    """A sweep changes what `to_dict` says of a machine; what the machine itself gives stays."""
+    base = machine(device="gddr6_14000", policy="throughput", controller={"cap": 5}).to_dict()
+    for change in ({"dram.device": "ddr5_4800"}, {"dram.policy": "random"}, {"freq_ghz": "1.5"}, {"dram.device": "hbm3_6400"}):
+        from_file = machine(*(f"{key}={value}" for key, value in change.items()), device="gddr6_14000", policy="throughput",
+                            controller={"cap": 5})  # fmt: skip
+        assert load_config(base, change) == from_file
+    plain = machine(device="ddr4_3200").to_dict()
+    assert load_config(plain, {"dram.policy": "random"}).dram.controller.page == "closed"
+
+
+def test_points_of_a_sweep_have_the_device_that_they_name() -> None:
+    """And the clock of their frequency: sections of such a machine are not taken from other points."""
+    points = Machines("mine", machine(device="gddr6_14000").to_dict())
+    for device, freq in (("gddr6_14000", "1"), ("ddr5_4800", "1"), ("ddr5_4800", "2"), ("gddr6_14000", "2")):
+        settings = [("dram.device", device), ("freq_ghz", freq)]
+        wanted = machine(f"freq_ghz={freq}", device=device)
+        assert points.at(settings) == (wanted, wanted.digest())
+        assert points.again(settings) == wanted
 
 
 def test_a_machine_to_edit_leaves_to_its_device_what_that_fills_in(tmp_path: Path) -> None:

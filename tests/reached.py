@@ -31,6 +31,8 @@ class Reached:
     cut_lines: int = 0  #: requests for less than whole lines
     channels_used: int = 0  #: DRAM channels that moved bytes
     bursts: int = 0
+    hits: int = 0  #: lookups of a last-level cache,
+    write_backs: int = 0  #: and dirty lines that it evicted
 
 
 class _Watching(Simulation):
@@ -43,7 +45,7 @@ class _Watching(Simulation):
         weights: dict[str, set[int]] = {}
         for flow in self.members:
             for name in flow.route:
-                weights.setdefault(name, set()).add(int(flow.job.weight))
+                weights.setdefault(name, set()).add(int(flow.weight))
         unequal = [max(found) for found in weights.values() if len(found) > 1]
         self.seen.unequal_above = max([self.seen.unequal_above, *unequal])
 
@@ -82,5 +84,7 @@ def watched(system: System) -> tuple[dict[str, Any], Reached]:
     seen.status, seen.cycles, seen.denials = want["status"], want["cycles"], sum(run.banks.denials)
     channels = [one for name, one in counters.items() if "dram.ch" in name or (".hbm_ctrl.ch" in name and "-" not in name)]
     seen.channels_used = sum(one["bytes"] > 0 for one in channels)
+    caches = [one for one in counters.values() if "hits" in one]
+    seen.hits, seen.write_backs = sum(one["hits"] for one in caches), sum(one["write_backs"] for one in caches)
     seen.bursts = sum(one.get("bursts", 0) for one in channels)
     return want, seen

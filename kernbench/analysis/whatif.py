@@ -62,6 +62,16 @@ def _free_dram(config: Config, demand: Demand) -> Changes:
     return {"allocation": allocation, **{f"{at}{key}": value for key, value in rate.items()}, **shared, **rows}
 
 
+def _free_llc(config: Config, demand: Demand) -> Changes:
+    """The last-level cache gives each flow a row of banks a cycle; what hits, and the latency of that, stay."""
+    if config.cache is None:
+        return {}
+    row = config.pe.spm.num_banks * config.pe.spm.bank_width_bytes
+    weights = [channel.weight for channel in config.pe.dma.channels]
+    capacity = min(row * config.cache_weight(), LARGEST // max(weights))
+    return {f"{config.cache_path}bw_bytes_per_cycle": max(capacity, -(-config.cache.bw_bytes_per_cycle // 1))}
+
+
 def _link_rate(config: Config) -> int:
     """The largest bandwidth for which the terms of a share do not overflow."""
     return LARGEST // max(channel.weight for channel in config.pe.dma.channels)
@@ -69,7 +79,7 @@ def _link_rate(config: Config) -> int:
 
 def _free_noc(config: Config, demand: Demand) -> Changes:
     """The DMA engines sit at the DRAM: links that cannot be left out stay, without length, latency and limit."""
-    changes: Changes = {"noc": None}
+    changes: Changes = {"noc": None} | ({"llc.at": None} if _at(config, "llc.at") is not None else {})
     if _at(config, "cube.mesh") is not None:
         changes["cube.mesh.router_cycles"] = 0
     for link in (one for one in LINKS if _at(config, one) is not None):
@@ -81,7 +91,8 @@ def _free_noc(config: Config, demand: Demand) -> Changes:
 def _free_banks(config: Config, demand: Demand) -> Changes:
     """As many ports as there can be requesters: flows and engines of the PE, and transfers of other PEs."""
     pe, at = config.pe, config.pe_path
-    flows = pe.dma.engines * pe.dma.max_concurrent_transfers * config.slice_channels + demand.pairs
+    each = config.slice_channels + (config.cache is not None)
+    flows = pe.dma.engines * pe.dma.max_concurrent_transfers * each + demand.pairs
     ports = min(LARGEST, flows + pe.te.engines + pe.ve.engines)
     spm: Spm = pe.spm
     if spm.ports is not None:
@@ -118,12 +129,14 @@ RESOURCES: dict[str, Callable[[Config, Demand], Changes]] = {
     "dma": _free_dma,
     "noc": _free_noc,
     "dram": _free_dram,
+    "llc": _free_llc,
     "banks": _free_banks,
     "te": _free_te,
     "ve": _free_ve,
 }
 #: Synonyms of the resources.
-SYNONYMS = {"hbm": "dram", "memory": "dram", "mem": "dram", "bandwidth": "dram", "ddr": "dram", "mesh": "noc", "links": "noc",
+SYNONYMS = {"cache": "llc", "l2": "llc", "l3": "llc",
+            "hbm": "dram", "memory": "dram", "mem": "dram", "bandwidth": "dram", "ddr": "dram", "mesh": "noc", "links": "noc",
             "network": "noc", "spm": "banks", "scratchpad": "banks", "sram": "banks", "tensor": "te", "gemm": "te", "mac": "te",
             "vector": "ve", "simd": "ve", "queue": "dma", "queues": "dma"}  # fmt: skip
 
@@ -132,6 +145,7 @@ LEVERS: dict[str, tuple[str, ...]] = {
     "dma": ("{pe}dma.max_concurrent_transfers", "{pe}dma.engines"),
     "noc": ("noc.link_bytes_per_cycle", "cube.mesh.link.bytes_per_cycle", "cube.hbm.link.bytes_per_cycle"),
     "dram": ("{memory}channels", "{memory}device", "{memory}policy", "{memory}peak_bw_bytes_per_cycle"),
+    "llc": ("{cache}bw_bytes_per_cycle",),
     "banks": ("{pe}spm.num_banks", "{pe}spm.read_ports", "{pe}spm.ports"),
     "te": ("{pe}te.engines", "{pe}te.macs_per_cycle", "{pe}te.rows"),
     "ve": ("{pe}ve.engines", "{pe}ve.lanes"),
@@ -167,7 +181,8 @@ class WhatIf:
     def levers(self) -> tuple[str, ...]:
         """The keys of the machine that decide the limit of `best`, as far as the machine has them."""
         config: Any = self.base.config
-        keys = [key.format(pe=config.pe_path, memory=config.memory_path) for key in LEVERS[self.best.resources[0]]]
+        paths = {"pe": config.pe_path, "memory": config.memory_path, "cache": config.cache_path}
+        keys = [key.format(**paths) for key in LEVERS[self.best.resources[0]]]
         bus = config.memory.controller is not None  # its clock and burst decide, and the peak has no effect
         without = f"{config.memory_path}peak_bw_bytes_per_cycle" if bus else ""
         return tuple(key for key in keys if key != without and _at(config, key) is not None)
@@ -214,17 +229,19 @@ def _plain(one: Freed, cycles: int) -> dict[str, Any]:
 
 
 def what_if(work: Work, resources: Sequence[str] = (), progress: Progress | None = None) -> WhatIf:
-    """Run a work on its machine, then with each of `resources` freed (all six by default), then with all of these.
+    """Run a work on its machine, then with each of `resources` freed (by default each that it may have), then with all.
 
     InputError for an unknown resource.
     """
-    wanted = tuple(dict.fromkeys(resources)) or tuple(RESOURCES)
+    wanted = tuple(dict.fromkeys(resources))
     for name in wanted:
         if name not in RESOURCES:
             near = difflib.get_close_matches(SYNONYMS.get(name.lower(), name.lower()), RESOURCES, n=1)
             remedy = f"did you mean {near[0]}?" if near else ""
             raise InputError(Problem("whatif", f"it must be one of {', '.join(RESOURCES)}", "free", name, remedy))
     base = work.run(progress=progress)
+    config: Any = base.config
+    wanted = wanted or tuple(name for name in RESOURCES if name != "llc" or config.cache is not None)
     each = tuple(_freed(base, (name,), progress) for name in wanted)
     if len(wanted) == 1:
         return WhatIf(base, each, each[0])

@@ -55,7 +55,7 @@ def energy_pj(
 
     parts = {
         "dram": bytes_of(plan.resources[: plan.channels]) * model.dram_pj_per_byte,
-        "noc": bytes_of(plan.resources[plan.channels :]) * model.noc_pj_per_byte_hop,
+        "noc": bytes_of(plan.resources[k] for k in plan.links) * model.noc_pj_per_byte_hop,
         "spm": (bytes_of(plan.dma[: plan.with_scratchpad]) + streamed + by_parts[2]) * model.spm_pj_per_byte,
         "mac": sum((macs * model.mac_pj.get(bits, default) for bits, macs in by_bits.items()), Fraction(0)),
         "ve": (ops + by_parts[1]) * model.ve_op_pj,

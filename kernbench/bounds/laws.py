@@ -52,6 +52,7 @@ class Ran:
     banks: list[tuple[Array, Array]]  #: by scratchpad: grants and denials of each bank
     plugged: bool  #: the run had components, whose jobs count too
     foreign: int  #: [byte] of flows that components opened
+    written_back: list[tuple[dict[str, Any], int]]  #: of each last-level cache: its table, and lines that it wrote back
 
 
 def check_laws(plan: Plan, cycles: int, status: str, core: Any, components: Sequence[str]) -> None:
@@ -80,6 +81,10 @@ def check_counters(plan: Plan, cycles: int, status: str, core: Any) -> None:
 def what_ran(plan: Plan, cycles: int, status: str, core: Any, components: Sequence[str]) -> Ran:
     """The counters of a finished core that laws check."""
     dma, compute, resources, banks, _ = core.totals()
+    written_back = []
+    if plan.caches:
+        counted = core.counters()["resources"]
+        written_back = [(table, counted[number]["write_backs"]) for number, table in plan.caches.items()]
     return Ran(
         plan=plan,
         done=status == "done",
@@ -92,6 +97,7 @@ def what_ran(plan: Plan, cycles: int, status: str, core: Any, components: Sequen
         banks=banks,
         plugged=bool(components),
         foreign=sum(one["bytes"] for one in core.component_counters()),
+        written_back=written_back,
     )
 
 
@@ -134,6 +140,9 @@ def _bytes(ran: Ran) -> Iterator[str]:
         for k in np.flatnonzero(wrong):
             yield f"{ran.plan.dma[k]} moved {moved[k]} bytes, and its transfers have {asked[k]}"
     on_channels = int(ran.resources[: ran.plan.channels, :2].sum())
+    if ran.plan.caches:
+        yield from _bytes_of_caches(ran, on_channels)
+        return
     if ran.plugged or not ran.done:  # of a system, engines move bytes past all channels as well
         whole = not ran.plan.machine.get("own_routes")
         right = on_channels <= moved.sum() if whole else on_channels == moved.sum()
@@ -141,6 +150,18 @@ def _bytes(ran: Ran) -> Iterator[str]:
             yield f"channels moved {on_channels} bytes, and DMA engines {int(moved.sum())}"
     elif on_channels != to_memory:
         yield f"channels moved {on_channels} bytes, and transfers have {to_memory} there"
+
+
+def _bytes_of_caches(ran: Ran, on_channels: int) -> Iterator[str]:
+    """Behind a last-level cache a channel moves what missed and what is written back; the cache moves that and what hit."""
+    over = sum(int(ran.resources[k, :2].sum()) for k in ran.plan.caches)
+    if on_channels > over:
+        yield f"channels moved {on_channels} bytes, and last-level caches {over}"
+    if ran.plugged or ran.foreign or not ran.plan.machine.get("own_routes"):
+        return
+    moved, back = int(ran.dma[:, 3].sum()), sum(table["line"] * lines for table, lines in ran.written_back)
+    if not moved <= over <= moved + back:
+        yield f"the last-level cache moved {over} bytes, DMA engines {moved}, and {back} were to be written back"
 
 
 def _asked(plan: Plan, engines: int) -> tuple[Array, int]:
@@ -220,6 +241,8 @@ def _uncut(ran: Ran) -> bool:
     The lines of a flow are consecutive; after an interleave chunk they continue after the chunks of the other channels.
     """
     machine, jobs = ran.plan.machine, ran.plan.program["dma"]
+    if ran.plan.caches:  # the lines of a flow are any lines
+        return False
     starts, path = machine["route_start"], machine["route_path"]
     if len(path) == 0 or (np.diff(starts) == 0).any():
         return False

@@ -106,6 +106,8 @@ class _Run:
     def _way(self, engine: int, memory: int, route: int, moved: tuple[int, ...]) -> tuple[int, On]:
         """[cycle] The time of such a transfer without contention, and its bytes on each resource."""
         machine, capacities = self.plan.machine, self.plan.capacities
+        if machine["memories"][memory].get("cache", -1) >= 0:
+            return self._way_over_cache(memory, route, sum(moved))
         pad = machine["spm"][machine["dma"][engine]["spm"]]
         row = Fraction(pad["banks"] * pad["line"])  # the limit of the requests of a flow in a cycle
         start, path, latencies = (machine[f"route_{name}"] for name in ("start", "path", "latency"))
@@ -120,6 +122,17 @@ class _Run:
                     on[resource] = on.get(resource, 0) + nbytes
         moving = max([moving, *(ceil_div(nbytes, capacities[r]) for r, nbytes in on.items())])
         return machine["memories"][memory]["setup"] + latency + moving, tuple(on.items())
+
+    def _way_over_cache(self, memory: int, route: int, nbytes: int) -> tuple[int, On]:
+        """The same behind a last-level cache, where all of it may hit, or nothing: every byte moves over the cache, after the
+        head latency of what hits or of what misses."""
+        machine = self.plan.machine
+        table = machine["caches"][machine["memories"][memory]["cache"]]
+        last = route + machine["memories"][memory]["channels"]
+        latencies = machine["route_latency"][route : last + 1].tolist()
+        missed = machine["memories"][memory]["setup"] + min(latencies[:-1])
+        moving = max(1, ceil_div(nbytes, self.plan.capacities[table["resource"]]))
+        return min(missed, table["latency"] + latencies[-1]) + moving, ((table["resource"], nbytes),)
 
     def _resources(self, runs: Iterable[int], numbers: range, *, idle: bool = False) -> dict[str, int]:
         """Cycles of resources for the jobs at indices `runs`; `idle`: also of those without traffic."""

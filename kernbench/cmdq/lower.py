@@ -1,13 +1,15 @@
 """Lowers a checked program and its machine to the plain tables that the core lays out.
 
 The tables are dicts of ints and int64 arrays; `kernbench.sim_engine.machine` hands them to the core.
-Resources stand in this order: the DRAM channels, then the mesh links. Engines: DMA; then tensor, then vector engines.
+Resources stand in this order: the DRAM channels, then the mesh links, then the last-level cache. Engines: DMA; then tensor,
+then vector engines.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from fractions import Fraction
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -21,6 +23,7 @@ from kernbench.cmdq.program import Program
 from kernbench.common import naming
 from kernbench.common.errors import InputError, Problem
 from kernbench.config import NpuConfig
+from kernbench.config.cache import Llc, NpuLlc
 from kernbench.config.fields import WIDE_LIMIT
 from kernbench.config.schema import ARBITERS, Dma, Spm
 from kernbench.topology.mesh import mesh_links, mesh_route
@@ -41,14 +44,17 @@ PLUGGED_IN = -1  # the arbiter of a scratchpad is an object of the run's own
 def resource_names(config: NpuConfig) -> list[str]:
     """Names of the core's resources, in its order."""
     links = [] if config.noc is None else mesh_links(config.noc.rows, config.noc.cols)
-    return [naming.dram_channel(k) for k in range(config.dram.channels)] + [naming.mesh_link(*link) for link in links]
+    channels = [naming.dram_channel(k) for k in range(config.dram.channels)]
+    return channels + [naming.mesh_link(*link) for link in links] + ([] if config.llc is None else [naming.LLC])
 
 
 def resource_capacities(config: NpuConfig) -> list[Fraction]:
     """[byte/cycle] of the core's resources, in its order."""
     links = [] if config.noc is None else mesh_links(config.noc.rows, config.noc.cols)
-    channels = [config.dram.capacity] * config.dram.channels
-    return channels + [Fraction(config.noc.link_bytes_per_cycle) for _ in links] if config.noc is not None else channels
+    capacities = [config.dram.capacity] * config.dram.channels
+    if config.noc is not None:
+        capacities += [config.noc.link_bytes_per_cycle for _ in links]
+    return capacities if config.llc is None else [*capacities, config.llc.bw_bytes_per_cycle]
 
 
 def lower_machine(config: NpuConfig) -> dict[str, Any]:
@@ -60,6 +66,7 @@ def lower_machine(config: NpuConfig) -> dict[str, Any]:
         "issue_width": config.control.issue_width,
         "channels": config.dram.channels,
         "memories": [_memory(config)],
+        "caches": [] if config.llc is None else [cache_table(config.llc, len(resource_names(config)) - 1)],
         "devices": device_table(config.dram),
         "controllers": controllers_of(config.dram),
         "own_routes": True,
@@ -84,8 +91,13 @@ def resource_tables(capacities: Sequence[Fraction]) -> dict[str, Column]:
 
 
 def _routes(config: NpuConfig) -> dict[str, Column]:
-    """For each DMA engine, direction (load, store) and channel: its resources and the latency of its links."""
+    """For each DMA engine, direction (load, store) and channel: its resources and the latency of its links.
+
+    With a last-level cache the route of what moves over that alone comes behind those of the channels.
+    """
     channels = config.dram.channels
+    if config.llc is not None:
+        return _routes_of_cache(config, config.llc)
     if config.noc is None:
         count = 2 * config.dma.engines * channels
         path = np.tile(np.arange(channels), 2 * config.dma.engines)
@@ -102,6 +114,37 @@ def _routes(config: NpuConfig) -> dict[str, Column]:
                 route_path += [channel, *(number[link] for link in route)]
                 start.append(len(route_path))
     return {"route_start": column(start), "route_path": column(route_path), "route_latency": column(latency)}
+
+
+def _routes_of_cache(config: NpuConfig, llc: NpuLlc) -> dict[str, Column]:
+    """`_routes` of a machine with a cache, which stands between the channels and the engines."""
+    channels, noc = config.dram.channels, config.noc
+    links = [] if noc is None else mesh_links(noc.rows, noc.cols)
+    number = {link: channels + k for k, link in enumerate(links)}
+    cache = channels + len(links)
+    start, route_path, latency = [0], [], []
+    for dma in range(config.dma.engines):
+        for store in (False, True):
+            for channel in range(channels + 1):
+                stops = [] if noc is None or llc.at is None else [*noc.dram_at[channel : channel + 1], llc.at, noc.dma_at[dma]]
+                route = [link for ends in pairwise(stops[::-1] if store else stops) for link in mesh_route(*ends)]
+                latency.append(0 if noc is None else len(route) * noc.hop_latency_cycles)
+                route_path += [*([channel] if channel < channels else []), cache, *(number[link] for link in route)]
+                start.append(len(route_path))
+    return {"route_start": column(start), "route_path": column(route_path), "route_latency": column(latency)}
+
+
+def cache_table(llc: Llc, resource: int) -> dict[str, Any]:
+    """A last-level cache as the core takes it; `resource`: of its bandwidth."""
+    return {
+        "resource": resource,
+        "line": llc.line_bytes,
+        "ways": llc.set_lines,
+        "sets": llc.sets,
+        "back": llc.write == "back",
+        "allocate": llc.write_allocate,
+        "latency": llc.latency_cycles,
+    }
 
 
 def interleave_of(source: str, field: str, interleave: int, channels: int, reach: int) -> int:
@@ -127,6 +170,7 @@ def _memory(config: NpuConfig) -> dict[str, Any]:
         ),
         "align": config.dma.alignment_bytes,
         "setup": config.dram.t_setup_cycles,
+        "cache": -1 if config.llc is None else 0,
     }
 
 
@@ -173,7 +217,7 @@ def lower_program(program: Program, config: NpuConfig, *, regular: bool = False)
     if regular:
         columns.check_regular(program.source)
     dma, compute = columns.dma, columns.compute
-    dma["route"] = (2 * dma["engine"] + dma["write"]) * config.dram.channels
+    dma["route"] = (2 * dma["engine"] + dma["write"]) * (config.dram.channels + (config.llc is not None))
     vectors = columns.job[columns.positions(VeEntry)]
     compute["engine"][vectors] += config.te.engines
     order_groups(columns)

@@ -50,6 +50,16 @@ class Plan:
         return self.reach is not None
 
     @property
+    def caches(self) -> dict[int, dict[str, Any]]:
+        """Tables of the last-level caches, by the numbers of their resources, which are the last of all."""
+        return {table["resource"]: table for table in self.machine["caches"]}
+
+    @property
+    def links(self) -> range:
+        """Numbers of the resources that are links."""
+        return range(self.channels, len(self.resources) - len(self.machine["caches"]))
+
+    @property
     def with_scratchpad(self) -> int:
         """The number of DMA engines with a scratchpad; the others are those of PCIe endpoints."""
         return sum(engine["spm"] < len(self.scratchpads) for engine in self.machine["dma"])

@@ -172,7 +172,7 @@ def _control(tables: dict[str, Any], sizes: Sizes) -> Iterator[Rule]:
 def _transfers(t: dict[str, Any], plan: Plan) -> Iterator[Rule]:
     config = plan.pe
     if plan.machine.get("own_routes"):
-        yield "dma.route", t["route"] == (2 * t["engine"] + t["write"]) * plan.channels
+        yield "dma.route", t["route"] == (2 * t["engine"] + t["write"]) * (plan.channels + len(plan.caches))
     yield "dma.stride", (t["stride"] >= t["row_bytes"]) | (t["rows"] == 1)
     extents = zip(*(t[name].tolist() for name in ("dram_addr", "rows", "row_bytes", "stride", "nbytes")), strict=True)
     yield "dma.nbytes", [_travels(config, *extent) for extent in set(extents)]

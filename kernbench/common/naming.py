@@ -6,6 +6,7 @@ Results, traces, errors and topologies print them. No other module builds or par
 from __future__ import annotations
 
 import re
+from collections.abc import Container
 from dataclasses import dataclass
 
 SPM = "spm"  #: the scratchpad
@@ -46,6 +47,22 @@ def engine(kind: str, index: int) -> str:
 def dram_channel(index: int) -> str:
     """The name of a DRAM channel: `dram.ch0`."""
     return f"dram.ch{index}"
+
+
+#: The resource of the last-level cache of one NPU.
+LLC = "llc"
+
+
+def cube_cache(stack: str) -> str:
+    """The name of the last-level cache before an HBM stack: `sip0.cube0.llc`."""
+    return f"{stack.rpartition('.')[0]}.{LLC}"
+
+
+def cache_of(channel: str, names: Container[str]) -> str | None:
+    """The last-level cache before a DRAM channel, among names of resources: that of its cube, or of the only NPU."""
+    place = channel.rpartition(".")[0].rpartition(".")[0]
+    name = f"{place}.{LLC}" if place else LLC
+    return name if name in names else None
 
 
 def mesh_link(source: tuple[int, int], target: tuple[int, int]) -> str:
@@ -192,7 +209,7 @@ def kind_of_engine(name: str) -> str:
 
 
 def counted(name: str) -> str:
-    """The kind of a counter name: dram, noc, dma, te, ve, cpu or spm; any other name is its own kind."""
+    """The kind of a counter name: dram, noc, llc, dma, te, ve, cpu or spm; any other name is its own kind."""
     if name.startswith("dram.") or ".hbm_ctrl.ch" in name:
         return "dram"
     if name.startswith("noc.") or "-" in name:

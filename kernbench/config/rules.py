@@ -25,7 +25,15 @@ def dram_weight(config: NpuConfig) -> int:
     """The largest sum of weights on a DRAM channel, where a transfer has one flow."""
     if config.allocation in ONE_MEMBER:
         return max(channel.weight for channel in config.dma.channels)
-    return config.dma.engines * engine_weight(config.dma, (0, 1, 2))
+    write_backs = 0 if config.llc is None else 1
+    return config.dma.engines * engine_weight(config.dma, (0, 1, 2)) + write_backs
+
+
+def cache_weight(config: NpuConfig) -> int:
+    """The largest sum of weights at the last-level cache, and so on a mesh link to it: each transfer has a flow on each channel
+    and one over the cache alone, and each channel has its write-backs."""
+    flows = config.dram.channels + 1
+    return config.dma.engines * engine_weight(config.dma, (0, 1, 2)) * flows + config.dram.channels
 
 
 def link_weight(config: NpuConfig, noc: Noc) -> int:
@@ -226,13 +234,21 @@ def _capacity_rules(config: NpuConfig) -> list[BrokenRule]:
     """The terms of every rate that can arise stay below 2^31 (docs/model/index.md)."""
     weights = [channel.weight for channel in config.dma.channels]
     broken = []
+    if config.llc is not None:
+        weights.append(1)  # of what the cache writes back
     rule = rate_rule(config.allocation, "a DRAM channel", config.dram.capacity, weights, dram_weight(config))
     if rule:
         peak = plain_number(config.dram.peak_bw_bytes_per_cycle)
         broken.append(BrokenRule(("dram", "peak_bw_bytes_per_cycle"), peak, rule))
+    if config.llc is not None:
+        capacity = config.llc.bw_bytes_per_cycle
+        rule = rate_rule(config.allocation, "the last-level cache", capacity, weights, cache_weight(config))
+        if rule:
+            broken.append(BrokenRule(("llc", "bw_bytes_per_cycle"), plain_number(capacity), rule))
     if config.noc is not None:
         capacity = config.noc.link_bytes_per_cycle
-        rule = rate_rule(config.allocation, "a mesh link", capacity, weights, link_weight(config, config.noc))
+        weight = link_weight(config, config.noc) if config.llc is None else cache_weight(config)
+        rule = rate_rule(config.allocation, "a mesh link", capacity, weights, weight)
         if rule:
             broken.append(BrokenRule(("noc", "link_bytes_per_cycle"), plain_number(capacity), rule))
     return broken

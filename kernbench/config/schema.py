@@ -12,6 +12,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
+from kernbench.config.cache import NpuLlc, npu_cache_rules
 from kernbench.config.chip import Chip
 from kernbench.config.dram_controller import DramController, controller_rules
 from kernbench.config.dram_device import RowBuffer, device_rules
@@ -41,7 +42,7 @@ from kernbench.config.fields import (
 )
 from kernbench.config.machine import MachineConfig, Section
 from kernbench.config.mma import Mma
-from kernbench.config.rules import BrokenRule, Path, broken_rules, dram_weight
+from kernbench.config.rules import BrokenRule, Path, broken_rules, cache_weight, dram_weight
 
 Allocation = Literal["shared_bw_v1", "max_min_v1", "fifo_v1", "row_buffer_v1", "row_buffer_v2"]
 DeviceName = Annotated[str, named(DEVICES)]
@@ -315,6 +316,7 @@ class NpuConfig(MachineConfig):
     dma: Dma = Field(default_factory=Dma, description="DMA engines")
     dram: Dram = Field(default_factory=Dram, description="DRAM channels")
     noc: Noc | None = Field(default=None, description="mesh; absent: the DMA engines sit at the DRAM")
+    llc: NpuLlc | None = Field(default=None, description="last-level cache before the DRAM channels; absent: there is none")
     spm: Spm = Field(default_factory=Spm, description="scratchpad")
     te: Te = Field(default_factory=Te, description="tensor engines")
     ve: Ve = Field(default_factory=Ve, description="vector engines")
@@ -327,6 +329,7 @@ class NpuConfig(MachineConfig):
     #: Prefixes of the paths of keys of a PE, and of its memory.
     pe_path: ClassVar[str] = ""
     memory_path: ClassVar[str] = "dram."
+    cache_path: ClassVar[str] = "llc."
     #: SIPs, cubes of a SIP, PEs of a cube; PEs in all; slices of a stack.
     shape: ClassVar[tuple[int, int, int]] = (1, 1, 1)
     pes: ClassVar[int] = 1
@@ -367,9 +370,19 @@ class NpuConfig(MachineConfig):
         """The components that replace kinds of nodes; the file of an NPU names none."""
         return {}
 
+    @property
+    def cache(self) -> NpuLlc | None:
+        """The last-level cache before the memory."""
+        return self.llc
+
     def channel_weight(self) -> int:
         """The largest sum of weights on a DRAM channel."""
         return dram_weight(self)
 
+    def cache_weight(self) -> int:
+        """The largest sum of weights at the last-level cache."""
+        return cache_weight(self)
+
     def broken_rules(self) -> list[BrokenRule]:
-        return memory_rules(self.allocation, self.dram, self.dram.channels, ("dram",)) or broken_rules(self)
+        broken = [*memory_rules(self.allocation, self.dram, self.dram.channels, ("dram",)), *npu_cache_rules(self)]
+        return broken or broken_rules(self)

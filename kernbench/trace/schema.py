@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-VERSION = "1.1"  #: of this schema, `major.minor`: a new field or event raises the minor number
+VERSION = "1.2"  #: of this schema, `major.minor`: a new field or event raises the minor number
 
 Level = Literal["summary", "full", "access"]
 LEVELS: tuple[str, ...] = ("off", "summary", "full", "access")  #: each holds all events of those before it
@@ -178,6 +178,12 @@ EVENTS: tuple[Event, ...] = (
     Event(31, "DMA_END", "summary", 0, "DMA", "Its last byte has moved.", (
         TX, UNIT, Field("channel", "int", "as in DMA_START"), CMD, JOB, _cycles("latency_cycles", "from start to end"),
     )),
+    Event(32, "CACHE_LOOKUP", "summary", 3, "DMA", "A transfer has looked up its lines in the last-level cache, which it does when it starts.", (
+        TX, UNIT, CMD, JOB,
+        Field("hits", "int", "lines that were there"), Field("misses", "int", "lines that were not"),
+        _bytes("hit_bytes", "of the transfer, on lines that were there"), _bytes("miss_bytes", "on the others"),
+        Field("evictions", "int", "lines that made room"), Field("write_backs", "int", "of these, dirty ones: they are written to DRAM"),
+    ), since="1.2"),
     Event(40, "TE_START", "summary", 3, "TE", "A tensor engine starts a job.", (
         JOB, CMD, UNIT,
         *(Field(n, "int", "of the product") for n in ("m", "n", "k")),
@@ -237,6 +243,10 @@ EVENTS: tuple[Event, ...] = (
         TX, CHANNEL, UNIT, CMD, JOB, Field("reason", "text", "why", choices=("backpressure", "fifo")),
     )),
     Event(73, "DRAM_TX_RESUME", "full", 4, "DRAM", "From this cycle on it is a member again.", (TX, CHANNEL, UNIT, CMD, JOB)),
+    Event(74, "WRITE_BACK_START", "full", 4, "DRAM", "From this cycle on what a last-level cache writes back is a member of the channel and of the cache.", (
+        CHANNEL, UNIT,
+    ), since="1.2"),
+    Event(75, "WRITE_BACK_END", "full", 4, "DRAM", "From this cycle on it is none: no bytes are left, or others have the channel under `fifo_v1`.", (CHANNEL, UNIT), since="1.2"),
     Event(80, "NOC_TX_START", "full", 4, "NOC", "The flow enters a link, when it enters its channel. One without a channel has 0 for it.", (
         TX, CHANNEL, Field("link_id", "int", "index of the link among the links of TRACE_META.units"), UNIT, _bytes("size_bytes", "of the flow"), CMD, JOB,
     )),
@@ -326,6 +336,7 @@ BY_NAME: dict[str, Event] = {event.name: event for event in EVENTS}
 
 #: Changes of fields by version, newest first: (version, what).
 CHANGES: tuple[tuple[str, str], ...] = (
+    ("1.2", "last-level caches: CACHE_LOOKUP, WRITE_BACK_START, WRITE_BACK_END; DRAM_TX events of flows over a cache alone"),
     ("1.1", "transfers between scratchpads: `peer` of DMA_START, `scratchpad` of STALL_EVENT"),
     ("1.0", "first version"),
 )

@@ -38,6 +38,7 @@ SUITES: dict[str, str] = {
     "collectives": "kernbench.validate.suites.collectives",
     "roofline": "kernbench.validate.suites.roofline",
     "chips": "kernbench.validate.suites.chips",
+    "caches": "kernbench.validate.suites.caches",
 }
 
 

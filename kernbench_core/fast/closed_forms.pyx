@@ -85,7 +85,7 @@ cdef void jump_lines(Flow* f, Spm* p, Dram* d, Extent* x, int64_t cycles) noexce
 
 cdef bint whole_lines(Flow* f, Spm* p, Dram* d, Extent* x) noexcept nogil:
     """All its runs but the last end with a line, and begin with one."""
-    return not p.blocked and x.rows == 1 and f.at.shift % p.line == 0 and d.interleave % p.line == 0
+    return not p.blocked and x.rows == 1 and x.cached == NULL and f.at.shift % p.line == 0 and d.interleave % p.line == 0
 
 
 cdef bint banks_differ(Spm* p, Dram* d, int64_t lines) noexcept nogil:

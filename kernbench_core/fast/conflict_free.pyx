@@ -54,7 +54,7 @@ cdef bint open_flow(Sim* s, Spm* p, Course* x, Flow* f, Requester* a) noexcept n
     x.bank = f.bank
     x.lines = (f.at.run_left - f.piece) // p.line       # the last piece of a run may be less than a line, or go on in the next run
     x.hop = -1
-    if j.extent.rows == 1 and f.at.shift % p.line == 0 and d.interleave % p.line == 0:
+    if j.extent.rows == 1 and j.extent.cached == NULL and f.at.shift % p.line == 0 and d.interleave % p.line == 0:
         x.lines = 1 + (f.at.run_left - f.piece + p.line - 1) // p.line
         x.chunk = d.interleave // p.line
         x.hop = x.chunk * (d.channels - 1) % p.banks

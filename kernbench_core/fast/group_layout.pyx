@@ -35,7 +35,7 @@ cdef void bind(int32_t* up, int32_t a, int32_t b) noexcept nogil:
 
 cdef bint apart(Sim* s) noexcept nogil:
     """Scratchpads that share no resource know nothing of each other."""
-    cdef bint bound = s.n_plugs or s.n_open or s.n_asks or s.overlap or s.far_requesters
+    cdef bint bound = s.n_plugs or s.n_open or s.n_asks or s.overlap or s.far_requesters or s.caches != NULL
     return not s.share.plain and s.n_spm > 1 and not bound and SHARE_RULES[s.share.rule].local
 
 

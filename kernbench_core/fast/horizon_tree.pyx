@@ -6,7 +6,7 @@ from kernbench_core.model.pair_requesters cimport far_requester
 from kernbench_core.fast.rolling cimport roll
 from kernbench_core.fast.paths cimport scratchpad_due, scratchpad_touch
 from kernbench_core.fast.uncontended cimport scratchpad_next
-from kernbench_core.types cimport int32_t, slot_t
+from kernbench_core.types cimport NONE, int32_t, slot_t
 
 
 cdef void touch_flow(void* sim, slot_t flow, cycle_t now) noexcept nogil:
@@ -14,7 +14,7 @@ cdef void touch_flow(void* sim, slot_t flow, cycle_t now) noexcept nogil:
     cdef Sim* s = <Sim*>sim
     if s.plugs != NULL and flow >= s.plugs.first_flow:
         component_flow_changed(s, flow)
-    else:
+    elif s.requester[flow].spm != NONE:         # else a queue of a cache, which asks no scratchpad
         scratchpad_touch(s, s.requester[flow].spm, now)
         if s.requester[flow].paired:
             scratchpad_touch(s, s.requester[far_requester(s, flow)].spm, now)

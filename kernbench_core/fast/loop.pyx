@@ -40,6 +40,8 @@ cdef cycle_t first_event(Sim* s) noexcept nogil:
         to = min(to, s.ends.item[0].at)
     if s.plugs != NULL:
         to = min(to, component_next(s.plugs))
+    if s.caches != NULL:
+        to = min(to, s.caches.next)
     if s.share.devices != NULL and (to != NEVER or not dram_still(&s.share)):
         to = min(to, s.share.devices_next)
     return to

@@ -39,6 +39,7 @@ cdef struct DmaJob:
     int8_t reason             # @reason StallReason of the open episode
     cycle_t stalled_at        # @past begin of the open episode
     cycle_t started
+    cycle_t head              # [cycle] of its head latency
     int64_t seq               # submission number
     slot_t next               # in its channel's queue
     slot_t prev

@@ -1,4 +1,6 @@
 """The cycle: the phases of docs/model/time_and_phases.md, P1 to P7, in their order."""
+from kernbench_core.model.cache cimport caches_due
+from kernbench_core.model.cache_flows cimport caches_complete
 from kernbench_core.model.control cimport control_issue
 from kernbench_core.model.phases cimport complete_phase, share_due, share_phase, start_phase, submit_entry
 from kernbench_core.model.shuffle cimport shuffle
@@ -76,6 +78,8 @@ cdef inline void end_cycle(Sim* s, cycle_t now) noexcept nogil:
     """P7. A component's or an arbiter's mistake since P1 ends the run after this cycle."""
     if s.n_pressed or s.n_done_flow or s.n_done_compute or s.ends.n:
         complete_phase(s, now)
+    if caches_due(s.caches, now):
+        caches_complete(s, now)
     if s.arbiter != NULL and s.arbiter.mistake:
         s.status = FAILED
     if s.plugs == NULL:

@@ -14,6 +14,8 @@ cdef bint stuck(Sim* s) noexcept nogil:
     cdef int32_t k, i
     if pending(s) or s.joins.n or s.ends.n or s.plugs != NULL and component_next(s.plugs) != NEVER:
         return False
+    if s.caches != NULL and s.caches.next != NEVER:
+        return False
     if s.share.devices != NULL and not dram_still(&s.share):
         return False
     for k in range(s.n_spm):

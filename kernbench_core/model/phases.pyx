@@ -2,13 +2,14 @@
 from libc.string cimport memset
 
 from kernbench_core.model.bank cimport Requester, order_insert, order_remove
+from kernbench_core.model.cache_flows cimport cache_look_up, cache_release, caches_find_next
 from kernbench_core.model.compute cimport Compute, compute_complete, compute_enqueue, compute_start
 from kernbench_core.plugin.component cimport component_offer, component_takes
 from kernbench_core.model.control cimport Entry
 from kernbench_core.model.dma cimport (
     BACKPRESSURE, CHANNELS, PRIORITY_DEFERRED, QUEUE_FULL, DmaEngine, DmaJob, dma_begin_admission, dma_complete, dma_defer,
     dma_pick, dma_pick_comm, dma_stall, dma_start, dma_submit)
-from kernbench_core.model.dram.extent cimport Dram, channel_bytes, cursor_open
+from kernbench_core.model.dram.extent cimport Dram, channel_bytes, cursor_open, flows_of, source_bytes
 from kernbench_core.model.flow cimport settle_cursor
 from kernbench_core.model.heap cimport timer_pop, timer_push
 from kernbench_core.model.entry cimport entry_ended, entry_started
@@ -21,7 +22,7 @@ from kernbench_core.model.dram.models cimport dram_close, dram_open, dram_phase
 from kernbench_core.model.share.membership cimport Flow, share_enter, share_quit
 from kernbench_core.model.share.rules cimport share_rates
 from kernbench_core.model.shuffle cimport shuffle
-from kernbench_core.model.sim cimport Sim, scratchpad_changes, want, watch
+from kernbench_core.model.sim cimport Sim, flow_channel, memory_of, scratchpad_changes, want, watch
 from kernbench_core.types cimport NEVER, NONE, OP_DMA, RUNNING, cycle_t, int32_t, int64_t, slot_t, uint64_t
 
 cdef extern from *:
@@ -74,7 +75,7 @@ cdef void describe_flow(Sim* s, Flow* f) noexcept nogil:
     f.line = s.spm[s.dma_spm[j.engine]].line
     f.row = s.spm[s.dma_spm[j.engine]].row
     f.weight = s.dma[j.engine].limit[j.channel].weight
-    f.bus = m.first + f.channel if m.first != NONE else NONE
+    f.bus = m.first + f.channel if m.first != NONE and f.channel < m.channels else NONE
     f.route = s.route[j.route + f.channel]
     f.started = j.started
     f.engine = j.engine
@@ -109,37 +110,48 @@ cdef void open_flow(Sim* s, slot_t job, int32_t channel) noexcept nogil:
         record_open(s, slot)
 
 
+cdef void flow_bytes(Sim* s, slot_t job) noexcept nogil:
+    """The bytes of each flow of a starting transfer, into `channel_bytes`."""
+    cdef DmaJob* j = &s.dma_job[job]
+    if j.extent.cached == NULL:
+        channel_bytes(s.channel_bytes, &s.memory[j.memory], &j.extent)
+    else:
+        source_bytes(s.channel_bytes, &s.memory[j.memory], &j.extent)
+
+
 cdef cycle_t open_flows(Sim* s, slot_t job) noexcept nogil:
     """Make the flows of a starting transfer; return its head latency."""
     cdef DmaJob* j = &s.dma_job[job]
     cdef Dram* m = &s.memory[j.memory]
-    cdef cycle_t links = 0
+    cdef cycle_t head = 0, own
     cdef int32_t k
-    channel_bytes(s.channel_bytes, m, &j.extent)
+    flow_bytes(s, job)
     j.flows = NONE
-    for k in range(m.channels - 1, -1, -1):
+    for k in range(flows_of(m) - 1, -1, -1):
         if s.channel_bytes[k] == 0:
             continue
         open_flow(s, job, k)
-        links = max(links, s.route_latency[j.route + k])
-    return m.setup + links
+        own = m.setup if k < m.channels else s.caches.cache[m.cache].latency
+        head = max(head, own + s.route_latency[j.route + k])
+    return head
 
 
 cdef void start_transfer(Sim* s, slot_t job, cycle_t now) noexcept nogil:
     cdef DmaJob* j = &s.dma_job[job]
-    cdef cycle_t head
     scratchpad_changes(s, s.dma_spm[j.engine], now)
     if s.trace != NULL:
         record_queue_resume(s, job, now)
     dma_start(&s.dma[j.engine], s.dma_job, job, now)
+    if memory_of(s, job).cache != NONE:
+        cache_look_up(s, job, now)
+    j.head = open_flows(s, job)
     entry_started(s, j.entry, now)
-    head = open_flows(s, job)
     j.live = 0
     j.out = 0
     j.in_head = True
     s.dma[j.engine].free += 1
     watch(s, j.engine)
-    timer_push(&s.joins, now + head, job)
+    timer_push(&s.joins, now + j.head, job)
 
 
 cdef void trace_deferred(Sim* s, DmaEngine* e, cycle_t now) noexcept nogil:
@@ -277,6 +289,8 @@ cdef void share_phase(Sim* s, cycle_t now) noexcept nogil:
         dram_phase(&s.share, now)
     elif s.share.n_dirty:
         share_rates(&s.share, now)
+    if s.caches != NULL:
+        caches_find_next(s)
     if s.trace != NULL:
         record_members(s, now)
 
@@ -313,6 +327,8 @@ cdef void finish_flow(Sim* s, slot_t flow, cycle_t now) noexcept nogil:
         s.free_flow[s.n_free] = flow
         s.n_free += 1
         flow = s.share.flow[flow].sibling
+    if j.extent.cached != NULL:
+        cache_release(s, f.job)
     want(s, j.engine)
     entry_ended(s, j.entry, now + 1)
 
@@ -324,7 +340,7 @@ cdef void by_channel(Sim* s, slot_t* flow, int32_t n) noexcept nogil:
     for k in range(1, n):
         moved = flow[k]
         i = k
-        while i and s.share.flow[flow[i - 1]].bus > s.share.flow[moved].bus:
+        while i and flow_channel(s, &s.share.flow[flow[i - 1]]) > flow_channel(s, &s.share.flow[moved]):
             flow[i] = flow[i - 1]
             i -= 1
         flow[i] = moved
@@ -342,7 +358,7 @@ cdef void press(Sim* s, slot_t flow, cycle_t now) noexcept nogil:
         return
     dma_stall(&s.dma[j.engine], j, BACKPRESSURE, now)
     if s.trace != NULL:
-        record_press(s, f.job, f.bus, now)
+        record_press(s, f.job, flow_channel(s, f), now)
     s.dma[j.engine].backpressured += 1
     watch(s, j.engine)
     if s.stops.on_stall:

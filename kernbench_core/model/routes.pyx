@@ -3,6 +3,7 @@
 They grow where Python stands inside a call of a component, or between two cycles: nothing of the loop holds a pointer into them then,
 and flows keep numbers. What snapshots hold grows with them, so a run whose tables have grown is in none.
 """
+from kernbench_core.model.dram.extent cimport Dram, flows_of
 from kernbench_core.model.share.membership cimport Route
 from kernbench_core.types cimport NONE, int32_t, int64_t, slot_t
 
@@ -55,7 +56,7 @@ cdef int check(Sim* s, int64_t memory, list links, int64_t latency) except -1:
             raise ValueError(f"a route over resource {link}: links are {s.share.channels} to {s.share.n_res - 1}")
     if len(set(links)) != n:
         raise ValueError("a route goes over each link once")
-    if s.routes.n_path + (n + 1) * s.memory[memory].channels > MOST or s.routes.n + s.memory[memory].channels > MOST:
+    if s.routes.n_path + (n + 2) * flows_of(&s.memory[memory]) > MOST or s.routes.n + flows_of(&s.memory[memory]) > MOST:
         raise ValueError(f"{s.routes.n} routes over {s.routes.n_path} links: there is no place for one more")
     return 0
 
@@ -74,22 +75,30 @@ cdef int make_room(Sim* s, Arena a, int64_t routes, int64_t path) except -1:
 
 
 cdef int64_t route_add(Sim* s, Arena a, int64_t memory, list links, int64_t latency) except -1:
-    """A route for each channel of a memory, over that channel and these links; the number of the first, which transfers name."""
+    """A route for each channel of a memory, over that channel, its cache and these links, and one over the cache alone; the number of
+    the first, which transfers name."""
     cdef int32_t channels, k, n = <int32_t>len(links)
+    cdef Dram* d
+    cdef object most
     cdef int64_t first = s.routes.n, path
     check(s, memory, links, latency)
-    channels = s.memory[memory].channels
-    path = s.routes.n_path + <int64_t>(n + 1) * channels
+    d = &s.memory[memory]
+    channels = flows_of(d)
+    most = n + 1 + (d.cache != NONE)
+    path = s.routes.n_path + <int64_t>most * channels
     s.routes.grown = True
-    if n + 1 > 1 << s.share.hop_shift:
-        widen(s, a, n.bit_length())
+    if most > 1 << s.share.hop_shift:
+        widen(s, a, (most - 1).bit_length())
     make_room(s, a, first + channels, path)
     for k in range(channels):
         s.route[s.routes.n].first = s.routes.n_path
         s.route_latency[s.routes.n] = latency
         s.routes.memory[s.routes.n] = NONE if k else <int32_t>memory
-        if s.memory[memory].first != NONE:
-            s.share.path[s.routes.n_path] = s.memory[memory].first + k
+        if d.first != NONE and k < d.channels:
+            s.share.path[s.routes.n_path] = d.first + k
+            s.routes.n_path += 1
+        if d.cache != NONE:
+            s.share.path[s.routes.n_path] = s.caches.cache[d.cache].resource
             s.routes.n_path += 1
         for link in links:
             s.share.path[s.routes.n_path] = link

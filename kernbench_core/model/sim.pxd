@@ -1,6 +1,7 @@
 """Everything a run is: the tables of a machine and of its program, and where they stand."""
 from kernbench_core.fast.request_table cimport Ahead
 from kernbench_core.model.bank cimport Requester, Spm
+from kernbench_core.model.cache cimport Caches
 from kernbench_core.model.compute cimport Compute, ComputeJob, Stream
 from kernbench_core.model.control cimport Control
 from kernbench_core.model.dma cimport DmaEngine, DmaJob
@@ -9,8 +10,8 @@ from kernbench_core.trace.events cimport FlowTrace, StreamTrace, Tracer
 from kernbench_core.fast.group cimport Groups
 from kernbench_core.model.heap cimport TimerHeap
 from kernbench_core.plugin.component_tables cimport PluggedArbiter, Plugs
-from kernbench_core.model.share.membership cimport Routes, Route, Share
-from kernbench_core.types cimport NEVER, cycle_t, int32_t, int64_t, nbytes_t, slot_t, uint64_t
+from kernbench_core.model.share.membership cimport Flow, Route, Routes, Share
+from kernbench_core.types cimport NEVER, NONE, cycle_t, int32_t, int64_t, nbytes_t, slot_t, uint64_t
 from kernbench_core.fast.timing_wheel cimport Wheel
 
 cdef struct Stops:            # what ends a run early (`kbsim step --until`)
@@ -72,7 +73,9 @@ cdef struct Sim:
     int32_t n_done_compute
     slot_t* pressed           # flows whose backpressure begins in this P7
     int32_t n_pressed
-    nbytes_t* channel_bytes   # working space: [channels of a memory]
+    nbytes_t* channel_bytes   # working space: [channels of a memory + 1]
+    Caches* caches            # NULL: there is no last-level cache
+    Route* write_back_route   # [channels] of what a cache writes back
     int32_t overlap           # Overlap
     int32_t* running          # entries started and not ended, for the overlap check
     int32_t n_running
@@ -111,6 +114,11 @@ cdef inline void scratchpad_changes(Sim* s, int32_t spm, cycle_t now) noexcept n
     """Something is about to be done to a scratchpad in cycle `now`: its cycles before that must have been run."""
     if s.changing != NULL:
         s.changing(s, spm, now)
+
+cdef inline int32_t flow_channel(Sim* s, Flow* f) noexcept nogil:
+    """Its DRAM channel, or the resource of the cache that it is over alone: traces call both its channel. NONE where it has none."""
+    cdef int32_t cache = s.memory[s.dma_job[f.job].memory].cache if f.bus == NONE and s.caches != NULL else NONE
+    return s.caches.cache[cache].resource if cache != NONE else f.bus
 
 cdef inline Dram* memory_of(Sim* s, slot_t job) noexcept nogil:
     return &s.memory[s.dma_job[job].memory]

@@ -3,7 +3,7 @@ from kernbench_core.plugin.abi cimport KB_PARAMS, kb_job
 from kernbench_core.model.bank cimport Spm
 from kernbench_core.model.compute cimport ComputeJob
 from kernbench_core.model.dma cimport CHANNELS, DmaJob
-from kernbench_core.model.dram.extent cimport channel_bytes
+from kernbench_core.model.dram.extent cimport channel_bytes, flows_of, lines_of
 from kernbench_core.model.sim cimport Sim
 from kernbench_core.types cimport NONE, int32_t, int64_t, nbytes_t
 
@@ -32,7 +32,7 @@ cdef int32_t fill_road(Sim* s, DmaJob* d, int32_t engine, const kb_job* j) noexc
     d.peer = NONE
     if s.own_routes:
         d.memory = 0
-        d.route = (2 * engine + d.write) * s.memory[0].channels
+        d.route = (2 * engine + d.write) * flows_of(&s.memory[0])
         return NONE
     if not 0 <= j.params[6] < s.n_memories:
         return 6
@@ -93,6 +93,8 @@ cdef int32_t fill_dma(Sim* s, DmaJob* d, int32_t engine, const kb_job* j) noexce
     k = fill_road(s, d, engine, j)
     if k != NONE:
         return k
+    if s.memory[d.memory].cache != NONE and d.extent.rows * lines_of(&s.memory[d.memory], &d.extent) > 64 * <int64_t>s.caches.words:
+        return 3
     channel_bytes(s.channel_bytes, &s.memory[d.memory], &d.extent)
     for k in range(s.memory[d.memory].channels):
         d.nbytes += s.channel_bytes[k]

@@ -10,6 +10,7 @@ from kernbench_core.state.arrays cimport int64_rows, int64s
 from kernbench_core.plugin.abi cimport KB_ABI_VERSION, KB_HOPS, KB_PARAMS, kb_engine_ops
 from kernbench_core.plugin.component_api cimport open_api
 from kernbench_core.model.dma cimport COMM
+from kernbench_core.model.dram.extent cimport flows_of
 from kernbench_core.plugin.component_tables cimport NAME_ROOM, NAMES, Ask, Ghost, Notice, OpenFlow, Plug, Plugs, PlugState, place_in
 from kernbench_core.plugin.cycle_heap cimport Clock, clock_set
 from kernbench_core.types cimport NEVER, NONE, int32_t, int64_t, slot_t
@@ -197,7 +198,7 @@ cdef int lay_out_plugs(Sim* s, Arena a, list operations, dict machine, dict prog
         s.requester[p.first_flow + k].spm = NONE
     for k in range(s.n_asks):
         s.requester[p.first_requester + k].compute = True
-    channels = max([s.memory[k].channels for k in range(s.n_memories)], default=1)
+    channels = max([flows_of(&s.memory[k]) for k in range(s.n_memories)], default=1)
     for k in range(s.n_dma):
         p.weight += channels * <int64_t>s.dma[k].max_concurrent * max(s.dma[k].limit[i].weight for i in range(COMM))
         p.weight += channels * <int64_t>s.dma[k].limit[COMM].max_concurrent * s.dma[k].limit[COMM].weight

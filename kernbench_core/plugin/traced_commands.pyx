@@ -3,11 +3,10 @@
 Places of jobs are taken again; rows are not. What nobody described has no row, and no events.
 """
 from kernbench_core.model.dma cimport DmaJob
-from kernbench_core.model.dram.extent cimport channel_bytes
 from kernbench_core.model.control cimport Entry
 from kernbench_core.plugin.component_tables cimport Ghost, place_in
 from kernbench_core.trace.record cimport record_submit
-from kernbench_core.types cimport NEVER, NONE, OP_COMPUTE, OP_DMA, cycle_t
+from kernbench_core.types cimport NEVER, NONE, OP_COMPUTE, OP_DMA
 
 
 cdef int32_t command_of(Sim* s, int32_t entry) noexcept nogil:
@@ -23,26 +22,15 @@ cdef int32_t place_of(Sim* s, int64_t id) except -1:
     return <int32_t>g
 
 
-cdef cycle_t head_cycles(Sim* s, DmaJob* d) noexcept nogil:
-    """Of a transfer, before it is a member of its resources."""
-    cdef int32_t k
-    cdef cycle_t links = 0
-    channel_bytes(s.channel_bytes, &s.memory[d.memory], &d.extent)
-    for k in range(s.memory[d.memory].channels):
-        if s.channel_bytes[k] and s.route_latency[d.route + k] > links:
-            links = s.route_latency[d.route + k]
-    return s.memory[d.memory].setup + links
-
-
 cdef tuple what_it_is(Sim* s, Ghost* g, Entry* e):
-    """`(kind, engine, params, more)`: OP_DMA with its engine and (bytes, head cycles, scratchpad address), OP_COMPUTE with the
+    """`(kind, engine, params, more)`: OP_DMA with its engine and (bytes, scratchpad address, memory), OP_COMPUTE with the
     engine among TEs, VEs and M_CPUs, or OP_COMPONENT."""
     cdef DmaJob* d
     cdef int32_t k
     params = tuple([g.job.params[k] for k in range(g.job.n_params)])
     if e.op == OP_DMA:
         d = &s.dma_job[e.job]
-        return e.op, d.engine, params, (d.nbytes, head_cycles(s, d), d.extent.spm_addr, d.memory)
+        return e.op, d.engine, params, (d.nbytes, d.extent.spm_addr, d.memory)
     if e.op == OP_COMPUTE:
         return e.op, s.compute_job[e.job].engine, params, ()
     return e.op, NONE, params, ()

@@ -38,6 +38,8 @@ cdef class CoreMemory:
         dma.update(engine=same(engine), group=same(-1), peer=same(-1), row_bytes=same(1), rows=same(1), entry=np.arange(transfers))
         compute = {name: none for name in ("engine", "init", "body", "finalize", "work", "regions", "entry")}
         compute.update(region_addr=none2, region_bytes=none2, region_write=none2)
+        if machine.get("caches"):
+            raise ValueError("a DMA engine by itself has no last-level cache: leave llc out of its machine")
         self.arena = Arena()
         lay_out(&self.sim, self.arena, machine, {
             "op": same(0), "job": np.arange(transfers), "waits": same(1), "after": np.zeros(transfers + 1, dtype=np.int64),

@@ -13,13 +13,14 @@ from kernbench_core.model.bank cimport DENIED, Requester, Spm
 from kernbench_core.model.compute cimport MAX_REGIONS, Compute, ComputeJob, Stream
 from kernbench_core.model.control cimport Control, Entry, control_open
 from kernbench_core.model.dma cimport CHANNELS, COMM, DmaEngine, DmaJob
-from kernbench_core.model.dram.extent cimport Dram, channel_bytes
+from kernbench_core.model.dram.extent cimport Dram, channel_bytes, flows_of
 from kernbench_core.trace.events cimport FlowTrace, StreamTrace
 from kernbench_core.fast.group_layout cimport groups_look, lay_out_groups
 from kernbench_core.fast.fast_state cimport forget
 from kernbench_core.model.heap cimport Timer
 from kernbench_core.model.share.max_min cimport Fill
 from kernbench_core.model.controller.requests cimport Controllers
+from kernbench_core.state.cache_layout cimport lay_out_caches, lay_out_write_backs
 from kernbench_core.state.controller_layout cimport lay_out_controllers
 from kernbench_core.state.device_layout cimport lay_out_devices
 from kernbench_core.model.share.membership cimport Flow, Resource, Route
@@ -37,7 +38,7 @@ cdef int lay_out_routes(Sim* s, Arena a, dict m) except -1:
     cdef const int64_t* path = int64s(m["route_path"], hop_count)
     cdef const int64_t* latency = int64s(m["route_latency"], routes)
     cdef int32_t k, hops = min(<int32_t>KB_HOPS, s.share.n_res) if s.n_open else 0, first = s.n_open * hops
-    s.routes.n_path = first + hop_count
+    s.routes.n_path = first + hop_count + (2 * s.share.channels if m.get("caches") else 0)
     s.routes.n = routes
     a.own(<void**>&s.share.path, s.routes.n_path, sizeof(slot_t), s.n_open > 0)
     for k in range(hop_count):
@@ -53,6 +54,8 @@ cdef int lay_out_routes(Sim* s, Arena a, dict m) except -1:
         hops = max(hops, s.route[k].length)
     for k in range(s.n_dma_jobs):
         s.routes.memory[s.dma_job[k].route] = s.dma_job[k].memory
+    if m.get("caches"):
+        hops = max(hops, lay_out_write_backs(s, a, first + hop_count, m["caches"]))
     return hops
 
 
@@ -154,9 +157,11 @@ cdef int lay_out_memories(Sim* s, Arena a, dict m) except -1:
         d.interleave = spec["interleave"]
         d.align = spec["align"]
         d.setup = spec["setup"]
+        d.cache = spec.get("cache", NONE)
+        d.line = m["caches"][d.cache]["line"] if d.cache != NONE else 0
         d.interleave_shift = log2_or_none(d.interleave)
         d.channel_mask = d.channels - 1 if log2_or_none(d.channels) >= 0 else -1
-        channels = max(channels, d.channels)
+        channels = max(channels, flows_of(d))
     a.own(<void**>&s.channel_bytes, channels, sizeof(int64_t), False)
     return 0
 
@@ -327,11 +332,11 @@ cdef int lay_out_control(Sim* s, Arena a, dict m, dict p) except -1:
 cdef list flows_at_once(Sim* s, dict program):
     """For each DMA engine, how many flows it can have at one time."""
     cdef int32_t k
-    most = max([s.memory[k].channels for k in range(s.n_memories)], default=1) if s.n_ghosts else 0  # a component may reach any memory
+    most = max([flows_of(&s.memory[k]) for k in range(s.n_memories)], default=1) if s.n_ghosts else 0  # a component may reach any memory
     jobs, channels = [s.n_ghosts] * s.n_dma, [most] * s.n_dma
     for k in range(s.n_dma_jobs):
         jobs[s.dma_job[k].engine] += 1
-        channels[s.dma_job[k].engine] = max(channels[s.dma_job[k].engine], memory_of(s, k).channels)
+        channels[s.dma_job[k].engine] = max(channels[s.dma_job[k].engine], flows_of(memory_of(s, k)))
     return [
         channels[k] * (min(s.dma[k].limit[COMM].max_concurrent, s.n_ghosts) + min(
             jobs[k], s.dma[k].max_concurrent, sum(min(s.dma[k].limit[c].max_concurrent, jobs[k]) for c in range(COMM))))
@@ -380,6 +385,8 @@ cdef int lay_out(Sim* s, Arena a, dict machine, dict program) except -1:
     lay_out_control(s, a, machine, program)
     flows = flows_at_once(s, program)
     s.n_flows = sum(flows) + s.n_open
+    if machine.get("caches"):
+        s.n_flows += machine["channels"]        # queues of bytes to be written back
     far = far_requesters(s, len(machine["spm"]), flows)
     lay_out_share(s, a, machine)
     s.n_spm = len(machine["spm"])
@@ -403,6 +410,8 @@ cdef int lay_out(Sim* s, Arena a, dict machine, dict program) except -1:
     for k in range(requesters):
         s.requester[k].compute = s.n_flows <= k < s.n_flows + s.n_compute
         s.requester[k].next_at = s.requester[k].first_denied = s.requester[k].backpressure_at = NEVER
+    if machine.get("caches"):
+        lay_out_caches(s, a, machine["caches"], sum(flows))
     lay_out_groups(s, a, flows)
     engines = s.n_dma + s.n_compute
     a.own(<void**>&s.joins.item, s.n_flows, sizeof(Timer))

@@ -4,13 +4,17 @@
 job or a channel, links backwards. Of what is kept for speed alone nothing is known after a snapshot.
 """
 from kernbench_core.fast.fast_state cimport forget
+from kernbench_core.model.cache_flows cimport cache_describe_queue, cache_find_area
 from kernbench_core.model.compute cimport compute_rebuild
+from kernbench_core.model.controller.requests cimport Controllers
 from kernbench_core.model.dma cimport DMA_TRANSFERRING
+from kernbench_core.model.dram.devices cimport Devices
+from kernbench_core.model.dram.extent cimport Extent
 from kernbench_core.model.phases cimport describe_flow
 from kernbench_core.model.share.membership cimport Flow, pace_rebuild, share_rebuild
 from kernbench_core.model.sim cimport Sim
 from kernbench_core.model.bank_counters cimport Tally, tally_drain
-from kernbench_core.types cimport NONE, int32_t, slot_t
+from kernbench_core.types cimport CONTROLLER_MODEL, NONE, int32_t, slot_t
 from libc.string cimport memset
 
 
@@ -37,9 +41,37 @@ cdef void rebuild_flows(Sim* s, slot_t flow) noexcept nogil:
         flow = f.sibling
 
 
+cdef void rebuild_caches(Sim* s) noexcept nogil:
+    """The queues of last-level caches, and where the bits of transfers are: addresses are those of this run."""
+    cdef int32_t k
+    for k in range(s.n_dma_jobs + s.n_ghosts):
+        if s.caches.area[k]:
+            cache_find_area(s, k)
+    if s.share.devices != NULL:
+        for k in range(s.n_flows):
+            find_bits(s, k)
+    for k in range(s.share.channels if s.n_open == 0 else 0):
+        cache_describe_queue(s, k)
+        pace_rebuild(&s.share.flow[s.caches.first + k])
+
+
+cdef void find_bits(Sim* s, slot_t flow) noexcept nogil:
+    """Of the extent that a DRAM channel has of a flow."""
+    cdef Extent* x
+    cdef slot_t job = s.share.flow[flow].job
+    if s.share.rule == CONTROLLER_MODEL:
+        x = &(<Controllers*>s.share.devices).port[flow].extent
+    else:
+        x = &(<Devices*>s.share.devices).fetch[flow].extent
+    if x.cached != NULL and job != NONE:
+        x.cached = s.dma_job[job].extent.cached
+
+
 cdef void rebuild(Sim* s) noexcept nogil:
     """After a snapshot was loaded."""
     cdef int32_t k
+    if s.caches != NULL:
+        rebuild_caches(s)
     for k in range(s.n_spm):
         empty(&s.spm[k].grants)
         empty(&s.spm[k].denials)

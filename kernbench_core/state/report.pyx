@@ -4,6 +4,8 @@ import numpy as np
 
 from kernbench_core.state.arrays cimport own_int64s
 from kernbench_core.model.bank cimport Requester
+from kernbench_core.model.cache cimport Cache
+from kernbench_core.model.cache_flows cimport cache_pending
 from kernbench_core.model.compute cimport Compute
 from kernbench_core.model.control cimport Control
 from kernbench_core.plugin.traced_commands cimport command_of
@@ -95,6 +97,20 @@ cdef dict device_counters(Sim* s, int32_t resource):
     return {"bursts": c.bursts, "activations": c.activations, "refreshes": c.refreshes}
 
 
+cdef dict cache_counters(Sim* s, int32_t resource):
+    """What a last-level cache was asked for."""
+    cdef Cache* c
+    cdef int32_t k
+    for k in range(s.caches.n if s.caches != NULL else 0):
+        c = &s.caches.cache[k]
+        if c.resource == resource:
+            return {
+                "hits": c.hits, "misses": c.misses, "hit_bytes": c.hit_bytes, "miss_bytes": c.miss_bytes,
+                "evictions": c.evictions, "write_backs": c.write_backs,
+            }
+    return {}
+
+
 cdef dict counters_of(Sim* s):
     """`dma`, `compute`, `resources`, `spm`: lists in the order of the machine's tables."""
     cdef int32_t k, h
@@ -107,7 +123,11 @@ cdef dict counters_of(Sim* s):
         r = &s.share.res[k]
         gap = s.cycle - r.since if r.members else 0
         shares = {"bytes": r.bytes, "busy": r.busy + gap, "member_cycles": r.member_cycles + gap * r.members}
-        resources.append({**shares, **device_counters(s, k)})
+        resources.append({**shares, **device_counters(s, k), **cache_counters(s, k)})
+    for k in range(s.share.channels if s.caches != NULL else 0):
+        f = &s.share.flow[s.caches.first + k]
+        for h in range(f.route.length):
+            resources[s.share.path[f.route.first + h]]["bytes"] += cache_pending(s, k)
     for flow in live_flows(s):
         f = &s.share.flow[flow]
         dma[f.engine]["bytes"] += f.total - f.left
@@ -150,6 +170,10 @@ cdef object resource_totals(Sim* s):
         t[TOTALS * k + 1] = r.stored
         t[TOTALS * k + 2] = r.busy + gap
         t[TOTALS * k + 3] = r.member_cycles + gap * r.members
+    for k in range(s.share.channels if s.caches != NULL else 0):
+        f = &s.share.flow[s.caches.first + k]
+        for h in range(f.route.length):
+            t[TOTALS * s.share.path[f.route.first + h] + 1] += cache_pending(s, k)
     for k in range(s.n_spm):
         for i in range(s.spm[k].n_order):
             flow = s.spm[k].order[i]

@@ -18,7 +18,7 @@ from kernbench_core.model.bank cimport Requester, Spm
 from kernbench_core.model.compute cimport MAX_REGIONS, Compute, ComputeJob, compute_complete, compute_enqueue, compute_seek, compute_start
 from kernbench_core.model.control cimport Control, Entry
 from kernbench_core.model.dma cimport CHANNELS, DmaEngine, DmaJob, dma_complete, dma_start, dma_submit
-from kernbench_core.model.dram.extent cimport Dram, channel_bytes, cursor_advance
+from kernbench_core.model.dram.extent cimport Dram, channel_bytes, cursor_advance, flows_of
 from kernbench_core.trace.events cimport FlowTrace, StreamTrace
 from kernbench_core.model.flow cimport settle_cursor
 from kernbench_core.fast.group cimport Group
@@ -30,7 +30,8 @@ from kernbench_core.state.layout cimport lay_out_traces
 from kernbench_core.model.overlap cimport overlap_started
 from kernbench_core.model.pair cimport pair_open
 from kernbench_core.model.pair_requesters cimport far_requester
-from kernbench_core.model.phases cimport open_flows, open_requester
+from kernbench_core.model.phases cimport flow_bytes, open_flows, open_requester
+from kernbench_core.state.cache_snapshot cimport reset_caches, resume_write_backs
 from kernbench_core.state.controller_snapshot cimport reset_controllers, resume_controllers
 from kernbench_core.state.device_snapshot cimport reset_devices, resume_devices
 from kernbench_core.model.share.membership cimport Flow, Resource, flow_next, pace_rebuild, share_enter, share_join, share_touch
@@ -49,7 +50,7 @@ cdef void reset_groups(Sim* s) noexcept nogil:
     s.n_free = s.n_rejoin = s.joins.n = s.ends.n = s.share.n_dirty = s.groups.early.n = 0
     for k in range(s.groups.n):
         g = &s.groups.group[k]
-        end = s.groups.group[k + 1].first_flow if k + 1 < s.groups.n else s.n_flows
+        end = s.groups.group[k + 1].first_flow if k + 1 < s.groups.n else s.caches.first if s.caches != NULL else s.n_flows
         g.n_free = end - g.first_flow
         for i in range(g.n_free):
             s.free_flow[g.first_flow + i] = end - 1 - i
@@ -119,6 +120,8 @@ cdef void reset(Sim* s) noexcept nogil:
         reset_spm(&s.spm[k], s.cycle)
     reset_engines(s)
     reset_groups(s)
+    if s.caches != NULL:
+        reset_caches(s)
     if s.traced:
         memset(s.flow_trace, 0, s.n_flows * sizeof(FlowTrace))
         memset(s.stream_trace, 0, s.n_compute * MAX_REGIONS * sizeof(StreamTrace))
@@ -176,8 +179,8 @@ cdef int resume_transfer(Sim* s, slot_t job, cycle_t start) except -1:
     """A transfer that has started: its flows, and whether it is in its head latency."""
     cdef DmaJob* j = &s.dma_job[job]
     cdef int32_t k, n = 0
-    channel_bytes(s.channel_bytes, memory_of(s, job), &j.extent)
-    for k in range(memory_of(s, job).channels):
+    flow_bytes(s, job)
+    for k in range(flows_of(memory_of(s, job))):
         n += s.channel_bytes[k] > 0
     if n > s.n_free:
         raise ValueError(f"entry {j.entry}: more transfers have started on dma{j.engine} than it works on at a time")
@@ -233,7 +236,7 @@ cdef void count_bytes(Sim* s, slot_t job) noexcept nogil:
     cdef int32_t k
     channel_bytes(s.channel_bytes, m, &j.extent)
     s.dma[j.engine].nbytes += j.nbytes
-    for k in range(m.channels):
+    for k in range(m.channels if s.caches == NULL else 0):      # else the snapshot says which way they went
         if s.channel_bytes[k]:
             count_route(s, j.route + k, s.channel_bytes[k], j.write)
 
@@ -376,7 +379,8 @@ cdef int resume_flow(Sim* s, slot_t flow) except -1:
         return 0
     if f.left == 0:
         s.dma[j.engine].nbytes += f.total
-        count_route(s, j.route + f.channel, f.total, j.write)
+        if s.caches == NULL:
+            count_route(s, j.route + f.channel, f.total, j.write)
         return 0
     j.live += 1
     return resume_joined(s, flow)
@@ -481,6 +485,8 @@ cdef int put_back(Sim* s, Unpack v, int32_t* by_number, slot_t* live, Known* kno
     visit_flows(s, v, live, n)
     v.end()
     resume_flows(s, live, n)
+    if s.caches != NULL:
+        resume_write_backs(s)
     check_shares(s, live, n)
     resume_dma(s)
     resume_all_compute(s, known)

@@ -13,6 +13,7 @@ from kernbench_core.model.control cimport Entry
 from kernbench_core.model.dma cimport BACKPRESSURE, DMA_TRANSFERRING, NOT_STALLED, DmaEngine, DmaJob
 from kernbench_core.trace.events cimport FlowTrace, StreamTrace
 from kernbench_core.model.pair_requesters cimport far_requester
+from kernbench_core.state.cache_snapshot cimport most_cache_bytes, settle_caches, visit_caches, visit_write_backs
 from kernbench_core.state.controller_snapshot cimport most_controller_bytes, visit_controllers
 from kernbench_core.state.device_snapshot cimport most_device_bytes, visit_devices
 from kernbench_core.model.share.membership cimport Flow, Resource, flow_next, share_accrue
@@ -28,6 +29,8 @@ cdef int visit_queue(Sim* s, Visitor v) except -1:
     """What says which jobs there are."""
     v.table(&SHARE, &s.share, sizeof(s.share), 1)
     v.table(&ENTRY, s.control.entry, sizeof(Entry), s.control.n)
+    if s.caches != NULL:
+        visit_caches(s, v)
     return 0
 
 
@@ -73,6 +76,8 @@ cdef int visit_flows(Sim* s, Visitor v, slot_t* live, int32_t n) except -1:
             visit_masks(s, v, far_requester(s, live[k]))
         if s.traced:
             v.table(&FLOWTRACE, &s.flow_trace[live[k]], sizeof(FlowTrace), 1)
+    if s.caches != NULL:
+        visit_write_backs(s, v)
     if s.share.devices != NULL:
         if s.share.rule == CONTROLLER_MODEL:
             visit_controllers(s, v, live, n)
@@ -176,6 +181,7 @@ cdef void settle_state(Sim* s) noexcept nogil:
     for k in range(s.n_spm):
         tally_drain(&s.spm[k].grants)
         tally_drain(&s.spm[k].denials)
+    settle_caches(s)
     for k in range(s.share.n_res):
         share_accrue(&s.share.res[k], s.cycle)
     for k in range(s.control.n):
@@ -207,7 +213,7 @@ cdef int64_t most_bytes(Sim* s):
     """[B] of a snapshot, at most: every flow is in flight, is between scratchpads and is traced, and all queues are full."""
     cdef int64_t flow = FLOW.nbytes + REQUESTER.nbytes + 4 * s.mask_words * WORD.nbytes + FLOWTRACE.nbytes
     cdef int64_t streams = s.n_compute * MAX_REGIONS * <int64_t>STREAMTRACE.nbytes
-    return len(take_snapshot(s)) + s.n_flows * flow + streams + (
+    return len(take_snapshot(s)) + s.n_flows * flow + streams + most_cache_bytes(s) + (
         most_controller_bytes(s) if s.share.rule == CONTROLLER_MODEL else most_device_bytes(s))
 
 

@@ -1,5 +1,6 @@
 """What the phases and walks tell of a run that is traced; nobody calls this of one that is not."""
 from kernbench_core.model.bank cimport Requester, Spm
+from kernbench_core.model.cache cimport Cache
 from kernbench_core.model.sim cimport Sim
 from kernbench_core.types cimport cycle_t, int32_t, int64_t, slot_t, uint64_t
 
@@ -9,6 +10,7 @@ cdef void record_start(Sim* s, int32_t entry, cycle_t now) noexcept nogil
 cdef void record_end(Sim* s, int32_t entry, cycle_t end) noexcept nogil
 cdef void record_queue_stall(Sim* s, slot_t job, cycle_t now) noexcept nogil
 cdef void record_queue_resume(Sim* s, slot_t job, cycle_t now) noexcept nogil
+cdef void record_lookup(Sim* s, slot_t job, Cache* before, cycle_t now) noexcept nogil
 cdef void record_open(Sim* s, slot_t flow) noexcept nogil
 cdef void record_enter(Sim* s, slot_t flow, cycle_t now) noexcept nogil
 cdef void record_members(Sim* s, cycle_t now) noexcept nogil

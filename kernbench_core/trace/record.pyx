@@ -4,10 +4,12 @@ from kernbench_core.model.compute cimport Compute
 from kernbench_core.model.control cimport Entry
 from kernbench_core.model.dma cimport PRIORITY_DEFERRED, QUEUE_FULL, DmaJob
 from kernbench_core.trace.events cimport (
-    MISSING, REC_CONTROL, REC_CPU_END, REC_CPU_START, REC_EMIT, REC_END, REC_ENQUEUE, REC_ISSUE, REC_JOIN, REC_JOIN_LINK, REC_LEAVE,
-    REC_LEAVE_LINK, REC_OVERLAP, REC_RESUME, REC_RETURN, REC_STALL, REC_START, REC_SUSPEND, TRACE_FULL, Event, FlowTrace, emit, late)
+    MISSING, REC_BACK_END, REC_BACK_START, REC_CONTROL, REC_CPU_END, REC_CPU_START, REC_EMIT, REC_END, REC_ENQUEUE, REC_ISSUE, REC_JOIN,
+    REC_JOIN_LINK, REC_LEAVE, REC_LEAVE_LINK, REC_LOOKUP, REC_OVERLAP, REC_RESUME, REC_RETURN, REC_STALL, REC_START, REC_SUSPEND, TRACE_FULL, Event, FlowTrace,
+    emit, late)
 from kernbench_core.model.share.membership cimport Flow
-from kernbench_core.types cimport COMPONENT, CONTROL, DMA, NEVER, NONE, OP_COMPONENT, OP_COMPUTE, OP_DMA, int64_t
+from kernbench_core.model.sim cimport flow_channel
+from kernbench_core.types cimport COMPONENT, CONTROL, DMA, MEMORY, NEVER, NONE, OP_COMPONENT, OP_COMPUTE, OP_DMA, int64_t
 
 cdef struct Place:            # of a job in the order of a cycle
     int32_t kind
@@ -55,6 +57,8 @@ cdef void record_start(Sim* s, int32_t entry, cycle_t now) noexcept nogil:
     cdef Compute* e
     if r:
         r.v[0] = p.job
+        if s.control.entry[entry].op == OP_DMA:
+            r.v[1] = s.dma_job[s.control.entry[entry].job].head
     if s.control.entry[entry].op == OP_COMPUTE:
         e = &s.compute[s.compute_job[s.control.entry[entry].job].engine]
         e.conflict_before = e.conflict
@@ -144,6 +148,21 @@ cdef void record_unpress(Sim* s, slot_t job, cycle_t now) noexcept nogil:
     emit_resume(s, &s.dma_job[job], 6, s.dma_job[job].pressed_channel, s.dma_job[job].pressed_channel, now)
 
 
+cdef void record_lookup(Sim* s, slot_t job, Cache* before, cycle_t now) noexcept nogil:
+    """P3: the lookups of a transfer that starts. `before`: the cache's counters before them."""
+    cdef DmaJob* j = &s.dma_job[job]
+    cdef Cache* c = &s.caches.cache[s.memory[j.memory].cache]
+    cdef Event* r = emit(s.trace, REC_LOOKUP, now, 3, DMA, j.engine, j.seq, -1, 32, j.entry)
+    if r:
+        r.v[0] = j.seq
+        r.v[1] = c.hits - before.hits
+        r.v[2] = c.misses - before.misses
+        r.v[3] = c.hit_bytes - before.hit_bytes
+        r.v[4] = c.miss_bytes - before.miss_bytes
+        r.v[5] = c.evictions - before.evictions
+        r.v[6] = c.write_backs - before.write_backs
+
+
 cdef void record_open(Sim* s, slot_t flow) noexcept nogil:
     """P3: a transfer starts, and this flow of it waits for the head latency."""
     cdef FlowTrace* t = &s.flow_trace[flow]
@@ -158,24 +177,24 @@ cdef void record_enter(Sim* s, slot_t flow, cycle_t now) noexcept nogil:
     """P4: the head latency is over."""
     cdef Flow* f = &s.share.flow[flow]
     cdef DmaJob* j = &s.dma_job[f.job]
-    cdef int32_t h, res
+    cdef int32_t h, res, channel = flow_channel(s, f)
     cdef Event* r
     s.flow_trace[flow].entered = True
     if s.trace.level < TRACE_FULL:
         return
-    r = emit(s.trace, REC_JOIN, now, 4, DMA, j.engine, j.seq, f.bus, 70, j.entry) if f.bus >= 0 else NULL
+    r = emit(s.trace, REC_JOIN, now, 4, DMA, j.engine, j.seq, channel, 70, j.entry) if channel >= 0 else NULL
     if r:
         r.v[0] = j.seq
-        r.v[1] = f.bus
+        r.v[1] = channel
         r.v[2] = f.total
         r.v[3] = f.weight
     for h in range(f.route.length):
         res = s.share.path[f.route.first + h]
-        if res >= s.share.channels:
-            r = emit(s.trace, REC_JOIN_LINK, now, 4, DMA, j.engine, j.seq, f.bus, 80, j.entry)
+        if res >= s.share.channels and res != channel:
+            r = emit(s.trace, REC_JOIN_LINK, now, 4, DMA, j.engine, j.seq, channel, 80, j.entry)
             if r:
                 r.v[0] = j.seq
-                r.v[1] = max(f.bus, 0)
+                r.v[1] = max(channel, 0)
                 r.v[2] = res - s.share.channels
                 r.v[3] = f.total
 
@@ -185,11 +204,11 @@ cdef void record_member(Sim* s, slot_t flow, cycle_t now) noexcept nogil:
     cdef Flow* f = &s.share.flow[flow]
     cdef Event* r
     t.suspended = not t.suspended
-    r = emit(s.trace, REC_SUSPEND if t.suspended else REC_RETURN, now, 4, DMA, f.engine, f.job_seq, f.bus,
+    r = emit(s.trace, REC_SUSPEND if t.suspended else REC_RETURN, now, 4, DMA, f.engine, f.job_seq, flow_channel(s, f),
              72 if t.suspended else 73, s.dma_job[f.job].entry)
     if r:
         r.v[0] = f.job_seq
-        r.v[1] = f.bus
+        r.v[1] = flow_channel(s, f)
         r.v[2] = 0 if f.out else 1
 
 
@@ -198,38 +217,57 @@ cdef void record_members(Sim* s, cycle_t now) noexcept nogil:
     cdef int32_t i, k
     cdef slot_t requester
     cdef Spm* p
+    if s.caches != NULL:
+        record_write_backs(s, now)
     if s.trace.level < TRACE_FULL:
         return
     for i in range(s.n_member):
         p = &s.spm[s.member[i]]
         for k in range(p.n_order):
             requester = p.order[k]
-            if requester >= s.n_flows or s.share.flow[requester].bus < 0:
+            if requester >= s.n_flows or flow_channel(s, &s.share.flow[requester]) < 0:
                 continue
             if s.share.flow[requester].member == s.flow_trace[requester].suspended:
                 record_member(s, requester, now)
 
 
+cdef void record_write_backs(Sim* s, cycle_t now) noexcept nogil:
+    """P4 is over: which queues of write-backs are members of their resources, or no more."""
+    cdef int32_t k
+    cdef bint member
+    cdef Event* r
+    for k in range(s.share.channels):
+        member = s.share.flow[s.caches.first + k].member
+        if member == s.caches.queue[k].told:
+            continue
+        s.caches.queue[k].told = member
+        if s.trace.level < TRACE_FULL:
+            continue
+        r = emit(s.trace, REC_BACK_START if member else REC_BACK_END, now, 4, MEMORY, 0, 0, k, 74 if member else 75, NONE)
+        if r:
+            r.v[1] = k
+
+
 cdef void record_leave(Sim* s, slot_t flow, cycle_t end) noexcept nogil:
     """P7 of the cycle before: the flow's last byte has moved."""
     cdef Flow* f = &s.share.flow[flow]
-    cdef int32_t h, res
+    cdef int32_t h, res, channel = flow_channel(s, f)
     cdef Event* r
     s.flow_trace[flow].entered = False
     if s.trace.level < TRACE_FULL:
         return
-    r = emit(s.trace, REC_LEAVE, end, 0, DMA, f.engine, f.job_seq, f.bus, 71, s.dma_job[f.job].entry) if f.bus >= 0 else NULL
+    r = emit(s.trace, REC_LEAVE, end, 0, DMA, f.engine, f.job_seq, channel, 71, s.dma_job[f.job].entry) if channel >= 0 else NULL
     if r:
         r.v[0] = f.job_seq
-        r.v[1] = f.bus
+        r.v[1] = channel
         r.v[2] = f.total
     for h in range(f.route.length):
         res = s.share.path[f.route.first + h]
-        if res >= s.share.channels:
-            r = emit(s.trace, REC_LEAVE_LINK, end, 0, DMA, f.engine, f.job_seq, f.bus, 81, s.dma_job[f.job].entry)
+        if res >= s.share.channels and res != channel:
+            r = emit(s.trace, REC_LEAVE_LINK, end, 0, DMA, f.engine, f.job_seq, channel, 81, s.dma_job[f.job].entry)
             if r:
                 r.v[0] = f.job_seq
-                r.v[1] = max(f.bus, 0)
+                r.v[1] = max(channel, 0)
                 r.v[2] = res - s.share.channels
 
 

@@ -2,7 +2,7 @@
 from kernbench_core.model.compute cimport MAX_REGIONS, Compute
 from kernbench_core.trace.events cimport REC_RUN, TRACE_FULL, Event, FlowTrace, Note, StreamTrace, emit
 from kernbench_core.model.share.membership cimport Flow
-from kernbench_core.model.sim cimport Sim
+from kernbench_core.model.sim cimport Sim, flow_channel
 from kernbench_core.types cimport DMA, NEVER, cycle_t, int32_t, int64_t, nbytes_t, slot_t, uint64_t
 from kernbench_core.fast.block_ports cimport Walk
 
@@ -34,10 +34,10 @@ cdef inline void run_asked(FlowTrace* t, cycle_t now) noexcept nogil:
 cdef inline void emit_moved(Sim* s, Flow* f, FlowTrace* t, int32_t kind, cycle_t now) noexcept nogil:
     """The open run of a flow has moved."""
     cdef Event* r = emit(
-        s.trace, kind, now, 6, DMA, f.engine, f.job_seq, f.bus, 60 if kind == REC_RUN else 111, s.dma_job[f.job].entry)
+        s.trace, kind, now, 6, DMA, f.engine, f.job_seq, flow_channel(s, f), 60 if kind == REC_RUN else 111, s.dma_job[f.job].entry)
     if r:
         r.v[0] = f.job_seq
-        r.v[1] = max(f.bus, 0)
+        r.v[1] = max(flow_channel(s, f), 0)
         r.v[2] = t.at.dram
         r.v[3] = t.at.addr
         r.v[4] = t.at.run_left

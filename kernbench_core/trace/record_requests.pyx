@@ -10,7 +10,7 @@ from kernbench_core.model.bank_mask cimport set_run
 from kernbench_core.model.pair_requesters cimport far_requester
 from kernbench_core.trace.record_request_notes cimport emit_moved, run_asked, streams_of
 from kernbench_core.model.share.membership cimport Flow
-from kernbench_core.model.sim cimport memory_of
+from kernbench_core.model.sim cimport flow_channel, memory_of
 from kernbench_core.types cimport COMPONENT, DMA, MEMORY, NEVER, cycle_t, int32_t, int64_t, nbytes_t, slot_t, uint64_t
 
 cdef extern from *:
@@ -41,7 +41,7 @@ cdef Who who_asks(Sim* s, slot_t requester) noexcept nogil:
         w.engine = f.engine
         w.job = f.job_seq
         w.entry = s.dma_job[f.job].entry
-        w.channel = f.bus
+        w.channel = flow_channel(s, f)
     elif requester >= s.n_flows + s.n_compute:
         w.kind = COMPONENT
         w.engine = s.plugs.ask[requester - s.plugs.first_requester].by

@@ -16,6 +16,7 @@ import pytest
 
 from kernbench.cmdq.opcodes import ENTRY_FIELDS, META_FIELDS, OPCODES
 from kernbench.config import NpuConfig, load_config
+from kernbench.config.cache import NpuLlc
 from kernbench.config.chip import Chip
 from kernbench.config.dram_controller import DramController
 from kernbench.config.dram_device import RowBuffer
@@ -90,6 +91,7 @@ def test_every_key_is_in_the_reference_with_its_default() -> None:
     wanted = paths_of(given) | {"spm.read_ports", "spm.write_ports"}
     wanted |= {f"dram.row_buffer.{name}" for name in RowBuffer.model_fields}
     wanted |= {f"dram.controller.{name}" for name in DramController.model_fields}
+    wanted |= {f"llc.{name}" for name in NpuLlc.model_fields}
     wanted |= {f"chip.{name}" for name in Chip.model_fields}
     wanted -= {"dram.row_buffer"}
     wanted |= {"spm.arbiter", "dram.device", "dram.policy", *YOUNGER}  # left out of machines that do not set them

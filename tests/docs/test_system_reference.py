@@ -11,6 +11,7 @@ import pytest
 
 from kernbench.common import naming
 from kernbench.config import SystemConfig, load_config
+from kernbench.config.cache import Llc
 from kernbench.config.dram_controller import DramController
 from kernbench.config.dram_device import RowBuffer
 from kernbench.topology.builder import build_topology, compile_topology
@@ -61,6 +62,7 @@ def test_every_key_is_in_the_reference() -> None:
     wanted |= {"cube.hbm.device", "cube.hbm.policy"}
     wanted |= {f"cube.hbm.row_buffer.{name}" for name in RowBuffer.model_fields}
     wanted |= {f"cube.hbm.controller.{name}" for name in DramController.model_fields}
+    wanted |= {f"cube.llc.{name}" for name in Llc.model_fields}
     links = {path.removesuffix(".bytes_per_cycle") for path in wanted if re.search(r"(?:link|noc|router)\.by", path)}
     wanted |= {f"{link}.mm" for link in links}
     assert found == wanted

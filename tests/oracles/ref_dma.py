@@ -7,8 +7,9 @@ from fractions import Fraction
 from typing import Any
 
 from .ref_banks import Request
+from .ref_cache import Cache, Part
 from .ref_controller import controller_bursts
-from .ref_geometry import Range, Scratchpad, aligned_rows, dram_rows, mesh_route, pieces_by_channel
+from .ref_geometry import Range, Scratchpad, aligned_rows, dram_rows, mesh_links, mesh_route, pieces_by_channel
 from .ref_rows import Piece, bursts_by_channel
 
 
@@ -20,7 +21,7 @@ class Flow:
         self.channel = channel
         self.pieces = pieces  # (bank, bytes), in order
         self.route = route
-        self.dram: str | None = route[0]  # its DRAM channel among the resources
+        self.dram = route[0] if route[0].startswith("dram.") else None  # its DRAM channel among the resources
         self.bursts: list[Piece] = []  # row_buffer_v1 and _v2, in order
         self.next = 0  # index of the first piece not asked for yet
         self.total = sum(nbytes for _, nbytes in pieces)
@@ -32,6 +33,16 @@ class Flow:
         self.asked = 0  # bytes of the open request
         self.out = False  # has left its resources for backpressure
         self.moved_at = -1  # the last cycle in which bytes moved
+
+    @property
+    def weight(self) -> int:
+        """Its weight at each resource."""
+        return self.job.weight
+
+    @property
+    def turn(self) -> tuple[int, int, int]:
+        """Its place among the flows of its channel under `fifo_v1`."""
+        return (self.job.start, self.job.engine, self.job.seq)
 
     def set_rate(self, rate: Fraction) -> None:
         """Take a new rate; the carry keeps its value in bytes, rounded down."""
@@ -85,10 +96,16 @@ class DmaJob:
         self.range: Range = (spm_addr, spm_addr + sum(nbytes for _, nbytes in rows))
         self.reads = [self.range] if self.is_store else []  # of the scratchpad
         self.writes = [] if self.is_store else [self.range]
-        by_channel = pieces_by_channel(rows, spm_addr, spm.width, dram["channels"], dram["interleave_bytes"])
         self.weight: int = dma["channels"][self.channel]["weight"]
-        self.flows = []
+        self.stall_reason: str | None = None  # while pending: queue_full or priority_deferred
+        self.start = -1
+        self.flows: list[Flow] = []
         self.head: int = dram["t_setup_cycles"]
+        self.machine, self.rows, self.spm, self.spm_addr = machine, rows, spm, spm_addr
+        self.parts: list[list[Part]] = []
+        if machine["llc"] is not None:
+            return  # what its flows are is decided when it starts
+        by_channel = pieces_by_channel(rows, spm_addr, spm.width, dram["channels"], dram["interleave_bytes"])
         hops = 0
         for channel, pieces in sorted(by_channel.items()):
             links = self._links(channel, machine["noc"])
@@ -101,8 +118,45 @@ class DmaJob:
                 self.flows[-1].bursts = controller_bursts(rows, dram)[channel]
         if machine["noc"] is not None:
             self.head += hops * machine["noc"]["hop_latency_cycles"]
-        self.stall_reason: str | None = None  # while pending: queue_full or priority_deferred
-        self.start = -1
+
+    def look_up(self, cache: Cache) -> None:
+        """P3 with a last-level cache: the lookups of a job that starts, and the flows that follow."""
+        dram, noc = self.machine["dram"], self.machine["noc"]
+        channels, interleave = dram["channels"], dram["interleave_bytes"]
+        parts = cache.look_up(self.rows, self.is_store, lambda address: f"dram.ch{address // interleave % channels}")
+        self.parts = parts
+        hop = 0 if noc is None else noc["hop_latency_cycles"]
+        heads = []
+        number = dram["channels"] + (0 if noc is None else len(mesh_links(noc)))  # of the flow of the cache
+        for channel, pieces in sorted(pieces_by_source(parts, self.spm_addr, self.spm.width, dram, number).items()):
+            of_cache = channel == number
+            links = self._links_of_cache() if of_cache else self._links_over_cache(channel)
+            first = ("llc",) if of_cache else (f"dram.ch{channel}", "llc")
+            in_banks = [(self.spm.bank_of_line(line), nbytes) for line, nbytes in pieces]
+            flow = Flow(self, channel, in_banks, (*first, *links))
+            own = self.machine["llc"]["latency_cycles"] if of_cache else dram["t_setup_cycles"]
+            heads.append(own + hop * len(links))
+            missed = missed_runs(parts)
+            if not of_cache and self.machine["allocation"] == "row_buffer_v1":
+                flow.bursts = bursts_by_channel(missed, dram)[channel]
+            if not of_cache and self.machine["allocation"] == "row_buffer_v2":
+                flow.bursts = controller_bursts(missed, dram)[channel]
+            self.flows.append(flow)
+        self.head = max(heads)
+
+    def _links_of_cache(self) -> list[str]:
+        if self.machine["noc"] is None:
+            return []
+        here, at = self.machine["noc"]["dma_at"][self.engine], self.machine["llc"]["at"]
+        return mesh_route(here, at) if self.is_store else mesh_route(at, here)
+
+    def _links_over_cache(self, channel: int) -> list[str]:
+        noc, at = self.machine["noc"], self.machine["llc"].get("at")
+        if noc is None:
+            return []
+        there = noc["dram_at"][channel]
+        behind = mesh_route(at, there) if self.is_store else mesh_route(there, at)
+        return self._links_of_cache() + behind if self.is_store else behind + self._links_of_cache()
 
     def _links(self, channel: int, noc: dict[str, Any] | None) -> list[str]:
         if noc is None:
@@ -114,6 +168,38 @@ class DmaJob:
     def backpressured(self) -> bool:
         """Whether the job is stalled for backpressure: some flow of it has left its resources."""
         return any(flow.out for flow in self.flows)
+
+
+def pieces_by_source(
+    parts: list[list[Part]], spm_addr: int, width: int, dram: dict[str, Any], number: int
+) -> dict[int, list[tuple[int, int]]]:
+    """(scratchpad line, bytes) of the flow of each channel, and, as `number`, of the cache, in the flow's own order."""
+    flows: dict[int, list[tuple[int, int]]] = {}
+    at = spm_addr
+    for address, nbytes, cached in (part for row in parts for part in row):
+        for byte in range(address, address + nbytes):
+            channel = number if cached else byte // dram["interleave_bytes"] % dram["channels"]
+            pieces = flows.setdefault(channel, [])
+            if pieces and pieces[-1][0] == at // width:
+                pieces[-1] = (at // width, pieces[-1][1] + 1)
+            else:
+                pieces.append((at // width, 1))
+            at += 1
+    return flows
+
+
+def missed_runs(parts: list[list[Part]]) -> list[tuple[int, int]]:
+    """(address, bytes) of consecutive bytes of a row that do not move over the cache alone."""
+    runs: list[tuple[int, int]] = []
+    for row in parts:
+        last = False
+        for address, nbytes, cached in row:
+            if not cached and last:
+                runs[-1] = (runs[-1][0], runs[-1][1] + nbytes)
+            elif not cached:
+                runs.append((address, nbytes))
+            last = not cached
+    return runs
 
 
 class DmaEngine:

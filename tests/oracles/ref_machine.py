@@ -40,6 +40,7 @@ DEFAULTS: dict[str, Any] = {
         "period": 1,
     },
     "noc": None,
+    "llc": None,
     "spm": {
         "num_banks": 16,
         "bank_size_bytes": 64 << 10,
@@ -95,6 +96,9 @@ NOC_DEFAULTS: dict[str, Any] = {
 }
 
 
+LLC_DEFAULTS: dict[str, Any] = {"line_bytes": 128, "ways": 16, "latency_cycles": 0, "write": "back", "write_allocate": True}
+
+
 def exact(number: float | str | Fraction) -> Fraction:
     """The rational that the decimal `number` spells: 1.1 is 11/10, not the nearest double."""
     return number if isinstance(number, Fraction) else Fraction(str(number))
@@ -115,6 +119,8 @@ def completed(machine: dict[str, Any]) -> dict[str, Any]:
         full[section][key] = size_in_bytes(full[section][key])
     if full["noc"] is not None:
         full["noc"] = _merged(NOC_DEFAULTS, full["noc"])
+    if full["llc"] is not None:
+        full["llc"] = _merged(LLC_DEFAULTS, full["llc"])
     if "read_ports" not in full["spm"]:
         full["spm"].setdefault("ports", 1)
     return full

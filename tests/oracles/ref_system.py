@@ -10,14 +10,15 @@ from fractions import Fraction
 from typing import Any
 
 from .ref_banks import Banks
+from .ref_cache import Cache
 from .ref_control import Control, Record
 from .ref_controller import ControllerChannel
-from .ref_dma import DmaEngine
+from .ref_dma import DmaEngine, DmaJob
 from .ref_engines import ServiceEngine, Work, te_work, ve_work
 from .ref_geometry import Range, Scratchpad, overlap
 from .ref_machine import exact
 from .ref_rows import RowChannel
-from .ref_system_jobs import Site, SystemJob, moves
+from .ref_system_jobs import Site, SystemJob, cache_name, moves
 from .ref_system_parts import Roads, kind_of, numbered
 from .reference import Simulation
 
@@ -52,10 +53,19 @@ class SystemSimulation(Simulation):
         dram, channels = machine["dram"], self._channels()
         self.rows = {name: RowChannel(dram) for name in channels if machine["allocation"] == "row_buffer_v1"}
         self.controllers = {name: ControllerChannel(dram) for name in channels if machine["allocation"] == "row_buffer_v2"}
+        llc = machine["llc"]
+        stacks = sorted({memory for memory, _ in site.slices}) if llc is not None else []
+        self.caches = [Cache(llc, cache_name(stack)) for stack in stacks]
+        self.capacity |= {cache.name: exact(llc["bw_bytes_per_cycle"]) for cache in self.caches}
+        self.resource |= {cache.name: {"bytes": 0, "busy": 0, "member_cycles": 0} for cache in self.caches}
         self.members = []
         self.submitted = 0
         self.running = []
         self.overlaps: list[tuple[int, int, int]] = []
+
+    def _cache_of(self, job: DmaJob) -> Cache | None:
+        assert isinstance(job, SystemJob)
+        return next((cache for cache in self.caches if cache.name == job.cache), None)
 
     def _add_engines(self) -> None:
         machine, pads = self.machine, list(self.site.pads.values())
@@ -117,6 +127,7 @@ class SystemSimulation(Simulation):
         counters.update({name: self.resource[name] for name in [*self._channels(), *site.roads.in_order(edges)]})
         for name, channel in (*self.rows.items(), *self.controllers.items()):
             counters[name] = {**counters[name], **channel.count}
+        counters.update({cache.name: self.resource[cache.name] | cache.count for cache in self.caches})
         of_all = self.banks.counters()
         for pe, pad in site.pads.items():
             here = slice(pad.first_bank, pad.first_bank + pad.banks)

@@ -7,8 +7,9 @@ from fractions import Fraction
 from typing import Any, NamedTuple
 
 from .ref_banks import Request
+from .ref_cache import Cache
 from .ref_controller import controller_bursts
-from .ref_dma import DmaJob, Flow
+from .ref_dma import DmaJob, Flow, missed_runs, pieces_by_source
 from .ref_geometry import aligned_rows, byte_count, ceil_div, dram_rows, pieces_by_channel
 from .ref_rows import bursts_by_channel
 from .ref_system_parts import Hop, Pad, Parts, Roads, node_of, sections, waits
@@ -51,6 +52,25 @@ class SystemFlow(Flow):
             self.carry -= self.asked * self.den
         if self.parts[0].reads or self.parts[0].writes:  # a host copy has no row of banks
             self.carry = min(self.carry, self.den * row_of_banks)
+
+
+class Behind(NamedTuple):
+    """Where the bytes of a transfer are that goes through a last-level cache."""
+
+    rows: list[tuple[int, int]]
+    start: int
+    width: int
+    memory: str
+    first: int  # channel of its slice
+    links: tuple[str, ...]
+    pad: Pad | None
+    hops: int  # [cycle]
+    machine: dict[str, Any]
+
+
+def cache_name(memory: str) -> str:
+    """The cache before a stack."""
+    return f"{memory.rpartition('.')[0]}.llc"
 
 
 class Site:
@@ -109,6 +129,7 @@ class SystemJob(DmaJob):
         self.start = -1
         self.head = 0
         self.flows: list[Flow] = []
+        self.cache = ""  # the name of the one before its memory
         if "peer" in entry:
             self._between(site)
         elif opcode == "HOST_COPY_TILE":
@@ -169,6 +190,11 @@ class SystemJob(DmaJob):
             site.slices.add((memory, slice_))
             channels = dram["channels"]
             self.head += dram["t_setup_cycles"]
+            if site.machine["llc"] is not None:  # what its flows are is decided when it starts
+                self.cache = cache_name(memory)
+                hop = self.head - dram["t_setup_cycles"]
+                self.behind = Behind(rows, start, width, memory, slice_ * channels, links, pad, hop, site.machine)
+                return
         for channel, pieces in sorted(pieces_by_channel(rows, start, width, channels, dram["interleave_bytes"]).items()):
             parts = [self._part(line, nbytes, pad) for line, nbytes in pieces]
             name = None if slice_ is None else f"{memory}.ch{slice_ * channels + channel}"
@@ -179,6 +205,30 @@ class SystemJob(DmaJob):
             if name is not None and site.machine["allocation"] == "row_buffer_v2":
                 flow.bursts = controller_bursts(rows, dram)[channel]
             self.flows.append(flow)
+
+    def look_up(self, cache: Cache) -> None:
+        """P3: its lookups, and the flows that follow."""
+        at = self.behind
+        dram, heads = at.machine["dram"], []
+
+        def name(address: int) -> str:
+            return f"{at.memory}.ch{at.first + address // dram['interleave_bytes'] % dram['channels']}"
+
+        stores = self.is_store or self.entry.get("direction") == "to_device"
+        found = cache.look_up(at.rows, stores, name)
+        number = dram["channels"]
+        for channel, pieces in sorted(pieces_by_source(found, at.start, at.width, dram, number).items()):
+            own = None if channel == number else f"{at.memory}.ch{at.first + channel}"
+            parts = [self._part(line, nbytes, at.pad) for line, nbytes in pieces]
+            route = (cache.name, *at.links) if own is None else (own, cache.name, *at.links)
+            heads.append(at.machine["llc"]["latency_cycles"] if own is None else dram["t_setup_cycles"])
+            flow = SystemFlow(self, channel, parts, route, own)
+            if own is not None and at.machine["allocation"] == "row_buffer_v1":
+                flow.bursts = bursts_by_channel(missed_runs(found), dram)[channel]
+            if own is not None and at.machine["allocation"] == "row_buffer_v2":
+                flow.bursts = controller_bursts(missed_runs(found), dram)[channel]
+            self.flows.append(flow)
+        self.head = at.hops + max(heads)
 
     def _part(self, line: int, nbytes: int, pad: Pad | None) -> Part:
         banks = () if pad is None else (pad.bank_of_line(line),)

@@ -73,7 +73,7 @@ def sections(system: dict[str, Any]) -> dict[str, Any]:
     hbm = {"channels": 8, "capacity_bytes": 16 << 30, **cube.get("hbm", {})}
     of_pe = {key: value for key, value in system.get("pe", {}).items() if key in ("dma", "spm", "te", "ve")}
     of_all = {key: system[key] for key in system if key in ("allocation", "max_cycles", "control", "kv_layouts")}
-    full = completed({**of_all, **of_pe, "dram": hbm})
+    full = completed({**of_all, **of_pe, "dram": hbm, "llc": cube.get("llc")})
     full["dram"]["channels"] //= hbm.get("slices") or cube.get("pes", 8)
     return full
 

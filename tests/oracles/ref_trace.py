@@ -9,6 +9,7 @@ from fractions import Fraction
 from typing import Any
 
 from .ref_banks import Request
+from .ref_cache import WriteBack
 from .ref_control import Record
 from .ref_dma import DmaJob, Flow
 from .ref_engines import ServiceEngine, Work
@@ -17,7 +18,7 @@ from .ref_machine import completed
 from .ref_trace_accesses import Accesses
 from .ref_trace_conflicts import NAMES, Conflicts
 from .ref_trace_jobs import Job, JobLines, where
-from .ref_trace_lines import CONTROL, Lines, Who, line
+from .ref_trace_lines import CONTROL, MEMORY, Lines, Who, line
 from .ref_trace_meta import CHANNELS, enqueue, meta_line, unit_of
 from .ref_trace_windows import Windows
 from .reference import OverlapError, Simulation
@@ -77,8 +78,10 @@ class TracedSimulation(Simulation):
         self.jobs: dict[int, Job] = {}  # by number
         self.number_of: dict[int, int] = {}  # of the job, by id() of its entry
         self.links = mesh_links(machine["noc"]) if machine["noc"] is not None else []
+        self.links += [] if machine["llc"] is None else ["llc"]
         self.joined: set[Flow] = set()  # past their head latency
         self.suspended: set[Flow] = set()
+        self.written: set[WriteBack] = set()  # queues that are members
         self.failed: Record | None = None
         self.job_lines = JobLines(lines, self.control, machine)
         self.accesses = Accesses(lines, machine, self.spm)
@@ -146,14 +149,21 @@ class TracedSimulation(Simulation):
             assert early is not None
             self._fails(cycle, job, early)
             raise
-        self.job_lines.started(job, cycle)
-        self.accesses.started(job)
+        if not self.caches or not isinstance(job.work, DmaJob):
+            self.job_lines.started(job, cycle)
+            self.accesses.started(job)
         if early is not None and self.machine["spm"]["check_overlap"] == "warn":
             self._warn_overlap(cycle, job, early)
         if isinstance(job.work, DmaJob) and job.work.stall_reason is not None:
             fields = {**job.names, "reason": job.work.stall_reason, "duration_cycles": cycle - job.stalled_at}
             fields["channel"] = CHANNELS.index(job.work.channel)
             self.lines.add("RESUME_EVENT", cycle, job.who, fields, phase=START)
+
+    def _looked_up(self, cycle: int, transfer: DmaJob, count: dict[str, int]) -> None:
+        job = self.jobs[transfer.seq]
+        self.job_lines.started(job, cycle)
+        self.accesses.started(job)
+        self.lines.add("CACHE_LOOKUP", cycle, job.who, {**job.names, "tx_id": job.number, **count})
 
     def _overlapped(self, reads: list[Range], writes: list[Range]) -> Record | None:
         """The first command in file order that runs on a range that the new one may not touch."""
@@ -189,6 +199,12 @@ class TracedSimulation(Simulation):
 
     def _share(self, cycle: int) -> None:
         super()._share(cycle)
+        for queue in self._queues:
+            if (queue in self.members) != (queue in self.written):
+                name = "WRITE_BACK_START" if queue in self.members else "WRITE_BACK_END"
+                self.written ^= {queue}
+                fields = {"channel": queue.channel, "unit": queue.dram}
+                self.lines.add(name, cycle, Who(MEMORY, channel=queue.channel), fields)
         for flow in self._flows():
             if flow not in self.joined and cycle >= flow.job.start + flow.job.head:
                 self.joined.add(flow)
@@ -209,7 +225,7 @@ class TracedSimulation(Simulation):
 
     def _flow_line(self, name: str, flow: Flow, cycle: int, **fields: Any) -> None:
         job = self.jobs[flow.job.seq]
-        names = {**job.names, "tx_id": job.number, "channel": flow.channel, "unit": f"dram.ch{flow.channel}"}
+        names = {**job.names, "tx_id": job.number, "channel": flow.channel, "unit": flow.route[0]}
         self.lines.add(name, cycle, job.of_channel(flow.channel), {**names, **fields})
 
     # P5
@@ -242,6 +258,10 @@ class TracedSimulation(Simulation):
                 fields = {**job.names, "reason": "backpressure", "duration_cycles": cycle - job.pressed_at}
                 fields["channel"] = job.pressed_channel
                 self.lines.add("RESUME_EVENT", cycle, job.of_channel(job.pressed_channel), fields, phase=MOVE)
+
+    def _written_back(self, queue: WriteBack, moved: int) -> None:
+        super()._written_back(queue, moved)
+        self.windows.write.update(dict.fromkeys(queue.route, moved))
 
     def _resumed(self, job: Job, request: Request, cycle: int) -> None:
         """A request is served; it was held if it had been denied."""

@@ -11,7 +11,7 @@ from .ref_engines import ServiceEngine, Work
 from .ref_geometry import Scratchpad, aligned_rows, dram_rows
 from .ref_trace_jobs import Job
 from .ref_trace_lines import TE, Lines, Who
-from .ref_trace_runs import Moved, Run, Streamed, bank_of, move, runs_by_channel, streams_of
+from .ref_trace_runs import Moved, Run, Streamed, bank_of, move, runs_by_channel, runs_by_source, streams_of
 
 
 class Accesses:
@@ -33,7 +33,11 @@ class Accesses:
             return
         dma, dram = self.machine["dma"], self.machine["dram"]
         rows = aligned_rows(dram_rows(work.entry, self.machine["kv_layouts"]), dma["alignment_bytes"])
-        runs = runs_by_channel(rows, work.range[0], dram["channels"], dram["interleave_bytes"])
+        if self.machine["llc"] is None:
+            runs = runs_by_channel(rows, work.range[0], dram["channels"], dram["interleave_bytes"])
+        else:
+            number = max(flow.channel for flow in work.flows)
+            runs = runs_by_source(work.parts, work.range[0], dram["channels"], dram["interleave_bytes"], number)
         for flow in work.flows:
             self.runs[flow] = runs[flow.channel]
 

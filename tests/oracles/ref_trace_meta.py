@@ -50,6 +50,9 @@ def units(machine: dict[str, Any]) -> list[dict[str, Any]]:
     out += [_unit(f"dram.ch{i}", "DRAM", i, capacity=exact_text(channel)) for i in range(dram["channels"])]
     for i, link in enumerate(mesh_links(noc) if noc is not None else []):
         out.append(_unit(link, "NOC", i, capacity=exact_text(exact(noc["link_bytes_per_cycle"]))))
+    if machine["llc"] is not None:
+        rate = exact_text(exact(machine["llc"]["bw_bytes_per_cycle"]))
+        out.append(_unit("llc", "NOC", len(mesh_links(noc)) if noc is not None else 0, capacity=rate))
     shape = {name: spm[name] for name in ("num_banks", "bank_size_bytes", "bank_width_bytes", "map")}
     out.append(_unit("spm", "SRAM", 0, **shape, **ports))
     return [*out, _unit("control", "CPU", 0)]

@@ -6,6 +6,7 @@ from collections import deque
 from dataclasses import dataclass
 
 from .ref_banks import Request
+from .ref_cache import Part
 from .ref_engines import ServiceEngine, Work
 from .ref_geometry import Range, Scratchpad, ceil_div
 
@@ -43,6 +44,26 @@ def runs_by_channel(rows: list[tuple[int, int]], spm_addr: int, channels: int, i
             flows.setdefault(dram // interleave % channels, deque()).append(Run(dram, at, size))
             dram += size
             at += size
+    return flows
+
+
+def runs_by_source(
+    parts: list[list[Part]], spm_addr: int, channels: int, interleave: int, number: int
+) -> dict[int, deque[Run]]:
+    """The same behind a last-level cache: bytes of one row that go on over one channel, or over the cache alone (`number`)."""
+    flows: dict[int, deque[Run]] = {}
+    at = spm_addr
+    for row in parts:
+        last: tuple[int, int] | None = None
+        for address, nbytes, cached in row:
+            for byte in range(address, address + nbytes):
+                chunk = 0 if cached or channels == 1 else byte // interleave
+                here = (number if cached else chunk % channels, chunk)
+                if here != last:
+                    flows.setdefault(here[0], deque()).append(Run(byte, at, 0))
+                flows[here[0]][-1].size += 1
+                last = here
+                at += 1
     return flows
 
 

@@ -10,6 +10,7 @@ from fractions import Fraction
 from typing import Any
 
 from .ref_banks import Banks
+from .ref_cache import Cache, WriteBack
 from .ref_control import Control, Record
 from .ref_controller import ControllerChannel
 from .ref_dma import DmaEngine, DmaJob, Flow
@@ -50,7 +51,8 @@ class Simulation:
         self.controllers: dict[str, ControllerChannel] = {}
         if machine["allocation"] == "row_buffer_v2":
             self.controllers = {f"dram.ch{i}": ControllerChannel(machine["dram"]) for i in range(machine["dram"]["channels"])}
-        self.members: list[Flow] = []
+        self.caches = [] if machine["llc"] is None else [Cache(machine["llc"])]
+        self.members: list[Flow | WriteBack] = []
         self.submitted = 0
         self.running: list[tuple[Record, list[Range], list[Range]]] = []  # started, unfinished: reads, writes
 
@@ -90,6 +92,17 @@ class Simulation:
     def _completed(self, record: Record) -> None:
         """A control entry completed in P2: nothing to do, but something to see."""
 
+    def _cache_of(self, job: DmaJob) -> Cache | None:
+        """The cache before the memory of a transfer."""
+        return self.caches[0] if self.caches else None
+
+    @property
+    def _queues(self) -> list[WriteBack]:
+        return [queue for cache in self.caches for queue in cache.queues.values()]
+
+    def _looked_up(self, cycle: int, job: DmaJob, count: dict[str, int]) -> None:
+        """The lookups of a job that starts were made: nothing to do, but something to see."""
+
     def _in_flight(self) -> bool:
         if any(engine.pending or engine.active for engine in self.dma):
             return True
@@ -98,6 +111,11 @@ class Simulation:
     def _start(self, cycle: int) -> None:
         def dma_starts(job: DmaJob) -> None:
             self._record_start(cycle, self.record_of[id(job.entry)], job.reads, job.writes)
+            cache = self._cache_of(job)
+            if cache is not None:
+                before = dict(cache.count)
+                job.look_up(cache)
+                self._looked_up(cycle, job, {name: count - before[name] for name, count in cache.count.items()})
 
         def work_starts(job: Work) -> None:
             self._record_start(cycle, self.record_of[id(job.entry)], job.reads, job.writes)
@@ -118,7 +136,7 @@ class Simulation:
         self.running.append((record, reads, writes))
 
     def _share(self, cycle: int) -> None:
-        joined = [
+        joined: list[Flow | WriteBack] = [
             flow
             for engine in self.dma
             for job in engine.active
@@ -126,6 +144,7 @@ class Simulation:
             for flow in job.flows
             if flow.left and not flow.out
         ]
+        joined += [queue for queue in self._queues if queue.left]
         members = _first_of_each_channel(joined) if self.machine["allocation"] == "fifo_v1" else joined
         if self.rows:
             self._share_rows(cycle, joined)
@@ -133,7 +152,7 @@ class Simulation:
             self._share_controllers(cycle, joined)
         elif members != self.members:
             self.members = members
-            sharers = [(flow.job.weight, flow.route) for flow in members]
+            sharers = [(flow.weight, flow.route) for flow in members]
             new_rates = rates(self.machine["allocation"], sharers, self.capacity)
             for flow, rate in zip(members, new_rates, strict=True):
                 flow.set_rate(rate)
@@ -142,7 +161,7 @@ class Simulation:
             count["member_cycles"] += here
             count["busy"] += 1 if here else 0
 
-    def _share_rows(self, cycle: int, joined: list[Flow]) -> None:
+    def _share_rows(self, cycle: int, joined: list[Any]) -> None:
         """`row_buffer_v1`: the flow whose burst is on a channel's data bus is its member; one without a channel always."""
         capacity = dict(self.capacity)
         members = []
@@ -152,11 +171,11 @@ class Simulation:
                 members.append(burst.flow)
                 capacity[name] = channel.share(burst)
         self.members = [flow for flow in joined if flow.dram is None or flow in members]
-        sharers = [(flow.job.weight, flow.route) for flow in self.members]
+        sharers = [(flow.weight, flow.route) for flow in self.members]
         for flow, rate in zip(self.members, rates("shared_bw_v1", sharers, capacity), strict=True):
             flow.set_rate(rate)
 
-    def _share_controllers(self, cycle: int, joined: list[Flow]) -> None:
+    def _share_controllers(self, cycle: int, joined: list[Any]) -> None:
         """`row_buffer_v2`: a flow is a member while its controller has bytes for it, or room; one without a channel always."""
         able: set[Flow] = set()
         for name, channel in self.controllers.items():
@@ -165,9 +184,9 @@ class Simulation:
         weights: dict[str, int] = {}
         for flow in self.members:
             for name in flow.route:
-                weights[name] = weights.get(name, 0) + flow.job.weight
+                weights[name] = weights.get(name, 0) + flow.weight
         for flow in self.members:
-            links = [self.capacity[name] * flow.job.weight / weights[name] for name in flow.route if name != flow.dram]
+            links = [self.capacity[name] * flow.weight / weights[name] for name in flow.route if name != flow.dram]
             if flow.dram is None:
                 flow.set_rate(min(links))
             else:
@@ -176,7 +195,7 @@ class Simulation:
 
     def _bank(self, cycle: int) -> None:
         for flow in self.members:
-            if flow.request is None:
+            if isinstance(flow, Flow) and flow.request is None:
                 flow.ask(cycle, self.spm.banks * self.spm.width)
         for service in self.services:
             service.ask(cycle)
@@ -198,10 +217,17 @@ class Simulation:
                 self.dma[flow.job.engine].count["bytes"] += flow.asked
                 for name in flow.route:
                     self.resource[name]["bytes"] += flow.asked
+        for queue in self._queues:
+            moved = queue.move() if queue in self.members else 0
+            self._written_back(queue, moved)
         for service in self.services:
             service.advance(cycle)
         for engine in self.dma:
             engine.count_cycle(cycle)
+
+    def _written_back(self, queue: WriteBack, moved: int) -> None:
+        for name in queue.route:
+            self.resource[name]["bytes"] += moved
 
     def _complete(self, cycle: int) -> None:
         backpressure = self.machine["spm"]["backpressure_cycles"]
@@ -209,6 +235,8 @@ class Simulation:
             first = flow.request.first_denied if flow.request is not None else None
             if first is not None and cycle - first + 1 >= backpressure:
                 flow.out = True
+        for queue in self._queues:
+            queue.complete(cycle)
         ended: list[dict[str, Any]] = []
         for engine in self.dma:
             for job in [job for job in engine.active if not any(flow.left for flow in job.flows)]:
@@ -233,7 +261,9 @@ class Simulation:
         counters.update({f"dma{i}": engine.counters() for i, engine in enumerate(self.dma)})
         counters.update({f"te{i}": engine.counters() for i, engine in enumerate(self.te)})
         counters.update({f"ve{i}": engine.counters() for i, engine in enumerate(self.ve)})
-        used = {name: count for name, count in self.resource.items() if name.startswith("dram.") or count["busy"]}
+        used = {name: count for name, count in self.resource.items() if name.startswith(("dram.", "llc")) or count["busy"]}
+        for cache in self.caches:
+            used[cache.name] = {**used[cache.name], **cache.count}
         for name, count in [(name, channel.count) for name, channel in (*self.rows.items(), *self.controllers.items())]:
             used[name] = {**used[name], **count}
         counters.update(used)  # a link that no flow was ever a member of is not listed
@@ -241,10 +271,10 @@ class Simulation:
         return counters
 
 
-def _first_of_each_channel(joined: list[Flow]) -> list[Flow]:
+def _first_of_each_channel(joined: list[Any]) -> list[Any]:
     """`fifo_v1`: per DRAM channel the flow of the earliest started transfer, and every flow that has none."""
     first: dict[str, Flow] = {}
-    for flow in sorted(joined, key=lambda f: (f.job.start, f.job.engine, f.job.seq)):
+    for flow in sorted(joined, key=lambda f: f.turn):
         if flow.dram is not None:
             first.setdefault(flow.dram, flow)
     return [flow for flow in joined if flow.dram is None or first[flow.dram] is flow]
@@ -260,4 +290,6 @@ def _capacities(machine: dict[str, Any]) -> dict[str, Fraction]:
     capacity = {f"dram.ch{i}": channel for i in range(dram["channels"])}
     if noc is not None:
         capacity.update({name: exact(noc["link_bytes_per_cycle"]) for name in mesh_links(noc)})
+    if machine["llc"] is not None:
+        capacity["llc"] = exact(machine["llc"]["bw_bytes_per_cycle"])
     return capacity

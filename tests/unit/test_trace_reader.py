@@ -172,7 +172,7 @@ GARBLED = [
     (b"[1]\n", "Expected object, got array"),
     (LINE.replace(b":0,", b":1.5,", 1), "t_cycle: Expected int, got float"),
     (LINE.replace(b',"unit":"dma0"', b""), "Object missing required field unit"),
-    (LINE.replace(b"CMD_START", b"CMD_\\u001bSTART"), "version 1.1 has no event type CMD_\\u001bSTART"),
+    (LINE.replace(b"CMD_START", b"CMD_\\u001bSTART"), "version 1.2 has no event type CMD_\\u001bSTART"),
     (LINE.replace(b"event_type", b"event"), "Object missing required field event_type"),
     (lines([meta()]), "a second TRACE_META"),
 ]

@@ -126,6 +126,7 @@ class _Lowering:
             "devices": device_table(config.cube.hbm),
             "controllers": controllers_of(config.cube.hbm),
             "memories": [memory.table | {"first": number} for memory, number in first],
+            "caches": resources.caches,
             **resource_tables(resources.capacities),
             **{name: column(table) for name, table in resources.tables.items()},
             "spm": [*(scratchpad_table(npu.spm) for _ in self.pes), WITHOUT_BANKS],

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
 
-from kernbench.cmdq.lower import interleave_of
+from kernbench.cmdq.lower import cache_table, interleave_of
 from kernbench.cmdq.system.places import PePlace, Places
 from kernbench.common import naming
 from kernbench.common.errors import InputError, Problem
@@ -30,6 +30,11 @@ class Memory:
     node: str
     channels: tuple[str, ...]  #: names of its DRAM channels; empty if only links limit it
     table: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def flows(self) -> int:
+        """Flows of a transfer, at most: one a channel, and one over a last-level cache alone."""
+        return max(1, len(self.channels)) + bool(self.table.get("cache", -1) >= 0)
 
 
 @dataclass(frozen=True)
@@ -51,6 +56,7 @@ class Ways:
     def __init__(self, places: Places) -> None:
         self.places = places
         self.memories: list[Memory] = []
+        self.caches: dict[str, int] = {}  #: last-level caches by name
         self._memory: dict[Any, int] = {}
         self.routes: list[tuple[int, Way]] = []  #: memory, way
         self.extra: dict[int, int] = {}  #: by the number of a route: cycles of the parts on it
@@ -68,8 +74,14 @@ class Ways:
         names = tuple(naming.hbm_channel(node, first + k) for k in range(config.slice_channels))
         given = config.cube.hbm.interleave_bytes
         interleave = interleave_of(config.source, "cube.hbm.interleave_bytes", given, len(names), WIDE_LIMIT)
-        table = own | {"interleave": interleave, "channels": len(names)}
+        table = own | {"interleave": interleave, "channels": len(names), "cache": self._cache_at(node)}
         return self._add((node, place.slice), Memory(node, names, table))
+
+    def _cache_at(self, stack: str) -> int:
+        """The number of the last-level cache before a stack; -1 where there is none."""
+        if self.places.config.cube.llc is None:
+            return -1
+        return self.caches.setdefault(naming.cube_cache(stack), len(self.caches))
 
     def between(self) -> int:
         """The memory of transfers between scratchpads."""
@@ -106,7 +118,7 @@ class Ways:
         return memory, self._route[key]
 
     def _route_of(self, key: Any, memory: int, way: Way) -> None:
-        self._route[key] = sum(max(1, len(self.memories[m].channels)) for m, _ in self.routes)
+        self._route[key] = sum(self.memories[m].flows for m, _ in self.routes)
         self.extra[self._route[key]] = way.extra
         self.routes.append((memory, way))
 
@@ -168,6 +180,7 @@ class Resources:
     first: tuple[int, ...]  #: by memory, the resource of its first channel; -1 without channels
     number: dict[tuple[str, str], int]  #: of the edges, by (source, target)
     tables: dict[str, Any]  #: of the routes
+    caches: list[dict[str, Any]]  #: tables of last-level caches, whose resources come last
 
 
 def resources_of(ways: Ways, more: Iterable[Edge] = ()) -> Resources:
@@ -185,13 +198,16 @@ def resources_of(ways: Ways, more: Iterable[Edge] = ()) -> Resources:
     channels = len(names)
     number = {pair: channels + k for k, pair in enumerate(used)}
     capacities = _channel_capacities(ways) + [ways.places.parts.rate(edges[pair]) for pair in used]
+    llc, cache = ways.places.config.cube.llc, channels + len(used)
+    capacities += [llc.bw_bytes_per_cycle for _ in ways.caches] if llc is not None else []
     return Resources(
-        (*names, *(naming.directed(*pair) for pair in used)),
+        (*names, *(naming.directed(*pair) for pair in used), *ways.caches),
         tuple(capacities),
         channels,
         tuple(first),
         number,
-        _route_tables(ways, first, number),
+        _route_tables(ways, first, number, cache),
+        [] if llc is None else [cache_table(llc, cache + k) for k in range(len(ways.caches))],
     )
 
 
@@ -201,12 +217,16 @@ def _channel_capacities(ways: Ways) -> list[Fraction]:
     return [rate for rate, memory in rates for _ in memory.channels]
 
 
-def _route_tables(ways: Ways, first: Sequence[int], number: dict[tuple[str, str], int]) -> dict[str, Any]:
+def _route_tables(ways: Ways, first: Sequence[int], number: dict[tuple[str, str], int], cache: int) -> dict[str, Any]:
+    """`cache`: the resource of the first last-level cache."""
     start, path, latency = [0], [], []
     for memory, way in ways.routes:
         links = [number[edge.source, edge.target] for edge in way.edges if edge.bytes_per_cycle is not None]
-        for channel in range(max(1, len(ways.memories[memory].channels))):
-            path += [first[memory] + channel, *links] if first[memory] >= 0 else links
+        channels, behind = len(ways.memories[memory].channels), ways.memories[memory].table.get("cache", -1)
+        for channel in range(ways.memories[memory].flows):
+            path += [first[memory] + channel] if channel < channels else []
+            path += [cache + behind] if behind >= 0 else []
+            path += links
             start.append(len(path))
             latency.append(way.latency)
     return {"route_start": start, "route_path": path, "route_latency": latency}

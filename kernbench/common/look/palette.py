@@ -93,8 +93,8 @@ def resource_of(name: str) -> str:
 
 #: For a name in lower case, the first match.
 _KINDS = (
-    (r"^(dram|hbm)|hbm_ctrl", "dram"),
-    (r"^(noc|link)|ucie|pcie|-r\d|_noc|^sip\d+-", "link"),
+    (r"^(dram|hbm|write-back)|hbm_ctrl", "dram"),
+    (r"^(noc|link|llc|cache)|\.llc$|ucie|pcie|-r\d|_noc|^sip\d+-", "link"),
     (r"bank|^(spm|sram|banks)|\.(spm|sram|pe_tcm)$", "sram"),
     (r"^dma|pe_dma|fetch_store|load_tile|store_tile|^kv_|^bandwidth$", "dma"),
     (r"^te(\d|_|$| )|pe_gemm|gemm", "te"),

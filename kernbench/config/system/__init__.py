@@ -8,6 +8,7 @@ from typing import ClassVar, Literal
 from pydantic import Field
 
 from kernbench.common import naming
+from kernbench.config.cache import Llc
 from kernbench.config.fields import Frequency
 from kernbench.config.machine import MachineConfig
 from kernbench.config.rules import BrokenRule
@@ -59,6 +60,7 @@ class SystemConfig(MachineConfig):
     #: Prefixes of the paths of keys of a PE, and of its memory.
     pe_path: ClassVar[str] = "pe."
     memory_path: ClassVar[str] = "cube.hbm."
+    cache_path: ClassVar[str] = "cube.llc."
 
     def broken_rules(self) -> list[BrokenRule]:
         hbm = self.cube.hbm
@@ -66,6 +68,15 @@ class SystemConfig(MachineConfig):
 
     def channel_weight(self) -> int:
         """The largest sum of weights on a DRAM channel: that of all flows at a time, which may meet at one place."""
+        return most_flow_weight(self)
+
+    @property
+    def cache(self) -> Llc | None:
+        """The last-level cache before the stack of each cube."""
+        return self.cube.llc
+
+    def cache_weight(self) -> int:
+        """The largest sum of weights at a last-level cache: as `channel_weight`."""
         return most_flow_weight(self)
 
     @property

@@ -6,12 +6,13 @@ All defaults are here. Rules between fields are in `system/rules.py`.
 from __future__ import annotations
 
 from fractions import Fraction
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import ConfigDict, Field
 
 from kernbench.common.errors import shown
 from kernbench.common.naming import KINDS, io_index
+from kernbench.config.cache import Llc
 from kernbench.config.fields import (
     CODE_PATTERN,
     MAX_ENGINES,
@@ -165,11 +166,14 @@ class MCpu(Section):
 class Cube(Section):
     """One cube: a die with PEs, a mesh, an SRAM and an HBM stack."""
 
+    younger: ClassVar[frozenset[str]] = frozenset({"llc"})
+
     width_mm: Width = Field(default=Fraction(20), description="[mm] west to east")
     height_mm: Width = Field(default=Fraction(20), description="[mm] north to south")
     pes: Annotated[int, integer(1, MAX_ENGINES + 1)] = Field(default=8, description="number of PEs")
     mesh: Mesh = Field(default_factory=Mesh, description="routers and their links")
     hbm: Hbm = Field(default_factory=Hbm, description="HBM stack")
+    llc: Llc | None = Field(default=None, description="last-level cache before the HBM stack; absent: there is none")
     sram: Sram = Field(default_factory=Sram, description="shared SRAM")
     ucie: UciePorts = Field(default_factory=UciePorts, description="UCIe ports")
     m_cpu: MCpu = Field(default_factory=MCpu, description="management processor")

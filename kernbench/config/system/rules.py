@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from kernbench.common.units import plain_number
+from kernbench.config.cache import cache_rules
 from kernbench.config.fields import WIDE_LIMIT
 from kernbench.config.rules import BrokenRule, engine_rules, engine_weight, rate_rule
 
@@ -18,6 +19,7 @@ MAX_NODES = 500_000  # of a topology: a typing error must not ask for gigabytes
 def system_rules(config: SystemConfig) -> list[BrokenRule]:
     """Every rule between fields that `config` breaks, in the order of the file's sections."""
     broken = [*_package_rules(config), *_io_rules(config), *_cube_rules(config), *_hbm_rules(config)]
+    broken += cache_rules(config.cube.llc, config.allocation, ("cube", "llc"))
     parts = engine_rules(config.pe.spm, config.pe.te, config.pe.ve)
     broken += [BrokenRule(("pe", *rule.path), rule.value, rule.rule) for rule in parts]
     return broken or list(_rate_rules(config))
@@ -79,11 +81,14 @@ def _hbm_rules(config: SystemConfig) -> Iterator[BrokenRule]:
 def most_flow_weight(config: SystemConfig) -> int:
     """The largest sum of weights of all flows at a time.
 
-    A transfer is a flow from each channel of a slice; a copy by each SIP's host side comes on top of those by PEs.
+    A transfer is a flow from each channel of a slice, and one over a cache; a copy by each SIP's host side comes on top of
+    those by PEs, and so does what a cache writes back to each channel of a stack.
     """
     queues = config.pe.ipcq
     one = engine_weight(config.pe.dma, (0, 1, 2))
     every = config.pes * (one + queues.max_concurrent * queues.weight) + config.system.sips * one
+    if config.cube.llc is not None:
+        return (config.slice_channels + 1) * config.pe.dma.engines * every + config.cube.hbm.channels
     return config.slice_channels * config.pe.dma.engines * every
 
 
@@ -91,6 +96,12 @@ def _rate_rules(config: SystemConfig) -> Iterator[BrokenRule]:
     """The terms of every rate that can arise stay below 2^31, even if the transfers of all PEs met at one place."""
     cube, weights = config.cube, [*(channel.weight for channel in config.pe.dma.channels), config.pe.ipcq.weight]
     total = most_flow_weight(config)
+    if config.cube.llc is not None:
+        weights.append(1)  # of what it writes back
+        rule = rate_rule(config.allocation, "the last-level cache", config.cube.llc.bw_bytes_per_cycle, weights, total)
+        if rule:
+            value = plain_number(config.cube.llc.bw_bytes_per_cycle)
+            yield BrokenRule(("cube", "llc", "bw_bytes_per_cycle"), value, rule)
     for path, name, capacity in (
         (("system", "link"), "a link between SIPs", config.system.link.bytes_per_cycle),
         (("cube", "mesh", "link"), "a mesh link", cube.mesh.link.bytes_per_cycle),

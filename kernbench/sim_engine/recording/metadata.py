@@ -32,7 +32,7 @@ _GIVEN = ("source", "token", "desc_addr", *(field.name for field in LLM_FIELDS),
 
 
 def units(plan: Plan) -> list[dict[str, Any]]:
-    """Every track: DMA engines, TEs, VEs and processors, DRAM channels, links, scratchpads, control."""
+    """Every track: DMA engines, TEs, VEs and processors, DRAM channels, links, caches, scratchpads, control."""
     dma, te, ve = plan.pe.dma, plan.pe.te, plan.pe.ve
     what: dict[int, tuple[str, dict[str, Any]]] = {
         EngineType.TE: ("TE", {"period": te.period, "macs_per_cycle": exact_text(te.array_macs)}),

@@ -106,7 +106,7 @@ class Windows:
         self.energy = Energy(program, plan)
         self.before = totals
         self.spent = self.energy.so_far(0, 0, 0, 0)
-        self.channels = plan.channels
+        self.channels, self.links_end = plan.channels, plan.links.stop
         # [B] of each channel in a window
         self.much = [ceil_div(95 * rate * length, 100) for rate in plan.capacities[: plan.channels]]
         self.engines, self.compute, self.resources = list(plan.dma), list(plan.compute), plan.resources
@@ -200,7 +200,8 @@ class Windows:
         dma, _, resources = totals[:3]
         moved = (resources[:, 0] + resources[:, 1]).tolist()
         by_pes = sum(dma[: self.with_scratchpad, 3].tolist())
-        now = self.energy.so_far(cycles, sum(moved[: self.channels]), sum(moved[self.channels :]), by_pes, by_parts)
+        dram_bytes, noc_bytes = sum(moved[: self.channels]), sum(moved[self.channels : self.links_end])
+        now = self.energy.so_far(cycles, dram_bytes, noc_bytes, by_pes, by_parts)
         # The quotient of two integers is the float nearest to it.
         sample = [(new - old) / self.energy.unit for new, old in zip(now, self.spent, strict=True)]
         self.spent = now

@@ -144,7 +144,7 @@ class Columns:
         values, given = self._common(command, command.unit), command.given
         job_type = command.opcode.removesuffix("_TILE")
         if command.engine == "dma":
-            values |= self._moves(command.number, given, given["bytes"], given["head_cycles"])
+            values |= self._moves(command.number, given, given["bytes"])
             return values | self._between(given["peer"], command.opcode) if "peer" in given else values
         values |= self._works(command.number, given, job_type) if command.engine != "component" else {}
         values["job_type"] = self._text("job_types", job_type)
@@ -170,10 +170,7 @@ class Columns:
 
     def _transfer(self, entry: Entry) -> dict[str, int | None]:
         plan, row = self.plan, self.plan.transfer(entry.index)
-        touched = [k for k, nbytes in enumerate(plan.channel_bytes(entry.index)) if nbytes]
-        head = plan.machine["memories"][row["memory"]]["setup"]
-        head += max(int(plan.machine["route_latency"][row["route"] + k]) for k in touched)
-        values = self._moves(row["engine"], row, plan.bytes_of(entry.index), head)
+        values = self._moves(row["engine"], row, plan.bytes_of(entry.index))
         if isinstance(entry, PairEntry):
             values |= self._between(row["peer"], entry.opcode)
         return values
@@ -183,7 +180,7 @@ class Columns:
         job_type = self._text("job_types", opcode.removesuffix("_TILE"))
         return {"far": self._scratchpad(peer), "dram": None, "direction": 2, "job_type": job_type}
 
-    def _moves(self, number: int, row: Mapping[str, int], nbytes: int, head: int) -> dict[str, int | None]:
+    def _moves(self, number: int, row: Mapping[str, int], nbytes: int) -> dict[str, int | None]:
         """A transfer of a DMA engine."""
         plan, write = self.plan, row["write"]
         memory = plan.machine["memories"][row["memory"]]
@@ -204,7 +201,6 @@ class Columns:
             "src_addr": spm if write else dram,
             "dst_addr": dram if write else spm,
             "size_bytes": nbytes,
-            "head_cycles": head,
             "weight": engine["channels"][row["channel"]][2],
         }
 
@@ -244,7 +240,7 @@ class Columns:
 #: int64 columns over the entries, by position.
 COLUMNS = (
     "cmd_id", "unit", "job_type", "tile_id", "vec_chunk_id", "phase", "common", "token", "irq_line", "marker", "group",
-    "token_idx", "channel", "direction", "src_addr", "dst_addr", "size_bytes", "head_cycles", "weight", "m", "n", "k",
+    "token_idx", "channel", "direction", "src_addr", "dst_addr", "size_bytes", "weight", "m", "n", "k",
     "body_cycles", "spm", "total_cycles", "work", "op_type", "len", "batch", "by", "served", "far", "dram",
 )  # fmt: skip
 #: Tables of texts, by position.
@@ -307,6 +303,7 @@ JOB, CMD, UNIT = Value(0), Column("cmd_id"), TextBy("units", "unit")
 NAMES: dict[str, Source] = {"job_id": JOB, "cmd_id": CMD, "unit": UNIT}
 COMMAND: dict[str, Source] = {"cmd_id": CMD, "unit": UNIT}
 OK: dict[str, Source] = {"status": Fixed(b'"OK"')}
+LOOKUP = ("hits", "misses", "hit_bytes", "miss_bytes", "evictions", "write_backs")  #: values of a record of lookups, from 1 on
 PHASE: dict[str, Source] = {"phase": TextBy("phases", "phase")}
 JOB_TYPE: dict[str, Source] = {"job_type": TextBy("job_types", "job_type")}
 TOKEN: dict[str, Source] = {"token": Column("token")}
@@ -395,6 +392,9 @@ def kinds(first_channel: int, first_link: int, first_spm: int) -> list[list[Temp
         [far],
         [templates("STALL_EVENT", {**stall, "scratchpad": TextBy("units", "far")})],
         [],  # CMD_ENQUEUE of a component's command: made in Python
+        [templates("CACHE_LOOKUP", {**NAMES, "tx_id": JOB, **{name: Value(k) for k, name in enumerate(LOOKUP, 1)}})],
+        [templates("WRITE_BACK_START", {"channel": Value(1), "unit": channel})],
+        [templates("WRITE_BACK_END", {"channel": Value(1), "unit": channel})],
     ]
 
 
@@ -440,9 +440,10 @@ def _said() -> list[Template]:
 
 
 def _starts() -> list[Template]:
-    names = ("channel", "src_addr", "dst_addr", "size_bytes", "head_cycles", "weight")
+    names = ("channel", "src_addr", "dst_addr", "size_bytes", "weight")
     dma: dict[str, Source] = {name: Column(name) for name in names}
-    dma |= {"tx_id": JOB, "direction": TextBy("directions", "direction"), "peer": TextBy("units", "far")}
+    dma |= {"tx_id": JOB, "head_cycles": Value(1)}
+    dma |= {"direction": TextBy("directions", "direction"), "peer": TextBy("units", "far")}
     te: dict[str, Source] = {f"{tile}{axis}": Column(axis) for tile in ("", "tile_") for axis in "mnk"}
     ve: dict[str, Source] = {"op_type": TextBy("ops", "op_type"), "len": Column("len"), "batch": Column("batch")}
     return [

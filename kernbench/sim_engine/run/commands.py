@@ -16,7 +16,7 @@ from kernbench_core.numbers import EngineType, Opkind
 
 ENGINES = {EngineType.TE: "te", EngineType.VE: "ve", EngineType.COMPONENT: "cpu"}  # M_CPUs are the core's components
 PEER = 8  # the parameter of a transfer between scratchpads that names the other one
-WHERE = ("bytes", "head_cycles", "spm_addr", "memory")  # parameters that the core adds for a transfer
+WHERE = ("bytes", "spm_addr", "memory")  # parameters that the core adds for a transfer
 SAYS = {"te": ("m", "n", "k"), "ve": ("length", "batch")}  #: parameters that a component may leave out, and events have
 KNOWN = frozenset(spec.name for spec in META_FIELDS)
 

@@ -37,7 +37,7 @@ def named_counters(plan: Plan, raw: dict[str, list[dict[str, Any]]]) -> dict[str
         }
     for k, (name, c) in enumerate(zip(plan.resources, raw["resources"], strict=True)):
         # Links that ever had a member; on a whole system also channels.
-        if c["busy"] or (k < plan.channels and not plan.whole):
+        if c["busy"] or (not plan.whole and (k < plan.channels or k in plan.caches)):
             out[name] = c
     out.update(zip(plan.scratchpads, raw["spm"], strict=False))  # after them, scratchpads without banks
     return out

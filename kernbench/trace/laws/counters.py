@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
+from kernbench.common.naming import cache_of
 from kernbench.trace.events import Record
 from kernbench.trace.laws.law import Context, Handler, Law
 from kernbench.trace.metric.collect import KINDS, Activity
@@ -12,6 +13,7 @@ from kernbench.trace.metric.collect import KINDS, Activity
 #: Counters of a link that no transfer can use, and of a channel that none of a whole system did: the result has none.
 UNUSED: dict[str, Any] = {"bytes": 0, "busy": 0, "member_cycles": 0}
 _QUEUES = ("queue_full", "priority_deferred")
+NO_JOB = -1  #: in place of a job, of what a cache writes back
 
 
 class Counters(Law):
@@ -41,6 +43,8 @@ class Counters(Law):
             "DRAM_TX_RESUME": self._back,
             "DRAM_TX_END": self._leave,
             "NOC_TX_END": self._leave_link,
+            "WRITE_BACK_START": self._written,
+            "WRITE_BACK_END": self._written_back,
         }
 
     def _activity(self, unit: str) -> Activity:
@@ -121,6 +125,17 @@ class Counters(Law):
         if key in self._bare:
             self._bare.discard(key)
             self._leave(record)
+
+    def _written(self, record: Record) -> None:
+        """What a cache writes back is a member of the channel and of the cache, and of no transfer."""
+        key = NO_JOB, record.channel
+        self._links[key] = [record.unit, cache_of(record.unit, self.context.units) or record.unit]
+        self._in(key, record.t_cycle)
+
+    def _written_back(self, record: Record) -> None:
+        key = NO_JOB, record.channel
+        self._out(key, record.t_cycle)
+        self._links.pop(key, None)
 
     def _in(self, key: tuple[int, int], t_cycle: int) -> None:
         """A flow is a member again."""

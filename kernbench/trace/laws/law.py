@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from kernbench.common.naming import LLC, counted
 from kernbench.trace.events import Record
 from kernbench.trace.reader import Trace
 from kernbench.trace.schema import LEVELS, PHASES
@@ -178,7 +179,7 @@ class Order:
         kind = self.context.units.get(unit)
         if kind is None:
             self.context.say("track", f"{name} is of {unit}, which is no track of TRACE_META")
-        elif name in _KINDS and kind != _KINDS[name]:
+        elif name in _KINDS and kind != _KINDS[name] and not (_KINDS[name] == "DRAM" and counted(unit) == LLC):
             self.context.say("track", f"{name} is of {unit}, which is no track of {_KINDS[name]}, but of {kind}")
 
     def _place(self, record: Record, name: str) -> None:

@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
 
+from kernbench.common import naming
 from kernbench.common.errors import InputError, Problem
 from kernbench.common.look.palette import cause_look
 from kernbench.trace.reader import Trace
@@ -146,6 +147,7 @@ _GROUP_OF = {
     "head": "head latency",
     "bank": "bank conflicts",
     "backpressure": "bank conflicts",
+    "write_back": "write-backs of the cache",
     "issue": "issue width",
     "ipcq": "control of queues between PEs",
     "period": "engine periods",
@@ -170,13 +172,17 @@ def _groups(costs: list[Cost], path: list[Stretch], history: History) -> list[Gr
             name = "launching and issuing by kernels"
         if cost.cause in ("transfer", "share"):
             name = {"DRAM": "DRAM bandwidth", "NOC": "link bandwidth"}.get(kind, "bandwidth")
+            if naming.counted(cost.resource) == naming.LLC:
+                name = "cache bandwidth"
+            elif kind == "DRAM" and naming.cache_of(cost.resource, history.capacity) is not None:
+                name = "DRAM bandwidth for cache misses"
         elif cost.cause == "work":
             name = f"{kind} work"
         found.setdefault(name, []).append(cost)
     made = []
     for name, some in found.items():
         resources = () if name in _OWN_NAME else tuple(dict.fromkeys(cost.resource for cost in some))
-        if name == "DRAM bandwidth":
+        if name.startswith("DRAM bandwidth"):
             channels = (name for name in _nearly_last(path) if history.component.get(name) == "DRAM")
             resources = tuple(dict.fromkeys((*resources, *channels)))
         waiting = sum((cost.cycles for cost in some if cause_look(cost.cause, cost.resource)[1] == "hatch"), Fraction(0))

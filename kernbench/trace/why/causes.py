@@ -25,6 +25,7 @@ CAUSES: dict[str, str] = {
     "period": "its engine starts jobs in multiples of its period",
     "head": "head latency: set-up of the DRAM and hops of the route",
     "share": "a channel or link is shared with other flows",
+    "write_back": "a channel or cache is shared with what the cache writes back to DRAM",
     "bank": "a scratchpad bank denied its request",
     "backpressure": "held by a bank for so long that it left its channel and links",
     "idle": "no command is in flight",

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Container, Iterator
 from dataclasses import dataclass, field
 from fractions import Fraction
 from itertools import accumulate, chain, pairwise
 from typing import Any
 
 from kernbench.common.errors import InputError, Problem
+from kernbench.common.naming import cache_of
 from kernbench.common.units import parse_rational
 from kernbench.config import NpuConfig, SystemConfig, load_config
 from kernbench.config.schema import Dma
@@ -58,6 +59,17 @@ class Flow:
     bare: bool = False  #: it has none
     outs: list[Out] = field(default_factory=list)
     holds: list[Hold] = field(default_factory=list)
+
+
+@dataclass(slots=True, eq=False)
+class WriteBack:
+    """Some cycles in which what a last-level cache writes back to a channel is a member of its resources; it is of no job."""
+
+    route: tuple[str, ...]  #: the channel, and the cache
+    since: int
+    until: int
+    weight: int = 1
+    outs: tuple[Out, ...] = ()
 
 
 @dataclass(slots=True, eq=False)
@@ -145,6 +157,7 @@ class History:
     commands: list[Command]  #: in the order of the queue
     by_id: dict[int, Command]
     jobs: dict[int, Job]
+    write_backs: list[WriteBack]
     on: dict[str, Line]  #: jobs of an engine
 
     def until_issue(self, command: Command, ready: int, issue: int) -> Span:
@@ -176,6 +189,8 @@ _FIELDS: dict[str, tuple[str, ...]] = {
     "DRAM_TX_RESUME": ("job_id", "channel"),
     "NOC_TX_START": ("job_id", "channel", "unit", "size_bytes"),
     "NOC_TX_END": ("job_id", "channel"),
+    "WRITE_BACK_START": ("channel", "unit"),
+    "WRITE_BACK_END": ("channel",),
     "STALL_EVENT": ("job_id", "reason", "channel", "bank_id", "by_job", "scratchpad"),
     "RESUME_EVENT": ("job_id", "reason", "channel"),
 }
@@ -184,7 +199,8 @@ _FIELDS: dict[str, tuple[str, ...]] = {
 def read_history(trace: Trace) -> History:
     """The run of a trace. InputError if the trace lacks events."""
     _check(trace)
-    reading = _Reading({str(unit.get("unit")) for unit in trace.meta.units if unit.get("component") in PROCESSORS})
+    processors = {str(unit.get("unit")) for unit in trace.meta.units if unit.get("component") in PROCESSORS}
+    reading = _Reading(processors, _capacities(trace))
     for records in trace.batches(only={name: ("t_cycle", *fields) for name, fields in _FIELDS.items()}):
         for record in records:
             handle = reading.handlers.get(record.event.name)
@@ -214,6 +230,7 @@ def read_history(trace: Trace) -> History:
         commands=commands,
         by_id={command.id: command for command in commands},
         jobs=reading.jobs,
+        write_backs=reading.write_backs,
         on={unit: Line(jobs) for unit, jobs in on.items()},
     )
 
@@ -263,8 +280,11 @@ def _capacities(trace: Trace) -> dict[str, Fraction]:
 class _Reading:
     """The records of a file, put where they belong; those of jobs that the file does not have are passed over."""
 
-    def __init__(self, processors: set[str]) -> None:
+    def __init__(self, processors: set[str], resources: Container[str]) -> None:
         self._processors = processors
+        self._resources = resources
+        self.write_backs: list[WriteBack] = []
+        self._written: dict[int, WriteBack] = {}
         self.commands: dict[int, Command] = {}
         self.jobs: dict[int, Job] = {}
         self.last = 0
@@ -287,6 +307,8 @@ class _Reading:
             "DRAM_TX_RESUME": self._resume,
             "NOC_TX_START": self._link,
             "NOC_TX_END": self._link_end,
+            "WRITE_BACK_START": self._write_back,
+            "WRITE_BACK_END": self._written_back,
             "STALL_EVENT": self._stall,
             "RESUME_EVENT": self._served,
         }
@@ -300,6 +322,8 @@ class _Reading:
             self.jobs[number].flows[channel].until = cycles
         for hold in self._held.values():
             hold.until = cycles
+        for queue in self._written.values():
+            queue.until = cycles
         for out in self._out.values():
             out.until = cycles
 
@@ -404,6 +428,18 @@ class _Reading:
         out = self._out.pop((record.job_id, record.channel), None)
         if out is not None:
             out.until = record.t_cycle
+
+    def _write_back(self, record: Record) -> None:
+        self.last = record.t_cycle
+        cache = cache_of(record.unit, self._resources)
+        queue = WriteBack((record.unit,) if cache is None else (record.unit, cache), record.t_cycle, record.t_cycle)
+        self._written[record.channel] = queue
+        self.write_backs.append(queue)
+
+    def _written_back(self, record: Record) -> None:
+        self.last = record.t_cycle
+        if record.channel in self._written:
+            self._written.pop(record.channel).until = record.t_cycle
 
     def _stall(self, record: Record) -> None:
         self.last = record.t_cycle

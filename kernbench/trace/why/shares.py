@@ -13,11 +13,12 @@ from fractions import Fraction
 from itertools import pairwise
 from math import floor
 
-from kernbench.trace.why.history import Flow, History
+from kernbench.trace.why.history import Flow, History, WriteBack
 
 TERMS = 1 << 31  # of a max-min rate: one that needs more is floored
 
 Kind = tuple[int, tuple[str, ...]]  #: weight and route: flows that are alike in both have one rate
+Member = Flow | WriteBack  #: of a resource
 Filled = tuple[Fraction, str]  #: rate, and the resource that limits it
 
 
@@ -29,7 +30,7 @@ class Share:
     end: int
     rate: Fraction  #: [B/cycle]
     limit: str  #: the resource that gives no more
-    others: tuple[tuple[Flow, Fraction], ...]  #: its other members there, with the part of the loss that is theirs
+    others: tuple[tuple[Member, Fraction], ...]  #: its other members there, with the part of the loss that is theirs
 
 
 @dataclass(slots=True)
@@ -37,7 +38,7 @@ class _Members:
     """The members of a resource over time."""
 
     times: list[int] = field(default_factory=list)
-    members: list[tuple[Flow, ...]] = field(default_factory=list)
+    members: list[tuple[Member, ...]] = field(default_factory=list)
     weights: list[int] = field(default_factory=list)
 
     def at(self, cycle: int) -> int:
@@ -50,7 +51,8 @@ class Shares:
     def __init__(self, history: History) -> None:
         self.capacity = history.capacity
         self.max_min = history.allocation == "max_min_v1"
-        flows = [flow for job in history.jobs.values() for flow in job.flows.values()]
+        flows: list[Member] = [flow for job in history.jobs.values() for flow in job.flows.values()]
+        flows += history.write_backs
         self._on: dict[str, _Members] = {}
         changes: dict[str, list[tuple[int, int, int]]] = {}
         for index, flow in enumerate(flows):
@@ -66,7 +68,7 @@ class Shares:
         limit = min(flow.route, key=lambda name: (self.capacity[name], flow.route.index(name)))
         return self.capacity[limit], limit
 
-    def holders(self, flow: Flow, start: int, end: int) -> Iterator[tuple[int, int, tuple[Flow, ...]]]:
+    def holders(self, flow: Flow, start: int, end: int) -> Iterator[tuple[int, int, tuple[Member, ...]]]:
         """The members of a flow's channel, over time."""
         members = self._on.get(flow.route[0])
         for a, b in _cut(start, end, [members] if members is not None else []):
@@ -111,7 +113,7 @@ class Shares:
         return Share(start, end, rate, limit, shares)
 
 
-def member_spans(flow: Flow) -> list[tuple[int, int]]:
+def member_spans(flow: Member) -> list[tuple[int, int]]:
     """The cycles in which a flow is a member of its resources."""
     spans, start = [], flow.since
     for out in flow.outs:
@@ -153,11 +155,11 @@ def _floored(rate: Fraction) -> Fraction:
     return Fraction(floor(rate * TERMS), TERMS)
 
 
-def _timeline(changes: list[tuple[int, int, int]], flows: Sequence[Flow]) -> _Members:
+def _timeline(changes: list[tuple[int, int, int]], flows: Sequence[Member]) -> _Members:
     """Members after each cycle with a change, in the order of the flows."""
     changes.sort()
     made = _Members()
-    here: dict[int, Flow] = {}
+    here: dict[int, Member] = {}
     for i, (cycle, joins, index) in enumerate(changes):
         if joins:
             here[index] = flows[index]

@@ -14,7 +14,7 @@ from fractions import Fraction
 from itertools import pairwise
 
 from kernbench.trace.why.causes import Part, Span, whole
-from kernbench.trace.why.history import CONTROL, Command, Flow, History, Hold, Job
+from kernbench.trace.why.history import CONTROL, Command, Flow, History, Hold, Job, WriteBack
 from kernbench.trace.why.shares import Share, Shares
 from kernbench_core.numbers import COMM_CHANNEL
 
@@ -279,8 +279,9 @@ class Stories:
     def _in_line(self, flow: Flow, start: int, end: int) -> Iterator[Span]:
         """`fifo_v1`: the channel is another's."""
         for a, b, holders in self.shares.holders(flow, start, end):
-            by = tuple(other.job.command.id for other in holders)
-            yield whole(a, b, "share", flow.route[0], by)
+            by = tuple(other.job.command.id for other in holders if isinstance(other, Flow))
+            cause = "write_back" if any(isinstance(other, WriteBack) for other in holders) else "share"
+            yield whole(a, b, cause, flow.route[0], by)
 
 
 def last_flow(job: Job) -> Flow | None:
@@ -328,9 +329,12 @@ def _parted(share: Share, full: Fraction, unit: str, left: Fraction, pad: str) -
 
 
 def _lost(share: Share, cycles: Fraction) -> Iterator[Part]:
-    """Cycles that the others took, by command."""
+    """Cycles that the others took, by command; and those of what a cache writes back."""
     by: dict[int, Fraction] = {}
     for other, part in share.others:
+        if isinstance(other, WriteBack):
+            yield Part("write_back", share.limit, cycles * part)
+            continue
         command = other.job.command.id
         by[command] = by.get(command, Fraction(0)) + cycles * part
     for command, theirs in by.items():

@@ -1,5 +1,5 @@
 """Where a transfer's bytes are: rows, alignment, interleave over channels, scratchpad addresses (docs/model/bytes.md)."""
-from kernbench_core.types cimport cycle_t, int32_t, int64_t, nbytes_t
+from kernbench_core.types cimport NONE, cycle_t, int32_t, int64_t, nbytes_t, uint64_t
 
 cdef struct Dram:             # one memory: all channels of an NPU, or one slice of a stack; state/layout.pyx writes it
     int32_t first             # resource of its first channel; NONE: it has no channels (between scratchpads)
@@ -8,6 +8,8 @@ cdef struct Dram:             # one memory: all channels of an NPU, or one slice
     int32_t interleave_shift  # log2(interleave), or -1 where it is not a power of two
     int32_t channel_mask      # channels - 1 where the number of channels is a power of two, else -1
     nbytes_t align            # [B] every row of a transfer is widened to multiples of it
+    int32_t cache             # number of the last-level cache in front of it, or NONE
+    nbytes_t line             # [B] of that cache
     cycle_t setup             # [cycle] from a transfer's start to its first share, without the latency of links
 
 cdef struct Extent:           # what a DMA job moves; a 1-D transfer is one row; state/layout.pyx or a component writes it
@@ -16,6 +18,8 @@ cdef struct Extent:           # what a DMA job moves; a 1-D transfer is one row;
     nbytes_t stride           # [B] from the first byte of a row to that of the next
     int64_t rows              # rows of the transfer
     nbytes_t spm_addr         # flat scratchpad address of the first aligned byte
+    int64_t pitch             # behind a cache: bits of a row in `cached`,
+    uint64_t* cached          # a bit for each line that a row touches, from its first on: it moves over the cache alone; else NULL
 
 cdef struct Cursor:           # the next byte of a flow, and the contiguous run that it begins; cursor_open and cursor_next_run write it
     nbytes_t run_left         # [B] of the run from the next byte on; 0 past the last byte
@@ -29,6 +33,23 @@ cdef struct Cursor:           # the next byte of a flow, and the contiguous run 
 cdef void cursor_open(Cursor* c, Dram* d, Extent* x, int32_t channel) noexcept nogil
 cdef void cursor_next_run(Cursor* c, Dram* d, Extent* x, int32_t channel) noexcept nogil
 cdef void channel_bytes(nbytes_t* out, Dram* d, Extent* x) noexcept nogil
+cdef void source_bytes(nbytes_t* out, Dram* d, Extent* x) noexcept nogil
+
+cdef inline int64_t rows_begin(Dram* d, Extent* x, int64_t row) noexcept nogil:
+    """DRAM address of the aligned begin of a row."""
+    return (x.dram_addr + row * x.stride) // d.align * d.align
+
+cdef inline int64_t rows_end(Dram* d, Extent* x, int64_t row) noexcept nogil:
+    """And behind its aligned end."""
+    return (x.dram_addr + row * x.stride + x.row_bytes + d.align - 1) // d.align * d.align
+
+cdef inline int64_t lines_of(Dram* d, Extent* x) noexcept nogil:
+    """Lines of the cache that an aligned row can touch."""
+    return (x.row_bytes + 2 * d.align - 2) // d.line + 2
+
+cdef inline int32_t flows_of(Dram* d) noexcept nogil:
+    """Flows of a transfer, at most: one a channel, and behind a cache one over that alone, whose number is `channels`."""
+    return d.channels + (d.cache != NONE)
 
 cdef inline void cursor_sync(Cursor* c) noexcept nogil:
     c.addr += c.run_seen - c.run_left

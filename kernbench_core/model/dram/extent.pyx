@@ -1,5 +1,9 @@
-"""Walks a transfer's bytes in address order, row after row, and keeps those of one channel."""
-from kernbench_core.types cimport int32_t, int64_t, nbytes_t
+"""Walks a transfer's bytes in address order, row after row, and keeps those of one channel.
+
+Behind a last-level cache these are the ones of lines that do not move over the cache alone; the others are a flow by themselves,
+whatever their channel.
+"""
+from kernbench_core.types cimport int32_t, int64_t, nbytes_t, uint64_t
 
 
 cdef void open_row(Cursor* c, Dram* d, Extent* x) noexcept nogil:
@@ -10,10 +14,44 @@ cdef void open_row(Cursor* c, Dram* d, Extent* x) noexcept nogil:
     c.shift = spm - c.dram
 
 
-cdef bint find_chunk(Cursor* c, Dram* d, int32_t channel) noexcept nogil:
+cdef inline bint cached(Dram* d, Extent* x, int64_t row, int64_t line) noexcept nogil:
+    """A line of a row moves over the cache alone."""
+    cdef int64_t bit = row * x.pitch + line - rows_begin(d, x, row) // d.line
+    return x.cached[bit >> 6] >> (bit & 63) & 1
+
+
+cdef bint find_lines(Cursor* c, Dram* d, Extent* x, int32_t channel) noexcept nogil:
+    """`find_chunk` behind a cache: a run is made of lines of one kind, and ends with the chunk of a channel."""
+    cdef bint alone = channel == d.channels
+    cdef int64_t line, chunk, end, ahead
+    while c.dram < c.row_end:
+        end = c.row_end
+        if not alone and d.channels > 1:
+            chunk = c.dram // d.interleave
+            ahead = channel - chunk % d.channels
+            if ahead:
+                c.dram = (chunk + (ahead if ahead > 0 else ahead + d.channels)) * d.interleave
+                continue
+            end = min(end, (chunk + 1) * d.interleave)
+        line = c.dram // d.line
+        if cached(d, x, c.row, line) != alone:
+            c.dram = (line + 1) * d.line
+            continue
+        while (line + 1) * d.line < end and cached(d, x, c.row, line + 1) == alone:
+            line += 1
+        c.run_left = c.run_seen = min(end, (line + 1) * d.line) - c.dram
+        c.addr = c.dram + c.shift
+        return True
+    return False
+
+
+cdef bint find_chunk(Cursor* c, Dram* d, Extent* x, int32_t channel) noexcept nogil:
     """From `dram` on, go to the first byte of this row on the channel; false where there is none."""
-    cdef int64_t chunk = c.dram >> d.interleave_shift if d.interleave_shift >= 0 else c.dram // d.interleave
-    cdef int64_t ahead = channel - (chunk & d.channel_mask if d.channel_mask >= 0 else chunk % d.channels)
+    cdef int64_t chunk, ahead
+    if x.cached != NULL:
+        return find_lines(c, d, x, channel)
+    chunk = c.dram >> d.interleave_shift if d.interleave_shift >= 0 else c.dram // d.interleave
+    ahead = channel - (chunk & d.channel_mask if d.channel_mask >= 0 else chunk % d.channels)
     if ahead:
         chunk += ahead if ahead > 0 else ahead + d.channels
         c.dram = chunk * d.interleave
@@ -33,13 +71,13 @@ cdef void cursor_open(Cursor* c, Dram* d, Extent* x, int32_t channel) noexcept n
     c.row_end = 0
     c.shift = x.spm_addr
     open_row(c, d, x)
-    while not find_chunk(c, d, channel):
+    while not find_chunk(c, d, x, channel):
         c.row += 1
         open_row(c, d, x)
 
 
 cdef void cursor_next_run(Cursor* c, Dram* d, Extent* x, int32_t channel) noexcept nogil:
-    while c.dram >= c.row_end or not find_chunk(c, d, channel):
+    while c.dram >= c.row_end or not find_chunk(c, d, x, channel):
         c.row += 1
         if c.row >= x.rows:
             c.run_left = 0
@@ -68,4 +106,25 @@ cdef void channel_bytes(nbytes_t* out, Dram* d, Extent* x) noexcept nogil:
             if step > last - at:
                 step = last - at
             out[at // d.interleave % d.channels] += step
+            at += step
+
+
+cdef void source_bytes(nbytes_t* out, Dram* d, Extent* x) noexcept nogil:
+    """The same behind a cache: bytes of each channel, and then of the cache alone, into `out[channels + 1]`."""
+    cdef int64_t row, at, last, line, step
+    cdef int32_t k
+    for k in range(d.channels + 1):
+        out[k] = 0
+    for row in range(x.rows):
+        at = rows_begin(d, x, row)
+        last = rows_end(d, x, row)
+        while at < last:
+            line = at // d.line
+            step = min((line + 1) * d.line, last) - at
+            if cached(d, x, row, line):
+                k = d.channels
+            else:
+                step = min(step, (at // d.interleave + 1) * d.interleave - at)
+                k = <int32_t>(at // d.interleave % d.channels)
+            out[k] += step
             at += step

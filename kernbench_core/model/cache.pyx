@@ -1,0 +1,82 @@
+"""Lines of a last-level cache: a list of each set, from the oldest to the youngest, and buckets in which a line is found by its number."""
+from kernbench_core.types cimport NONE
+
+
+cdef slot_t cache_find(Cache* c, int64_t number) noexcept nogil:
+    """The place of a line, NONE where it is not there."""
+    cdef slot_t k = c.bucket[number & c.mask]
+    while k != NONE and c.place[k].number != number:
+        k = c.place[k].chain
+    return k
+
+
+cdef void unlink(Cache* c, slot_t k) noexcept nogil:
+    """Take a line out of the order of its set."""
+    cdef Line* x = &c.place[k]
+    cdef LineSet* t = &c.set_[x.number % c.sets]
+    if x.older == NONE:
+        t.oldest = x.younger
+    else:
+        c.place[x.older].younger = x.younger
+    if x.younger == NONE:
+        t.youngest = x.older
+    else:
+        c.place[x.younger].older = x.older
+
+
+cdef void append(Cache* c, slot_t k) noexcept nogil:
+    """Let a line be the youngest of its set."""
+    cdef Line* x = &c.place[k]
+    cdef LineSet* t = &c.set_[x.number % c.sets]
+    x.younger = NONE
+    x.older = t.youngest
+    if t.youngest == NONE:
+        t.oldest = k
+    else:
+        c.place[t.youngest].younger = k
+    t.youngest = k
+
+
+cdef void cache_touch(Cache* c, slot_t k) noexcept nogil:
+    """A line that is there becomes the youngest."""
+    if c.place[k].younger != NONE:
+        unlink(c, k)
+        append(c, k)
+
+
+cdef void put(Cache* c, slot_t k, int64_t number, int32_t memory, bint dirty) noexcept nogil:
+    """Let an empty place have a line."""
+    cdef Line* x = &c.place[k]
+    x.number = number
+    x.memory = memory
+    x.dirty = dirty
+    x.chain = c.bucket[number & c.mask]
+    c.bucket[number & c.mask] = k
+    append(c, k)
+
+
+cdef bint cache_full(Cache* c, int64_t number) noexcept nogil:
+    """The set of a line has no empty place."""
+    return c.set_[number % c.sets].used == c.ways
+
+
+cdef void cache_insert(Cache* c, int64_t number, int32_t memory, bint dirty) noexcept nogil:
+    """Insert a line in a set that is not full."""
+    cdef LineSet* t = &c.set_[number % c.sets]
+    t.used += 1
+    put(c, <slot_t>(number % c.sets * c.ways + t.used - 1), number, memory, dirty)
+
+
+cdef slot_t cache_oldest(Cache* c, int64_t number) noexcept nogil:
+    """The place of the oldest line of the set that this one belongs to."""
+    return c.set_[number % c.sets].oldest
+
+
+cdef void cache_replace(Cache* c, slot_t k, int64_t number, int32_t memory, bint dirty) noexcept nogil:
+    """Insert a line in the place of one of its set, which is evicted."""
+    cdef slot_t* link = &c.bucket[c.place[k].number & c.mask]
+    while link[0] != k:
+        link = &c.place[link[0]].chain
+    link[0] = c.place[k].chain
+    unlink(c, k)
+    put(c, k, number, memory, dirty)

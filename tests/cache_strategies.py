@@ -1,0 +1,74 @@
+"""Small, nasty machines with a last-level cache, and programs whose transfers meet on its lines."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hypothesis import strategies as st
+
+from tests.machine_strategies import machines
+from tests.row_strategies import controller_systems, row_systems
+from tests.strategies import crowds, programs
+from tests.system_programs import system_programs
+from tests.systems_of_pes import system_machines
+
+Draw = Any  # the `draw` of a composite strategy: its type depends on what is drawn
+System = tuple[dict[str, Any], dict[str, Any]]
+
+
+@st.composite
+def cache_systems(draw: Draw) -> System:
+    """A machine with a cache of few lines, and a program whose transfers are on few bytes of DRAM, so that lines meet."""
+    machine = draw(machines())
+    give_cache(draw, machine)
+    kind = draw(st.sampled_from(["crowd", "queue", "queue"]))
+    program = draw(crowds(machine, work=draw(st.booleans()), least=5) if kind == "crowd" else programs(machine))
+    _near(draw, machine, program)
+    return machine, program
+
+
+@st.composite
+def cached_systems_of_pes(draw: Draw) -> System:
+    """Systems whose cubes have caches."""
+    system = draw(system_machines())
+    machine: dict[str, Any] = {}
+    give_cache(draw, machine)
+    system["cube"]["llc"] = machine["llc"]
+    return system, draw(system_programs(system))
+
+
+@st.composite
+def cached_row_systems(draw: Draw) -> System:
+    """The same over DRAM rows and controllers, which take no write-backs."""
+    machine, program = draw(st.one_of(row_systems(), controller_systems()))
+    give_cache(draw, machine)
+    machine["llc"]["write"] = "through"
+    machine["max_cycles"] = 100_000
+    _near(draw, machine, program)
+    return machine, program
+
+
+def give_cache(draw: Draw, machine: dict[str, Any]) -> None:
+    """Let the machine have a cache of one to some hundred lines."""
+    line = draw(st.sampled_from([1, 3, 8, 16, 20, 64, 64, 100, 128, 256]))
+    ways = draw(st.sampled_from([0, 1, 2, 3, 4, 8]))
+    machine["llc"] = {
+        "line_bytes": line,
+        "ways": ways,
+        "capacity_bytes": line * (ways or 1) * draw(st.sampled_from([1, 2, 3, 5, 16, 40])),
+        "bw_bytes_per_cycle": draw(st.sampled_from([1, 3.5, 16, 64, 100, 256])),
+        "latency_cycles": draw(st.sampled_from([0, 0, 1, 5, 30])),
+        "write": draw(st.sampled_from(["back", "back", "back", "through"])),
+        "write_allocate": draw(st.sampled_from([True, True, False])),
+    }
+    if "noc" in machine:
+        rows, cols = machine["noc"]["rows"], machine["noc"]["cols"]
+        machine["llc"]["at"] = [draw(st.integers(0, rows - 1)), draw(st.integers(0, cols - 1))]
+
+
+def _near(draw: Draw, machine: dict[str, Any], program: dict[str, Any]) -> None:
+    """Move most 1-D and 2-D transfers to one of a few places."""
+    places = draw(st.lists(st.sampled_from([0, 64, 100, 1024, 5000]), min_size=1, max_size=3))
+    for entry in program["cmdq"]:
+        if "dram_addr" in entry and draw(st.integers(0, 3)):
+            entry["dram_addr"] = min(entry["dram_addr"], draw(st.sampled_from(places)))

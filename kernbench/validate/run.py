@@ -37,6 +37,7 @@ SUITES: dict[str, str] = {
     "noc_traces": "kernbench.validate.suites.noc_traces",
     "collectives": "kernbench.validate.suites.collectives",
     "roofline": "kernbench.validate.suites.roofline",
+    "plans": "kernbench.validate.suites.plans",
     "chips": "kernbench.validate.suites.chips",
     "caches": "kernbench.validate.suites.caches",
 }

@@ -14,12 +14,12 @@ from dataclasses import dataclass
 from itertools import combinations, product
 
 from kernbench.common.errors import InputError, Problem
-from kernbench.common.units import ceil_div
 from kernbench.config.schema import NpuConfig
 from kernbench.workloads.layer.buffers import ATTENTION, DOWN, GATE_UP, OUT, STAGES, Buffering, LayerBuffers
 from kernbench.workloads.layer.bytes import QUERY_TOKENS, LayerBytes, layer_bytes, stage_cycles, stage_weights
 from kernbench.workloads.models import ModelShape
 from kernbench.workloads.scratchpad import DoesNotFit, ScratchpadPlan
+from kernbench.workloads.transfers import load_cycles, setup_bytes, tile_sizes
 
 __all__ = ["ATTENTION", "DOWN", "GATE_UP", "OUT", "TENSORS", "LayerPlan", "plan_layer"]
 
@@ -35,7 +35,7 @@ def _levels(config: NpuConfig) -> list[Buffering]:
     """Ways to divide the scratchpad, best first: two weight tiles per DMA engine in flight and one per tensor
     engine in use, as large as they can be, on systolic arrays as small; then fewer and smaller ones, and smaller KV tiles."""
     wanted = 2 * config.dma.engines + config.te.engines
-    sizes = _ARRAY_TILE_KIB if config.te.timing == "systolic" else _TILE_KIB
+    sizes = _ARRAY_TILE_KIB if config.te.timing == "systolic" else tile_sizes(config, _TILE_KIB)
     weights = [*((kib, wanted) for kib in sizes), *(few for few in _FEW_TILES if few[1] < wanted)]
     return [Buffering(kib << 10, tiles, *kv) for (kib, tiles), kv in product(weights, _KV)]
 
@@ -92,7 +92,7 @@ def plan_layer(
         raise InputError(_refusal(buffers, levels[-1]))
     plans: Iterable[LayerPlan | None] = (_best(buffers, level) for level in levels)
     least = smallest.least_cycles
-    if config.te.timing == "systolic":  # small tiles cost an array cycles, so any of the plans may be the best
+    if config.te.timing == "systolic" or setup_bytes(config):  # small tiles cost cycles
         plans = list(plans)
         least = min(plan.least_cycles for plan in plans if plan is not None)
     most = least * _SLACK[0] // _SLACK[1]
@@ -171,26 +171,22 @@ def _blocks(buffers: LayerBuffers, level: Buffering, resident: frozenset[str]) -
 def _size(buffers: LayerBuffers, level: Buffering, stage: int, fits: list[int]) -> int:
     cycles = {m: stage_cycles(buffers, level, stage, m) for m in fits if m >= QUERY_TOKENS}
     for m, found in reversed(cycles.items()):  # a systolic array may take longer for smaller blocks
-        hidden = 4 * _load_cycles(buffers, stage_weights(buffers, stage, m)) <= found
+        hidden = 4 * load_cycles(buffers.config, stage_weights(buffers, stage, m), level.tile_bytes) <= found
         if hidden and found * _SLACK[1] <= min(cycles.values()) * _SLACK[0]:
             return m
     return fits[0]
 
 
-def _load_cycles(buffers: LayerBuffers, nbytes: int) -> int:
-    """Cycles of this many bytes over all DRAM channels."""
-    dram = buffers.config.dram
-    rate = dram.capacity * dram.channels
-    return ceil_div(nbytes * rate.denominator, rate.numerator)
-
-
 def _least_cycles(buffers: LayerBuffers, level: Buffering, moved: LayerBytes, blocks: Sequence[int]) -> int:
     """Each stage takes as long as its weights or its products, and the layer at least as long as all that it moves."""
     stages = (
-        max(_load_cycles(buffers, stage_weights(buffers, s, blocks[s])), stage_cycles(buffers, level, s, blocks[s]))
+        max(
+            load_cycles(buffers.config, stage_weights(buffers, s, blocks[s]), level.tile_bytes),
+            stage_cycles(buffers, level, s, blocks[s]),
+        )
         for s in STAGES
     )
-    return max(sum(stages), _load_cycles(buffers, moved.total))
+    return max(sum(stages), load_cycles(buffers.config, moved.total))
 
 
 def _block_sizes(tokens: int) -> list[int]:

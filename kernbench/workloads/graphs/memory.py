@@ -15,6 +15,7 @@ from kernbench.common.units import ceil_div
 from kernbench.config.schema import NpuConfig
 from kernbench.workloads.graphs.graph import Lowered, Product, read_by
 from kernbench.workloads.graphs.planner import GraphPlan
+from kernbench.workloads.graphs.sizes import Sizes
 from kernbench.workloads.hazards import Emitter
 from kernbench.workloads.layer.dram import DramMap, Span, WeightLayout
 from kernbench.workloads.models import Matrix
@@ -43,7 +44,7 @@ class Memory:
         self.lowered, self.plan, self.config, self.emit = lowered, plan, config, emit
         self.align = config.dma.alignment_bytes
         line = config.spm.bank_width_bytes
-        skew = (config.spm.num_banks // 4 + 1) * line
+        skew = Sizes(lowered, config).skew
         rings = [name for name, size in plan.rings.items() if size]
         self.rings = {name: Ring(plan.scratchpad[name], line, skew if name == "weights" else 0) for name in rings}
         self.dram = DramMap(config, what=f"the graph {lowered.graph.name}")

@@ -18,11 +18,11 @@ from kernbench.common.units import ceil_div
 from kernbench.components.service import te_body
 from kernbench.config.schema import NpuConfig
 from kernbench.workloads.graphs.graph import Lowered, Pool, Product, Vector, Work, read_by
-from kernbench.workloads.graphs.sizes import ELEMENTWISE, Level, Size, Sizes
+from kernbench.workloads.graphs.sizes import ELEMENTWISE, TILE_KIB, Level, Size, Sizes
 from kernbench.workloads.scratchpad import DoesNotFit, Need, ScratchpadPlan
+from kernbench.workloads.transfers import load_cycles, tile_sizes
 
 _SLACK = (21, 20)  # cycles that better buffering may cost, over the least
-_TILE_KIB = (256, 128, 64)
 _FEW_TILES = ((32, 4), (16, 4), (8, 4), (4, 4), (2, 4), (1, 4))
 _SHARES = (32, 16, 8, 4, 64, 128)  # of the scratchpad a block of activations is one in so many, at most
 _BEHIND = 4  # a tensor keeps its place for so many pieces of work more, so that these need not wait for it
@@ -80,7 +80,7 @@ def plan_graph(lowered: Lowered, config: NpuConfig) -> GraphPlan:
 
 def _levels(config: NpuConfig) -> list[Level]:
     wanted = 2 * config.dma.engines + config.te.engines
-    weights = [*((kib, wanted) for kib in _TILE_KIB), *_FEW_TILES]
+    weights = [*((kib, wanted) for kib in tile_sizes(config, TILE_KIB)), *_FEW_TILES]
     size = config.spm.size_bytes
     found = [Level(kib << 10, tiles, size // share) for (kib, tiles), share in product(weights, _SHARES)]
     return [level for level in found if level.tile_bytes * level.tiles <= size // 2]
@@ -164,30 +164,28 @@ def _place_of(name: str, same_place: dict[str, str]) -> str:
 def _rings(sizes: Sizes, level: Level, cut: list[Size]) -> dict[str, int]:
     """[B] The size of each ring: enough slots to keep both sides busy, each as large as the largest tile."""
     align, line = sizes.align, sizes.config.spm.bank_width_bytes
-    skew = (sizes.config.spm.num_banks // 4 + 1) * line
 
     def slots(count: int, nbytes: int, more: int = 0) -> int:
         return count * (ceil_div(nbytes + 2 * align, line) * line + more) if nbytes else 0
 
     return {
-        "weights": slots(level.tiles, max((size.tile for size in cut), default=0), skew),
+        "weights": slots(level.tiles, max((size.tile for size in cut), default=0), sizes.skew),
         "blocks": slots(2, max((size.block for size in cut), default=0)),
         "columns": slots(2, max((size.columns for size in cut), default=0)),
-        "out": slots(3, max((size.out for size in cut), default=0)),
+        "out": slots(max(3, sizes.config.te.engines + 1), max((size.out for size in cut), default=0)),
         "params": slots(2, max((size.params for size in cut), default=0)),
     }
 
 
 def _least(sizes: Sizes, cut: list[Size], resident: frozenset[str]) -> int:
     """Each piece of work takes as long as its weights or its products, and all of it as long as all that moves."""
-    dram = sizes.config.dram
-    rate = dram.capacity * dram.channels
     total, cycles = 0, 0
     for (_, work), size in zip(sizes.lowered.jobs, cut, strict=True):
         weights, others = sizes.moved(work, size, resident)
-        total += weights + others
-        cycles += max(ceil_div(weights * rate.denominator, rate.numerator), product_cycles(work, sizes, size))
-    return max(cycles, ceil_div(total * rate.denominator, rate.numerator))
+        loads = load_cycles(sizes.config, weights, size.tile)
+        total += loads + load_cycles(sizes.config, others, size.out or size.block)
+        cycles += max(loads, product_cycles(work, sizes, size))
+    return max(cycles, total)
 
 
 def product_cycles(work: Work, sizes: Sizes, size: Size | None = None) -> int:

@@ -167,7 +167,7 @@ class GraphProgram:
         bounds = {name: cycles for name, cycles in result.metrics["bounds"].items() if name not in ("cycles", "limit")}
         bounds["critical path"] = bounds.pop("critical_path")
         name = max(sorted(bounds), key=lambda key: bounds[key])
-        least, dram_cycles, mac_cycles = self._floor()
+        least, dram_cycles, mac_cycles = self.floor()
         return GraphRun(
             lowered=self.lowered,
             plan=self.plan,
@@ -209,7 +209,7 @@ class GraphProgram:
             rows[-1].cycles += result.cycles - before
         return rows
 
-    def _floor(self) -> tuple[int, int, int]:
+    def floor(self) -> tuple[int, int, int]:
         """[byte], [cycle], [cycle]: weights, inputs and outputs once at full rate, and all products."""
         sizes = Sizes(self.lowered, self.machine)
         once = dict.fromkeys(name for _, work in self.lowered.jobs for name in read_by(work))

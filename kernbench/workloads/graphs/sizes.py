@@ -10,9 +10,11 @@ from kernbench.common.units import ceil_div
 from kernbench.config.schema import NpuConfig
 from kernbench.workloads.graphs.graph import Copy, Lowered, Pool, Product, Rows, Vector, Work, read_by
 from kernbench.workloads.layer.buffers import array_columns, even_split
+from kernbench.workloads.transfers import setup_bytes
 
 ELEMENTWISE = frozenset({"add", "mul", "copy", "exp", "tanh", "sigmoid", "gelu", "silu"})
 _VECTOR_BYTES = 64 << 10  # a job of a vector engine is at most so large where more of them can share the work
+TILE_KIB = (256, 128, 64)  # of a weight tile, where the setup of a transfer costs little
 _STRIP_BYTES = 4 << 10  # results go to DRAM in pieces of whole column tiles of at least this
 _ROWS = 128  # rows of a product whose weights stay: as few as keep a tensor engine busy
 
@@ -48,6 +50,9 @@ class Sizes:
     def __init__(self, lowered: Lowered, config: NpuConfig) -> None:
         self.lowered, self.config = lowered, config
         self.align = config.dma.alignment_bytes
+        self.strip_bytes = max(_STRIP_BYTES, setup_bytes(config) // 4)
+        #: [byte] between weight tiles in the ring: tensor engines in step would else read theirs from the same banks.
+        self.skew = (config.spm.num_banks // 4 + 1) * config.spm.bank_width_bytes if config.te.spm_traffic else 0
         self._asked = {lowered.bytes_at(name) for name in lowered.graph.outputs}
 
     def nbytes(self, name: str, elements: int | None = None) -> int:
@@ -107,7 +112,7 @@ class Sizes:
             block = self._source_bytes(work, rows)
         tile = bytes_of(work.k * cols, b_bits)
         width = self.nbytes(work.out, cols)
-        strip = min(ceil_div(work.n, cols), ceil_div(_STRIP_BYTES, rows * width))
+        strip = min(ceil_div(work.n, cols), ceil_div(self.strip_bytes, rows * width))
         out = out_row if work.groups > 1 else min(out_row, strip * width)
         if not self.is_weight(work.b) and not work.swapped and cols < work.n:
             tile += 2 * work.k * self.align  # every row of it by itself

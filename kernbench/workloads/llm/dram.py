@@ -19,6 +19,7 @@ from kernbench.workloads.models import ModelShape
 from kernbench.workloads.models.precision import Precision
 from kernbench.workloads.planner import LayerPlan
 from kernbench.workloads.scratchpad import DoesNotFit, Need, Ring, ScratchpadPlan
+from kernbench.workloads.transfers import tile_sizes
 
 _UNLIMITED = 1 << 62  # [byte] of DRAM while it is found out how many are needed
 Plans = Callable[[ModelShape], Iterable[LayerPlan]]
@@ -248,7 +249,8 @@ def _head_buffers(ends: Ends) -> tuple[int, int, dict[str, Ring]]:
         Need("gain", shape.gain_bytes + alignment, 0, 0),
         Need("normed", ends.act(ends.batch * shape.hidden) + 2 * alignment, 0, 0),
     ]
-    for kib, (in_ring, strips, strip_bytes) in product(_TILE_KIB, ((wanted, 2 * config.te.engines, _STRIP_BYTES), (2, 2, 1))):
+    sizes = tile_sizes(config, _TILE_KIB)
+    for kib, (in_ring, strips, strip_bytes) in product(sizes, ((wanted, 2 * config.te.engines, _STRIP_BYTES), (2, 2, 1))):
         cols = (kib << 13) // column // unit * unit
         if not cols:
             continue

@@ -1,0 +1,46 @@
+"""Sizes of DMA transfers at which the time to the first byte costs little of a stream.
+
+Where few transfers are in flight, each waits for its first byte by itself. On machines where that takes more than a sixteenth
+of a tile of 256 KiB, tiles are larger, and the planners count the wait of every transfer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import ceil
+
+from kernbench.common.units import ceil_div
+from kernbench.config.schema import NpuConfig
+
+SETUPS = 16  #: a transfer is so many times as long as its setup, at least
+TILE_BYTES = 256 << 10  #: of a tile on machines where setups do not count
+MOST_PART = 16  #: of the scratchpad a larger tile is one in so many, at most
+
+
+def setup_bytes(config: NpuConfig) -> int:
+    """[byte] that DRAM could move while a transfer waits for its first byte, over the transfers of weights in flight.
+
+    0 where that hardly counts.
+    """
+    dma, dram = config.dma, config.dram
+    in_flight = dma.engines * min(dma.max_concurrent_transfers, dma.channels.act_weight.max_concurrent)
+    nbytes = ceil(dram.t_setup_cycles * dram.capacity * dram.channels / in_flight)
+    return nbytes if SETUPS * nbytes > TILE_BYTES else 0
+
+
+def tile_sizes(config: NpuConfig, kib: Sequence[int]) -> tuple[int, ...]:
+    """[KiB] of weight tiles, largest first: these, and larger ones where setups count."""
+    larger, size = [], kib[0]
+    while size << 10 < SETUPS * setup_bytes(config) and (size << 11) * MOST_PART <= config.spm.size_bytes:
+        size *= 2
+        larger.append(size)
+    return (*reversed(larger), *kib)
+
+
+def load_cycles(config: NpuConfig, nbytes: int, transfer_bytes: int = 0) -> int:
+    """Cycles of so many bytes over all DRAM channels, in transfers of a size, if it is given, with their setups."""
+    dram = config.dram
+    rate = dram.capacity * dram.channels
+    if transfer_bytes:
+        nbytes += ceil_div(nbytes, transfer_bytes) * setup_bytes(config)
+    return ceil_div(nbytes * rate.denominator, rate.numerator)

@@ -1,0 +1,49 @@
+"""Sizes of transfers where few are in flight, and what planners count for their setups."""
+
+from __future__ import annotations
+
+import pytest
+
+from kernbench.config import NpuConfig, load_config
+from kernbench.validate.run import Options, Stand
+from kernbench.validate.suite import read_suite_data
+from kernbench.validate.suites.plans import largest_model, prefill_share, product_share
+from kernbench.workloads.transfers import MOST_PART, SETUPS, load_cycles, setup_bytes, tile_sizes
+
+DATA = read_suite_data("plans")
+LEAST = DATA.fact("least")
+
+
+def machine(name: str) -> NpuConfig:
+    return load_config(name, kind=NpuConfig)
+
+
+def test_a_setup_is_what_memory_could_have_moved_meanwhile() -> None:
+    h100 = machine("h100")  # one transfer at a time
+    assert setup_bytes(h100) == pytest.approx(h100.dram.t_setup_cycles * h100.dram.capacity, abs=1)
+    setups = load_cycles(h100, 1 << 24, 1 << 22) - load_cycles(h100, 1 << 24)
+    assert setups == pytest.approx(4 * h100.dram.t_setup_cycles, abs=2)
+
+
+def test_many_transfers_in_flight_hide_their_setups() -> None:
+    server = machine("npu_server")
+    assert setup_bytes(server) == 0 and tile_sizes(server, (256, 64)) == (256, 64)
+    assert load_cycles(server, 1 << 24, 1 << 10) == load_cycles(server, 1 << 24)
+
+
+def test_tiles_are_larger_where_setups_count_and_the_scratchpad_has_room() -> None:
+    for name in ("h100", "mi300x", "tpuv6e"):
+        config = machine(name)
+        sizes = tile_sizes(config, (256, 128))
+        assert sizes[-2:] == (256, 128) and list(sizes) == sorted(sizes, reverse=True)
+        assert (sizes[0] << 10) * MOST_PART <= config.spm.size_bytes
+        assert sizes[0] << 10 >= SETUPS * setup_bytes(config) or (sizes[0] << 11) * MOST_PART > config.spm.size_bytes
+
+
+@pytest.mark.parametrize("name", ["h100", "tpuv6e", "npu_server"])
+def test_plans_reach_their_share_of_the_bound(name: str) -> None:
+    """0.66, 0.33 and 0.92 of a prefill, 0.67 of the product on the last, before setups and results in flight were counted."""
+    stand = Stand(Options())
+    assert product_share(name, DATA.fact("size"), 16, stand) > LEAST
+    programs = largest_model(name, DATA)
+    assert programs is not None and prefill_share(programs, stand) > LEAST

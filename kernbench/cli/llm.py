@@ -88,6 +88,9 @@ LiveMap = Annotated[
     Path | None,
     typer.Option("--live-map", metavar="FILE", help="Draw a layer's scratchpad buffers as .svg.", show_default=False),
 ]
+ShowPlan = Annotated[
+    bool, typer.Option("--plan", help="Show the plans of a layer that were compared, and why one is used; run nothing.")
+]
 NoReuse = Annotated[bool, typer.Option("--no-reuse", help="Simulate every layer of every step. Slower, same result.")]
 
 
@@ -118,6 +121,7 @@ def llm(
     live_map: LiveMap = None,
     dark: Annotated[bool, typer.Option("--dark", help="With --plot or --live-map: use dark colours.")] = False,
     no_reuse: NoReuse = False,
+    plan: ShowPlan = False,
     walk: Walk = None,
     as_json: Json = False,
     quiet: Quiet = False,
@@ -131,10 +135,53 @@ def llm(
     if dark and plot is None and live_map is None:
         raise InputError(Problem("kbsim llm", "it is for pictures", "--dark", remedy="add --plot or --live-map"))
     theme: Theme = "dark" if dark else "light"
+    if plan:
+        return _show_plans(asked.programs(), as_json=as_json)
     if compare or plot is not None:
         return compare_runs(asked, compare or [], plot, theme, as_json=as_json, quiet=quiet)
     report = run_job(asked, files, traced, theme, reuse=not no_reuse, as_json=as_json, quiet=quiet)
     return _shown(report, as_json=as_json, quiet=quiet)
+
+
+def _show_plans(programs: LlmPrograms, *, as_json: bool) -> int:
+    """Show what the planner compared for the first layer of each phase's first step."""
+    from kernbench.workloads.planner import TENSORS, Candidate, compared_plans
+
+    job, shape = programs.job, programs.shapes[0]
+    steps = {step.phase: step for step in reversed(programs.steps)}
+    found = {
+        phase: compared_plans(shape, programs.machine, step.tokens, step.context, job.batch, job.page_tokens)
+        for phase, step in reversed(steps.items())
+    }
+
+    def facts(one: Candidate) -> dict[str, Any]:
+        plan = one.plan
+        head: dict[str, Any] = {"tile_bytes": one.level.tile_bytes, "tiles": one.level.weight_tiles, "verdict": one.verdict}
+        if plan is None:
+            return head | {"block_tokens": None, "resident": None, "least_cycles": None, "dram_bytes": None}
+        stays = sorted(plan.resident)
+        blocks = list(plan.block_tokens)
+        return head | {
+            "block_tokens": blocks, "resident": stays, "least_cycles": plan.least_cycles, "dram_bytes": plan.dram_bytes,
+        }  # fmt: skip
+
+    plans = {phase: [facts(one) for one in candidates] for phase, candidates in found.items()}
+    if as_json:
+        output.show_json({"model": programs.model.name, "machine": programs.machine.source, "plans": plans})
+        return output.OK
+    note = "a layer's products and transfers at full rate; the first within 5% of the best is used"
+    columns: list[tuple[str, Justify]] = [(name, "left") for name in ("weights", "tokens", "stays")]
+    columns += [("cycles", "right"), ("", "left")]
+    for phase, rows in plans.items():
+        made = table(f"Plans of a layer, {phase}", columns, note)
+        for row in rows:
+            blocks = ", ".join(map(str, dict.fromkeys(row["block_tokens"] or ())))
+            cycles = "n/a" if row["least_cycles"] is None else f"{row['least_cycles']:,}"
+            stays = "n/a" if row["resident"] is None else ", ".join(row["resident"]) or "nothing"
+            stays = "all" if len(row["resident"] or ()) == len(TENSORS) else stays
+            made.add_row(f"{row['tiles']} x {size_text(row['tile_bytes'])}", blocks, stays, cycles, row["verdict"])
+        output.show([made])
+    return output.OK
 
 
 def _shown(report: LlmReport | None, *, as_json: bool, quiet: bool) -> int:

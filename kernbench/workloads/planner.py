@@ -99,6 +99,46 @@ def plan_layer(
     return next(plan for plan in plans if plan is not None and plan.least_cycles <= most)
 
 
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A way to divide the scratchpad that was compared, and what became of it."""
+
+    level: Buffering
+    plan: LayerPlan | None  #: None where it does not fit
+    verdict: str
+
+
+def compared_plans(
+    model: ModelShape, config: NpuConfig, tokens: int, context: int, batch: int = 1, page_tokens: int = 0
+) -> list[Candidate]:
+    """What `plan_layer` compares, in its order: of each size and number of weight tiles the best division of the rest."""
+    used = plan_layer(model, config, tokens, context, batch, page_tokens)
+    buffers = LayerBuffers(model, config, tokens, context, batch, page_tokens)
+    found: dict[tuple[int, int], Candidate] = {}
+    passed = False
+    for level in _levels(config):
+        key = level.tile_bytes, level.weight_tiles
+        plan = _best(buffers, level) if buffers.has_tiles(level) else None
+        is_used = not passed and plan is not None and _choice(plan) == _choice(used)
+        passed = passed or is_used
+        if is_used or key not in found or (found[key].plan is None and plan is not None):
+            found[key] = Candidate(level, plan, "used" if is_used else _verdict(plan, used))
+    return list(found.values())
+
+
+def _choice(plan: LayerPlan) -> tuple[object, ...]:
+    return plan.tile_cols, plan.block_tokens, plan.kv_tile_tokens, plan.resident, plan.scratchpad.buffers
+
+
+def _verdict(plan: LayerPlan | None, used: LayerPlan) -> str:
+    if plan is None:
+        return "does not fit"
+    more = plan.least_cycles / used.least_cycles - 1
+    if more * 1000 >= 1:
+        return f"{more:.1%} slower"
+    return "no faster" if more > -0.001 else f"{-more:.1%} faster, within 5%"
+
+
 def _best(buffers: LayerBuffers, level: Buffering) -> LayerPlan | None:
     """The plan that takes least at this buffering; ties to less DRAM traffic, then to more in the scratchpad."""
     best: LayerPlan | None = None

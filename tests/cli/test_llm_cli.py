@@ -122,6 +122,18 @@ def test_rows_of_the_embedding_are_no_tokens_of_their_own(kbsim: Kbsim) -> None:
     ])  # fmt: skip
 
 
+def test_the_plans_that_were_compared_are_shown_with_the_one_that_is_used(kbsim: Kbsim) -> None:
+    given = json.loads(kbsim("llm", "--config", "h100", "--prompt", "64", "--plan", "--json").out)
+    assert list(given["plans"]) == ["prefill", "decode"]
+    for candidates in given["plans"].values():
+        (used,) = [one for one in candidates if one["verdict"] == "used"]
+        known = [one["least_cycles"] for one in candidates if one["least_cycles"] is not None]
+        assert used["least_cycles"] <= 1.05 * min(known) and max(known) > 2 * min(known)
+        assert all(one["verdict"] == "does not fit" for one in candidates if one["least_cycles"] is None)
+    text = kbsim("llm", "--config", "h100", "--prompt", "64", "--plan").out
+    assert text.count(" used") == 2 + 2 and "% slower" in text  # of the notes, too
+
+
 def test_a_comparison_is_drawn_the_same_each_time(kbsim: Kbsim) -> None:
     pytest.importorskip("matplotlib")
     once = ("llm", "--layers", "1", "--tokens", "1", "--phase", "decode")

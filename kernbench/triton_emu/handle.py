@@ -52,7 +52,7 @@ class KernelTensor(TensorHandle):
         self._tl = tl
         self.block: Block | None = None  #: its bytes of the scratchpad
         self.whole: KernelTensor | None = None  #: of a part: the tile that has the bytes
-        self.shared = False  #: it is a part, or has parts: what writes its bytes may be the command of another handle
+        self.shared = False  #: it is a part or has parts, so a command of another handle can write its bytes
         self.flight: Flight | None = None  #: of the command that makes it, until that has ended
         self.poison = ""  #: where scratchpad was taken that nothing wrote: `kernel.py:12`
         self.marks: Any = None  #: of a Triton kernel's: what masks of loads say of its elements (triton/masked_lanes.py)

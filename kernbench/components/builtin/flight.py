@@ -45,4 +45,4 @@ class Flight:
         self.channel = 0  #: of a transfer: the DMA engine's,
         self.write = False
         self.addr = self.nbytes = 0  #: in memory,
-        self.place = self.travel = 0  #: in the scratchpad, flat, and with what alignment adds
+        self.place = self.travel = 0  #: flat scratchpad address and bytes, including alignment

@@ -19,9 +19,9 @@ class Adjacency:
     """One graph: nodes are numbered in the order of their names, so that a smaller number is an earlier name.
 
     A cost is one integer and compares as (exits, weight, distance, hops) do, or (exits, distance, weight, hops); every edge
-    costs at least 1. An exit leads from a cube into an IO chiplet: chiplets are ways out of a SIP, and no way from cube to
-    cube (docs/model/systems.md, Routes). So two paths of equal weight but different length are no tie, and a path and its
-    reverse have the same length.
+    costs at least 1. An exit is an edge from a cube into an IO chiplet: routes use chiplets to leave a SIP, not to go from
+    cube to cube (docs/model/systems.md, Routes). So two paths of equal weight but different length are no tie, and a path and
+    its reverse have the same length.
     """
 
     def __init__(self, topology: Topology, graph: Graph, by: Measure) -> None:

@@ -449,7 +449,7 @@ class _Grid:
         windows = max(1, -(-(timeline.last - self.first) // window))
         self.bin_cycles = window * -(-windows // most_bins)
         self.bins = max(1, -(-(timeline.last - self.first) // self.bin_cycles))
-        # Of a part of a run the last window counts as far as it was sampled.
+        # For a part of a run, only the sampled cycles of the last window count.
         sampled = max((int(table["t_cycle"].max()) + 1 for table in timeline.samples.values() if len(table)), default=0)
         self.last = max(timeline.last, min(sampled, self.first + self.bins * self.bin_cycles))
 

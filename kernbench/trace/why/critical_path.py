@@ -20,7 +20,7 @@ class Stretch:
     """Some cycles of the path."""
 
     command: Command | None  #: None: no command was in flight
-    after: str  #: how it hangs on the stretch before it: `start`, `dependency`, `barrier`, `engine`, `slot`, `kv_order`
+    after: str  #: how it depends on the span before it:
     start: int
     end: int
     spans: tuple[Span, ...]  #: from start to end

@@ -129,7 +129,10 @@ def __getattr__(name: str) -> Any:
     if name in _CALLED:
         return import_module(f"kernbench.{name}")
     if name not in _HOMES:
-        raise AttributeError(f"module 'kernbench' has no attribute {name!r}")
+        from kernbench.common.spelling import nearest
+
+        near = "" if name.startswith("_") else nearest(name, [*__all__, *_CALLED])
+        raise AttributeError(f"module 'kernbench' has no attribute {name!r}{f'; did you mean {near}?' if near else ''}")
     return getattr(import_module(_HOMES[name]), name)
 
 

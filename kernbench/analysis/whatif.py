@@ -5,13 +5,13 @@ A PE of a system is what an NPU is, so what an NPU has at its top stands below `
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from kernbench.analysis.case import Demand, Outcome, Progress, Work
 from kernbench.common.errors import InputError, Problem
+from kernbench.common.spelling import meant
 from kernbench.config import NpuConfig, SystemConfig, load_config
 from kernbench.config.fields import TERM_LIMIT
 from kernbench.config.machine import Section
@@ -236,8 +236,7 @@ def what_if(work: Work, resources: Sequence[str] = (), progress: Progress | None
     wanted = tuple(dict.fromkeys(resources))
     for name in wanted:
         if name not in RESOURCES:
-            near = difflib.get_close_matches(SYNONYMS.get(name.lower(), name.lower()), RESOURCES, n=1)
-            remedy = f"did you mean {near[0]}?" if near else ""
+            remedy = meant(SYNONYMS.get(name.lower(), name), RESOURCES)
             raise InputError(Problem("whatif", f"it must be one of {', '.join(RESOURCES)}", "free", name, remedy))
     base = work.run(progress=progress)
     config: Any = base.config

@@ -10,6 +10,7 @@ from typing import Any, ClassVar, TypeAlias
 from kernbench.common.errors import InputError, Problem
 from kernbench.common.extras import Library, frame_of, new_axes
 from kernbench.common.look.palette import tokens
+from kernbench.common.spelling import meant
 
 Row: TypeAlias = dict[str, Any]
 MOST_ROWS = 60  #: of a table in a notebook
@@ -46,7 +47,8 @@ class Answer:
         """
         wanted = table or self.tables[0]
         if wanted not in self.tables:
-            raise InputError(Problem("to_frame", f"it must be one of {', '.join(self.tables)}", "table", table))
+            rule = f"it must be one of {', '.join(self.tables)}"
+            raise InputError(Problem("to_frame", rule, "table", table, meant(table, self.tables)))
         return frame_of(self.rows(wanted), library)
 
     def plot(self, *, ax: Any = None) -> Any:

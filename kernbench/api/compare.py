@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from html import escape
@@ -10,10 +11,11 @@ from typing import Any, ClassVar
 from kernbench.analysis.case import Outcome
 from kernbench.analysis.compare import Compared, compare_machines
 from kernbench.api.answer import Answer, Row, html_block, html_table
-from kernbench.api.targets import Config, Overrides, Target, case_of, machine_of
+from kernbench.api.targets import DEFAULT_MACHINE, Config, Overrides, Target, case_of, machine_of
 from kernbench.common.errors import InputError, Problem
 from kernbench.common.look.palette import colour
 from kernbench.config.allowed_code import AllowCode
+from kernbench.config.load import preset_names
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -119,6 +121,11 @@ def compare(
     >>> found["2 TE"].cycles < found["1 TE"].cycles
     True
     """
+    if isinstance(configs, (str, os.PathLike)):
+        rule = "it needs at least two machines, in a list"
+        given = os.fspath(configs)
+        other = next(name for name in (DEFAULT_MACHINE, *preset_names()) if name != given)
+        raise InputError(Problem("compare", rule, "configs", given, f"give [{given!r}, {other!r}]"))
     named: dict[str, Config] = {}
     for name, config in configs.items() if isinstance(configs, Mapping) else ((_name(one), one) for one in configs):
         if name in named:

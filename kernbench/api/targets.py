@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -10,7 +9,9 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from kernbench.cmdq import Program, load_program
 from kernbench.common.errors import InputError, Problem
-from kernbench.config.load import load_config
+from kernbench.common.spelling import file_meant, nearest
+from kernbench.config.file_kinds import kind_named, other_kind
+from kernbench.config.load import chip_names, load_config, preset_names
 from kernbench.config.machine import MachineConfig
 
 if TYPE_CHECKING:
@@ -142,6 +143,7 @@ def _only_programs(name: str) -> Problem:
 
 
 def _no_program(name: str) -> Problem:
+    from kernbench.ccl.collectives import COLLECTIVES
     from kernbench.runtime_api.discovery import installed_benches, is_bench_target
     from kernbench.workloads.catalogue import WORKLOADS
     from kernbench.workloads.models.files import preset_models
@@ -151,10 +153,18 @@ def _no_program(name: str) -> Problem:
     if name.lower().endswith(GRAPH):
         return Problem(name, "it is a graph, and this takes benches and programs", remedy=f"kbsim onnx {name} runs it")
     if name in preset_models():
-        return Problem(name, "it is a language model", remedy=f"kbsim llm --model {name} runs it")
+        remedy = f'kbsim llm --model {name} (kernbench.llm("{name}") in Python) runs it'
+        return Problem(name, "it is a language model", remedy=remedy)
+    if name in COLLECTIVES:
+        return Problem(name, "it is a collective", remedy=f"kbsim ccl run {name} runs it")
+    if name in (*preset_names(), *chip_names()):
+        return other_kind(name, "machine", "program", remedy=f"kbsim run TARGET --config {name} runs something on it")
+    found = kind_named(name)
+    if found and found != "program":
+        return other_kind(name, found, "program")
     benches = list(installed_benches())
-    near = difflib.get_close_matches(name, [*WORKLOADS, *benches], n=1)
-    remedy = f"did you mean {near[0]}?" if near else f"a program's file ends in {', '.join(SUFFIXES)}, a bench's in .py"
+    near = nearest(name, [*WORKLOADS, *benches], cutoff=0.7) or file_meant(name, (*SUFFIXES, ".py"))
+    remedy = f"did you mean {near}?" if near else f"a program's file ends in {', '.join(SUFFIXES)}, a bench's in .py"
     rule = f"there is no such workload or bench; workloads: {', '.join(sorted(WORKLOADS))}; benches: {', '.join(benches)}"
     return Problem(name or '""', rule, remedy=remedy)
 

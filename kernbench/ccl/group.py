@@ -10,7 +10,7 @@ from kernbench.ccl.rings import KIND_NAMES, MESH, RING, TOPO_NAME_TO_KIND, circl
 from kernbench.common import naming
 from kernbench.common.errors import InputError, Problem
 from kernbench.config import SystemConfig
-from kernbench.config.kinds import a_system
+from kernbench.config.kinds import a_system, larger
 from kernbench.config.machine import MachineConfig
 from kernbench.policy.placement import Size
 from kernbench.topology.mesh_gen import mesh_of
@@ -70,7 +70,9 @@ def shape_for(config: MachineConfig, ranks: int) -> Shape:
     parts = [f"{count} {name}{'s' * (count > 1)}" for count, name in zip(there, ("SIP", "cube", "PE"), strict=True)]
     rule = f"{config.source} has {' of '.join(parts)}, {most} in all"
     if ranks > most:
-        raise InputError(Problem("group", rule, "ranks", ranks, f"use at most {most}, or a larger machine (--config)"))
+        fits = larger(ranks)
+        remedy = f"use at most {most}, or a larger machine ({fits or '--config'})"
+        raise InputError(Problem("group", rule, "ranks", ranks, remedy))
     near = [next(n for n in way if _shape_for(there, n)) for way in (range(ranks, 0, -1), range(ranks, most + 1))]
     remedy = f"each cube takes as many as the others: {near[0]} and {near[1]} can be placed"
     raise InputError(Problem("group", rule, "ranks", ranks, remedy))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import importlib.resources
 import inspect
 from collections.abc import Iterator
@@ -15,9 +14,11 @@ from kernbench.ccl.collectives import COLLECTIVES
 from kernbench.ccl.contract import Algorithm, KernelArgs
 from kernbench.ccl.rings import TOPO_NAME_TO_KIND
 from kernbench.common.errors import InputError, Problem
+from kernbench.common.spelling import meant
 from kernbench.common.units import parse_size
 from kernbench.config.allowed_code import AllowCode, AllowedCode
 from kernbench.config.document import MACHINE_BYTES, Document, read_document
+from kernbench.config.file_kinds import check_kind
 from kernbench.config.places import KEY, PathLike
 
 SCHEMA = "kernbench/ccl/1"
@@ -106,13 +107,13 @@ def read_registry(*files: Path, allow_code: AllowCode = ()) -> Registry:
 
 
 def _unknown(what: str, name: str, there: list[str]) -> Problem:
-    near = difflib.get_close_matches(name, there, n=1)
-    remedy = f"did you mean {near[0]}?" if near else "kbsim ccl list prints them"
+    remedy = meant(name, there) or "kbsim ccl list prints them"
     return Problem(name or '""', f"there is no such {what}; there are {', '.join(there)}", remedy=remedy)
 
 
 def _check_keys(document: Document) -> None:
     data = document.data
+    check_kind(document.source, data, "algorithms")
     if data.get("schema") != SCHEMA:
         raise InputError(document.problem(("schema",), f"it must be {SCHEMA}", data.get("schema")))
     extra = [key for key in data if key not in ("schema", "defaults", "algorithms")]

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import typer
 from typer.core import TyperCommand
 
 from kernbench.common.errors import InputError, Problem
+from kernbench.common.spelling import meant, nearest
+from kernbench.config.remedies import number_meant
 
 #: Common mistakes, also from other tools: the intended command, by the parent command.
 COMMAND_SYNONYMS: dict[str, dict[str, str]] = {
@@ -92,11 +93,25 @@ class Command(TyperCommand):
         for param, count in times.items():
             if count > 1:
                 option = max(param.opts, key=len)
-                more = option == "--config"
-                remedy = "kbsim compare TARGET -c A -c B runs a target on several machines" if more else "leave the others out"
+                remedy = _compare_meant(args) if option == "--config" else "leave the others out"
                 rule = f"it is given {count} times, but takes one value"
                 raise InputError(Problem(ctx.command_path, rule, option, remedy=remedy))
         return super().parse_args(ctx, args)
+
+
+def _compare_meant(args: list[str]) -> str:
+    """`kbsim compare` with the machines and the target of a command line with several machines."""
+    machines, rest = [], iter(args)
+    targets = []
+    for one in rest:
+        if one in ("-c", "--config"):
+            machines.append(next(rest, "B"))
+        elif one.startswith("--config="):
+            machines.append(one.partition("=")[2])
+        elif not one.startswith("-"):
+            targets.append(one)
+    asked = " ".join(f"-c {one}" for one in machines)
+    return f"did you mean kbsim compare {targets[0] if targets else 'TARGET'} {asked}, which compares machines?"
 
 
 def _may_repeat(param: Any) -> bool:
@@ -119,8 +134,8 @@ def command_meant(group: str, name: str, known: Iterable[str]) -> str:
     synonym = COMMAND_SYNONYMS.get(group, {}).get(name.lower())
     if synonym is not None:
         return f"kbsim {synonym}" if (group, name.lower()) in TOP else f"{group} {synonym}"
-    near = difflib.get_close_matches(name.lower(), list(known), n=1)
-    return f"{group} {near[0]}" if near else ""
+    near = nearest(name, known)
+    return f"{group} {near}" if near else ""
 
 
 def option_meant(name: str, known: Iterable[str]) -> str:
@@ -130,8 +145,8 @@ def option_meant(name: str, known: Iterable[str]) -> str:
         if option.partition(" ")[0] in there:
             return option
     words = [one.removeprefix("--") for one in there if one.startswith("--")]
-    near = difflib.get_close_matches(name.lstrip("-").replace("_", "-"), words, n=1)
-    return f"--{near[0]}" if near else ""
+    near = nearest(name, words)
+    return f"--{near}" if near else ""
 
 
 def options_of(command: Any) -> list[str]:
@@ -139,7 +154,7 @@ def options_of(command: Any) -> list[str]:
     return [name for param in command.params for name in (*param.opts, *param.secondary_opts) if name.startswith("-")]
 
 
-def usage_problem(error: Any) -> Problem:
+def usage_problem(error: Any, arguments: Sequence[str] = ()) -> Problem:
     """A usage error of typer as a problem with the probable intention."""
     context = getattr(error, "ctx", None)
     path = "kbsim" if context is None else context.command_path
@@ -147,21 +162,28 @@ def usage_problem(error: Any) -> Problem:
     rule = _sentence(error.format_message())
     remedy = ""
     if type(error).__name__ == "NoSuchOption" and command is not None:
-        meant = option_meant(error.option_name, options_of(command))
-        rule, remedy = f"there is no option {error.option_name}", f"did you mean {meant}?" if meant else ""
+        near = option_meant(error.option_name, options_of(command)) or _setting_meant(error.option_name, command, arguments)
+        rule, remedy = f"there is no option {error.option_name}", f"did you mean {near}?" if near else ""
     elif (found := re.match(r"No such command '(.*?)'", rule)) and command is not None:
         known = [name for name, one in command.commands.items() if not one.hidden]
-        meant = command_meant(path, found[1], known)
-        rule = f"there is no command {found[1]}" + ("" if meant else f"; commands are {', '.join(known)}")
-        remedy = f"did you mean {meant}?" if meant else ""
+        near = command_meant(path, found[1], known)
+        rule = f"there is no command {found[1]}" + ("" if near else f"; commands are {', '.join(known)}")
+        remedy = f"did you mean {near}?" if near else ""
     elif (found := re.match(r"Got unexpected extra arguments?(?:\(s\))? \((.*)\)", rule)) and command is not None:
-        rule, remedy = f"it takes no further argument, and {found[1]} is one", _place_of_extra(path, found[1], command)
+        rule = f"it takes no further argument, and {found[1]} is one"
+        remedy = _place_of_extra(path, found[1], command, arguments)
     elif type(error).__name__ == "MissingParameter" and error.param is not None:
         rule = _missing(error.param, rule)
     elif (found := re.match(r"Invalid value for (.*?): '?(.*?)'? is not one of (.*)", rule)) is not None:
         choices = re.findall(r"'(.*?)'", found[3])
-        meant = _value_meant(found[2], choices)
-        return Problem(path, f"it must be one of {', '.join(choices)}", found[1].split("'")[1], found[2], meant)
+        near = _value_meant(found[2], choices)
+        return Problem(path, f"it must be one of {', '.join(choices)}", found[1].split("'")[1], found[2], near)
+    elif (found := re.match(r"Invalid value for '(.*?)'.*valid (integer|number|float)", rule)) is not None:
+        option = found[1].split(" ")[-1]
+        value = _given(option, arguments)
+        number = number_meant(value)
+        kind = "an integer" if found[2] == "integer" else "a number"
+        return Problem(path, f"it must be {kind}", option, value, f"write {option} {number}" if number else "")
     return Problem(path, rule, remedy=remedy or f"see {path} --help")
 
 
@@ -177,8 +199,7 @@ VALUE_SYNONYMS = {"npu": "machine", "config": "machine", "pod": "system", "topol
 
 def _value_meant(value: str, choices: list[str]) -> str:
     synonym = VALUE_SYNONYMS.get(value.lower())
-    near = [synonym] if synonym in choices else difflib.get_close_matches(value.lower(), choices, n=1)
-    return f"did you mean {near[0]}?" if near else ""
+    return f"did you mean {synonym}?" if synonym in choices else meant(value, choices)
 
 
 def _missing(param: Any, said: str) -> str:
@@ -190,10 +211,31 @@ def _missing(param: Any, said: str) -> str:
     return f"{max(param.opts, key=len)} is missing{can_be}"
 
 
-def _place_of_extra(path: str, text: str, command: Any) -> str:
+def _given(option: str, arguments: Sequence[str]) -> str:
+    """What an option was given on a command line."""
+    after = dict(zip(arguments, [*arguments[1:], ""], strict=True))
+    return next((one.partition("=")[2] for one in arguments if one.startswith(f"{option}=")), after.get(option, ""))
+
+
+def _setting_meant(name: str, command: Any, arguments: Sequence[str]) -> str:
+    """`--set dram.channels=4` for an option `--dram.channels 4`; empty where the command takes no values of machines."""
+    if "--set" not in options_of(command) or "." not in name:
+        return ""
+    path, equals, value = name.lstrip("-").partition("=")
+    value = value if equals else _given(name, arguments)
+    return f"--set {path}={value if value and not value.startswith('-') else 'VALUE'}"
+
+
+def _place_of_extra(path: str, text: str, command: Any, arguments: Sequence[str]) -> str:
     """The option to which a superfluous argument may belong."""
     first = text.split()[0]
     options = options_of(command)
+    if "--set" in options:
+        if re.fullmatch(r"[A-Za-z_][\w.\[\]]*=.*", first):
+            return f"did you mean --set {first}?"
+        key = _given("--set", arguments)
+        if key and "=" not in key:
+            return f"did you mean --set {key}={first}?"
     if "--config" in options:
         from kernbench.config import preset_names
 

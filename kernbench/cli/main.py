@@ -61,7 +61,7 @@ def _invoke(arguments: Sequence[str], as_json: bool) -> int:
     try:
         code = get_command(app).main(args=list(arguments), prog_name="kbsim", standalone_mode=False)
     except usage_error as error:
-        return _usage(error, as_json)
+        return _usage(error, arguments, as_json)
     except typer.Abort:
         return output.INTERRUPTED
     except Interrupted as error:
@@ -76,7 +76,7 @@ def _told_to_stop(number: int, frame: Any) -> None:
     raise KeyboardInterrupt
 
 
-def _usage(error: Any, as_json: bool) -> int:
+def _usage(error: Any, arguments: Sequence[str], as_json: bool) -> int:
     if type(error).__name__ == "NoArgsIsHelpError":  # the help has been printed
         return output.REFUSED
     from kernbench.cli.commands import usage_problem
@@ -84,7 +84,7 @@ def _usage(error: Any, as_json: bool) -> int:
     context = getattr(error, "ctx", None)
     if context is not None and not as_json:
         output.note(context.get_usage())
-    return output.refuse(InputError(usage_problem(error)), as_json=as_json)
+    return output.refuse(InputError(usage_problem(error, arguments)), as_json=as_json)
 
 
 def _interrupted(as_json: bool, error: BaseException | None = None) -> int:

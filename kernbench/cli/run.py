@@ -170,6 +170,7 @@ class Asked:
 
 def check_script(target: str, config: MachineConfig, checks: str, *, as_json: bool, quiet: bool) -> int:
     """Run a script with its launches checked; 5 where a kernel is wrong. InputError for a target that is not a script."""
+    from kernbench.common.files import near_file
     from kernbench.runtime_api.triton.run import CHECKS, machine
 
     wrong = [one for one in checks.split(",") if one not in CHECKS]
@@ -177,7 +178,7 @@ def check_script(target: str, config: MachineConfig, checks: str, *, as_json: bo
         raise InputError(Problem("--check", f"it must be one or more of {', '.join(CHECKS)}", "check", checks))
     path = Path(target)
     if path.suffix == ".py" and not path.exists():
-        raise InputError(Problem(target, "it cannot be read: No such file or directory"))
+        raise InputError(Problem(target, "it cannot be read: No such file or directory", remedy=near_file(target)))
     if path.suffix != ".py" or not path.is_file():
         raise InputError(Problem("--check", "it takes a Python file that launches Triton kernels", "target", target))
     found: list[str] = []

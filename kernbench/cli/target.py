@@ -26,7 +26,8 @@ def refuse_bench_options(target: str, **given: bool) -> None:
     """InputError if an option of benches is given with a program."""
     wrong = [f"--{name.replace('_', '-')}" for name, value in given.items() if value]
     if wrong:
-        raise InputError(Problem("kbsim", f"{', '.join(wrong)} is for benches, and {target} is none", remedy="leave it out"))
+        rule = f"{', '.join(wrong)} is for benches, and {target} is none"
+        raise InputError(Problem("kbsim", rule, remedy="leave it out; kbsim bench list names benches"))
 
 
 def load_target(target: str, config: MachineConfig) -> Program:

@@ -22,6 +22,7 @@ from kernbench.config.document import (
     read_document,
     text_document,
 )
+from kernbench.config.file_kinds import check_kind
 
 Source = str | os.PathLike[str] | Mapping[str, Any]
 _METADATA = ("version", "name")
@@ -58,6 +59,7 @@ def parsed(source: str, content: bytes, suffix: str) -> Program:
 
 
 def _program(document: Document) -> Program:
+    check_kind(document.source, document.data, "program")
     name, found = _metadata(document.data)
     queue = document.data.get("cmdq", ABSENT)
     if queue is ABSENT:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -14,6 +13,7 @@ from kernbench.cmdq.entries import DmaEntry, Entry, entry_type
 from kernbench.cmdq.footprint import bytes_of
 from kernbench.cmdq.opcodes import ENTRY_FIELDS, MAX_INT, META_FIELDS, OPCODES, RESERVED_PREFIX, FieldSpec, OpcodeSpec
 from kernbench.common.errors import ABSENT
+from kernbench.common.spelling import meant
 from kernbench.common.units import plain_number
 
 MAX_DEBUG_DEPTH = 32  # levels: saving and loading recurse
@@ -73,8 +73,7 @@ def read_entry(raw: Any, index: int) -> tuple[Entry | None, list[FieldProblem]]:
         return None, [FieldProblem(("opcode",), "it is missing")]
     opcode = raw["opcode"]
     if not isinstance(opcode, str) or opcode not in OPCODES:
-        near = difflib.get_close_matches(str(opcode)[:40], OPCODES, n=1) if isinstance(opcode, str) else []
-        remedy = f"did you mean {near[0]}?" if near else f"opcodes are {', '.join(OPCODES)}"
+        remedy = meant(opcode, OPCODES) or f"opcodes are {', '.join(OPCODES)}"
         return None, [FieldProblem(("opcode",), "there is no such opcode", opcode, remedy)]
     shape = _shape(opcode)
     values: dict[str, Any] = {"index": index, "opcode": opcode, "id": index, **shape.defaults}
@@ -140,8 +139,7 @@ def _read_range(field: FieldSpec, raw: Any, values: dict[str, Any]) -> list[Fiel
 
 
 def _unknown(name: Any, known: list[str], of: str) -> FieldProblem:
-    near = difflib.get_close_matches(name[:40], known, n=1) if isinstance(name, str) else []
-    remedy = f"did you mean {near[0]}?" if near else f"its fields are {', '.join(known)}"
+    remedy = meant(name, known) or f"its fields are {', '.join(known)}"
     return FieldProblem((name,), f"it is not a field of {of}", ABSENT, remedy)
 
 

@@ -9,7 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
+
+if TYPE_CHECKING:
+    from types import TracebackType
 
 MAX_PROBLEMS_SHOWN = 20
 _MAX_VALUE_CHARS = 60
@@ -60,6 +63,20 @@ def error_text(error: BaseException) -> str:
     """`IndexError: index 9 is out of bounds`, also for exceptions whose `__str__` fails."""
     text = text_of(error)
     return f"{type(error).__name__}: {'its text cannot be had: its __str__ fails' if text is None else text}"
+
+
+def traceback_text(error: BaseException, frames: TracebackType | None) -> str:
+    """What a user's code raised, with these frames of it; a misspelt attribute of one of our objects is named."""
+    import traceback  # which takes as long to import as all of this
+
+    text = "".join(traceback.format_exception(type(error), error, frames))
+    ours = isinstance(error, AttributeError) and type(error.obj).__module__.startswith("kernbench")
+    if not ours or "Did you mean" in text:  # Python says so itself from 3.12 on
+        return text
+    from kernbench.common.spelling import nearest
+
+    near = nearest(error.name, [name for name in dir(error.obj) if not name.startswith("_")])  # type: ignore[attr-defined]
+    return f"{text.rstrip()}. Did you mean: '{near}'?\n" if near else text
 
 
 def _printable(text: str) -> str:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from kernbench.common.errors import InputError, Problem
+from kernbench.common.spelling import file_meant
 
 REMEDY = "choose another place"
 BUFFER = 1 << 20  # [B] handed to the operating system at once
@@ -43,11 +44,18 @@ def read_bounded(
             content = _up_to(file, first, told, most)
     except (OSError, ValueError) as error:  # ValueError: a NUL in the name
         reason = getattr(error, "strerror", None) or str(error)
-        raise InputError(Problem(source, f"{what} cannot be read: {reason}", remedy=unread)) from None
+        near = near_file(source) if isinstance(error, FileNotFoundError) else ""
+        raise InputError(Problem(source, f"{what} cannot be read: {reason}", remedy=unread or near)) from None
     if content is None:
         stream = most < limit
         raise InputError(_too_large(source, what, most, "write it to a file first" if stream else remedy))
     return content
+
+
+def near_file(path: str) -> str:
+    """`did you mean tiles.json?` for a file that is not there, where one of nearly this name is; else empty."""
+    near = file_meant(path)
+    return f"did you mean {near}?" if near else ""
 
 
 def _open_at_once(path: str, flags: int) -> int:

@@ -15,6 +15,7 @@ from typing import Any, Final
 
 from kernbench.common.errors import ABSENT, MAX_PROBLEMS_SHOWN, InputError, Problem
 from kernbench.common.files import read_bounded
+from kernbench.common.spelling import file_meant
 from kernbench.config import json_text, yaml_text
 from kernbench.config.places import KEY, Fault, PathLike, Place, normal_path, step_text
 
@@ -91,34 +92,56 @@ def _innermost(found: dict[tuple[str, ...], Place], path: tuple[str, ...]) -> Pl
     return (1, 1)
 
 
-def read_document(path: str | os.PathLike[str], max_bytes: int) -> Document:
-    """Reads a `.json`, `.yaml` or `.yml` file of at most `max_bytes`; InputError says where and why it cannot be."""
+def read_document(path: str | os.PathLike[str], max_bytes: int, *, empty: str = "") -> Document:
+    """Reads a `.json`, `.yaml` or `.yml` file of at most `max_bytes`; InputError says where and why it cannot be.
+
+    `empty`: what to do about a file without anything in it.
+    """
     source = os.fspath(path)
     content, suffix = file_content(source, max_bytes)
-    return text_document(decoded(source, content), source, suffix)
+    return text_document(decoded(source, content), source, suffix, empty)
 
 
 def file_content(source: str, max_bytes: int) -> tuple[bytes, str]:
     """(content, suffix) of a file that `read_document` takes; InputError says why it cannot be read."""
     suffix = Path(source).suffix.lower()
     if suffix not in FORMATS:
-        raise InputError(Problem(source, "its name must end in .json, .yaml or .yml"))
+        near = file_meant(source, tuple(FORMATS))
+        remedy = f"did you mean {near}?" if near else ""
+        if Path(source).is_file():
+            remedy = f"rename it, as {Path(source).stem}.yaml"
+        raise InputError(Problem(source, "its name must end in .json, .yaml or .yml", remedy=remedy))
     return read_bounded(source, max_bytes, remedy="raise max_bytes to read it"), suffix
 
 
-def text_document(text: str, source: str, suffix: str) -> Document:
+def text_document(text: str, source: str, suffix: str, empty: str = "") -> Document:
     """The document that a text in the format of `suffix` holds; its top must be a mapping."""
     reader = FORMATS[suffix]
     if not text.strip():
-        raise InputError(Problem(source, "the file is empty"))
+        raise InputError(Problem(source, "the file is empty", remedy=empty))
     try:
         data = reader.parse(text, MAX_DEPTH)
     except Fault as fault:
         where = f"{source}:{fault.place[0]}:{fault.place[1]}"
-        raise InputError(Problem(where, fault.rule, path_text(fault.path), fault.value, fault.remedy)) from None
+        remedy = fault.remedy or _other_format(text, source, suffix)
+        raise InputError(Problem(where, fault.rule, path_text(fault.path), fault.value, remedy)) from None
     if not isinstance(data, dict):
-        raise InputError(Problem(f"{source}:1:1", "the file must hold a mapping of keys"))
+        entries = isinstance(data, list) and any(isinstance(item, dict) and "opcode" in item for item in data)
+        remedy = 'write {"metadata": {"version": "1.0"}, "cmdq": [...]} around the entries' if entries else ""
+        raise InputError(Problem(f"{source}:1:1", "the file must hold a mapping of keys", remedy=remedy))
     return Document(source, data, text, suffix)
+
+
+def _other_format(text: str, source: str, suffix: str) -> str:
+    """The remedy for a text that is sound in the other format than its name says."""
+    other = ".yaml" if suffix == ".json" else ".json"
+    if text.lstrip().startswith(("{", "[")) != (other == ".json"):
+        return ""
+    try:
+        sound = isinstance(FORMATS[other].parse(text, MAX_DEPTH), dict)
+    except Fault:
+        return ""
+    return f"it is {other[1:].upper()}: name it {Path(source).stem}{other}" if sound else ""
 
 
 def data_document(data: Any, source: str) -> Document:

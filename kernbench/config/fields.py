@@ -17,6 +17,7 @@ from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
 from kernbench.common.errors import shown
 from kernbench.common.units import SIZE_UNITS, parse_rational, parse_size
+from kernbench.config.remedies import MOST_GHZ
 
 QBITS: tuple[int, ...] = (1, 2, 4, 8, 16, 32, 64)
 TERM_LIMIT = 2**31  # terms of capacities and rates stay below it (docs/model/index.md)
@@ -229,7 +230,7 @@ Energy = Annotated[Fraction, _ENERGY]
 #: A length or position in millimetres.
 Length = Annotated[Fraction, rational(positive=False)]
 Width = Annotated[Fraction, _RATE]
-Frequency = Annotated[Fraction, rational(positive=True, limit=WIDE_LIMIT)]
+Frequency = Annotated[Fraction, rational(positive=True, limit=WIDE_LIMIT, most=MOST_GHZ)]
 Factors = Annotated[dict[int, Rate], Rule(_table(_qbits_key), _mapping_schema(_QBITS_PATTERN, _RATE))]
 Energies = Annotated[dict[int, Energy], Rule(_table(_qbits_key), _mapping_schema(_QBITS_PATTERN, _ENERGY))]
 SfuCycles = Annotated[dict[str, Natural], Rule(_table(_sfu_key), _mapping_schema("^[a-z][a-z0-9_]*$", _NATURAL))]

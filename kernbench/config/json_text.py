@@ -13,7 +13,7 @@ from fractions import Fraction
 from typing import Any
 
 from kernbench.common.units import MAX_DIGITS, parse_decimal
-from kernbench.config.places import KEY, Fault, Place
+from kernbench.config.places import KEY, TWICE, Fault, Place
 
 _TOKEN = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"|[\[\]{},:]|[^\s\[\]{},:"]+', re.DOTALL)
 _ESCAPED_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
@@ -34,7 +34,9 @@ def parse(text: str, max_depth: int) -> Any:
     try:
         data = _DECODER.decode(text)
     except json.JSONDecodeError as error:
-        raise Fault((error.lineno, error.colno), f"it is not JSON: {error.msg}") from None
+        comma = re.search(r",\s*$", text[: error.pos]) and text[error.pos : error.pos + 1] in ("}", "]")
+        remedy = "leave out the comma before it" if comma else ""
+        raise Fault((error.lineno, error.colno), f"it is not JSON: {error.msg}", remedy=remedy) from None
     except (_Refused, RecursionError):
         raise _first_fault(text, max_depth) from None
     if _deeper_than(data, max_depth) or (_ESCAPED_SURROGATE.search(text) and _has_surrogate(text)):
@@ -171,7 +173,7 @@ def _first_fault(text: str, max_depth: int) -> Fault:
             rule = "the text holds half of a surrogate pair" if _lone_surrogate(token) else None
         if is_key and rule is None:
             if path[-1] in keys[depth]:
-                rule = "the key is twice in one mapping"
+                rule = TWICE
             keys[depth].add(path[-1])
         elif token == "{":
             keys[depth + 1] = set()

@@ -4,13 +4,24 @@ from __future__ import annotations
 
 from kernbench.common.errors import InputError, Problem
 from kernbench.config.fields import WIDE_LIMIT
-from kernbench.config.load import preset_names
+from kernbench.config.load import load_config, preset_names
 from kernbench.config.machine import MachineConfig
 from kernbench.config.schema import Dram, NpuConfig
 from kernbench.config.system import SystemConfig
 
 _DRAM = ("interleave_bytes", "bus_width_bytes", "dram_burst_cycles", "peak_bw_bytes_per_cycle", "t_setup_cycles", "period",
          "controller")  # fmt: skip
+
+def systems_of(pes: int) -> list[SystemConfig]:
+    """The presets of systems with at least so many PEs, smallest first."""
+    systems: list[SystemConfig] = [load_config(name, kind=SystemConfig) for name in preset_names(SystemConfig)]
+    return sorted((one for one in systems if one.pes >= pes), key=lambda one: (one.pes, one.source))
+
+
+def larger(pes: int) -> str:
+    """Those presets as what to type: `-c two_sips, sip_4x4 or pod_8sip`; empty where there is none."""
+    names = [one.source.removesuffix(".yaml") for one in systems_of(pes)]
+    return f"-c {', '.join(names[:-1])}{' or ' if len(names) > 1 else ''}{names[-1]}" if names else ""
 
 
 def a_system(who: str, config: MachineConfig, why: str = "it needs more than one PE", remedy: str = "") -> SystemConfig:

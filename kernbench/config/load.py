@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import importlib.resources
 import os
 import re
@@ -13,16 +12,19 @@ from typing import Any, TypeVar, overload
 from pydantic import ValidationError
 
 from kernbench.common.errors import ABSENT, InputError, Problem
+from kernbench.common.spelling import file_meant, meant, nearest
 from kernbench.config.allowed_code import AllowCode, AllowedCode
-from kernbench.config.document import MACHINE_BYTES, Document, data_document, path_text, read_document
+from kernbench.config.document import FORMATS, MACHINE_BYTES, Document, data_document, path_text, read_document
 from kernbench.config.dram_files import with_files, without_files
+from kernbench.config.file_kinds import check_kind
 from kernbench.config.machine import MachineConfig, Section
 from kernbench.config.overrides import Override, apply_overrides, parse_overrides
-from kernbench.config.places import KEY, PathLike, value_at
+from kernbench.config.places import KEY, PathLike, normal_path, value_at
+from kernbench.config.remedies import key_meant, section_meant, value_meant
 from kernbench.config.schema import NpuConfig
 from kernbench.config.system import SystemConfig
 
-_PRESET = re.compile(r"[A-Za-z0-9_]+")
+_NAME = re.compile(r"[A-Za-z0-9_-]+")  # of a preset or chip
 _CONTAINER_RULES = {
     "model_type": "it must be a mapping",
     "dict_type": "it must be a mapping",
@@ -35,6 +37,10 @@ Machine = TypeVar("Machine", bound=MachineConfig)
 #: The kinds of machines by the `schema` of their files.
 KINDS: dict[str, type[MachineConfig]] = {
     str(kind.model_fields["schema_name"].default): kind for kind in (NpuConfig, SystemConfig)
+}
+_KINDS: dict[type[MachineConfig], str] = {
+    NpuConfig: "one NPU",
+    SystemConfig: "a system of several PEs",
 }
 
 
@@ -74,6 +80,7 @@ def load_config(
     """
     allowed = AllowedCode.of(allow_code)
     document, path = _document(source, max_bytes)
+    check_kind(document.source, document.data, "machine")
     applied = parse_overrides(overrides)
     model = _model(document, kind)
     base = without_files(document.data) if applied else document.data
@@ -81,7 +88,8 @@ def load_config(
     try:
         config = model.model_validate(data)
     except ValidationError as error:
-        raise InputError(_problems(error, model, data, document, applied)) from None
+        problems = _problems(error, model, data, document, applied)
+        raise InputError(_of_overrides(problems, model, document, applied)) from None
     config._source, config._path, config._allowed_code = document.source, path, allowed
     config._origins, config._overrides = _origins(data, document, applied)
     config._origins |= {path_text(path): where for path, where in files.items()}
@@ -99,8 +107,12 @@ def _model(document: Document, wanted: type[MachineConfig] | None) -> type[Machi
     name = document.data.get("schema", next(iter(KINDS)))
     model = KINDS.get(name) if isinstance(name, str) else None
     allowed = [key for key, kind in KINDS.items() if wanted is None or issubclass(kind, wanted)]
-    if model is None or KINDS[name].model_fields["schema_name"].default not in allowed:
-        raise InputError(document.problem(("schema",), f"it must be one of {', '.join(allowed)}", name))
+    if model is None:
+        raise InputError(document.problem(("schema",), f"it must be one of {', '.join(allowed)}", name, meant(name, allowed)))
+    if name not in allowed:
+        wanted = KINDS[allowed[0]]
+        rule = f"it is {_KINDS[model]}, and {_KINDS[wanted]} is needed here"
+        raise InputError(Problem(document.source, rule, remedy=f"machines that fit: {', '.join(preset_names(wanted))}"))
     return model
 
 
@@ -142,19 +154,23 @@ def _chips() -> list[Path]:
 
 def _document(source: Source, max_bytes: int) -> tuple[Document, Path | None]:
     """The text to read, and the file that it is from, if it is from one."""
-    if isinstance(source, str) and _PRESET.fullmatch(source):
+    if isinstance(source, str) and _NAME.fullmatch(source) and not os.path.isfile(source):
         for file in (*_presets(), *_chips()):
             if file.name == f"{source}.yaml":
                 found = read_document(file, max_bytes)
                 return Document(file.name, found.data, found.text, found.suffix), None
         names = preset_names()
-        near = difflib.get_close_matches(source, [*names, *chip_names()], n=1, cutoff=0.7)
+        near = file_meant(source, tuple(FORMATS)) or nearest(source, [*names, *chip_names()], cutoff=0.7)
         rule = f"there is no such preset; presets are: {', '.join(names) or 'none'}"
-        remedy = f"did you mean {near[0]}?" if near else "a file's name ends in .yaml or .json"
+        remedy = f"did you mean {near}?" if near else "a file's name ends in .yaml or .json"
         raise InputError(Problem(source, rule, remedy=remedy))
     if isinstance(source, (str, os.PathLike)):
-        return read_document(source, max_bytes), Path(source)
-    return data_document(dict(source) if isinstance(source, Mapping) else source, "machine"), None
+        return read_document(source, max_bytes, empty="kbsim config init writes a machine to start from"), Path(source)
+    if not isinstance(source, Mapping):
+        rule = f"it must be a name, a file, a mapping or a machine, and it is of type {type(source).__name__}"
+        several = isinstance(source, (list, tuple)) and source and isinstance(source[0], str)
+        raise InputError(Problem("machine", rule, remedy=f"give {source[0]!r} alone" if several else ""))
+    return data_document(dict(source), "machine"), None
 
 
 def _default_at(model: type[MachineConfig], path: PathLike) -> Any:
@@ -173,23 +189,24 @@ def _problems(
         if item["type"] == "rules":
             found += [(b.path, b.rule, ABSENT if b.value is None else b.value, "") for b in context["broken"]]
         elif item["type"] == "extra_forbidden":
-            rule, remedy = _unknown_key(model, path)
+            rule, remedy = _unknown_key(model, path, _asked(path, data, applied))
             found.append(((*path, KEY), rule, ABSENT, remedy))
         elif item["type"] == "invalid_key":
             found.append(((*path, KEY), "a key must be text here", ABSENT, ""))
         elif item["type"] == "missing":
             found.append((path, "it is required: it has no default", ABSENT, ""))
         else:
-            found.append((path, _rule(item["type"], item["msg"], context), item["input"], ""))
+            rule = _rule(item["type"], item["msg"], context)
+            found.append((path, rule, item["input"], _remedy(path, rule, item, data)))
     told = [_of_override(entry, applied) for entry in found]
     placed = iter(document.problems(entry for entry, problem in zip(found, told, strict=True) if problem is None))
     return [next(placed) if problem is None else problem for problem in told]
 
 
 def _of_override(item: tuple[PathLike, str, Any, str], applied: Sequence[Override]) -> Problem | None:
-    path = item[0]
+    path = normal_path(tuple(step for step in item[0] if step is not KEY))
     for override in applied:
-        if override.covers(path):
+        if override.covers(path) or (item[0][-1:] == (KEY,) and normal_path(override.path)[: len(path)] == path):
             return Problem(override.where, item[1], path_text(path), item[2], item[3])
     return None
 
@@ -204,8 +221,53 @@ def _rule(kind: str, message: str, context: Mapping[str, Any]) -> str:
     return _CONTAINER_RULES.get(kind, message)
 
 
-def _unknown_key(model: type[MachineConfig], path: PathLike) -> tuple[str, str]:
-    """The rule and remedy for an unknown key: the known keys, and the nearest one."""
+def _remedy(path: PathLike, rule: str, item: Any, data: Any) -> str:
+    """What to write instead of a value of a wrong type or range, as far as that is clear."""
+    if item["type"] == "literal_error":
+        return meant(item["input"], re.findall("'(.*?)'", str(item["ctx"]["expected"])))
+    if item["type"] in _CONTAINER_RULES:
+        return section_meant(item["input"])
+    return value_meant(path_text(path), rule, item["input"], data)
+
+
+def _asked(path: PathLike, data: Any, applied: Sequence[Override]) -> PathLike:
+    """The path that an override had, where it made this unknown key; else the key's."""
+    return next((one.path for one in applied if normal_path(one.path)[: len(path)] == normal_path(path)), path)
+
+
+def _of_overrides(
+    problems: list[Problem], model: type[MachineConfig], document: Document, applied: Sequence[Override]
+) -> list[Problem]:
+    """The problems, each with the override that brought it, where the document alone is a sound machine."""
+    if not applied or all(problem.where.startswith("override ") for problem in problems) or not _sound(model, document, ()):
+        return problems
+    alone = [one for one in applied if not _sound(model, document, (one,))]
+    where = alone[0].where if alone else ", ".join(dict.fromkeys(one.where for one in applied))
+    remedy = f"{document.source} is valid without it: take another value"
+    return [
+        one if one.where.startswith("override ")
+        else Problem(
+            where,
+            f"{one.field or 'the machine'} in {one.where} does not fit: {one.rule}",
+            remedy=f"{remedy}, or also set {one.field}" if one.field else remedy,
+        )
+        for one in problems
+    ]  # fmt: skip
+
+
+def _sound(model: type[MachineConfig], document: Document, applied: Sequence[Override]) -> bool:
+    try:
+        base = without_files(document.data) if applied else document.data
+        model.model_validate(with_files(apply_overrides(base, applied, lambda at: _default_at(model, at)))[0])
+    except (ValidationError, InputError):
+        return False
+    return True
+
+
+def _unknown_key(model: type[MachineConfig], path: PathLike, asked: PathLike) -> tuple[str, str]:
+    """What is said of a key that the schema does not have: the keys it has, and the one that was probably meant."""
+    from kernbench.config.keys import keys_of  # which reads this table of kinds
+
     section: Any = model
     for step in path[:-1]:
         if isinstance(step, str) and isinstance(section, type) and issubclass(section, Section):
@@ -214,8 +276,8 @@ def _unknown_key(model: type[MachineConfig], path: PathLike) -> tuple[str, str]:
     if not (isinstance(section, type) and issubclass(section, Section)):
         return "there is no such key", ""
     keys = [spec.alias or name for name, spec in section.model_fields.items()]
-    near = difflib.get_close_matches(path[-1][:40], keys, n=1) if isinstance(path[-1], str) else []
-    return f"there is no such key; the keys here are {', '.join(keys)}", f"did you mean {near[0]}?" if near else ""
+    remedy = key_meant(path, asked, keys, [key.path for key in keys_of(model)])
+    return f"there is no such key; the keys here are {', '.join(keys)}", remedy
 
 
 def _section_of(annotation: Any) -> Any:

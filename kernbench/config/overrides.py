@@ -10,6 +10,7 @@ from typing import Any
 from kernbench.common.errors import ABSENT, InputError, Problem, shown
 from kernbench.config.document import MAX_DEPTH
 from kernbench.config.places import Fault, PathLike, normal_path, step_text
+from kernbench.config.remedies import value_meant
 from kernbench.config.yaml_text import parse
 
 _STEP = re.compile(r"\.?([A-Za-z0-9_]+)|\[([0-9]{1,6})\]")
@@ -41,7 +42,10 @@ def parse_overrides(overrides: Mapping[str, Any] | Sequence[str]) -> list[Overri
     for text in overrides:
         path, equals, value = text.partition("=")
         if not equals:
-            raise InputError(Problem(f"override {text}", "it must have the form path=value, like dram.channels=4"))
+            path, colon, value = text.partition(":")
+            remedy = f"did you mean {path.strip()}={value.strip()}?" if colon else ""
+            rule = "it must have the form path=value, like dram.channels=4"
+            raise InputError(Problem(f"override {text}", rule, remedy=remedy))
         parsed.append(_override(text, path.strip(), value))
     return parsed
 
@@ -66,7 +70,8 @@ def _override(text: str, path_text: str, value: Any) -> Override:
         try:
             value = parse(value, MAX_DEPTH) if value.strip() else None
         except Fault as fault:
-            raise InputError(Problem(where, fault.rule, path_text, remedy=fault.remedy)) from None
+            remedy = value_meant(path_text, fault.rule, value, {}) or fault.remedy
+            raise InputError(Problem(where, fault.rule, path_text, remedy=remedy)) from None
     return Override(where, tuple(path), value)
 
 

@@ -6,7 +6,6 @@ takes to start a kernel is a value of the chip.
 
 from __future__ import annotations
 
-import difflib
 import importlib.resources
 import os
 from fractions import Fraction
@@ -16,6 +15,7 @@ from typing import Literal
 from pydantic import Field, ValidationError
 
 from kernbench.common.errors import InputError, Problem
+from kernbench.common.spelling import meant
 from kernbench.config.document import MACHINE_BYTES, read_document
 from kernbench.config.fields import Count, Energy, Flag, Natural, Rate
 from kernbench.config.machine import Section
@@ -114,10 +114,9 @@ def load_runtime(name: str | os.PathLike[str]) -> Runtime:
     elif text in runtime_names():
         path = Path(str(importlib.resources.files("kernbench.configs") / "runtimes" / f"{text}.yaml"))
     else:
-        near = difflib.get_close_matches(text, runtime_names(), n=1)
         rule = f"there is no such runtime profile; profiles are {', '.join(runtime_names())}"
         raise InputError(
-            Problem("--runtime", rule, "NAME", text, f"did you mean {near[0]}?" if near else "or name a .yaml file")
+            Problem("--runtime", rule, "NAME", text, meant(text, runtime_names()) or "or name a .yaml file")
         )
     document = read_document(path, MACHINE_BYTES)
     try:

@@ -14,7 +14,7 @@ from typing import Any
 import yaml
 
 from kernbench.common.units import MAX_DIGITS, parse_decimal
-from kernbench.config.places import KEY, Fault, Place
+from kernbench.config.places import KEY, TWICE, Fault, Place
 
 _Loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _CONSTANTS = {
@@ -71,7 +71,7 @@ def parse(text: str, max_depth: int) -> Any:
             holders.pop()
         elif is_key:
             if value in holder or _twin(value) in holder:
-                raise Fault(place, "the key is twice in one mapping", tuple(path))
+                raise Fault(place, TWICE, tuple(path))
             holder[value] = None  # placeholder until its value is read
         else:
             if isinstance(holder, dict):
@@ -163,7 +163,10 @@ def _events(text: str) -> Iterator[tuple[yaml.Event, Place]]:
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         at = _mark_place(mark) if mark is not None else (1, 1)
-        raise Fault(at, f"it is not YAML: {error.problem or error.context}") from None
+        line = (text.split("\n")[at[0] - 1 :] or [""])[0]
+        tabs = line[: len(line) - len(line.lstrip())].count("\t")
+        remedy = "indent with spaces: YAML takes no tabs there" if tabs else ""
+        raise Fault(at, f"it is not YAML: {error.problem or error.context}", remedy=remedy) from None
     except yaml.reader.ReaderError as error:
         raise Fault(_reader_place(text, error), f"it is not YAML: {error.reason}") from None
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -11,6 +10,7 @@ from typing import Any, TypeAlias
 
 from kernbench.common.dtypes import Array
 from kernbench.common.errors import InputError, Problem
+from kernbench.common.spelling import meant
 from kernbench.config import NpuConfig, SystemConfig
 from kernbench.config.places import Fault
 from kernbench.config.yaml_text import parse
@@ -79,9 +79,8 @@ def checked(where: str, params: Mapping[str, Param], given: Mapping[str, Any]) -
     problems = []
     for name, value in given.items():
         if name not in params:
-            near = difflib.get_close_matches(name, params, n=1)
             there = f"parameters are: {', '.join(params) or 'none'}"
-            remedy = f"did you mean {near[0]}?" if near else there
+            remedy = meant(name, params) or there
             problems.append(Problem(where, "there is no such parameter", name, value, remedy))
         elif rule := params[name].broken(value):
             problems.append(Problem(where, rule, name, value))

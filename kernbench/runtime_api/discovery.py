@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import importlib
 import importlib.util
 import pkgutil
@@ -13,7 +12,9 @@ from pathlib import Path
 from types import ModuleType
 
 from kernbench.common.errors import InputError, Problem
+from kernbench.common.spelling import meant
 from kernbench.common.user_modules import Unloadable, execute
+from kernbench.config.file_kinds import check_file, kind_named
 from kernbench.runtime_api.bench import Bench
 
 PACKAGE = "kernbench.benches"
@@ -64,9 +65,10 @@ def load_bench(target: str) -> Bench:
     if path is None:
         there = installed_benches()
         if target not in there:
-            near = difflib.get_close_matches(target, there, n=1)
+            if kind_named(target) or target.lower().endswith((".json", ".yaml", ".yml")):
+                check_file(target, "bench")
             rule = f"there is no such bench; benches are: {', '.join(there)}"
-            raise InputError(Problem(target, rule, remedy=f"did you mean {near[0]}?" if near else "a bench's file ends in .py"))
+            raise InputError(Problem(target, rule, remedy=meant(target, there) or "a bench's file ends in .py"))
         return there[target]
     found = {one.name: one for one in benches_of(_import_file(path), str(path))}
     if name in found:

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import gc
 import os
-import traceback
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias
 
 from kernbench.cmdq import Program
-from kernbench.common.errors import InputError, KernbenchError
+from kernbench.common.errors import InputError, KernbenchError, traceback_text
 from kernbench.config import load_config
 from kernbench.config.allowed_code import AllowCode
 from kernbench.config.machine import MachineConfig
@@ -155,7 +154,7 @@ class KernelFailed(KernbenchError):
         if error is None:
             return str(self.failure.get("traceback", ""))
         frames = getattr(error, "user_traceback", None) or error.__traceback__
-        return "".join(traceback.format_exception(type(error), error, frames))
+        return traceback_text(error, frames)
 
 
 class GraphEngine:

@@ -11,9 +11,10 @@ from typing import Any
 
 import msgspec
 
-from kernbench.common.errors import MAX_PROBLEMS_SHOWN, InputError, Problem
+from kernbench.common.errors import ABSENT, MAX_PROBLEMS_SHOWN, InputError, Problem
 from kernbench.common.json_shapes import counted
 from kernbench.config.effects import Unused, unused_values
+from kernbench.config.places import KEY
 from kernbench.sim_engine.result import MODEL_VERSION
 from kernbench.sweep.axes import Level, drawn, grid, random_points, sized, sobol_points
 from kernbench.sweep.machines import Machines, Setting
@@ -138,9 +139,12 @@ def _placed(spec: Spec, values: tuple[Any, ...], problem: Problem) -> Problem:
             if spec.document is None:
                 return Problem(_source(spec), problem.rule, f"axes.{name}", value, problem.remedy)
             i = next((i for i, level in enumerate(axis.levels) if level[k] == value), 0)
-            path = (*axis.place(name), i)
+            unknown = problem.rule.startswith("there is no such key")
+            path = (*axis.place(name), KEY) if unknown else (*axis.place(name), i)
+            value = ABSENT if unknown else value  # every value would be refused for it
             where = spec.document.where(spec.document.find([path])[path])
-            return Problem(where, problem.rule, problem.field or name, value, problem.remedy or LEAVE_OUT)
+            remedy = "" if " is valid without it" in problem.remedy else problem.remedy  # at one point, and not at others
+            return Problem(where, problem.rule, problem.field or name, value, remedy or ("" if unknown else LEAVE_OUT))
     told = ", ".join(f"{name}={value}" for name, value in zip(spec.names, values, strict=True)) or "no axes"
     where = f"{_source(spec)}: {'' if problem.where == 'machine' else f'{problem.where}: '}with {told}"
     return Problem(where, problem.rule, problem.field, problem.value, problem.remedy or LEAVE_OUT)

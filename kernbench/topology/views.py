@@ -5,7 +5,6 @@ A view is a projection: its boxes stand for nodes or for groups of them, its lin
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
@@ -14,6 +13,7 @@ from typing import NamedTuple
 
 from kernbench.common.errors import InputError, Problem
 from kernbench.common.naming import HOST, parse_node, place, short
+from kernbench.common.spelling import meant
 from kernbench.topology.graph import Edge, EdgeKind, Node, Topology
 
 
@@ -155,11 +155,10 @@ def _chosen(topology: Topology, level: Level, of: str) -> str:
     if of in known or not of:
         return of or known[0]
     rule = f"there is no {level} {of}" if level is not Level.SYSTEM else f"the view system shows all SIPs, not {of}"
-    near = difflib.get_close_matches(of, known, n=1)
     if level is Level.SYSTEM:
         remedy = ""
-    elif near:
-        remedy = f"did you mean {near[0]}?"
+    elif near := meant(of, known):
+        remedy = near
     else:
         remedy = f"there are {known[0]} to {known[-1]}" if len(known) > 1 else f"there is {known[0]}"
     raise InputError(Problem(topology.config.source, rule, remedy=remedy))

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from kernbench.common.errors import InputError, Problem
+from kernbench.common.files import near_file
 from kernbench.trace.writer import zstd_module
 
 SIZE = 1 << 18  # [B] of text held at once, and of packed data read at once
@@ -70,7 +71,8 @@ def _text(path: str) -> Iterator[bytes]:
         yield from _unpacked(path, _STARTS[kind], kind)
     except (OSError, ValueError) as error:  # ValueError: a NUL in the name
         reason = getattr(error, "strerror", None) or str(error)
-        raise InputError(Problem(os.fspath(path), f"it cannot be read: {reason}")) from None
+        near = near_file(path) if isinstance(error, FileNotFoundError) else ""
+        raise InputError(Problem(path, f"it cannot be read: {reason}", remedy=near)) from None
 
 
 def _unpacked(path: str, start: Callable[[], Any], kind: str) -> Iterator[bytes]:

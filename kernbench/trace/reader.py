@@ -15,6 +15,7 @@ import msgspec
 
 from kernbench.common.errors import InputError, Problem
 from kernbench.common.units import parse_rational
+from kernbench.config.file_kinds import check_file
 from kernbench.trace.events import ALL_TYPES, RECORDS, Record, some_types
 from kernbench.trace.files import CutError, blocks, first_line
 from kernbench.trace.schema import BY_NAME, VERSION
@@ -99,6 +100,7 @@ class Trace:
             head = _Head("")
         if head.event_type != "TRACE_META":
             rule = "its first line must be TRACE_META" if line else "it is empty, or its first line cannot be unpacked"
+            check_file(os.fspath(self.path), "trace")
             raise InputError(Problem(self.path, rule, remedy="is it a trace?"))
         ours, theirs = _version(VERSION), _version(head.version or "")
         if theirs[0] != ours[0]:

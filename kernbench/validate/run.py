@@ -19,6 +19,7 @@ from kernbench.cmdq.footprint import moved_bytes
 from kernbench.cmdq.lower import KINDS, resource_tables
 from kernbench.cmdq.plan import Plan, plan_program
 from kernbench.common.errors import InputError, InternalError, Problem
+from kernbench.common.spelling import meant
 from kernbench.common.units import ceil_div
 from kernbench.config import NpuConfig, SystemConfig
 from kernbench.sim_engine.machine import Machine
@@ -53,7 +54,7 @@ def chosen(names: list[str]) -> list[str]:
     for name in names:
         if name not in SUITES:
             rule = f"there is no such suite; suites are: {', '.join(SUITES)}"
-            raise InputError(Problem("kbsim validate", rule, "SUITE", name))
+            raise InputError(Problem("kbsim validate", rule, "SUITE", name, meant(name, SUITES)))
     return [name for name in SUITES if not names or name in names]
 
 

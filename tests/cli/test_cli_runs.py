@@ -173,7 +173,7 @@ REFUSALS = [
         ("run", "tiles", *SMALL),
         "tiles: there is no such workload or bench; workloads: llama2-7b-decode, llama2-7b-prefill; benches: flash_attention, "
         "gemm, layernorm, moe_dispatch, paged_attention, reduce, softmax, tp_mlp, vector_add; "
-        "a program's file ends in .json, .yaml, .yml, .kbp, a bench's in .py",
+        "did you mean tiles.json?",
     ),
     (
         ("run", "tiles.json", "--config", "npu_mobil"),
@@ -184,7 +184,7 @@ REFUSALS = [
         ("run", "tiles.json", *SMALL, "--set", "dram.chanels=2"),
         "override dram.chanels=2: dram.chanels: there is no such key; the keys here are channels, interleave_bytes, "
         "capacity_bytes, bus_width_bytes, dram_burst_cycles, peak_bw_bytes_per_cycle, t_setup_cycles, period, "
-        "row_buffer, controller, device, policy; did you mean channels?",
+        "row_buffer, controller, device, policy; did you mean dram.channels?",
     ),
     (
         ("run", "tiles.json", *SMALL, *WIDE_APART),

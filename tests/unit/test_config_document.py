@@ -57,9 +57,9 @@ YAML_REFUSALS = [
     ("a: .nan", "f.yaml:1:4: a: .nan is not read: it is not a finite number"),
     ("a: -.INF", "f.yaml:1:4: a: -.INF is not read: it is not a finite number"),
     ("a: {<<: {b: 1}}", "f.yaml:1:5: a: << is not read: it has a special meaning in YAML 1.1; quote it if it is text"),
-    ("a: 1\nb: 2\na: 3", "f.yaml:3:1: a: the key is twice in one mapping"),
-    ("t: {8: 1, '8': 2}", "f.yaml:1:11: t.8: the key is twice in one mapping"),
-    ("t: {'8': 1, 8: 2}", "f.yaml:1:13: t[8]: the key is twice in one mapping"),
+    ("a: 1\nb: 2\na: 3", "f.yaml:3:1: a: the key is twice in one mapping; write it once, with all values below it"),
+    ("t: {8: 1, '8': 2}", "f.yaml:1:11: t.8: the key is twice in one mapping; write it once, with all values below it"),
+    ("t: {'8': 1, 8: 2}", "f.yaml:1:13: t[8]: the key is twice in one mapping; write it once, with all values below it"),
     ("a: &x 1", "f.yaml:1:4: the anchor &x is not read; leave it out"),
     ("a: *x", "f.yaml:1:4: the alias *x is not read; write the value out"),
     ("a: !!int 3", "f.yaml:1:4: the tag tag:yaml.org,2002:int is not read; leave it out"),
@@ -98,9 +98,9 @@ def test_yaml_syntax_errors_have_a_place(text: str, start: str) -> None:
 
 
 JSON_REFUSALS = [
-    ('{"a": 1,\n "a": 2}', 'f.json:2:2: a: the key is twice in one mapping'),
-    ('{"b": {"x": 1}, "c": [{"y": 1}, {"y": 1, "z": 2, "y": 3}]}', "f.json:1:50: c[1].y: the key is twice in one mapping"),
-    ('{"\\u0061": 1, "a": 2}', "f.json:1:15: a: the key is twice in one mapping"),
+    ('{"a": 1,\n "a": 2}', 'f.json:2:2: a: the key is twice in one mapping; write it once, with all values below it'),
+    ('{"b": {"x": 1}, "c": [{"y": 1}, {"y": 1, "z": 2, "y": 3}]}', "f.json:1:50: c[1].y: the key is twice in one mapping; write it once, with all values below it"),
+    ('{"\\u0061": 1, "a": 2}', "f.json:1:15: a: the key is twice in one mapping; write it once, with all values below it"),
     ('{"a": NaN}', "f.json:1:7: a: NaN is not a number that is read"),
     ('{"a": [0, -Infinity]}', "f.json:1:11: a[1]: -Infinity is not a number that is read"),
     ('{"a": ' + "9" * 5000 + "}", "f.json:1:7: a: a number must have at most 60 digits and powers of ten"),

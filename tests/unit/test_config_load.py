@@ -223,7 +223,7 @@ def test_all_problems_are_named(tmp_path: Path) -> None:
 
 def test_a_machine_from_a_dict_has_no_lines() -> None:
     assert refused({"dram": {"channels": 0}}) == "machine: dram.channels = 0, but it must be at least 1"
-    assert refused([1]) == "machine: it must be a mapping of keys, but is of type list"
+    assert refused([1]) == "machine: it must be a name, a file, a mapping or a machine, and it is of type list"
 
 
 def test_overrides_change_values_and_the_last_counts(tmp_path: Path) -> None:

@@ -49,12 +49,18 @@ def test_the_schema_says_which_kind_it_is() -> None:
     assert load_config(SCHEMA) != load_config({})
 
 
+NEEDS_A_SYSTEM = (
+    "it is one NPU, and a system of several PEs is needed here; machines that fit: pod_8sip, single_cube, sip_4x4, two_sips"
+)
+
+
 @pytest.mark.parametrize(
     ("source", "kind", "line"),
     [
-        ("single_cube", NpuConfig, 'single_cube.yaml:4:9: schema = "kernbench/system/1", but it must be one of kernbench/npu/1'),
-        ("npu_mobile", SystemConfig, 'npu_mobile.yaml:4:9: schema = "kernbench/npu/1", but it must be one of kernbench/system/1'),
-        ({}, SystemConfig, 'machine: schema = "kernbench/npu/1", but it must be one of kernbench/system/1'),
+        ("single_cube", NpuConfig, "single_cube.yaml: it is a system of several PEs, and one NPU is needed here; "
+         "machines that fit: npu_mobile, npu_server"),
+        ("npu_mobile", SystemConfig, f"npu_mobile.yaml: {NEEDS_A_SYSTEM}"),
+        ({}, SystemConfig, f"machine: {NEEDS_A_SYSTEM}"),
         ({"schema": 1}, MachineConfig, "machine: schema = 1, but it must be one of kernbench/npu/1, kernbench/system/1"),
         ({"schema": None}, MachineConfig, "machine: schema = null, but it must be one of kernbench/npu/1, kernbench/system/1"),
     ],
@@ -243,7 +249,7 @@ REFUSALS = [
     ("wires: {mm_per_cycle: 0}", "s.yaml:2:23: wires.mm_per_cycle = 0, but it must be above 0"),
     ("dram: {}", f"s.yaml:2:1: dram: there is no such key; the keys here are {KEYS}"),
     ("cube: {pe: 8}", "s.yaml:2:8: cube.pe: there is no such key; the keys here are width_mm, height_mm, pes, mesh, hbm, sram, ucie, m_cpu; "
-     "did you mean pes?"),
+     "did you mean cube.pes?"),
 ]  # fmt: skip
 
 

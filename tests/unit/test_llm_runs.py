@@ -220,19 +220,21 @@ def test_parts_over_pes_share_weights_and_add_up() -> None:
             "plain",
             "npu_server",
             Job(prompt=1, tokens=1, shards=2),
-            "kbsim llm: tp = 2, but npu_server.yaml is one NPU; use a machine of kernbench/system/1, such as single_cube",
+            "kbsim llm: tp = 2, but npu_server.yaml is one NPU, and this needs 2 PEs; "
+            "machines that fit: -c single_cube, two_sips, sip_4x4 or pod_8sip",
         ),
         (
             "plain",
             "single_cube",
             Job(prompt=1, tokens=1, shards=9),
-            "kbsim llm: tp = 9, but single_cube.yaml has 8 PEs: it must be an integer from 1 to 8",
+            "kbsim llm: tp = 9, but single_cube.yaml has 8 PEs: it must be an integer from 1 to 8; "
+            "machines that fit: -c two_sips, sip_4x4 or pod_8sip",
         ),
         (
             "mqa",
             "single_cube",
             Job(prompt=1, tokens=1, shards=2),
-            "model mqa: tp = 2, but a model is cut into 2 parts, so this must divide its kv_heads = 1",
+            "model mqa: tp = 2, but a model is cut into 2 parts, so this must divide its kv_heads = 1; take --tp 1",
         ),
         (
             "plain",
@@ -261,12 +263,22 @@ def test_refused_jobs(model: str, machine: str, job: Job, message: str) -> None:
     assert str(error.value) == message
 
 
-def test_a_model_that_the_dram_cannot_hold_is_refused() -> None:
-    programs = LlmPrograms(load_model("mixtral-8x7b"), uniform_precision(), load_config("npu_server"), Job(prompt=8, tokens=1))
+def test_a_model_that_the_dram_cannot_hold_is_refused_with_what_would_fit() -> None:
+    def planned(layers: int | None = None, w: int | None = None, capacity: str = "16GiB") -> LlmPrograms:
+        config = load_config("npu_server", [f"dram.capacity_bytes={capacity}"])
+        return LlmPrograms(
+            load_model("mixtral-8x7b"), uniform_precision(w=w), config, Job(prompt=8, tokens=1, layers=layers)
+        )
+
+    programs = planned()
     with pytest.raises(InputError) as error:
         programs.dram  # noqa: B018
     assert str(error.value).startswith("npu_server.yaml: dram.capacity_bytes = 17179869184, but mixtral-8x7b with 32 layers, ")
-    assert str(error.value).endswith("give the DRAM more capacity, or take fewer bits or fewer --layers")
+    assert str(error.value).endswith("; what fits: --layers 23, --w 2 or --set dram.capacity_bytes=22GiB")
+    assert planned(layers=23).dram and planned(w=2).dram and planned(capacity="22GiB").dram
+    for close in (planned(layers=24), planned(capacity="21GiB")):
+        with pytest.raises(InputError):
+            close.dram  # noqa: B018
 
 
 def test_the_emitted_program_takes_what_the_segments_take() -> None:

@@ -174,4 +174,5 @@ def _cycles(text: str) -> tuple[int, int]:
         low, high = int(digits[0] or 0), int(digits[1] or 2**62)
         if low < high:
             return low, high
-    raise InputError(Problem("kbsim trace report", "it must be FROM:TO, with FROM below TO", "--cycles", text))
+    remedy = f"write {text.replace('-', ':')}" if text.replace("-", "").isdecimal() and text.count("-") == 1 else ""
+    raise InputError(Problem("kbsim trace report", "it must be FROM:TO, with FROM below TO", "--cycles", text, remedy))

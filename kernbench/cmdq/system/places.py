@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterator
 from functools import cached_property
 from itertools import product
@@ -11,6 +10,7 @@ from typing import NamedTuple
 from kernbench.cmdq.entries import Entry, PairEntry
 from kernbench.cmdq.read_entry import FieldProblem
 from kernbench.common import naming
+from kernbench.common.spelling import meant
 from kernbench.components.parts import Parts
 from kernbench.config import NpuConfig, SystemConfig
 from kernbench.config.kinds import pe_as_npu
@@ -137,5 +137,4 @@ def _inside(region: Region, size: int, start: int, end: int) -> bool:
 
 
 def _near(node: str, names: list[str]) -> str:
-    near = difflib.get_close_matches(node, names, n=1)
-    return f"did you mean {near[0]}?" if near else f"the first is {names[0]}"
+    return meant(node, names) or f"the first is {names[0]}"

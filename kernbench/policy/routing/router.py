@@ -5,7 +5,6 @@ The ends of a route are named as people name them: a node, a PE, which is its DM
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections import deque
 from dataclasses import dataclass
@@ -17,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from kernbench.common import naming
 from kernbench.common.errors import InputError, Problem
+from kernbench.common.spelling import meant
 from kernbench.policy.routing.resolver import AddressResolver, HbmPlace, VirtualMap
 from kernbench.policy.routing.search import Adjacency, Search
 from kernbench.topology.builder import assemble, check_components
@@ -190,8 +190,7 @@ class PathRouter:
     def _check(self, name: str) -> Node:
         node = self.topology.by_id.get(name)
         if node is None:
-            near = difflib.get_close_matches(name, self.topology.by_id, n=1)
-            remedy = f"did you mean {near[0]}?" if near else "`kbsim topology show` counts what there is"
+            remedy = meant(name, self.topology.by_id) or "`kbsim topology show` counts what there is"
             raise InputError(Problem(self.topology.config.source, f"there is no node {name}", remedy=remedy))
         return node
 

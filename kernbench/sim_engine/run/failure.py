@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import traceback
 from collections.abc import Mapping
 from typing import Any
 
 from kernbench.cmdq import Program
-from kernbench.common.errors import InputError, Problem, error_text
+from kernbench.common.errors import InputError, Problem, error_text, traceback_text
 from kernbench.config.machine import MachineConfig
 
 ARBITER = "spm.arbiter"  #: as failures, traces and checkpoints name a machine's own arbiter, among its components
@@ -49,7 +48,7 @@ def component_failure(
     }
     if error is not None:
         frames = getattr(error, "user_traceback", error.__traceback__)  # kernels say where their own frames begin
-        failure["traceback"] = "".join(traceback.format_exception(type(error), error, frames))
+        failure["traceback"] = traceback_text(error, frames)
     return failure
 
 
@@ -59,7 +58,7 @@ def arbiter_failure(impl: str, cycle: int, sentence: str, error: BaseException |
     message = f"cycle {cycle}: arbiter {impl} failed: {said}"
     failure = {"code": "COMPONENT", "cycle": cycle, "component": ARBITER, "message": message}
     if error is not None:
-        failure["traceback"] = "".join(traceback.format_exception(type(error), error, error.__traceback__))
+        failure["traceback"] = traceback_text(error, error.__traceback__)
     return failure
 
 

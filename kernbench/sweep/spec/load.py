@@ -5,7 +5,6 @@ Every problem is recorded with its location, and reading continues.
 
 from __future__ import annotations
 
-import difflib
 import os
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
@@ -13,11 +12,13 @@ from pathlib import Path
 from typing import Any
 
 from kernbench.cmdq import load_program
-from kernbench.common.errors import ABSENT, InputError
+from kernbench.common.errors import ABSENT, InputError, shown
+from kernbench.common.spelling import meant
 from kernbench.common.units import parse_size, plain_number
-from kernbench.config import load_config
+from kernbench.config import NpuConfig, SystemConfig, load_config
 from kernbench.config.allowed_code import AllowCode, AllowedCode
-from kernbench.config.document import MACHINE_BYTES, Document, data_document, read_document
+from kernbench.config.document import FORMATS, MACHINE_BYTES, Document, data_document, read_document
+from kernbench.config.file_kinds import check_file, check_kind
 from kernbench.config.overrides import parse_overrides
 from kernbench.config.places import KEY, PathLike, normal_path, value_at
 from kernbench.runtime_api.discovery import is_bench_target
@@ -58,9 +59,8 @@ class Reader:
         given = self.mapping(path)
         for key in given:
             if key not in allowed:
-                near = difflib.get_close_matches(str(key)[:40], allowed, n=1)
                 rule = f"there is no such key; the keys here are {', '.join(allowed)}"
-                self.refuse((*path, key, KEY), rule, remedy=f"did you mean {near[0]}?" if near else "")
+                self.refuse((*path, key, KEY), rule, remedy=meant(key, allowed))
         return given
 
     def mapping(self, path: PathLike) -> Mapping[Any, Any]:
@@ -226,7 +226,8 @@ def _group(read: Reader, path: PathLike) -> Axis | None:
 
 def _values(read: Reader, given: Any, path: PathLike) -> list[Any] | None:
     if not isinstance(given, (list, tuple)):
-        read.refuse(path, "it must be a list of values, or a range {from: ..., to: ...}", given)
+        one = f"write [{shown(given)}] for one value" if isinstance(given, (int, str, Fraction)) else ""
+        read.refuse(path, "it must be a list of values, or a range {from: ..., to: ...}", given, one)
         return None
     if not given:
         read.refuse(path, "it must have at least one value")
@@ -423,8 +424,11 @@ def load_spec(source: Source, *, allow_code: AllowCode = ()) -> Spec:
     if isinstance(source, Mapping):
         document, folder, name = data_document(dict(source), "sweep"), Path(), "sweep"
     else:
+        if not os.fspath(source).lower().endswith(tuple(FORMATS)):
+            check_file(os.fspath(source), "sweep")
         document, folder = read_document(source, MACHINE_BYTES), Path(source).parent
         name = Path(source).name.partition(".")[0]
+    check_kind(document.source, document.data, "sweep")
     _check_numbers(document)
     read = Reader(document)
     _head(read)
@@ -506,12 +510,16 @@ def _budget(read: Reader) -> Budget:
     return Budget(read.integer(("budget", "points"), 1), read.seconds(("budget", "seconds")))
 
 
+GOAL_SYNONYMS = {"latency": "ns", "time": "ns", "runtime": "ns", "energy": "energy_pj", "throughput": "tokens_per_s"}
+
+
 def _goals(read: Reader) -> tuple[Goal, ...]:
     given = read.mapping(("goals",))
     goals = []
     for name in given:
         if name not in GOALS:
-            read.refuse(("goals", name), f"there is no such number; there are {', '.join(GOALS)}")
+            remedy = meant(GOAL_SYNONYMS.get(str(name), name), GOALS)
+            read.refuse(("goals", name), f"there is no such number; there are {', '.join(GOALS)}", remedy=remedy)
         else:
             goals.append((str(name), read.choice(("goals", name), ("min", "max"), "min")))
     return tuple(goals) or DEFAULT_GOALS
@@ -524,11 +532,18 @@ def _check_names(read: Reader, axes: tuple[Axis, ...], targets: tuple[Target, ..
             path = axis.place(name)
             if name == MACHINE:
                 read.refuse(path, "base machines are a list at the key machine")
+            elif "." not in name and name not in _top_keys() and all(name in parameters_of(target) for target in targets):
+                rule = f"no machine has this key, but {targets[0].label} has this parameter"
+                read.refuse(path, rule, remedy=f"write {PARAM}{name}")
             elif name.startswith(PARAM):
                 for target in targets:
                     if name.removeprefix(PARAM) not in (there := parameters_of(target)):
                         told = f"{target.label} has no such parameter; it has {', '.join(there) or 'none'}"
                         read.refuse(path, told)
+
+
+def _top_keys() -> set[str]:
+    return {field.alias or name for kind in (NpuConfig, SystemConfig) for name, field in kind.model_fields.items()}
 
 
 def parameters_of(target: Target) -> list[str]:

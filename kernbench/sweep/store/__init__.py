@@ -14,6 +14,8 @@ from types import TracebackType
 from typing import Any, Self
 
 from kernbench.common.errors import InputError, Problem, shown
+from kernbench.common.spelling import file_meant
+from kernbench.config.file_kinds import check_file
 from kernbench.sweep.store.tables import COLUMNS, ENDED, TABLES, DamagedError, Row, is_text, row_of, text_of, wrong_tables
 
 FORMAT = "kernbench/sweep-store/1"
@@ -68,7 +70,10 @@ class Store:
         except (OSError, ValueError) as error:  # ValueError: a NUL in the name
             raise InputError(_unwritable(place, str(error))) from None
         if not there:
-            raise InputError(Problem(str(place), "there is no such store", remedy="kbsim sweep run makes one"))
+            near = file_meant(str(place))
+            remedy = f"did you mean {near}?" if near else "kbsim sweep run makes one"
+            raise InputError(Problem(str(place), "there is no such store", remedy=remedy))
+        check_file(str(place), "store")
         writable = os.access(place.parent, os.W_OK) and os.access(place, os.W_OK)
         left = Path(f"{place}-wal").exists()  # by a writer that is there, or was killed
         way = "rw" if writable else "ro" if left else "ro&immutable=1"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import difflib
 import io
 import os
 from bisect import bisect_right
@@ -19,6 +18,7 @@ import msgspec
 
 from kernbench.common.errors import ABSENT, InputError, Problem
 from kernbench.common.files import read_bounded
+from kernbench.common.spelling import meant
 from kernbench.common.units import cycles_to_ns, parse_rational, plain_number
 from kernbench.config.document import Document, read_document
 from kernbench.trace.events import RECORDS, Record, encode
@@ -314,10 +314,8 @@ def _meant(meanings: Mapping[str, Meaning], simulated: Simulated) -> dict[str, t
         for pattern in meaning.patterns:
             fits = [pattern] if pattern in simulated.totals else [one for one in simulated.totals if fnmatchcase(one, pattern)]
             if not fits:
-                near = difflib.get_close_matches(pattern, simulated.totals, n=1)
-                remedy = f"did you mean {near[0]}?" if near else ""
                 rule = "no simulated counter has that name"
-                problems.append(Problem(f"mapping of {name}", rule, "simulated", pattern, remedy))
+                problems.append(Problem(f"mapping of {name}", rule, "simulated", pattern, meant(pattern, simulated.totals)))
             hits.update(dict.fromkeys(fits))
         found[name] = tuple(hits)
     if problems:

@@ -73,6 +73,14 @@ def machine_with_layout(config: NpuConfig, model: Model, positions: int, page_to
     return more, layout
 
 
+class TooLarge(InputError):
+    """The DRAM does not hold the model, which takes `need` bytes of it."""
+
+    def __init__(self, problem: Problem, need: int) -> None:
+        super().__init__(problem)
+        self.problem, self.need = problem, need
+
+
 def place_model(
     model: Model, precision: Precision, config: NpuConfig, plans: Plans, rows: int, room: Room, shapes: list[ModelShape]
 ) -> LlmDram:
@@ -102,7 +110,8 @@ def place_model(
         needs = f"{model.name} with {len(shapes)} layers, {room.batch} x {room.positions} tokens of KV cache and all else"
         rule = f"{needs} needs {at.end} bytes"
         remedy = "give the DRAM more capacity, or take fewer bits or fewer --layers"
-        raise InputError(Problem(config.source, rule, "dram.capacity_bytes", config.dram.capacity_bytes, remedy))
+        problem = Problem(config.source, rule, "dram.capacity_bytes", config.dram.capacity_bytes, remedy)
+        raise TooLarge(problem, at.end)
     ends = (shared_base + stream[0], shared_base + stream[1])
     found = LlmDram(step, embedding, head, gain, logits, bases, shared_base, at.end, rows, room.positions, room.batch)
     found.page_tokens, found.stream = room.page_tokens, ends

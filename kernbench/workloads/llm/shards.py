@@ -10,12 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from math import gcd
 from typing import Any, Literal
 
 from kernbench.cmdq.footprint import bytes_of
 from kernbench.common import naming
 from kernbench.common.errors import InputError, Problem
-from kernbench.config.kinds import as_npu
+from kernbench.config.kinds import as_npu, larger
 from kernbench.config.system import SystemConfig
 from kernbench.policy.routing import PathRouter
 from kernbench.topology.builder import build_topology
@@ -40,7 +41,8 @@ def pe_places(config: SystemConfig, shards: int) -> list[Place]:
     """The first `shards` PEs in the order of SIPs, cubes and numbers. InputError if there are too few."""
     if not 1 <= shards <= config.pes:
         rule = f"{config.source} has {config.pes} PEs: it must be an integer from 1 to {config.pes}"
-        raise InputError(Problem("kbsim llm", rule, "tp", shards))
+        fits = larger(shards) if shards > config.pes else ""
+        raise InputError(Problem("kbsim llm", rule, "tp", shards, f"machines that fit: {fits}" if fits else ""))
     resolver = PathRouter(build_topology(config)).resolver
     pes, slices = config.cube.pes, config.slices
     found = []
@@ -59,7 +61,11 @@ def shard_of(shape: ModelShape, shards: int) -> ModelShape:
     for name in ("heads", "kv_heads", "ffn"):
         if getattr(shape, name) % shards:
             rule = f"a model is cut into {shards} parts, so this must divide its {name} = {getattr(shape, name)}"
-            raise InputError(Problem(f"model {shape.name}", rule, "tp", shards))
+            most = gcd(shape.heads, shape.kv_heads, shape.ffn)
+            below = max(n for n in range(1, min(shards, most) + 1) if most % n == 0)
+            above = next((n for n in range(shards, most + 1) if most % n == 0), 0)
+            remedy = f"take --tp {below}" + (f" or --tp {above}" if above else "")
+            raise InputError(Problem(f"model {shape.name}", rule, "tp", shards, remedy))
     if shards > 1 and shape.head_bits:
         raise InputError(Problem(f"model {shape.name}", "heads with bits of their own cannot be divided", "tp", shards))
     cut = {name: getattr(shape, name) // shards for name in ("heads", "kv_heads", "ffn")}

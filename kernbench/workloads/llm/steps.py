@@ -7,14 +7,14 @@ layer, or the LM head: it starts when the one before it has ended, so segments t
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Literal
 
 from kernbench.cmdq.program import Program
 from kernbench.common.errors import InputError, Problem
 from kernbench.common.units import ceil_div
-from kernbench.config.kinds import as_npu
+from kernbench.config.kinds import as_npu, larger
 from kernbench.config.schema import KvLayout, NpuConfig
 from kernbench.config.system import SystemConfig
 from kernbench.workloads.hazards import Emitter
@@ -22,7 +22,7 @@ from kernbench.workloads.layer.decoder import emit_layer
 from kernbench.workloads.layer.dram import LayerDram, Room
 from kernbench.workloads.layer.layer import Layer
 from kernbench.workloads.limit import ENDLESS
-from kernbench.workloads.llm.dram import Ends, LlmDram, emit_embedding, emit_head, machine_with_layout, place_model
+from kernbench.workloads.llm.dram import Ends, LlmDram, TooLarge, emit_embedding, emit_head, machine_with_layout, place_model
 from kernbench.workloads.llm.model import Model
 from kernbench.workloads.llm.shards import REDUCTIONS, Place, Reduction, all_reduce, pe_places, shard_of
 from kernbench.workloads.models import ModelShape
@@ -104,9 +104,9 @@ class LlmPrograms:
         elif job.shards == 1:
             self.places = [Place(None, 0)]
         else:
-            rule, remedy = f"{config.source} is one NPU", "use a machine of kernbench/system/1, such as single_cube"
-            raise InputError(Problem("kbsim llm", rule, "tp", job.shards, remedy))
-        self.model, self.precision, self.job = model, precision, job
+            rule = f"{config.source} is one NPU, and this needs {job.shards} PEs"
+            raise InputError(Problem("kbsim llm", rule, "tp", job.shards, f"machines that fit: {larger(job.shards)}"))
+        self.model, self.precision, self.job, self._given = model, precision, job, config
         self.layers = job.layers or model.layers
         self.steps = job.steps()
         self.positions = max(step.context + step.tokens for step in self.steps)
@@ -130,9 +130,26 @@ class LlmPrograms:
     @cached_property
     def dram(self) -> LlmDram:
         """Where everything is."""
+        try:
+            return self._place()
+        except TooLarge as error:
+            from kernbench.workloads.llm.fitting import what_fits
+
+            remedy = what_fits(self.model, self.precision, self._given, self.job, error.need, self._would_fit)
+            raise InputError(replace(error.problem, remedy=remedy or error.problem.remedy)) from None
+
+    def _place(self) -> LlmDram:
         room = Room(0, 0, 0, 0, self.positions, self.job.batch, False, self.job.page_tokens)
         rows = max(step.tokens for step in self.steps) * self.job.batch
         return place_model(self.model, self.precision, self.machine, self._plans_of, rows, room, self.shapes)
+
+    def _would_fit(self, precision: Precision, config: NpuConfig | SystemConfig, job: Job) -> bool:
+        """Whether this model would fit with these."""
+        try:
+            LlmPrograms(self.model, precision, config, job, max_cycles=self.max_cycles)._place()
+        except InputError:
+            return False
+        return True
 
     def _plans_of(self, shape: ModelShape) -> list[LayerPlan]:
         return [self.plan(shape, step) for step in self.steps]

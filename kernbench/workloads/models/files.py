@@ -6,7 +6,6 @@ It reads the keys of a `config.json` that determine bytes or MACs, and notes key
 
 from __future__ import annotations
 
-import difflib
 import importlib.resources
 import re
 from collections.abc import Callable, Mapping
@@ -16,7 +15,9 @@ from types import MappingProxyType
 from typing import Any
 
 from kernbench.common.errors import ABSENT, InputError, Problem
+from kernbench.common.spelling import meant
 from kernbench.config.document import Document, read_document
+from kernbench.config.file_kinds import check_file, check_kind
 from kernbench.config.places import KEY, PathLike
 from kernbench.workloads.llm.model import Model
 from kernbench.workloads.models import ModelShape
@@ -249,9 +250,9 @@ def load_model(name: str) -> Model:
         if _plain(path.name.removesuffix(".yaml")) == _plain(name):
             return model_of(read_document(path, MODEL_BYTES), path.name.removesuffix(".yaml"))
     names = preset_models()
-    near = difflib.get_close_matches(name.lower(), names, n=1, cutoff=0.5)
+    check_file(name, "model")
     rule = f"there is no such model; models are: {', '.join(names)}"
-    remedy = f"did you mean {near[0]}?" if near else "a config.json ends in .json or .yaml"
+    remedy = meant(name.rpartition("/")[2], names, cutoff=0.5) or "a config.json ends in .json or .yaml"
     raise InputError(Problem(name, rule, remedy=remedy))
 
 
@@ -266,6 +267,7 @@ def _presets() -> list[Path]:
 
 def model_of(document: Document, name: str) -> Model:
     """The model that a `config.json` describes."""
+    check_kind(document.source, document.data, "model")
     keys = Keys(document)
     kind = keys.text("model_type")
     if kind not in _KINDS:

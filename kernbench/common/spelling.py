@@ -1,0 +1,85 @@
+"""The name that was probably meant: of what is known, or of a file."""
+
+from __future__ import annotations
+
+import difflib
+import os
+from collections.abc import Iterable
+
+MOST_FILES = 2000  #: names of a folder that are looked at
+MOST_FOLDERS = 50  #: folders beside a missing file that are looked into
+_LONG = 60  # characters of a name that are compared
+
+
+def nearest(name: object, known: Iterable[str], cutoff: float = 0.6) -> str:
+    """The known name that is nearest to `name`, or empty if none is near.
+
+    Case, `-`, `_`, `.` and blanks do not count. A known name that is a part of `name` is near too: `a100` of `nvidia_a100`.
+    """
+    if not isinstance(name, str):
+        return ""
+    names: dict[str, str] = {}
+    lower: dict[str, str] = {}
+    for one in known:
+        names.setdefault(_plain(one), one)
+        lower.setdefault(one.lower(), one)
+    wanted = _plain(name)
+    begin = [one for one in names if one.startswith(wanted)] if len(wanted) > 5 else []
+    found = [wanted] if wanted in names else sorted(begin, key=lambda one: (len(one), one))[:1]
+    if not found and (near := difflib.get_close_matches(name[:_LONG].lower(), lower, n=1, cutoff=cutoff)):
+        return lower[near[0]]
+    found = found or difflib.get_close_matches(wanted, names, n=1, cutoff=cutoff)
+    if not found and len(wanted) > 3:
+        parts = [one for one in names if len(one) > 3 and one in wanted]
+        wholes = [one for one in names if wanted in one]
+        found = sorted(parts, key=lambda one: (-len(one), one))[:1] or sorted(wholes, key=lambda one: (len(one), one))[:1]
+    return names[found[0]] if found else ""
+
+
+def meant(name: object, known: Iterable[str], cutoff: float = 0.6) -> str:
+    """`did you mean dram?`, or empty."""
+    near = nearest(name, known, cutoff)
+    return f"did you mean {near}?" if near else ""
+
+
+def _plain(name: str) -> str:
+    return "".join(c for c in name[:_LONG].lower() if c not in "-_. ")
+
+
+def file_meant(path: str, endings: tuple[str, ...] = ()) -> str:
+    """The file that a path without a file probably means, or empty: one of nearly this name beside it, or one of this name in a
+    folder beside it or above it. `endings`: of files that may be meant; by default of the path itself.
+    """
+    folder, name = os.path.split(path)
+    stem, ending = os.path.splitext(name)
+    allowed = endings or ((ending,) if ending else ())
+    near = nearest(stem, {os.path.splitext(one)[0]: one for one in _names(folder, allowed)}, cutoff=0.75)
+    if near:
+        beside = [one for one in _names(folder, allowed) if os.path.splitext(one)[0] == near]
+        return os.path.join(folder, min(beside, key=lambda one: (not one.endswith(ending), one)))
+    if not endings and ending:  # run.json, where run.jsonl is
+        beside = [one for one in _names(folder, ()) if os.path.splitext(one)[0] == stem]
+        if beside:
+            return os.path.join(folder, beside[0])
+    places = [os.path.join(folder, one) for one in _folders(folder)[:MOST_FOLDERS]]
+    places.append(os.path.join(folder, os.pardir))
+    return next((os.path.join(place, name) for place in places if ending and os.path.isfile(os.path.join(place, name))), "")
+
+
+def _names(folder: str, endings: tuple[str, ...]) -> list[str]:
+    """The files of a folder with one of these endings, or all of them."""
+    try:
+        with os.scandir(folder or os.curdir) as entries:
+            files = [one.name for one, _ in zip(entries, range(MOST_FILES), strict=False) if one.is_file()]
+    except (OSError, ValueError):
+        return []
+    return sorted(one for one in files if not endings or one.lower().endswith(endings))
+
+
+def _folders(folder: str) -> list[str]:
+    try:
+        with os.scandir(folder or os.curdir) as entries:
+            some = [one for one, _ in zip(entries, range(MOST_FILES), strict=False) if not one.name.startswith(".")]
+            return sorted(one.name for one in some if one.is_dir())
+    except (OSError, ValueError):
+        return []

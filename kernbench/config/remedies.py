@@ -1,0 +1,79 @@
+"""What to write instead of a refused value or key of a machine."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from fractions import Fraction
+from typing import Any
+
+from kernbench.common.spelling import meant
+from kernbench.common.units import parse_rational, plain_number
+
+MOST_GHZ = 100  #: of a clock: a higher one is one in MHz or Hz
+_NUMBER = re.compile(r"([0-9]+(?:\.[0-9]+)?(?:[eE][-+]?[0-9]{1,2})?)\s*([A-Za-z/]*)")
+_SCALES = {"ghz": Fraction(1), "mhz": Fraction(1, 10**3), "khz": Fraction(1, 10**6), "hz": Fraction(1, 10**9)}
+
+
+def number_meant(value: Any) -> str:
+    """The whole number that a text probably means: `16` of `fp16`, `1000000` of `1,000,000`, `1_000_000` or `1e6`."""
+    if not isinstance(value, str):
+        return ""
+    found = re.findall(r"[0-9]+(?:\.[0-9]+)?(?:[eE]\+?[0-9]{1,2})?", re.sub(r"(?<=[0-9])[_,'](?=[0-9]{3})", "", value[:40]))
+    exact = Fraction(found[0]) if len(found) == 1 else None
+    return str(exact.numerator) if exact is not None and exact.denominator == 1 else ""
+
+
+def clock_meant(value: Any) -> str:
+    """The clock in GHz that a number in Hz or MHz, or a number with its unit, probably means; empty for others."""
+    match = _NUMBER.fullmatch(value.strip()) if isinstance(value, str) else None
+    unit = match[2].lower() if match else ""
+    try:
+        number = Fraction(match[1]) if match else parse_rational(value)
+    except (ValueError, ZeroDivisionError):
+        return ""
+    if number <= 0 or unit not in ("", *_SCALES):
+        return ""
+    scale = _SCALES[unit] if unit else _SCALES["hz" if number >= 10**6 else "mhz" if number > MOST_GHZ else "ghz"]
+    return f"{plain_number(number * scale)}"
+
+
+def value_meant(path: str, rule: str, value: Any, data: Any) -> str:
+    """The remedy for a value that breaks a rule of numbers, from what it looks like; empty where nothing is near."""
+    name = path.rpartition(".")[2]
+    if name == "freq_ghz":
+        clock = clock_meant(value)
+        return f"it is in GHz: write {clock}" if clock else ""
+    rate = re.fullmatch(r"([0-9.]+)\s*GB/s", value.strip()) if isinstance(value, str) else None
+    if rate is not None and name.endswith("bytes_per_cycle"):
+        try:
+            ghz = parse_rational(data.get("freq_ghz", 1) if isinstance(data, Mapping) else 1)
+            return f"it is in bytes per cycle: at {float(ghz):g} GHz write {plain_number(Fraction(rate[1]) / ghz)}"
+        except (ValueError, ZeroDivisionError):
+            return ""
+    number = number_meant(value) if rule.startswith(("it must be an integer", "it must be a decimal number")) else ""
+    return f"write {number}" if number else ""
+
+
+def section_meant(value: Any) -> str:
+    """The remedy for text where a section should be: `channels:4` lacks a space."""
+    match = re.fullmatch(r"([A-Za-z_]+):(\S+)", value) if isinstance(value, str) else None
+    return f"write {match[1]}: {match[2]}, with a space after the colon" if match else ""
+
+
+def key_meant(path: tuple[Any, ...], wanted: tuple[Any, ...], siblings: Iterable[str], paths: Iterable[str]) -> str:
+    """The remedy for an unknown key at a path, in the whole of its path: the nearest key beside it, or those elsewhere.
+
+    `wanted`: the path as somebody asked for it, which may go on below the key; `paths`: of all keys.
+    """
+    if not isinstance(path[-1], str):
+        return ""
+    asked = ".".join(str(step) for step in wanted)
+    every = list(paths)
+    elsewhere = [one for one in every if one.endswith(f".{asked}")] or [one for one in every if one.endswith(f".{path[-1]}")]
+    prefix = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in path[:-1]).lstrip(".")
+    near = meant(f"{path[-1]}", siblings, cutoff=0.75 if elsewhere else 0.6)
+    if near or not elsewhere:
+        return near.replace("did you mean ", f"did you mean {prefix}.") if near and prefix else near
+    some = ", ".join(elsewhere[:-1])
+    return "" if len(elsewhere) > 5 else f"did you mean {some}{' or ' if some else ''}{elsewhere[-1]}?"

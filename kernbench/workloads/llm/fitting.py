@@ -1,0 +1,66 @@
+"""What would make a model fit that a machine's DRAM cannot hold: found by trying, so that each suggestion works."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
+from kernbench.config.kinds import systems_of
+from kernbench.config.schema import NpuConfig
+from kernbench.config.system import SystemConfig
+from kernbench.workloads.llm.model import Model
+from kernbench.workloads.llm.steps import Job
+from kernbench.workloads.models.precision import Precision
+
+Fits = Callable[[Precision, "NpuConfig | SystemConfig", Job], bool]
+_UNITS = ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"))
+_WIDTHS = (16, 8, 4, 2, 1)
+
+
+def what_fits(model: Model, precision: Precision, config: NpuConfig | SystemConfig, job: Job, need: int, fits: Fits) -> str:
+    """`take --layers 7, --tp 8 or --set dram.capacity_bytes=4GiB`: what would do, one change each.
+
+    `need`: [B] of DRAM; `fits`: whether these would fit.
+    """
+    ways = [*_parts(config, precision, job, fits), *_layers(model, precision, config, job, fits)]
+    ways += [*_bits(precision, config, job, fits), *_capacity(config, need)]
+    return f"what fits: {', '.join(ways[:-1])}{' or ' if len(ways) > 1 else ''}{ways[-1]}" if ways else ""
+
+
+def _parts(config: NpuConfig | SystemConfig, precision: Precision, job: Job, fits: Fits) -> Iterator[str]:
+    """More PEs; of one NPU those of the smallest system of the package."""
+    machine, option = (config, "") if isinstance(config, SystemConfig) else (next(iter(systems_of(2)), None), "-c {} ")
+    if machine is None:
+        return
+    for shards in (2, 4, 8, 16, 32, 64, 128):
+        if job.shards < shards <= machine.pes and fits(precision, machine, replace(job, shards=shards)):
+            yield f"{option.format(machine.source.removesuffix('.yaml'))}--tp {shards}"
+            return
+
+
+def _layers(model: Model, precision: Precision, config: NpuConfig | SystemConfig, job: Job, fits: Fits) -> Iterator[str]:
+    """The most layers that fit."""
+    low, high = 0, (job.layers or model.layers) - 1
+    while low < high:
+        middle = (low + high + 1) // 2
+        low, high = (middle, high) if fits(precision, config, replace(job, layers=middle)) else (low, middle - 1)
+    if low:
+        yield f"--layers {low}"
+
+
+def _bits(precision: Precision, config: NpuConfig | SystemConfig, job: Job, fits: Fits) -> Iterator[str]:
+    """Fewer bits of weights or of the cache, of which a policy says its own."""
+    if precision.layers or precision.roles:
+        return
+    for name in ("w", "kv"):
+        for bits in _WIDTHS:
+            if bits < getattr(precision, name) and fits(precision.model_copy(update={name: bits}), config, job):
+                yield f"--{name} {bits}"
+                break
+
+
+def _capacity(config: NpuConfig | SystemConfig, need: int) -> Iterator[str]:
+    """More DRAM, in the largest unit of which it is not much more."""
+    if isinstance(config, NpuConfig):
+        size, unit = next(((size, name) for size, name in _UNITS if need >= size), (1, "B"))
+        yield f"--set dram.capacity_bytes={-(-need // size)}{unit}"

@@ -13,32 +13,9 @@ from typer.main import get_command
 
 from kernbench.cli import output
 from kernbench.cli.commands import Command
+from kernbench.cli.overview import COMMANDS, EXIT_CODES, OPTIONS, PURPOSE, coloured, help_text, terminal_width
 
-#: name of the command, which is also that of its module in `kernbench.cli`: first paragraph of its help
-COMMANDS = {
-    "run": "Run a bench or a program to its end and report how long it took, and why.",
-    "step": "Run some cycles and print the state of every engine.",
-    "llm": "Run a language model on a machine and report its tokens per second, and what limits them.",
-    "onnx": "Lower an ONNX model to a machine's command queue, run it, and report how long each node takes.",
-    "op": "Plan one operation for a chip, simulate it, and report how long it takes and why.",
-    "calibrate": "Fit a few constants of a chip to measured kernels, and report the errors on rows that the fit did not use.",
-    "compare": "Run one target on several machines, compare the results, and explain the differences.",
-    "whatif": "Run a target again with one resource unlimited at a time, and report what to change first.",
-    "probe": "Measure the links of a system: host copies, near and far loads, sends, and all PEs at once.",
-    "validate": "Compare simulated results with closed forms and published figures; "
-    "exit with 1 if an error exceeds its tolerance.",
-    "schema": "Print a JSON Schema: of an input (program, machine, system, sweep), of a trace line, "
-    "or of the JSON that a command prints (result, bench, collectives, language model, graph, comparison, what-if).",
-    "bench": "List and describe benches: kernels with inputs, parameters and a reference.",
-    "program": "Check, show and compile programs, and write workloads as programs.",
-    "config": "Write, check and show machines: their keys, values and origins.",
-    "topology": "Show systems of SIPs, cubes and PEs: nodes, routes, pictures.",
-    "trace": "Check, summarise, show, export and compare traces.",
-    "sweep": "Run many points from one spec, store every result, and compare them.",
-    "ccl": "Run collectives between PEs: measure their time and check their results.",
-    "noc": "Replay recorded traffic of a chip's network.",
-}
-#: Modules that typer imports for Markdown help and its own tracebacks; they take half of the time of `kbsim --help`.
+#: Modules that typer imports for Markdown help and its own tracebacks; they take half of the time of the help of a command.
 UNUSED = (("rich.markdown", "Markdown"), ("rich.traceback", "Traceback"))
 
 
@@ -78,6 +55,10 @@ class Commands(TyperGroup):
         self.commands: dict[str, Any] = dict(deferred)
         self._deferred = deferred
 
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        """Print the overview. The help of a command is typer's."""
+        output.write(help_text(terminal_width(), coloured()))
+
     def invoke(self, ctx: Any) -> Any:
         """Run the command. Its interrupts are passed on unchanged."""
         try:
@@ -111,10 +92,8 @@ def import_help() -> None:
 app = typer.Typer(
     name="kbsim",
     cls=Commands,
-    help="Simulate how many cycles a kernel or a command queue program takes on a machine described in YAML, and explain why.",
-    epilog="Exit codes: 0 done, 1 a tensor, a validation or a trace fails its check, "
-    "2 bad input or usage, 3 stopped at max_cycles, "
-    "4 deadlock, 5 a check, a component or a kernel failed, 70 internal error, 130 interrupted.",
+    help=PURPOSE,
+    epilog=EXIT_CODES,
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -143,11 +122,11 @@ def options(
             "--version",
             callback=_version,
             is_eager=True,
-            help="Print the versions of the package, the timing model and the schemas.",
+            help=OPTIONS["--version"],
         ),
     ] = False,
     debug: Annotated[
-        bool, typer.Option("--debug", help="Show the traceback of an error. KBSIM_DEBUG=1 does the same.")
+        bool, typer.Option("--debug", help=OPTIONS["--debug"])
     ] = False,
 ) -> None:
     """The options of all commands. `main` handles --debug itself, at any position."""

@@ -12,7 +12,6 @@ from typer.core import TyperCommand
 
 from kernbench.common.errors import InputError, Problem
 from kernbench.common.spelling import meant, nearest
-from kernbench.config.remedies import number_meant
 
 #: Common mistakes, also from other tools: the intended command, by the parent command.
 COMMAND_SYNONYMS: dict[str, dict[str, str]] = {
@@ -179,6 +178,8 @@ def usage_problem(error: Any, arguments: Sequence[str] = ()) -> Problem:
         near = _value_meant(found[2], choices)
         return Problem(path, f"it must be one of {', '.join(choices)}", found[1].split("'")[1], found[2], near)
     elif (found := re.match(r"Invalid value for '(.*?)'.*valid (integer|number|float)", rule)) is not None:
+        from kernbench.config.remedies import number_meant
+
         option = found[1].split(" ")[-1]
         value = _given(option, arguments)
         number = number_meant(value)

@@ -10,27 +10,45 @@ import gc
 import os
 import signal
 import sys
-import traceback
-import warnings
-from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from kernbench.cli import output
-from kernbench.cli.endings import Answered, ending_of, known
-from kernbench.common.errors import InputError, InternalError
-from kernbench.common.interrupts import place_of
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+REFUSED, INTERRUPTED = 2, 130  #: exit codes, as `output` has them
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """The entry point: run one command and leave with its exit code."""
     # A command keeps the modules and tables that it creates, so a garbage collection every 700 objects finds nothing.
     gc.set_threshold(100_000, 20, 20)
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    if given in ([], ["--help"], ["-h"]) and _overview():  # without an import of anything that a command needs
+        sys.exit(0 if given else REFUSED)
     if not sys.warnoptions:  # a user's module that imports an old name gets a warning with the new one
+        import warnings
+
         warnings.filterwarnings("default", message=r"kernbench\.", category=DeprecationWarning)
     signal.signal(signal.SIGTERM, _told_to_stop)
-    code = exit_code(sys.argv[1:] if arguments is None else arguments)
+    code = exit_code(given)
     gc.freeze()  # it ends with the process, and Python would go through all of it for garbage first
     sys.exit(code)
+
+
+def _overview() -> bool:
+    """Print the help of `kbsim` itself. False where the terminal cannot show it as it is."""
+    from kernbench.cli.overview import coloured, help_text, terminal_width
+
+    try:
+        sys.stdout.write(help_text(terminal_width(), coloured()) + "\n")  # a line feed more, as behind the help of commands
+        sys.stdout.flush()
+    except BrokenPipeError:  # nobody reads it any more
+        from kernbench.cli import output
+
+        output.silence_stdout()
+    except (AttributeError, OSError, ValueError):  # ValueError: of an encoding without some character
+        return False
+    return True
 
 
 def exit_code(arguments: Sequence[str]) -> int:
@@ -39,9 +57,11 @@ def exit_code(arguments: Sequence[str]) -> int:
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
     as_json = "--json" in arguments
     debug = "--debug" in arguments or os.environ.get("KBSIM_DEBUG", "") not in ("", "0")
+    from kernbench.cli.endings import Answered
+
     try:
         code = _invoke([argument for argument in arguments if argument != "--debug"], as_json)
-        return _interrupted(as_json) if code == output.INTERRUPTED else code
+        return _interrupted(as_json) if code == INTERRUPTED else code
     except BaseException as error:  # what users' code raises need be no Exception, as asyncio's CancelledError is none
         answered = isinstance(error, Answered)
         return _ended(error.__cause__ if answered and error.__cause__ else error, as_json and not answered, debug)
@@ -63,12 +83,12 @@ def _invoke(arguments: Sequence[str], as_json: bool) -> int:
     except usage_error as error:
         return _usage(error, arguments, as_json)
     except typer.Abort:
-        return output.INTERRUPTED
+        return INTERRUPTED
     except Interrupted as error:
         raise error.interrupt from None
     except SystemExit:  # typer leaves so when nobody reads its help any more
-        return output.OK
-    return code if isinstance(code, int) else output.OK
+        return 0
+    return code if isinstance(code, int) else 0
 
 
 def _told_to_stop(number: int, frame: Any) -> None:
@@ -78,8 +98,10 @@ def _told_to_stop(number: int, frame: Any) -> None:
 
 def _usage(error: Any, arguments: Sequence[str], as_json: bool) -> int:
     if type(error).__name__ == "NoArgsIsHelpError":  # the help has been printed
-        return output.REFUSED
+        return REFUSED
+    from kernbench.cli import output
     from kernbench.cli.commands import usage_problem
+    from kernbench.common.errors import InputError
 
     context = getattr(error, "ctx", None)
     if context is not None and not as_json:
@@ -89,18 +111,27 @@ def _usage(error: Any, arguments: Sequence[str], as_json: bool) -> int:
 
 def _interrupted(as_json: bool, error: BaseException | None = None) -> int:
     """Report the interrupt, and the location of the interrupted code."""
+    from kernbench.cli import output
+    from kernbench.common.interrupts import place_of
+
     place = place_of(error)
     if as_json:
         output.answer({"status": "interrupted", **({"place": place} if place else {})})
     output.note(f"interrupted: {place}" if place else "interrupted")
-    return output.INTERRUPTED
+    return INTERRUPTED
 
 
 def _ended(error: BaseException, as_json: bool, debug: bool) -> int:
     """Report what ended a command, and return the exit code."""
     if isinstance(error, KeyboardInterrupt):
         return _interrupted(as_json, error)
+    from kernbench.cli import output
+    from kernbench.cli.endings import ending_of, known
+    from kernbench.common.errors import InputError, InternalError
+
     if debug:
+        import traceback
+
         traceback.print_exception(error)
     error = known(error)
     if isinstance(error, InputError):

@@ -3,11 +3,7 @@
 from __future__ import annotations
 
 import os
-import runpy
-import shutil
 import sys
-import textwrap
-import traceback
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -181,6 +177,8 @@ def check_script(target: str, config: MachineConfig, checks: str, *, as_json: bo
         raise InputError(Problem(target, "it cannot be read: No such file or directory", remedy=near_file(target)))
     if path.suffix != ".py" or not path.is_file():
         raise InputError(Problem("--check", "it takes a Python file that launches Triton kernels", "target", target))
+    import runpy
+
     found: list[str] = []
     with machine(config, check=checks) as runs:
         try:
@@ -210,6 +208,8 @@ def _raised(path: Path, error: BaseException) -> str:
     """The exception of a script, with its line. The traceback is written to stderr."""
     if isinstance(error, SyntaxError) and error.filename == str(path):
         raise InputError(Problem(f"{path}:{error.lineno}", f"it is not valid Python: {error.msg}")) from error
+    import traceback
+
     frames = traceback.extract_tb(error.__traceback__)
     first = next((i for i, frame in enumerate(frames) if frame.filename == str(path)), 0)
     output.note("".join(traceback.format_list(frames[first:])).rstrip("\n"))
@@ -225,6 +225,9 @@ def _in_lines(text: str) -> str:
     """A text as it is for a file or a pipe, and in lines of the width of a terminal (or of `COLUMNS`)."""
     if not sys.stdout.isatty() and "COLUMNS" not in os.environ:
         return text
+    import shutil
+    import textwrap
+
     width = max(40, shutil.get_terminal_size().columns)
     wrap = textwrap.TextWrapper(width, subsequent_indent="    ", break_long_words=False, break_on_hyphens=False)
     return "\n".join(wrap.fill(line) for line in text.split("\n"))

@@ -13,7 +13,6 @@ import numpy.typing as npt
 
 from kernbench.cmdq.entries import BarrierEntry, Entry
 from kernbench.cmdq.read_entry import FieldProblem
-from kernbench.common.look.palette import tinted
 
 _CIRCLES_SHOWN = 3  # one search finds any number of circles, and each may be as long as the program
 _CIRCLE_ENDS = 12  # entries of a long circle that are printed
@@ -237,6 +236,8 @@ def _levels(count: int, edges: Sequence[Edge]) -> list[int | None]:
 
 def dot_text(entries: Sequence[Entry], graph: Graph) -> str:
     """The graph for Graphviz; implied edges are dashed."""
+    from kernbench.common.look.palette import tinted  # of pictures only
+
     fills = {engine: tinted(name) for engine, name in _FILLS.items()}
     lines = ["digraph program {", "  rankdir=LR;", '  node [shape=box, style=filled, fontname="sans-serif"];']
     lines += [f'  n{e.index} [label="{_label(e)}", fillcolor="{fills[e.engine]}"];' for e in entries]
@@ -246,6 +247,8 @@ def dot_text(entries: Sequence[Entry], graph: Graph) -> str:
 
 def mermaid_text(entries: Sequence[Entry], graph: Graph) -> str:
     """The graph for Mermaid; implied edges are dashed."""
+    from kernbench.common.look.palette import tinted  # of pictures only
+
     lines = ["flowchart LR"]
     lines += [f'  n{e.index}["{_label(e)}"]:::{e.engine}' for e in entries]
     lines += [f"  n{e.source} {'-.->' if e.implied else '-->'} n{e.target}" for e in graph.edges]

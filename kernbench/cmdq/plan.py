@@ -85,7 +85,7 @@ class Plan:
         """Per transfer, [byte] on each channel of its memory."""
         moves = self.program["dma"]
         found: list[tuple[int, ...]] = [()] * len(moves["entry"])
-        for number in np.unique(moves["memory"]).tolist():
+        for number in sorted(set(moves["memory"].tolist())):  # numpy.unique would import numpy.ma
             memory = self.machine["memories"][number]
             rows = np.flatnonzero(moves["memory"] == number)
             addr, count, row_bytes, stride = (moves[name][rows] for name in ("dram_addr", "rows", "row_bytes", "stride"))

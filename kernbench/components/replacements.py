@@ -8,7 +8,6 @@ from typing import Any
 
 from kernbench.common import naming
 from kernbench.common.errors import InputError, Problem, error_text
-from kernbench.components.parts import passive_class
 from kernbench.components.registry import make_component
 from kernbench.config import NpuConfig, SystemConfig
 from kernbench.config.schema import ARBITERS
@@ -34,6 +33,8 @@ def configured(config: NpuConfig | SystemConfig, engines: Sequence[str]) -> dict
 
     InputError for a kind of node that cannot be replaced. Passive components are not among them; routes have those.
     """
+    from kernbench.components.parts import passive_class  # with all parts of a system, of which one NPU has none
+
     out: dict[str, Any] = {}
     for kind, spec in sorted(config.components.items()):
         if spec.impl == BUILTIN or passive_class(config, kind) is not None:

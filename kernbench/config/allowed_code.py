@@ -12,7 +12,7 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
-from importlib import import_module, metadata
+from importlib import import_module
 from importlib.machinery import ModuleSpec, PathFinder
 from importlib.util import find_spec, spec_from_file_location
 from itertools import accumulate
@@ -163,6 +163,8 @@ def _is_plugin(name: str) -> bool:
 @cache
 def _plugins(path: tuple[str, ...]) -> frozenset[str]:
     """Modules that installed packages offer. In the current directory, `""` on Python's path, nothing is installed."""
+    from importlib import metadata  # which takes long to import
+
     found = metadata.distributions(path=[place for place in path if os.path.isabs(place)])
     points = (point for one in found for point in one.entry_points if point.group == PLUGINS)
     return frozenset(point.value.partition(":")[0].strip() for point in points)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import tomllib
 from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib import resources
@@ -19,6 +18,8 @@ _STORE = 0.45  #: how far the colour of a store lies between its engine's and th
 @cache
 def tokens() -> dict[str, Any]:
     """The token file."""
+    import tomllib  # inside: a run that draws nothing reads no tokens
+
     return tomllib.loads((resources.files("kernbench.common") / "look" / "tokens.toml").read_text(encoding="utf-8"))
 
 

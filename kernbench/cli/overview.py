@@ -1,0 +1,99 @@
+"""The help of `kbsim` itself: its commands and what each does. It imports nothing else, so that it is there at once."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+PURPOSE = "Simulate how many cycles a kernel or a command queue program takes on a machine described in YAML, and explain why."
+OPTIONS = {
+    "--version": "Print the versions of the package, the timing model and the schemas.",
+    "--debug": "Show the traceback of an error. KBSIM_DEBUG=1 does the same.",
+    "--help": "Show this message and exit.",
+}
+EXIT_CODES = (
+    "Exit codes: 0 done, 1 a tensor, a validation or a trace fails its check, 2 bad input or usage, 3 stopped at max_cycles, "
+    "4 deadlock, 5 a check, a component or a kernel failed, 70 internal error, 130 interrupted."
+)
+#: name, which is that of the module in `kernbench.cli` too: what it does, the first paragraph of its own help
+COMMANDS = {
+    "run": "Run a bench or a program to its end and report how long it took, and why.",
+    "step": "Run some cycles and print the state of every engine.",
+    "llm": "Run a language model on a machine and report its tokens per second, and what limits them.",
+    "onnx": "Lower an ONNX model to a machine's command queue, run it, and report how long each node takes.",
+    "op": "Plan one operation for a chip, simulate it, and report how long it takes and why.",
+    "calibrate": "Fit a few constants of a chip to measured kernels, and report the errors on rows that the fit did not use.",
+    "compare": "Run one target on several machines, compare the results, and explain the differences.",
+    "whatif": "Run a target again with one resource unlimited at a time, and report what to change first.",
+    "probe": "Measure the links of a system: host copies, near and far loads, sends, and all PEs at once.",
+    "validate": "Compare simulated results with closed forms and published figures; "
+    "exit with 1 if an error exceeds its tolerance.",
+    "schema": "Print a JSON Schema: of an input (program, machine, system, sweep), of a trace line, "
+    "or of the JSON that a command prints (result, bench, collectives, language model, graph, comparison, what-if).",
+    "bench": "List and describe benches: kernels with inputs, parameters and a reference.",
+    "program": "Check, show and compile programs, and write workloads as programs.",
+    "config": "Write, check and show machines: their keys, values and origins.",
+    "topology": "Show systems of SIPs, cubes and PEs: nodes, routes, pictures.",
+    "trace": "Check, summarise, show, export and compare traces.",
+    "sweep": "Run many points from one spec, store every result, and compare them.",
+    "ccl": "Run collectives between PEs: measure their time and check their results.",
+    "noc": "Replay recorded traffic of a chip's network.",
+}
+_SHORT = {"--help": "-h"}  # of options
+_NAME, _FRAME, _TYPE, _HEAD, _OFF = "\x1b[1;36m", "\x1b[2m", "\x1b[1;33m", "\x1b[1m", "\x1b[0m"
+_PAINTED = (_NAME, _FRAME, _TYPE, _HEAD, _OFF)
+
+
+def help_text(width: int, colours: bool) -> str:
+    """The text as typer draws it, for a terminal of so many columns."""
+    name, frame, kind, head, off = _PAINTED if colours else ("",) * len(_PAINTED)
+    options = []
+    for one, does in OPTIONS.items():
+        names = f"{one:9}  {_SHORT.get(one, ''):2}"
+        options.append((f"{names}      <bool>  ", f"{name}{names}{off}      {kind}<bool>{off}  ", does))
+    longest = max(map(len, COMMANDS))
+    commands = [(f"{one:{longest}}  ", f"{name}{one:{longest}}{off}  ", does) for one, does in COMMANDS.items()]
+    lines = ["", f" {kind}Usage:{off} {head}kbsim [OPTIONS] COMMAND [ARGS]...{off}", "", *_indented(PURPOSE, width), ""]
+    for title, rows in (("Options", options), ("Commands", commands)):
+        lines.append(f"{frame}╭─ {title} {'─' * (width - len(title) - 5)}╮{off}")
+        for left, painted, does in rows:
+            for k, part in enumerate(_wrapped(does, width - len(left) - 4)):
+                text = f"{painted if k == 0 else ' ' * len(left)}{part}{' ' * (width - len(left) - len(part) - 4)}"
+                lines.append(f"{frame}│{off} {text} {frame}│{off}")
+        lines.append(f"{frame}╰{'─' * (width - 2)}╯{off}")
+    return "\n".join([*lines, "", *_indented(EXIT_CODES, width), ""]) + "\n"
+
+
+def _indented(text: str, width: int) -> list[str]:
+    return [f" {line}" for line in _wrapped(text, width - 2)]
+
+
+def _wrapped(text: str, width: int) -> list[str]:
+    """Lines of whole words."""
+    lines = [""]
+    for word in text.split(" "):
+        if lines[-1] and len(lines[-1]) + 1 + len(word) > width:
+            lines.append("")
+        lines[-1] += f" {word}" if lines[-1] else word
+    return lines
+
+
+def terminal_width() -> int:
+    """[column] of the terminal, or `COLUMNS`; 80 where there is none. At least 60, as the overview needs."""
+    given = os.environ.get("COLUMNS", "")
+    if given.isdigit():
+        return max(60, int(given))
+    for stream in (sys.__stdin__, sys.__stdout__, sys.__stderr__):
+        try:
+            return max(60, os.get_terminal_size(stream.fileno()).columns)  # type: ignore[union-attr]  # None is caught
+        except (AttributeError, OSError, ValueError):
+            continue
+    return 80
+
+
+def coloured() -> bool:
+    """Whether stdout takes colours: a terminal that has some, and NO_COLOR is not set; FORCE_COLOR says yes."""
+    if os.environ.get("NO_COLOR"):
+        return False
+    terminal = sys.stdout is not None and sys.stdout.isatty() and os.environ.get("TERM", "") not in ("", "dumb", "unknown")
+    return terminal or bool(os.environ.get("FORCE_COLOR"))

@@ -224,16 +224,16 @@ def _sentence(text: str | None) -> str:
 
 
 def _option_row(option: Any) -> list[str]:
+    from kernbench.cli.command_tree import default_text
+
     argument, names = option.param_type_name == "argument", [*option.opts, *option.secondary_opts]
     name = f"`{(option.metavar or option.name.upper()) if argument else ', '.join(names)}`"
     value = option.metavar or "|".join(map(str, option.type_descriptor.choices or ()))
     if not argument and not option.is_flag and value:
         name += f" `{value}`"
-    default, shown = option.default, getattr(option, "show_default", None)
-    if option.secondary_opts:
-        default = (option.opts if default else option.secondary_opts)[0]
-    known = not (default is None or default is False or default == () or callable(default))
-    text = "required" if option.required else shown if isinstance(shown, str) else f"`{default}`" if known else ""
+    default = default_text(option)
+    shown = isinstance(getattr(option, "show_default", None), str)
+    text = "required" if option.required else default if shown or not default else f"`{default}`"
     return [name, text, _sentence(getattr(option, "help", ""))]
 
 

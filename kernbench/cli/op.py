@@ -95,6 +95,13 @@ KINDS = {
 }
 
 
+def operations() -> list[str]:
+    """The names of all operations."""
+    from kernbench.workloads.ops.operation import COLLECTIVES
+
+    return ["matmul", "attention", *COLLECTIVES, *(one for names in KINDS.values() for one in names)]
+
+
 PARTS = {
     "host": "launch and synchronisation by the host",
     "start": "start of the kernel on the chip, to the first byte",
@@ -106,12 +113,11 @@ PARTS = {
 
 def _kind(name: str) -> str:
     from kernbench.common.errors import InputError, Problem
-    from kernbench.workloads.ops.operation import COLLECTIVES
 
     for kind, names in KINDS.items():
         if name in names:
             return kind
-    every = ["matmul", "attention", *COLLECTIVES, *(one for names in KINDS.values() for one in names)]
+    every = operations()
     raise InputError(Problem("kbsim op", f"it must be one of {', '.join(every)}", "OP", name))
 
 

@@ -38,6 +38,8 @@ COMMANDS = {
     "sweep": "Run many points from one spec, store every result, and compare them.",
     "ccl": "Run collectives between PEs: measure their time and check their results.",
     "noc": "Replay recorded traffic of a chip's network.",
+    "completion": "Print a script that lets a shell complete commands, options and names of machines, models and benches.",
+    "man": "Print a manual page, or write all of them.",
 }
 _SHORT = {"--help": "-h"}  # of options
 _NAME, _FRAME, _TYPE, _HEAD, _OFF = "\x1b[1;36m", "\x1b[2m", "\x1b[1;33m", "\x1b[1m", "\x1b[0m"

@@ -1,0 +1,149 @@
+"""The commands with their options and arguments as plain data: for completion, man pages and the reference."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+#: Options and arguments whose values have names: by what they are called, the kind of `names_of`.
+_OPTIONS = {"--config": "machines", "--from": "machines", "--model": "models", "--runtime": "runtimes", "--algo": "algorithms",
+            "--free": "resources", "--device": "devices"}  # fmt: skip
+_ARGUMENTS = {"TARGET": "targets", "NAME|FILE": "machines", "BENCH": "benches", "WORKLOAD": "workloads", "SUITE": "suites",
+              "COLLECTIVE": "collectives", "OP": "operations", "COMMAND": "commands"}  # fmt: skip
+_FILES = ("FILE", "PATH", "DIR", "CKPT", "STORE", "SPEC", "TRACE", "OUT", "MODEL", "DATA.CSV", "COUNTERS", "BASE", "NEW",
+          "FROM", "PYTHON", "TARGET", "A", "B")  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """An option or an argument."""
+
+    names: tuple[str, ...]  #: of an option, the long one first; of an argument none
+    value: str  #: how help calls its value: `NAME|FILE`, `dot|mermaid`; empty for a flag
+    choices: tuple[str, ...]  #: where only some values are allowed
+    kind: str  #: of names that it takes (`names_of`); empty where it takes none
+    files: bool  #: whether a value may be a file or a folder
+    required: bool
+    default: str  #: as text; empty where there is none to show
+    help: str
+
+    @property
+    def flag(self) -> bool:
+        """Whether it has no value."""
+        return not self.value
+
+
+@dataclass(frozen=True, slots=True)
+class CommandNode:
+    """A command, or a group of commands."""
+
+    path: str  #: without `kbsim`: `trace summary`; empty for `kbsim` itself
+    help: str
+    options: tuple[Parameter, ...]
+    arguments: tuple[Parameter, ...]
+    children: tuple[CommandNode, ...]
+
+    def walk(self) -> Iterator[CommandNode]:
+        """This command and all below it."""
+        yield self
+        for child in self.children:
+            yield from child.walk()
+
+
+def command_tree() -> CommandNode:
+    """`kbsim` with all its commands."""
+    from kernbench.cli.app import every_command
+
+    return _node("", every_command())
+
+
+def names_of(kind: str) -> list[str]:
+    """The names that the package has of a kind of thing: machines, models, benches, ... KeyError for another kind."""
+    from kernbench.analysis.whatif import RESOURCES
+    from kernbench.ccl.collectives import COLLECTIVES
+    from kernbench.ccl.registry import read_registry
+    from kernbench.cli.op import operations
+    from kernbench.cli.overview import COMMANDS
+    from kernbench.config import chip_names, preset_names
+    from kernbench.config.runtime import runtime_names
+    from kernbench.runtime_api.discovery import installed_benches
+    from kernbench.validate.run import SUITES
+    from kernbench.workloads.catalogue import WORKLOADS
+    from kernbench.workloads.models.files import preset_models
+
+    found: dict[str, Callable[[], Iterable[str]]] = {
+        "machines": lambda: [*preset_names(), *chip_names()],
+        "models": preset_models,
+        "runtimes": runtime_names,
+        "algorithms": lambda: sorted({one.name for one in read_registry().entries}),
+        "resources": lambda: list(RESOURCES),
+        "devices": lambda: ["wormhole"],
+        "targets": lambda: [*installed_benches(), *WORKLOADS],
+        "benches": lambda: list(installed_benches()),
+        "workloads": lambda: list(WORKLOADS),
+        "suites": lambda: list(SUITES),
+        "collectives": lambda: list(COLLECTIVES),
+        "operations": operations,
+        "commands": lambda: list(COMMANDS),
+    }
+    return list(found[kind]())
+
+
+def _node(path: str, command: Any) -> CommandNode:
+    parameters = [one for one in command.params if not getattr(one, "hidden", False)]
+    options = tuple(_option(one) for one in parameters if one.param_type_name != "argument")
+    help_option = Parameter(("--help", "-h"), "", (), "", False, False, "", "Show this message and exit.")
+    children = getattr(command, "commands", None) or {}
+    return CommandNode(
+        path,
+        _sentence(command.help),
+        (*options, help_option),
+        tuple(_argument(one) for one in parameters if one.param_type_name == "argument"),
+        tuple(_node(f"{path} {name}".strip(), child) for name, child in children.items()),
+    )
+
+
+def _option(option: Any) -> Parameter:
+    names = tuple(sorted((*option.opts, *option.secondary_opts), key=lambda name: not name.startswith("--")))
+    choices = tuple(map(str, option.type_descriptor.choices or ()))
+    value = "" if option.is_flag else option.metavar or "|".join(choices) or "VALUE"
+    kind = next((_OPTIONS[name] for name in names if name in _OPTIONS), "") if value else ""
+    if not choices and re.fullmatch(r"[a-z]+(\|[a-z]+)+", value):
+        choices = tuple(value.split("|"))
+    return Parameter(
+        names, value, choices, kind, _takes_files(value), bool(option.required), default_text(option), _help(option)
+    )
+
+
+def _argument(argument: Any) -> Parameter:
+    name = str(argument.metavar or argument.name.upper())
+    bare = name.strip("[].")
+    choices = tuple(map(str, argument.type_descriptor.choices or ()))
+    kind = _ARGUMENTS.get(bare.rstrip("].").upper(), "")
+    return Parameter(
+        (), name, choices, kind, _takes_files(bare), bool(argument.required), default_text(argument), _help(argument)
+    )
+
+
+def _takes_files(value: str) -> bool:
+    return any(part.strip("[].").upper() in _FILES for part in value.split("|"))
+
+
+def default_text(parameter: Any) -> str:
+    """The default of an option or argument, as help shows it; empty where there is none."""
+    default, shown = parameter.default, getattr(parameter, "show_default", None)
+    if parameter.secondary_opts:
+        default = (parameter.opts if default else parameter.secondary_opts)[0]
+    if isinstance(shown, str):
+        return shown
+    return "" if default is None or default is False or default == () or callable(default) else str(default)
+
+
+def _help(parameter: Any) -> str:
+    return _sentence(getattr(parameter, "help", ""))
+
+
+def _sentence(text: str | None) -> str:
+    return " ".join((text or "").split())

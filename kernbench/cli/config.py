@@ -12,7 +12,7 @@ from kernbench.cli import output, widgets
 from kernbench.cli.commands import Section
 from kernbench.cli.config_init import init
 from kernbench.cli.config_keys import keys
-from kernbench.cli.options import Json, Overrides
+from kernbench.cli.options import Json, Overrides, Quiet
 from kernbench.cli.text import WAIT, rational, table
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ def show(
 
 
 @app.command()
-def check(machine: Machine, overrides: Overrides = None, as_json: Json = False) -> int:
+def check(machine: Machine, overrides: Overrides = None, as_json: Json = False, quiet: Quiet = False) -> int:
     """Check whether a machine is valid, and list values that were set without effect."""
     from kernbench.config import load_config
     from kernbench.config.effects import told_unused
@@ -60,7 +60,7 @@ def check(machine: Machine, overrides: Overrides = None, as_json: Json = False) 
     unused = told_unused(found)
     if as_json:
         output.show_json({"status": "valid", **_name(found), "warnings": [one.to_dict() for one in unused]})
-    else:
+    elif not quiet:
         output.write(f"{found.source}: valid; {facts_line(found)}\n")
         for one in unused:
             output.note(f"warning: {one}")

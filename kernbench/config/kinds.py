@@ -12,6 +12,7 @@ from kernbench.config.system import SystemConfig
 _DRAM = ("interleave_bytes", "bus_width_bytes", "dram_burst_cycles", "peak_bw_bytes_per_cycle", "t_setup_cycles", "period",
          "controller")  # fmt: skip
 
+
 def systems_of(pes: int) -> list[SystemConfig]:
     """The presets of systems with at least so many PEs, smallest first."""
     systems: list[SystemConfig] = [load_config(name, kind=SystemConfig) for name in preset_names(SystemConfig)]

@@ -129,7 +129,10 @@ def test_a_look_at_results_needs_an_op_log(kbsim: Kbsim) -> None:
         (("run", "gone.py"), "gone.py: there is no such file; check the path"),
         (("bench", "show", "gem"), "gem: there is no such bench; benches are: flash_attention, gemm, layernorm, moe_dispatch, "
             "paged_attention, reduce, softmax, tp_mlp, vector_add; did you mean gemm?"),
-        (("run", "llama2-7b-decode", "--verify"), "kbsim: --verify is for benches, and llama2-7b-decode is none; leave it out"),
+        (
+            ("run", "llama2-7b-decode", "--verify"),
+            "kbsim: --verify is for benches, and llama2-7b-decode is none; leave it out; kbsim bench list names benches",
+        ),
     ],
 )  # fmt: skip
 def test_a_wrong_bench_or_parameter_is_refused(arguments: tuple[str, ...], message: str, kbsim: Kbsim) -> None:

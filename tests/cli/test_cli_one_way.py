@@ -142,3 +142,10 @@ def test_the_table_of_a_sweep_goes_to_stdout(kbsim: Kbsim) -> None:
     said = kbsim("sweep", "report", "s.sqlite", "--csv", "-")
     assert said.code == 0 and said.out == Path("s.csv").read_bytes().decode()
     assert kbsim("sweep", "report", "s.sqlite", "--csv", "-", "--json").code == 2
+
+
+def test_quiet_prints_nothing_but_errors(kbsim: Kbsim) -> None:
+    assert kbsim("config", "check", "small.yaml", "-q") == (0, "", "")
+    assert kbsim("config", "check", "small.yaml", "--quiet", "--set", "te.engines=0").code == 2
+    assert kbsim("run", "tiles.json", "-c", "small.yaml", "-q", "--trace", "t.jsonl") == (0, "", "")
+    assert kbsim("trace", "report", "t.jsonl", "-q", "-o", "t.html") == (0, "", "") and Path("t.html").exists()

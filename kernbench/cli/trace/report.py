@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from kernbench.cli import output
+from kernbench.cli.options import Quiet
 from kernbench.common.json_shapes import counted
 
 if TYPE_CHECKING:
@@ -67,6 +68,7 @@ def report(
         typer.Option("--by", help="What the colours, bars or points of --view stand for (not heatmap).", show_default=False),
     ] = None,
     dark: Annotated[bool, typer.Option("--dark", help="With --view: use dark colours.")] = False,
+    quiet: Quiet = False,
 ) -> int:
     """Show a trace as one HTML page that needs no network, two traces above each other, or a view as a picture."""
     from kernbench.common.errors import InputError, Problem
@@ -87,7 +89,8 @@ def report(
     timeline = read_timeline(trace, wanted)
     data = _drawn(trace, timeline, view, target, lanes or Lanes.ENGINE, by or By.PHASE, dark)
     write_whole(target, data)
-    output.note(f"{target}: {counted(len(timeline.spans), 'span')}, {len(data):,} bytes")
+    if not quiet:
+        output.note(f"{target}: {counted(len(timeline.spans), 'span')}, {len(data):,} bytes")
     if trace.broken is None:
         return output.OK
     output.note(f"error: {file}: {trace.broken}")

@@ -247,7 +247,10 @@ def test_a_component_of_the_users_is_found(tmp_path: Path, monkeypatch: pytest.M
 def test_one_npu_is_no_system() -> None:
     with pytest.raises(InputError) as caught:
         read_system("npu_mobile")
-    assert str(caught.value) == 'npu_mobile.yaml:4:9: schema = "kernbench/npu/1", but it must be one of kernbench/system/1'
+    assert str(caught.value) == (
+        "npu_mobile.yaml: it is one NPU, and a system of several PEs is needed here; "
+        "machines that fit: pod_8sip, single_cube, sip_4x4, two_sips"
+    )
     assert isinstance(load_config("npu_mobile"), NpuConfig)
 
 

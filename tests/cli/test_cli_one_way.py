@@ -99,7 +99,7 @@ def test_a_machine_given_both_ways_is_refused(kbsim: Kbsim) -> None:
 def test_an_option_of_one_value_is_given_once(option: tuple[str, str], kbsim: Kbsim) -> None:
     said = kbsim("run", "tiles.json", "-c", "small.yaml", *option, *option)
     times = 3 if option[0] == "--config" else 2
-    assert (said.code, said.out) == (2, "") and f"it is given {times} times, and takes one value" in said.err
+    assert (said.code, said.out) == (2, "") and f"it is given {times} times, but takes one value" in said.err
 
 
 def test_an_option_that_may_repeat_does(kbsim: Kbsim) -> None:

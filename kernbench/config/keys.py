@@ -174,6 +174,8 @@ def _type_and_range(schema: dict[str, Any]) -> tuple[str, str, tuple[str, ...]]:
     if first["type"] == "array" and first["items"]["type"] == "string":
         return "list of texts", "", ()
     if first["type"] == "array":
+        if "items" not in first["items"]:
+            return "list", "", ()
         pairs = first["items"]["items"].get("minimum") == 1
         return ("list of pairs", "each at least 1", ()) if pairs else ("list of [row, col]", "one for each", ())
     if first["type"] == "boolean":

@@ -34,7 +34,7 @@ Emit = Annotated[
     Path | None, typer.Option("--emit", metavar="FILE", help="Write the program, and do not run it.", show_default=False)
 ]
 Trace = Annotated[
-    Path | None, typer.Option("--trace", metavar="FILE", help="Run it a second time, to trace it.", show_default=False)
+    Path | None, typer.Option("--trace", metavar="FILE", help="Write a trace of a second run.", show_default=False)
 ]
 LiveMap = Annotated[
     Path | None, typer.Option("--live-map", metavar="FILE", help="Draw the scratchpad buffers as .svg.", show_default=False)

@@ -45,22 +45,22 @@ class RowBuffer(Section):
     t_rtp: Clocks = Field(description="[DRAM clock] from RD to PRE")
     t_wr: Clocks = Field(description="[DRAM clock] from the last byte written to PRE")
     t_ccd_s: Clocks = Field(description="[DRAM clock] from RD to RD, or WR to WR, of different groups")
-    t_ccd_l: Clocks = Field(description="[DRAM clock] the same of one group")
+    t_ccd_l: Clocks = Field(description="[DRAM clock] from RD to RD, or WR to WR, of one group")
     t_rrd_s: Clocks = Field(description="[DRAM clock] from ACT to ACT of different groups")
-    t_rrd_l: Clocks = Field(description="[DRAM clock] the same of one group")
-    t_faw: Clocks = Field(description="[DRAM clock] from an ACT to the fourth one behind it")
+    t_rrd_l: Clocks = Field(description="[DRAM clock] from ACT to ACT of one group")
+    t_faw: Clocks = Field(description="[DRAM clock] from an ACT to the fourth ACT after it")
     t_wtr_s: Clocks = Field(description="[DRAM clock] from the last byte written to RD of another group")
-    t_wtr_l: Clocks = Field(description="[DRAM clock] the same of one group")
+    t_wtr_l: Clocks = Field(description="[DRAM clock] from the last byte written to RD of the same group")
     t_refi: Annotated[int, integer(0, 1 << 30)] = Field(description="[DRAM clock] from refresh to refresh; 0 is none")
     t_rfc: Clocks = Field(description="[DRAM clock] a refresh of all banks")
     queue_bursts: Bursts = Field(default=32, description="[burst] bursts that wait for their command in a controller")
     buffer_bursts: Bursts = Field(default=16, description="[burst] bursts of a channel between command and last byte")
-    batch_bursts: Bursts = Field(default=16, description="[burst] that may pass an older one of another row, or way, in turn")
+    batch_bursts: Bursts = Field(default=16, description="[burst] that may pass an older burst of another row or direction")
     scheduler: Annotated[str, one_of(SCHEDULERS)] = Field(
-        default=SCHEDULERS[0], description="which burst goes next: by open rows, then by age; or by age alone"
+        default=SCHEDULERS[0], description="which burst goes next: one of an open row, else the oldest; or always the oldest"
     )
     page: Annotated[str, one_of(PAGE_POLICIES)] = Field(
-        default=PAGE_POLICIES[0], description="what becomes of an open row that no burst in the queue wants"
+        default=PAGE_POLICIES[0], description="what happens to an open row that no queued burst needs"
     )
     map: Annotated[str, one_of(ADDRESS_MAPS)] = Field(
         default=ADDRESS_MAPS[0], description="fields of the address, the last one varies fastest"

@@ -118,11 +118,12 @@ def _of_queues(dma: Dma, between_pes: int, at: str) -> Iterator[Unused]:
     limits = [*(channel.max_concurrent for channel in dma.channels), *([between_pes] if between_pes else [])]
     most = max(min(limit, total) for limit in limits)
     if depth > most:
+        more = "max_concurrent or max_concurrent_transfers"
         why = f"no channel has more than {most} transfers at a time, by its max_concurrent and max_concurrent_transfers"
-        yield Unused(f"{at}dma.queue_depth_per_master", why, f"set it below {most}, or raise these")
+        yield Unused(f"{at}dma.queue_depth_per_master", why, f"set it below {most}, or raise {more}")
     if total > sum(limits):
         why = f"the channels' max_concurrent add up to {sum(limits)}"
-        yield Unused(f"{at}dma.max_concurrent_transfers", why, f"set it below {sum(limits)}, or raise these")
+        yield Unused(f"{at}dma.max_concurrent_transfers", why, f"set it below {sum(limits)}, or raise max_concurrent")
     least, by = min((total, "max_concurrent_transfers"), (depth, "queue_depth_per_master"))
     for name, channel in zip(TRANSFER_CHANNELS, dma.channels, strict=True):
         if channel.max_concurrent > least:

@@ -139,7 +139,7 @@ class tensor_descriptor:
         return FUNCTIONS["load"](pointers, mask, None if mask is None else 0)  # type: ignore[no-any-return]
 
     def scatter(self, value: Any, x_offsets: Any, y_offset: Any) -> None:
-        """Rows to `x_offsets`, from column `y_offset` on; what is outside is not written."""
+        """Write rows to `x_offsets`, from column `y_offset` on. Elements outside the tensor are not written."""
         pointers, mask = self.rows(x_offsets, y_offset)
         FUNCTIONS["store"](pointers, value, mask)
 

@@ -134,7 +134,7 @@ class Ways:
 
 
 def memory_way(places: Places, dma: str, address: int, write: bool) -> Way:
-    """Between a PE's DMA engine, behind which its scratchpad is, and the memory of an address."""
+    """The route between a PE's DMA engine, which serves the PE's scratchpad, and the memory that holds `address`."""
     edges = places.router.route(places.router.find_memory_path(dma, address, read=not write)).edges
     pe = places.topology.by_id[dma]
     assert pe.sip is not None and pe.cube is not None and pe.pe is not None

@@ -102,6 +102,9 @@ def one_of_each() -> list[Record]:
         record("DMA_START", 10, tx_id=0, channel=0, direction="DRAM_TO_SRAM", src_addr=4096, dst_addr=0, size_bytes=64,
                **_LOAD, phase="QKV_PROJ", head_cycles=4, weight=1, peer="spm"),
         record("DMA_END", 11, tx_id=0, channel=0, latency_cycles=8, **_LOAD),
+        record("CACHE_LOOKUP", 12, tx_id=0, **_LOAD, hits=1, misses=2, hit_bytes=64, miss_bytes=100, evictions=1, write_backs=1),
+        record("WRITE_BACK_START", 12, channel=0, unit="dram.ch0"),
+        record("WRITE_BACK_END", 12, channel=0, unit="dram.ch0"),
         record("TE_START", 12, **_TE, m=128, n=128, k=256, tile_m=64, tile_n=64, tile_k=64, phase="QKV_PROJ",
                body_cycles=342, total_cycles=354),
         record("TE_END", 13, **_TE, mac_count=4194304, latency_cycles=357, stall_cycles=3),
@@ -140,7 +143,7 @@ def one_of_each() -> list[Record]:
         record("ENERGY_SAMPLE", 38, window_cycles=16, dram_pj=1280, noc_pj=64.5, spm_pj=64, mac_pj=0.25, ve_pj=8, static_pj=0),
         record("POWER_STATE", 39, unit="ve0", state="IDLE"),
         record("HW_COUNTER", 40, counter="te_busy", value=17.5, unit="te0", source="board.csv"),
-        record("TRACE_END", 41, status="failed", cycles=41, events=39, counters={"te0": {"jobs": 1}}, energy_pj={"total": 1.5}),
+        record("TRACE_END", 41, status="failed", cycles=41, events=42, counters={"te0": {"jobs": 1}}, energy_pj={"total": 1.5}),
     ]  # fmt: skip
 
 

@@ -197,7 +197,7 @@ def test_two_messages_that_arrive_before_the_second_receive_is_ready(capsys: pyt
         (["all_reduce", "-d", "half"], "u32, u16, u8; did you mean f16?"),
         (["all_reduce", "-d", "uint8"], "u32, u16, u8; did you mean u8?"),
         (["all_reduce", "-n", "17"], "1024 in all; each cube takes as many as the others: 16 and 18 can be placed"),
-        (["all_reduce", "-n", "1025"], "1024 in all; take at most 1024, or a larger machine (--config)"),
+        (["all_reduce", "-n", "1025"], "1024 in all; use at most 1024, or a larger machine (--config)"),
         (["all_reduce", "-a", "halving"], "hierarchical; did you mean halving_doubling?"),
         ([""], '"": there is no such collective; there are all_reduce,'),
         (["all_reduce", "-b", "1.5B"], '--begin = "1.5B", but it must be a whole number of bytes'),

@@ -37,7 +37,7 @@ COMMANDS = {
     "whatif_slower": ("whatif", "llama2-7b-decode", "--config", "npu_server", "--free", "banks,dram,te"),
     "whatif_absent": ("whatif", "clash.json", "-c", "npu_mobile", "--free", "noc"),
     "whatif_stuck": ("whatif", "stuck.json", "--config", "small.yaml", "--free", "te,noc"),
-    "whatif_unknown": ("whatif", "tiles.json", "--config", "small.yaml", "--free", "te,cache"),
+    "whatif_unknown": ("whatif", "tiles.json", "--config", "small.yaml", "--free", "te,fan"),
 }
 
 

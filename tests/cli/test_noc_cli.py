@@ -79,7 +79,7 @@ def test_as_json(kbsim: Kbsim) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("traces/none.json",), "error: traces/none.json: it cannot be read: No such file or directory\n"),
+        (("traces/none.json",), "error: traces/none.json: it cannot be read: No such file or directory; did you mean traces/one.json?\n"),
         (("empty",), "error: empty: the folder has no .json file\n"),
         (
             ("traces", "--device", "mars"),
@@ -98,4 +98,4 @@ def test_a_replay_without_end_is_refused_and_a_long_one_is_not(kbsim: Kbsim) -> 
     assert kbsim("noc", "replay", "long.json", "--device", "toy.json").code == 0
     said = kbsim("noc", "replay", "endless.json", "--device", "toy.json")
     assert (said.code, said.out) == (2, "")
-    assert said.err == "error: endless: it takes more than 1099511627776 cycles, and a replay has at most so many\n"
+    assert said.err == "error: endless: it takes more than 1099511627776 cycles, the limit of a replay\n"

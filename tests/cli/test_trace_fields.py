@@ -45,6 +45,10 @@ ENTRIES: list[dict[str, Any]] = [
 ]
 #: Longer than eight windows of 16 cycles: the channel is saturated; then an engine that works little, and rests.
 SLOW = [{**LOAD, "num_elements": 6400, "dram_addr": 0}, {**NORM, "length": 64, "deps_before": [0]}, {**NORM, "length": 64}]
+#: Stores to lines of a cache of one line, which each write the one before back to DRAM.
+CACHED = {"schema": "kernbench/npu/1", "llc": {"capacity_bytes": 64, "line_bytes": 64, "ways": 1, "bw_bytes_per_cycle": 64}}
+STORES = [{**LOAD, "opcode": "DMA_STORE_TILE", "num_elements": 64, "dram_addr": 64 * k} for k in range(4)]
+STORES += [{**NORM, "deps_before": [3]}]  # the run goes on until the last line is written
 PES = ("sip0.cube0.pe0", "sip0.cube0.pe1")
 SYSTEM = {
     "schema": "kernbench/system/1",
@@ -95,6 +99,7 @@ def traced(kbsim: Kbsim, entries: list[dict[str, Any]], machine: dict[str, Any],
 
 def test_every_field_of_the_schema_is_written(kbsim: Kbsim) -> None:
     found: set[str] = set()
+    found |= traced(kbsim, STORES, CACHED, "--trace-level", "full")
     for level in ("summary", "full", "access"):
         found |= traced(kbsim, ENTRIES, NPU, "--trace-level", level)
     Path("board.csv").write_text("counter,value,unit\nte_busy,17.5,te0\n", encoding="utf-8")

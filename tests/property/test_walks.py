@@ -21,7 +21,9 @@ from tests.reached import watched
 RELAXED = settings(deadline=None, suppress_health_check=list(HealthCheck))
 COUNTED = settings(RELAXED, phases=[Phase.generate], derandomize=True, database=None)
 DRAWS = 100
-SLOW = {"rows"}  # its runs are long: counted and run less often
+# Their runs are long, most of it in the reference: `make nightly` runs and counts them, as the searches do.
+SLOW = {"rows", "rows_of_pes", "controllers_of_pes", "cached_rows", "every_addition"}
+COUNTED_NAMES = [pytest.param(name, marks=pytest.mark.nightly) if name in SLOW else name for name in DISTRIBUTIONS]
 
 
 @pytest.fixture(scope="module")
@@ -55,7 +57,7 @@ def test_the_search_runs(capsys: pytest.CaptureFixture[str]) -> None:
         search.main(["--programs", "2000"])
 
 
-@pytest.mark.parametrize("name", [name for name in DISTRIBUTIONS if name not in SLOW])
+@pytest.mark.parametrize("name", COUNTED_NAMES)
 def test_a_distribution_reaches_what_it_is_named_for(name: str) -> None:
     """A request that reads and writes one bank, a denial on a machine of one bank, a weight that matters, and so on."""
     distribution, reached = DISTRIBUTIONS[name], []

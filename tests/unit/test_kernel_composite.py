@@ -204,9 +204,9 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"tile": (1, 2)}, "the tile of a GEMM is (m, n, k), each 1 or more, and not (1, 2)"),
     ({"buffers": 0}, "composite with buffers=0: it must be 1 or more"),
     ({"channel": "fast"}, "a DMA engine has the channels act_weight, kv_load, kv_store, and not fast"),
-    ({"epilogue": ["add"]}, "'add' is no step of an epilogue: give the name of an elementwise op, or a pair of it and its"),
-    ({"epilogue": [5]}, "5 is no step of an epilogue: give the name of an elementwise op, or a pair of it and its"),
-    ({"epilogue": ["transpose"]}, "'transpose' is no step of an epilogue: give the name of an elementwise op"),
+    ({"epilogue": ["add"]}, "'add' is not a step of an epilogue: give the name of an elementwise op, or a pair of it and its"),
+    ({"epilogue": [5]}, "5 is not a step of an epilogue: give the name of an elementwise op, or a pair of it and its"),
+    ({"epilogue": ["transpose"]}, "'transpose' is not a step of an epilogue: give the name of an elementwise op"),
     ({"epilogue": ["not"]}, "not of the epilogue: not takes integers and truth values, and not f16"),
     ({"tile": (512, 512, 512), "buffers": 100}, "takes 157286400 bytes, but of the scratchpad"),
 ]

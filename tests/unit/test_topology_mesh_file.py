@@ -191,7 +191,7 @@ NAMES = "pe0, m_cpu, sram, pe1, ucie_n0, ucie_e0, ucie_s0, ucie_w0"
         ("  r0c0: [5/6, 1.75]", "  r9c0: [1, 2]", "routers must be some of those of a mesh of 2 x 2"),
         ("  - [r0c0, r0c1]", "  - [r0c0, r0c7]", 'a link must be two of its routers, and one is ["r0c0", "r0c7"]'),
         ("  - [r0c0, r0c1]", "  - [r0c0]", 'a link must be two of its routers, and one is ["r0c0"]'),
-        ("  - [r0c0, r0c1]", "  - [r0c0, r0c0]", "a link must be between two routers, and one leads from r0c0 to itself"),
+        ("  - [r0c0, r0c1]", "  - [r0c0, r0c0]", "a link must be between two routers, but one is from r0c0 to itself"),
         ("  - [r0c0, r0c1]", "  - [r1c0, r0c0]", "links must be there once"),
         ("links:\n", "links: {}\nx:\n", "links must be a list"),
         ("at: [5/6, 1.75], router: r0c0", "at: [5/6, 1.75], router: [r0c0]", '"pe0" must have one of its routers'),
@@ -215,7 +215,7 @@ def test_an_edit_that_cannot_be_read_is_refused(small: Path) -> None:
     path = compile_topology(small).mesh_file
     lines = len(path.read_text().splitlines())
     path.write_text(path.read_text() + "links: []\n")
-    assert refused(small) == f"cube_mesh.yaml:{lines + 1}:1: links: the key is twice in one mapping; {REMEDY}"
+    assert refused(small) == f"cube_mesh.yaml:{lines + 1}:1: links: the key is twice in one mapping; write it once, with all values below it; {REMEDY}"
 
 
 def test_a_topology_that_is_refused_writes_nothing(small: Path) -> None:

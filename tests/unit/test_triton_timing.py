@@ -170,7 +170,7 @@ def test_views_whose_elements_do_not_lie_evenly() -> None:
     pairs = np.zeros(4, [("value", "f4"), ("flag", "u1")])
     with pytest.raises(triton.TritonError) as caught:
         total[(1,)](pairs["value"], np.zeros(1, np.float32), BLOCK=4)
-    text = "total: argument x_ptr: its elements of 4 B lie 5 B apart, and pointers count whole elements; make a copy of it"
+    text = "total: argument x_ptr: its elements of 4 B are 5 B apart, and pointers count whole elements; make a copy of it"
     assert str(caught.value) == text
     raw = np.zeros(12, np.uint8)
     with pytest.raises(triton.TritonError) as caught:

@@ -212,7 +212,7 @@ def test_spinning_for_what_never_comes() -> None:
     text = str(caught.value)
     assert ": program 0 has waited here for 150," in text
     assert text.endswith(
-        " cycles, in which all programs only waited, what it waits for never comes. Programs of one PE run one after "
+        " cycles, in which no program did anything but wait: what it waits for never comes. Programs of one PE run one after "
         "the other, so wait for earlier ones alone"
     )
 

@@ -189,8 +189,8 @@ def test_a_machine_that_cannot_be_freed_is_refused() -> None:
 
 def test_an_unknown_resource_is_refused() -> None:
     with pytest.raises(InputError) as error:
-        what_if(program_work(gemm(), load_config({})), ["cache"])
-    assert str(error.value) == 'whatif: free = "cache", but it must be one of dma, noc, dram, banks, te, ve'
+        what_if(program_work(gemm(), load_config({})), ["fan"])
+    assert str(error.value) == 'whatif: free = "fan", but it must be one of dma, noc, dram, llc, banks, te, ve'
 
 
 @pytest.mark.parametrize("machine", preset_names())
@@ -198,8 +198,8 @@ def test_the_keys_to_change_are_keys_of_the_machine(machine: str) -> None:
     config: Any = load_config(machine)
     data = config.to_dict()
     for name, keys in LEVERS.items():
-        there = [key for key in keys if _has(data, key.format(pe=config.pe_path, memory=config.memory_path))]
-        assert there or (name == "noc" and config.pes == 1), (name, keys)
+        there = [key for key in keys if _has(data, key.format(pe=config.pe_path, memory=config.memory_path, cache=config.cache_path))]
+        assert there or (name == "noc" and config.pes == 1) or (name == "llc" and config.cache is None), (name, keys)
 
 
 def _has(data: dict[str, Any], path: str) -> bool:

@@ -22,7 +22,10 @@ KINDS: dict[str, tuple[str, ...]] = {
     "jobs": (
         "JOB_ISSUE", "JOB_DONE", "DMA_START", "DMA_END", "TE_START", "TE_END", "VE_START", "VE_END", "ENGINE_EVENT",
     ),
-    "flows": ("DRAM_TX_START", "DRAM_TX_END", "DRAM_TX_SUSPEND", "DRAM_TX_RESUME", "NOC_TX_START", "NOC_TX_END"),
+    "flows": (
+        "DRAM_TX_START", "DRAM_TX_END", "DRAM_TX_SUSPEND", "DRAM_TX_RESUME", "NOC_TX_START", "NOC_TX_END",
+        "CACHE_LOOKUP", "WRITE_BACK_START", "WRITE_BACK_END",
+    ),
     "waits": ("STALL_EVENT", "RESUME_EVENT"),
     "accesses": ("SRAM_ACCESS", "MEM_ACCESS_EVENT", "SRAM_CONFLICT"),
     "samples": (

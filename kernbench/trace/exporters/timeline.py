@@ -387,6 +387,9 @@ MAPPING: dict[str, tuple[str, str]] = {
     "JOB_DONE": ("nothing", "the job's slice ends here"),
     **{f"{kind}_{side}": ("slice", "jobs") for kind in ("DMA", "TE", "VE") for side in ("START", "END")},
     **{f"{kind}_TX_{side}": ("slice", "flows") for kind in ("DRAM", "NOC") for side in ("START", "END")},
+    "CACHE_LOOKUP": ("instant", "lookups"),
+    "WRITE_BACK_START": ("slice", "write-backs"),
+    "WRITE_BACK_END": ("slice", "write-backs"),
     "DRAM_TX_SUSPEND": ("slice", "suspended"),
     "DRAM_TX_RESUME": ("slice", "suspended"),
     "STALL_EVENT": ("slice", "waits"),
@@ -462,6 +465,9 @@ class Timeline:
             "RESUME_EVENT": self._resume,
             "DRAM_TX_SUSPEND": self._suspend,
             "DRAM_TX_RESUME": lambda record: self._end(record, self._flow_key(record, "suspended")),
+            "CACHE_LOOKUP": lambda r: self._instant(r, r.unit, "lookups", f"transfer {r.tx_id}"),
+            "WRITE_BACK_START": self._write_back,
+            "WRITE_BACK_END": lambda record: self._end(record, ("write-backs", record.unit, record.channel)),
             "TOKEN": self._token,
             "ENGINE_EVENT": self._engine_event,
             "SRAM_ACCESS": lambda r: self._instant(r, r.unit, "accesses", r.access_type),
@@ -579,6 +585,10 @@ class Timeline:
     def _suspend(self, record: Record) -> None:
         opened = _Open(record.unit, "suspended", record.reason, record.t_cycle, arguments(record, ("unit",)))
         self._begin(self._flow_key(record, "suspended"), opened)
+
+    def _write_back(self, record: Record) -> None:
+        opened = _Open(record.unit, "write-backs", "write-back", record.t_cycle, arguments(record, ("unit",)))
+        self._begin(("write-backs", record.unit, record.channel), opened)
 
     def _stall(self, record: Record) -> None:
         key = ("waits", record.unit, record.job_id, record.reason, record.channel)

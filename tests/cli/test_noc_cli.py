@@ -79,7 +79,10 @@ def test_as_json(kbsim: Kbsim) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("traces/none.json",), "error: traces/none.json: it cannot be read: No such file or directory; did you mean traces/one.json?\n"),
+        (
+            ("traces/none.json",),
+            "error: traces/none.json: it cannot be read: No such file or directory; did you mean traces/one.json?\n",
+        ),
         (("empty",), "error: empty: the folder has no .json file\n"),
         (
             ("traces", "--device", "mars"),

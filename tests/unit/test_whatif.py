@@ -198,7 +198,8 @@ def test_the_keys_to_change_are_keys_of_the_machine(machine: str) -> None:
     config: Any = load_config(machine)
     data = config.to_dict()
     for name, keys in LEVERS.items():
-        there = [key for key in keys if _has(data, key.format(pe=config.pe_path, memory=config.memory_path, cache=config.cache_path))]
+        paths = {"pe": config.pe_path, "memory": config.memory_path, "cache": config.cache_path}
+        there = [key for key in keys if _has(data, key.format(**paths))]
         assert there or (name == "noc" and config.pes == 1) or (name == "llc" and config.cache is None), (name, keys)
 
 

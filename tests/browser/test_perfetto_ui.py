@@ -20,7 +20,7 @@ from tests.trace_exports import READERS
 from tests.trace_samples import lawful, lines, meta, one_of_each, record
 
 pytestmark = pytest.mark.skipif(bool(missing()), reason=missing())
-LANES = ("jobs", "commands", "flows", "waits", "suspended", "tokens")
+LANES = ("jobs", "commands", "flows", "waits", "write-backs", "suspended", "tokens")
 ARGUMENT = {Format.CHROME: "args", Format.PERFETTO: "debug"}
 NASTY = '</script><img src=x onerror="document.title=1">\x1b\x00' + "A" * 5000
 

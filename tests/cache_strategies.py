@@ -14,6 +14,10 @@ from tests.systems_of_pes import system_machines
 
 Draw = Any  # the `draw` of a composite strategy: its type depends on what is drawn
 System = tuple[dict[str, Any], dict[str, Any]]
+#: Opcodes of transfers with DRAM, and those that may repeat one with the same fields.
+MOVES = dict.fromkeys(("DMA_LOAD_TILE", "DMA_STORE_TILE"), ("DMA_LOAD_TILE", "DMA_STORE_TILE", "DMA_STORE_TILE"))
+MOVES["DMA_PREFETCH_TILE"] = ("DMA_LOAD_TILE", "DMA_PREFETCH_TILE")
+MOVES |= {opcode: (opcode,) for opcode in ("KV_LOAD_TILE", "HOST_COPY_TILE")}
 
 
 @st.composite
@@ -21,9 +25,12 @@ def cache_systems(draw: Draw) -> System:
     """A machine with a cache of few lines, and a program whose transfers are on few bytes of DRAM, so that lines meet."""
     machine = draw(machines())
     give_cache(draw, machine)
+    if draw(st.integers(0, 7)):  # most write back what they evict
+        machine["llc"] |= {"write": "back", "write_allocate": True}
     kind = draw(st.sampled_from(["crowd", "queue", "queue"]))
     program = draw(crowds(machine, work=draw(st.booleans()), least=5) if kind == "crowd" else programs(machine))
     _near(draw, machine, program)
+    _again(draw, program)
     return machine, program
 
 
@@ -34,7 +41,11 @@ def cached_systems_of_pes(draw: Draw) -> System:
     machine: dict[str, Any] = {}
     give_cache(draw, machine)
     system["cube"]["llc"] = machine["llc"]
-    return system, draw(system_programs(system))
+    program = draw(system_programs(system))
+    if not any(one["opcode"] in MOVES for one in program["cmdq"]):  # a second chance of transfers with DRAM
+        program = draw(system_programs(system))
+    _again(draw, program)
+    return system, program
 
 
 @st.composite
@@ -45,6 +56,7 @@ def cached_row_systems(draw: Draw) -> System:
     machine["llc"]["write"] = "through"
     machine["max_cycles"] = 100_000
     _near(draw, machine, program)
+    _again(draw, program)
     return machine, program
 
 
@@ -55,15 +67,28 @@ def give_cache(draw: Draw, machine: dict[str, Any]) -> None:
     machine["llc"] = {
         "line_bytes": line,
         "ways": ways,
-        "capacity_bytes": line * (ways or 1) * draw(st.sampled_from([1, 2, 3, 5, 16, 40])),
+        "capacity_bytes": line * (ways or 1) * draw(st.sampled_from([1, 2, 2, 3, 4, 5, 8, 40])),
         "bw_bytes_per_cycle": draw(st.sampled_from([1, 3.5, 16, 64, 100, 256])),
         "latency_cycles": draw(st.sampled_from([0, 0, 1, 5, 30])),
-        "write": draw(st.sampled_from(["back", "back", "back", "through"])),
+        "write": draw(st.sampled_from(["back"] * 5 + ["through"])),
         "write_allocate": draw(st.sampled_from([True, True, False])),
     }
     if "noc" in machine:
         rows, cols = machine["noc"]["rows"], machine["noc"]["cols"]
         machine["llc"]["at"] = [draw(st.integers(0, rows - 1)), draw(st.integers(0, cols - 1))]
+
+
+def _again(draw: Draw, program: dict[str, Any]) -> None:
+    """Repeat transfers with DRAM, each after the one that it repeats, so that lines are touched twice: stores as loads, too."""
+    entries = program["cmdq"]
+    moves = [(k, one) for k, one in enumerate(entries) if one["opcode"] in MOVES]
+    if not moves or any(one["opcode"] == "END" for one in entries):
+        return
+    for number in range(draw(st.sampled_from([2, 4, 6, 8, 10]))):
+        index, one = draw(st.sampled_from(moves))
+        copy = {key: value for key, value in one.items() if not key.startswith("deps_")}
+        copy |= {"id": 1000 + number, "opcode": draw(st.sampled_from(MOVES[one["opcode"]]))}
+        entries.append(copy | {"deps_before": [one.get("id", index)]})
 
 
 def _near(draw: Draw, machine: dict[str, Any], program: dict[str, Any]) -> None:

@@ -151,9 +151,9 @@ DISTRIBUTIONS: dict[str, Distribution] = {
     "controllers": Distribution(controller_systems(), lambda seen: seen.bursts > 0, 50, ends=True),
     "pressed_controllers": Distribution(pressed_controller_systems(), lambda seen: seen.pressed > 0, 20, ends=True),
     "pressed_rows": Distribution(pressed_row_systems(), lambda seen: seen.pressed > 0, 20, ends=True),
-    "caches": Distribution(cache_systems(), lambda seen: seen.hits > 0 and seen.write_backs > 0, 10),
+    "caches": Distribution(cache_systems(), lambda seen: seen.hits > 0 and seen.write_backs > 0, 20),
     "cached_rows": Distribution(cached_row_systems(), lambda seen: seen.hits > 0, 40),
-    "cached_pes": Distribution(cached_systems_of_pes(), lambda seen: seen.hits > 0 and seen.scratchpads > 1, 5),
+    "cached_pes": Distribution(cached_systems_of_pes(), lambda seen: seen.hits > 0 and seen.scratchpads > 1, 20),
     "pes": Distribution(systems_of_pes(), lambda seen: seen.scratchpads > 1 and seen.denials > 0, 15),
     "rows_of_pes": Distribution(row_systems_of_pes(), lambda seen: seen.scratchpads > 1 and seen.bursts > 0, 30),
     "every_addition": Distribution(

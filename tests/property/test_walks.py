@@ -22,7 +22,7 @@ RELAXED = settings(deadline=None, suppress_health_check=list(HealthCheck))
 COUNTED = settings(RELAXED, phases=[Phase.generate], derandomize=True, database=None)
 DRAWS = 100
 # Their runs are long, most of it in the reference: `make nightly` runs and counts them, as the searches do.
-SLOW = {"rows", "controllers", "pressed_controllers", "rows_of_pes", "controllers_of_pes", "cached_rows", "every_addition"}
+SLOW = {"rows", "cached_rows"}
 COUNTED_NAMES = [pytest.param(name, marks=pytest.mark.nightly) if name in SLOW else name for name in DISTRIBUTIONS]
 
 

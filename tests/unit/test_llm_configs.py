@@ -181,7 +181,7 @@ def test_what_changes_no_work_is_not_noted(tmp_path: Path) -> None:
             {NAME: {"quant_method": "compressed-tensors", "config_groups": []}},
             f"{NAME}.config_groups = [], but it must be a mapping",
         ),
-        ("gemma", {"hidden_activation": "relu"}, 'hidden_activation = "relu", but it must be one of silu, gelu, '),
+        ("gemma", {"hidden_activation": "elu"}, 'hidden_activation = "elu", but it must be one of silu, relu, relu2, gelu, '),
     ],
 )
 def test_what_is_refused(tmp_path: Path, model_type: str, keys: dict[str, Any], message: str) -> None:

@@ -65,26 +65,26 @@ def test_names_of_presets(name: str) -> None:
 
 
 MODELS = "gemma2-9b, llama2-7b, llama3-70b, llama3-8b, mistral-7b, mixtral-8x7b, qwen2.5-7b"
-ACTS = "silu, gelu, gelu_new, gelu_pytorch_tanh, gelu_fast"
-TYPES = "gemma, gemma2, llama, mistral, mixtral, qwen2, starcoder2"
+ACTS = "silu, relu, relu2, gelu, gelu_new, gelu_pytorch_tanh, gelu_fast"
 
 
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"model_type": "bert"}, f'5:16: model_type = "bert", but it must be one of {TYPES}'),
+        ({"model_type": "t6", "is_encoder_decoder": True}, '5:16: model_type = "t6", but its layers are not read off its '),
+        ({"model_type": "xyz", "hidden_size": "absent"}, '5:16: model_type = "xyz", but it has no key of a hidden size that '),
         ({"hidden_size": "absent"}, "1:1: the key hidden_size is missing"),
         ({"num_hidden_layers": 0}, "8:23: num_hidden_layers = 0, but it must be a positive integer"),
         ({"num_hidden_layers": 10_001}, "8:23: num_hidden_layers = 10001, but it must be at most 10000"),
         ({"vocab_size": 10**15}, "11:16: vocab_size = 1000000000000000, but it must be at most 16777216"),
-        ({"hidden_act": "relu"}, f'10:16: hidden_act = "relu", but it must be one of {ACTS}'),
+        ({"hidden_act": "elu"}, f'10:16: hidden_act = "elu", but it must be one of {ACTS}'),
         ({"tie_word_embeddings": "yes"}, '13:25: tie_word_embeddings = "yes", but it must be true or false'),
     ],
 )
 def test_refused_models(tmp_path: Path, changes: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError) as error:
         load_model(write(tmp_path, **changes))
-    assert str(error.value).split("config.json", 1)[1].lstrip(":") == message.lstrip(":")
+    assert str(error.value).split("config.json", 1)[1].lstrip(":").startswith(message.lstrip(":"))
 
 
 def test_an_unknown_name_is_refused() -> None:

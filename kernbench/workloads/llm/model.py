@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 from kernbench.workloads.models import ModelShape
+from kernbench.workloads.models.parts import Description
 from kernbench.workloads.models.precision import NOTHING_STATED, Precision, StatedBits
 
 
@@ -22,6 +23,8 @@ class Model:
     final_softcap: bool = False  #: logits go through tanh
     positions: int = 0  #: [token] that it was made for; 0: not said
     stated: StatedBits = NOTHING_STATED  #: bits that its file states
+    description: Description | None = None  #: its parts; None: `shape` says it all
+    planned: bool = True  #: `shape` says all of a layer; else layers are lowered part by part
     notes: tuple[str, ...] = field(default=(), repr=False, compare=False)  #: what of its file is not used
 
     def layer(self, index: int, precision: Precision) -> ModelShape:
@@ -32,6 +35,8 @@ class Model:
     @property
     def parameters(self) -> int:
         """Weights, gains and biases, a tied table once."""
+        if self.description is not None:
+            return self.description.parameters
         layer = self.shape
         count = sum(matrix.rows * matrix.cols * matrix.experts for matrix in layer.matrices)
         gains = self.shape.hidden * (2 if layer.norm == "layernorm" else 1)

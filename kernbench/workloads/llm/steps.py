@@ -98,6 +98,8 @@ class LlmPrograms:
         self, model: Model, precision: Precision, config: NpuConfig | SystemConfig, job: Job, *, max_cycles: int | None = None
     ) -> None:
         _check(model, job)
+        if not model.planned:
+            raise InputError(Problem(f"model {model.name}", "its layers have parts that are described, but not yet lowered"))
         precision.check_layers(model.layers, model.name)
         if isinstance(config, SystemConfig):
             self.places = pe_places(config, job.shards)

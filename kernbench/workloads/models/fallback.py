@@ -1,0 +1,49 @@
+"""The row of a model type that has none: read off well-known keys, with a note of what is assumed."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from kernbench.workloads.models.keys import Keys
+from kernbench.workloads.models.types import LAYER, RMS, ROWS, Mixture, Row
+
+_ALIKE = {
+    "num_hidden_layers": "num_hidden_layers|n_layer|n_layers|num_layers",
+    "hidden_size": "hidden_size|n_embd|n_embed|d_model|model_dim",
+    "num_attention_heads": "num_attention_heads|n_head|n_heads|num_heads",
+    "num_key_value_heads": "num_key_value_heads|num_kv_heads|n_kv_heads|multi_query_group_num",
+    "intermediate_size": "intermediate_size|ffn_dim|n_inner|d_ff|ffn_hidden_size",
+    "hidden_act": "hidden_act|hidden_activation|activation_function|activation",
+}
+_BIASES = ("attention_bias", "qkv_bias", "use_qkv_bias", "add_qkv_bias", "use_bias", "bias", "add_bias_linear")
+_EXPERTS = ("num_local_experts", "num_experts", "n_routed_experts", "moe_num_experts")
+_UNREADABLE = ("attn_layer_period", "full_attention_interval", "ssm_cfg", "state_size", "linear_num_key_heads", "mamba_d_state")
+
+
+def row_of_keys(keys: Keys) -> Row:
+    """The row, with a note. InputError for a model that has recurrent layers, an encoder or no known size."""
+    kind, data = keys.text("model_type"), keys.document.data
+    known = f"model types with a row of their own: {', '.join(sorted(ROWS))}"
+    if any(name in data for name in _UNREADABLE) or keys.get("is_encoder_decoder") is True:
+        raise keys.refuse(("model_type",), f"its layers are not read off its keys; {known}", kind)
+    if not any(name in data for name in _ALIKE["hidden_size"].split("|")):
+        raise keys.refuse(("model_type",), f"it has no key of a hidden size that is known; {known}", kind)
+    if keys.given("kv_lora_rank"):
+        row, told = ROWS["deepseek_v3"], "latent attention and experts as of deepseek_v3"
+    else:
+        bias = next((name for name in _BIASES if name in data), False)
+        old = any(name in data for name in ("layer_norm_eps", "layer_norm_epsilon", "layernorm_epsilon"))
+        count = next((name for name in _EXPERTS if keys.given(name)), "")
+        width = "moe_intermediate_size" if keys.given("moe_intermediate_size") else "intermediate_size"
+        mixture = Mixture(count=(count,), width=width) if count else None
+        row = Row(
+            q_bias=bias, out_bias=bias if bias in ("attention_bias", "use_bias", "bias") else False,
+            mlp_bias="mlp_bias" if "mlp_bias" in data else bias if bias in ("use_bias", "bias") else False,
+            norm=LAYER if old else RMS, gated=not old, act="gelu" if old else "silu", mixture=mixture,
+            qk_norm="shared" if keys.get("qk_norm") is True or keys.get("use_qk_norm") is True else "",
+        )  # fmt: skip
+        told = f"{'layer norms' if old else 'RMS norms'} before attention and network, "
+        told += f"{'two matrices with gelu' if old else 'a gated network'}, RoPE"
+        told += f", experts in every layer (key {count})" if count else ""
+    keys.note(("model_type",), f"no row of this type is known; assumed: {told}", kind, "check the number of parameters")
+    return replace(row, names=_ALIKE, exact=False)

@@ -1,0 +1,107 @@
+"""The bits that a `config.json` states: of tensors, and of what a method of quantisation makes of them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kernbench.config.places import PathLike
+from kernbench.workloads.models.keys import Keys
+from kernbench.workloads.models.precision import StatedBits
+
+_DTYPES = {
+    "float32": 32, "float": 32, "float16": 16, "half": 16, "bfloat16": 16, "float8_e4m3fn": 8, "float8_e5m2": 8, "int8": 8,
+}  # fmt: skip
+_WIDTHS = (1, 2, 4, 8, 16, 32)
+_SECTION = "quantization_config"
+_METHODS = "gptq, awq, bitsandbytes, fp8, compressed-tensors"
+#: Matrices that these methods leave as they are.
+_LEFT = ("lm_head", "embedding")
+
+
+def stated_bits(keys: Keys) -> StatedBits:
+    """The bits; what is not understood is noted by name, and not used. InputError for what is of the wrong type."""
+    wide = _dtype(keys)
+    section = keys.get(_SECTION, {})
+    if not isinstance(section, dict):
+        raise keys.refuse((_SECTION,), "it must be a mapping", section)
+    if not section:
+        return StatedBits(w=wide, a=wide, kv=wide)
+    w, a, kv = _quantised(keys, section)
+    if w is None:
+        return StatedBits(w=wide, a=wide, kv=wide)
+    left = tuple((name, wide) for name in _LEFT if wide is not None and w != wide)
+    return StatedBits(w=w, a=a or wide, kv=kv or wide, roles=left)
+
+
+def _dtype(keys: Keys) -> int | None:
+    """The bits of tensors that are not quantised."""
+    for name in ("dtype", "torch_dtype"):
+        value = keys.get(name)
+        if value is None or value == "auto":
+            continue
+        if isinstance(value, str) and value.removeprefix("torch.") in _DTYPES:
+            keys.get("torch_dtype")
+            return _DTYPES[value.removeprefix("torch.")]
+        keys.note((name,), f"it is not used; it may be one of {', '.join(_DTYPES)}", value, "give --w, --a and --kv")
+    return None
+
+
+def _quantised(keys: Keys, section: dict[Any, Any]) -> tuple[int | None, int | None, int | None]:
+    """Bits of weights, activations and the KV cache, as far as a method says them."""
+    method = section.get("quant_method")
+    if method == "bitsandbytes" or (method is None and ("load_in_4bit" in section or "load_in_8bit" in section)):
+        for name, bits in (("load_in_4bit", 4), ("load_in_8bit", 8)):
+            if _flag(keys, section, name):
+                return bits, None, None
+        return None, None, None
+    if method == "fp8":
+        return 8, 8, None
+    if method in ("gptq", "awq"):
+        name = "bits" if "bits" in section else "w_bit"
+        return _bits(keys, (_SECTION, name), section.get(name)), None, None
+    if method == "compressed-tensors":
+        return _compressed(keys, section)
+    rule = f"it is not used; the methods that are known: {_METHODS}"
+    keys.note((_SECTION, "quant_method"), rule, method, "give --w")
+    return None, None, None
+
+
+def _flag(keys: Keys, section: dict[Any, Any], name: str) -> bool:
+    value = section.get(name)
+    if value is not None and not isinstance(value, bool):
+        raise keys.refuse((_SECTION, name), "it must be true or false", value)
+    return bool(value)
+
+
+def _bits(keys: Keys, path: PathLike, value: Any) -> int | None:
+    """A number of bits; None for a width that elements cannot have."""
+    if type(value) is int and value in _WIDTHS:
+        return value
+    keys.note(path, f"it is not used; it may be one of {', '.join(map(str, _WIDTHS))}", value, "give --w, --a or --kv")
+    return None
+
+
+def _compressed(keys: Keys, section: dict[Any, Any]) -> tuple[int | None, int | None, int | None]:
+    """Groups of layers, each with its bits; several that differ are noted, and not used."""
+    groups = section.get("config_groups")
+    if not isinstance(groups, dict):
+        raise keys.refuse((_SECTION, "config_groups"), "it must be a mapping", groups)
+    weights = _of_groups(keys, groups, "weights")
+    scheme, kv = section.get("kv_cache_scheme"), None
+    if isinstance(scheme, dict):
+        kv = _bits(keys, (_SECTION, "kv_cache_scheme", "num_bits"), scheme.get("num_bits"))
+    return weights, _of_groups(keys, groups, "input_activations"), kv
+
+
+def _of_groups(keys: Keys, groups: dict[Any, Any], what: str) -> int | None:
+    """The common bits of all groups, or None."""
+    found = set[int | None]()
+    for name, group in groups.items():
+        part = group.get(what) if isinstance(group, dict) else None
+        if isinstance(part, dict):
+            found.add(_bits(keys, (_SECTION, "config_groups", name, what, "num_bits"), part.get("num_bits")))
+    if len(found) > 1:
+        rule = f"its groups have {what} of different bits, which are not used"
+        keys.note((_SECTION, "config_groups"), rule, remedy="give --policy")
+        return None
+    return next(iter(found), None)

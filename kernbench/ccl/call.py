@@ -15,6 +15,8 @@ import numpy as np
 from kernbench.ccl.collectives import Collective
 from kernbench.ccl.contract import Algorithm, KernelArgs, Table
 from kernbench.ccl.group import Group
+from kernbench.ccl.group_tl import GroupTl
+from kernbench.ccl.reduction import SUM, Reduction, reducing, scale
 from kernbench.common.dtypes import Array, dtype_of, narrow
 from kernbench.common.errors import InputError, Problem
 from kernbench.config.machine import MachineConfig
@@ -46,6 +48,10 @@ class Call:
     dtype: str
     slot_bytes: int
     skew: tuple[int, ...] = ()  #: by rank: elements that it loads one by one before it begins
+    reduction: Reduction = SUM
+    collective: Collective | None = None  #: needed if the reduction multiplies elements before or after
+    base: int = 0  #: the first plane of its queues
+    slots: int = 0  #: of its queues, if other queues are installed too
 
     def arguments(self, rank: int, in_ptr: int, out_ptr: int) -> tuple[Any, ...]:
         """The nine. InputError if the algorithm cannot keep them."""
@@ -59,11 +65,24 @@ class Call:
         return tuple(made)
 
 
-def on_rank(call: Call, in_ptr: int, out_ptr: int, tl: Any) -> None:
-    """The kernel that is launched on each PE of a group."""
+def on_rank(call: Call, in_ptr: Any, out_ptr: Any, tl: Any, scratch: Any = None) -> None:
+    """The kernel that is launched on each PE of a group. `scratch`: has room for the elements of a rank; None: `in_ptr` has."""
     for _ in range(call.skew[tl.rank] if call.skew else 0):
         tl.load(in_ptr, (1,), call.dtype)
+    if call.slots or call.reduction != SUM:
+        tl = GroupTl(tl, tl.rank, tl.world_size, tl.slots, tl.slot_bytes, call.base, call.reduction)
+    if call.reduction.factor is not None:
+        source, in_ptr = in_ptr, in_ptr if scratch is None else scratch
+        scale(tl, source, in_ptr, _has(call), call.dtype, call.reduction.factor, call.slot_bytes)
     check_ran(call.algorithm.kernel(*call.arguments(tl.rank, in_ptr, out_ptr), tl), f"the kernel {call.name}")
+    if call.reduction.name == "avg" and call.group.size > 1 and not (call.collective and call.collective.rooted and tl.rank):
+        tl.wait()
+        scale(tl, out_ptr, out_ptr, call.count, call.dtype, 1 / call.group.size, call.slot_bytes)
+
+
+def _has(call: Call) -> int:
+    """Elements of a rank."""
+    return call.count if call.collective is None else call.collective.has(call.count, call.group.size)
 
 
 @dataclass
@@ -80,9 +99,7 @@ class Launcher:
         table = call.algorithm.neighbours(group.kind, group.shape)
         if self._installed != (group.pes, table):
             how = self.queues
-            self.ctx.install_queues(
-                table, ranks=group.pes, slots=how.slots, slot_bytes=how.slot_bytes, tier=how.tier
-            )
+            self.ctx.install_queues(table, ranks=group.pes, slots=how.slots, slot_bytes=how.slot_bytes, tier=how.tier)
             self._installed = group.pes, table
 
     def __call__(self, call: Call, x: Any, out: Any) -> Launch:
@@ -195,9 +212,13 @@ def _expected(call: Call, collective: Collective, inputs: Sequence[Array]) -> li
     group = call.group
     for one in inputs:
         one.flags.writeable = False  # sums made in the place of an input would be the next rank's input
+    reduction = call.reduction
     try:
-        given = call.algorithm.reference(inputs, group.kind, group.shape, call.slot_bytes)
-        found = [np.asarray(given[rank]) for rank in range(group.size)]
+        with reducing(reduction):
+            given = call.algorithm.reference(
+                [reduction.before(one) for one in inputs], group.kind, group.shape, call.slot_bytes
+            )
+        found = [reduction.after(np.asarray(given[rank]), group.size) for rank in range(group.size)]
     except (Exception, SystemExit) as error:
         place = place_in(call.algorithm, error)
         rule = f"its reference failed: {place and place + ': '}{type(error).__name__}: {error}"

@@ -30,7 +30,8 @@ class Collective:
     def says(self, count: int, ranks: int, rank: int) -> tuple[int, ...]:
         """The number of elements that a reference may return for a rank: all that the rank gets, or none."""
         gets = self.gets(count, ranks)
-        return (gets, 0) if not self.moves or (self.reduces and self.rooted and rank) else (gets,)
+        nothing = self.rooted and rank and (self.reduces or self.blocks_out)
+        return (gets, 0) if not self.moves or nothing else (gets,)
 
     def count_of(self, nbytes: int, ranks: int, itemsize: int) -> int:
         """The count whose larger side has at most this many bytes, at least 1."""
@@ -52,6 +53,8 @@ COLLECTIVES = {
         Collective("reduce_scatter", blocks_in=True, reduces=True),
         Collective("broadcast", rooted=True),
         Collective("reduce", reduces=True, rooted=True),
+        Collective("gather", blocks_out=True, rooted=True),
+        Collective("scatter", blocks_in=True, rooted=True),
         Collective("all_to_all", blocks_in=True, blocks_out=True),
         Collective("send_recv"),
         Collective("barrier", moves=False),

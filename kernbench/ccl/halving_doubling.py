@@ -9,7 +9,7 @@ from typing import Any
 
 from kernbench.ccl.contract import Range, Table, Way, cut
 from kernbench.ccl.pipeline import Slice, in_turn, run
-from kernbench.ccl.reference_sums import plus
+from kernbench.ccl.reduction import combine_of, plus
 from kernbench.ccl.ring_schedule import Memory
 from kernbench.common.dtypes import Array
 
@@ -111,7 +111,7 @@ def _paired(memory: Memory, number: int) -> Callable[[Range], Slice]:
             yield True
             yield message
             yield tile
-            tl.add(tile, message, out=tile)
+            combine_of(tl)(tile, message, out=tile)
             message = None
         else:
             yield True  # every rank takes the same number of turns
@@ -140,7 +140,7 @@ def _halved(memory: Memory, tile: Any, number: int, count: int) -> Slice:
         if message is not None:
             yield message
             last = tl.part(tile, *mine)
-            tl.add(last, message, out=last)
+            combine_of(tl)(last, message, out=last)
         message = None
         yield True
     for step, theirs in reversed(list(enumerate(given))):

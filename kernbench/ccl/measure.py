@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 from kernbench.ccl.call import Call, Outcome, Queues, call_machine, run_call
 from kernbench.ccl.collectives import COLLECTIVES
@@ -14,6 +14,7 @@ from kernbench.ccl.group import Group
 from kernbench.ccl.halving_doubling import steps_of
 from kernbench.ccl.registry import Entry, Registry
 from kernbench.ccl.rings import grid_rings, level_rings, rings_with
+from kernbench.ccl.schedule import Schedule
 from kernbench.common.dtypes import dtype_of
 from kernbench.common.errors import InputError, Problem
 from kernbench.common.free_memory import free_memory
@@ -173,9 +174,19 @@ def messages(asked: Asked, count: int) -> tuple[int, bool]:
     form = FORMS.get(asked.entry.module)
     if form is not None:
         return form(asked, count), True
+    schedule = None if asked.entry.module.endswith(".py") else schedule_of(asked.entry, asked.group)
+    if schedule is not None:
+        moved = count if COLLECTIVES[asked.entry.collective].moves else 1
+        return schedule.messages(moved, _itemsize(asked), _slot(asked)), True
     collective, ranks = COLLECTIVES[asked.entry.collective], asked.group.size
     size = max(collective.has(count, ranks), collective.gets(count, ranks)) * _itemsize(asked)
     return ceil_div(collective.bus_factor(ranks) * size * ranks, _slot(asked)), False
+
+
+def schedule_of(entry: Entry, group: Group) -> Schedule | None:
+    """The schedule of an algorithm that is one."""
+    made = getattr(entry.load(), "schedule", None)
+    return None if made is None else cast(Schedule, made(group.kind, group.shape))
 
 
 def memory(asked: Asked, count: int) -> int:

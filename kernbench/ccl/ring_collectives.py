@@ -11,7 +11,7 @@ from typing import Any
 
 from kernbench.ccl.contract import Range, Table, Way
 from kernbench.ccl.pipeline import Slice, in_turn, run
-from kernbench.ccl.reference_sums import plus
+from kernbench.ccl.reduction import combine_of, plus
 from kernbench.ccl.ring_schedule import End, Memory, copied, gathered, lanes_at_once, pass_pieces, pieces_of, reduced, sends_on
 from kernbench.ccl.rings import Ring
 from kernbench.common.dtypes import Array
@@ -71,7 +71,7 @@ def reduce(memory: Memory, ring: Ring, count: int) -> None:
         while messages:
             message: Any = messages.pop(0)
             yield message
-            tl.add(tile, message, out=tile)
+            combine_of(tl)(tile, message, out=tile)
             message = None
             yield tile
         yield True

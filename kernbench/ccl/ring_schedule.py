@@ -17,6 +17,7 @@ from typing import Any
 
 from kernbench.ccl.contract import WIDTH, Range, Shape, Table, cut, pieces, segments, shape_of
 from kernbench.ccl.pipeline import Slice, early, in_turn, run
+from kernbench.ccl.reduction import combine_of
 from kernbench.ccl.rings import Ring, flat_ring, table_of
 from kernbench.common.dtypes import dtype_of
 
@@ -135,7 +136,7 @@ def reduced(end: End, counts: Sequence[int], own: Callable[[int], Any], kept: li
         if message is not None:
             yield message
             yield tile
-            tl.add(tile, message, out=tile)
+            combine_of(tl)(tile, message, out=tile)
         message = None  # its slot is free as soon as the sum is made
         yield False
     if tile is not None:

@@ -23,7 +23,7 @@ class TlParts:
 
         A part shares the bytes of its tile: `out=` with a part writes into the tile. The kernel waits until the tile is
         complete. The elements of a part are pending, because other parts may have been written. Raises KernelError for
-        elements outside of the tile.
+        elements outside of the tile. A part of a tile that nothing has written can only be an `out=`.
 
         >>> def kernel(x, tl):
         ...     return tl.part(tl.load(x, (4,), "f32"), 1, 2)
@@ -31,7 +31,9 @@ class TlParts:
         array([2., 3.], dtype=float32)
         """
         line = line_of(sys._getframe(1))
-        tile = self._placed(tile, line)
+        unwritten = tile.poison if isinstance(tile, KernelTensor) and tile._tl is self else ""
+        if not unwritten:
+            tile = self._placed(tile, line)
         bits = dtype_of(tile.dtype).bits
         elements = tile.nbytes * 8 // bits
         if not 0 <= first < first + count <= elements or first * bits % 8 or count * bits % 8:
@@ -44,6 +46,6 @@ class TlParts:
         made.space, made.op, made.op_id = tile.space, tile.op, tile.op_id
         made.addr, made.block, made._tl = tile.addr + first * bits // 8, tile.block, tile._tl
         made.value = made.flight = None
-        made.poison, made.shared = "", True
+        made.poison, made.shared = unwritten, True
         made.whole, tile.shared = tile if tile.whole is None else tile.whole, True
         return made

@@ -114,8 +114,10 @@ class TlTiles:
                 self._runner.wait_implicitly(flight, out.handle_id, line)
         out.value, out.poison, out.line = None, "", line
         whole = out.whole
-        if whole is not None and whole.value is not None:  # what Phase 1 knows of it holds no longer
-            whole.value, whole.op, whole.line = None, "an op on a part of it", line
+        if whole is not None:
+            whole.poison = ""
+            if whole.value is not None:  # what Phase 1 knows of it holds no longer
+                whole.value, whole.op, whole.line = None, "an op on a part of it", line
         return out
 
     def _known(self, value: Array, dtype: str, line: str) -> KernelTensor:

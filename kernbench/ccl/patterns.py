@@ -1,0 +1,388 @@
+"""Communication patterns as steps of schedules: Bruck's, trees, direct exchange, and exchange axis by axis.
+
+Positions are blocks by rank, unless a function says otherwise. `gather` patterns begin with each rank's own block and end with
+all blocks on every rank. The same messages in the reverse order, added instead of copied, are a reduce-scatter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from functools import cache
+from itertools import product
+
+from kernbench.ccl.contract import Shape
+from kernbench.ccl.halving_doubling import number_of, steps_of
+from kernbench.ccl.rings import grid_of
+from kernbench.ccl.schedule import Message, Schedule, Step
+
+TOGETHER = 16  #: messages of a rank in one step of a direct exchange
+
+
+def backwards(steps: Sequence[Step], adds: bool = True) -> list[Step]:
+    """The messages in the reverse order and direction; a gather becomes a reduction, or without `adds` a scatter."""
+    return [
+        [Message(one.target, one.source, one.stored, one.sent, adds) for one in reversed(list(step))]
+        for step in reversed(steps)
+    ]
+
+
+def powers(ranks: int) -> list[int]:
+    """Powers of two below the number of ranks."""
+    return [1 << k for k in range((ranks - 1).bit_length())]
+
+
+def bruck_gather(ranks: int) -> list[Step]:
+    """`log2 n` steps: in step `k` a rank sends its first `2 ** k` blocks to the rank `2 ** k` before it."""
+    steps: list[Step] = []
+    for far in powers(ranks):
+        many = min(far, ranks - far)
+        step = []
+        for rank in range(ranks):
+            blocks = tuple(sorted((rank + one) % ranks for one in range(many)))
+            step.append(Message(rank, (rank - far) % ranks, blocks, blocks))
+        steps.append(step)
+    return steps
+
+
+def pat_gather(ranks: int) -> list[Step]:
+    """Parallel aggregated trees: as Bruck's, but the longest distance first, when a rank has one block."""
+    steps: list[Step] = []
+    have = [0]  # distances of the blocks that every rank has
+    for far in reversed(powers(ranks)):
+        given = [one for one in have if one + far < ranks]
+        step = []
+        for rank in range(ranks):
+            blocks = tuple(sorted((rank + one) % ranks for one in given))
+            step.append(Message(rank, (rank - far) % ranks, blocks, blocks))
+        steps.append(step)
+        have += [one + far for one in given]
+    return steps
+
+
+def direct_gather(ranks: int) -> list[Step]:
+    """Every rank sends its block to each other rank."""
+    return [
+        [Message(rank, (rank + far) % ranks, (rank,), (rank,)) for far in some for rank in range(ranks)]
+        for some in _together(ranks)
+    ]
+
+
+def _together(ranks: int) -> list[range]:
+    return [range(first, min(first + TOGETHER, ranks)) for first in range(1, ranks, TOGETHER)]
+
+
+def axes_of(shape: Shape) -> list[int]:
+    """The levels of a group that have several units: SIPs, cubes of each, PEs of each. Its ranks are numbered in this order."""
+    return [size for size in shape if size > 1]
+
+
+def grid_axes(ranks: int) -> list[int]:
+    """Rows and columns of a grid that is as square as possible."""
+    return [size for size in grid_of(ranks) if size > 1]
+
+
+def _places(axes: Sequence[int]) -> list[tuple[int, ...]]:
+    return list(product(*map(range, axes)))
+
+
+def axis_gather(axes: Sequence[int]) -> list[Step]:
+    """Along one axis after the other, the first axis first: what a rank has goes to all others of its line.
+
+    Each block crosses the first axis once for each other unit, and what it has become by then crosses the later axes.
+    """
+    steps: list[Step] = []
+    places = _places(axes)
+    number = {place: rank for rank, place in enumerate(places)}
+    for axis, size in enumerate(axes):
+        step = []
+        for rank, place in enumerate(places):
+            blocks = tuple(number[*before, *place[axis:]] for before in _places(axes[:axis]))
+            for far in range(1, size):
+                other = (*place[:axis], (place[axis] + far) % size, *place[axis + 1 :])
+                step.append(Message(rank, number[other], blocks, blocks))
+        steps.append(step)
+    return steps
+
+
+def axis_ring_gather(axes: Sequence[int]) -> list[Step]:
+    """The same along rings: each step sends to the next rank of the line what came in the step before."""
+    steps: list[Step] = []
+    places = _places(axes)
+    number = {place: rank for rank, place in enumerate(places)}
+    for axis, size in enumerate(axes):
+        for turn in range(size - 1):
+            step = []
+            for rank, place in enumerate(places):
+                at = (place[axis] - turn) % size
+                blocks = tuple(number[*before, at, *place[axis + 1 :]] for before in _places(axes[:axis]))
+                after = (*place[:axis], (place[axis] + 1) % size, *place[axis + 1 :])
+                step.append(Message(rank, number[after], blocks, blocks))
+            steps.append(step)
+    return steps
+
+
+def binomial(ranks: int, blocks: bool = False) -> list[Step]:
+    """From rank 0 to all in `log2 n` steps, the longest distance first.
+
+    Position 0, or the blocks of the target and of the ranks behind it.
+    """
+    steps: list[Step] = []
+    for far in reversed(powers(ranks)):
+        step = []
+        for rank in range(0, ranks - far, 2 * far):
+            at = tuple(range(rank + far, min(rank + 2 * far, ranks))) if blocks else (0,)
+            step.append(Message(rank, rank + far, at, at))
+        steps.append(step)
+    return steps
+
+
+def axis_broadcast(axes: Sequence[int]) -> list[Step]:
+    """From rank 0 along the first axis, then along the next axis in each of its lines: a binomial tree in each line."""
+    steps: list[Step] = []
+    places = _places(axes)
+    number = {place: rank for rank, place in enumerate(places)}
+    for axis, size in enumerate(axes):
+        lines = [place for place in places if not any(place[axis:])]
+        for step in binomial(size):
+            steps.append(
+                [
+                    Message(
+                        number[*line[:axis], one.source, *line[axis + 1 :]],
+                        number[*line[:axis], one.target, *line[axis + 1 :]],
+                        (0,),
+                        (0,),
+                    )
+                    for line in lines
+                    for one in step
+                ]
+            )
+    return steps
+
+
+def _tree(first: int, count: int, above: int, depth: int, edges: list[tuple[int, int, int]]) -> None:
+    """A balanced tree in the order of numbers; `edges` gets (parent, child, depth of the child)."""
+    half = 1 << (count.bit_length() - 1)
+    root = first + half - 1
+    if above >= 0:
+        edges.append((above, root, depth))
+    for start, many in ((first, half - 1), (first + half, count - half)):
+        if many:
+            _tree(start, many, root, depth + 1, edges)
+
+
+def double_tree(members: Sequence[int], root: int | None = None) -> list[Step]:
+    """Down two binary trees at once, one for each of two positions; the leaves of one are inner nodes of the other.
+
+    `root`: a rank that is not a member and hands both positions to the two roots; None: the roots have them.
+    """
+    count = len(members)
+    if not count:
+        return []
+    edges: list[tuple[int, int, int]] = []
+    _tree(0, count, -1, 0, edges)
+    top = (1 << (count.bit_length() - 1)) - 1
+    steps: list[list[Message]] = [[] for _ in range(max((depth for _, _, depth in edges), default=0))]
+    for position in (0, 1):
+        for parent, child, depth in edges:
+            at = (position,)
+            steps[depth - 1].append(Message(members[(parent + position) % count], members[(child + position) % count], at, at))
+    if root is None:
+        return list(steps)
+    return [[Message(root, members[(top + position) % count], (position,), (position,)) for position in (0, 1)], *steps]
+
+
+def exchange_by_axes(axes: Sequence[int]) -> list[Step]:
+    """All-to-all along one axis after the other, the last axis first: blocks for a unit of the axis go there together.
+
+    Positions are blocks by their destination, and at the end by their source.
+    """
+    steps: list[Step] = []
+    places = _places(axes)
+    number = {place: rank for rank, place in enumerate(places)}
+    for axis in reversed(range(len(axes))):
+        step = []
+        for rank, place in enumerate(places):
+            for far in range(1, axes[axis]):
+                to = (place[axis] + far) % axes[axis]
+                sent = tuple(k for k, one in enumerate(places) if one[axis] == to)
+                stored = tuple(k for k, one in enumerate(places) if one[axis] == place[axis])
+                step.append(Message(rank, number[*place[:axis], to, *place[axis + 1 :]], sent, stored))
+        steps.append(step)
+    return steps
+
+
+# Schedules of whole collectives -------------------------------------------------------------------------------------------
+
+Gather = Callable[[], list[Step]]
+
+
+def _every(ranks: int) -> dict[int, int]:
+    return {rank: rank for rank in range(ranks)}
+
+
+def gather_schedule(ranks: int, steps: Sequence[Step], far: bool = False) -> Schedule:
+    """All-gather of blocks."""
+    return Schedule(ranks, ranks, steps, [{rank: 0} for rank in range(ranks)], [_every(ranks)] * ranks, far=far)
+
+
+def reduce_scatter_schedule(ranks: int, steps: Sequence[Step], far: bool = False) -> Schedule:
+    """Reduce-scatter of blocks, by the messages of an all-gather."""
+    return Schedule(ranks, ranks, backwards(steps), [_every(ranks)] * ranks, [{rank: 0} for rank in range(ranks)], far=far)
+
+
+def vector_schedule(
+    ranks: int,
+    positions: int,
+    steps: Sequence[Step],
+    far: bool = False,
+    loads: Iterable[int] | None = None,
+    stores: Iterable[int] | None = None,
+) -> Schedule:
+    """A vector of so many positions. `loads`, `stores`: the ranks that load and store it; None: all."""
+    every = _every(positions)
+    having, getting = set(range(ranks) if loads is None else loads), set(range(ranks) if stores is None else stores)
+    return Schedule(
+        ranks,
+        positions,
+        steps,
+        [every if rank in having else {} for rank in range(ranks)],
+        [every if rank in getting else {} for rank in range(ranks)],
+        vector=True,
+        far=far,
+    )
+
+
+@cache
+def recursive_doubling(ranks: int, far: bool) -> Schedule:
+    """All-reduce: in step `k` partners whose numbers differ in bit `k` exchange all they have. Ranks that are one too many hand
+    their elements to a neighbour first, and get the result from it.
+    """
+    steps: list[Step] = []
+    folded = [rank for rank in range(ranks) if number_of(rank, ranks) is None]
+    if folded:
+        steps.append([Message(rank, rank - 1, (0,), (0,), adds=True) for rank in folded])
+    rank_of = {number_of(rank, ranks): rank for rank in range(ranks)}
+    for k in range(steps_of(ranks)):
+        numbers = range(1 << steps_of(ranks))
+        steps.append([Message(rank_of[one], rank_of[one ^ 1 << k], (0,), (0,), adds=True) for one in numbers])
+    if folded:
+        steps.append([Message(rank - 1, rank, (0,), (0,)) for rank in folded])
+    return vector_schedule(ranks, 1, steps, far)
+
+
+@cache
+def tree_all_reduce(ranks: int, far: bool) -> Schedule:
+    """All-reduce up and down two trees, half of the elements along each."""
+    down = double_tree(range(ranks))
+    return vector_schedule(ranks, 2, [*backwards(down), *down], far)
+
+
+@cache
+def direct_all_reduce(ranks: int, far: bool) -> Schedule:
+    """All-reduce in two phases: each rank adds one part of all others, and sends it to all."""
+    gather = direct_gather(ranks)
+    return vector_schedule(ranks, ranks, [*backwards(gather), *gather], far)
+
+
+@cache
+def gathered_blocks(name: str, shape: Shape) -> Schedule:
+    """All-gather by a pattern."""
+    return gather_schedule(shape.ranks, _gather_steps(name, shape), shape.sips > 1)
+
+
+@cache
+def scattered_sums(name: str, shape: Shape) -> Schedule:
+    """Reduce-scatter by a pattern."""
+    return reduce_scatter_schedule(shape.ranks, _gather_steps(name, shape), shape.sips > 1)
+
+
+def _gather_steps(name: str, shape: Shape) -> list[Step]:
+    ranks = shape.ranks
+    made: dict[str, Gather] = {
+        "bruck": lambda: bruck_gather(ranks),
+        "pat": lambda: pat_gather(ranks),
+        "direct": lambda: direct_gather(ranks),
+        "hierarchical": lambda: axis_gather(axes_of(shape)),
+        "torus": lambda: axis_ring_gather(axes_of(shape) if shape.sips > 1 else grid_axes(ranks)),
+    }
+    return made[name]()
+
+
+def _from_root(name: str, shape: Shape) -> tuple[int, list[Step]]:
+    """The positions of a vector, and how they come from rank 0 to all."""
+    if name == "tree":
+        return 2, double_tree(range(1, shape.ranks), root=0)
+    return 1, binomial(shape.ranks) if name == "binomial" else axis_broadcast(axes_of(shape))
+
+
+@cache
+def from_root(name: str, shape: Shape) -> Schedule:
+    """Broadcast from rank 0."""
+    positions, steps = _from_root(name, shape)
+    return vector_schedule(shape.ranks, positions, steps, shape.sips > 1, loads=[0])
+
+
+@cache
+def to_root(name: str, shape: Shape) -> Schedule:
+    """Reduce to rank 0."""
+    positions, steps = _from_root(name, shape)
+    return vector_schedule(shape.ranks, positions, backwards(steps), shape.sips > 1, stores=[0])
+
+
+@cache
+def all_to_all(name: str, shape: Shape) -> Schedule:
+    """Blocks of every rank for every other."""
+    ranks, far = shape.ranks, shape.sips > 1
+    every = [_every(ranks)] * ranks
+    if name == "hierarchical":
+        return Schedule(ranks, ranks, exchange_by_axes(axes_of(shape)), every, every, far=far)
+    if name == "direct":  # positions from `ranks` on are what arrives
+        steps = [
+            [
+                Message(rank, (rank + far_) % ranks, ((rank + far_) % ranks,), (ranks + rank,))
+                for far_ in some
+                for rank in range(ranks)
+            ]
+            for some in _together(ranks)
+        ]
+        stores = [{one + (ranks if one != rank else 0): one for one in range(ranks)} for rank in range(ranks)]
+        return Schedule(ranks, 2 * ranks, steps, every, stores, far=far)
+    steps = []  # Bruck's: position `j` is for the rank `j` after this one, and at the end from the one `j` before
+    for distance in powers(ranks):
+        at = tuple(one for one in range(ranks) if one & distance)
+        steps.append([Message(rank, (rank + distance) % ranks, at, at) for rank in range(ranks)])
+    loads = [{one: (rank + one) % ranks for one in range(ranks)} for rank in range(ranks)]
+    stores = [{one: (rank - one) % ranks for one in range(ranks)} for rank in range(ranks)]
+    return Schedule(ranks, ranks, steps, loads, stores, far=far)
+
+
+@cache
+def rooted_blocks(name: str, shape: Shape, scatters: bool) -> Schedule:
+    """Scatter from rank 0, or gather to it."""
+    ranks = shape.ranks
+    steps = (
+        binomial(ranks, blocks=True)
+        if name == "binomial"
+        else [[Message(0, one, (one,), (one,)) for one in some] for some in _together(ranks)]
+    )
+    own, every = [{rank: 0} for rank in range(ranks)], [_every(ranks), *[{}] * (ranks - 1)]
+    if scatters:
+        return Schedule(ranks, ranks, steps, every, own, far=shape.sips > 1)
+    return Schedule(ranks, ranks, backwards(steps, adds=False), own, every, far=shape.sips > 1)
+
+
+@cache
+def alternating_shift(shape: Shape) -> Schedule:
+    """Each rank's elements to the next rank: first from even ranks, then from odd ones."""
+    ranks = shape.ranks
+    if ranks == 1:
+        return Schedule(1, 2, [], [{0: 0}], [{0: 0}])
+    steps = [[Message(one, (one + 1) % ranks, (0,), (1,)) for one in range(first, ranks, 2)] for first in (0, 1)]
+    return Schedule(ranks, 2, steps, [{0: 0}] * ranks, [{1: 0}] * ranks, far=shape.sips > 1)
+
+
+@cache
+def barrier_tree(ranks: int) -> Schedule:
+    """One position that says that a rank has begun: up a binomial tree to rank 0, and down again."""
+    steps = binomial(ranks)
+    return vector_schedule(ranks, 1, [*backwards(steps), *steps])

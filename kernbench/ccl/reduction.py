@@ -1,0 +1,108 @@
+"""Reduction operations of collectives: how a kernel combines two tensors, and how numpy does the same."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from kernbench.ccl.contract import cut
+from kernbench.common.dtypes import Array, dtype_of, narrow, widen
+from kernbench.common.errors import InputError, Problem
+
+#: By name: the function of `tl` and that of numpy that combine two tensors.
+_COMBINE = {
+    "sum": ("add", np.add),
+    "prod": ("mul", np.multiply),
+    "max": ("maximum", np.maximum),
+    "min": ("minimum", np.minimum),
+}
+_COMBINE |= {"avg": _COMBINE["sum"], "premul_sum": _COMBINE["sum"]}
+NAMES = tuple(_COMBINE)
+FLOATS_ONLY = ("avg", "premul_sum")
+
+
+@dataclass(frozen=True)
+class Reduction:
+    """`sum`, `prod`, `max`, `min`, `avg` (the sum divided by the number of ranks), or `premul_sum` (each rank's elements are
+    multiplied by a factor and then added).
+    """
+
+    name: str = "sum"
+    factor: float | None = None  #: of premul_sum
+
+    def __post_init__(self) -> None:
+        if self.name not in NAMES:
+            raise InputError(Problem("reduction", f"it must be one of {', '.join(NAMES)}", "op", str(self.name)))
+        if (self.factor is None) == (self.name == "premul_sum"):
+            rule = "premul_sum has a factor, and no other operation has one"
+            raise InputError(Problem("reduction", rule, self.name, "no factor" if self.factor is None else self.factor))
+
+    def check(self, where: str, dtype: str) -> None:
+        """InputError for an element type that the operation does not take."""
+        if self.name in FLOATS_ONLY and dtype_of(dtype).kind != "float":
+            rule = f"{self.name} multiplies or divides, so it takes floating-point elements"
+            raise InputError(Problem(where, rule, "dtype", dtype, "use sum, and divide the result yourself"))
+
+    def kernel(self, tl: Any) -> Any:
+        """The function `f(x, y, out=...)` of `tl` that combines two tensors."""
+        return getattr(tl, _COMBINE[self.name][0])
+
+    def combined(self, x: Array, y: Array) -> Array:
+        """The same in numpy, rounded to their type once."""
+        with np.errstate(all="ignore"):
+            return narrow(_COMBINE[self.name][1](widen(x), widen(y)), dtype_of(x.dtype).name)
+
+    def before(self, x: Array) -> Array:
+        """What a rank contributes."""
+        return x if self.factor is None else self._scaled(x, self.factor)
+
+    def after(self, x: Array, ranks: int) -> Array:
+        """The result, from the elements of all ranks combined."""
+        return self._scaled(x, 1 / ranks) if self.name == "avg" else x
+
+    @staticmethod
+    def _scaled(x: Array, factor: float) -> Array:
+        with np.errstate(all="ignore"):
+            return narrow(widen(x) * np.float32(factor), dtype_of(x.dtype).name)
+
+
+SUM = Reduction()
+_current: ContextVar[Reduction] = ContextVar("reduction", default=SUM)
+
+
+@contextmanager
+def reducing(reduction: Reduction) -> Iterator[None]:
+    """References of algorithms combine by this operation meanwhile: the contract of a reference has no argument for it."""
+    token = _current.set(reduction)
+    try:
+        yield
+    finally:
+        _current.reset(token)
+
+
+def plus(x: Array, y: Array) -> Array:
+    """`x` and `y` combined by the operation in use, rounded to their type once."""
+    return _current.get().combined(x, y)
+
+
+def combine_of(tl: Any) -> Any:
+    """The function `f(x, y, out=...)` by which a kernel reduces: `tl.add`, unless it runs with another operation."""
+    return getattr(tl, "combine", None) or tl.add
+
+
+def scale(tl: Any, source: int, target: int, count: int, dtype: str, factor: float, most_bytes: int) -> None:
+    """Store a rank's elements multiplied by a factor, piece by piece, and wait until all are stored."""
+    itemsize = dtype_of(dtype).bits // 8
+    stores = []
+    for first, size in cut((0, count), -(-count * itemsize // most_bytes)):
+        tile = tl.load(source + first * itemsize, (size,), dtype, wait=False)
+        tl.wait(tile)
+        made = tl.mul(tile, factor, out=tl.alloc((size,), dtype))
+        tl.wait(made)
+        stores.append(tl.store(target + first * itemsize, made))
+    tl.wait(*stores)

@@ -1,0 +1,503 @@
+"""Algorithms as schedules: which rank sends which positions of its buffer to which other rank in each step.
+
+A buffer has numbered positions. In a step a rank first sends and requests messages, and then copies what arrives to positions,
+or adds it to them. A schedule is data. The same data is the kernel (`run_schedule`), the reference that adds in the same order
+(`replayed`), the table of neighbours (`Schedule.table`), and what the cost model of the tuner reads.
+
+The buffer of a *vector* has the elements of a rank, cut into as many positions as there are. In a buffer of *blocks* each
+position has as many elements as one rank has for another. Long buffers are cut into lanes, which run one after the other
+(`pipeline`). All ranks have the same steps and lanes, so the messages of a queue are sent and received in one order.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections import Counter
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property, wraps
+from typing import Any
+
+import numpy as np
+
+from kernbench.ccl.contract import WIDTH, Range, Shape, Table, Way, cut, pieces, shape_of
+from kernbench.ccl.pipeline import Slice, in_turn, run
+from kernbench.ccl.reduction import combine_of, plus
+from kernbench.ccl.ring_schedule import Memory
+from kernbench.common.dtypes import Array
+
+DIRECTIONS = ("E", "W", "S", "N")
+MOST_LANE_BYTES = 1 << 17  #: of a lane's buffer; a rank has up to three copies of it in its scratchpad
+MOST_BYTES = 3 << 18  #: of the buffers of all lanes that run at a time
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """The elements of positions, one after the other. On arrival they are copied to positions of the target, or added."""
+
+    source: int
+    target: int
+    sent: tuple[int, ...]
+    stored: tuple[int, ...]
+    adds: bool = False
+
+    def reversed(self) -> Message:
+        """The same positions in the opposite direction."""
+        return Message(self.target, self.source, self.stored, self.sent)
+
+
+Step = Sequence[Message]
+Blocks = Mapping[int, int]  #: by position: the block of memory that it is loaded from or stored to
+
+
+@dataclass(frozen=True, eq=False)
+class Schedule:
+    """An algorithm for a number of ranks."""
+
+    ranks: int
+    positions: int
+    steps: Sequence[Step]
+    loads: Sequence[Blocks]  #: by rank
+    stores: Sequence[Blocks]
+    vector: bool = False  #: a buffer of the elements of a rank; else one of blocks
+    far: bool = False  #: messages cross SIPs
+
+    @cached_property
+    def widest(self) -> int:
+        """The number of positions in the longest message."""
+        return max((len(one.sent) for step in self.steps for one in step), default=1)
+
+    @cached_property
+    def adds(self) -> bool:
+        """Whether messages are added."""
+        return any(one.adds for step in self.steps for one in step)
+
+    @cached_property
+    def table(self) -> Table:
+        """The neighbours: a plane and a direction for each pair of ranks that exchanges messages."""
+        pairs = {(min(one.source, one.target), max(one.source, one.target)) for step in self.steps for one in step}
+        table: dict[int, dict[Way, tuple[int, str]]] = {}
+        planes = [0] * self.ranks  # all planes before this one are full
+        for here, there in sorted(pairs):
+            mine, other = table.setdefault(here, {}), table.setdefault(there, {})
+            plane = max(planes[here], planes[there])
+            while (a := _free(mine, plane)) is None or (b := _free(other, plane)) is None:
+                plane += 1
+            mine[plane, a], other[plane, b] = (there, b), (here, a)
+            for rank, ways in ((here, mine), (there, other)):
+                while _free(ways, planes[rank]) is None:
+                    planes[rank] += 1
+        return table
+
+    @cached_property
+    def programs(self) -> Sequence[Program]:
+        """By rank: its steps."""
+        ways = {(rank, to): way for rank, row in self.table.items() for way, (to, _) in row.items()}
+        sends: list[list[list[Send]]] = [[[] for _ in self.steps] for _ in range(self.ranks)]
+        receives: list[list[list[Receive]]] = [[[] for _ in self.steps] for _ in range(self.ranks)]
+        for number, step in enumerate(self.steps):
+            for one in step:
+                sends[one.source][number].append((ways[one.source, one.target], one.sent))
+                receives[one.target][number].append((ways[one.target, one.source], one.stored, one.adds))
+        return [
+            Program(list(zip(sends[rank], receives[rank], strict=True)), self.loads[rank], self.stores[rank])
+            for rank in range(self.ranks)
+        ]
+
+    def messages(self, count: int, itemsize: int, slot_bytes: int) -> int:
+        """The number of messages of all ranks."""
+        most, found = max(1, slot_bytes // itemsize), 0
+        shapes = [one.sent for step in self.steps for one in step]
+        parts = [part for part in cut((0, count), self.lanes(count, itemsize, slot_bytes)) if part[1]]
+        for size, many in Counter(size for _, size in parts).items():
+            lane = Lane(self, (0, size), count)
+            found += many * sum(1 for positions in shapes for _ in lane.split(positions, most))
+        return found
+
+    def lanes(self, count: int, itemsize: int, slot_bytes: int) -> int:
+        """Into how many lanes `n_elem` elements are cut."""
+        message = -(-count * self.widest // self.positions) if self.vector else count * self.widest
+        found = pieces(message, itemsize, slot_bytes, self.far, self.adds)
+        whole = count if self.vector else count * self.positions
+        return max(1, min(max(found, -(-whole * itemsize // MOST_LANE_BYTES)), count))
+
+
+def _free(ways: Mapping[Way, Any], plane: int) -> str | None:
+    """A direction of a plane that a rank does not use."""
+    return next((one for one in DIRECTIONS if (plane, one) not in ways), None)
+
+
+Send = tuple[Way, tuple[int, ...]]
+Receive = tuple[Way, tuple[int, ...], bool]
+
+
+class Program:
+    """The steps of one rank, and what becomes of each message."""
+
+    def __init__(self, steps: Sequence[tuple[Sequence[Send], Sequence[Receive]]], loads: Blocks, stores: Blocks) -> None:
+        self.loads, self.stores = loads, stores
+        last_sent: dict[int, int] = {}
+        last_made: dict[int, int] = {}
+        for number, (sends, receives) in enumerate(steps):
+            last_sent |= {at: number for _, positions in sends for at in positions}
+            last_made |= {at: number for _, positions, _ in receives for at in positions}
+        #: Positions that are written once more than they are loaded, and sent after that: they share one buffer, so that
+        #: messages of several positions need no copy.
+        home = any(
+            not adds and last_sent.get(at, -1) > number
+            for number, (_, receives) in enumerate(steps)
+            for _, positions, adds in receives
+            for at in positions
+        )
+        self.home = sorted({*last_made, *loads} & {*last_sent, *stores}) if home else []
+        wide = {at for sends, _ in steps for _, positions in sends if len(positions) > 1 for at in positions}
+        #: Loaded positions that are never written and sent together with others.
+        self.moved = [at for at in loads if home and at not in last_made and at in wide]
+        self.steps = [
+            (
+                sends,
+                [
+                    (
+                        way,
+                        positions,
+                        adds,
+                        all(last_made[at] == number for at in positions),
+                        not adds and all(last_made[at] == number and last_sent.get(at, -1) <= number for at in positions),
+                    )
+                    for way, positions, adds in receives
+                ],
+            )
+            for number, (sends, receives) in enumerate(steps)
+        ]
+
+
+@dataclass(frozen=True)
+class Lane:
+    """The part of the buffer that one lane has: the size of each position, and where a block begins in memory."""
+
+    schedule: Schedule
+    whole: Range
+    count: int  #: `n_elem`
+
+    @cached_property
+    def ranges(self) -> Sequence[Range]:
+        """Of a vector: the elements of each position."""
+        return cut(self.whole, self.schedule.positions)
+
+    def size(self, position: int) -> int:
+        """Elements of a position."""
+        return self.ranges[position][1] if self.schedule.vector else self.whole[1]
+
+    def first(self, block: int) -> int:
+        """The element in memory at which the lane's part of a block begins."""
+        return self.ranges[block][0] if self.schedule.vector else block * self.count + self.whole[0]
+
+    def split(self, positions: tuple[int, ...], most: int) -> Iterator[tuple[tuple[int, ...], int]]:
+        """The positions of each message that fits into a slot, and its elements; empty positions are left out."""
+        found: list[int] = []
+        total = 0
+        for at in positions:
+            size = self.size(at)
+            if found and total + size > most:
+                yield tuple(found), total
+                found, total = [], 0
+            if size:
+                found.append(at)
+                total += size
+        if found:
+            yield tuple(found), total
+
+
+def run_schedule(memory: Memory, schedule: Schedule, count: int) -> None:
+    """The kernel of a rank."""
+    tl, itemsize = memory.tl, memory.itemsize
+    number = schedule.lanes(count, itemsize, tl.slot_bytes)
+    lane_bytes = -(-(count if schedule.vector else count * schedule.positions) * itemsize // number)
+    at_once = max(1, min(WIDTH, tl.slots, MOST_BYTES // max(1, lane_bytes)))
+    program = schedule.programs[tl.rank]
+    lanes = (_Buffer(memory, program, Lane(schedule, part, count)).slices() for part in cut((0, count), number) if part[1])
+    run(tl, in_turn(lanes, at_once))
+
+
+def run_signals(tl: Any, schedule: Schedule) -> None:
+    """The kernel of a rank of a barrier: each message is one element, and says only that it was sent."""
+    for sends, receives in schedule.programs[tl.rank].steps:
+        for (plane, direction), _ in sends:
+            tl.send(direction, tl.zeros((1,), "i32"), plane=plane)
+        for (plane, direction), *_ in receives:
+            tl.wait(tl.recv_async(direction, (1,), "i32", plane=plane))
+
+
+class _Buffer:
+    """The buffer of one lane: the tile and the first element in it of each position.
+
+    A tile is never written after it was sent, so no send needs to have ended before the next step.
+    """
+
+    def __init__(self, memory: Memory, program: Program, lane: Lane) -> None:
+        self.memory, self.tl, self.program, self.lane = memory, memory.tl, program, lane
+        self.most = max(1, memory.tl.slot_bytes // memory.itemsize)
+        self.at: dict[int, tuple[Any, int]] = {}
+        self.stored: set[int] = set()
+        self.home: dict[int, int] = {}  # by position: its first element in the tile of the home positions
+        self.home_size = 0
+        for one in program.home:
+            self.home[one] = self.home_size
+            self.home_size += lane.size(one)
+        self._tile: Any = None
+        self.in_parts: dict[int, Any] = {}  # tiles that are written part by part
+
+    def _new(self, count: int) -> Any:
+        """A tile that is written part by part."""
+        made = self.tl.alloc((count,), self.memory.dtype)
+        self.in_parts[id(made)] = made
+        return made
+
+    def slices(self) -> Slice:
+        """The steps of the rank: each has a half in which it sends and requests, and one in which it uses what arrives."""
+        yield from self._load()
+        tl, lane, most = self.tl, self.lane, self.most
+        for sends, receives in self.program.steps:
+            for (plane, direction), positions in sends:
+                for some, _ in lane.split(positions, most):
+                    tile = yield from self._message(some)
+                    yield tile
+                    tl.send(direction, tile, plane=plane)
+            coming = []
+            for (plane, direction), positions, adds, last, final in receives:
+                for some, total in lane.split(positions, most):
+                    message = tl.recv_async(direction, (total,), self.memory.dtype, plane=plane)
+                    coming.append((message, some, total, adds, last, final))
+            yield True
+            coming.reverse()
+            message = None
+            while coming:
+                message, some, total, adds, last, final = coming.pop()
+                yield message
+                yield from self._arrived(message, some, total, adds, last, final)
+                message = None  # its slot is free as soon as it has been used
+            yield True
+        yield from self._store()
+
+    def _load(self) -> Slice:
+        """Load neighbouring positions that are neighbours in memory too at once."""
+        memory, lane = self.memory, self.lane
+        groups: list[tuple[int, list[tuple[int, int]]]] = []  # first element in memory; positions and their sizes
+        end = -1
+        for position, block in sorted(self.program.loads.items()):
+            first, size = lane.first(block), lane.size(position)
+            if size:
+                if first != end:
+                    groups.append((first, []))
+                groups[-1][1].append((position, size))
+                end = first + size
+        for first, members in groups:
+            tile = memory.load(first, sum(size for _, size in members))
+            at = 0
+            for position, size in members:
+                self.at[position] = tile, at
+                at += size
+        for position in self.program.moved:
+            if lane.size(position):
+                yield self.at[position][0]
+                self._into_home(self._part(*self.at[position], lane.size(position)), (position,))
+
+    def _part(self, tile: Any, first: int, count: int) -> Any:
+        """Elements of a tile. What was written part by part is read as a part."""
+        return tile if tile.shape == (count,) and id(tile) not in self.in_parts else self.tl.part(tile, first, count)
+
+    def _runs(self, positions: Sequence[int]) -> list[tuple[Any, int, int]]:
+        """Tile, first element and elements of positions that lie side by side."""
+        found: list[tuple[Any, int, int]] = []
+        for one in positions:
+            tile, first = self.at[one]
+            size = self.lane.size(one)
+            if found and found[-1][0] is tile and found[-1][1] + found[-1][2] == first:
+                found[-1] = tile, found[-1][1], found[-1][2] + size
+            else:
+                found.append((tile, first, size))
+        return found
+
+    def _message(self, positions: tuple[int, ...]) -> Generator[Any, None, Any]:
+        """The tile of a message: part of one tile, or a copy of several parts."""
+        tl, runs = self.tl, self._runs(positions)
+        for tile in {id(tile): tile for tile, _, _ in runs}.values():
+            yield tile
+        if len(runs) == 1:
+            return self._part(*runs[0])
+        total = sum(count for _, _, count in runs)
+        made = tl.alloc((total,), self.memory.dtype)
+        to, last = 0, None
+        for tile, first, count in runs:
+            last = tl.cast(self._part(tile, first, count), self.memory.dtype, out=tl.part(made, to, count))
+            to += count
+        yield last
+        return tl.part(made, 0, total)
+
+    def _into_home(self, tile: Any, positions: tuple[int, ...]) -> Any:
+        """Copy a tile to the positions in the home buffer; they may lie apart."""
+        tl, at, last = self.tl, 0, None
+        for first, count in self._home_runs(positions):
+            last = tl.cast(self._part(tile, at, count), self.memory.dtype, out=tl.part(self._tile, first, count))
+            at += count
+        return last
+
+    def _home_runs(self, positions: tuple[int, ...]) -> list[Range]:
+        if self._tile is None:
+            self._tile = self._new(self.home_size)
+        found: list[Range] = []
+        for one in positions:
+            first, size = self.home[one], self.lane.size(one)
+            self.at[one] = self._tile, first
+            if found and found[-1][0] + found[-1][1] == first:
+                found[-1] = found[-1][0], found[-1][1] + size
+            else:
+                found.append((first, size))
+        return found
+
+    def _arrived(self, message: Any, positions: tuple[int, ...], total: int, adds: bool, last: bool, final: bool) -> Slice:
+        """Use a message: store it, copy it or add it."""
+        tl = self.tl
+        if final:  # from its slot to memory
+            at = 0
+            for first, count in self._memory_runs(positions):
+                self.memory.put(first, self._part(message, at, count))
+                at += count
+            return
+        home = last and all(one in self.home for one in positions)
+        made: Any = None
+        if not adds:
+            if home:
+                made = self._into_home(message, positions)
+            else:
+                made = tl.cast(message, self.memory.dtype, out=tl.alloc((total,), self.memory.dtype))
+                self._placed(positions, made)
+            yield made
+            return
+        runs = self._runs(positions)
+        for tile in {id(tile): tile for tile, _, _ in runs}.values():
+            yield tile
+        whole = None if home else self._new(total) if len(runs) > 1 else tl.alloc((total,), self.memory.dtype)
+        at = 0
+        targets: list[Any] = []
+        if home:
+            for first, count in self._home_runs(positions):
+                targets.append((at, count, tl.part(self._tile, first, count)))
+                at += count
+        else:
+            targets.append((0, total, whole))
+            self._placed(positions, whole)
+        for at, count, first, tile, target in _aligned(targets, runs):
+            out = target[1] if target[0] == 0 and target[1].shape == (count,) else tl.part(target[1], target[0], count)
+            made = combine_of(tl)(self._part(tile, first, count), self._part(message, at, count), out=out)
+        yield made
+
+    def _placed(self, positions: tuple[int, ...], tile: Any) -> None:
+        at = 0
+        for one in positions:
+            self.at[one] = tile, at
+            at += self.lane.size(one)
+
+    def _memory_runs(self, positions: tuple[int, ...]) -> list[Range]:
+        """Where positions are stored: first element and elements of each run."""
+        found: list[Range] = []
+        for one in positions:
+            self.stored.add(one)
+            first, size = self.lane.first(self.program.stores[one]), self.lane.size(one)
+            if found and found[-1][0] + found[-1][1] == first:
+                found[-1] = found[-1][0], found[-1][1] + size
+            else:
+                found.append((first, size))
+        return found
+
+    def _store(self) -> Slice:
+        """Store the positions that were not stored on arrival."""
+        groups: list[tuple[Any, int, int, int]] = []  # tile, first element in it, first in memory, elements
+        for one, block in sorted(self.program.stores.items()):
+            size = self.lane.size(one)
+            if one in self.stored or not size:
+                continue
+            tile, first = self.at[one]
+            to = self.lane.first(block)
+            if (
+                groups
+                and groups[-1][0] is tile
+                and groups[-1][1] + groups[-1][3] == first
+                and groups[-1][2] + groups[-1][3] == to
+            ):
+                groups[-1] = (*groups[-1][:3], groups[-1][3] + size)
+            else:
+                groups.append((tile, first, to, size))
+        for tile, first, to, size in groups:
+            yield tile
+            self.memory.put(to, self._part(tile, first, size))
+
+
+def _aligned(targets: Sequence[tuple[int, int, Any]], runs: Sequence[tuple[Any, int, int]]) -> Iterator[Any]:
+    """Pieces that lie side by side in the message, in the rank's own tiles and in the target: first element and elements in the
+    message, first element in the tile, the tile, and the target with the first element there.
+    """
+    at = 0
+    left = [(tile, first, count) for tile, first, count in runs]
+    for start, size, target in targets:
+        done = 0
+        while done < size:
+            tile, first, count = left[0]
+            step = min(count, size - done)
+            yield start + done, step, first, tile, (done, target)
+            left[0] = tile, first + step, count - step
+            if not left[0][2]:
+                left.pop(0)
+            done += step
+            at += step
+
+
+def replayed(schedule: Schedule, inputs: Sequence[Array], slot_bytes: int) -> list[Array]:
+    """The reference: the same steps on arrays, lane by lane. Positions that a rank does not store are not in its result."""
+    ranks = schedule.ranks
+    loaded = len(schedule.loads[0]) if not schedule.vector else 1
+    count = inputs[0].size // max(1, loaded)
+    number = schedule.lanes(count, inputs[0].dtype.itemsize, slot_bytes)
+    gets = [count if schedule.vector else count * len(schedule.stores[rank]) for rank in range(ranks)]
+    found = [np.empty(size if schedule.stores[rank] else 0, inputs[0].dtype) for rank, size in enumerate(gets)]
+    for part in cut((0, count), number):
+        lane = Lane(schedule, part, count)
+        state: list[dict[int, Array]] = [
+            {at: inputs[rank][lane.first(block) :][: lane.size(at)] for at, block in schedule.loads[rank].items()}
+            for rank in range(ranks)
+        ]
+        for step in schedule.steps:
+            sent = [[state[one.source][at] for at in one.sent] for one in step]
+            for one, values in zip(step, sent, strict=True):
+                mine = state[one.target]
+                for at, value in zip(one.stored, values, strict=True):
+                    mine[at] = plus(mine[at], value) if one.adds else value
+        for rank in range(ranks):
+            for at, block in schedule.stores[rank].items():
+                found[rank][lane.first(block) :][: lane.size(at)] = state[rank][at]
+    return found
+
+
+Scheduled = Callable[[Memory, Shape, int, int], None]  #: with the kind of topology, and `n_elem`
+
+
+def by_schedule(scheduled: Scheduled) -> Callable[..., None]:
+    """The kernel of an algorithm that runs a schedule, with the nine arguments of the contract."""
+
+    @wraps(scheduled, assigned=("__module__", "__name__", "__qualname__", "__doc__"))
+    def kernel(
+        in_ptr: int,
+        out_ptr: int,
+        n_elem: int,
+        dtype: str,
+        sip_rank: int,
+        sip_size: int,
+        cube_rank: int,
+        cube_size: int,
+        sip_topo_kind: int,
+        tl: Any,
+    ) -> None:
+        scheduled(Memory(tl, in_ptr, out_ptr, dtype), shape_of(sip_size, cube_size, tl), sip_topo_kind, n_elem)
+
+    kernel.__signature__ = inspect.signature(kernel, follow_wrapped=False)  # type: ignore[attr-defined]
+    return kernel

@@ -23,7 +23,7 @@ demo: $(RUNS)
 	$(BIN)/kbsim run llama2-7b-decode --config npu_server
 
 test: $(STAMP)
-	$(BIN)/python -m pytest -n $(JOBS)
+	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal
 
 # The results of this code against those recorded in tests/same/manifest.txt: for changes that must not change any.
 same: $(STAMP)

@@ -7,17 +7,12 @@ from typing import Any
 from hypothesis import strategies as st
 
 from tests.machine_strategies import machines
-from tests.row_strategies import controller_systems, row_systems
+from tests.row_strategies import MOVES, controller_systems, dram_program, row_systems
 from tests.strategies import crowds, programs
-from tests.system_programs import system_programs
 from tests.systems_of_pes import system_machines
 
 Draw = Any  # the `draw` of a composite strategy: its type depends on what is drawn
 System = tuple[dict[str, Any], dict[str, Any]]
-#: Opcodes of transfers with DRAM, and those that may repeat one with the same fields.
-MOVES = dict.fromkeys(("DMA_LOAD_TILE", "DMA_STORE_TILE"), ("DMA_LOAD_TILE", "DMA_STORE_TILE", "DMA_STORE_TILE"))
-MOVES["DMA_PREFETCH_TILE"] = ("DMA_LOAD_TILE", "DMA_PREFETCH_TILE")
-MOVES |= {opcode: (opcode,) for opcode in ("KV_LOAD_TILE", "HOST_COPY_TILE")}
 
 
 @st.composite
@@ -41,9 +36,7 @@ def cached_systems_of_pes(draw: Draw) -> System:
     machine: dict[str, Any] = {}
     give_cache(draw, machine)
     system["cube"]["llc"] = machine["llc"]
-    program = draw(system_programs(system))
-    if not any(one["opcode"] in MOVES for one in program["cmdq"]):  # a second chance of transfers with DRAM
-        program = draw(system_programs(system))
+    program = dram_program(draw, system)
     _again(draw, program)
     return system, program
 

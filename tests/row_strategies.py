@@ -18,6 +18,10 @@ RULES: list[dict[str, str]] = [  # of a controller; one machine in five names no
     *({} for _ in range(3)),
     *({"scheduler": one, "page": two, "map": three} for one in SCHEDULERS for two in PAGE_POLICIES for three in ADDRESS_MAPS),
 ]
+#: Opcodes of transfers with DRAM, and those that may repeat one with the same fields.
+MOVES = dict.fromkeys(("DMA_LOAD_TILE", "DMA_STORE_TILE"), ("DMA_LOAD_TILE", "DMA_STORE_TILE", "DMA_STORE_TILE"))
+MOVES["DMA_PREFETCH_TILE"] = ("DMA_LOAD_TILE", "DMA_PREFETCH_TILE")
+MOVES |= {opcode: (opcode,) for opcode in ("KV_LOAD_TILE", "HOST_COPY_TILE")}
 Draw = Any  # the `draw` of a composite strategy: its type depends on what is drawn
 System = tuple[dict[str, Any], dict[str, Any]]
 
@@ -69,7 +73,7 @@ def row_systems_of_pes(draw: Draw) -> System:
     hbm["row_buffer"] |= draw(st.sampled_from(RULES))
     if draw(st.booleans()):
         hbm["row_buffer"] |= {name: draw(st.integers(1, 4)) for name in ("queue_bursts", "buffer_bursts")}
-    return system, draw(system_programs(system))
+    return system, dram_program(draw, system)
 
 
 def _rows(draw: Draw, size: int, burst: int) -> dict[str, Any]:
@@ -170,7 +174,15 @@ def controller_systems_of_pes(draw: Draw) -> System:
         controller["write_low"] = draw(st.integers(0, controller["write_queue"] - 1))
     system["allocation"] = "row_buffer_v2"
     system["cube"]["hbm"] |= {"interleave_bytes": size * draw(st.sampled_from([1, 2, 3, 8])), "controller": controller}
-    return system, draw(system_programs(system))
+    return system, dram_program(draw, system)
+
+
+def dram_program(draw: Draw, system: dict[str, Any]) -> dict[str, Any]:
+    """A program over the PEs of a system; one without a transfer with DRAM is drawn a second time."""
+    program: dict[str, Any] = draw(system_programs(system))
+    if any(entry["opcode"] in MOVES for entry in program["cmdq"]):
+        return program
+    return dict(draw(system_programs(system)))
 
 
 def _give_controller(draw: Draw, machine: dict[str, Any]) -> dict[str, Any]:

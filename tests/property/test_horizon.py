@@ -51,7 +51,7 @@ def systems(draw: st.DrawFn) -> System:
     return machine, {"metadata": {"version": "1.0", "name": "horizon"}, "cmdq": cmdq}
 
 
-@settings(max_examples=600, deadline=None)
+@settings(max_examples=300, deadline=None)
 @given(systems(), st.lists(st.integers(1, 40), min_size=1, max_size=4))
 def test_engines_with_a_period_end_when_the_reference_says(system: System, steps: list[int]) -> None:
     want = simulate(*system)

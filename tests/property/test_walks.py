@@ -23,7 +23,8 @@ COUNTED = settings(RELAXED, phases=[Phase.generate], derandomize=True, database=
 DRAWS = 100
 # Their runs are long, most of it in the reference: `make nightly` runs and counts them, as the searches do.
 SLOW = {"rows", "cached_rows"}
-COUNTED_NAMES = [pytest.param(name, marks=pytest.mark.nightly) if name in SLOW else name for name in DISTRIBUTIONS]
+SLOW_TO_COUNT = SLOW | {"controllers", "pressed_controllers"}
+COUNTED_NAMES = [pytest.param(name, marks=pytest.mark.nightly) if name in SLOW_TO_COUNT else name for name in DISTRIBUTIONS]
 
 
 @pytest.fixture(scope="module")

@@ -40,7 +40,7 @@ def test_tiles_are_larger_where_setups_count_and_the_scratchpad_has_room() -> No
         assert sizes[0] << 10 >= SETUPS * setup_bytes(config) or (sizes[0] << 11) * MOST_PART > config.spm.size_bytes
 
 
-@pytest.mark.parametrize("name", ["h100", "tpuv6e", "npu_server"])
+@pytest.mark.parametrize("name", ["h100", pytest.param("tpuv6e", marks=pytest.mark.nightly), "npu_server"])
 def test_plans_reach_their_share_of_the_bound(name: str) -> None:
     """0.66, 0.33 and 0.92 of a prefill, 0.67 of the product on the last, before setups and results in flight were counted."""
     stand = Stand(Options())

@@ -25,6 +25,7 @@ from tests.property.fuzz.campaign import (
     shares,
     table,
 )
+from tests.property.fuzz.case import SPECIAL
 from tests.property.fuzz.harness import FAILURES, Limits, reason_of, run_case
 
 
@@ -40,6 +41,7 @@ def main() -> int:
     parser.add_argument("--bases", type=int, default=24, help="drawn sound files of each kind (default: 24)")
     keep = Path(tempfile.gettempdir()) / "kernbench-fuzz"
     parser.add_argument("--keep", type=Path, default=keep, help=f"where failing inputs go, emptied first (default: {keep})")
+    parser.add_argument("--kinds", type=int, default=len(SPECIAL), help="of special files that each reader gets, in turn")
     parser.add_argument("--no-special", action="store_true", help="without links to devices, pipes and folders")
     parser.add_argument("--seconds", type=float, default=60, help="limit on the time of one input (default: 60)")
     parser.add_argument("--only", metavar="FORMAT:NUMBER", help="this input of the campaign alone, with what it says")
@@ -49,7 +51,8 @@ def main() -> int:
     if unknown := [name for name in names if name not in FORMATS]:
         parser.error(f"there is no format {unknown[0]}; there are {', '.join(FORMATS)}")
     limits = Limits(seconds=asked.seconds)
-    plan = Plan(seed, asked.inputs, names, asked.jobs, asked.minutes, asked.bases, not asked.no_special, limits, asked.each)
+    kinds = 0 if asked.no_special else asked.kinds
+    plan = Plan(seed, asked.inputs, names, asked.jobs, asked.minutes, asked.bases, kinds, limits, asked.each)
     return only(plan, asked.only, asked.keep) if asked.only else whole(plan, asked.keep)
 
 

@@ -17,6 +17,7 @@ import traceback
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from itertools import cycle, islice
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -81,7 +82,7 @@ class Plan:
     jobs: int = 2
     minutes: float | None = None
     bases: int = 24  #: drawn ones, of each kind
-    special: bool = True
+    special: int = len(SPECIAL)  #: kinds of links, pipes and folders that each reader gets, in turn
     limits: Limits = field(default_factory=Limits)
     each: int | None = None  #: inputs of each format, instead of `inputs` in all
 
@@ -149,18 +150,22 @@ def warm(formats: dict[str, Format]) -> None:
 def case_of(formats: dict[str, Format], plan: Plan, name: str, number: int) -> Case:
     """One input of a campaign, the same for the same seed; numbers below 0 are those of sound files."""
     if name == SPECIAL_FILES:
-        return special_cases(formats)[number]
+        return special_cases(formats, plan.special)[number]
     if number < 0:
         return formats[name].sound()[-1 - number]
     return formats[name].mutated(Random(f"{plan.seed} {name} {number}"))
 
 
-def special_cases(formats: dict[str, Format]) -> list[Case]:
-    """Every reader with every kind of special file in the place of the file that it reads."""
+def special_cases(formats: dict[str, Format], kinds: int = len(SPECIAL)) -> list[Case]:
+    """Every reader with special files in the place of the file that it reads.
+
+    `kinds`: how many each reader gets. The next reader gets the next kinds.
+    """
     found = []
+    turn = cycle(SPECIAL)
     for format_ in formats.values():
         for case, name in format_.readers():
-            for kind in SPECIAL:
+            for kind in islice(turn, kinds):
                 files = {other: data for other, data in case.files.items() if other != name}
                 found.append(Case(case.arguments, files, {name: kind}, case.call))
     return found
@@ -171,7 +176,7 @@ def schedule(formats: dict[str, Format], plan: Plan) -> list[tuple[str, int]]:
     sound = [(name, -1 - number) for name, format_ in formats.items() for number in range(len(format_.sound()))]
     queue = [(name, number) for name, count in shares(plan).items() for number in range(count)]
     if plan.special:
-        queue += [(SPECIAL_FILES, number) for number in range(len(special_cases(formats)))]
+        queue += [(SPECIAL_FILES, number) for number in range(len(special_cases(formats, plan.special)))]
     Random(plan.seed).shuffle(queue)
     return sound + queue
 

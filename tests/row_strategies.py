@@ -19,9 +19,11 @@ RULES: list[dict[str, str]] = [  # of a controller; one machine in five names no
     *({"scheduler": one, "page": two, "map": three} for one in SCHEDULERS for two in PAGE_POLICIES for three in ADDRESS_MAPS),
 ]
 #: Opcodes of transfers with DRAM, and those that may repeat one with the same fields.
-MOVES = dict.fromkeys(("DMA_LOAD_TILE", "DMA_STORE_TILE"), ("DMA_LOAD_TILE", "DMA_STORE_TILE", "DMA_STORE_TILE"))
-MOVES["DMA_PREFETCH_TILE"] = ("DMA_LOAD_TILE", "DMA_PREFETCH_TILE")
-MOVES |= {opcode: (opcode,) for opcode in ("KV_LOAD_TILE", "HOST_COPY_TILE")}
+_MOVE = ("DMA_LOAD_TILE", "DMA_STORE_TILE", "DMA_STORE_TILE")
+MOVES: dict[str, tuple[str, ...]] = {
+    "DMA_LOAD_TILE": _MOVE, "DMA_STORE_TILE": _MOVE, "DMA_PREFETCH_TILE": ("DMA_LOAD_TILE", "DMA_PREFETCH_TILE"),
+    "KV_LOAD_TILE": ("KV_LOAD_TILE",), "HOST_COPY_TILE": ("HOST_COPY_TILE",),
+}  # fmt: skip
 Draw = Any  # the `draw` of a composite strategy: its type depends on what is drawn
 System = tuple[dict[str, Any], dict[str, Any]]
 
@@ -180,9 +182,9 @@ def controller_systems_of_pes(draw: Draw) -> System:
 def dram_program(draw: Draw, system: dict[str, Any]) -> dict[str, Any]:
     """A program over the PEs of a system; one without a transfer with DRAM is drawn a second time."""
     program: dict[str, Any] = draw(system_programs(system))
-    if any(entry["opcode"] in MOVES for entry in program["cmdq"]):
-        return program
-    return dict(draw(system_programs(system)))
+    if not any(entry["opcode"] in MOVES for entry in program["cmdq"]):
+        program = draw(system_programs(system))
+    return program
 
 
 def _give_controller(draw: Draw, machine: dict[str, Any]) -> dict[str, Any]:

@@ -50,8 +50,6 @@ class Call:
     skew: tuple[int, ...] = ()  #: by rank: elements that it loads one by one before it begins
     reduction: Reduction = SUM
     collective: Collective | None = None  #: needed if the reduction multiplies elements before or after
-    base: int = 0  #: the first plane of its queues
-    slots: int = 0  #: of its queues, if other queues are installed too
 
     def arguments(self, rank: int, in_ptr: int, out_ptr: int) -> tuple[Any, ...]:
         """The nine. InputError if the algorithm cannot keep them."""
@@ -69,8 +67,8 @@ def on_rank(call: Call, in_ptr: Any, out_ptr: Any, tl: Any, scratch: Any = None)
     """The kernel that is launched on each PE of a group. `scratch`: has room for the elements of a rank; None: `in_ptr` has."""
     for _ in range(call.skew[tl.rank] if call.skew else 0):
         tl.load(in_ptr, (1,), call.dtype)
-    if call.slots or call.reduction != SUM:
-        tl = GroupTl(tl, tl.rank, tl.world_size, tl.slots, tl.slot_bytes, call.base, call.reduction)
+    if call.reduction != SUM and not isinstance(tl, GroupTl):
+        tl = GroupTl(tl, tl.rank, tl.world_size, tl.slots, tl.slot_bytes, 0, call.reduction)
     if call.reduction.factor is not None:
         source, in_ptr = in_ptr, in_ptr if scratch is None else scratch
         scale(tl, source, in_ptr, _has(call), call.dtype, call.reduction.factor, call.slot_bytes)

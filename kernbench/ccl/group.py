@@ -9,7 +9,7 @@ from kernbench.ccl.contract import Shape
 from kernbench.ccl.rings import KIND_NAMES, MESH, RING, TOPO_NAME_TO_KIND, circle
 from kernbench.common import naming
 from kernbench.common.errors import InputError, Problem
-from kernbench.config import SystemConfig
+from kernbench.config import SystemConfig, load_config
 from kernbench.config.kinds import a_system, larger
 from kernbench.config.machine import MachineConfig
 from kernbench.policy.placement import Size
@@ -76,6 +76,23 @@ def shape_for(config: MachineConfig, ranks: int) -> Shape:
     near = [next(n for n in way if _shape_for(there, n)) for way in (range(ranks, 0, -1), range(ranks, most + 1))]
     remedy = f"each cube takes as many as the others: {near[0]} and {near[1]} can be placed"
     raise InputError(Problem("group", rule, "ranks", ranks, remedy))
+
+
+PRESETS = ("single_cube", "two_sips", "sip_4x4", "pod_8sip")  #: systems of the package, from the smallest to the largest
+
+
+def smallest_machine(ranks: int) -> SystemConfig:
+    """The smallest preset that has so many PEs. InputError, as `shape_for`, if none has."""
+    for name in PRESETS:
+        config = load_config(name, kind=SystemConfig)
+        try:
+            shape_for(config, ranks)
+        except InputError:
+            if name == PRESETS[-1]:
+                raise
+        else:
+            return config
+    raise AssertionError
 
 
 def _shape_for(there: Size, ranks: int) -> Shape | None:

@@ -16,7 +16,7 @@ from kernbench.config.kinds import a_system
 from kernbench.policy.placement import DPPolicy
 from kernbench.runtime_api.allocator import AddressSpace, HbmAllocator
 from kernbench.runtime_api.places import MachineFacts, Places, check_call, chosen_pes, deal, grid_of
-from kernbench.runtime_api.tensors import DeviceTensor, check_shape, packed_parts, sharded_parts
+from kernbench.runtime_api.tensors import DeviceTensor, check_shape, packed_parts, parts_of_pe, sharded_parts
 from kernbench.sim_engine.memory_store import MemoryStore
 from kernbench.sim_engine.op_log import OpLogger
 from kernbench.triton_emu.host_runner import HostRunner
@@ -66,16 +66,22 @@ class Context:
     # Tensors ------------------------------------------------------------------------------------------------------
 
     def from_numpy(
-        self, values: Any, *, name: str = "", dtype: str | None = None, placement: DPPolicy | None = None
+        self,
+        values: Any,
+        *,
+        name: str = "",
+        dtype: str | None = None,
+        placement: DPPolicy | None = None,
+        pe: str | None = None,
     ) -> DeviceTensor:
         """A tensor with these elements, rounded to `dtype`; None keeps their type, but float64 becomes f32. The reference gets
-        it by `name`.
+        it by `name`. `pe`: the whole tensor is in the HBM slice of this PE.
         """
         given = np.asarray(values)
         wanted = dtype_of(given.dtype if dtype is None else dtype).name
         wide = given.astype(np.float32) if given.dtype == np.float64 else given
         host = np.ascontiguousarray(narrow(wide, wanted)).reshape(given.shape).copy()
-        tensor = self._new(name, host.shape, wanted, placement, host)
+        tensor = self._new(name, host.shape, wanted, placement, host, pe)
         self.inputs[tensor.name] = host
         return tensor
 
@@ -95,18 +101,39 @@ class Context:
         return self._new(name, shape, kind.name, placement, narrow(host, kind.name))
 
     def empty(
-        self, shape: Sequence[int], dtype: str = "f32", *, name: str = "", placement: DPPolicy | None = None
+        self,
+        shape: Sequence[int],
+        dtype: str = "f32",
+        *,
+        name: str = "",
+        placement: DPPolicy | None = None,
+        pe: str | None = None,
     ) -> DeviceTensor:
-        """A tensor without elements in memory: a kernel that loads it before something is stored there fails."""
-        return self._new(name, shape, dtype_of(dtype).name, placement, None)
+        """A tensor without elements in memory: a kernel that loads it before something is stored there fails. `pe`: the whole
+        tensor is in the HBM slice of this PE.
+        """
+        return self._new(name, shape, dtype_of(dtype).name, placement, None, pe)
 
-    def _new(self, name: str, shape: Sequence[int], dtype: str, placement: DPPolicy | None, host: Array | None) -> DeviceTensor:
+    def _new(
+        self,
+        name: str,
+        shape: Sequence[int],
+        dtype: str,
+        placement: DPPolicy | None,
+        host: Array | None,
+        pe: str | None = None,
+    ) -> DeviceTensor:
         name = name or next(self._names)
         where = f"tensor {name}"
         if name in self.tensors:
             raise InputError(Problem(where, "a tensor of that name already exists", remedy="give each its own name"))
         plain = check_shape(where, shape, dtype)
-        if placement is None:
+        if pe is not None:
+            if placement is not None:
+                raise InputError(Problem(where, "a tensor on one PE has no placement", "pe", pe, "leave one of the two out"))
+            number = chosen_pes(where, [pe], self._places)[0]
+            parts = parts_of_pe(name, plain, dtype, number, self._places, self._hbm, self.memory)
+        elif placement is None:
             parts = packed_parts(name, plain, dtype, self._hbm, self.memory)
         elif isinstance(placement, DPPolicy):
             parts = sharded_parts(name, plain, dtype, placement, self._places, self._hbm, self.memory)
@@ -199,17 +226,19 @@ class Context:
         slots: int | None = None,
         slot_bytes: int | None = None,
         tier: str | None = None,
+        planes: Mapping[int, tuple[int, int]] | None = None,
     ) -> None:
         """Install queues between the PEs of a group, which replace all queues before; it waits for all launches first.
 
         `links`: `links[0][0, "E"] == (1, "W")` means that rank 1 is east of rank 0 in plane 0, and rank 0 is west of rank 1.
-        `ranks`: the PEs by rank. `slots`, `slot_bytes`, `tier`: by default those of `pe.ipcq` of the machine. InputError for a
-        table that is not symmetric, a queue in use, and too little memory.
+        `ranks`: the PEs by rank. `slots`, `slot_bytes`, `tier`: by default those of `pe.ipcq` of the machine. `planes`: by
+        plane, the slots and bytes of a slot of queues that differ from the others. InputError for a table that is not
+        symmetric, a queue in use, and too little memory.
         """
         if self.launches:
             self.synchronize()
         self.queues.reserve = self._hbm.reserve
-        self.queues.install(NeighbourTable(ranks, links), slots=slots, slot_bytes=slot_bytes, tier=tier)
+        self.queues.install(NeighbourTable(ranks, links), slots=slots, slot_bytes=slot_bytes, tier=tier, planes=planes)
 
     def synchronize(self) -> None:
         """Wait until all launches have ended."""

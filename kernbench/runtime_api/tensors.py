@@ -160,3 +160,12 @@ def sharded_parts(
         Part(pe, shard, 0, shard.shape, physical, virtual, size)
         for pe, shard, (physical, size), virtual in zip(numbers, shards, pieces, addresses, strict=True)
     )
+
+
+def parts_of_pe(
+    name: str, shape: tuple[int, ...], dtype: str, pe: int, places: Places, hbm: HbmAllocator, space: AddressSpace
+) -> tuple[Part, ...]:
+    """The whole tensor in the HBM slice of one PE. InputError if the slice has no room."""
+    size = _nbytes(f"tensor {name}", shape, dtype)
+    physical = hbm.in_slice(places.slice_of(pe), size, name)
+    return (Part(None, None, 0, shape, physical, space.add([(physical, size)], name)[0], size),)

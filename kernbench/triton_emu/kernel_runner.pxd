@@ -32,6 +32,7 @@ cdef class KernelRunner(CommandSource):
     cdef Py_ssize_t _next_program
     cdef bint _begun
     cdef tuple _before, _after
+    cdef public object strands
     cdef object _greenlet
     cdef bint _over
     cdef object _enter, _leave

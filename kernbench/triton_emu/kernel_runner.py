@@ -69,6 +69,7 @@ class KernelRunner(CommandSource):
         self._over = self._dropped = False  # its program has ended; nobody will resume it any more
         self._before: tuple[int, ...] = ()  # ids of commands in a traced run: what ended the launch before,
         self._after: tuple[int, ...] = ()  # and what let this one begin
+        self.strands: Any = None  #: of a program that runs kernels side by side
         self._greenlet: Any = None
         self._enter = self._leave = _no_switch  # into the greenlet, and out of it
         self._failed: KernelError | None = None
@@ -248,6 +249,8 @@ class KernelRunner(CommandSource):
 
     def pause(self, reason: Reason, flight: Flight | None = None, any_end: bool = False, until: int = _NEVER) -> None:
         """Switch to the core until a command (or any) has ended, or a cycle has come."""
+        if self.strands is not None and self.strands.paused(reason, flight, any_end, until):
+            return
         if getcurrent() is not self._greenlet:
             raise strayed(self._who(), sys._getframe())
         self._reason, self._since = reason, self.now

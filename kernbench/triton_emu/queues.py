@@ -202,18 +202,25 @@ class Queues:
         self._open()
 
     def install(
-        self, table: NeighbourTable, *, slots: int | None = None, slot_bytes: int | None = None, tier: str | None = None
+        self,
+        table: NeighbourTable,
+        *,
+        slots: int | None = None,
+        slot_bytes: int | None = None,
+        tier: str | None = None,
+        planes: Mapping[int, tuple[int, int]] | None = None,
     ) -> None:
         """Queues between the PEs of a group, in the place of all that there were: before the run, or while no kernel runs.
 
-        Missing values are those of `pe.ipcq` of the machine. InputError if the table is wrong, the machine has one PE, a
-        queue is in use, or slots find no room.
+        Missing values are those of `pe.ipcq` of the machine. `planes`: the slots and bytes of a slot of planes that differ.
+        InputError if the table is wrong, the machine has one PE, a queue is in use, or slots find no room.
         """
         form = self._form(slots, slot_bytes, tier)
+        forms = {plane: self._form(*sizes, tier) for plane, sizes in (planes or {}).items()}
         table.check()
         self._check(table)
         links = sorted((rank, port, *to) for rank, ports in table.links.items() for port, to in ports.items())
-        rings = [self._ring(table, form, *link) for link in links]
+        rings = [self._ring(table, forms.get(link[1][0], form), *link) for link in links]
         for runner in self._runners.values():
             runner.group = ALONE
             runner.scheduler.queues.queues_out, runner.scheduler.queues.queues_in = {}, {}
@@ -299,10 +306,10 @@ class Queues:
 
     def _place_in_memory(self, form: QueueForm) -> None:
         memories, align = address_map(self.system), self.system.pe.dma.alignment_bytes
-        size = -(-form.slot_bytes // align) * align
         free: dict[int, int] = {}  # by the first byte of a memory: the end of what is free
         for ring in self.rings:
             start, end = _memory_of(memories, form.tier, self._number[ring.target.pe])
+            size = -(-ring.slot_bytes // align) * align
             at = free.setdefault(start, end // align * align) - ring.slots * size
             if at < start:
                 rule = f"{ring.slots} slots of {size} bytes, from {ring.source}, find no room in {end - start} bytes"

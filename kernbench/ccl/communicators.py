@@ -1,0 +1,86 @@
+"""The queues of several groups and algorithms on one machine at a time, each on planes of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from kernbench.ccl.contract import Table, Way
+from kernbench.ccl.group_tl import GroupTl
+from kernbench.ccl.reduction import SUM, Reduction
+from kernbench.config import SystemConfig
+from kernbench.runtime_api import Context
+
+
+@dataclass(frozen=True, eq=False)
+class Communicator:
+    """Ranks, the queues between them, and the plane on which these begin."""
+
+    ranks: tuple[int, ...]  #: by rank of the group: the rank of the world
+    table: Table
+    slots: int
+    slot_bytes: int
+
+    @property
+    def planes(self) -> int:
+        """The number of its planes."""
+        return 1 + max((plane for ways in self.table.values() for plane, _ in ways), default=-1)
+
+    @property
+    def bytes(self) -> int:
+        """[B] of slots on the rank that has the most."""
+        return max((len(ways) for ways in self.table.values()), default=0) * self.slots * self.slot_bytes
+
+
+class Communicators:
+    """Installs queues when a group first needs them, for which all launches so far must end, and keeps them.
+
+    If slots would take more than half of a scratchpad, those that were installed first go.
+    """
+
+    def __init__(self, ctx: Context, config: SystemConfig, pes: Sequence[str], tier: str) -> None:
+        self._ctx, self._pes, self._tier = ctx, pes, tier
+        self._room = config.pe.spm.size_bytes // 2 if tier == "tcm" else None
+        self._bases: dict[Communicator, int] = {}
+        self._known: dict[tuple[Any, ...], Communicator] = {}
+
+    def find(self, ranks: tuple[int, ...], name: str, table: Table, slots: int, slot_bytes: int) -> Communicator:
+        """The communicator of these ranks for an algorithm; always the same one."""
+        key = (ranks, name, slots, slot_bytes)
+        if key not in self._known:
+            self._known[key] = Communicator(ranks, table, slots, slot_bytes)
+        return self._known[key]
+
+    def install(self, wanted: Sequence[Communicator]) -> Mapping[Communicator, int]:
+        """Have the queues of all these at a time. Returns the first plane of each, which holds until the next installation."""
+        if all(one in self._bases for one in wanted):
+            return self._bases
+        kept = [one for one in self._bases if one not in wanted]
+        while self._room is not None and kept and sum(one.bytes for one in (*kept, *wanted)) > self._room:
+            kept.pop(0)
+        links: dict[int, dict[Way, tuple[int, str]]] = {}
+        planes: dict[int, tuple[int, int]] = {}
+        bases: dict[Communicator, int] = {}
+        base = 0
+        for one in dict.fromkeys((*kept, *wanted)):
+            bases[one] = base
+            for rank, ways in one.table.items():
+                row = links.setdefault(one.ranks[rank], {})
+                row |= {(plane + base, out): (one.ranks[to], back) for (plane, out), (to, back) in ways.items()}
+            planes |= {base + plane: (one.slots, one.slot_bytes) for plane in range(one.planes)}
+            base += one.planes
+        if not bases:
+            return bases
+        first = next(iter(bases))
+        how: dict[str, Any] = {"slots": first.slots, "slot_bytes": first.slot_bytes, "tier": self._tier, "planes": planes}
+        self._ctx.install_queues(links, ranks=self._pes, **how)
+        self._bases = bases
+        return bases
+
+
+def view(tl: Any, one: Communicator, base: int, reduction: Reduction = SUM) -> Any:
+    """`tl` as a kernel of a communicator sees it, whose planes begin at `base`."""
+    if base == 0 and one.ranks == tuple(range(tl.world_size)) and reduction == SUM and one.slots == tl.slots:
+        return tl  # nothing is different, and calls are direct
+    return GroupTl(tl, one.ranks.index(tl.rank), len(one.ranks), one.slots, one.slot_bytes, base, reduction)

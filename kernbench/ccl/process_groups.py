@@ -1,0 +1,103 @@
+"""Process groups and device meshes: which ranks call a collective together."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import product
+from math import prod
+
+from kernbench.ccl.contract import Shape
+from kernbench.ccl.group import Group
+from kernbench.ccl.rings import RING
+from kernbench.common.errors import InputError, Problem
+
+
+@dataclass(frozen=True)
+class ProcessGroup:
+    """Ranks of the world that call collectives together, and what makes this group another one than one of the same ranks."""
+
+    ranks: tuple[int, ...]  #: by rank in the group
+    number: int = 0  #: how many groups of these ranks were made before
+
+    def size(self) -> int:
+        """How many ranks there are."""
+        return len(self.ranks)
+
+    def rank_of(self, rank: int) -> int:
+        """The rank in the group of a rank of the world; -1: it is not a member."""
+        return self.ranks.index(rank) if rank in self.ranks else -1
+
+
+def on_machine(world: Group, ranks: Sequence[int]) -> Group:
+    """These ranks of a group as a group, with the levels of the machine if there are as many on each SIP and cube."""
+    if tuple(ranks) == tuple(range(world.size)):
+        return world
+    places = [world.shape.place(rank) for rank in ranks]
+    sips, cubes, pes = (sorted({place[level] for place in places}) for level in range(3))
+    whole = [world.shape.rank(*place) for place in product(sips, cubes, pes)] == list(ranks)
+    return Group(
+        Shape(len(sips), len(cubes), len(pes)) if whole else Shape(1, 1, len(ranks)),
+        world.kind if whole and len(sips) == world.shape.sips else RING,
+        tuple(world.pes[rank] for rank in ranks),
+        tuple(range(len(ranks))),
+    )
+
+
+def rooted(group: Group, root: int) -> Group:
+    """The same ranks with another first rank."""
+    if not root:
+        return group
+    order = [*range(root, group.size), *range(root)]
+    pes = tuple(group.pes[rank] for rank in order)
+    return replace(group, shape=Shape(1, 1, group.size), kind=RING, pes=pes, rows=tuple(range(group.size)))
+
+
+@dataclass(frozen=True)
+class DeviceMesh:
+    """The ranks in an array with names for its axes; each line along an axis is a group."""
+
+    ranks: tuple[int, ...]  #: row-major
+    shape: tuple[int, ...]
+    mesh_dim_names: tuple[str, ...]
+    me: int  #: the rank that looks at it
+    groups: tuple[ProcessGroup, ...]  #: by axis: that of `me`
+
+    def axis(self, dim: int | str | None) -> int:
+        """The number of an axis. InputError if there is none of this name."""
+        if dim is None and len(self.shape) == 1:
+            return 0
+        if isinstance(dim, str) and dim in self.mesh_dim_names:
+            return self.mesh_dim_names.index(dim)
+        if isinstance(dim, int) and 0 <= dim < len(self.shape):
+            return dim
+        there = ", ".join(self.mesh_dim_names) or f"0 to {len(self.shape) - 1}"
+        raise InputError(Problem("device mesh", f"it must be one of its axes, {there}", "dim", str(dim)))
+
+    def get_group(self, mesh_dim: int | str | None = None) -> ProcessGroup:
+        """The group of this rank along an axis."""
+        return self.groups[self.axis(mesh_dim)]
+
+    def get_local_rank(self, mesh_dim: int | str | None = None) -> int:
+        """The position of this rank along an axis."""
+        return self.get_group(mesh_dim).rank_of(self.me)
+
+    def get_coordinate(self) -> tuple[int, ...]:
+        """The position of this rank."""
+        return tuple(group.rank_of(self.me) for group in self.groups)
+
+    def size(self, mesh_dim: int | str | None = None) -> int:
+        """The number of ranks, or of those along an axis."""
+        return prod(self.shape) if mesh_dim is None else self.shape[self.axis(mesh_dim)]
+
+    def __getitem__(self, name: str) -> DeviceMesh:
+        axis = self.axis(name)
+        group = self.groups[axis]
+        return DeviceMesh(group.ranks, (len(group.ranks),), (name,), self.me, (group,))
+
+
+def lines(ranks: Sequence[int], shape: Sequence[int], axis: int) -> list[tuple[int, ...]]:
+    """The lines along an axis of ranks in an array of this shape."""
+    step = prod(shape[axis + 1 :])
+    starts = [at for at in range(len(ranks)) if not at // step % shape[axis]]
+    return [tuple(ranks[at + step * one] for one in range(shape[axis])) for at in starts]

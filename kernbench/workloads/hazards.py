@@ -25,6 +25,33 @@ class _Segment:
     readers: list[int] = field(default_factory=list)  #: ids of the jobs that have read them since
 
 
+BUCKET_BITS = 18  # of an address; in 256 KiB are at most some thousand segments, so that an insertion moves few of them
+
+
+@dataclass(slots=True)
+class _Bucket:
+    """The segments of 256 KiB, in the order of their addresses."""
+
+    starts: list[int] = field(default_factory=list)  #: ascending; segments do not overlap
+    segments: list[_Segment] = field(default_factory=list)
+
+    def touching(self, start: int, end: int) -> list[_Segment]:
+        first = bisect_right(self.starts, start)
+        if first and self.segments[first - 1].end > start:
+            first -= 1
+        return self.segments[first : bisect_left(self.starts, end)]
+
+    def cut(self, at: int) -> int:
+        """Split the segment across `at`; the index of the first segment from there on."""
+        i = bisect_left(self.starts, at)
+        if i and self.segments[i - 1].end > at:
+            segment = self.segments[i - 1]
+            self.starts.insert(i, at)
+            self.segments.insert(i, _Segment(segment.end, segment.writer, list(segment.readers)))
+            segment.end = at
+        return i
+
+
 class Hazards:
     """For every byte the last writer and the readers since.
 
@@ -33,8 +60,7 @@ class Hazards:
     """
 
     def __init__(self) -> None:
-        self._starts: list[int] = []  # ascending; segments do not overlap
-        self._segments: list[_Segment] = []
+        self._buckets: dict[int, _Bucket] = {}
 
     def before_read(self, start: int, end: int) -> set[int]:
         """Ids that a job reading the range waits for."""
@@ -52,56 +78,55 @@ class Hazards:
 
     def read(self, start: int, end: int, job: int) -> None:
         """`job` reads the range."""
-        first, last = self._cut_out(start, end)
-        starts: list[int] = []
-        segments: list[_Segment] = []
-        at = start
-        for i in range(first, last):
-            if self._starts[i] > at:  # bytes that nobody has touched yet get a history of their own
+        for bucket, low, high in self._parts(start, end):
+            first, last = bucket.cut(low), bucket.cut(high)
+            starts: list[int] = []
+            segments: list[_Segment] = []
+            at = low
+            for i in range(first, last):
+                if bucket.starts[i] > at:  # bytes that nobody has touched yet get a history of their own
+                    starts.append(at)
+                    segments.append(_Segment(bucket.starts[i], None))
+                starts.append(bucket.starts[i])
+                segments.append(bucket.segments[i])
+                at = bucket.segments[i].end
+            if at < high:
                 starts.append(at)
-                segments.append(_Segment(self._starts[i], None))
-            starts.append(self._starts[i])
-            segments.append(self._segments[i])
-            at = self._segments[i].end
-        if at < end:
-            starts.append(at)
-            segments.append(_Segment(end, None))
-        for segment in segments:
-            segment.readers.append(job)
-        self._starts[first:last] = starts
-        self._segments[first:last] = segments
+                segments.append(_Segment(high, None))
+            for segment in segments:
+                segment.readers.append(job)
+            bucket.starts[first:last] = starts
+            bucket.segments[first:last] = segments
 
     def write(self, start: int, end: int, job: int) -> None:
         """`job` writes the range."""
-        first, last = self._cut_out(start, end)
-        self._starts[first:last] = [start]
-        self._segments[first:last] = [_Segment(end, job)]
+        for bucket, low, high in self._parts(start, end):
+            first, last = bucket.cut(low), bucket.cut(high)
+            bucket.starts[first:last] = [low]
+            bucket.segments[first:last] = [_Segment(high, job)]
 
     def join(self, start: int, end: int, job: int) -> None:
         """`job` has waited for every writer of the range: it stands for them from now on."""
-        first, last = self._cut_out(start, end)
-        for segment in self._segments[first:last]:
-            segment.writer = job
+        for bucket, low, high in self._parts(start, end):
+            for segment in bucket.segments[bucket.cut(low) : bucket.cut(high)]:
+                segment.writer = job
+
+    def _parts(self, start: int, end: int) -> list[tuple[_Bucket, int, int]]:
+        """The buckets of a range, with the part of the range in each."""
+        first, last = start >> BUCKET_BITS, (end - 1) >> BUCKET_BITS
+        if first == last:
+            return [(self._bucket(first), start, end)]
+        bounds = [start, *(number << BUCKET_BITS for number in range(first + 1, last + 1)), end]
+        return [(self._bucket(first + i), bounds[i], bounds[i + 1]) for i in range(last - first + 1)]
+
+    def _bucket(self, number: int) -> _Bucket:
+        bucket = self._buckets.get(number)
+        if bucket is None:
+            bucket = self._buckets[number] = _Bucket()
+        return bucket
 
     def _touching(self, start: int, end: int) -> list[_Segment]:
-        first = bisect_right(self._starts, start)
-        if first and self._segments[first - 1].end > start:
-            first -= 1
-        return self._segments[first : bisect_left(self._starts, end)]
-
-    def _cut_out(self, start: int, end: int) -> tuple[int, int]:
-        """Splits segments at both ends of the range; indices of those inside it."""
-        self._cut(start)
-        self._cut(end)
-        return bisect_left(self._starts, start), bisect_left(self._starts, end)
-
-    def _cut(self, at: int) -> None:
-        i = bisect_left(self._starts, at) - 1
-        if i >= 0 and self._segments[i].end > at:
-            segment = self._segments[i]
-            self._starts.insert(i + 1, at)
-            self._segments.insert(i + 1, _Segment(segment.end, segment.writer, list(segment.readers)))
-            segment.end = at
+        return [segment for bucket, low, high in self._parts(start, end) for segment in bucket.touching(low, high)]
 
 
 class Emitter:

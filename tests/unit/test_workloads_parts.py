@@ -13,7 +13,7 @@ from kernbench.cmdq.footprint import flat_address
 from kernbench.common.errors import InputError, InternalError
 from kernbench.config import load_config
 from kernbench.workloads import LLAMA_2_7B, decoder_layer
-from kernbench.workloads.hazards import Hazards
+from kernbench.workloads.hazards import BUCKET_BITS, Hazards
 from kernbench.workloads.layer.dram import ActivationLayout, DramMap, Span, WeightLayout
 from kernbench.workloads.layer.kv import KvCache, KvTile, kv_layout_for, kv_tiles, slot_bytes
 from kernbench.workloads.models import Matrix, ModelShape
@@ -24,8 +24,12 @@ SIZE = 24  # bytes of the little address space
 ranges = st.tuples(st.integers(0, SIZE - 1), st.integers(1, SIZE)).map(lambda p: (p[0], min(SIZE, p[0] + p[1])))
 
 
-@given(st.lists(st.tuples(st.sampled_from(["read", "write", "join"]), ranges), max_size=30))
-def test_hazards_byte_by_byte(steps: list[tuple[str, tuple[int, int]]]) -> None:
+@given(
+    st.lists(st.tuples(st.sampled_from(["read", "write", "join"]), ranges), max_size=30),
+    st.sampled_from([0, (1 << BUCKET_BITS) - SIZE // 2]),
+)
+def test_hazards_byte_by_byte(steps: list[tuple[str, tuple[int, int]]], base: int) -> None:
+    """At the beginning of the addresses, and around the end of the first bucket."""
     hazards = Hazards()
     writer: list[int | None] = [None] * SIZE
     readers: list[list[int]] = [[] for _ in range(SIZE)]
@@ -35,9 +39,9 @@ def test_hazards_byte_by_byte(steps: list[tuple[str, tuple[int, int]]]) -> None:
         before_write = {j for b in inside for j in readers[b]} | {
             w for b in inside if not readers[b] and (w := writer[b]) is not None
         }
-        assert hazards.before_read(start, end) == before_read
-        assert hazards.before_write(start, end) == before_write
-        getattr(hazards, kind)(start, end, job)
+        assert hazards.before_read(base + start, base + end) == before_read
+        assert hazards.before_write(base + start, base + end) == before_write
+        getattr(hazards, kind)(base + start, base + end, job)
         for b in inside:
             if kind == "read":
                 readers[b].append(job)
@@ -45,6 +49,14 @@ def test_hazards_byte_by_byte(steps: list[tuple[str, tuple[int, int]]]) -> None:
                 writer[b], readers[b] = job, []
             elif writer[b] is not None or readers[b]:  # nobody has touched the others: nothing was waited for
                 writer[b] = job
+
+
+def test_a_range_of_many_buckets_has_one_history() -> None:
+    hazards, end = Hazards(), 5 << BUCKET_BITS
+    hazards.write(10, end, 0)
+    hazards.read(3 << BUCKET_BITS, end + 7, 1)
+    assert hazards.before_read(0, end) == {0} and hazards.before_read(end, end + 9) == set()
+    assert hazards.before_write(0, 3 << BUCKET_BITS) == {0} and hazards.before_write(end - 1, end + 9) == {1}
 
 
 @given(st.data(), st.sampled_from(["interleaved", "blocked"]))

@@ -76,7 +76,6 @@ def run(
     quiet: Quiet = False,
 ) -> int:
     """Run a bench or a program to its end and report how long it took, and why."""
-    from kernbench.cli.bench import run_bench
     from kernbench.cli.target import find_bench, refuse_bench_options
 
     _check_places(out, (trace, report), (target, config))
@@ -89,6 +88,8 @@ def run(
         return check_script(target, machine, check, as_json=as_json, quiet=quiet)
     bench = find_bench(target)
     if bench is not None:
+        from kernbench.cli.bench import run_bench
+
         return run_bench(bench, config, overrides, asked, verify=verify, strict_wait=strict_wait, allow_code=allow_code)
     refuse_bench_options(target, verify=verify, strict_wait=strict_wait)
     return _run_program(target, config or DEFAULT_MACHINE, overrides, allow_code, asked)

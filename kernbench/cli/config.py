@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -46,7 +47,7 @@ def show(
         listed = [{"path": path, "value": value, "origin": origin} for path, value, origin in values]
         output.show_json({**_name(found), "values": listed})
     else:
-        output.show([value_table(found, values, effective)])
+        output.show([value_table(found, values, effective, output.console(sys.stdout).width)])
     return output.OK
 
 
@@ -61,7 +62,7 @@ def check(machine: Machine, overrides: Overrides = None, as_json: Json = False, 
     if as_json:
         output.show_json({"status": "valid", **_name(found), "warnings": [one.to_dict() for one in unused]})
     elif not quiet:
-        output.write(f"{found.source}: valid; {facts_line(found)}\n")
+        output.show(fact_lines(found, output.console(sys.stdout).width))
         for one in unused:
             output.note(f"warning: {one}")
     return output.OK
@@ -87,17 +88,20 @@ def _name(machine: MachineConfig) -> dict[str, Any]:
 
 
 ORIGIN_STYLES = {"default": "dim", "override": WAIT}
+VALUE = 19  # characters of a value that stay on one line, as `kernbench/system/1`
 
 
-def value_table(machine: MachineConfig, values: Sequence[tuple[str, Any, str]], effective: bool) -> Table:
+def value_table(machine: MachineConfig, values: Sequence[tuple[str, Any, str]], effective: bool, width: int) -> Table:
     """Values with their paths and origins."""
     note = "" if effective else "values left to their defaults: --effective"
     made = table(machine.source, [("path", "left"), ("value", "left"), ("from", "left")], note)
-    for column in made.columns:
-        column.no_wrap, column.overflow = False, "fold"
+    made.columns[1].no_wrap, made.columns[1].overflow = False, "fold"  # keys and origins stay whole
+    longest = sum(max(map(len, texts), default=0) for texts in ([path for path, *_ in values], [value[2] for value in values]))
+    narrow = longest + VALUE + 4 > width
     for path, value, origin in values:
         text = value if isinstance(value, str) else json.dumps(value)
-        made.add_row(path, text, widgets.Text(origin, ORIGIN_STYLES.get(origin, "")))
+        shown = origin.removeprefix(machine.source) if narrow else origin  # the title names the file
+        made.add_row(path, text, widgets.Text(shown, ORIGIN_STYLES.get(origin, "")))
     return made
 
 
@@ -132,9 +136,17 @@ def _system_facts(system: SystemConfig) -> dict[str, str]:
     }
 
 
-def facts_line(machine: MachineConfig) -> str:
-    """The same as one line."""
-    return ", ".join(f"{name} {fact}" for name, fact in machine_facts(machine).items() if fact)
+def fact_lines(machine: MachineConfig, width: int) -> list[str]:
+    """The machine and its facts in lines of at most `width`, where none of the facts is longer; each fact stays whole."""
+    lines = [f"{machine.source}: valid;"]
+    facts = [f"{name} {fact}" for name, fact in machine_facts(machine).items() if fact]
+    for i, fact in enumerate(facts):
+        fact += "," * (i < len(facts) - 1)
+        if len(lines[-1]) + 1 + len(fact) > width:
+            lines.append(fact)
+        else:
+            lines[-1] += f" {fact}"
+    return lines
 
 
 def preset_table(title: str, presets: Mapping[str, MachineConfig]) -> Table:

@@ -530,7 +530,7 @@ def _phases(report: LlmReport) -> Table:
     for name, phase in report.phases.items():
         ns = report.ns(phase.total.cycles)
         rate = report.rate(phase)
-        row = (name, short(phase.total.cycles), duration(ns, 4), f"{phase.tokens:,}", short(rate), percent(phase.te_use))
+        row = (name, f"{phase.total.cycles:,}", duration(ns, 4), f"{phase.tokens:,}", short(rate), percent(phase.te_use))
         made.add_row(*row, widgets.Text(phase.reason, "bold"))
     return made
 
@@ -540,10 +540,10 @@ def _why(phase: PhaseReport) -> Iterator[widgets.Text]:
     cycles = phase.total.cycles
     name, bound = phase.limit
     floor = phase.floor
-    text = headed(phase.phase.capitalize()).append(f"DRAM bandwidth bound {short(floor.dram_cycles)}, ")
-    text.append(percent(floor.dram_cycles / cycles), "bold").append(f"; MAC bound {short(floor.mac_cycles)}, ")
-    yield text.append(percent(floor.mac_cycles / cycles), "bold").append(f" of {short(cycles)} cycles")
-    yield widgets.Text(f"bottleneck: {name}, {short(bound)}, {percent(bound / cycles)}", "dim")
+    text = headed(phase.phase.capitalize()).append(f"DRAM bandwidth bound {floor.dram_cycles:,} cycles, ")
+    text.append(percent(floor.dram_cycles / cycles), "bold").append(f"; MAC bound {floor.mac_cycles:,}, ")
+    yield text.append(percent(floor.mac_cycles / cycles), "bold")
+    yield widgets.Text(f"bottleneck: {name}, {bound:,} cycles, {percent(bound / cycles)}", "dim")
 
 
 def _bytes(report: LlmReport) -> Table:
@@ -564,7 +564,7 @@ def _segments(report: LlmReport) -> Table:
     for name, phase in report.phases.items():
         for kind, (count, tally) in phase.kinds.items():
             limit, bound = tally.limit
-            each, share = short(round(tally.cycles / count)), percent(tally.cycles / phase.total.cycles)
+            each, share = f"{round(tally.cycles / count):,}", percent(tally.cycles / phase.total.cycles)
             made.add_row(name, kind, f"{count:,}", each, share, limit, percent(bound / tally.cycles))
     return made
 

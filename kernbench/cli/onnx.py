@@ -139,7 +139,7 @@ def onnx_summary(run: GraphRun, weight_bits: int, activation_bits: int) -> Itera
     from kernbench.workloads.graphs.lowering import missing_lines
 
     graph = run.lowered.graph
-    yield widgets.Text.assemble((duration(run.ns), "bold"), f"  {short(run.cycles)} cycles, {unit(run.macs, 'MAC')}")
+    yield widgets.Text.assemble((duration(run.ns), "bold"), f"  {run.cycles:,} cycles, {unit(run.macs, 'MAC')}")
     used = f"{unit(run.dram_used, 'B')} of {size_text(run.machine.dram.capacity_bytes)} of DRAM"
     what = f"{graph.name} W{weight_bits}A{activation_bits} on {run.machine.source}"
     yield widgets.Text(f"{what}: {counted(len(graph.nodes), 'node')}, {used}")
@@ -163,11 +163,11 @@ def onnx_summary(run: GraphRun, weight_bits: int, activation_bits: int) -> Itera
 def _why(run: GraphRun) -> Iterator[widgets.Text]:
     """The bounds compared with the achieved cycles."""
     name, bound = run.limit
-    line = headed("Bounds").append(f"DRAM bandwidth {short(run.dram_cycles)}, ")
+    line = headed("Bounds").append(f"DRAM bandwidth {run.dram_cycles:,}, ")
     line.append(percent(run.dram_cycles / run.cycles), "bold")
-    line.append(f"; MACs {short(run.mac_cycles)}, ").append(percent(run.mac_cycles / run.cycles), "bold")
-    yield line.append(f" of {short(run.cycles)} cycles")
-    yield widgets.Text(f"bottleneck: {name}, {short(bound)}, {percent(bound / run.cycles)}", "dim")
+    line.append(f"; MACs {run.mac_cycles:,}, ").append(percent(run.mac_cycles / run.cycles), "bold")
+    yield line.append(f" of {run.cycles:,} cycles")
+    yield widgets.Text(f"bottleneck: {name}, {bound:,} cycles, {percent(bound / run.cycles)}", "dim")
     moved = run.bytes
     total = unit(sum(moved.values()), "B")
     parts = f"weights {unit(moved['weights'], 'B')}, activations {unit(moved['activations'], 'B')}"
@@ -188,5 +188,5 @@ def _nodes(run: GraphRun) -> Table:
             continue
         moved = [unit(row.bytes[role], "B") if row.bytes[role] else "" for role in ("weights", "activations")]
         macs = short(row.macs) if row.macs else ""
-        made.add_row(row.name, operator, short(row.cycles), percent(row.cycles / run.cycles), macs, *moved)
+        made.add_row(row.name, operator, f"{row.cycles:,}", percent(row.cycles / run.cycles), macs, *moved)
     return made

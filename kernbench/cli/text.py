@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from fractions import Fraction
 from itertools import takewhile
@@ -124,6 +125,16 @@ def common_place(names: Sequence[str]) -> str:
 def without_place(name: str, place: str) -> str:
     """A name without the common prefix."""
     return "-".join(node.removeprefix(place) for node in name.split("-")) if place else name
+
+
+def broken(name: str, room: int) -> str:
+    """A name in lines of at most `room` characters, broken only after `_` and `.`."""
+    lines = [""]
+    for part in re.findall(r"[^_.]*[_.]?", name):
+        if len(lines[-1]) + len(part) > room and lines[-1]:
+            lines.append("")
+        lines[-1] += part
+    return "\n".join(lines)
 
 
 def ids(numbers: Sequence[int], most: int = 8) -> str:

@@ -239,12 +239,13 @@ def _nodes(topology: Topology) -> widgets.Table:
 
 def _links(topology: Topology) -> widgets.Table:
     """Each kind of link; bandwidths are of one direction."""
-    columns = ["links", "B/cycle", "GB/s", "cycles", "mm", "together"]
-    made = table("Links", [("kind", "left"), *((name, "right") for name in columns)], "bandwidths are of one direction")
     freq = topology.config.freq_ghz
+    rate_units = ["B/cycle"] if freq == 1 else ["B/cycle", "GB/s"]  # at 1 GHz the two are the same number
+    columns = ["links", *rate_units, "cycles", "mm", "together"]
+    made = table("Links", [("kind", "left"), *((name, "right") for name in columns)], "bandwidths are of one direction")
     for links in links_by_kind(topology):
         rates = links.rates
-        each = [_span(rates), _span([rate * freq for rate in rates])] if rates else ["", ""]
+        each = [_span([rate * factor for rate in rates]) if rates else "" for factor in (1, freq)[: len(rate_units)]]
         # Both directions have the same sum, half of all edges.
         together = scaled(float(sum(rates, Fraction(0)) * freq / 2), GB) if rates else ""
         costs = [_span([edge.cycles for edge in links.edges]), _span([edge.mm for edge in links.edges])]
@@ -348,7 +349,9 @@ def _limit(route: Route, config: SystemConfig) -> widgets.Text:
     limit = route.bottleneck
     if limit is None or limit.bytes_per_cycle is None:
         return widgets.Text(f"{hops}; no edge limits its bandwidth")
-    rate = f"{rational(limit.bytes_per_cycle)} B/cycle, {share_text(float(limit.bytes_per_cycle * config.freq_ghz))} GB/s"
+    rate = f"{rational(limit.bytes_per_cycle)} B/cycle"
+    if config.freq_ghz != 1:
+        rate += f", {share_text(float(limit.bytes_per_cycle * config.freq_ghz))} GB/s"
     place = f" at {limit.kind.value} {limit.source} to {limit.target}"
     return widgets.Text.assemble(f"{hops}; bottleneck ", (rate, "bold"), place)
 

@@ -18,9 +18,9 @@ PE_ARRAY = tuple(text.replace("te.", "pe.te.") for text in ARRAY)
 @pytest.mark.parametrize(
     ("machine", "settings", "fact"),
     [
-        ("npu_server", (), "TE 4 x 16,384 MAC, "),
-        ("npu_mobile", ARRAY, "TE 2 x 16,384 MAC, "),
-        ("npu_mobile", ("--set", "te.f_w.8=2"), "TE 2 x 4,096 MAC, "),
+        ("npu_server", (), "TE 4 x 16,384 MAC,"),
+        ("npu_mobile", ARRAY, "TE 2 x 16,384 MAC,"),
+        ("npu_mobile", ("--set", "te.f_w.8=2"), "TE 2 x 4,096 MAC,"),
         ("single_cube", PE_ARRAY, "TE 8 x 16,384 MAC\n"),
     ],
 )

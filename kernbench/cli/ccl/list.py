@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -31,7 +32,7 @@ def list_(files: Files = None, as_json: Json = False) -> int:
         queues = {name: getattr(registry, name) for name in ("slots", "slot_bytes", "tier")}
         output.show_json({"defaults": queues, "algorithms": [_plain(one) for one in registry.entries]})
     else:
-        output.show(algorithm_list(registry))
+        output.show(algorithm_list(registry, output.console(sys.stdout).width))
     return output.OK
 
 

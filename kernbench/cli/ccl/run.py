@@ -24,7 +24,7 @@ from kernbench.cli.options import AllowCode, Json, Overrides, Quiet, Walk
 from kernbench.cli.progress import ProgressBar
 from kernbench.cli.summary import warnings
 from kernbench.cli.target import warn_of_values
-from kernbench.cli.text import BAD, WAIT, percent, size_text, status_text, table
+from kernbench.cli.text import BAD, WAIT, WIDE, broken, percent, size_text, status_text, table
 from kernbench.cli.tracing import (
     Report,
     TraceCycles,
@@ -465,6 +465,7 @@ class _MessageBar(ProgressBar):
 
 
 PACKAGE = "kernbench.ccl.algorithms"  #: modules in it are shown without it
+MODULE = 24  # characters of a module in a line, for which 80 columns have room
 MOST_QUEUES = 4  # with messages that were never received
 #: Names, units and widths.
 COLUMNS = (
@@ -480,8 +481,8 @@ COLUMNS = (
 )
 
 
-def algorithm_list(registry: Registry) -> Iterator[RenderableType]:
-    """The output of `kbsim ccl list`."""
+def algorithm_list(registry: Registry, width: int) -> Iterator[RenderableType]:
+    """The output of `kbsim ccl list`, for a terminal of `width` columns."""
     columns = ("collective", "algorithm", "topologies", "module")
     made = table("Algorithms", [(name, "left") for name in columns])
     made.columns[-1].no_wrap, made.columns[-1].overflow = False, "fold"  # modules are distinguished by the end of their names
@@ -489,7 +490,9 @@ def algorithm_list(registry: Registry) -> Iterator[RenderableType]:
     for one in registry.entries:
         shown = one.collective if one.collective != last else ""
         last = one.collective
-        made.add_row(widgets.Text(shown, "bold"), one.name, ", ".join(one.topologies), one.module.removeprefix(PACKAGE))
+        module = one.module.removeprefix(PACKAGE)
+        module = module if width >= WIDE else broken(module, MODULE)
+        made.add_row(widgets.Text(shown, "bold"), one.name, ", ".join(one.topologies), module)
     yield made
     yield widgets.Text(
         f"queues: {counted(registry.slots, 'slot')} of {size_text(registry.slot_bytes)} in {registry.tier}", "dim"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -16,7 +15,7 @@ import typer
 from kernbench.cli import output, widgets
 from kernbench.cli.options import AllowCode, Json
 from kernbench.cli.sweep.run import left_out, number_texts, short_names
-from kernbench.cli.text import BAD, BUSY, WIDE, WORK, Bar, Justify, percent, short, table
+from kernbench.cli.text import BAD, BUSY, WIDE, WORK, Bar, Justify, broken, percent, short, table
 from kernbench.cli.trace.tables import safe
 from kernbench.common.json_shapes import counted
 
@@ -189,7 +188,7 @@ def _table(found: SweepTable, title: str, entries: Sequence[Entry], goals: Seque
 
     numbers = list(dict.fromkeys(name for name, _ in goals))
     room = width - LIMIT - len("point  ") - sum(max(len(name), NUMBER) + 2 for name in numbers)
-    heads = {name: broken(head) for name, head in short_names(found.names).items()}
+    heads = {name: broken(head, HEAD) for name, head in short_names(found.names).items()}
     names: list[str] = []
     for name in found.names:
         texts = [*heads[name].split("\n"), *(safe(plain_text(found.place(entry)[name]), VALUE) for entry in entries)]
@@ -210,16 +209,6 @@ def _table(found: SweepTable, title: str, entries: Sequence[Entry], goals: Seque
         shown = [str(entry.number), *(safe(plain_text(place[name]), VALUE) for name in names), *cells]
         made.add_row(*shown, safe(str(row.metrics.get("bound_by", "")), LIMIT if width < WIDE else 40))
     return made
-
-
-def broken(name: str) -> str:
-    """A name in short lines, broken only after `_` and `.`."""
-    lines = [""]
-    for part in re.findall(r"[^_.]*[_.]?", name):
-        if len(lines[-1]) + len(part) > HEAD and lines[-1]:
-            lines.append("")
-        lines[-1] += part
-    return "\n".join(lines)
 
 
 def _influences(found: SweepTable, goal: Goal, wide: bool) -> Iterator[RenderableType]:

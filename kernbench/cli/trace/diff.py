@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -12,6 +12,7 @@ import typer
 
 from kernbench.cli import output, widgets
 from kernbench.cli.options import Json
+from kernbench.cli.rows import fits
 from kernbench.cli.text import BAD, GOOD, WIDE, duration, short, status_text, table
 from kernbench.cli.trace.tables import safe
 from kernbench.common.json_shapes import counted
@@ -127,34 +128,45 @@ def _run(name: str, run: Ran) -> widgets.Text:
 
 def _table(one: Table, width: int) -> RichTable:
     wide = width >= WIDE
+    heads = [head.rpartition("\n")[2] for head, _ in one.columns]
+    full = wide or fits(heads, [[_text(cell) for cell in _cells(one, row, True, wide)] for row in one.rows], width)
     made = table(one.title, [(head, "left" if kind == "text" else "right") for head, kind in one.columns], one.note)
-    roomy = one.columns[-1][1] == "text"  # there is room below the last column
     for column, (_, kind) in zip(made.columns, one.columns, strict=True):
         if kind == "text":  # in narrow columns names are wrapped, and numbers are not
             column.no_wrap, column.overflow = False, "fold"
     for row in one.rows:
-        cells = [_cell(value, kind, wide) for value, (_, kind) in zip(row, one.columns, strict=True)]
-        if roomy:
-            cells[-1] = safe(str(row[-1]), ROOMY)
-        made.add_row(*cells)
+        made.add_row(*_cells(one, row, full, wide))
     return made
 
 
-def _cell(value: Any, kind: str, wide: bool) -> str | widgets.Text:
+def _cells(one: Table, row: Sequence[Any], full: bool, wide: bool) -> list[str | widgets.Text]:
+    """A row; a text in the last column has room below it."""
+    cells = [_cell(value, kind, full, wide) for value, (_, kind) in zip(row, one.columns, strict=True)]
+    if one.columns[-1][1] == "text":
+        cells[-1] = safe(str(row[-1]), ROOMY)
+    return cells
+
+
+def _text(cell: str | widgets.Text) -> str:
+    return cell if isinstance(cell, str) else cell.plain
+
+
+def _cell(value: Any, kind: str, full: bool, wide: bool) -> str | widgets.Text:
+    """`full`: counts have all their digits."""
     from kernbench.trace.compare.reports import share
 
     if value is None:
         return ""
     if kind == "count":
-        return f"{value:,}" if wide else short(value)
+        return f"{value:,}" if full else short(value)
     if kind == "change":
-        return widgets.Text(_change(value, wide), "" if value else "dim")
+        return widgets.Text(_change(value, full), "" if value else "dim")
     if kind == "share":
         return share(value, sign=True, even=True)
     return f"{float(value):.2f}" if kind == "ratio" else safe(str(value), WIDE_NAME if wide else NAME)
 
 
-def _change(value: int, wide: bool = True) -> str:
+def _change(value: int, full: bool = True) -> str:
     if not value:
         return "0"
-    return f"{value:+,}" if wide else ("+" if value > 0 else "-") + short(abs(value))
+    return f"{value:+,}" if full else ("+" if value > 0 else "-") + short(abs(value))

@@ -23,7 +23,12 @@ def export(
     ],
     to: Annotated[
         Format | None,
-        typer.Option("--to", help="The format.", show_default="by the name of OUT: .json is chrome, .pftrace perfetto"),
+        typer.Option(
+            "--to",
+            metavar="FORMAT",
+            help=f"The format: {', '.join(Format)}.",
+            show_default="by the name of OUT: .json is chrome, .pftrace perfetto",
+        ),
     ] = None,
     time: Annotated[
         TimeUnit | None,

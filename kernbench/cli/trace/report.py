@@ -57,7 +57,12 @@ def report(
             "--out", "-o", metavar="FILE", help="The file to write: .html; with --view .svg or .png.", show_default=False
         ),
     ] = None,
-    view: Annotated[View | None, typer.Option("--view", help="Draw only this view, as a picture.", show_default=False)] = None,
+    view: Annotated[
+        View | None,
+        typer.Option(
+            "--view", metavar="VIEW", help=f"Draw only this view, as a picture: {', '.join(View)}.", show_default=False
+        ),
+    ] = None,
     cycles: Annotated[
         str | None,
         typer.Option("--cycles", metavar="FROM:TO", help="Show only what overlaps these cycles.", show_default=False),

@@ -173,7 +173,8 @@ def _transfers(metrics: Metrics) -> widgets.Text:
     transfers = metrics.transfers
     text = headed("DMA").append(f"{counted(transfers.ended, 'transfer')}, {unit(transfers.bytes, 'B')}: ")
     text.append(f"{short(float(transfers.bandwidth))} B/cycle", "bold")
-    text.append(f", {short(float(transfers.bandwidth * metrics.run.freq_ghz))} GB/s")
+    if metrics.run.freq_ghz != 1:
+        text.append(f", {short(float(transfers.bandwidth * metrics.run.freq_ghz))} GB/s")
     text.append(f"; {unit(transfers.loaded, 'B')} in, {unit(transfers.stored, 'B')} out")
     text.append(f", {unit(transfers.between, 'B')} between scratchpads" if transfers.between else "")
     return text.append(f"; {transfers.open:,} not ended" if transfers.open else "")

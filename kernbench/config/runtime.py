@@ -54,6 +54,10 @@ class AttentionCost(Section):
     split_sequences: Count = Field(default=1, description="sequences of a step, at least, for its keys to be cut")
     split_ns: Energy = Field(default=Fraction(4000), description="[ns] to combine the parts")
     start_ns: Energy = Field(default=Fraction(4000), description="[ns] more than the chip's start of a kernel")
+    cached_sequences: Natural = Field(
+        default=0,
+        description="sequences of a decode step, at most, whose keys a repetition finds in the cache if it can hold them",
+    )
 
 
 class Runtime(Section):

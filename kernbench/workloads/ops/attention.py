@@ -55,9 +55,9 @@ def _query_bytes(op: Attention, tokens: float) -> float:
     return tokens * op.heads * op.head_dim * op.element_bytes
 
 
-def _ramp(view: ChipView, nbytes: float) -> float:
-    """Cycles that a stream of keys lasts longer than its bytes: few blocks at its start and end do not fill DRAM's queues."""
-    most, stream = view.cycles(float(view.chip.attention_ramp_ns)), nbytes / view.memory_rate
+def _ramp(view: ChipView, nbytes: float, rate: float) -> float:
+    """Cycles that a stream of keys lasts longer than its bytes: few blocks at its start and end do not fill the queues."""
+    most, stream = view.cycles(float(view.chip.attention_ramp_ns)), nbytes / rate
     return most * stream / (stream + most) if most else 0.0
 
 
@@ -72,9 +72,13 @@ def _split(view: ChipView, op: Attention, cost: AttentionCost, sequences: int) -
     keys = sum(one.count * (one.cached + one.new) for one in op.groups) * _key_bytes(op)
     combined = sequences > 1 or longest >= view.chip.attention_keys
     start = float(cost.start_ns) + (float(cost.split_ns) if combined else 0.0)
+    body = _body(view, op, sorted(jobs, reverse=True))
+    held = sequences <= cost.cached_sequences and keys <= float(view.chip.cache_bytes or 0)
+    rate = view.stream_rate if held else view.memory_rate
     return Kernel(
-        op.name, "te", _body(view, op, sorted(jobs, reverse=True)), keys, _query_bytes(op, sequences),
-        start=view.cycles(start), after=_ramp(view, keys), notes={"splits": splits, "blocks": blocks * splits},
+        op.name, "te", max(body, keys / rate) if held else body, 0.0 if held else keys, _query_bytes(op, sequences),
+        start=view.cycles(start), after=_ramp(view, keys, rate),
+        notes={"splits": splits, "blocks": blocks * splits, "keys": "cache" if held else "DRAM"},
     )  # fmt: skip
 
 

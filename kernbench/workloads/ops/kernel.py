@@ -6,16 +6,8 @@ from dataclasses import dataclass, field
 from math import ceil
 from typing import Literal
 
-CHUNKS = (
-    1,
-    3,
-    6,
-    6,
-    6,
-    6,
-    3,
-    1,
-)  #: a kernel's work in order, in shares of their sum: short ends, as blocks load their first tile
+#: A kernel's work in order, in shares of their sum: short ends, as blocks load their first tile.
+CHUNKS = (1, *[2] * 15, 1)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,8 +1,8 @@
 """Plans of matrix products: tiles, waves over the cores and split k on a GPU; arrays; tile grids.
 
-A GPU's library has kernels of a few tile shapes, and picks one by a model of its own: it expects smaller tiles to be slower
-than they are here, so it may run another wave of large ones. One step of k of a block takes the longer of its multiply-adds and
-of its operands from the cache. Blocks go to the cores in waves, so the last wave counts whole.
+A GPU's library has kernels of a few tile shapes, and picks one by a model of its own: it expects tiles of few rows to be
+slower than they are here, so it may run another wave of larger ones. One step of k of a block takes the longer of its
+multiply-adds and of its operands from the cache. Blocks go to the cores in waves, so the last wave counts whole.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from kernbench.workloads.ops.operation import Product
 SPLITS = (1, 2, 3, 4, 6, 8)  #: parts of k that are tried
 LEAST_SPLIT = 256  #: k of a part, at least
 STEP = 32  #: k is cut in multiples of this
-FULL_TILE = 128  #: rows and columns of a tile from which on a library expects the full rate
-#: Exponent of the ratio of operands per multiply-add to those of a full tile: a library expects half a tile to take 1.4 times
-#: as long. Fitted on where products of Llama-3.1-8B on an RTX 4090 change their waves (LLMServingSim 5daddb21): 272 rows of the
-#: fused gate and up run in 6 waves of 128 x 128.
+FULL_TILE = 128  #: rows of a tile from which on a library expects the full rate
+#: Exponent of the ratio of operands per multiply-add to those of 128 x 128: a library expects 64 x 128 to take 1.4 times as
+#: long. Fitted on where products of Llama-3.1-8B on an RTX 4090 change their waves (LLMServingSim 5daddb21): the fused gate and
+#: up has 7 waves of 128 x 64 for 256 rows and 11 for 272, where 9 waves of 64 x 128 would be faster.
 SMALL_TILES = 0.85
 SPLIT_WAVES = 5.1  #: waves of full tiles from which on k is not split (same source)
 PARTIAL_BYTES = 4  #: of an element of a part's result
@@ -36,6 +36,11 @@ def plan_product(view: ChipView, op: Product, cost: OpCost | None = None) -> Ker
 def expected_cycles(view: ChipView, kernel: Kernel) -> float:
     """What the library expects of a plan: it takes small tiles for slower than they are."""
     return replace(kernel, body=kernel.body * float(kernel.notes.get("expected", 1.0))).cycles(view.memory_rate)
+
+
+def expected_factor(rows: int, cols: int, needed: int) -> float:
+    """By how much a library expects a tile to be slower than it is, for a product of so many rows."""
+    return 1.0 if rows >= min(FULL_TILE, needed) else max(1.0, ((rows + cols) / (rows * cols) / (2 / FULL_TILE)) ** SMALL_TILES)
 
 
 def product_plans(view: ChipView, op: Product, cost: OpCost | None = None, *, every: bool = False) -> Iterator[Kernel]:
@@ -60,7 +65,7 @@ def _blocks(view: ChipView, op: Product, *, every: bool) -> Iterator[Kernel]:
     splits = SPLITS if ceil(op.m / FULL_TILE) * ceil(op.n / FULL_TILE) * op.count <= SPLIT_WAVES * chip.cores else (1,)
     best: dict[tuple[int, ...], tuple[float, Kernel]] = {}
     for rows, cols in chip.tiles:
-        expected = max(1.0, ((rows + cols) / (rows * cols) / (2 / FULL_TILE)) ** SMALL_TILES)
+        slower = expected_factor(rows, cols, op.m)
         step = max(rows * cols / rate, (rows * op.left_bytes + cols * op.right_bytes) / per_core)
         tiles = ceil(op.m / rows) * ceil(op.n / cols) * op.count
         for split in splits:
@@ -73,7 +78,6 @@ def _blocks(view: ChipView, op: Product, *, every: bool) -> Iterator[Kernel]:
             if split > 1:
                 partial = op.m * op.n * op.count * PARTIAL_BYTES * (split + 1)
                 after = partial / view.cache_rate + view.cycles(float(chip.graph_start_ns))
-            slower = expected if split == 1 else 1.0
             score = body * slower + after
             key = (rows, cols, split) if every else (split,)
             if key not in best or score < best[key][0]:

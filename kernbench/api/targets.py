@@ -11,7 +11,7 @@ from kernbench.cmdq import Program, load_program
 from kernbench.common.errors import InputError, Problem
 from kernbench.common.spelling import file_meant, nearest
 from kernbench.config.file_kinds import kind_named, other_kind
-from kernbench.config.load import chip_names, load_config, preset_names
+from kernbench.config.load import board_names, chip_names, load_config, preset_names
 from kernbench.config.machine import MachineConfig
 
 if TYPE_CHECKING:
@@ -157,7 +157,7 @@ def _no_program(name: str) -> Problem:
         return Problem(name, "it is a language model", remedy=remedy)
     if name in COLLECTIVES:
         return Problem(name, "it is a collective", remedy=f"kbsim ccl run {name} runs it")
-    if name in (*preset_names(), *chip_names()):
+    if name in (*preset_names(), *chip_names(), *board_names()):
         return other_kind(name, "machine", "program", remedy=f"kbsim run TARGET --config {name} runs something on it")
     found = kind_named(name)
     if found and found != "program":

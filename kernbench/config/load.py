@@ -147,20 +147,30 @@ def chip_names() -> list[str]:
     return sorted(file.name.removesuffix(".yaml") for file in _chips())
 
 
-def _chips() -> list[Path]:
-    folder = importlib.resources.files("kernbench.configs") / "chips"
+def board_names() -> list[str]:
+    """The names of boards of several real chips (docs/reference/chips.md), which `load_config` takes as systems.
+
+    >>> from kernbench.config import board_names
+    >>> "a100_8x" in board_names()
+    True
+    """
+    return sorted(file.name.removesuffix(".yaml") for file in _chips("chips/boards"))
+
+
+def _chips(under: str = "chips") -> list[Path]:
+    folder = importlib.resources.files("kernbench.configs") / under
     return [Path(str(file)) for file in folder.iterdir() if file.name.endswith(".yaml")] if folder.is_dir() else []
 
 
 def _document(source: Source, max_bytes: int) -> tuple[Document, Path | None]:
     """The text to read, and the file that it is from, if it is from one."""
     if isinstance(source, str) and _NAME.fullmatch(source) and not os.path.isfile(source):
-        for file in (*_presets(), *_chips()):
+        for file in (*_presets(), *_chips(), *_chips("chips/boards")):
             if file.name == f"{source}.yaml":
                 found = read_document(file, max_bytes)
                 return Document(file.name, found.data, found.text, found.suffix), None
         names = preset_names()
-        near = file_meant(source, tuple(FORMATS)) or nearest(source, [*names, *chip_names()], cutoff=0.7)
+        near = file_meant(source, tuple(FORMATS)) or nearest(source, [*names, *chip_names(), *board_names()], cutoff=0.7)
         rule = f"there is no such preset; presets are: {', '.join(names) or 'none'}"
         remedy = f"did you mean {near}?" if near else "a file's name ends in .yaml or .json"
         raise InputError(Problem(source, rule, remedy=remedy))

@@ -1,0 +1,58 @@
+"""Systems of several real chips: what a chip of theirs has, and what their links reach."""
+
+from __future__ import annotations
+
+import pytest
+
+from kernbench.ccl.call import Call, Queues, run_call
+from kernbench.ccl.collectives import COLLECTIVES
+from kernbench.ccl.contract import Shape
+from kernbench.ccl.group import group_of
+from kernbench.ccl.registry import read_registry
+from kernbench.config import NpuConfig, SystemConfig, board_names, chip_names, load_config
+
+#: Board, its chip, [GB/s] that a chip sends to a neighbour at most.
+BOARDS = {
+    "a100_8x": ("a100", 12 * 25 * 0.78),
+    "h100_8x": ("h100", 18 * 25 * 0.78),
+    "tpuv5e_2x4": ("tpuv5e", 45),
+    "tpuv6e_2x4": ("tpuv6e", 90),
+    "wormhole_n300": ("wormhole_n150", 25),
+}
+
+
+def all_reduce_us(config: SystemConfig, ranks: int, nbytes: int) -> float:
+    entry, collective = read_registry().find("all_reduce", "ring"), COLLECTIVES["all_reduce"]
+    queues = Queues(32, 256 << 10)
+    call = Call("board", entry.load(), group_of(config, Shape(ranks, 1, 1)), nbytes // 2, "f16", 256 << 10)
+    outcome = run_call(config, call, collective, queues, check=False)
+    assert outcome.status == "done"
+    return outcome.cycles / float(config.freq_ghz) / 1e3
+
+
+def test_every_board_is_tested() -> None:
+    assert set(board_names()) == set(BOARDS)
+    assert not set(board_names()) & set(chip_names())
+
+
+@pytest.mark.parametrize("name", sorted(BOARDS))
+def test_a_chip_of_a_board_has_the_rates_of_its_own_file(name: str) -> None:
+    board, chip = load_config(name, kind=SystemConfig), load_config(BOARDS[name][0], kind=NpuConfig)
+    assert board.freq_ghz == chip.freq_ghz
+    assert (board.pe.te, board.pe.ve, board.pe.spm) == (chip.te, chip.ve, chip.spm)
+    for key in ("channels", "capacity_bytes", "peak_bw_bytes_per_cycle", "t_setup_cycles", "bus_width_bytes"):
+        assert getattr(board.cube.hbm, key) == getattr(chip.dram, key), key
+
+
+@pytest.mark.parametrize("name", sorted(BOARDS))
+def test_a_large_all_reduce_of_two_chips_reaches_the_links(name: str) -> None:
+    board, rate = load_config(name, kind=SystemConfig), BOARDS[name][1]
+    assert float(board.system.link.bytes_per_cycle * board.freq_ghz) == pytest.approx(rate, rel=0.01)
+    assert 0.8 * rate < (8 << 20) / all_reduce_us(board, 2, 8 << 20) / 1e3 <= rate
+
+
+def test_four_a100_take_what_was_measured_for_the_shortest_messages() -> None:
+    """12.5 us for 8 bytes and 13.1 us for 512 (LLMCompass 2e015fd2): the latency of a step is fitted to the first."""
+    board = load_config("a100_8x", {"system.sips": "4"}, kind=SystemConfig)
+    assert all_reduce_us(board, 4, 8) == pytest.approx(12.52, rel=0.02)
+    assert all_reduce_us(board, 4, 512) == pytest.approx(13.12, rel=0.06)

@@ -76,18 +76,19 @@ def validate(
     topologies: str | Path | None = None,
     traces: str | Path | None = None,
     ramulator: str | Path | None = None,
+    booksim: str | Path | None = None,
 ) -> Validation:
     """Run suites, by default all, as `kbsim validate` does.
 
     `quick`: fewer rows, of the same kinds. `scalesim`: a Python that has SCALE-Sim, and `topologies`: a folder of its layers;
-    `traces`: a folder of recorded NoC traces; `ramulator`: a folder with figures of Ramulator 2. Suites and rows that need them
-    are skipped without. InputError for an unknown suite.
+    `traces`: a folder of recorded NoC traces; `ramulator`, `booksim`: folders with figures of Ramulator 2 and BookSim2. Suites
+    and rows that need them are skipped without. InputError for an unknown suite.
 
     >>> import kernbench as kb
     >>> kb.validate(["tensor", "vector"], quick=True).ok
     True
     """
     names = chosen([suites] if isinstance(suites, str) else list(suites))
-    places = {"scalesim": scalesim, "topologies": topologies, "traces": traces, "ramulator": ramulator}
+    places = {"scalesim": scalesim, "topologies": topologies, "traces": traces, "ramulator": ramulator, "booksim": booksim}
     options = Options(quick=quick, **{name: None if place is None else Path(place) for name, place in places.items()})
     return Validation(tuple(run_suites(names, Stand(options))))

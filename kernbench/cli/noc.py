@@ -1,11 +1,11 @@
-"""`kbsim noc`: recorded traffic of real chips on the simulated network."""
+"""`kbsim noc`: recorded traffic of real chips on the simulated network, and synthetic traffic on networks of routers."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 
@@ -17,10 +17,15 @@ from kernbench.cli.text import Justify, table
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
+    from kernbench.analysis.noc.load import LoadPoint
     from kernbench.analysis.noc.outcome import Outcome
+    from kernbench.noc.network import MeshSpec
+    from kernbench.noc.traffic import Traffic
 
 
-app = Section("Replay recorded traffic of a chip's network.")
+N = TypeVar("N", int, float)
+
+app = Section("Replay recorded traffic of a chip's network, or load a network of routers.")
 
 
 class Asked(StrEnum):
@@ -39,7 +44,7 @@ Traces = Annotated[
 
 @app.callback()
 def noc() -> None:
-    """Replay recorded traffic of a chip's network."""
+    """Replay recorded traffic of a chip's network, or load a network of routers with synthetic traffic."""
 
 
 @app.command()
@@ -145,3 +150,148 @@ def _slowest(one: Outcome) -> Iterator[RenderableType]:
         made.add_row(slow.what, *(f"{number:,}" for number in numbers))
     yield ""
     yield made
+
+
+class KindOption(StrEnum):
+    """The topology of a network of routers."""
+
+    MESH = "mesh"
+    TORUS = "torus"
+
+
+class RoutingOption(StrEnum):
+    """How packets find their way."""
+
+    XY = "xy"
+    ADAPTIVE = "adaptive"
+
+
+class PatternOption(StrEnum):
+    """Which node sends to which, as in BookSim2."""
+
+    UNIFORM = "uniform"
+    TRANSPOSE = "transpose"
+    BITCOMP = "bitcomp"
+    BITREV = "bitrev"
+    SHUFFLE = "shuffle"
+    TORNADO = "tornado"
+    NEIGHBOR = "neighbor"
+    HOTSPOT = "hotspot"
+
+
+@app.command()
+def load(
+    pattern: Annotated[PatternOption, typer.Option("--pattern", help="Traffic pattern.")] = PatternOption.UNIFORM,
+    rates: Annotated[
+        str, typer.Option("--rates", metavar="R,...", help="Offered loads [flits/node/cycle], separated by commas.")
+    ] = "0.1,0.2,0.3,0.4",
+    saturation: Annotated[
+        bool, typer.Option("--saturation", help="Find the load at which the latency is 3 times that of an idle network.")
+    ] = False,
+    size: Annotated[str, typer.Option("--size", metavar="COLSxROWS", help="Columns and rows of routers.")] = "8x8",
+    kind: Annotated[KindOption, typer.Option("--kind", help="Topology.")] = KindOption.MESH,
+    routing: Annotated[RoutingOption, typer.Option("--routing", help="Along the row first, or adaptive.")] = RoutingOption.XY,
+    vcs: Annotated[int, typer.Option("--vcs", metavar="N", help="Virtual channels of an input.")] = 8,
+    depth: Annotated[int, typer.Option("--depth", metavar="FLITS", help="Flits that a virtual channel holds.")] = 8,
+    flits: Annotated[int, typer.Option("--flits", metavar="N", help="Flits of a packet.")] = 1,
+    switch: Annotated[int, typer.Option("--switch", metavar="CYCLES", help="From the grant of the switch to the link.")] = 1,
+    link: Annotated[int, typer.Option("--link", metavar="CYCLES", help="Of a link.")] = 2,
+    credit: Annotated[int, typer.Option("--credit", metavar="CYCLES", help="That a router needs for a credit.")] = 2,
+    hotspots: Annotated[
+        str, typer.Option("--hotspots", metavar="NODE,...", help="Targets of the pattern hotspot.", show_default="the middle")
+    ] = "",
+    warmup: Annotated[int, typer.Option("--warmup", metavar="CYCLES", min=0, help="Before packets are measured.")] = 3000,
+    cycles: Annotated[int, typer.Option("--cycles", metavar="CYCLES", min=1, help="Births of measured packets.")] = 10000,
+    links: Annotated[int, typer.Option("--links", metavar="N", min=0, help="Show the N most loaded links.")] = 0,
+    seed: Annotated[int, typer.Option("--seed", metavar="N", min=0, help="Of the traffic.")] = 1,
+    as_json: Json = False,
+    quiet: Quiet = False,
+) -> int:
+    """Load a network of routers with synthetic traffic: latency and throughput by offered load."""
+    from dataclasses import replace
+
+    from kernbench.analysis.noc import load as study
+    from kernbench.noc.network import MeshSpec
+    from kernbench.noc.traffic import Traffic
+
+    columns, rows = _size(size)
+    net = MeshSpec(
+        columns=columns,
+        rows=rows,
+        kind=kind.value,
+        routing=routing.value,
+        channels=vcs,
+        depth=depth,
+        switch_cycles=switch,
+        link_cycles=link,
+        credit_cycles=credit,
+    )
+    window = study.Window(warmup, cycles)
+    offered = _numbers(rates, float, "--rates")
+    nodes = tuple(_numbers(hotspots, int, "--hotspots")) if hotspots else ()
+    traffic = Traffic(pattern=pattern.value, flits=flits, seed=seed, rate=min(offered), hotspots=nodes)
+    for rate in offered:
+        replace(traffic, rate=rate).check(net)
+    points = [study.run_load(net, replace(traffic, rate=rate), window, links=links) for rate in offered]
+    idle = study.idle_latency(net, traffic)
+    point = study.saturation(net, traffic, window) if saturation else None
+    if as_json:
+        told = {"network": _keys(net), "pattern": pattern.value, "flits": flits, "seed": seed, "idle_latency": idle}
+        output.show_json(told | {"saturation": point, "loads": [one.to_dict() for one in points]})
+    elif not quiet:
+        output.show(load_tables(net, traffic, points, idle, point))
+    return output.OK
+
+
+def _keys(net: MeshSpec) -> dict[str, object]:
+    from dataclasses import asdict
+
+    return asdict(net)
+
+
+def _size(text: str) -> tuple[int, int]:
+    """`8x8`. InputError for anything else."""
+    from kernbench.common.errors import InputError, Problem
+
+    columns, _, rows = text.partition("x")
+    if not (columns.isdecimal() and rows.isdecimal()):
+        raise InputError(Problem("kbsim noc load", "it must be COLUMNSxROWS, such as 8x8", "--size", text))
+    return int(columns), int(rows)
+
+
+def _numbers(text: str, kind: Callable[[str], N], option: str) -> list[N]:
+    """Numbers separated by commas. InputError for anything else."""
+    from kernbench.common.errors import InputError, Problem
+
+    try:
+        return [kind(part) for part in text.split(",")]
+    except ValueError:
+        raise InputError(Problem("kbsim noc load", "it must be numbers separated by commas", option, text)) from None
+
+
+def load_tables(
+    net: MeshSpec, traffic: Traffic, points: Sequence[LoadPoint], idle: float, saturation: float | None
+) -> Iterator[RenderableType]:
+    """One row a load, the saturation point, and the most loaded links of the last load."""
+    where = f"{net.columns}x{net.rows} {net.kind}, {net.routing} routing, {net.channels} VCs of {net.depth} flits"
+    yield widgets.Text(f"{where}; {traffic.pattern}, packets of {traffic.flits} flit{'s' * (traffic.flits > 1)}")
+    columns: list[tuple[str, Justify]] = [("offered", "right"), ("accepted", "right"), ("mean latency", "right")]
+    columns += [("p50", "right"), ("p99", "right"), ("", "left")]
+    yield widgets.Text("loads in flits/node/cycle; latencies in cycles, from birth to the last flit")
+    yield ""
+    made = table("", columns)
+    for one in points:
+        cells = (f"{one.rate:g}", f"{one.accepted:.4f}", f"{one.latency:.2f}", f"{one.p50:.0f}", f"{one.p99:.0f}")
+        made.add_row(*cells, "" if one.drained else "saturated: packets are left")
+    yield made
+    yield widgets.Text(f"on an idle network: {idle:.2f} cycles")
+    if saturation is not None:
+        yield widgets.Text(f"saturates at {saturation:.3f} flits/node/cycle: three times that latency")
+    if points and points[-1].links:
+        columns = [("link", "left"), ("use", "right"), ("no credit", "right"), ("no channel", "right"), ("lost", "right")]
+        made = table(f"most loaded links at {points[-1].rate:g}", columns, "waits in cycles")
+        for link in points[-1].links:
+            waits = (f"{link[name]:,}" for name in ("no_credit", "no_channel", "lost"))
+            made.add_row(link["link"], f"{link['use']:.1%}", *waits)
+        yield ""
+        yield made

@@ -82,6 +82,16 @@ Ramulator = Annotated[
         show_default=False,
     ),
 ]
+Booksim = Annotated[
+    Path | None,
+    typer.Option(
+        "--booksim",
+        metavar="DIR",
+        envvar="KERNBENCH_BOOKSIM",
+        help="A folder with figures of BookSim2, for the suite noc.",
+        show_default=False,
+    ),
+]
 
 
 def validate(
@@ -95,6 +105,7 @@ def validate(
     traces: Traces = None,
     data: ChipTables = None,
     ramulator: Ramulator = None,
+    booksim: Booksim = None,
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> int:
@@ -103,7 +114,7 @@ def validate(
     from kernbench.common.files import check_writable
     from kernbench.validate.run import Options, Stand, chosen, run_suite
 
-    for option, folder in (("--data", data), ("--ramulator", ramulator)):
+    for option, folder in (("--data", data), ("--ramulator", ramulator), ("--booksim", booksim)):
         if folder is not None and not folder.is_dir():
             raise InputError(Problem("kbsim validate", "there is no such folder", option, str(folder)))
     names = chosen(suites or [])
@@ -111,7 +122,7 @@ def validate(
         return _list(names, as_json=as_json)
     if report is not None:
         check_writable(report)
-    folders = {"topologies": topologies, "traces": traces, "chip_tables": data, "ramulator": ramulator}
+    folders = {"topologies": topologies, "traces": traces, "chip_tables": data, "ramulator": ramulator, "booksim": booksim}
     stand = Stand(Options(quick=quick, scalesim=scalesim, **folders), _planted(plant or []))
     runs: list[SuiteRun] = []
     for name in names:

@@ -43,6 +43,7 @@ from kernbench.version import VERSION
 from kernbench_core import BANKS, BUSY, FLOW, JOB, NEVER, Arbiter, Component
 from kernbench_core.numbers import STATUSES, Status
 from kernbench_core.standalone.dram_load import DramLoad
+from kernbench_core.standalone.flit_load import FlitLoad
 
 if TYPE_CHECKING:
     from kernbench.sim_engine.recording.metadata import TraceState
@@ -452,3 +453,8 @@ def run_dram_load(controller: dict[str, Any], bursts: Any, warm: int, clocks: in
     """
     found: dict[str, Any] = DramLoad(controller, bursts).run(warm, clocks)
     return found
+
+
+def flit_load(network: dict[str, Any]) -> FlitLoad:
+    """A network of routers by itself, with tables that `kernbench.noc.network` makes; packets are offered to it."""
+    return FlitLoad(network)

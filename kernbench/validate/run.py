@@ -34,6 +34,7 @@ SUITES: dict[str, str] = {
     "vector": "kernbench.validate.suites.vector",
     "transfers": "kernbench.validate.suites.transfers",
     "dram": "kernbench.validate.suites.dram",
+    "noc": "kernbench.validate.suites.noc",
     "noc_mesh": "kernbench.validate.suites.noc_mesh",
     "noc_traces": "kernbench.validate.suites.noc_traces",
     "collectives": "kernbench.validate.suites.collectives",
@@ -71,6 +72,7 @@ class Options:
     traces: Path | None = None  #: the folder of recorded NoC traces
     chip_tables: Path | None = None  #: the folder of measured tables of chips
     ramulator: Path | None = None  #: the folder of Ramulator 2's figures
+    booksim: Path | None = None  #: the folder of BookSim2's figures
 
 
 @dataclass(frozen=True, slots=True)

@@ -102,3 +102,46 @@ def test_a_replay_without_end_is_refused_and_a_long_one_is_not(kbsim: Kbsim) -> 
     said = kbsim("noc", "replay", "endless.json", "--device", "toy.json")
     assert (said.code, said.out) == (2, "")
     assert said.err == "error: endless: it takes more than 1099511627776 cycles, the limit of a replay\n"
+
+
+def test_loads_are_told_in_a_table(kbsim: Kbsim) -> None:
+    said = kbsim("noc", "load", "--size", "4x4", "--rates", "0.2", "--cycles", "500", "--warmup", "100", "--links", "1")
+    assert (said.code, said.err) == (0, "")
+    assert "4x4 mesh, xy routing, 8 VCs of 8 flits; uniform, packets of 1 flit" in said.out
+    assert "on an idle network: 16.00 cycles" in said.out and "most loaded links at 0.2" in said.out
+
+
+def test_loads_as_json(kbsim: Kbsim) -> None:
+    said = kbsim(
+        "noc", "load", "--size", "4x4", "--kind", "torus", "--routing", "adaptive", "--vcs", "3", "--flits", "4",
+        "--pattern", "tornado", "--rates", "0.1,0.3", "--cycles", "500", "--warmup", "100", "--json",
+    )  # fmt: skip
+    told = json.loads(said.out)
+    assert told["network"]["kind"] == "torus" and told["idle_latency"] == 2 + 3 * 4 + 3
+    low, high = told["loads"]
+    assert told["idle_latency"] <= low["latency"] < high["latency"] and low["drained"] and high["drained"]
+    assert told["saturation"] is None
+
+
+def test_a_saturated_network_is_told(kbsim: Kbsim) -> None:
+    options = ("--size", "4x4", "--pattern", "hotspot", "--hotspots", "5", "--rates", "1", "--cycles", "3000", "--warmup", "0")
+    said = kbsim("noc", "load", *options)
+    assert "saturated: packets are left" in said.out
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--size", "8"], '--size = "8", but it must be COLUMNSxROWS, such as 8x8'),
+        (["--rates", "0.1;0.2"], '--rates = "0.1;0.2", but it must be numbers separated by commas'),
+        (["--rates", "1.5"], 'rate = "1.5", but it must be above 0 and at most 1: one packet a clock'),
+        (["--size", "3x3", "--pattern", "shuffle"], "shuffle permutes bits of node numbers: the nodes must be a power of 2"),
+        (["--kind", "torus", "--vcs", "1"], "from 2 to 64: a torus needs one for packets that still have to cross"),
+        (["--routing", "adaptive", "--vcs", "1"], "from 2 to 64: routing: adaptive needs an escape channel"),
+        (["--pattern", "hotspot", "--hotspots", "64"], 'hotspots = "64", but a node is from 0 to 63'),
+        (["--flits", "0"], 'flits = "0", but a packet has at least 1 flit'),
+    ],
+)
+def test_loads_that_cannot_be_are_refused(kbsim: Kbsim, options: list[str], message: str) -> None:
+    said = kbsim("noc", "load", *options)
+    assert said.code == 2 and message in said.err

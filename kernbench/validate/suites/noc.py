@@ -1,0 +1,102 @@
+"""Networks of routers beside BookSim2: patterns, sizes, virtual channels and packets of several flits."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from kernbench.analysis.noc.load import Window, run_load, saturation
+from kernbench.common.errors import InputError, Problem
+from kernbench.common.files import read_bounded
+from kernbench.common.units import ceil_div
+from kernbench.noc.network import MeshSpec
+from kernbench.noc.traffic import PATTERNS, Traffic
+from kernbench.validate.run import Stand
+from kernbench.validate.suite import Row, SuiteData
+
+TABLE = "booksim2.csv"  #: of a folder of figures
+COLUMNS = ("k", "traffic", "num_vcs", "packet_size", "injection_rate", "latency")  #: names of BookSim's own keys
+MOST_BYTES = 64 << 20
+BELOW = 0.9  #: of saturation: rows at higher loads are reported and not judged
+ALLOWED = 0.02
+QUICK = 10  #: one row in so many for `--quick`
+WHY = "the same routers; draws of traffic differ, which shows more the nearer the load is to saturation"
+PAST = "near or past saturation the latency grows with the time that is measured"
+
+
+def rows(data: SuiteData, stand: Stand) -> Iterator[Row]:
+    """The recorded figures, then those of a folder."""
+    cases = list(data.cases)
+    if stand.options.booksim is not None:
+        cases += read_figures(stand.options.booksim)
+    for case in cases[:: QUICK if stand.options.quick else 1]:
+        yield _row(case, stand)
+
+
+def left_out(data: SuiteData, stand: Stand) -> str:
+    """Why only recorded figures are compared."""
+    if stand.options.booksim is not None:
+        return ""
+    return f"further figures of BookSim2: name a folder with {TABLE} by --booksim or KERNBENCH_BOOKSIM"
+
+
+def read_figures(folder: Path) -> list[dict[str, Any]]:
+    """The cases of a folder. InputError for a file that is missing or of another kind."""
+    path = folder / TABLE
+    if not path.is_file():
+        raise InputError(Problem(str(path), "there is no such file", remedy=f"its columns are {', '.join(COLUMNS)}"))
+    found = []
+    for number, row in enumerate(csv.DictReader(read_bounded(path, MOST_BYTES).decode("utf-8").splitlines())):
+        where = f"{path}:{number + 2}"
+        missing = [name for name in COLUMNS if row.get(name) is None]
+        if missing:
+            raise InputError(Problem(where, f"it has no column {missing[0]}", remedy=f"its columns are {', '.join(COLUMNS)}"))
+        if row["traffic"] not in PATTERNS:
+            raise InputError(Problem(where, f"it must be one of {', '.join(PATTERNS)}", "traffic", row["traffic"]))
+        try:
+            numbers = {name: int(row[name]) for name in ("k", "num_vcs", "packet_size")}
+            found.append({"traffic": row["traffic"], **numbers, **{name: float(row[name]) for name in COLUMNS[-2:]}})
+        except ValueError:
+            raise InputError(Problem(where, "k, num_vcs and packet_size are whole numbers, the others are numbers")) from None
+    return found
+
+
+def _network(case: dict[str, Any]) -> MeshSpec:
+    return MeshSpec(columns=case["k"], rows=case["k"], channels=case["num_vcs"])
+
+
+def _traffic(case: dict[str, Any], rate: float) -> Traffic:
+    return Traffic(pattern=case["traffic"], flits=case["packet_size"], rate=rate)
+
+
+@cache
+def _saturation(k: int, traffic: str, num_vcs: int, packet_size: int) -> float:
+    case = {"k": k, "traffic": traffic, "num_vcs": num_vcs, "packet_size": packet_size}
+    return saturation(_network(case), _traffic(case, 0.1), Window(1000, 2000, 2000))
+
+
+def _row(case: dict[str, Any], stand: Stand) -> Row:
+    """`injection_rate` of BookSim2 counts packets."""
+    net, flits = _network(case), case["packet_size"]
+    rate = float(case["injection_rate"]) * flits
+    if "noc" in stand.plant:
+        cycles = ceil_div((1 + net.switch_cycles + net.link_cycles) * stand.plant["noc"], 1) - 1 - net.switch_cycles
+        net = MeshSpec(columns=net.columns, rows=net.rows, channels=net.channels, link_cycles=cycles)
+    window = Window(1000, 1500) if stand.options.quick else Window(2000, 10000 if net.nodes <= 64 else 4000)
+    ours = run_load(net, _traffic(case, rate), window).latency
+    recorded = case.get("below")  # a recorded case was chosen below saturation
+    limit = rate if recorded else BELOW * _saturation(net.columns, case["traffic"], net.channels, flits)
+    judged = rate <= limit
+    name = f"{net.columns}x{net.rows} {case['traffic']}, {net.channels} VCs, {flits} flits, {rate:.4g} flits/node/cycle"
+    return Row(
+        case=name,
+        source="booksim2",
+        expected=case["latency"],
+        ours=ours,
+        unit="cycles",
+        allowed=(2 * ALLOWED if stand.options.quick else ALLOWED) if judged else None,
+        why=WHY if judged else PAST,
+    )

@@ -1,0 +1,1 @@
+"""Networks of routers that move flits (docs/model/flits.md)."""

@@ -1,0 +1,143 @@
+"""A network of routers that move flits (docs/model/flits.md, F1 to F6). Times are clocks of the network.
+
+Inputs and outputs are numbered over all routers, those of one router one after the other. Behind the outputs of routers follow those
+of terminals, one each: the way into the network.
+"""
+from kernbench_core.types cimport cycle_t, int32_t, int64_t, slot_t, uint64_t
+
+cdef enum:
+    MOST_CHANNELS = 64        # virtual channels of an input
+    MOST_PORTS = 64           # inputs or outputs of a router
+
+cdef enum VcState:            # of a virtual channel of an input
+    VC_IDLE = 0               # no packet has its head here
+    VC_WAITING = 1            # the head waits for a channel of its output (F3)
+    VC_ACTIVE = 2             # it has one
+
+cdef struct Hop:              # one row of a route
+    int32_t output
+    int32_t low               # channels that the packet may take there, both included
+    int32_t high
+
+cdef struct Packet:
+    cycle_t born              # clock in which it entered its terminal's queue
+    cycle_t end               # its tail is ejected; NEVER before
+    int32_t source            # terminals
+    int32_t target
+    int32_t hop               # of the router that its head is in, or comes to next: into `hop`
+    int32_t flits
+    int64_t tag               # of the caller
+    slot_t next               # in the queue of its terminal, then among those that have ended
+
+cdef struct Flit:
+    slot_t packet
+    int32_t number            # 0 for the head
+
+cdef struct InputVc:
+    int32_t state
+    int32_t first             # of its ring of `depth` flits
+    int32_t n
+    int32_t output            # while active
+    int32_t channel           # of that output
+    int32_t accept            # F3: the channel of an output, counted over the router's, that has priority
+
+cdef struct OutputVc:
+    bint taken                # by a packet whose tail has not left
+    int32_t credits           # free places behind it
+    int32_t grant             # F3: the channel of an input, counted over the router's, that has priority
+
+cdef struct Input:
+    int32_t router
+    int32_t output            # that feeds it
+    int32_t channel           # F4: that has priority
+    int32_t accept            # F4: the output of the router that has priority
+    uint64_t waiting          # channels in these states,
+    uint64_t ready            # active with a flit
+    int64_t occupied          # flits in its buffers, summed over clocks: up to `since`
+    cycle_t since
+    int32_t n                 # flits in its buffers
+    int32_t most
+
+cdef struct Output:
+    int32_t router            # NONE: of a terminal
+    int32_t input             # behind it; NONE: a terminal,
+    int32_t terminal          # this one
+    int32_t latency           # from the grant to the arrival
+    int32_t credit            # from the departure of a flit behind it to its credit
+    int64_t num               # it takes num/den flits in a clock, at most 1
+    int64_t den
+    int64_t busy              # clock * num up to which it is taken
+    int32_t grant             # F4: the input of the router that has priority
+    int64_t flits             # that left
+    int64_t no_credit         # clocks in which a flit had its channel and waited for a credit only
+    int64_t no_channel        # clocks in which a head waited here for a channel
+    int64_t lost              # clocks in which a flit asked for this output and another one left, or none could
+
+cdef struct Router:
+    int32_t input
+    int32_t inputs
+    int32_t output
+    int32_t outputs
+    int32_t n                 # flits in its buffers
+
+cdef struct Terminal:
+    slot_t first              # packets that wait
+    slot_t last
+    int32_t sent              # flits of the first
+    int32_t channel           # of the last packet that began
+    int32_t output
+
+cdef struct Arrival:          # of a flit (n >= 0) or of a credit (n < 0)
+    Flit flit
+    int32_t place             # input, or output
+    int32_t channel
+    int32_t next
+
+cdef struct Request:          # F3
+    int32_t vc                # of an input, counted over the router's
+    int32_t low
+    int32_t high
+    int32_t next              # at the same output
+
+cdef struct Grant:            # F4
+    int32_t input
+    int32_t channel
+    int32_t output
+
+cdef struct Network:
+    int32_t channels
+    int32_t depth             # flits of a channel
+    int32_t routers
+    int32_t inputs
+    int32_t outputs           # without those of terminals
+    int32_t terminals
+    int32_t escapes           # channels of the escape network; 0: routes are fixed
+    Router* router
+    Input* input
+    Output* output
+    Terminal* terminal
+    InputVc* in_vc            # by input, channel
+    OutputVc* out_vc          # by output, channel
+    Flit* flit                # by input, channel, place
+    Hop* hop                  # rows of routes
+    int32_t* adaptive         # by router and target: two outputs or NONE, that of the escape network, its channel
+    Packet* packet
+    int32_t horizon           # buckets of the calendar,
+    int32_t* bucket           # of arrivals by clock
+    Arrival* arrival
+    int32_t free_arrival
+    int64_t in_flight         # arrivals to come
+    int64_t n_flits           # in buffers
+    int64_t n_queued          # packets that have not left their terminals
+    slot_t ended              # packets whose tails were ejected in this clock
+    slot_t ended_last
+    int32_t* head             # F3: of each output of a router, its first request
+    Request* request
+    int32_t* offer            # F3: by channel of an input, the best offer, and how far it is from its pointer
+    int32_t* offer_turn
+    Grant* granted            # F4
+    int32_t n_granted
+
+cdef void network_send(Network* w, slot_t packet) noexcept nogil
+cdef void network_clock(Network* w, cycle_t now) noexcept nogil
+cdef cycle_t network_next(Network* w, cycle_t now) noexcept nogil

@@ -1,0 +1,5 @@
+from kernbench_core.model.noc.network cimport Network
+from kernbench_core.state.arena cimport Arena
+from kernbench_core.types cimport int32_t
+
+cdef int lay_out_network(Network* w, Arena a, dict spec, int32_t packets) except -1

@@ -1,0 +1,106 @@
+"""Lays out a network of routers from the tables of kernbench/noc/network.py."""
+import numpy as np
+
+from kernbench_core.model.noc.network cimport (
+    MOST_CHANNELS, MOST_PORTS, Arrival, Flit, Grant, Hop, Input, InputVc, Network, Output, OutputVc, Packet, Request, Router, Terminal)
+from kernbench_core.state.arena cimport Arena
+from kernbench_core.state.arrays cimport int64_rows, int64s
+from kernbench_core.types cimport NONE, int32_t, int64_t
+
+
+cdef int lay_out_routers(Network* w, dict spec) except -1:
+    """`inputs` and `outputs`: how many each router has."""
+    cdef const int64_t* inputs = int64s(spec["inputs"], w.routers)
+    cdef const int64_t* outputs = int64s(spec["outputs"], w.routers)
+    cdef int32_t k, i, first_in = 0, first_out = 0
+    for k in range(w.routers):
+        w.router[k].input, w.router[k].inputs = first_in, <int32_t>inputs[k]
+        w.router[k].output, w.router[k].outputs = first_out, <int32_t>outputs[k]
+        for i in range(w.router[k].inputs):
+            w.input[first_in + i].router = k
+        for i in range(w.router[k].outputs):
+            w.output[first_out + i].router = k
+        first_in += w.router[k].inputs
+        first_out += w.router[k].outputs
+    return 0
+
+
+cdef int lay_out_links(Network* w, dict spec) except -1:
+    """`links`: for each output, and then for each terminal, the input behind it (-1: none), the terminal behind it (-1), the clocks
+    to the arrival and those of a credit, and num and den of the flits that it takes in a clock."""
+    cdef int32_t k, n = w.outputs + w.terminals
+    cdef const int64_t* row = int64_rows(spec["links"], n, 6)
+    cdef Output* o
+    for k in range(n):
+        o = &w.output[k]
+        o.input, o.terminal = <int32_t>row[6 * k], <int32_t>row[6 * k + 1]
+        o.latency, o.credit = <int32_t>row[6 * k + 2], <int32_t>row[6 * k + 3]
+        o.num, o.den = row[6 * k + 4], row[6 * k + 5]
+        if k >= w.outputs:
+            o.router = NONE
+            w.terminal[k - w.outputs].output = k
+            w.terminal[k - w.outputs].first = w.terminal[k - w.outputs].last = NONE
+            w.terminal[k - w.outputs].channel = w.channels - 1
+        if o.input != NONE:
+            w.input[o.input].output = k
+        w.horizon = max(w.horizon, max(o.latency, o.credit) + 1)
+    for k in range(n * w.channels):
+        w.out_vc[k].credits = w.depth
+    return 0
+
+
+cdef int lay_out_hops(Network* w, Arena a, dict spec) except -1:
+    """`hops`: output, lowest and highest channel of each hop of all routes. `adaptive`: rows of four."""
+    cdef int32_t k, n = len(spec["hops"]), m = len(spec["adaptive"])
+    cdef const int64_t* row = int64_rows(spec["hops"], n, 3)
+    cdef const int64_t* adaptive = int64_rows(spec["adaptive"], m, 4)
+    a.own(<void**>&w.hop, n, sizeof(Hop), False)
+    a.own(<void**>&w.adaptive, 4 * m, sizeof(int32_t), False)
+    for k in range(n):
+        w.hop[k].output, w.hop[k].low, w.hop[k].high = <int32_t>row[3 * k], <int32_t>row[3 * k + 1], <int32_t>row[3 * k + 2]
+    for k in range(4 * m):
+        w.adaptive[k] = <int32_t>adaptive[k]
+    return 0
+
+
+cdef int lay_out_calendar(Network* w, Arena a) except -1:
+    """Each output schedules a flit a clock at most; each input, and each output to a terminal, a credit."""
+    cdef int32_t k, n = w.horizon * (2 * w.outputs + w.terminals + w.inputs) + 1
+    a.own(<void**>&w.bucket, w.horizon, sizeof(int32_t), False)
+    a.own(<void**>&w.arrival, n, sizeof(Arrival), False)
+    for k in range(w.horizon):
+        w.bucket[k] = NONE
+    for k in range(n):
+        w.arrival[k].next = k + 1
+    w.arrival[n - 1].next = NONE
+    return 0
+
+
+cdef int lay_out_network(Network* w, Arena a, dict spec, int32_t packets) except -1:
+    """Fill `w`; its tables belong to `a`."""
+    cdef int32_t ports
+    w.channels, w.depth, w.escapes = spec["channels"], spec["depth"], spec["escapes"]
+    w.routers, w.terminals = len(spec["inputs"]), spec["terminals"]
+    w.inputs, w.outputs = int(np.sum(spec["inputs"])), int(np.sum(spec["outputs"]))
+    ports = int(max(np.max(spec["inputs"]), np.max(spec["outputs"])))
+    if w.channels > MOST_CHANNELS or ports > MOST_PORTS:
+        raise ValueError(f"{w.channels} channels, {ports} ports: at most {MOST_CHANNELS} and {MOST_PORTS}")
+    a.own(<void**>&w.router, w.routers, sizeof(Router), False)
+    a.own(<void**>&w.input, w.inputs, sizeof(Input), False)
+    a.own(<void**>&w.output, w.outputs + w.terminals, sizeof(Output), False)
+    a.own(<void**>&w.terminal, w.terminals, sizeof(Terminal), False)
+    a.own(<void**>&w.in_vc, w.inputs * w.channels, sizeof(InputVc), False)
+    a.own(<void**>&w.out_vc, (w.outputs + w.terminals) * w.channels, sizeof(OutputVc), False)
+    a.own(<void**>&w.flit, <size_t>w.inputs * w.channels * w.depth, sizeof(Flit), False)
+    a.own(<void**>&w.packet, packets, sizeof(Packet), False)
+    a.own(<void**>&w.head, ports, sizeof(int32_t), False)
+    a.own(<void**>&w.request, 3 * ports * w.channels, sizeof(Request), False)
+    a.own(<void**>&w.offer, ports * w.channels, sizeof(int32_t), False)
+    a.own(<void**>&w.offer_turn, ports * w.channels, sizeof(int32_t), False)
+    a.own(<void**>&w.granted, w.inputs, sizeof(Grant), False)
+    w.ended = NONE
+    w.horizon = 1
+    lay_out_routers(w, spec)
+    lay_out_links(w, spec)
+    lay_out_hops(w, a, spec)
+    return lay_out_calendar(w, a)

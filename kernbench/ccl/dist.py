@@ -35,6 +35,7 @@ from kernbench.ccl.process_groups import DeviceMesh, ProcessGroup, lines, on_mac
 from kernbench.ccl.reduction import SUM, Reduction
 from kernbench.ccl.registry import Entry, read_registry
 from kernbench.ccl.streams import Copy, Operation, Streams, Transfer
+from kernbench.ccl.tuner import tuner_of
 from kernbench.common.dtypes import Array, dtype_of
 from kernbench.common.errors import InputError, Problem
 from kernbench.config.allowed_code import AllowCode
@@ -281,6 +282,9 @@ class World:
 
     def _entry(self, name: str, group: Group, count: int, dtype: str) -> Entry:
         entry = self.registry.find(name, self._algorithms.get(name))
+        if entry.registry is not None:
+            tuner = tuner_of(self.ctx.config, group, self.registry)  # type: ignore[arg-type]  # a system, as it has queues
+            entry = self.registry.find(name, tuner.choose(name, count, dtype).name)
         if group.kind_name not in entry.topologies:
             rule = f"{entry.full_name} is for {', '.join(entry.topologies)}, and the group is a {group.kind_name}"
             raise InputError(Problem(f"dist.{name}", rule))

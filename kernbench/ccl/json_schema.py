@@ -41,9 +41,10 @@ def ccl_json_schema() -> Shape:
         "ranks": COUNT,
         "shape": {**list_of(COUNT), "minItems": 3, "maxItems": 3},
         "topology": {"enum": list(TOPO_NAME_TO_KIND)},
-        "queues": closed({"slots": COUNT, "slot_bytes": COUNT, "tier": {"enum": list(TIERS)}}),
+        "queues": closed({"slots": or_null(COUNT), "slot_bytes": or_null(COUNT), "tier": or_null({"enum": list(TIERS)})}),
         "checked": {"type": "boolean"},
+        "algorithms": {**list_of(TEXT), "description": "of each row, if the tuner chose them"},
         "rows": list_of(closed(row)),
         "unfinished": {**list_of(COUNT), "description": "[B] sizes that were asked for and are not in rows"},
         "result": result,
-    }, ("message", "result")))  # fmt: skip
+    }, ("message", "result", "algorithms")))  # fmt: skip

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any, TypeAlias, cast
 
 from kernbench.ccl.call import Call, Outcome, Queues, call_machine, run_call
@@ -74,12 +74,27 @@ def sizes_between(first: int, last: int, factor: int) -> Iterator[int]:
 def queues_of(
     registry: Registry, entry: Entry, slots: int | None = None, slot_bytes: int | None = None, tier: str | None = None
 ) -> Queues:
-    """The default queues of an algorithm."""
+    """The default queues of an algorithm; of the one that the tuner chooses, what is given here."""
+    if entry.registry is not None:
+        return Queues(slots, slot_bytes, tier)
     return Queues(
         slots or entry.slots or registry.slots,
         slot_bytes or entry.slot_bytes or registry.slot_bytes,
         tier or registry.tier,
     )
+
+
+def resolved(asked: Asked, count: int) -> Asked:
+    """With the algorithm and the queues that the tuner chooses for this count, if it has the choice."""
+    registry = asked.entry.registry
+    if registry is None:
+        return asked
+    from kernbench.ccl.tuner import tuner_of  # it simulates by this module
+
+    tuner = tuner_of(asked.config, asked.group, registry)
+    entry = registry.find(asked.entry.collective, tuner.choose(asked.entry.collective, count, asked.dtype).name)
+    given = asked.queues
+    return replace(asked, entry=entry, queues=queues_of(registry, entry, given.slots, given.slot_bytes, given.tier))
 
 
 def counts_of(asked: Asked, first: int, last: int, factor: int) -> list[int]:
@@ -99,10 +114,9 @@ def bytes_of(asked: Asked, count: int) -> int:
     return max(collective.has(count, ranks), collective.gets(count, ranks)) * (dtype_of(asked.dtype).bits // 8)
 
 
-def row(
-    asked: Asked, count: int, progress: Progress | None = None, around: Around = nullcontext
-) -> tuple[Row | None, Outcome]:
+def row(asked: Asked, count: int, progress: Progress | None = None, around: Around = nullcontext) -> tuple[Row | None, Outcome]:
     """The result of one count; None if the run did not end. InputError and KernelFailed as `single.run_call`."""
+    asked = resolved(asked, count)
     collective = COLLECTIVES[asked.entry.collective]
     ranks = asked.group.size
     how: dict[str, Any] = {"check": asked.check, "seed": asked.seed, "progress": progress, "around": around}
@@ -134,6 +148,7 @@ def row(
 
 def machine_of(asked: Asked, count: int) -> Machine:
     """One count on its machine at cycle 0, without a log. InputError as `single.call_machine`."""
+    asked = resolved(asked, count)
     return call_machine(asked.config, _call(asked, count), COLLECTIVES[asked.entry.collective], asked.queues)
 
 
@@ -156,6 +171,7 @@ def to_json(asked: Asked, counts: Sequence[int], rows: list[Row], status: str = 
         "topology": group.kind_name,
         "queues": asdict(asked.queues),
         "checked": asked.check,
+        **({"algorithms": [resolved(asked, max(1, one.count)).entry.name for one in rows]} if asked.entry.registry else {}),
         "rows": [asdict(one) for one in rows],
         "unfinished": [bytes_of(asked, count) for count in counts[len(rows) :]],
     }
@@ -171,16 +187,21 @@ def messages(asked: Asked, count: int) -> tuple[int, bool]:
     """The number of messages of a count, and whether it is exact. For algorithms of users it is a lower bound: each rank sends
     its share in messages of at most one slot.
     """
+    asked = resolved(asked, count)
     form = FORMS.get(asked.entry.module)
     if form is not None:
         return form(asked, count), True
-    schedule = None if asked.entry.module.endswith(".py") else schedule_of(asked.entry, asked.group)
+    large = asked.entry.name == "direct" and asked.group.size**2 > MOST_PAIRS
+    schedule = None if large or asked.entry.module.endswith(".py") else schedule_of(asked.entry, asked.group)
     if schedule is not None:
         moved = count if COLLECTIVES[asked.entry.collective].moves else 1
         return schedule.messages(moved, _itemsize(asked), _slot(asked)), True
     collective, ranks = COLLECTIVES[asked.entry.collective], asked.group.size
     size = max(collective.has(count, ranks), collective.gets(count, ranks)) * _itemsize(asked)
     return ceil_div(collective.bus_factor(ranks) * size * ranks, _slot(asked)), False
+
+
+MOST_PAIRS = 1 << 17  #: a schedule in which all ranks exchange messages with all others is not made to be counted beyond this
 
 
 def schedule_of(entry: Entry, group: Group) -> Schedule | None:
@@ -329,7 +350,8 @@ MOST_HELD = 8 * GIB  #: [B] of elements; numpy has them in wider types while the
 
 def check_room(asked: Asked, counts: Sequence[int]) -> None:
     """InputError for sizes or queues that have no room, before anything is made."""
-    _check_slots(asked)
+    if asked.entry.registry is None:
+        _check_slots(asked)
     largest = max(counts)
     _check_held(asked, bytes_of(asked, largest))
     _check_slice(asked, largest)

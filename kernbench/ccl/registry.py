@@ -22,6 +22,7 @@ from kernbench.config.file_kinds import check_kind
 from kernbench.config.places import KEY, PathLike
 
 SCHEMA = "kernbench/ccl/1"
+AUTO = "auto"  #: the name by which the tuner chooses for each size
 TIERS = ("tcm", "sram", "hbm")
 _SIZES = ("slots", "slot_bytes")
 _FUNCTIONS = {  # attributes of a module, besides its kernel
@@ -43,6 +44,7 @@ class Entry:
     slots: int | None = None  #: parameters of its queues; None for the default
     slot_bytes: int | None = None
     allowed_code: AllowedCode = field(default_factory=AllowedCode, repr=False, compare=False)
+    registry: Registry | None = field(default=None, repr=False, compare=False)  #: of `auto`: where it chooses from
 
     @property
     def full_name(self) -> str:
@@ -82,6 +84,9 @@ class Registry:
         there = {one.name: one for one in self.entries if one.collective == collective}
         if name is None:
             return next(iter(there.values()))
+        if name == AUTO and AUTO not in there:
+            where = f"the tuner of {collective}"
+            return Entry(collective, AUTO, "", tuple(TOPO_NAME_TO_KIND), where, registry=self)
         if name not in there:
             raise InputError(_unknown(f"algorithm of {collective}", name, list(there)))
         return there[name]
@@ -183,7 +188,8 @@ def _entry(document: Document, path: PathLike, entry: Any, folder: Path, allowed
     where = document.where(document.find([path]).get(path))
     file = str(folder / module) if module.endswith(".py") else module
     sizes = {key: _positive(document, (*path, key), entry[key]) for key in _SIZES if key in entry}
-    return Entry(collective, name, file, tuple(kinds), where, **sizes, allowed_code=allowed)
+    slots, slot_bytes = sizes.get("slots"), sizes.get("slot_bytes")
+    return Entry(collective, name, file, tuple(kinds), where, slots, slot_bytes, allowed)
 
 
 def _takes(function: Any, count: int) -> bool:

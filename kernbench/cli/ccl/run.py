@@ -59,7 +59,14 @@ Collective = Annotated[
     str, typer.Argument(metavar="COLLECTIVE", help="all_reduce, all_gather, ... (kbsim ccl list).", show_default=False)
 ]
 Algo = Annotated[
-    str | None, typer.Option("--algo", "-a", metavar="NAME", help="The algorithm.", show_default="the collective's first")
+    str | None,
+    typer.Option(
+        "--algo",
+        "-a",
+        metavar="NAME",
+        help="The algorithm; auto: the tuner chooses one for each size.",
+        show_default="the collective's first",
+    ),
 ]
 Ranks = Annotated[
     int | None, typer.Option("--ranks", "-n", min=1, metavar="N", help="Number of PEs that take part.", show_default="8")
@@ -186,6 +193,7 @@ class Told:
         if self.shown < len(self.rows) or (not self.rows and stopped is not None):
             self._show_rows()
         output.show(verdict(self.rows), whole=True)
+        output.show(chosen(self.asked, self.rows), whole=True)
         if self.rows and ending.status != "done":
             output.show([unfinished(ending.status, len(self.rows), len(self.counts))], whole=True)
         if stopped is not None:
@@ -368,7 +376,7 @@ def _kernels_named(asked: Asked) -> Iterator[None]:
         yield
     except KernelFailed as error:
         output.note(error.traceback.rstrip("\n"))
-        place = place_in(asked.entry.load(), error.__cause__)
+        place = place_in(asked.entry.load(), error.__cause__) if asked.entry.registry is None else ""
         if not place:
             raise
         said = f"{place}: {type(error.__cause__).__name__}: {error.__cause__}"
@@ -510,6 +518,8 @@ def head(asked: Asked) -> Iterator[widgets.Text]:
     where = f"{counted(sips, 'SIP')} x {counted(cubes, 'cube')} x {counted(pes, 'PE')}, {group.kind_name}"
     built = f"queues of {counted(queues.slots or 0, 'slot')} of {size_text(queues.slot_bytes or 0)} in {queues.tier}"
     yield widgets.Text(f"# {asked.entry.full_name} of {counted(group.size, 'rank')} on {asked.config.source}")
+    if asked.entry.registry is not None:
+        built = "the tuner chooses the algorithm of each size, with its queues"
     yield widgets.Text(f"# {where}; {built}", "dim")
     yield widgets.Text("#" + "".join(f"{name:>{width}}" for name, _, width in COLUMNS)[1:])
     yield widgets.Text("#" + "".join(f"{unit:>{width}}" for _, unit, width in COLUMNS)[1:].rstrip(), "dim")
@@ -534,6 +544,16 @@ def verdict(rows: Sequence[Row]) -> Iterator[widgets.Text]:
     if any(row.wrong for row in rows):
         wrong = sum(row.wrong or 0 for row in rows)
         yield widgets.Text(f"# {counted(wrong, 'element')} {'is' if wrong == 1 else 'are'} wrong", f"bold {BAD}")
+
+
+def chosen(asked: Asked, rows: Sequence[Row]) -> Iterator[widgets.Text]:
+    """What the tuner has chosen: one line for consecutive sizes with the same algorithm."""
+    from kernbench.ccl.measure import resolved
+
+    if asked.entry.registry is None:
+        return
+    for name, group in groupby(rows, lambda row: resolved(asked, max(1, row.count)).entry.name):
+        yield widgets.Text(f"# chosen to {list(group)[-1].size:,} B: {name}", "dim")
 
 
 def _busiest(rows: Sequence[Row]) -> Iterator[widgets.Text]:

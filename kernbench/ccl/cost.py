@@ -1,0 +1,225 @@
+"""What a collective takes, without a simulation: latencies of the machine's routes, messages and bytes, step by step.
+
+The model is linear in features of a call: that it loads and stores, the latencies of its steps, its messages, and the time of
+its bytes on the link of a PE. Lanes that follow each other cost only what the busiest rank does for each. The weights of the
+features (`weights`) were fitted to simulations of the presets, for each algorithm; they depend on neither ranks nor sizes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache, cached_property
+from math import ceil, sqrt
+
+from kernbench.ccl.contract import Shape, pieces
+from kernbench.ccl.halving_doubling import steps_of
+from kernbench.ccl.rings import RING, grid_of
+from kernbench.ccl.schedule import Schedule
+from kernbench.common import naming
+from kernbench.config import SystemConfig
+from kernbench.policy.routing.router import PathRouter
+from kernbench.topology.builder import build_topology
+
+
+@dataclass(frozen=True)
+class Latencies:
+    """[cycle] of a route from one PE to another: in a cube, from cube to neighbouring cube, from SIP to neighbouring SIP."""
+
+    pe: int
+    cube: int
+    sip: int
+    link: float  #: [B/cycle] of the link of a PE
+
+    def between(self, shape: Shape, kind: int, a: int, b: int) -> int:
+        """From one rank to another: a route over several SIPs or cubes takes as often the latency of one."""
+        (s, c, _), (t, d, _) = shape.place(a), shape.place(b)
+        if s != t:
+            return self.pe + self.sip * _hops(shape.sips, kind, s, t)
+        return self.pe + self.cube * abs(c - d) if c != d else self.pe
+
+
+def _hops(count: int, kind: int, a: int, b: int) -> int:
+    """Hops between two SIPs: round a ring, or on a grid."""
+    if kind == RING:
+        far = abs(a - b)
+        return min(far, count - far)
+    cols = grid_of(count)[1]
+    return max(1, abs(a // cols - b // cols) + abs(a % cols - b % cols))
+
+
+def latencies(config: SystemConfig) -> Latencies:
+    """The latencies of a machine, by three of its routes."""
+    router = PathRouter(build_topology(config))
+
+    def cycles(a: str, b: str) -> int:
+        return router.route(router.find_path(f"{a}.{naming.PE_DMA}", f"{b}.{naming.PE_TCM}")).cycles
+
+    sips, cubes, pes = config.shape
+    here = naming.place(0, cube=0, pe=0)
+    near = cycles(here, naming.place(0, cube=0, pe=1)) if pes > 1 else 1
+    across = cycles(here, naming.place(0, cube=1, pe=0)) - near if cubes > 1 else 0
+    far = cycles(here, naming.place(1, cube=0, pe=0)) - near if sips > 1 else 0
+    return Latencies(near, max(0, across), max(0, far), float(config.pe.link.bytes_per_cycle))
+
+
+@dataclass(frozen=True)
+class Step:
+    """A step of the slowest rank: latency, messages that it sends or receives, and their share of the bytes of `n_elem`."""
+
+    latency: int
+    messages: int
+    share: float
+
+
+@dataclass(frozen=True, eq=False)
+class Outline:
+    """The steps of an algorithm, and how its elements are cut."""
+
+    steps: Sequence[Step]
+    messages: int  #: of the busiest rank in a lane
+    share: float  #: of the bytes of `n_elem` that the busiest rank sends and receives, plus those it loads and stores
+    widest: float  #: share of the longest message
+    far: bool
+    adds: bool
+
+    def features(self, nbytes: int, itemsize: int, slot_bytes: int, link: float) -> tuple[float, ...]:
+        """Of `n_elem` elements of so many bytes: 1, cycles of latency, messages one after the other, cycles of the link.
+
+        And the geometric mean of the last two, for messages whose bytes and commands take about as long.
+        """
+        longest = max(1, ceil(self.widest * nbytes / itemsize))
+        lanes = pieces(longest, itemsize, slot_bytes, self.far, self.adds)
+        lane = nbytes / lanes / link
+        messages = self.once[1] + (lanes - 1) * self.messages
+        busy = (self.once[2] + (lanes - 1) * self.share) * lane
+        return 1.0, self.once[0], messages, busy, sqrt(messages * busy)
+
+    def cycles(self, weights: Sequence[float], nbytes: int, itemsize: int, slot_bytes: int, link: float) -> float:
+        """[cycle] of `n_elem` elements of so many bytes."""
+        features = self.features(nbytes, itemsize, slot_bytes, link)
+        return sum(weight * one for weight, one in zip(weights, features, strict=True))
+
+    @cached_property
+    def once(self) -> tuple[int, int, float]:
+        """Latencies, messages and share of all steps of a lane."""
+        steps = self.steps
+        return sum(one.latency for one in steps), sum(one.messages for one in steps), sum(one.share for one in steps)
+
+
+def outline_of(schedule: Schedule, shape: Shape, kind: int, times: Latencies) -> Outline:
+    """The outline of a schedule."""
+    steps: list[Step] = []
+    unit = 1 / schedule.positions if schedule.vector else 1.0
+    work = [[0, 0] for _ in range(schedule.ranks)]
+    for step in schedule.steps:
+        busy: dict[int, list[int]] = {}
+        latency = 0
+        for one in step:
+            latency = max(latency, times.between(shape, kind, one.source, one.target))
+            for rank, way in ((one.source, 0), (one.target, 1)):
+                row = busy.setdefault(rank, [0, 0, 0, 0])
+                row[way] += 1
+                row[2 + way] += len(one.sent)
+                work[rank][0] += 1
+                work[rank][1] += len(one.sent)
+        if busy:
+            messages = max(max(row[0], row[1]) for row in busy.values())
+            steps.append(Step(latency, messages, max(max(row[2], row[3]) for row in busy.values()) * unit))
+    each = max(work, key=lambda row: row[1], default=[0, 0])
+    moved = (len(schedule.loads[0]) + len(schedule.stores[0])) * unit
+    return Outline(steps, each[0] // 2, (each[1] / 2) * unit + moved / 2, schedule.widest * unit, schedule.far, schedule.adds)
+
+
+Form = Callable[[Shape, int, Latencies], Outline]
+
+
+def _ring(turns: int, share: Callable[[int], float], adds: bool = True) -> Form:
+    """`turns` rounds of `n - 1` steps round the flat ring, each with a share of the elements."""
+
+    def made(shape: Shape, kind: int, times: Latencies) -> Outline:
+        n = shape.ranks
+        far = shape.sips > 1
+        step = Step(times.pe + (times.sip if far else times.cube if shape.cubes > 1 else 0), 1, share(n))
+        steps = [step] * (turns * (n - 1))
+        return Outline(steps, len(steps), len(steps) * share(n), share(n), far, adds)
+
+    return made
+
+
+def _levels(sizes: Callable[[Shape, int], Sequence[int]]) -> Form:
+    """All-reduce over rings in sequence."""
+
+    def made(shape: Shape, kind: int, times: Latencies) -> Outline:
+        steps: list[Step] = []
+        share = 1.0
+        for size, far in zip(sizes(shape, kind), (times.sip, times.cube, 0), strict=False):
+            if size > 1:
+                share /= size
+                steps += [Step(times.pe + far, 1, share)] * (2 * (size - 1))
+        total = sum(one.share for one in steps)
+        return Outline(steps, len(steps), total, max((one.share for one in steps), default=1.0), False, True)
+
+    return made
+
+
+def _halves(shape: Shape, kind: int, times: Latencies) -> Outline:
+    n, steps = shape.ranks, []
+    for k in range(steps_of(n)):
+        latency = times.between(shape, kind, 0, min(1 << k, n - 1))
+        steps += [Step(latency, 1, 1 / (2 << k))] * 2
+    spare = n - (1 << steps_of(n))
+    if spare:
+        steps += [Step(times.pe, 1, 1.0)] * 2
+    total = sum(one.share for one in steps)
+    return Outline(steps, len(steps), total, 1.0 if spare else 0.5, shape.sips > 1, True)
+
+
+def _chain(shape: Shape, kind: int, times: Latencies) -> Outline:
+    half = shape.ranks // 2
+    step = Step(times.pe + (times.sip if shape.sips > 1 else times.cube if shape.cubes > 1 else 0), 1, 1.0)
+    return Outline([step] * half, 2, 2.0, 1.0, shape.sips > 1, True)
+
+
+def _around(shape: Shape, kind: int, times: Latencies) -> Outline:
+    n = shape.ranks
+    hops = sum(range(1, n // 2 + 1))
+    step = Step(times.pe + (times.sip if shape.sips > 1 else 0), 1, 1.0)
+    return Outline([step] * min(hops, 2 * n), hops, float(hops), 1.0, False, False)
+
+
+def _shift(shape: Shape, kind: int, times: Latencies) -> Outline:
+    return Outline([Step(times.pe + times.sip, 1, 1.0)], 1, 1.0, 1.0, shape.sips > 1, False)
+
+
+def _signals(shape: Shape, kind: int, times: Latencies) -> Outline:
+    far = [1 << k for k in range((shape.ranks - 1).bit_length())]
+    return Outline([Step(times.between(shape, kind, 0, one), 1, 0.0) for one in far], 1, 0.0, 1.0, False, False)
+
+
+def _grid(shape: Shape, kind: int) -> Sequence[int]:
+    rows, cols = grid_of(shape.ranks) if shape.ranks == shape.sips or shape.sips == 1 else (shape.sips, shape.cubes * shape.pes)
+    return (rows, cols)
+
+
+FORMS: Mapping[str, Form] = {
+    "all_reduce_ring": _ring(2, lambda n: 1 / n),
+    "all_reduce_bidirectional": _ring(2, lambda n: 1 / n),
+    "all_reduce_halving_doubling": _halves,
+    "all_reduce_torus": _levels(_grid),
+    "all_reduce_hierarchical": _levels(lambda shape, kind: shape),
+    "all_gather_ring": _ring(1, lambda n: 1.0, adds=False),
+    "reduce_scatter_ring": _ring(1, lambda n: 1.0),
+    "broadcast_ring": _chain,
+    "reduce_ring": _chain,
+    "all_to_all_ring": _around,
+    "send_recv_ring": _shift,
+    "barrier_dissemination": _signals,
+}
+
+
+@cache
+def form_of(full_name: str, shape: Shape, kind: int, times: Latencies) -> Outline | None:
+    """The outline of an algorithm with a closed form; None for others."""
+    made = FORMS.get(full_name)
+    return None if made is None else made(shape, kind, times)

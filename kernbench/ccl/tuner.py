@@ -1,0 +1,223 @@
+"""The tuner: which algorithm a collective of a size takes, by a cost model, or by times that `kbsim ccl tune` has simulated.
+
+A choice compares estimates of all algorithms and simulates nothing. Simulated times of a group are kept in the cache by the
+content of the machine and the group.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.resources
+import json
+from bisect import bisect_left
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cache, cached_property
+from math import exp, log
+from pathlib import Path
+from typing import Any
+
+from kernbench.ccl.collectives import COLLECTIVES
+from kernbench.ccl.cost import Latencies, Outline, form_of, latencies, outline_of
+from kernbench.ccl.group import Group
+from kernbench.ccl.measure import MOST_PAIRS, Asked, bytes_of, queues_of, row, schedule_of
+from kernbench.ccl.registry import Entry, Registry
+from kernbench.ccl.weights import weights_of
+from kernbench.cmdq.compiled import folder
+from kernbench.common.dtypes import dtype_of
+from kernbench.common.errors import InputError, Problem
+from kernbench.common.files import write_whole
+from kernbench.config import SystemConfig
+from kernbench.sim_engine.result import MODEL_VERSION
+from kernbench.version import VERSION
+
+SCHEMA = "kernbench/ccl-times/1"
+KNOWN = Path(str(importlib.resources.files("kernbench.configs").joinpath("ccl_times.json")))  #: `docs/ccl_costs.py` writes it
+
+
+MOST_RANKS = 2048  #: of larger groups only algorithms with a closed form are considered, as their schedules take seconds
+
+
+@dataclass(frozen=True)
+class Estimated(Group):
+    """A group of a size that a machine need not have, for estimates."""
+
+    @property
+    def size(self) -> int:
+        return self.shape.ranks
+
+
+@dataclass(frozen=True)
+class Choice:
+    """The estimates of all algorithms for one size."""
+
+    cycles: Mapping[str, float]  #: by the name of the algorithm
+    simulated: bool  #: from simulated times of other sizes
+
+    @property
+    def name(self) -> str:
+        """The algorithm with the lowest estimate; the first of several."""
+        return min(self.cycles, key=lambda name: self.cycles[name])
+
+
+@dataclass
+class Tuner:
+    """The estimates for one group on a machine."""
+
+    config: SystemConfig
+    group: Group
+    registry: Registry
+    times: Mapping[str, Sequence[tuple[int, int]]] = field(default_factory=dict)  #: by full name: bytes of `n_elem`, and cycles
+
+    @cached_property
+    def latencies(self) -> Latencies:
+        """Of the routes of the machine."""
+        return _latencies(self.config)
+
+    _outlines: dict[str, Outline | None] = field(default_factory=dict)
+
+    def candidates(self, collective: str) -> Iterator[Entry]:
+        """The algorithms of the package that this group can have, and that the model knows."""
+        for entry in self.registry.entries:
+            if entry.collective == collective and self.group.kind_name in entry.topologies and self.outline(entry) is not None:
+                yield entry
+
+    def choose(self, collective: str, count: int, dtype: str) -> Choice:
+        """Estimates of `n_elem` elements. InputError for a collective without a known algorithm."""
+        itemsize = dtype_of(dtype).bits // 8
+        entries = list(self.candidates(collective))
+        if not entries:
+            rule = f"no algorithm of {collective} is known to the tuner for a {self.group.kind_name}"
+            raise InputError(Problem("tuner", rule, remedy="name one (--algo)"))
+        found = {one.name: self.cycles(one, count, itemsize) for one in entries}
+        return Choice(found, all(self.times.get(one.full_name) for one in entries))
+
+    def cycles(self, entry: Entry, count: int, itemsize: int) -> float:
+        """[cycle] of an algorithm: between simulated sizes on a line in logarithms, beyond the last in proportion, or by the
+        model.
+        """
+        points = self.times.get(entry.full_name, ())
+        nbytes = count * itemsize
+        if points:
+            return _between(points, nbytes)
+        outline, queues = self.outline(entry), queues_of(self.registry, entry)
+        assert outline is not None and queues.slot_bytes is not None
+        return outline.cycles(weights_of(entry.full_name), nbytes, itemsize, queues.slot_bytes, self.latencies.link)
+
+    def outline(self, entry: Entry) -> Outline | None:
+        """What the cost model knows of an algorithm; None if it knows nothing."""
+        name = entry.full_name
+        if name not in self._outlines:
+            self._outlines[name] = self._made(entry)
+        return self._outlines[name]
+
+    def _made(self, entry: Entry) -> Outline | None:
+        times, group = self.latencies, self.group
+        if not entry.module.startswith("kernbench."):
+            return None
+        found = form_of(entry.full_name, group.shape, group.kind, times)
+        if found is not None or group.size > MOST_RANKS or (entry.name == "direct" and group.size**2 > MOST_PAIRS):
+            return found
+        schedule = schedule_of(entry, group)
+        return None if schedule is None else outline_of(schedule, group.shape, group.kind, times)
+
+
+def _between(points: Sequence[tuple[int, int]], nbytes: int) -> float:
+    sizes = [size for size, _ in points]
+    at = bisect_left(sizes, nbytes)
+    if at < len(sizes) and sizes[at] == nbytes:
+        return float(points[at][1])
+    if at == 0:
+        return float(points[0][1])
+    if at == len(points):
+        if len(points) == 1:
+            return points[0][1] * max(1.0, nbytes / points[0][0])
+        (a, s), (b, t) = points[-2:]
+        return t + max(0.0, (t - s) / (b - a)) * (nbytes - b)
+    (a, s), (b, t) = points[at - 1], points[at]
+    part = log(nbytes / a) / log(b / a)
+    return exp(log(s) + part * (log(t) - log(s)))
+
+
+_LATENCIES: dict[str, Latencies] = {}  #: by the digest of a machine
+
+
+def _latencies(config: SystemConfig) -> Latencies:
+    digest = config.digest()
+    if digest not in _LATENCIES:
+        _LATENCIES[digest] = latencies(config)
+    return _LATENCIES[digest]
+
+
+def place(config: SystemConfig, group: Group) -> Path | None:
+    """The file of the simulated times of a group; None without a cache."""
+    home = folder()
+    if home is None:
+        return None
+
+    text = f"{SCHEMA} {config.digest()} {group.shape} {group.kind_name} {MODEL_VERSION} {VERSION}"
+    return home.parent / "ccl" / f"{hashlib.sha256(text.encode()).hexdigest()}.json"
+
+
+_TUNERS: dict[tuple[str, Group, tuple[Entry, ...]], Tuner] = {}
+
+
+def tuner_of(config: SystemConfig, group: Group, registry: Registry) -> Tuner:
+    """The tuner of a group, with the times that were simulated before; the same one each time."""
+    key = config.digest(), group, registry.entries
+    if key not in _TUNERS:
+        _TUNERS[key] = tuner = Tuner(config, group, registry)
+        path = place(config, group)
+        tuner.times = read_times(path) if path is not None and path.is_file() else known_times(key[0], group)
+    return _TUNERS[key]
+
+
+def known_times(digest: str, group: Group) -> dict[str, list[tuple[int, int]]]:
+    """The times of a group of a preset, which come with the package; none of other groups and machines."""
+    for one in _known():
+        if (one["digest"], one["shape"], one["topology"]) == (digest, list(group.shape), group.kind_name):
+            return {name: [(int(a), int(b)) for a, b in rows] for name, rows in one["times"].items()}
+    return {}
+
+
+@cache
+def _known() -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = json.loads(KNOWN.read_text(encoding="utf-8"))["groups"]
+    return found
+
+
+def read_times(path: Path) -> dict[str, list[tuple[int, int]]]:
+    """The simulated times of a file; none if it is damaged."""
+    try:
+        data = json.loads(path.read_text(encoding="utf-8"))
+        return {name: [(int(a), int(b)) for a, b in rows] for name, rows in data["times"].items()}
+    except (ValueError, KeyError, TypeError, AttributeError, OSError):
+        return {}
+
+
+def simulate(tuner: Tuner, collective: str, sizes: Sequence[int], dtype: str) -> Iterator[tuple[Entry, int, int, float]]:
+    """Simulate all algorithms at these sizes [B] and keep the times.
+
+    Yields algorithm, bytes, cycles, and what the model says.
+    """
+    itemsize = dtype_of(dtype).bits // 8
+    what, times = COLLECTIVES[collective], {name: list(rows) for name, rows in tuner.times.items()}
+    model = replace(tuner, times={})
+    for entry in list(tuner.candidates(collective)):
+        asked = Asked(tuner.config, tuner.group, entry, dtype, queues_of(tuner.registry, entry), check=False)
+        rows: dict[int, int] = dict(times.get(entry.full_name, ()))
+        for size in sizes:
+            count = what.count_of(size, tuner.group.size, itemsize) if what.moves else 1
+            made, _ = row(asked, count)
+            if made is None:
+                continue
+            rows[count * itemsize] = made.cycles
+            yield entry, bytes_of(asked, count), made.cycles, model.cycles(entry, count, itemsize)
+        times[entry.full_name] = sorted(rows.items())
+    tuner.times = times
+
+
+def save(tuner: Tuner, path: Path) -> None:
+    """Write the simulated times."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_whole(path, json.dumps({"schema": SCHEMA, "times": tuner.times}, indent=1).encode())

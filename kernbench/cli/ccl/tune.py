@@ -1,0 +1,185 @@
+"""`kbsim ccl tune`: the estimates of all algorithms by size, simulated or by the cost model, and where the best one changes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from kernbench.cli import output, widgets
+from kernbench.cli.ccl.run import Collective, DataType, Factor, GroupShape, MachineOption, Ranks, Topo, dtype_of, size_of
+from kernbench.cli.options import Json, Overrides
+from kernbench.cli.text import size_text, table
+from kernbench.common.errors import InputError, Problem
+from kernbench.common.json_shapes import counted
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from kernbench.ccl.group import Group
+    from kernbench.ccl.tuner import Choice, Tuner
+    from kernbench.config import SystemConfig
+
+First = Annotated[str, typer.Option("--begin", "-b", metavar="SIZE", help="The smallest size.")]
+Last = Annotated[str, typer.Option("--end", "-e", metavar="SIZE", help="The largest size.")]
+Simulate = Annotated[
+    bool, typer.Option("--simulate", help="Simulate all algorithms at these sizes, and keep the times for --algo auto.")
+]
+Estimate = Annotated[
+    bool,
+    typer.Option(
+        "--estimate",
+        help="Estimate --shape by the cost model, also if the machine has fewer SIPs, cubes or PEs. Nothing is simulated.",
+    ),
+]
+Save = Annotated[Path | None, typer.Option("--save", metavar="FILE", help="Also write the table, as JSON.", show_default=False)]
+Plot = Annotated[
+    Path | None,
+    typer.Option("--plot", metavar="FILE", help="Draw time over size for each algorithm, as .svg or .png.", show_default=False),
+]
+
+
+def tune(
+    collective: Collective,
+    ranks: Ranks = None,
+    shape: GroupShape = None,
+    begin: First = "256",
+    end: Last = "1M",
+    factor: Factor = 8,
+    dtype: DataType = "f16",
+    config: MachineOption = None,
+    overrides: Overrides = None,
+    topo: Topo = None,
+    simulates: Simulate = False,
+    estimates: Estimate = False,
+    save: Save = None,
+    plot: Plot = None,
+    as_json: Json = False,
+) -> int:
+    """Print what each algorithm of a collective takes for each size by the tuner, and which one --algo auto takes."""
+    from kernbench.ccl import tuner as tuning
+    from kernbench.ccl.collectives import COLLECTIVES
+    from kernbench.ccl.measure import sizes_between
+    from kernbench.ccl.registry import AUTO, read_registry
+    from kernbench.cli.ccl.run import _group
+    from kernbench.common.dtypes import dtype_of as type_of
+
+    registry, kind = read_registry(), dtype_of(dtype)
+    if estimates:
+        machine, group = _estimated(config, overrides or [], shape, topo, simulates)
+    else:
+        machine, group = _group(registry.find(collective, AUTO), config, overrides or [], (), ranks, shape, topo)
+    first, last = size_of("--begin", begin), size_of("--end", end)
+    if last < first or factor < 2:
+        raise InputError(Problem("kbsim ccl tune", "sizes must grow, by a factor of at least 2", "--end", end))
+    tuner, what = tuning.tuner_of(machine, group, registry), COLLECTIVES[collective]
+    sizes = list(sizes_between(first, last, factor)) if what.moves else [0]
+    errors: list[float] = []
+    if simulates:
+        for _, _, cycles, said in tuning.simulate(tuner, collective, sizes, kind):
+            errors.append(abs(said / cycles - 1) if cycles else 0.0)
+        place = tuning.place(machine, group)
+        if place is not None:
+            tuning.save(tuner, place)
+    itemsize = type_of(kind).bits // 8
+    rows = []
+    for size in sizes:
+        count = what.count_of(size, group.size, itemsize) if what.moves else 1
+        rows.append((size, tuner.choose(collective, count, kind)))
+    data = _plain(tuner, collective, rows, errors)
+    if save is not None:
+        from kernbench.common.files import write_whole
+
+        write_whole(save, (json.dumps(data, indent=2) + "\n").encode())
+    if plot is not None:
+        _draw(tuner, collective, rows, plot)
+    if as_json:
+        output.show_json(data)
+    else:
+        output.show(_told(tuner, collective, rows, errors))
+    return output.OK
+
+
+def _estimated(
+    config: str | None, overrides: list[str], shape: str | None, topo: str | None, simulates: bool
+) -> tuple[SystemConfig, Group]:
+    """A machine, and a group that it need not have. InputError without a shape, and if it is to be simulated."""
+    from kernbench.ccl.rings import TOPO_NAME_TO_KIND
+    from kernbench.ccl.tuner import Estimated
+    from kernbench.cli.ccl.run import PRESETS, _shape
+    from kernbench.config import SystemConfig, load_config
+
+    if shape is None or simulates:
+        rule = "it is for a group that is not simulated, of a shape like 1563x8x8"
+        raise InputError(Problem("kbsim ccl tune", rule, "--estimate", remedy="give --shape, and leave --simulate out"))
+    machine = load_config(config or PRESETS[-1], overrides, kind=SystemConfig)
+    kind = topo or machine.system.kind
+    if kind not in TOPO_NAME_TO_KIND:
+        raise InputError(Problem("kbsim ccl tune", f"it must be one of {', '.join(TOPO_NAME_TO_KIND)}", "--topo", kind))
+    return machine, Estimated(_shape(shape), TOPO_NAME_TO_KIND[kind], (), ())
+
+
+def _plain(tuner: Tuner, collective: str, rows: Sequence[tuple[int, Choice]], errors: Sequence[float]) -> dict[str, Any]:
+    return {
+        "collective": collective,
+        "machine": tuner.config.source,
+        "ranks": tuner.group.size,
+        "shape": list(tuner.group.shape),
+        "topology": tuner.group.kind_name,
+        "simulated": bool(rows and rows[0][1].simulated),
+        "model_error": sorted(errors)[len(errors) // 2] if errors else None,
+        "rows": [
+            {"size": size, "algorithm": one.name, "cycles": {name: round(cycles) for name, cycles in one.cycles.items()}}
+            for size, one in rows
+        ],
+    }
+
+
+def _told(
+    tuner: Tuner, collective: str, rows: Sequence[tuple[int, Choice]], errors: Sequence[float]
+) -> Iterator[RenderableType]:
+    """The table, and the crossovers."""
+    source = "simulated times of these and other sizes" if rows[0][1].simulated else "the cost model"
+    title = f"{collective} of {counted(tuner.group.size, 'rank')} on {tuner.config.source}"
+    made = table(title, [("algorithm", "left"), *((_size(size), "right") for size, _ in rows)], note=f"cycles, by {source}")
+    for name in rows[0][1].cycles:
+        made.add_row(name, *(f"{one.cycles[name]:,.0f}" + ("*" if name == one.name else " ") for _, one in rows))
+    yield made
+    for name, some in groupby(rows, lambda row: row[1].name):
+        yield widgets.Text(f"to {_size(list(some)[-1][0])}: {name}")
+    if errors:
+        middle = sorted(errors)[len(errors) // 2]
+        yield widgets.Text(f"the cost model is off by {middle:.0%} (median of {len(errors)} simulated times)", "dim")
+
+
+def _size(size: int) -> str:
+    return size_text(size) if size else "no elements"
+
+
+@dataclass(frozen=True)
+class _Point:
+    """A size of a line of the picture."""
+
+    size: int
+    time_us: float
+    busbw: float
+
+
+def _draw(tuner: Tuner, collective: str, rows: Sequence[tuple[int, Choice]], path: Path) -> None:
+    """Time and bus bandwidth over size, a line for each algorithm."""
+    from kernbench.ccl.collectives import COLLECTIVES
+    from kernbench.cli.ccl.plot import check_plot, picture
+    from kernbench.common.files import write_whole
+
+    check_plot(path)
+    mhz, factor = float(tuner.config.freq_ghz) * 1e3, float(COLLECTIVES[collective].bus_factor(tuner.group.size))
+    lines: dict[str, Any] = {}
+    for name in rows[0][1].cycles:
+        times = [(size, max(1e-9, one.cycles[name] / mhz)) for size, one in rows]
+        lines[name] = [_Point(size, time, size / time / 1e3 * factor) for size, time in times]
+    write_whole(path, picture(lines, path.suffix.lower().removeprefix(".")))

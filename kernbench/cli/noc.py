@@ -273,7 +273,8 @@ def load_tables(
     net: MeshSpec, traffic: Traffic, points: Sequence[LoadPoint], idle: float, saturation: float | None
 ) -> Iterator[RenderableType]:
     """One row a load, the saturation point, and the most loaded links of the last load."""
-    where = f"{net.columns}x{net.rows} {net.kind}, {net.routing} routing, {net.channels} VCs of {net.depth} flits"
+    vcs = f"{net.channels} VC{'s' * (net.channels > 1)} of {net.depth} flits"
+    where = f"{net.columns}x{net.rows} {net.kind}, {net.routing} routing, {vcs}"
     yield widgets.Text(f"{where}; {traffic.pattern}, packets of {traffic.flits} flit{'s' * (traffic.flits > 1)}")
     columns: list[tuple[str, Justify]] = [("offered", "right"), ("accepted", "right"), ("mean latency", "right")]
     columns += [("p50", "right"), ("p99", "right"), ("", "left")]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import hashlib
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
@@ -12,7 +10,7 @@ from importlib import resources
 
 from kernbench.common.json_shapes import counted
 from kernbench.common.look.css import look_js, page_css
-from kernbench.trace.report import filled
+from kernbench.common.look.page import page_html
 from kernbench.validate.figures import error_svg, figure_svg
 from kernbench.validate.run import SuiteRun
 from kernbench.validate.suite import Number, Row, Source, Verdict
@@ -85,20 +83,7 @@ def headline(runs: Sequence[SuiteRun]) -> str:
 
 NUMBERS = ("expected", "simulated", "error", "allowed")  #: columns that stand at the right
 
-_PAGE = """\
-<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<meta http-equiv="Content-Security-Policy" content="default-src 'none'; script-src 'sha256-@SCRIPT_HASH@'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'">
-<meta name="generator" content="kernbench">
-<title>kernbench validation</title>
-<link rel="icon" href="data:,">
-<style>
-@STYLE@</style>
-</head>
-<body>
+_BODY = """\
 <header class="top"><span class="kind">Validation</span><h1 class="title">kernbench @VERSION@</h1><span class="chip @CHIP@">@STATUS@</span>\
 <span class="facts">@FACTS@</span><button id="theme" class="icon" title="Light or dark (T)" aria-label="Light or dark"></button></header>
 <section class="answer" aria-label="Answer"><p class="said">@HEADLINE@</p><div><div class="share" role="img" aria-label="Rows by suite">@BAR@</div>\
@@ -119,9 +104,7 @@ def page_bytes(runs: Sequence[SuiteRun]) -> bytes:
     script = '"use strict";\n(() => {\n' + look_js() + last + "})();\n"
     outside, rows = (sum(len(found) for found in each) for each in ([run.outside for run in runs], [run.rows for run in runs]))
     values = {
-        "STYLE": page_css() + own,
         "SCRIPT": script,
-        "SCRIPT_HASH": base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
         "VERSION": VERSION,
         "CHIP": "bad" if outside else "done",
         "STATUS": f"{outside:,} outside" if outside else "all inside",
@@ -131,7 +114,7 @@ def page_bytes(runs: Sequence[SuiteRun]) -> bytes:
         "KEYS": "".join(_key(verdict) for verdict in WORDS if any(row.verdict == verdict for run in runs for row in run.rows)),
         "SUITES": "\n".join(line for run in runs for line in _suite(run, _is_open(run, runs))),
     }
-    return filled(_PAGE, values).encode()
+    return page_html(_BODY, values, title="kernbench validation", style=page_css() + own, scripts=[script])
 
 
 def _segments(run: SuiteRun) -> str:

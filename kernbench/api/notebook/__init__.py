@@ -17,8 +17,8 @@ import numpy as np
 from kernbench.api.answer import html_table
 from kernbench.common.json_shapes import counted
 from kernbench.common.look.css import hatch, scoped_css
+from kernbench.common.look.page import page_json
 from kernbench.common.look.palette import resource_of
-from kernbench.trace.report import page_json
 from kernbench.trace.timeline import JOBS, KINDS, Timeline
 
 if TYPE_CHECKING:

@@ -4,8 +4,6 @@ the same bytes.
 
 from __future__ import annotations
 
-import base64
-import hashlib
 import html
 import math
 from collections import Counter
@@ -14,13 +12,13 @@ from importlib import resources
 from typing import Any
 
 from kernbench.common.look.css import look_js, page_css
+from kernbench.common.look.page import page_html, page_json
 from kernbench.common.units import parse_rational
 from kernbench.sweep.report.analysis import Influence, influences, interactions, ranked
 from kernbench.sweep.report.table import Entry, SweepTable, plain_text
 from kernbench.sweep.spec import Goal
 from kernbench.sweep.spec.load import GOALS
 from kernbench.sweep.store.tables import METRICS
-from kernbench.trace.report import filled, page_json
 from kernbench.version import VERSION
 
 SCRIPTS = ("state.js", "scale.js", "parallel.js", "scatter.js", "heat.js", "bars.js", "rows.js", "main.js")
@@ -32,14 +30,13 @@ def page_bytes(table: SweepTable, goals: Sequence[Goal], reasons: dict[str, str]
     """The whole page, UTF-8. `reasons`: sentences of `why`, by key."""
     shared = (resources.files("kernbench.trace") / "report" / "text.js").read_text(encoding="utf-8")
     script = '"use strict";\n(() => {\n' + look_js() + shared + "".join(_part(name) for name in SCRIPTS) + "})();\n"
-    values = {
-        "TITLE": html.escape("".join(c if c.isprintable() else "?" for c in table.name[:100]) + " - kernbench sweep"),
-        "STYLE": page_css() + _part("sweep.css"),
-        "SCRIPT_HASH": base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
-        "DATA": page_json(_data(table, goals, reasons)),
-        "SCRIPT": script,
-    }
-    return filled(_part("page.html"), values).encode()
+    return page_html(
+        _part("page.html"),
+        {"DATA": page_json(_data(table, goals, reasons)), "SCRIPT": script},
+        title=html.escape("".join(c if c.isprintable() else "?" for c in table.name[:100]) + " - kernbench sweep"),
+        style=page_css() + _part("sweep.css") + "\n",
+        scripts=[script],
+    )
 
 
 def _part(name: str) -> str:

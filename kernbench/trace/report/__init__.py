@@ -7,14 +7,13 @@ version of kernbench give the same bytes.
 from __future__ import annotations
 
 import base64
-import hashlib
 import html
-import json
 from importlib import resources
 from typing import Any
 
 from kernbench.common.errors import InputError
 from kernbench.common.look.css import look_js, page_css
+from kernbench.common.look.page import page_html, page_json
 from kernbench.common.look.palette import resource_of
 from kernbench.trace.columns import Column, Pack, Table
 from kernbench.trace.report.answer import answer_of
@@ -43,16 +42,15 @@ def report_html(timeline: Timeline, why: Why | InputError | None = None, *, embe
     pack = Pack()
     head = _head(timeline, pack) | {"answer": answer_of(timeline, why, pack)}
     script = page_script()
-    page = {
-        "EMBEDDED": " data-embedded" if embedded else "",
-        "TITLE": html.escape(_title(timeline)),
-        "STYLE": page_css() + "".join(part(name) for name in STYLES),
-        "SCRIPT_HASH": script_hash(script),
-        "HEAD": page_json(head),
-        "DATA": base64.b64encode(pack.finish()).decode(),
-        "SCRIPT": script,
-    }
-    return filled(part("page.html"), page).encode()
+    values = {"HEAD": page_json(head), "DATA": base64.b64encode(pack.finish()).decode(), "SCRIPT": script}
+    return page_html(
+        part("page.html"),
+        values,
+        title=html.escape(_title(timeline)),
+        style=page_css() + "".join(part(name) for name in STYLES) + "\n",
+        scripts=[script],
+        attributes=" data-embedded" if embedded else "",
+    )
 
 
 def page_script() -> str:
@@ -60,25 +58,8 @@ def page_script() -> str:
     return '"use strict";\n(() => {\n' + look_js() + "".join(part(name) for name in SCRIPTS) + "})();\n"
 
 
-def script_hash(script: str) -> str:
-    """By which the policy of a page knows its script."""
-    return base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
-
-
-def filled(template: str, values: dict[str, str]) -> str:
-    """The template with each `@NAME@` replaced, once; what is put in is not looked at again."""
-    pieces = template.split("@")
-    return "".join(values[piece] if i % 2 else piece for i, piece in enumerate(pieces))
-
-
 def part(name: str) -> str:
     return (resources.files("kernbench.trace") / "report" / name).read_text(encoding="utf-8")
-
-
-def page_json(value: Any) -> str:
-    """JSON that may stand in a page: nothing in it ends a script or begins a comment. The page is pure ASCII."""
-    text = json.dumps(value, separators=(",", ":"), allow_nan=False)
-    return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
 
 def _title(timeline: Timeline) -> str:

@@ -10,7 +10,8 @@ from typing import Any
 
 from kernbench.common.errors import InputError
 from kernbench.common.look.css import look_js, page_css
-from kernbench.trace.report import filled, page_json, page_script, part, report_html, script_hash
+from kernbench.common.look.page import page_html, page_json
+from kernbench.trace.report import page_script, part, report_html
 from kernbench.trace.report.views import exact
 from kernbench.trace.timeline import Timeline
 from kernbench.trace.why import Why
@@ -27,16 +28,18 @@ def pair_html(timelines: Sequence[Timeline], whys: Sequence[Why | InputError | N
         "sentence": sentence(timelines, whys),
     }
     values = {
-        "TITLE": html.escape(" and ".join(_name(timeline) for timeline in timelines) + " - kernbench traces"),
-        "STYLE": page_css() + part("pair.css"),
-        "SCRIPT_HASH": script_hash(script),
-        "PAGE_HASH": script_hash(page_script()),  # a page inside the page obeys the outer page's policy, too
         "HEAD": page_json(head),
         "A": base64.b64encode(pages[0]).decode(),
         "B": base64.b64encode(pages[1]).decode(),
         "SCRIPT": script,
     }
-    return filled(part("pair.html"), values).encode()
+    return page_html(
+        part("pair.html"),
+        values,
+        title=html.escape(" and ".join(_name(timeline) for timeline in timelines) + " - kernbench traces"),
+        style=page_css() + part("pair.css") + "\n",
+        scripts=[script, page_script()],  # a page inside the page obeys the outer page's policy, too
+    )
 
 
 def _name(timeline: Timeline) -> str:

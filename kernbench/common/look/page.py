@@ -1,0 +1,53 @@
+"""The frame of the HTML reports: the head with its policy, templates, scripts and JSON. A page loads nothing from elsewhere."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+from collections.abc import Sequence
+from typing import Any
+
+_TOP = """\
+<!doctype html>
+<html lang="en"@ATTRIBUTES@>
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta http-equiv="Content-Security-Policy" content="default-src 'none'; script-src @SCRIPTS@; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'">
+<meta name="generator" content="kernbench">
+<title>@TITLE@</title>
+<link rel="icon" href="data:,">
+<style>
+@STYLE@</style>
+</head>
+<body>
+"""  # noqa: E501
+
+
+def page_html(
+    body: str, values: dict[str, str], *, title: str, style: str, scripts: Sequence[str], attributes: str = ""
+) -> bytes:
+    """The whole page, UTF-8. `body`: a template from the first element to the end of the file, filled with `values`.
+
+    `title`: as HTML. `scripts`: the only scripts that the policy of the page lets run. `attributes`: of the root element.
+    """
+    known = " ".join(f"'sha256-{_hash(script)}'" for script in scripts)
+    top = filled(_TOP, {"ATTRIBUTES": attributes, "SCRIPTS": known, "TITLE": title, "STYLE": style})
+    return (top + filled(body, values)).encode()
+
+
+def filled(template: str, values: dict[str, str]) -> str:
+    """The template with each `@NAME@` replaced, once; what is put in is not looked at again."""
+    pieces = template.split("@")
+    return "".join(values[piece] if i % 2 else piece for i, piece in enumerate(pieces))
+
+
+def page_json(value: Any) -> str:
+    """JSON that may stand in a page: nothing in it ends a script or begins a comment. The page is pure ASCII."""
+    text = json.dumps(value, separators=(",", ":"), allow_nan=False)
+    return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
+
+
+def _hash(script: str) -> str:
+    return base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()

@@ -50,8 +50,8 @@ def broadcast(memory: Memory, ring: Ring, count: int) -> None:
         tile = memory.load(first, size) if link.near is None else link.near.ask_out(size)
         yield True
         yield tile
-        for end in link.far:
-            end.send(tile)
+        sent = [end.send(tile) for end in link.far]
+        yield from sent
         memory.put(first, tile)
 
     # Pieces as large as those of `reduce`: a chain hands each on as often.

@@ -52,9 +52,12 @@ class Queue:
         self.order: list[int] = []  #: numbers of messages whose slots are in use, oldest first
         self.free: set[int] = set()
 
-    def send(self, tile: Any) -> None:
+    def send(self, tile: Any) -> int:
+        """The number of the message."""
         self.waiting.append(tile)
+        number = self.sent + len(self.waiting)
         self.move()
+        return number
 
     def move(self) -> None:
         while self.waiting and len(self.order) < self.slots:
@@ -115,14 +118,16 @@ class Tl:
         out.ready = False
         return out
 
-    def send(self, direction: str, tile: Tile, *, plane: int = 0) -> None:
+    def send(self, direction: str, tile: Tile, *, plane: int = 0) -> Sent:
         assert tile.ready, "sent before it was waited for"
         assert 0 < tile.data.size <= self.slot_bytes, "larger than a slot"
         machine = self._machine
         target, back = machine.table[self.rank][plane, direction]
-        machine.queue(target, plane, back).send(tile)
+        queue = machine.queue(target, plane, back)
+        sent = Sent(queue, queue.send(tile))
         machine.sent += 1
         self._pause(lambda: sum(len(one.waiting) for one in machine.from_rank(self.rank)) < DEPTH)
+        return sent
 
     def recv_async(self, direction: str, shape: tuple[int, ...], dtype: str, *, plane: int = 0) -> Tile:
         queue = self._machine.queue(self.rank, plane, direction)
@@ -132,6 +137,8 @@ class Tl:
 
     def wait(self, *tiles: Any) -> None:
         for tile in tiles:
+            if isinstance(tile, Sent):
+                self._pause(lambda sent=tile: sent.gone)
             if isinstance(tile, Coming) and tile.data is None:
                 queue = tile.queue
                 self._pause(lambda queue=queue: bool(queue.there))
@@ -143,6 +150,8 @@ class Tl:
         """A rank asks for messages of one queue in order: those that have come are the first."""
 
         def here(tile: Any) -> bool:
+            if isinstance(tile, Sent):
+                return tile.gone
             return not isinstance(tile, Coming) or tile.data is not None or bool(tile.queue.there)
 
         self._pause(lambda: any(map(here, tiles)))
@@ -153,6 +162,19 @@ class Tl:
         while not ready() or machine.random.random() < 0.1:
             machine.blocked[self.rank] = ready
             machine.hub.switch()
+
+
+class Sent:
+    """A message that was sent; it is gone when it has a slot."""
+
+    ready = False
+
+    def __init__(self, queue: Queue, number: int) -> None:
+        self.queue, self.number = queue, number
+
+    @property
+    def gone(self) -> bool:
+        return self.queue.sent >= self.number
 
 
 class Coming(Tile):

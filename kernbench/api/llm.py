@@ -13,10 +13,11 @@ from kernbench.common.errors import InputError, Problem
 from kernbench.common.look.palette import colour
 from kernbench.config.allowed_code import AllowCode
 from kernbench.config.overrides import parse_overrides
+from kernbench.workloads.blocks.programs import programs_of
 from kernbench.workloads.llm.report import LlmReport, report_of
 from kernbench.workloads.llm.run import ROLES, run_llm
 from kernbench.workloads.llm.shards import Reduction
-from kernbench.workloads.llm.steps import PHASES, Job, LlmPrograms
+from kernbench.workloads.llm.steps import PHASES, Job
 from kernbench.workloads.models.files import load_model
 from kernbench.workloads.models.precision import load_precision, uniform_precision
 
@@ -177,7 +178,7 @@ def llm(
     )
     machine = machine_of(config, overrides, allow_code=allow_code)
     limit = machine.max_cycles if _sets_max_cycles(overrides) else None  # type: ignore[attr-defined]  # both kinds have it
-    programs = LlmPrograms(found, precision, machine, job, max_cycles=limit)  # type: ignore[arg-type]
+    programs = programs_of(found, precision, machine, job, max_cycles=limit)  # type: ignore[arg-type]
     return LlmRun(report_of(run_llm(programs, reuse=reuse)))
 
 

@@ -228,7 +228,8 @@ class Asked:
     def programs(self) -> LlmPrograms:
         """Lower everything to a plan. InputError if something does not fit."""
         from kernbench.config import load_config
-        from kernbench.workloads.llm.steps import PHASES, Job, LlmPrograms
+        from kernbench.workloads.blocks.programs import programs_of
+        from kernbench.workloads.llm.steps import PHASES, Job
         from kernbench.workloads.models.files import load_model
         from kernbench.workloads.models.precision import load_precision, uniform_precision
 
@@ -249,7 +250,7 @@ class Asked:
         )
         machine = load_config(self.config, list(self.overrides), allow_code=self.allow_code)
         limit = max_cycles_of(self.overrides, machine)
-        return LlmPrograms(model, precision, machine, job, max_cycles=limit)
+        return programs_of(model, precision, machine, job, max_cycles=limit)
 
 
 def check_files(

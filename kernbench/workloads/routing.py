@@ -1,4 +1,4 @@
-"""Which tokens an expert gets: a stand-in for a router that spreads them evenly.
+"""Which tokens an expert gets: a stand-in for a router, whose choices depend on data.
 
 Which experts a token really goes to depends on data that no program knows. Here the `experts_per_token` choices of all
 tokens, first all first choices, then all second ones, are dealt out in equal runs: every expert gets as many as every
@@ -7,9 +7,14 @@ other, give or take one, a token never goes to one expert twice, and the tokens 
 
 from __future__ import annotations
 
+import random
 from dataclasses import dataclass
+from fractions import Fraction
+from itertools import pairwise
 
+from kernbench.common.errors import InputError, Problem
 from kernbench.common.units import ceil_div
+from kernbench.config.document import read_document
 from kernbench.workloads.models import ModelShape
 
 
@@ -42,3 +47,64 @@ def parts(model: ModelShape, rows: int) -> list[Part]:
 def largest_part(model: ModelShape, rows: int) -> int:
     """The rows of the largest part."""
     return max(part.count for part in parts(model, rows))
+
+
+ROUTINGS = ("even", "uniform", "zipf:S", "FILE")
+
+
+@dataclass(frozen=True, slots=True)
+class Routing:
+    """How many rows each expert gets. Equal layers get equal rows, so that they take equal time.
+
+    `shares`: how often each expert is wanted, relative to the others; empty: all alike. `skew`: the `S` of 1 / rank ** S.
+    """
+
+    kind: str = "even"  #: even, uniform, zipf or file
+    skew: float = 0.0
+    shares: tuple[float, ...] = ()
+    seed: int = 0
+
+    def rows(self, experts: int, top_k: int, rows: int) -> tuple[int, ...]:
+        """The rows of each expert: `top_k` different ones for each token. InputError if `shares` are of another number."""
+        if self.kind == "even":
+            edges = [ceil_div(edge * rows * top_k, experts) for edge in range(experts + 1)]
+            return tuple(end - start for start, end in pairwise(edges))
+        if self.shares and len(self.shares) != experts:
+            rule = f"the model has {experts} experts, so the file must have a share for each"
+            raise InputError(Problem("kbsim llm", rule, "routing", len(self.shares)))
+        generator = random.Random(self.seed)
+        wanted = self.shares or tuple(1 / (rank + 1) ** self.skew for rank in range(experts))
+        counts = [0] * experts
+        able = sum(1 for share in wanted if share)
+        for _ in range(rows):
+            chosen: set[int] = set()
+            while len(chosen) < min(top_k, able):
+                chosen.update(generator.choices(range(experts), wanted, k=top_k - len(chosen)))
+            for expert in chosen:
+                counts[expert] += 1
+        return tuple(counts)
+
+
+def routing_of(text: str, seed: int = 0) -> Routing:
+    """`even`, `uniform`, `zipf:1.2`, or a JSON or YAML file with the shares of all experts. InputError for anything else."""
+    if text in ("even", "uniform"):
+        return Routing(text, seed=seed)
+    if text.startswith("zipf:"):
+        try:
+            skew = float(text.removeprefix("zipf:"))
+        except ValueError:
+            skew = -1.0
+        if 0 <= skew <= 100:
+            return Routing("zipf", skew, seed=seed)
+    elif text.lower().endswith((".json", ".yaml", ".yml")):
+        document = read_document(text, _MOST_BYTES)
+        shares = document.data.get("shares") if isinstance(document.data, dict) else None
+        good = isinstance(shares, list) and shares and all(type(one) in (int, Fraction, float) and one >= 0 for one in shares)
+        if not good or not any(shares):
+            raise InputError(document.problem(("shares",), "it must be a list of numbers of at least 0, one of each expert", shares))
+        return Routing("file", shares=tuple(float(one) for one in shares), seed=seed)
+    raise InputError(Problem("kbsim llm", f"it must be one of {', '.join(ROUTINGS)}", "routing", text))
+
+
+EVEN = Routing()
+_MOST_BYTES = 1 << 20

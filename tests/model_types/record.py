@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import importlib
 import json
+import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -25,6 +26,33 @@ LEFT_OUT = {
     "begin_suppress_tokens", "time_step_limit",
 }  # fmt: skip
 ATTENTION_KEYS = ("attn_type", "alibi", "qk_ln", "clip_qkv")
+
+
+def layers_of(model: Any) -> dict[str, dict[str, int]]:
+    """Elements of the tensors of each layer that differs from the ones before it, by its number."""
+    layers: dict[int, dict[str, int]] = {}
+    for name, tensor in model.named_parameters():
+        at = re.search(r"\.(?:layers|h|blocks)\.(\d+)\.(.*)", name)
+        if at is None or "encoder." in name:
+            continue
+        inside, shape = at.group(2), tuple(tensor.shape)
+        if "experts" in inside and "shared_experts" not in inside:
+            kind = "experts" if len(shape) == 3 else "expert_vectors"
+        else:
+            flat = len(shape) != 2 or "norm" in inside or "A_log" in inside
+            kind = "vectors" if flat else "matrices"
+        sizes = layers.setdefault(int(at.group(1)), {"matrices": 0, "experts": 0, "vectors": 0, "expert_vectors": 0})
+        sizes[kind] += tensor.numel()
+    distinct: list[dict[str, int]] = []
+    return {str(n): sizes for n, sizes in sorted(layers.items()) if _new(sizes, distinct)}
+
+
+def _new(sizes: dict[str, int], seen: list[dict[str, int]]) -> bool:
+    """Whether these are not among those seen; now they are."""
+    if sizes in seen:
+        return False
+    seen.append(sizes)
+    return True
 
 
 def main(target: str) -> None:
@@ -43,7 +71,8 @@ def main(target: str) -> None:
             kept = {key: value for key, value in plain.items() if key not in LEFT_OUT}
             if "attn_config" in kept:
                 kept["attn_config"] = {key: kept["attn_config"].get(key) for key in ATTENTION_KEYS}
-            found.append({"parameters": sum(one.numel() for one in model.parameters()), "config": kept})
+            total = sum(one.numel() for one in model.parameters())
+            found.append({"parameters": total, "layers": layers_of(model), "config": kept})
         lines = ",\n".join("  " + json.dumps(one) for one in found)
         rows.append(f" {json.dumps(kind)}: [\n{lines}\n ]")
     Path(target).write_text("{\n" + ",\n".join(rows) + "\n}\n", encoding="utf-8")

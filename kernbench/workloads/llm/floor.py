@@ -11,6 +11,8 @@ from dataclasses import dataclass, replace
 from kernbench.cmdq.footprint import bytes_of
 from kernbench.common.units import ceil_div
 from kernbench.config.schema import NpuConfig
+from kernbench.workloads.blocks.shape import PartShape
+from kernbench.workloads.blocks.work import layer_work
 from kernbench.workloads.layer.buffers import STAGES, LayerBuffers
 from kernbench.workloads.layer.bytes import LayerBytes, layer_bytes, stage_macs
 from kernbench.workloads.llm.steps import LlmPrograms, Step
@@ -53,8 +55,12 @@ def floor_of(programs: LlmPrograms, step: Step) -> Floor:
     return replace(total, **more)
 
 
-def _layer(shape: ModelShape, programs: LlmPrograms, step: Step) -> Floor:
+def _layer(shape: ModelShape | PartShape, programs: LlmPrograms, step: Step) -> Floor:
     machine, job = programs.machine, programs.job
+    if isinstance(shape, PartShape):
+        work = layer_work(shape, programs.batch_of(step), job.routing)
+        moved = LayerBytes(work.weights, work.kv, work.activations)
+        return _floor(machine, moved, work.macs, _mac_cycles(machine, work.macs, shape.weight_bits, shape.activation_bits))
     buffers = LayerBuffers(shape, machine, step.tokens, step.context, job.batch, job.page_tokens)
     blocks = [buffers.rows(stage) for stage in STAGES]
     moved = layer_bytes(buffers, frozenset(TENSORS), blocks)
@@ -68,11 +74,12 @@ def _layer(shape: ModelShape, programs: LlmPrograms, step: Step) -> Floor:
 
 def _ends(programs: LlmPrograms, step: Step) -> Floor:
     """Embedding and LM head."""
-    machine, batch, model = programs.machine, programs.job.batch, programs.model
+    machine, model, whole = programs.machine, programs.model, programs.batch_of(step)
+    batch = whole.sequences
     vocab = ceil_div(model.vocab, programs.job.shards)
     shape, hidden = programs.shapes[-1], model.shape.hidden
     act = shape.activation_bits
-    rows = step.tokens * batch
+    rows = whole.tokens
     head_bits = programs.precision.role("embedding" if model.tied else "lm_head")
     weights = bytes_of(hidden * vocab, head_bits) + shape.gain_bytes
     row = bytes_of(hidden, programs.precision.role("embedding"))

@@ -7,6 +7,7 @@ from typing import Any
 
 from kernbench.common.errors import InputError, Problem
 from kernbench.config import MachineConfig
+from kernbench.workloads.blocks.programs import programs_of
 from kernbench.workloads.llm.model import Model
 from kernbench.workloads.llm.steps import PHASES, Job, LlmPrograms
 from kernbench.workloads.models.precision import uniform_precision
@@ -46,4 +47,4 @@ def llm_programs(model: Model, config: MachineConfig, params: Mapping[str, Any])
     numbers = {name: params[name] for name in ("prompt", "tokens", "batch", "layers")}
     phases = PHASES if params["phase"] == "both" else (params["phase"],)
     job = Job(**numbers, phases=phases, page_tokens=params["page"], shards=params["tp"])
-    return LlmPrograms(model, precision, config, job)  # type: ignore[arg-type]  # one of the two kinds
+    return programs_of(model, precision, config, job)  # type: ignore[arg-type]  # one of the two kinds

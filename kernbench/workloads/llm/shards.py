@@ -57,19 +57,29 @@ def pe_places(config: SystemConfig, shards: int) -> list[Place]:
 
 
 def shard_of(shape: ModelShape, shards: int) -> ModelShape:
-    """One shard of a layer. InputError if it cannot be divided into this number."""
-    for name in ("heads", "kv_heads", "ffn"):
+    """One shard of a layer. Key and value heads are on several PEs each where there are more PEs than heads.
+
+    InputError if the layer cannot be divided into this number.
+    """
+    for name in ("heads", "ffn"):
         if getattr(shape, name) % shards:
             rule = f"a model is cut into {shards} parts, so this must divide its {name} = {getattr(shape, name)}"
-            most = gcd(shape.heads, shape.kv_heads, shape.ffn)
-            below = max(n for n in range(1, min(shards, most) + 1) if most % n == 0)
-            above = next((n for n in range(shards, most + 1) if most % n == 0), 0)
-            remedy = f"take --tp {below}" + (f" or --tp {above}" if above else "")
-            raise InputError(Problem(f"model {shape.name}", rule, "tp", shards, remedy))
+            raise InputError(Problem(f"model {shape.name}", rule, "tp", shards, _remedy(shape, shards)))
+    if shape.kv_heads % shards and shards % shape.kv_heads:
+        rule = f"a model is cut into {shards} parts, so this and its kv_heads = {shape.kv_heads} must divide one another"
+        raise InputError(Problem(f"model {shape.name}", rule, "tp", shards, _remedy(shape, shards)))
     if shards > 1 and shape.head_bits:
         raise InputError(Problem(f"model {shape.name}", "heads with bits of their own cannot be divided", "tp", shards))
-    cut = {name: getattr(shape, name) // shards for name in ("heads", "kv_heads", "ffn")}
-    return replace(shape, **cut, shards=shards)
+    cut = {name: getattr(shape, name) // shards for name in ("heads", "ffn")}
+    return replace(shape, **cut, kv_heads=max(1, shape.kv_heads // shards), shards=shards)
+
+
+def _remedy(shape: ModelShape, shards: int) -> str:
+    """The nearest numbers of parts that a layer can be divided into."""
+    most = gcd(shape.heads, shape.ffn)
+    able = [n for n in range(1, most + 1) if most % n == 0 and (shape.kv_heads % n == 0 or n % shape.kv_heads == 0)]
+    above = next((n for n in able if n > shards), 0)
+    return f"take --tp {max(n for n in able if n < shards)}" + (f" or --tp {above}" if above else "")
 
 
 def all_reduce(layers: Sequence[Layer], parts: Sequence[PartialRows], way: Reduction = "direct") -> None:

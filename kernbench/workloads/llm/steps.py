@@ -17,6 +17,7 @@ from kernbench.common.units import ceil_div
 from kernbench.config.kinds import as_npu, larger
 from kernbench.config.schema import KvLayout, NpuConfig
 from kernbench.config.system import SystemConfig
+from kernbench.workloads.blocks.batch import Batch, Sequences
 from kernbench.workloads.hazards import Emitter
 from kernbench.workloads.layer.decoder import emit_layer
 from kernbench.workloads.layer.dram import LayerDram, Room
@@ -27,6 +28,7 @@ from kernbench.workloads.llm.model import Model
 from kernbench.workloads.llm.shards import REDUCTIONS, Place, Reduction, all_reduce, pe_places, shard_of
 from kernbench.workloads.models import ModelShape
 from kernbench.workloads.models.precision import Precision
+from kernbench.workloads.routing import EVEN, Routing
 from kernbench.workloads.planner import LayerPlan, plan_layer
 
 Phase = Literal["prefill", "decode"]
@@ -41,6 +43,7 @@ class Step:
     phase: Phase
     tokens: int
     context: int
+    number: int = 0  #: of a step that is one of several batches
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +51,7 @@ class Segment:
     """A part of a step. Segments with the same `key` take the same cycles."""
 
     step: Step
-    kind: Literal["embedding", "layer", "head"]
+    kind: Literal["embedding", "layer", "head", "send"]
     layer: int  #: its number; of the embedding 0, of the LM head the number of layers
     shape: ModelShape
 
@@ -64,7 +67,7 @@ class Job:
 
     `reduction`: how shards add up what each has a part of.
     `layers`: as many of the model's, from the first on. `page_tokens`: of a page of the KV cache, 0 for none. `shards`:
-    PEs of a system that share the model.
+    PEs of a system that share the model. `routing`: of a mixture, which experts tokens go to.
     """
 
     prompt: int
@@ -75,6 +78,8 @@ class Job:
     page_tokens: int = 0
     shards: int = 1
     reduction: Reduction = "direct"
+    routing: Routing = EVEN
+    expert_parallel: bool = False  #: shards have whole experts, not a share of each
 
     def steps(self) -> list[Step]:
         """The passes through the model in their order."""
@@ -98,9 +103,8 @@ class LlmPrograms:
         self, model: Model, precision: Precision, config: NpuConfig | SystemConfig, job: Job, *, max_cycles: int | None = None
     ) -> None:
         _check(model, job)
-        if not model.planned:
-            raise InputError(Problem(f"model {model.name}", "its layers have parts that are described, but not yet lowered"))
         precision.check_layers(model.layers, model.name)
+        self.places: list[Place]
         if isinstance(config, SystemConfig):
             self.places = pe_places(config, job.shards)
         elif job.shards == 1:
@@ -119,7 +123,15 @@ class LlmPrograms:
         self.machine: NpuConfig = machine.model_copy(update=endless)
         self.target: NpuConfig | SystemConfig = config.model_copy(update=endless)
         self._plans: dict[tuple[ModelShape, Step], LayerPlan] = {}
-        self.shapes = [shard_of(model.layer(i, precision), job.shards) for i in range(self.layers)]
+        self.shapes = self._made_shapes()
+
+    def _made_shapes(self) -> list[ModelShape]:
+        """The layers of a shard."""
+        return [shard_of(self.model.layer(i, self.precision), self.job.shards) for i in range(self.layers)]
+
+    def batch_of(self, step: Step) -> Batch:
+        """The sequences of a step."""
+        return Batch((Sequences(step.tokens, step.context, self.job.batch),))
 
     def plan(self, shape: ModelShape, step: Step) -> LayerPlan:
         """How a layer of this shape runs in a step."""

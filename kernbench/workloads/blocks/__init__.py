@@ -1,0 +1,1 @@
+"""Layers of any parts, lowered part by part: rows of several sequences go through a block together."""

@@ -1,0 +1,567 @@
+"""A block of parts as a command queue: its rows go through mixer and network, part by part.
+
+The rows of a step are cut into blocks that fit the scratchpad; each block goes through the whole layer, so its weights are
+loaded once a block. Keys go through the scratchpad tile by tile, with a softmax of each tile and a correction of the output so
+far. Bias, RoPE, norms and gates are vector operations as in the planner of layers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from kernbench.cmdq.footprint import bytes_of
+from kernbench.common.errors import InputError, Problem
+from kernbench.common.units import ceil_div
+from kernbench.config.schema import NpuConfig
+from kernbench.workloads.blocks.arena import Arena
+from kernbench.workloads.blocks.batch import QUERY_TOKENS, Batch, Piece, first_key
+from kernbench.workloads.blocks.memory import PartMemory
+from kernbench.workloads.blocks.shape import PartShape
+from kernbench.workloads.hazards import Emitter
+from kernbench.workloads.layer.buffers import chunk_bytes
+from kernbench.workloads.layer.dram import Span
+from kernbench.workloads.layer.projections import PartialRows
+from kernbench.workloads.models.parts import (
+    Attention,
+    Experts,
+    LatentAttention,
+    LinearAttention,
+    Mixer,
+    Mlp,
+    StateSpace,
+    Weight,
+)
+from kernbench.workloads.routing import Routing
+from kernbench.workloads.scratchpad import Buffer, DoesNotFit, Ring
+from kernbench.workloads.transfers import tile_sizes
+
+_TILE_KIB = (256, 128, 64, 32, 16, 8, 4, 2)
+_PIECE_BYTES = 64 << 10  # activations and keys go through DMA in pieces of about this
+_ACTIVATION = {"silu": "silu", "gelu": "gelu", "relu": "copy", "relu2": "mul"}  # relu: as long as a copy, its square as a product
+
+
+class PartLayer:
+    """A layer of one shard in the making. `rows`: [token] of a block, at most. `ends`: where the layer reads and writes."""
+
+    def __init__(
+        self, shape: PartShape, config: NpuConfig, emit: Emitter, memory: PartMemory, batch: Batch, rows: int,
+        ends: tuple[int, int, int], routing: Routing,
+    ) -> None:  # fmt: skip
+        self.shape, self.config, self.emit, self.memory, self.batch = shape, config, emit, memory, batch
+        self.rows, self.routing = rows, routing
+        self.source, self.target, self.rope = ends
+        self.act_bits, self.act = shape.activation_bits, shape.act
+        self.hidden = shape.hidden
+        self._align = config.dma.alignment_bytes
+        self.meta: dict[str, Any] = {}
+        line, size = config.spm.bank_width_bytes, config.spm.size_bytes
+        self._tile_bytes, ring = weight_ring(config, max(w.rows * shape.bits_of(w) for w, _, _ in memory.weights.values()))
+        self._weights = Ring(Buffer("weights", 0, ring, 0, 0), line, (config.spm.num_banks // 4 + 1) * line)
+        self.arena = Arena(ceil_div(ring, line) * line, size, line)
+
+    def emit_all(self) -> Iterator[PartialRows]:
+        """All blocks of rows; of a shard, stops where shards must meet."""
+        self.meta = {"phase": "NORM", "token_idx": self.batch.groups[0].context}
+        if self.shape.vector_elements:
+            self._load("weight", self.shape.gain_bits, self.memory.vectors, self.shape.vector_elements)
+        first = 0
+        for number, pieces in enumerate(self.batch.blocks(self.rows)):
+            self.meta = {"block_id": number, "token_idx": pieces[0].cached, "phase": "LAYER"}
+            rows = sum(piece.rows for piece in pieces)
+            yield from self._block(pieces, first, rows)
+            first += rows
+
+    def _block(self, pieces: Sequence[Piece], first: int, rows: int) -> Iterator[PartialRows]:
+        block, hidden = self.shape.block, self.hidden
+        self._phase("LAYER_INPUT")
+        x = self._load("activation", self.act_bits, self.source + self.act(first * hidden), rows * hidden)
+        out = None
+        normed = self._norm(x, rows)
+        if block.mixer is not None:
+            out = self._mix(block.mixer, normed, pieces, rows)
+        if not block.parallel and out is not None:
+            yield from self._reduce(out, rows)
+            if block.norms == 4:
+                self._norm(out, rows, out)
+            self._phase("RESIDUAL")
+            self.vector("add", hidden, rows, x, x, out)
+            self.arena.give(out)
+        if block.ffn is not None:
+            if not block.parallel or block.norms == 2:
+                self.arena.give(normed)
+                normed = self._norm(x, rows)
+            network = self._feed_forward(block.ffn, normed, rows)
+            if block.parallel and out is not None:
+                self._phase("RESIDUAL")
+                self.vector("add", hidden, rows, network, network, out)
+                self.arena.give(out)
+            yield from self._reduce(network, rows)
+            if block.norms == 4:
+                self._norm(network, rows, network)
+            self._phase("RESIDUAL")
+            self.vector("add", hidden, rows, x, x, network)
+            self.arena.give(network)
+        self.arena.give(normed)
+        self._store("activation", self.act_bits, self.target + self.act(first * hidden), rows * hidden, x)
+        self.arena.give(x)
+
+    def _phase(self, name: str) -> None:
+        self.meta["phase"] = name
+
+    def _reduce(self, place: int, rows: int) -> Iterator[PartialRows]:
+        """What the shards add up: they meet here."""
+        shards = self.shape.shards
+        if shards > 1:
+            line = self.config.spm.bank_width_bytes
+            room = self.arena.take((shards - 1) * chunk_bytes(self.act(rows * self.hidden), shards, line))
+            yield PartialRows(place, room, rows * self.hidden, dict(self.meta))
+            self.arena.give(room)
+
+    def take(self, elements: int, bits: int = 0) -> int:
+        """A buffer for elements, with room for the alignment of transfers."""
+        return self.arena.take(bytes_of(elements, bits or self.act_bits) + 2 * self._align)
+
+    def vector(self, op: str, length: int, batch: int, source: int, out: int, second: int | None = None, **meta: Any) -> int:
+        """A vector operation on `batch` rows of `length` activations."""
+        shape = {"length": length, "batch": batch, "qbits_activation": self.act_bits}
+        return self.emit.ve(op, source, out, second, **shape, **{**self.meta, **meta})
+
+    def _split(self, op: str, length: int, batch: int, source: int, out: int, second: int | None = None) -> None:
+        """The same, dealt out to the vector engines."""
+        step = ceil_div(batch, self.config.ve.engines)
+        for row in range(0, batch, step):
+            at = self.act(row * length)
+            self.vector(op, length, min(step, batch - row), source + at, out + at, None if second is None else second + at)
+
+    def _pieces(self, elements: int, bits: int) -> Iterator[tuple[int, int]]:
+        """First element and number of each transfer: whole lines, so that pieces follow each other in both memories."""
+        unit = self._align * 8
+        step = max(unit, _PIECE_BYTES * 8 // bits // unit * unit)
+        for at in range(0, elements, step):
+            yield at, min(step, elements - at)
+
+    def _load(self, role: str, bits: int, address: int, elements: int) -> int:
+        """DRAM to a new buffer."""
+        place = self.take(elements, bits)
+        for at, count in self._pieces(elements, bits):
+            begin = bytes_of(at, bits)
+            self.emit.load(role, bits, Span(address + begin, 1, count, bytes_of(count, bits)), place + begin, **self.meta)
+        return place
+
+    def _store(self, role: str, bits: int, address: int, elements: int, place: int) -> None:
+        for at, count in self._pieces(elements, bits):
+            begin = bytes_of(at, bits)
+            self.emit.store(role, bits, Span(address + begin, 1, count, bytes_of(count, bits)), place + begin, **self.meta)
+
+    def _norm(self, source: int, rows: int, out: int | None = None) -> int:
+        """The norm of rows of the hidden width; where it is."""
+        self._phase("NORM")
+        place = self.take(rows * self.hidden) if out is None else out
+        self._split(self.shape.norm, self.hidden, rows, source, place)
+        return place
+
+    def product(self, name: str, rows: int, source: int, copy: int = 0, wait: tuple[int, int] | None = None) -> int:
+        """Rows times a matrix, in a new buffer. `wait`: bytes that must be there before its weights are asked for."""
+        weight, base, each = self.memory.weights[name]
+        out = self.take(rows * weight.cols)
+        self._multiply(weight, rows, source, out, base + copy * each, weight.rows, weight.cols, wait)
+        return out
+
+    def _multiply(
+        self, weight: Weight, rows: int, source: int, out: int, base: int, k: int, n: int, wait: tuple[int, int] | None = None
+    ) -> None:
+        bits = self.shape.bits_of(weight)
+        cols = min(n, max(1, self._tile_bytes * 8 // (k * bits)))
+        cols = n if cols == n else max(cols // 16 * 16, min(cols, 8))
+        for col in range(0, n, cols):
+            width = min(cols, n - col)
+            nbytes = bytes_of(k * width, bits)
+            slot = self._weights.take(nbytes + 2 * self._align)
+            load = self.emit.load("weight", bits, Span(base + bytes_of(k * col, bits), 1, k * width, nbytes), slot, **self.meta)
+            if wait is not None:
+                self.emit.after(load, *wait)
+            sizes = {"m": rows, "n": width, "k": k, "qbits_weight": bits, "qbits_activation": self.act_bits}
+            self.emit.te("gemm", source, slot, out + self.act(rows * col), **sizes, **self.meta)
+
+    def _te(self, op: str, left: int, right: int, out: int, m: int, n: int, k: int, bits: int, head: int) -> None:
+        sizes = {"m": m, "n": n, "k": k, "qbits_weight": bits, "qbits_activation": self.act_bits}
+        self.emit.te(op, left, right, out, **sizes, **{**self.meta, "head_id": head})
+
+    def _bias(self, there: bool, place: int, length: int, rows: int) -> None:
+        if there:
+            self._split("add", length, rows, place, place, place)
+
+    # Mixers
+
+    def _mix(self, mixer: Mixer, normed: int, pieces: Sequence[Piece], rows: int) -> int:
+        """The output of the mixer, which the residual stream gets."""
+        if isinstance(mixer, Attention):
+            return self._attention(mixer, normed, pieces, rows)
+        if isinstance(mixer, LatentAttention):
+            return self._latent(mixer, normed, pieces, rows)
+        if isinstance(mixer, LinearAttention):
+            return self._linear(mixer, normed, pieces, rows)
+        return self._state_space(mixer, normed, pieces, rows)
+
+    def _rope(self, place: int, width: int, rows: int) -> None:
+        """Two products and a sum, as in the planner of layers."""
+        self._phase("ROPE")
+        rotated = self.take(rows * width)
+        self._split("mul", width, rows, place, rotated, place)
+        self._split("mul", width, rows, place, place, place)
+        self._split("add", width, rows, place, place, rotated)
+        self.arena.give(rotated)
+
+    def _rope_tables(self, dim: int, rows: int) -> None:
+        """The rows of the tables of new tokens."""
+        self._phase("ROPE")
+        self.arena.give(self._load("embedding", self.act_bits, self.rope, 2 * rows * dim))
+
+    def _attention(self, mixer: Attention, normed: int, pieces: Sequence[Piece], rows: int) -> int:
+        self._phase("QKV_PROJ")
+        wide = mixer.width * (2 if mixer.gated else 1)
+        q, k, v = (self.product(name, rows, normed) for name in ("wq", "wk", "wv"))
+        for there, place, width in ((mixer.q_bias, q, wide), (mixer.k_bias, k, mixer.kv_width), (mixer.v_bias, v, mixer.kv_width)):
+            self._bias(there, place, width, rows)
+        if mixer.qk_norm:
+            for place, heads in ((q, mixer.heads), (k, mixer.kv_heads)):
+                self._split("layernorm" if mixer.qk_shift else "rmsnorm", mixer.head_dim, rows * heads, place, place)
+        if mixer.rope:
+            self._rope_tables(mixer.head_dim, rows)
+            self._rope(q, mixer.width, rows)
+            self._rope(k, mixer.kv_width, rows)
+        out = self.take(rows * mixer.width)
+        for piece in pieces:
+            new = self._keep({"k": k, "v": v}, piece)
+            for head in range(mixer.kv_heads):
+                self._attend(mixer, piece, head, q, out, new)
+            self.arena.give(*new.values())
+        if mixer.gated:
+            self.vector("sigmoid", mixer.width, rows, q, q)
+            self._split("mul", mixer.width, rows, out, out, q)
+        self.arena.give(q, k, v)
+        self._phase("OUT_PROJ")
+        found = self.product("wo", rows, out)
+        self._bias(mixer.out_bias, found, self.hidden, rows)
+        self.arena.give(out)
+        return found
+
+    def _keep(self, new: dict[str, int], piece: Piece) -> dict[str, int]:
+        """New keys and values at the cache's bits: where they are in the scratchpad; they are stored to the cache as well."""
+        found = {}
+        self._phase("KV_STORE")
+        for name, heads, dim in self.shape.cached:
+            bits = self.shape.kv_bits
+            row = bytes_of(piece.rows * dim, bits)
+            lines = heads * (ceil_div(row, self._align) + 2) * self._align
+            place = self.arena.take(lines)
+            source = new[name] + self.act(piece.row * heads * dim)
+            sizes = {"length": heads * dim, "batch": piece.rows, "qbits_activation": bits}
+            self.emit.ve("copy", source, place, **sizes, **self.meta)
+            stride = bytes_of(self.memory.positions * dim, bits)
+            address = self.memory.cache_address(self.shape, name, piece.sequence, 0, piece.cached)
+            self.emit.store("kv", bits, Span(address, heads, piece.rows * dim, stride if heads > 1 else row), place, **self.meta)
+            found[name] = place
+        return found
+
+    def _attend(self, mixer: Attention, piece: Piece, head: int, q: int, out: int, new: dict[str, int]) -> None:
+        """The query heads of one key and value head, over the cached keys tile by tile and then over the new ones."""
+        group, dim, bits = mixer.heads // mixer.kv_heads, mixer.head_dim, self.shape.kv_bits
+        at = self.act(piece.row * mixer.width + piece.rows * head * group * dim)
+        first = first_key(mixer.window, mixer.chunk, piece.cached)
+        tile = max(64, _PIECE_BYTES * 8 // (dim * bits) // 64 * 64)
+        begun: set[int] = set()
+        for start in range(first, piece.cached, tile):
+            count = min(tile, piece.cached - start)
+            self._phase("ATTENTION_SCORE")
+            places = [
+                self._load("kv", bits, self.memory.cache_address(self.shape, name, piece.sequence, head, start), count * dim)
+                for name in ("k", "v")
+            ]
+            self._tile(mixer, piece, group, q + at, out + at, (places[0], places[1]), (start, count), (dim, dim), head, begun)
+            self.arena.give(*places)
+        skipped = bytes_of(piece.rows * head * dim, bits)
+        keys = new["k"] + skipped, new["v"] + skipped
+        self._tile(mixer, piece, group, q + at, out + at, keys, (piece.cached, piece.rows), (dim, dim), head, begun)
+
+    def _tile(
+        self, mixer: Attention | LatentAttention, piece: Piece, group: int, q: int, out: int, keys: tuple[int, int],
+        span: tuple[int, int], dims: tuple[int, int], head: int, begun: set[int],
+    ) -> None:  # fmt: skip
+        """Scores, softmax and output of the queries that see some of a tile; `begun`: queries that have an output already."""
+        start, count = span
+        score_dim, value_dim = dims
+        bits = self.shape.kv_bits
+        window, chunk = (mixer.window, mixer.chunk) if isinstance(mixer, Attention) else (0, 0)
+        for row in range(0, piece.rows, QUERY_TOKENS):
+            some = min(QUERY_TOKENS, piece.rows - row)
+            low = max(start, first_key(window, chunk, piece.cached + row))
+            high = min(start + count, piece.cached + row + some)
+            if low >= high:
+                continue
+            m, n = some * group, high - low
+            scores = self.take(m * n)
+            key, value = (place + bytes_of((low - start) * dim, bits) for place, dim in zip(keys, dims, strict=True))
+            self._phase("ATTENTION_SCORE")
+            self._te("qkt", q + self.act(row * group * score_dim), key, scores, m, n, score_dim, bits, head)
+            self._phase("ATTENTION_SOFTMAX")
+            if self.shape.softcap:
+                self.vector("tanh", n, m, scores, scores)
+            self.vector("softmax", n, m, scores, scores)
+            self._phase("ATTENTION_APPLY")
+            place = out + self.act(row * group * value_dim)
+            part = self.take(m * value_dim) if row in begun else place
+            self._te("av", scores, value, part, m, value_dim, n, bits, head)
+            if part != place:
+                self.vector("mul", value_dim, m, place, place, place)
+                self.vector("add", value_dim, m, place, place, part)
+                self.arena.give(part)
+            begun.add(row)
+            self.arena.give(scores)
+
+    def _latent(self, mixer: LatentAttention, normed: int, pieces: Sequence[Piece], rows: int) -> int:
+        """Queries go through the matrix that expands keys, outputs through the one that expands values: keys stay latent."""
+        self._phase("QKV_PROJ")
+        heads, rank, rope = mixer.heads, mixer.kv_rank, mixer.rope_dim
+        if mixer.q_rank:
+            narrow = self.product("wq_a", rows, normed)
+            self._bias(mixer.bias, narrow, mixer.q_rank, rows)
+            self._split("rmsnorm", mixer.q_rank, rows, narrow, narrow)
+            q = self.product("wq_b", rows, narrow)
+            self.arena.give(narrow)
+        else:
+            q = self.product("wq", rows, normed)
+        latent = self.product("wkv_a", rows, normed)
+        self._bias(mixer.bias, latent, mixer.token_elements, rows)
+        self._split("rmsnorm", rank, rows, latent, latent)
+        self._rope_tables(rope, rows)
+        self._rope(q, heads * rope, rows)
+        self._rope(latent, rope, rows)
+        queries = self.take(rows * heads * mixer.token_elements)
+        self._phase("QKV_PROJ")
+        self._by_head("wk_b", rows, q, queries, mixer.nope_dim, rank, heads)
+        self._split("copy", heads * rope, rows, q, queries)
+        out = self.take(rows * heads * rank)
+        for piece in pieces:
+            new = self._keep({"latent": latent}, piece)["latent"]
+            self._attend_latent(mixer, piece, queries, out, new)
+            self.arena.give(new)
+        self.arena.give(q, latent, queries)
+        values = self.take(rows * heads * mixer.value_dim)
+        self._phase("OUT_PROJ")
+        self._by_head("wv_b", rows, out, values, rank, mixer.value_dim, heads)
+        found = self.product("wo", rows, values)
+        self._bias(mixer.bias, found, self.hidden, rows)
+        self.arena.give(out, values)
+        return found
+
+    def _by_head(self, name: str, rows: int, source: int, out: int, k: int, n: int, heads: int) -> None:
+        """The rows of each head times the matrix of that head."""
+        weight, base, _ = self.memory.weights[name]
+        bits = self.shape.bits_of(weight)
+        for head in range(heads):
+            at, to = source + self.act(rows * head * k), out + self.act(rows * head * n)
+            self._multiply(weight, rows, at, to, base + bytes_of(head * k * n, bits), k, n)
+
+    def _attend_latent(self, mixer: LatentAttention, piece: Piece, q: int, out: int, new: int) -> None:
+        """All heads at once: they share the keys, and the values are the first elements of these."""
+        heads, dim, bits = mixer.heads, mixer.token_elements, self.shape.kv_bits
+        q += self.act(piece.row * heads * dim)
+        out += self.act(piece.row * heads * mixer.kv_rank)
+        tile, begun = max(64, _PIECE_BYTES * 8 // (dim * bits) // 64 * 64), set[int]()
+        for start in range(0, piece.cached, tile):
+            count = min(tile, piece.cached - start)
+            self._phase("ATTENTION_SCORE")
+            address = self.memory.cache_address(self.shape, "latent", piece.sequence, 0, start)
+            place = self._load("kv", bits, address, count * dim)
+            self._tile(mixer, piece, heads, q, out, (place, place), (start, count), (dim, mixer.kv_rank), 0, begun)
+            self.arena.give(place)
+        self._tile(mixer, piece, heads, q, out, (new, new), (piece.cached, piece.rows), (dim, mixer.kv_rank), 0, begun)
+
+    def _state(self, piece: Piece) -> tuple[int, int]:
+        """The state of a sequence, loaded if it has one: its place and its address."""
+        each = ceil_div(self.act(self.shape.state_elements), self._align) * self._align
+        address = self.memory.state + piece.sequence * each
+        if piece.cached:
+            return self._load("kv", self.act_bits, address, self.shape.state_elements), address
+        return self.take(self.shape.state_elements), address
+
+    def _convolution(self, place: int, width: int, taps: int, rows: int) -> None:
+        """A product and a sum for each tap, and the activation."""
+        self._phase("CONVOLUTION")
+        for _ in range(taps):
+            self._split("mul", width, rows, place, place, place)
+            self._split("add", width, rows, place, place, place)
+        self._split("silu", width, rows, place, place)
+
+    def _linear(self, mixer: LinearAttention, normed: int, pieces: Sequence[Piece], rows: int) -> int:
+        self._phase("QKV_PROJ")
+        qkv, gate = (self.product(name, rows, normed) for name in ("qkv", "gate"))
+        if mixer.kind == "delta":
+            self.arena.give(self.product("decay", rows, normed))
+        if mixer.conv:
+            self._convolution(qkv, mixer.conv_width, mixer.conv, rows)
+        else:
+            self._split("silu", 2 * mixer.key_width + mixer.value_width, rows, qkv, qkv)
+        out = self.take(rows * mixer.value_width)
+        for piece in pieces:
+            dims = mixer.key_heads, mixer.value_heads, mixer.key_dim, mixer.value_dim
+            self._recurrence(piece, qkv, out, dims, delta=mixer.kind == "delta")
+        self._phase("OUT_PROJ")
+        length = mixer.value_dim if mixer.kind == "delta" else mixer.value_width
+        self._split("rmsnorm", length, rows * mixer.value_width // length, out, out)
+        self._gate(mixer.value_width, rows, out, gate)
+        found = self.product("wo", rows, out)
+        self.arena.give(qkv, gate, out)
+        return found
+
+    def _gate(self, width: int, rows: int, place: int, gate: int) -> None:
+        self._split("silu", width, rows, gate, gate)
+        self._split("mul", width, rows, place, place, gate)
+
+    def _recurrence(self, piece: Piece, source: int, out: int, dims: tuple[int, int, int, int], *, delta: bool) -> None:
+        """Chunks of at most 128 tokens: scores inside the chunk, what the state adds, and the state after the chunk.
+
+        The delta rule corrects keys and values of a chunk first: two more squares, and two products with them.
+        """
+        groups, heads, key, value = dims
+        self._phase("STATE")
+        state, address = self._state(piece)
+        for row in range(0, piece.rows, QUERY_TOKENS):
+            c = min(QUERY_TOKENS, piece.rows - row)
+            scores, place = self.take(c * c), out + self.act((piece.row + row) * heads * value)
+            left = source + self.act((piece.row + row) * key)
+            spare = self.take(c * max(key, value))
+            for group in range(groups):
+                for _ in range(2 if delta else 1):
+                    self._te("gemm", left, left, scores, c, c, key, self.act_bits, group)
+                for head in range(group * heads // groups, (group + 1) * heads // groups):
+                    at, kept = place + self.act(c * head * value), state + self.act(head * key * value)
+                    if delta:
+                        self._te("gemm", scores, left, spare, c, key, c, self.act_bits, head)
+                        self._te("gemm", scores, left, spare, c, value, c, self.act_bits, head)
+                    self._te("gemm", scores, left, at, c, value, c, self.act_bits, head)
+                    self._te("gemm", left, kept, spare, c, value, key, self.act_bits, head)
+                    self._te("gemm", left, left, kept, key, value, c, self.act_bits, head)
+                    self.vector("add", value, c, at, at, spare)
+            self.arena.give(scores, spare)
+        self._store("kv", self.act_bits, address, self.shape.state_elements, state)
+        self.arena.give(state)
+
+    def _state_space(self, mixer: StateSpace, normed: int, pieces: Sequence[Piece], rows: int) -> int:
+        self._phase("QKV_PROJ")
+        wide = self.product("in_proj", rows, normed)
+        self._bias(mixer.bias, wide, self.memory.weights["in_proj"][0].cols, rows)
+        self._convolution(wide, mixer.conv_width, mixer.conv, rows)
+        out = self.take(rows * mixer.inner)
+        if mixer.groups:
+            for piece in pieces:
+                dims = mixer.groups, mixer.heads, mixer.state, mixer.inner // mixer.heads
+                self._recurrence(piece, wide, out, dims, delta=False)
+            self._split("rmsnorm", mixer.inner, rows, out, out)
+        else:
+            narrow = self.product("x_proj", rows, wide)
+            if mixer.inner_norms:
+                for width in (mixer.rank, mixer.state, mixer.state):
+                    self._split("rmsnorm", width, rows, narrow, narrow)
+            steps = self.product("dt_proj", rows, narrow)
+            self._bias(True, steps, mixer.inner, rows)
+            for piece in pieces:
+                self._scan(mixer, piece, steps, out)
+            self.arena.give(narrow, steps)
+        self._phase("OUT_PROJ")
+        self._gate(mixer.inner, rows, out, wide)
+        found = self.product("out_proj", rows, out)
+        self._bias(mixer.bias, found, self.hidden, rows)
+        self.arena.give(wide, out)
+        return found
+
+    def _scan(self, mixer: StateSpace, piece: Piece, steps: int, out: int) -> None:
+        """Token by token: the state decays, gets the input, and is read: four operations on all of its elements."""
+        self._phase("STATE")
+        state, address = self._state(piece)
+        elements = mixer.inner * mixer.state
+        decay = self.take(elements)
+        for row in range(piece.rows):
+            at = out + self.act((piece.row + row) * mixer.inner)
+            self.vector("exp", elements, 1, decay, decay)
+            self.vector("mul", elements, 1, state, state, decay)
+            self.vector("add", elements, 1, state, state, decay)
+            self.vector("mul", elements, 1, state, decay, state)
+            self.vector("add", mixer.inner, 1, decay, at, decay)
+        self._store("kv", self.act_bits, address, self.shape.state_elements, state)
+        self.arena.give(state, decay)
+
+    # Networks
+
+    def _feed_forward(self, ffn: Mlp | Experts, normed: int, rows: int) -> int:
+        """The output of the network, which the residual stream gets."""
+        if isinstance(ffn, Mlp):
+            return self._network(ffn, "", rows, normed, 0, None)
+        self._phase("MLP_ROUTER")
+        routes = self.product("router", rows, normed)
+        self._bias(ffn.router_bias, routes, ffn.count, rows)
+        self.vector("softmax", ffn.count, rows, routes, routes)
+        if ffn.shared is not None:
+            total = self._network(ffn.shared, "shared_", rows, normed, 0, None)
+            if ffn.shared_gate:
+                self.arena.give(self.product("shared_gate", rows, normed))
+                self._split("mul", self.hidden, rows, total, total, total)
+        else:
+            total = self.take(rows * self.hidden)
+            self._split("copy", self.hidden, rows, normed, total)
+        first, count = self.shape.local_experts or (0, ffn.count)
+        wait = routes, self.act(rows * ffn.count)
+        for expert, some in enumerate(self.routing.rows(ffn.count, ffn.top_k, rows)):
+            if not some or not first <= expert < first + count:
+                continue
+            self._phase("MLP_GATE_UP")
+            gathered = self.take(some * self.hidden)
+            self._split("copy", self.hidden, some, normed, gathered)
+            found = self._network(ffn.expert, "", some, gathered, expert - first, wait)
+            self._phase("MLP_DOWN")
+            self._split("mul", self.hidden, some, found, found, found)
+            self._split("add", self.hidden, some, total, total, found)
+            self.arena.give(gathered, found)
+        self.arena.give(routes)
+        return total
+
+    def _network(self, mlp: Mlp, prefix: str, rows: int, source: int, copy: int, wait: tuple[int, int] | None) -> int:
+        self._phase("MLP_GATE_UP")
+        if wait is not None and self.shape.expert_vectors:
+            each = ceil_div(bytes_of(self.shape.expert_vectors, self.shape.gain_bits), self._align) * self._align
+            address = self.memory.biases + copy * each
+            self.arena.give(self._load("weight", self.shape.gain_bits, address, self.shape.expert_vectors))
+        names = ("w_gate", "w_up") if mlp.gated else ("w_up",)
+        places = [self.product(prefix + name, rows, source, copy, wait) for name in names]
+        for place in places:
+            self._bias(mlp.up_bias, place, mlp.width, rows)
+        self._phase("MLP_ACTIVATION")
+        second = places[0] if mlp.activation == "relu2" else None
+        self._split(_ACTIVATION[mlp.activation], mlp.width, rows, places[0], places[0], second)
+        if mlp.gated:
+            self._split("mul", mlp.width, rows, places[0], places[0], places[1])
+        self._phase("MLP_DOWN")
+        found = self.product(f"{prefix}w_down", rows, places[0], copy, wait)
+        self._bias(mlp.down_bias, found, self.hidden, rows)
+        self.arena.give(*places)
+        return found
+
+
+def weight_ring(config: NpuConfig, column_bits: int) -> tuple[int, int]:
+    """[byte] of a weight tile and of the ring of tiles: the largest tiles with which the ring is a third of the scratchpad."""
+    line = config.spm.bank_width_bytes
+    skew = (config.spm.num_banks // 4 + 1) * line
+    most = config.spm.size_bytes // 3
+    for wanted in (2 * config.dma.engines + config.te.engines, 3, 2):
+        for kib in tile_sizes(config, _TILE_KIB):
+            slot = ceil_div((kib << 10) + 2 * config.dma.alignment_bytes, line) * line + skew
+            if wanted * slot <= most and column_bits <= kib << 13:
+                return kib << 10, wanted * slot
+    rule = "two tiles of one column of each matrix must fit a third of the scratchpad"
+    size = config.spm.size_bytes
+    raise InputError(Problem(config.source, rule, "spm.num_banks * spm.bank_size_bytes", size, "raise one of them"))
+
+
+__all__ = ["DoesNotFit", "PartLayer", "weight_ring"]

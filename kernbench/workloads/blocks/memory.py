@@ -1,0 +1,52 @@
+"""Where a layer of parts is in DRAM: its matrices, small tensors, caches and states, one after the other."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from kernbench.cmdq.footprint import bytes_of
+from kernbench.common.units import ceil_div
+from kernbench.workloads.blocks.shape import PartShape
+from kernbench.workloads.models.parts import Weight
+
+
+@dataclass(slots=True)
+class PartMemory:
+    """Addresses of one layer. `end`: one past its last byte."""
+
+    end: int = 0
+    weights: dict[str, tuple[Weight, int, int]] = field(default_factory=dict)  #: matrix, first address, bytes from copy to copy
+    vectors: int = 0
+    biases: int = 0  #: of experts
+    caches: dict[str, int] = field(default_factory=dict)  #: first address by name
+    state: int = 0
+    positions: int = 0  #: [token] room of a sequence in the cache
+
+    def cache_address(self, shape: PartShape, name: str, sequence: int, head: int, token: int) -> int:
+        """Of a token of a head: `[sequence][head][token][element]`."""
+        heads, dim = next((heads, dim) for known, heads, dim in shape.cached if known == name)
+        return self.caches[name] + bytes_of(((sequence * heads + head) * self.positions + token) * dim, shape.kv_bits)
+
+
+def place_parts(shape: PartShape, base: int, step: int, positions: int, sequences: int) -> PartMemory:
+    """Place a layer from `base` on; regions begin at multiples of `step`. `positions`: [token] of the longest sequence."""
+    found = PartMemory(end=base, positions=ceil_div(positions, 64) * 64)
+
+    def take(nbytes: int) -> int:
+        at = ceil_div(found.end, step) * step
+        found.end = at + nbytes
+        return at
+
+    for weight in shape.block.weights(shape.hidden):
+        each = ceil_div(bytes_of(weight.rows * weight.cols, shape.bits_of(weight)), step) * step
+        copies = weight.copies if shape.local_experts is None or weight.copies == 1 else shape.local_experts[1]
+        found.weights[weight.name] = weight, take(each * copies), each
+    found.vectors = take(bytes_of(max(1, shape.vector_elements), shape.gain_bits))
+    if shape.expert_vectors:
+        each = ceil_div(bytes_of(shape.expert_vectors, shape.gain_bits), step) * step
+        found.biases = take(each * shape.experts)
+    for name, heads, dim in shape.cached:
+        found.caches[name] = take(bytes_of(sequences * heads * found.positions * dim, shape.kv_bits))
+    if shape.state_elements:
+        found.state = take(sequences * ceil_div(shape.act(shape.state_elements), step) * step)
+    return found

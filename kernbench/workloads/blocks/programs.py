@@ -1,0 +1,210 @@
+"""Programs of models whose layers are lowered part by part: any description, any batch, on one PE or several."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+from math import lcm
+from typing import cast
+
+from kernbench.cmdq.footprint import bytes_of
+from kernbench.cmdq.program import Program
+from kernbench.common.errors import InputError, Problem
+from kernbench.common.units import ceil_div
+from kernbench.config.schema import NpuConfig
+from kernbench.config.system import SystemConfig
+from kernbench.workloads.blocks.batch import Batch
+from kernbench.workloads.blocks.layer import PartLayer
+from kernbench.workloads.blocks.memory import PartMemory, place_parts
+from kernbench.workloads.blocks.shape import PartShape, shard_of_parts
+from kernbench.workloads.hazards import Emitter
+from kernbench.workloads.layer.layer import Layer
+from kernbench.workloads.llm.dram import Ends, LlmDram, Table, TooLarge, emit_embedding, emit_head
+from kernbench.workloads.llm.model import Model
+from kernbench.workloads.llm.shards import all_reduce
+from kernbench.workloads.llm.steps import Job, LlmPrograms, Segment, Step
+from kernbench.workloads.models import ModelShape
+from kernbench.workloads.models.parts import Description
+from kernbench.workloads.models.precision import Precision
+from kernbench.workloads.routing import EVEN
+from kernbench.workloads.scratchpad import DoesNotFit
+
+
+class PartPrograms(LlmPrograms):
+    """The programs of a job, part by part. `batches`: steps of any sequences; without them the steps of the job are run.
+
+    Raises InputError as `LlmPrograms` does, and for a model with an encoder.
+    """
+
+    def __init__(
+        self, model: Model, precision: Precision, config: NpuConfig | SystemConfig, job: Job, *, max_cycles: int | None = None,
+        batches: Sequence[Batch] = (),
+    ) -> None:  # fmt: skip
+        description = model.description
+        if description is None:
+            raise InputError(Problem(f"model {model.name}", "it has no description by parts"))
+        if description.encoder is not None:
+            raise InputError(Problem(f"model {model.name}", "models with an encoder are described and counted, but not lowered"))
+        if job.page_tokens:
+            raise InputError(Problem("kbsim llm", f"the layers of {model.name} are lowered without pages", "page", job.page_tokens))
+        self.description: Description = description
+        self._batches = tuple(batches)
+        super().__init__(model, precision, config, job, max_cycles=max_cycles)
+        self._rows: dict[tuple[PartShape, Batch], int] = {}
+        if self._batches:
+            self.steps = [_mixed_step(number, batch) for number, batch in enumerate(self._batches)]
+            self.positions = max(batch.positions for batch in self._batches)
+
+    def _made_shapes(self) -> list[ModelShape]:
+        """The parts of the first shard: they have what ends and reports ask of a shape."""
+        return cast("list[ModelShape]", [self._shard(layer, 0) for layer in range(self.layers)])
+
+    def _shard(self, layer: int, number: int) -> PartShape:
+        bits = self.precision.applied(self.model.shape, layer)
+        if bits.head_bits:
+            raise InputError(Problem("precision", "heads of layers that are lowered part by part have no bits of their own"))
+        whole = PartShape(
+            name=self.model.name, block=self.description.blocks[layer], hidden=self.description.hidden,
+            weight_bits=bits.weight_bits, activation_bits=bits.activation_bits, kv_bits=bits.kv_bits, gain_bits=bits.gain_bits,
+            matrix_bits=bits.matrix_bits,
+        )  # fmt: skip
+        return shard_of_parts(whole, self.job.shards, number, self.job.expert_parallel)
+
+    def batch_of(self, step: Step) -> Batch:
+        """The sequences of a step."""
+        if self._batches:
+            return self._batches[step.number]
+        return super().batch_of(step)
+
+    @cached_property
+    def _memories(self) -> list[PartMemory]:
+        """Of each layer of a shard; all shards have the same addresses in their own memory."""
+        self.dram  # noqa: B018  # places them
+        return self._placed
+
+    def _place(self) -> LlmDram:
+        """Embedding, head, layers, logits, and the activations that layers share."""
+        machine, model = self.machine, self.model
+        turn = machine.dram.channels * machine.dram.interleave_bytes if machine.dram.channels > 1 else 1
+        step = lcm(machine.dma.alignment_bytes, turn)
+        end = 0
+
+        def take(nbytes: int) -> int:
+            nonlocal end
+            at = ceil_div(end, step) * step
+            end = at + nbytes
+            return at
+
+        bits = self.precision.role("embedding")
+        head_bits = self.precision.role("embedding" if model.tied else "lm_head")
+        hidden, vocab = self.description.hidden, ceil_div(model.vocab, self.job.shards)
+        embedding = Table(take(bytes_of(model.vocab * hidden, bits)), bits)
+        head = embedding if model.tied else Table(take(bytes_of(vocab * hidden, head_bits)), head_bits)
+        gain = take(self.shapes[-1].gain_bytes)
+        sequences = max(self.batch_of(one).sequences for one in self.steps)
+        self._placed: list[PartMemory] = []
+        bases = []
+        for shape in cast("list[PartShape]", self.shapes):
+            bases.append(take(0))
+            placed = place_parts(shape, end, step, self.positions, sequences)
+            end = placed.end
+            self._placed.append(placed)
+        rows = max(self.batch_of(one).tokens for one in self.steps)
+        act = self.shapes[-1].activation_bits
+        logits = take(bytes_of(sequences * vocab, act))
+        stream = take(bytes_of(rows * hidden, act)), take(bytes_of(rows * hidden, act))
+        self._tables = take(2 * bytes_of(rows * max(self.model.shape.head_dim, 1), act))
+        if end > machine.dram.capacity_bytes:
+            needs = f"{model.name} with {self.layers} layers, {sequences} x {self.positions} tokens of KV cache and all else"
+            rule, remedy = f"{needs} needs {end} bytes", "give the DRAM more capacity, or take fewer bits or fewer --layers"
+            raise TooLarge(
+                Problem(machine.source, rule, "dram.capacity_bytes", machine.dram.capacity_bytes, remedy), end
+            )
+        found = LlmDram(step, embedding, head, gain, logits, bases, stream[0], end, rows, self.positions, sequences)
+        found.stream = stream
+        return found
+
+    def _would_fit(self, precision: Precision, config: NpuConfig | SystemConfig, job: Job) -> bool:
+        try:
+            PartPrograms(self.model, precision, config, job, batches=self._batches)._place()
+        except InputError:
+            return False
+        return True
+
+    def _emit(self, segment: Segment, program: Program) -> None:
+        common, batch = self._common(segment), self.batch_of(segment.step)
+        emits = [Emitter("", self.machine, common, program, place.node, place.dram_base) for place in self.places]
+        if segment.kind == "layer":
+            self._emit_layer(segment, program, emits, batch)
+            return
+        words = self.model.vocab
+        shared = ceil_div(words, self.job.shards)
+        for number, emit in enumerate(emits):
+            vocab = words if segment.kind == "embedding" else min(shared, words - number * shared)
+            uniform = len(batch.groups) == 1
+            tokens, sequences = (batch.groups[0].tokens, batch.sequences) if uniform else (1, batch.sequences)
+            if segment.kind == "embedding" and not uniform:
+                tokens, sequences = batch.tokens, 1
+            ends = Ends(
+                segment.shape, vocab, self.model.final_softcap, self.machine, self.dram, tokens, segment.step.context, sequences
+            )
+            if segment.kind == "embedding":
+                emit_embedding(ends, emit)
+            else:
+                emit_head(ends, emit, self.layers)
+
+    def _emit_layer(self, segment: Segment, program: Program, emits: list[Emitter], batch: Batch) -> None:
+        """Rows go through together as far as they fit: as many as all, or half as many, and so on."""
+        shape = cast("PartShape", segment.shape)
+        rows = self._rows.get((shape, batch), batch.tokens)
+        size = len(program)
+        while True:
+            try:
+                _together(self._layers(segment, emits, batch, rows), self.job.reduction)
+            except DoesNotFit:
+                if rows == 1:
+                    rule = f"one row of a layer of {self.model.name} must fit the scratchpad"
+                    spm = self.machine.spm.size_bytes
+                    where = "spm.num_banks * spm.bank_size_bytes"
+                    raise InputError(Problem(self.machine.source, rule, where, spm, "raise one of them")) from None
+                del program.entries[size:]
+                rows = ceil_div(rows, 2)
+                common = self._common(segment)
+                emits = [Emitter("", self.machine, common, program, place.node, place.dram_base) for place in self.places]
+                continue
+            self._rows[shape, batch] = rows
+            return
+
+    def _layers(self, segment: Segment, emits: list[Emitter], batch: Batch, rows: int) -> list[PartLayer]:
+        number, memory = segment.layer, self._memories[segment.layer]
+        ends = self.dram.input_of(number), self.dram.input_of(number + 1), self._tables
+        routing = self.job.routing
+        return [
+            PartLayer(self._shard(number, shard), self.machine, emit, memory, batch, rows, ends, routing)
+            for shard, emit in enumerate(emits)
+        ]
+
+
+def _together(layers: list[PartLayer], way: str) -> None:
+    """The same layer on each shard, with a reduction where partial sums must be added."""
+    running = [layer.emit_all() for layer in layers]
+    while True:
+        parts = [next(one, None) for one in running]
+        complete = [part for part in parts if part is not None]
+        if not complete:
+            return
+        all_reduce(cast("list[Layer]", layers), complete, "ring" if way == "ring" else "direct")
+
+
+def _mixed_step(number: int, batch: Batch) -> Step:
+    """A step of a batch: its number keeps steps with the same tokens apart."""
+    prefills = any(group.tokens > 1 for group in batch.groups)
+    return Step("prefill" if prefills else "decode", batch.tokens, batch.groups[0].context, number)
+
+
+def programs_of(
+    model: Model, precision: Precision, config: NpuConfig | SystemConfig, job: Job, *, max_cycles: int | None = None
+) -> LlmPrograms:
+    """The planner of layers where it knows all parts of the model and of the job; else part by part."""
+    parts = not model.planned or job.routing != EVEN or job.expert_parallel
+    return (PartPrograms if parts else LlmPrograms)(model, precision, config, job, max_cycles=max_cycles)

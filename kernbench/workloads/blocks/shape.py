@@ -1,0 +1,149 @@
+"""A block with its bits and its share: what a lowered layer is made of, and how many bytes it has in DRAM."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from kernbench.cmdq.footprint import bytes_of
+from kernbench.common.errors import InputError, Problem
+from kernbench.workloads.models.parts import (
+    Attention,
+    Block,
+    Experts,
+    LatentAttention,
+    LinearAttention,
+    Mixer,
+    Mlp,
+    StateSpace,
+    Weight,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartShape:
+    """A layer of parts. Equal ones take equal time."""
+
+    name: str  #: of the model
+    block: Block
+    hidden: int
+    weight_bits: int
+    activation_bits: int
+    kv_bits: int
+    gain_bits: int = 8
+    matrix_bits: tuple[tuple[str, int], ...] = ()
+    shards: int = 1
+    local_experts: tuple[int, int] | None = None  #: (first, count) of the experts that this shard has; None: all
+
+    @property
+    def precision(self) -> str:
+        """How entries name the number format: `W4A8KV4`."""
+        return f"W{self.weight_bits}A{self.activation_bits}KV{self.kv_bits}"
+
+    @property
+    def softcap(self) -> bool:
+        """Whether scores go through tanh."""
+        return isinstance(self.block.mixer, Attention) and self.block.mixer.softcap
+
+    @property
+    def norm(self) -> str:
+        """The vector operation of its norms."""
+        return self.block.norm.kind
+
+    @property
+    def gain_bytes(self) -> int:
+        """Bytes of the gains of one norm of the hidden width."""
+        return bytes_of(max(1, self.block.norm.vectors(self.hidden)), self.gain_bits)
+
+    def bits_of(self, weight: Weight) -> int:
+        """Bits of a matrix: those of its own name, else those of all."""
+        return dict(self.matrix_bits).get(weight.name.removeprefix("shared_"), self.weight_bits)
+
+    def act(self, elements: int) -> int:
+        """The bytes of a number of activations."""
+        return bytes_of(elements, self.activation_bits)
+
+    @property
+    def vector_elements(self) -> int:
+        """Gains, biases and small tensors, without the biases of experts, which come with their matrices."""
+        return self.block.vectors(self.hidden) - self.expert_vectors * self.experts
+
+    @property
+    def experts(self) -> int:
+        """How many experts the layer has in all."""
+        return self.block.ffn.count if isinstance(self.block.ffn, Experts) else 0
+
+    @property
+    def expert_vectors(self) -> int:
+        """The biases of one expert."""
+        return self.block.ffn.expert.vectors(self.hidden) if isinstance(self.block.ffn, Experts) else 0
+
+    @property
+    def cached(self) -> tuple[tuple[str, int, int], ...]:
+        """What a token leaves in the cache: (name, heads, elements of a head)."""
+        mixer = self.block.mixer
+        if isinstance(mixer, Attention):
+            return ("k", mixer.kv_heads, mixer.head_dim), ("v", mixer.kv_heads, mixer.head_dim)
+        return (("latent", 1, mixer.token_elements),) if isinstance(mixer, LatentAttention) else ()
+
+    @property
+    def state_elements(self) -> int:
+        """[element] that a sequence keeps from token to token beside a cache."""
+        mixer = self.block.mixer
+        return mixer.state_elements if isinstance(mixer, StateSpace | LinearAttention) else 0
+
+
+def shard_of_parts(shape: PartShape, shards: int, number: int, experts: bool) -> PartShape:
+    """One of `shards` parts of a layer. `experts`: they are divided whole, not each by its width.
+
+    Key and value heads beyond their number are on several PEs. InputError if a part cannot be divided.
+    """
+    if shards == 1:
+        return shape
+    block = shape.block
+    ffn, local = block.ffn, None
+    if isinstance(ffn, Experts) and experts:
+        each = _even(shape, "experts", ffn.count, shards)
+        local = (each * number, each)
+        shared = _mlp(shape, ffn.shared, shards) if ffn.shared else None
+        ffn = replace(ffn, shared=shared)
+    elif isinstance(ffn, Experts):
+        shared = _mlp(shape, ffn.shared, shards) if ffn.shared else None
+        ffn = replace(ffn, expert=_mlp(shape, ffn.expert, shards), shared=shared)
+    elif ffn is not None:
+        ffn = _mlp(shape, ffn, shards)
+    mixer = _mixer(shape, block.mixer, shards) if block.mixer is not None else None
+    return replace(shape, block=replace(block, mixer=mixer, ffn=ffn), shards=shards, local_experts=local)
+
+
+def _even(shape: PartShape, name: str, count: int, shards: int) -> int:
+    if count % shards:
+        rule = f"a model is cut into {shards} parts, so this must divide its {name} = {count}"
+        most = max(n for n in range(1, min(shards, count) + 1) if count % n == 0)
+        raise InputError(Problem(f"model {shape.name}", rule, "tp", shards, f"take --tp {most}"))
+    return count // shards
+
+
+def _mlp(shape: PartShape, mlp: Mlp, shards: int) -> Mlp:
+    return replace(mlp, width=_even(shape, "ffn", mlp.width, shards))
+
+
+def kv_heads_of(shape_name: str, kv_heads: int, shards: int) -> int:
+    """Key and value heads of a shard: a share of them, or one that several shards have."""
+    if kv_heads % shards and shards % kv_heads:
+        rule = f"a model is cut into {shards} parts, so one must divide the other, kv_heads = {kv_heads}"
+        raise InputError(Problem(f"model {shape_name}", rule, "tp", shards))
+    return max(1, kv_heads // shards)
+
+
+def _mixer(shape: PartShape, mixer: Mixer, shards: int) -> Mixer:
+    if isinstance(mixer, Attention):
+        heads = _even(shape, "heads", mixer.heads, shards)
+        return replace(mixer, heads=heads, kv_heads=kv_heads_of(shape.name, mixer.kv_heads, shards))
+    if isinstance(mixer, LatentAttention):
+        return replace(mixer, heads=_even(shape, "heads", mixer.heads, shards))
+    if isinstance(mixer, LinearAttention):
+        keys, values = (_even(shape, "linear heads", count, shards) for count in (mixer.key_heads, mixer.value_heads))
+        return replace(mixer, key_heads=keys, value_heads=values)
+    inner = _even(shape, "inner width", mixer.inner, shards)
+    heads = _even(shape, "heads", mixer.heads, shards) if mixer.heads else 0
+    return replace(mixer, inner=inner, heads=heads, groups=max(1, mixer.groups // shards) if mixer.groups else 0)

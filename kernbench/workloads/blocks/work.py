@@ -1,0 +1,93 @@
+"""The least bytes and the MACs of a layer of parts, from its shape and batch alone: no plan takes part."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from kernbench.cmdq.footprint import bytes_of
+from kernbench.workloads.blocks.batch import QUERY_TOKENS, Batch, first_key
+from kernbench.workloads.blocks.shape import PartShape
+from kernbench.workloads.models.parts import Attention, Experts, LatentAttention, LinearAttention, StateSpace
+from kernbench.workloads.routing import Routing
+
+
+@dataclass(frozen=True, slots=True)
+class LayerWork:
+    """Bytes by role, and MACs."""
+
+    weights: int
+    kv: int
+    activations: int
+    macs: int
+
+
+def layer_work(shape: PartShape, batch: Batch, routing: Routing) -> LayerWork:
+    """One layer of one shard: every weight in use once, the cache that the first row of each sequence sees, rows in and out.
+
+    Scores that a mask hides are not counted.
+    """
+    rows, hidden, ffn = batch.tokens, shape.hidden, shape.block.ffn
+    weights = bytes_of(shape.vector_elements, shape.gain_bits)
+    macs = 0
+    counts = _expert_rows(shape, rows, routing)
+    for weight in shape.block.weights(hidden):
+        each = bytes_of(weight.rows * weight.cols, shape.bits_of(weight))
+        if isinstance(ffn, Experts) and weight.copies > 1 or (weight.name.startswith("w_") and shape.experts):
+            weights += each * sum(1 for some in counts if some)
+            macs += sum(counts) * weight.rows * weight.cols
+        else:
+            weights += each
+            macs += rows * weight.rows * weight.cols
+    weights += sum(1 for some in counts if some) * bytes_of(shape.expert_vectors, shape.gain_bits)
+    kv, mixer_macs, tables = _mixer(shape, batch)
+    activations = 2 * shape.act(rows * hidden) + tables
+    return LayerWork(weights, kv, activations, macs + mixer_macs)
+
+
+def _expert_rows(shape: PartShape, rows: int, routing: Routing) -> tuple[int, ...]:
+    ffn = shape.block.ffn
+    if not isinstance(ffn, Experts):
+        return ()
+    first, count = shape.local_experts or (0, ffn.count)
+    return routing.rows(ffn.count, ffn.top_k, rows)[first : first + count]
+
+
+def _mixer(shape: PartShape, batch: Batch) -> tuple[int, int, int]:
+    """Bytes of cache and states, MACs with the cache or states, and bytes of RoPE tables."""
+    mixer, bits, rows = shape.block.mixer, shape.kv_bits, batch.tokens
+    kv = macs = 0
+    if isinstance(mixer, Attention | LatentAttention):
+        token = sum(bytes_of(heads * dim, bits) for _, heads, dim in shape.cached)
+        window, chunk = (mixer.window, mixer.chunk) if isinstance(mixer, Attention) else (0, 0)
+        each = 2 * mixer.width if isinstance(mixer, Attention) else mixer.heads * (mixer.token_elements + mixer.kv_rank)
+        for group in batch.groups:
+            first = first_key(window, chunk, group.context)
+            kv += group.count * token * (group.context - first + group.tokens)
+            seen = sum(at + 1 - first_key(window, chunk, at) for at in range(group.context, group.context + group.tokens))
+            macs += group.count * each * seen
+        dim = mixer.head_dim if isinstance(mixer, Attention) else mixer.rope_dim
+        return kv, macs, shape.act(2 * rows * dim) if not isinstance(mixer, Attention) or mixer.rope else 0
+    if mixer is None:
+        return 0, 0, 0
+    state = shape.act(shape.state_elements)
+    kv = sum(group.count * state * (2 if group.context else 1) for group in batch.groups)
+    if isinstance(mixer, LinearAttention):
+        dims = mixer.key_heads, mixer.value_heads, mixer.key_dim, mixer.value_dim
+        delta = mixer.kind == "delta"
+    elif isinstance(mixer, StateSpace) and mixer.groups:
+        dims, delta = (mixer.groups, mixer.heads, mixer.state, mixer.inner // mixer.heads), False
+    else:
+        return kv, 0, 0
+    macs = sum(group.count * recurrence_macs(group.tokens, dims, delta=delta) for group in batch.groups)
+    return kv, macs, 0
+
+
+def recurrence_macs(tokens: int, dims: tuple[int, int, int, int], *, delta: bool) -> int:
+    """Of the chunks of a sequence: squares inside a chunk, and products with the state."""
+    groups, heads, key, value = dims
+    total = 0
+    for at in range(0, tokens, QUERY_TOKENS):
+        c = min(QUERY_TOKENS, tokens - at)
+        total += groups * c * c * key * (2 if delta else 1) + heads * (c * c * value + 2 * c * key * value)
+        total += heads * c * c * (key + value) if delta else 0
+    return total

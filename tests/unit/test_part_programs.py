@@ -1,0 +1,150 @@
+"""Layers lowered part by part: bytes and MACs equal closed forms of the keys, accesses are ordered, shards add up."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kernbench.cmdq import check_program
+from kernbench.cmdq.entries import DmaEntry
+from kernbench.cmdq.footprint import transfer_of, work_of
+from kernbench.common.errors import InputError
+from kernbench.config import load_config
+from kernbench.config.document import data_document
+from kernbench.workloads.blocks.batch import Batch, Sequences, first_key
+from kernbench.workloads.blocks.programs import PartPrograms, programs_of
+from kernbench.workloads.blocks.work import layer_work
+from kernbench.workloads.llm.model import Model
+from kernbench.workloads.llm.report import report_of
+from kernbench.workloads.llm.run import run_llm
+from kernbench.workloads.llm.steps import Job
+from kernbench.workloads.models.files import model_of
+from kernbench.workloads.models.precision import uniform_precision
+from kernbench.workloads.routing import EVEN
+from tests.model_cases import SMALL
+from tests.oracles.ref_decoder import Cost, layer_cost
+from tests.workload_programs import accesses_of, dram_accesses, scratchpad_accesses, tiny_machine, unordered
+
+RECORDED: dict[str, list[dict[str, Any]]] = json.loads(
+    (Path(__file__).parents[1] / "model_types" / "parameters.json").read_text(encoding="utf-8")
+)
+ENCODERS = ("bart", "t5", "whisper")
+KINDS = sorted(set(RECORDED) - set(ENCODERS))
+
+
+def read(config: dict[str, Any]) -> Model:
+    return model_of(data_document(config, "config.json"), config["model_type"])
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_work_of_every_type_equals_its_closed_form(kind: str) -> None:
+    """A decode step after 5,000 tokens, and a prefill of 300: of each layer that differs, from `transformers`' tensors."""
+    machine = load_config("npu_server")
+    for case in RECORDED[kind]:
+        programs = PartPrograms(read(case["config"]), uniform_precision(), machine, Job(prompt=1, tokens=1))
+        for layer, tensors in case["layers"].items():
+            shape: Any = programs.shapes[int(layer)]
+            for tokens, context in ((1, 5000), (300, 0), (1, 0)):
+                work = layer_work(shape, Batch((Sequences(tokens, context),)), EVEN)
+                want = layer_cost(case["config"], int(layer), tensors, tokens, context)
+                assert (work.weights, work.kv) == (want.weights, want.kv), (layer, tokens)
+                if tokens == 1:
+                    assert work.macs == want.macs
+                else:
+                    assert work.macs <= want.macs  # less by the scores that masks hide
+
+
+@cache
+def small(name: str, phase: str) -> PartPrograms:
+    tokens = {"prefill": 37, "decode": 21}[phase]
+    job = Job(prompt=tokens, tokens=1, phases=(phase,))  # type: ignore[arg-type]
+    return PartPrograms(read(SMALL[name]), uniform_precision(), load_config(tiny_machine(640)), job)
+
+
+@pytest.mark.parametrize("phase", ["prefill", "decode"])
+@pytest.mark.parametrize("name", SMALL)
+def test_programs_move_and_compute_what_the_closed_form_says(name: str, phase: str) -> None:
+    """Rows go through in one block: every weight is loaded once."""
+    programs = small(name, phase)
+    (step,) = programs.steps
+    for segment in list(programs.segments(step))[1:-1]:
+        program = programs.segment_program(segment)
+        check_program(program, programs.target)
+        found: Counter[str] = Counter()
+        for entry in program.entries:
+            if entry.engine == "te":
+                found["macs"] += work_of(entry)
+            elif isinstance(entry, DmaEntry):
+                found[entry.tensor_role] += transfer_of(entry, programs.machine).bytes_total
+        work = layer_work(segment.shape, programs.batch_of(step), EVEN)  # type: ignore[arg-type]
+        assert (found["weight"], found["kv"]) == (work.weights, work.kv)
+        assert found["activation"] + found["embedding"] == work.activations
+        hidden = found["macs"] - work.macs
+        assert hidden == 0 if phase == "decode" else hidden >= 0
+        assert unordered(program, accesses_of(program, programs.machine, scratchpad_accesses)) == []
+        assert unordered(program, accesses_of(program, programs.machine, dram_accesses)) == []
+
+
+@pytest.mark.parametrize("name", ["qwen3", "deepseek", "mamba2", "delta"])
+def test_reuse_gives_the_same_cycles(name: str) -> None:
+    """The machine ends a run as `failed` where jobs in flight overlap in the scratchpad."""
+    programs = small(name, "decode")
+    once, whole = run_llm(programs), run_llm(programs, reuse=False)
+    assert once.steps[0].total.cycles == whole.steps[0].total.cycles
+    floor = report_of(once).phases["decode"].floor
+    assert 0 < floor.dram_cycles <= once.steps[0].total.cycles and floor.macs <= once.steps[0].total.macs
+
+
+def test_blocks_of_rows_load_weights_again() -> None:
+    """On a scratchpad that holds half of the rows at a time, each weight is loaded twice."""
+    job = Job(prompt=64, tokens=1, phases=("prefill",))
+    runs = []
+    for kib in (640, 160):
+        programs = PartPrograms(read(SMALL["qwen3"]), uniform_precision(), load_config(tiny_machine(kib)), job)
+        segment = list(programs.segments(programs.steps[0]))[1]
+        entries = programs.segment_program(segment).entries
+        runs.append(sum(transfer_of(e, programs.machine).bytes_total for e in entries if getattr(e, "tensor_role", "") == "weight"))
+    vectors = 2 * 256 + 2 * 64
+    assert (runs[1] - vectors) % (runs[0] - vectors) == 0 and runs[1] >= 2 * (runs[0] - vectors)
+
+
+def test_blocks_of_a_batch_hold_every_row_once() -> None:
+    batch = Batch((Sequences(70, 5), Sequences(1, 40, 3), Sequences(20, 0)))
+    blocks = batch.blocks(32)
+    assert [sum(piece.rows for piece in block) for block in blocks] == [31, 31, 31]
+    rows = Counter({n: 0 for n in range(5)})
+    for block in blocks:
+        for piece in block:
+            rows[piece.sequence] += piece.rows
+    assert rows == {0: 70, 1: 1, 2: 1, 3: 1, 4: 20}
+    assert [piece.cached for block in blocks for piece in block if piece.sequence == 0] == [5, 36, 67]
+    assert first_key(0, 8, 21) == 16 and first_key(8, 0, 21) == 14 and first_key(8, 0, 3) == 0
+
+
+def test_shards_of_a_layer_have_the_same_weights_together() -> None:
+    """Two PEs: matrices are halved, gains are on both; both key and value heads of four PEs are there twice."""
+    machine = load_config("single_cube")
+    model = read(SMALL["qwen3"])
+    work = {}
+    for shards in (1, 2, 4):
+        programs = PartPrograms(model, uniform_precision(), machine, Job(prompt=8, tokens=1, shards=shards))
+        shape: Any = programs.shapes[0]
+        work[shards] = layer_work(shape, Batch((Sequences(1, 8),)), EVEN)
+        assert run_llm(programs).steps[0].total.cycles > 0
+    vectors = 2 * 256 + 2 * 64
+    assert 2 * (work[2].weights - vectors) == work[1].weights - vectors
+    assert work[4].kv * 4 == 2 * work[1].kv  # two heads, each on two PEs
+
+
+def test_what_is_not_lowered_is_refused() -> None:
+    machine, bits = load_config("npu_server"), uniform_precision()
+    with pytest.raises(InputError, match="models with an encoder are described and counted, but not lowered"):
+        programs_of(read(RECORDED["whisper"][0]["config"]), bits, machine, Job(prompt=8, tokens=1))
+    with pytest.raises(InputError, match="page = 16, but the layers of qwen3 are lowered without pages"):
+        programs_of(read(SMALL["qwen3"]), bits, machine, Job(prompt=8, tokens=1, page_tokens=16))
+    assert layer_cost(SMALL["qwen3"], 0, {"matrices": 4, "vectors": 0, "experts": 0, "expert_vectors": 0}, 1, 0) == Cost(2, 128, 516)

@@ -17,7 +17,7 @@ from kernbench_libraries import find_compiled
 
 if TYPE_CHECKING:
     from kernbench.api.compare import Comparison, compare
-    from kernbench.api.llm import LlmRun, llm
+    from kernbench.api.llm import LlmRun, llm, step_timer
     from kernbench.api.probe import ProbeResult, probe
     from kernbench.api.run import Run, run
     from kernbench.api.sweep import SweepResult, read_sweep, sweep
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from kernbench.sim_engine.engine import GraphEngine
     from kernbench.sim_engine.machine import BANKS, BUSY, FLOW, JOB, NEVER, Arbiter, Component, Machine, simulate
     from kernbench.sim_engine.result import Result
+    from kernbench.workloads.blocks.batch import Sequences
 
 find_compiled(__file__)
 find_moved()
@@ -43,7 +44,8 @@ find_moved()
 _HOMES = {
     **dict.fromkeys(("Comparison", "compare"), "kernbench.api.compare"),
     **dict.fromkeys(("Explanation", "why"), "kernbench.api.why"),
-    **dict.fromkeys(("LlmRun", "llm"), "kernbench.api.llm"),
+    **dict.fromkeys(("LlmRun", "llm", "step_timer"), "kernbench.api.llm"),
+    "Sequences": "kernbench.workloads.blocks.batch",
     **dict.fromkeys(("ProbeResult", "probe"), "kernbench.api.probe"),
     **dict.fromkeys(("Run", "run"), "kernbench.api.run"),
     **dict.fromkeys(("SweepResult", "read_sweep"), "kernbench.api.sweep"),
@@ -101,6 +103,7 @@ __all__ = [
     "Program",
     "Result",
     "Run",
+    "Sequences",
     "SweepResult",
     "SystemConfig",
     "Validation",
@@ -117,6 +120,7 @@ __all__ = [
     "read_sweep",
     "run",
     "simulate",
+    "step_timer",
     "sweep",
     "validate",
     "whatif",

@@ -31,7 +31,8 @@ SMALL: dict[str, dict[str, Any]] = {
     ),
     "mamba2": _of("mamba2", num_heads=8, head_dim=64, state_size=16, n_groups=2),
     "jamba": _of(
-        "jamba", mamba_d_state=4, mamba_dt_rank=16, attn_layer_period=2, attn_layer_offset=1, num_experts=4, num_experts_per_tok=2,
+        "jamba", mamba_d_state=4, mamba_dt_rank=16, attn_layer_period=2, attn_layer_offset=1, num_experts=4,
+        num_experts_per_tok=2,
     ),
     "delta": _of(
         "qwen3_next", layer_types=["linear_attention", "full_attention"], linear_num_key_heads=2, linear_num_value_heads=4,

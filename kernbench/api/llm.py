@@ -14,12 +14,14 @@ from kernbench.common.look.palette import colour
 from kernbench.config.allowed_code import AllowCode
 from kernbench.config.overrides import parse_overrides
 from kernbench.workloads.blocks.programs import programs_of
+from kernbench.workloads.blocks.timer import StepTimer
 from kernbench.workloads.llm.report import LlmReport, report_of
 from kernbench.workloads.llm.run import ROLES, run_llm
 from kernbench.workloads.llm.shards import Reduction
 from kernbench.workloads.llm.steps import PHASES, Job
 from kernbench.workloads.models.files import load_model
 from kernbench.workloads.models.precision import load_precision, uniform_precision
+from kernbench.workloads.routing import routing_of
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -143,6 +145,9 @@ def llm(
     page: int = 0,
     tp: int = 1,
     reduce: Reduction = "direct",
+    ep: bool = False,
+    routing: str = "even",
+    seed: int = 0,
     reuse: bool = True,
     allow_code: AllowCode = (),
 ) -> LlmRun:
@@ -151,8 +156,9 @@ def llm(
     `model`: a name (`llama3-8b`), or a Hugging Face `config.json`. `prompt`: tokens of the prompt. `tokens`: tokens to decode
     for each of `batch` sequences. `layers`: simulate only the first N layers. `w`, `a`, `kv`: bits of weights, activations and
     the KV cache; `policy`: bits by role, layer and head, in YAML. `page`: tokens of a page of the KV cache, 0 for none. `tp`:
-    PEs of a system that share the model; `reduce`: how they add up their parts. `reuse=False` simulates every layer of every
-    step.
+    PEs of a system that share the model; `reduce`: how they add up their parts; `ep`: they have whole experts. `routing`
+    (`even`, `uniform`, `zipf:S` or a file of `shares`) with `seed`: how tokens choose experts. `reuse=False` simulates every
+    layer of every step.
 
     InputError for a model or machine that is not there or not valid, and for a model that does not fit the machine.
 
@@ -175,11 +181,47 @@ def llm(
         page_tokens=page,
         shards=tp,
         reduction=reduce,
+        routing=routing_of(routing, seed),
+        expert_parallel=ep,
     )
     machine = machine_of(config, overrides, allow_code=allow_code)
     limit = machine.max_cycles if _sets_max_cycles(overrides) else None  # type: ignore[attr-defined]  # both kinds have it
     programs = programs_of(found, precision, machine, job, max_cycles=limit)  # type: ignore[arg-type]
     return LlmRun(report_of(run_llm(programs, reuse=reuse)))
+
+
+def step_timer(
+    model: str | os.PathLike[str] = "llama2-7b",
+    config: Config = DEFAULT_MACHINE,
+    overrides: Overrides = (),
+    *,
+    layers: int | None = None,
+    w: int | None = None,
+    a: int | None = None,
+    kv: int | None = None,
+    tp: int = 1,
+    ep: bool = False,
+    routing: str = "even",
+    seed: int = 0,
+    allow_code: AllowCode = (),
+) -> StepTimer:
+    """What times steps of any batch of a model on a machine; parameters as of `llm`.
+
+    InputError for a model or machine that is not there or not valid.
+
+    >>> import kernbench as kb
+    >>> timer = kb.step_timer("llama3-8b", layers=1)
+    >>> decodes = kb.Sequences(1, 512, count=4)
+    >>> timer.step_cycles([decodes]) < timer.step_cycles([decodes, kb.Sequences(64)])
+    True
+    """
+    found = load_model(os.fspath(model))
+    precision = uniform_precision(found.stated, w=w, a=a, kv=kv)
+    machine = machine_of(config, overrides, allow_code=allow_code)
+    route = routing_of(routing, seed)
+    return StepTimer(
+        found, precision, machine, shards=tp, layers=layers, routing=route, expert_parallel=ep  # type: ignore[arg-type]
+    )
 
 
 def _sets_max_cycles(overrides: Overrides) -> bool:

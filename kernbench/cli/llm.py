@@ -64,6 +64,16 @@ class Reductions(StrEnum):
 
 
 Reduce = Annotated[Reductions, typer.Option("--reduce", help="How these PEs reduce partial sums: all-to-all or ring.")]
+Experts = Annotated[bool, typer.Option("--ep", help="Distribute whole experts over these PEs, not a share of each expert.")]
+Routes = Annotated[
+    str,
+    typer.Option(
+        "--routing",
+        metavar="even|uniform|zipf:S|FILE",
+        help="How tokens choose experts. A file has `shares`, one of each expert.",
+    ),
+]
+Seed = Annotated[int, typer.Option("--seed", metavar="N", help="Seed of the choices of experts.")]
 Compare = Annotated[
     list[str] | None,
     typer.Option(
@@ -111,6 +121,9 @@ def llm(
     page: Page = 0,
     tp: Parallel = 1,
     reduce: Reduce = Reductions.DIRECT,
+    ep: Experts = False,
+    routing: Routes = "even",
+    seed: Seed = 0,
     compare: Compare = None,
     plot: Plot = None,
     emit: Emit = None,
@@ -129,7 +142,7 @@ def llm(
     """Run a language model on a machine and report its tokens per second, and what limits them."""
 
     asked = Asked(model, config, tuple(overrides or ()), tuple(allow_code or ()), phase.value, prompt, tokens, batch, layers)
-    asked = asked.with_bits(w, a, kv, policy, page, tp, reduce.value)
+    asked = replace(asked.with_bits(w, a, kv, policy, page, tp, reduce.value), ep=ep, routing=routing, seed=seed)
     files, traced = {"emit": emit, "trace": trace, "live_map": live_map}, Traced(trace_level, trace_window, trace_cycles)
     check_files(files, plot, (model, config, policy), traced, compared=bool(compare))
     if dark and plot is None and live_map is None:
@@ -148,6 +161,7 @@ def _show_plans(programs: LlmPrograms, *, as_json: bool) -> int:
     from kernbench.workloads.planner import TENSORS, Candidate, compared_plans
 
     job, shape = programs.job, programs.shapes[0]
+    _check_planned(programs, "--plan")
     steps = {step.phase: step for step in reversed(programs.steps)}
     found = {
         phase: compared_plans(shape, programs.machine, step.tokens, step.context, job.batch, job.page_tokens)
@@ -184,6 +198,15 @@ def _show_plans(programs: LlmPrograms, *, as_json: bool) -> int:
     return output.OK
 
 
+def _check_planned(programs: LlmPrograms, option: str) -> None:
+    """InputError if the layers are lowered part by part, which has no plan to show."""
+    from kernbench.workloads.blocks.programs import PartPrograms
+
+    if isinstance(programs, PartPrograms):
+        rule = f"the layers of {programs.model.name} are lowered part by part, without a plan"
+        raise InputError(Problem("kbsim llm", rule, option, remedy=f"run it without {option}"))
+
+
 def _shown(report: LlmReport | None, *, as_json: bool, quiet: bool) -> int:
     """Show a run (None: a program was written), and return the exit code."""
 
@@ -218,6 +241,9 @@ class Asked:
     page: int = 0
     tp: int = 1
     reduction: Reduction = "direct"
+    ep: bool = False
+    routing: str = "even"
+    seed: int = 0
 
     def with_bits(
         self, w: int | None, a: int | None, kv: int | None, policy: Path | None, page: int, tp: int, reduction: Reduction
@@ -232,6 +258,7 @@ class Asked:
         from kernbench.workloads.llm.steps import PHASES, Job
         from kernbench.workloads.models.files import load_model
         from kernbench.workloads.models.precision import load_precision, uniform_precision
+        from kernbench.workloads.routing import routing_of
 
         bits = {"w": self.w, "a": self.a, "kv": self.kv}
         model = load_model(self.model)
@@ -247,6 +274,8 @@ class Asked:
             page_tokens=self.page,
             shards=self.tp,
             reduction=self.reduction,
+            routing=routing_of(self.routing, self.seed),
+            expert_parallel=self.ep,
         )
         machine = load_config(self.config, list(self.overrides), allow_code=self.allow_code)
         limit = max_cycles_of(self.overrides, machine)
@@ -316,6 +345,7 @@ def _draw_live_map(programs: LlmPrograms, path: Path, theme: Theme, *, quiet: bo
     from kernbench.common.files import write_whole
     from kernbench.workloads.layer.live_map import live_map_svg
 
+    _check_planned(programs, "--live-map")
     step = programs.steps[-1]
     write_whole(path, live_map_svg(programs.plan(programs.shapes[0], step).scratchpad, theme=theme).encode())
     if not quiet:

@@ -99,10 +99,11 @@ def routing_of(text: str, seed: int = 0) -> Routing:
     elif text.lower().endswith((".json", ".yaml", ".yml")):
         document = read_document(text, _MOST_BYTES)
         shares = document.data.get("shares") if isinstance(document.data, dict) else None
-        good = isinstance(shares, list) and shares and all(type(one) in (int, Fraction, float) and one >= 0 for one in shares)
-        if not good or not any(shares):
-            raise InputError(document.problem(("shares",), "it must be a list of numbers of at least 0, one of each expert", shares))
-        return Routing("file", shares=tuple(float(one) for one in shares), seed=seed)
+        numbers = shares if isinstance(shares, list) else []
+        if not any(numbers) or not all(type(one) in (int, Fraction, float) and one >= 0 for one in numbers):
+            rule = "it must be a list of numbers of at least 0, one of each expert, not all 0"
+            raise InputError(document.problem(("shares",), rule, shares))
+        return Routing("file", shares=tuple(float(one) for one in numbers), seed=seed)
     raise InputError(Problem("kbsim llm", f"it must be one of {', '.join(ROUTINGS)}", "routing", text))
 
 

@@ -100,6 +100,7 @@ def layer_cost(config: dict[str, Any], layer: int, tensors: dict[str, int], toke
     positions = context + tokens - first(context, window, chunk)
     if config.get("kv_lora_rank"):
         width = config["kv_lora_rank"] + config["qk_rope_head_dim"]
-        return Cost(weights, positions * width // 2, macs + config["num_attention_heads"] * seen * (width + config["kv_lora_rank"]))
+        scores = config["num_attention_heads"] * seen * (width + config["kv_lora_rank"])
+        return Cost(weights, positions * width // 2, macs + scores)
     heads, kv_heads, dim = attention_heads(config)
     return Cost(weights, positions * kv_heads * dim, macs + 2 * heads * dim * seen)  # K and V, 4 bits each

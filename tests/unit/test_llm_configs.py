@@ -93,6 +93,7 @@ EIGHT = {"weights": {"num_bits": 8}, "input_activations": {"num_bits": 8}}
         ({NAME: {"load_in_4bit": True}, "dtype": "bfloat16"}, (4, 16, 16, 16)),
         ({NAME: {"quant_method": "bitsandbytes"}, "dtype": "bfloat16"}, (16, 16, 16, 16)),
         ({NAME: {"quant_method": "fp8"}, "torch_dtype": "bfloat16"}, (8, 8, 16, 16)),
+        ({NAME: {"quant_method": "mxfp4"}, "torch_dtype": "bfloat16"}, (16, 16, 16, 16)),
         ({NAME: {"quant_method": "compressed-tensors", "config_groups": {"a": GROUP}}, "dtype": "float16"}, (4, 16, 16, 16)),
         (
             {
@@ -188,3 +189,9 @@ def test_what_is_refused(tmp_path: Path, model_type: str, keys: dict[str, Any], 
     with pytest.raises(InputError) as error:
         model_of(tmp_path, model_type, **keys)
     assert message in str(error.value)
+
+
+def test_mxfp4_is_of_experts_alone(tmp_path: Path) -> None:
+    model = model_of(tmp_path, "gpt_oss", quantization_config={"quant_method": "mxfp4"}, num_local_experts=4, dtype="bfloat16")
+    layer = model.layer(0, uniform_precision(model.stated))
+    assert [layer.bits_of(name) for name in ("wq", "wo", "w_gate", "w_up", "w_down")] == [16, 16, 4, 4, 4]

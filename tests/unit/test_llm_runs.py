@@ -233,8 +233,8 @@ def test_parts_over_pes_share_weights_and_add_up() -> None:
         (
             "mqa",
             "single_cube",
-            Job(prompt=1, tokens=1, shards=2),
-            "model mqa: tp = 2, but a model is cut into 2 parts, so this must divide its kv_heads = 1; take --tp 1",
+            Job(prompt=1, tokens=1, shards=8),
+            "model mqa: tp = 8, but a model is cut into 8 parts, so this must divide its heads = 4; take --tp 4",
         ),
         (
             "plain",

@@ -108,7 +108,8 @@ def test_blocks_of_rows_load_weights_again() -> None:
         programs = PartPrograms(read(SMALL["qwen3"]), uniform_precision(), load_config(tiny_machine(kib)), job)
         segment = list(programs.segments(programs.steps[0]))[1]
         entries = programs.segment_program(segment).entries
-        runs.append(sum(transfer_of(e, programs.machine).bytes_total for e in entries if getattr(e, "tensor_role", "") == "weight"))
+        loads = [entry for entry in entries if isinstance(entry, DmaEntry) and entry.tensor_role == "weight"]
+        runs.append(sum(transfer_of(load, programs.machine).bytes_total for load in loads))
     vectors = 2 * 256 + 2 * 64
     assert (runs[1] - vectors) % (runs[0] - vectors) == 0 and runs[1] >= 2 * (runs[0] - vectors)
 
@@ -117,7 +118,7 @@ def test_blocks_of_a_batch_hold_every_row_once() -> None:
     batch = Batch((Sequences(70, 5), Sequences(1, 40, 3), Sequences(20, 0)))
     blocks = batch.blocks(32)
     assert [sum(piece.rows for piece in block) for block in blocks] == [31, 31, 31]
-    rows = Counter({n: 0 for n in range(5)})
+    rows = Counter(dict.fromkeys(range(5), 0))
     for block in blocks:
         for piece in block:
             rows[piece.sequence] += piece.rows
@@ -147,4 +148,5 @@ def test_what_is_not_lowered_is_refused() -> None:
         programs_of(read(RECORDED["whisper"][0]["config"]), bits, machine, Job(prompt=8, tokens=1))
     with pytest.raises(InputError, match="page = 16, but the layers of qwen3 are lowered without pages"):
         programs_of(read(SMALL["qwen3"]), bits, machine, Job(prompt=8, tokens=1, page_tokens=16))
-    assert layer_cost(SMALL["qwen3"], 0, {"matrices": 4, "vectors": 0, "experts": 0, "expert_vectors": 0}, 1, 0) == Cost(2, 128, 516)
+    tensors = {"matrices": 4, "vectors": 0, "experts": 0, "expert_vectors": 0}
+    assert layer_cost(SMALL["qwen3"], 0, tensors, 1, 0) == Cost(2, 128, 516)

@@ -38,7 +38,7 @@ from kernbench.workloads.transfers import tile_sizes
 
 _TILE_KIB = (256, 128, 64, 32, 16, 8, 4, 2)
 _PIECE_BYTES = 64 << 10  # activations and keys go through DMA in pieces of about this
-_ACTIVATION = {"silu": "silu", "gelu": "gelu", "relu": "copy", "relu2": "mul"}  # relu: as long as a copy, its square as a product
+_ACTIVATION = {"silu": "silu", "gelu": "gelu", "relu": "copy", "relu2": "mul"}  # as long as
 
 
 class PartLayer:
@@ -222,8 +222,9 @@ class PartLayer:
         self._phase("QKV_PROJ")
         wide = mixer.width * (2 if mixer.gated else 1)
         q, k, v = (self.product(name, rows, normed) for name in ("wq", "wk", "wv"))
-        for there, place, width in ((mixer.q_bias, q, wide), (mixer.k_bias, k, mixer.kv_width), (mixer.v_bias, v, mixer.kv_width)):
-            self._bias(there, place, width, rows)
+        self._bias(mixer.q_bias, q, wide, rows)
+        self._bias(mixer.k_bias, k, mixer.kv_width, rows)
+        self._bias(mixer.v_bias, v, mixer.kv_width, rows)
         if mixer.qk_norm:
             for place, heads in ((q, mixer.heads), (k, mixer.kv_heads)):
                 self._split("layernorm" if mixer.qk_shift else "rmsnorm", mixer.head_dim, rows * heads, place, place)
@@ -261,7 +262,8 @@ class PartLayer:
             self.emit.ve("copy", source, place, **sizes, **self.meta)
             stride = bytes_of(self.memory.positions * dim, bits)
             address = self.memory.cache_address(self.shape, name, piece.sequence, 0, piece.cached)
-            self.emit.store("kv", bits, Span(address, heads, piece.rows * dim, stride if heads > 1 else row), place, **self.meta)
+            span = Span(address, heads, piece.rows * dim, stride if heads > 1 else row)
+            self.emit.store("kv", bits, span, place, **self.meta)
             found[name] = place
         return found
 

@@ -44,9 +44,11 @@ class PartPrograms(LlmPrograms):
         if description is None:
             raise InputError(Problem(f"model {model.name}", "it has no description by parts"))
         if description.encoder is not None:
-            raise InputError(Problem(f"model {model.name}", "models with an encoder are described and counted, but not lowered"))
+            rule = "models with an encoder are described and counted, but not lowered"
+            raise InputError(Problem(f"model {model.name}", rule))
         if job.page_tokens:
-            raise InputError(Problem("kbsim llm", f"the layers of {model.name} are lowered without pages", "page", job.page_tokens))
+            rule = f"the layers of {model.name} are lowered without pages"
+            raise InputError(Problem("kbsim llm", rule, "page", job.page_tokens))
         self.description: Description = description
         self._batches = tuple(batches)
         super().__init__(model, precision, config, job, max_cycles=max_cycles)

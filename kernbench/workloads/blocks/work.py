@@ -26,13 +26,13 @@ def layer_work(shape: PartShape, batch: Batch, routing: Routing) -> LayerWork:
 
     Scores that a mask hides are not counted.
     """
-    rows, hidden, ffn = batch.tokens, shape.hidden, shape.block.ffn
+    rows, hidden = batch.tokens, shape.hidden
     weights = bytes_of(shape.vector_elements, shape.gain_bits)
     macs = 0
     counts = _expert_rows(shape, rows, routing)
     for weight in shape.block.weights(hidden):
         each = bytes_of(weight.rows * weight.cols, shape.bits_of(weight))
-        if isinstance(ffn, Experts) and weight.copies > 1 or (weight.name.startswith("w_") and shape.experts):
+        if shape.experts and weight.name.startswith("w_"):
             weights += each * sum(1 for some in counts if some)
             macs += sum(counts) * weight.rows * weight.cols
         else:

@@ -28,8 +28,8 @@ from kernbench.workloads.llm.model import Model
 from kernbench.workloads.llm.shards import REDUCTIONS, Place, Reduction, all_reduce, pe_places, shard_of
 from kernbench.workloads.models import ModelShape
 from kernbench.workloads.models.precision import Precision
-from kernbench.workloads.routing import EVEN, Routing
 from kernbench.workloads.planner import LayerPlan, plan_layer
+from kernbench.workloads.routing import EVEN, Routing
 
 Phase = Literal["prefill", "decode"]
 PHASES: tuple[Phase, ...] = ("prefill", "decode")

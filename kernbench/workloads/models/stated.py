@@ -13,7 +13,9 @@ _DTYPES = {
 }  # fmt: skip
 _WIDTHS = (1, 2, 4, 8, 16, 32)
 _SECTION = "quantization_config"
-_METHODS = "gptq, awq, bitsandbytes, fp8, compressed-tensors"
+_METHODS = "gptq, awq, bitsandbytes, fp8, mxfp4, compressed-tensors"
+#: Matrices that mxfp4 quantises: those of experts.
+_EXPERTS = ("w_gate", "w_up", "w_down")
 #: Matrices that these methods leave as they are.
 _LEFT = ("lm_head", "embedding")
 
@@ -26,6 +28,8 @@ def stated_bits(keys: Keys) -> StatedBits:
         raise keys.refuse((_SECTION,), "it must be a mapping", section)
     if not section:
         return StatedBits(w=wide, a=wide, kv=wide)
+    if section.get("quant_method") == "mxfp4":
+        return StatedBits(w=wide, a=wide, kv=wide, roles=tuple((name, 4) for name in _EXPERTS))
     w, a, kv = _quantised(keys, section)
     if w is None:
         return StatedBits(w=wide, a=wide, kv=wide)

@@ -1,0 +1,83 @@
+"""Cycles of a step of any batch: exactly, or by a table of batches that is filled as it is asked."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from itertools import product
+
+from kernbench.config.schema import NpuConfig
+from kernbench.config.system import SystemConfig
+from kernbench.workloads.blocks.batch import Batch, Sequences
+from kernbench.workloads.blocks.programs import PartPrograms
+from kernbench.workloads.llm.model import Model
+from kernbench.workloads.llm.run import run_llm
+from kernbench.workloads.llm.steps import Job
+from kernbench.workloads.models.precision import Precision
+from kernbench.workloads.routing import EVEN, Routing
+
+_LEAST_CONTEXT = 64  #: [token] the first edge of contexts behind 0
+
+
+class StepTimer:
+    """Times steps of one model on one machine. `shards`: PEs that share it. Equal batches are simulated once."""
+
+    def __init__(
+        self, model: Model, precision: Precision, config: NpuConfig | SystemConfig, *, shards: int = 1,
+        layers: int | None = None, routing: Routing = EVEN, expert_parallel: bool = False,
+    ) -> None:  # fmt: skip
+        self._made = model, precision, config
+        self._job = Job(
+            prompt=1, tokens=1, shards=shards, layers=layers, routing=routing, expert_parallel=expert_parallel
+        )
+        self._known: dict[Batch, int] = {}
+
+    @property
+    def simulated(self) -> int:
+        """How many batches were simulated so far."""
+        return len(self._known)
+
+    def step_cycles(self, batch: Iterable[Sequences]) -> int:
+        """[cycle] of one step that holds these sequences: prefill chunks and decodes of any contexts.
+
+        InputError for an empty batch, and for one that does not fit the machine.
+        """
+        merged = Counter[tuple[int, int]]()
+        for group in Batch.of(batch).groups:
+            merged[group.tokens, group.context] += group.count
+        key = Batch(tuple(Sequences(tokens, context, count) for (tokens, context), count in sorted(merged.items())))
+        if key not in self._known:
+            programs = PartPrograms(*self._made, self._job, batches=[key])
+            self._known[key] = run_llm(programs).steps[0].total.cycles
+        return self._known[key]
+
+    def bucketed_cycles(self, batch: Iterable[Sequences]) -> float:
+        """[cycle] by interpolation between batches at powers of two: of tokens of prefill, of decodes, and of their context.
+
+        The context is the mean over all sequences. The corners around a batch are simulated when they are first needed.
+        """
+        groups = Batch.of(batch).groups
+        prefill = sum(group.tokens * group.count for group in groups if group.tokens > 1)
+        decodes = sum(group.count for group in groups if group.tokens == 1)
+        context = sum(group.context * group.count for group in groups) / sum(group.count for group in groups)
+        total = 0.0
+        axes = [_edges(prefill, 2), _edges(decodes, 1), _edges(context, _LEAST_CONTEXT)]
+        for (tokens, a), (count, b), (before, c) in product(*axes):
+            share = a * b * c
+            if not share or not (tokens or count):
+                continue
+            corner = [Sequences(tokens, before)] if tokens else []
+            corner += [Sequences(1, before, count)] if count else []
+            total += share * self.step_cycles(corner)
+        return total
+
+
+def _edges(value: float, least: int) -> list[tuple[int, float]]:
+    """The powers of two around a value, or 0, each with its share."""
+    if value == 0:
+        return [(0, 1.0)]
+    low, high = 0, least
+    while high < value:
+        low, high = high, 2 * high
+    part = (value - low) / (high - low)
+    return [(high, 1.0)] if part == 1 else [(low, 1 - part), (high, part)]

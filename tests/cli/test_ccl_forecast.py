@@ -37,7 +37,7 @@ ENDS = "; Ctrl-C leaves the sizes that are done"
         (
             ("-n", "1024", "-b", "2K"),
             "note: 2,048 B: 2,095,104 messages between 1,024 ranks, about 28 min; "
-            "fewer ranks or a smaller size take less, --algo halving_doubling has 20,480 messages" + ENDS,
+            "fewer ranks or a smaller size take less, --algo tree has 4,092 messages" + ENDS,
         ),
         (
             ("-b", "1M", "-e", "900M", "--no-check"),

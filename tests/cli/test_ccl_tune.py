@@ -1,0 +1,62 @@
+"""`kbsim ccl tune` and `--algo auto`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.cli.test_ccl_cli import kbsim
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing is known but what came with the package."""
+    from kernbench.ccl import tuner
+
+    monkeypatch.setenv("KERNBENCH_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(tuner, "_TUNERS", {})
+
+
+def test_the_table_says_which_algorithm_is_taken(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    code, out, _ = kbsim(capsys, "tune", "broadcast", "-n", "4", "-b", "256", "-e", "64K", "-f", "16", "--json")
+    said = json.loads(out)
+    assert code == 0 and not said["simulated"] and [row["size"] for row in said["rows"]] == [256, 4096, 65536]
+    assert all(row["algorithm"] == min(row["cycles"], key=row["cycles"].get) for row in said["rows"])
+    plot, table = tmp_path / "t.svg", tmp_path / "t.json"
+    files = ("--plot", str(plot), "--save", str(table))
+    code, out, _ = kbsim(capsys, "tune", "broadcast", "-n", "4", "-b", "4K", "-e", "4K", "--simulate", *files)
+    assert code == 0 and "simulated times" in out.replace("\n", " ") and "the cost model is off by" in out
+    assert plot.read_bytes().startswith(b"<?xml") and json.loads(table.read_text())["simulated"]
+    assert list((tmp_path / "cache" / "ccl").iterdir())
+
+
+def test_a_run_takes_the_algorithm_of_each_size(capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, _ = kbsim(capsys, "run", "all_reduce", "--algo", "auto", "-n", "8", "-b", "64", "-e", "256K", "-f", "4096")
+    assert code == 0 and out.startswith("# all_reduce_auto of 8 ranks") and out.count("# chosen to") == 2
+    code, out, _ = kbsim(
+        capsys, "run", "all_reduce", "--algo", "auto", "-n", "8", "-b", "64", "-e", "256K", "-f", "4096", "--json"
+    )
+    said = json.loads(out)
+    assert code == 0 and len(set(said["algorithms"])) == 2 and [row["wrong"] for row in said["rows"]] == [0, 0]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("-b", "4K", "-e", "1K"), "sizes must grow, by a factor of at least 2"),
+        (("--estimate",), "it is for a group that is not simulated, of a shape like 1563x8x8"),
+        (("--plot", "x.pdf"), "its name must end in .svg or .png"),
+    ],
+)
+def test_what_is_refused(capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...], said: str) -> None:
+    code, _, err = kbsim(capsys, "tune", "all_reduce", *arguments)
+    assert code == 2 and said in err.replace("\n", " ")
+
+
+def test_a_group_that_no_machine_has(capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, _ = kbsim(capsys, "tune", "all_reduce", "--estimate", "--shape", "1563x8x8", "-b", "1M", "-e", "1M", "--json")
+    said = json.loads(out)
+    cycles = said["rows"][0]["cycles"]
+    assert code == 0 and said["ranks"] == 100_032 and cycles["hierarchical"] < cycles["ring"] / 10

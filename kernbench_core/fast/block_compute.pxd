@@ -1,29 +1,11 @@
 """What a TE or VE asks for in its next body cycle, where one word holds all banks; both walks over blocks are compiled with it."""
 from kernbench_core.model.bank cimport Requester, Spm, bank_of
-from kernbench_core.model.compute cimport Compute, Stream, stream_lines, stream_next
+from kernbench_core.model.compute cimport Compute, Stream, stream_banks, stream_next
 from kernbench_core.types cimport NEVER, cycle_t, int32_t, int64_t, uint64_t
-from kernbench_core.fast.block_ports cimport Walk, run_of
-
-cdef inline uint64_t stream_banks(Stream* t, Spm* p, Walk* w, cycle_t i) noexcept nogil:
-    """`stream_want` for one word of banks."""
-    cdef int64_t line = t.line, n
-    if t.steady and i < t.whole:                    # the same number of lines every cycle
-        t.at += t.per_cycle
-        n = line + t.step
-        t.line = n - w.banks if n >= w.banks else n
-        return (t.steady << line | (t.steady >> 1) >> (w.banks - 1 - line)) & w.full
-    n = stream_lines(t, i, w.line, w.shift)
-    if n == 0:
-        return 0
-    t.line = line + n
-    if p.blocked:
-        return run_of(w, bank_of(p, line), bank_of(p, line + n - 1) - bank_of(p, line) + 1)
-    if t.line >= w.banks:
-        t.line = t.line - w.banks if n < w.banks else t.line % w.banks
-    return run_of(w, line, n)
+from kernbench_core.fast.block_ports cimport Walk
 
 cdef inline uint64_t stream_line(Stream* t, Spm* p, Walk* w, cycle_t i) noexcept nogil:
-    """The same for a sparse engine: nothing, or one line, or in the first cycle perhaps two."""
+    """`stream_banks` of a sparse engine: nothing, or one line, or in the first cycle perhaps two."""
     cdef uint64_t mask = 0
     while t.next == i:
         mask |= <uint64_t>1 << (bank_of(p, t.line) if p.blocked else t.line)
@@ -42,7 +24,7 @@ cdef inline void ask_next(Spm* p, Walk* w, Compute* e, int32_t ports, uint64_t* 
     reads[0] = 0
     writes[0] = 0
     for k in range(e.streams):
-        mask = stream_line(&e.stream[k], p, w, i) if e.sparse else stream_banks(&e.stream[k], p, w, i)
+        mask = stream_line(&e.stream[k], p, w, i) if e.sparse else stream_banks(&e.stream[k], p, i)
         if ports == 0 and w.split and e.stream[k].write:
             writes[0] |= mask
         else:

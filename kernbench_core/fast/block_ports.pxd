@@ -15,20 +15,20 @@ cdef enum:
     PORTS = 7                 # of one kind, at most (state/layout.pyx)
 
 cdef struct Walk:             # a block of cycles, and what of its scratchpad is needed all the time
-    cycle_t begin
+    cycle_t begin             # the first cycle of the block
     int64_t n                 # cycles
-    nbytes_t line
+    nbytes_t line             # [B] a line of the scratchpad
     nbytes_t piece            # the same; of a blocked map none that a flow could have: its requests are looked at one by one
-    int32_t shift
-    int32_t banks
-    uint64_t full
-    bint split
-    cycle_t max_wait
+    int32_t shift             # log2(line), or -1 where the line is no power of two
+    int32_t banks             # of the scratchpad
+    uint64_t full             # the mask of all banks
+    bint split                # it has read ports and write ports
+    cycle_t max_wait          # [cycle] max_wait_cycles
     bint late                 # some requester asked when it was of age: the order was another one
-    int32_t ports[2]
+    int32_t ports[2]          # ports a bank: of reads (or shared), of writes
     uint64_t* taken[2]        # [cycles][ports]
     Tracer* trace             # of a traced run
-    FlowTrace* flow_trace
+    FlowTrace* flow_trace     # of a traced run: what a trace needs of each flow
 
 cdef inline uint64_t run_of(Walk* w, int64_t bank, int64_t n) noexcept nogil:
     """The banks of `n` consecutive lines of the interleaved map, or of `n` consecutive banks, the first on `bank`."""

@@ -6,15 +6,19 @@ banks is gone through cycle by cycle and taken as often as it comes.
 """
 from libc.string cimport memset
 
+from kernbench_core.fast.pair_conflict_free cimport pair_jump
 from kernbench_core.fast.request_table cimport AHEAD, Ahead, ahead_of
 from kernbench_core.model.division cimport gcd, quotient
-from kernbench_core.model.bank cimport Spm
+from kernbench_core.model.bank cimport Requester, Spm
 from kernbench_core.model.compute cimport Compute, ComputeJob, Stream, compute_seek, compute_want, sleep_idle, stream_lines, stream_next
-from kernbench_core.model.dram.extent cimport cursor_advance, cursor_sync
+from kernbench_core.model.dram.extent cimport Extent, cursor_advance, cursor_sync
 from kernbench_core.model.flow cimport cap_carry, flow_want, settle_cursor
-from kernbench_core.model.share.membership cimport flow_accrue
+from kernbench_core.model.pair_requesters cimport far_requester
+from kernbench_core.model.requester cimport activity_phase, body_over, flow_over
+from kernbench_core.model.share.membership cimport Flow, flow_accrue, flow_next
+from kernbench_core.model.sim cimport Sim, memory_of, reads_of, writes_of
 from kernbench_core.model.bank_counters cimport Tally, tally_done, tally_eight, tally_planes, tally_range, tally_times, tally_word
-from kernbench_core.types cimport cycle_t, int32_t, int64_t, nbytes_t, uint64_t
+from kernbench_core.types cimport cycle_t, int32_t, int64_t, nbytes_t, slot_t, uint64_t
 
 cdef enum:
     TURN = 256                # body cycles that are gone through to know a turn of the banks, at most,
@@ -294,3 +298,44 @@ cdef cycle_t dense_jump(Compute* e, Ahead* x, ComputeJob* jobs, Spm* p, cycle_t 
     count_ahead(e, x, jobs, p, n - many, &p.grants)
     e.body_left -= n - many
     return at + n if e.body_left else at + n - 1
+
+
+cdef inline void jump_pair(Sim* s, Spm* p, slot_t requester, cycle_t to) noexcept nogil:
+    """A flow between scratchpads is moved here, by its requester at this side, unless one of them is run cycle by cycle."""
+    if requester < s.n_flows and p.look.step == 0 and s.spm[s.requester[far_requester(s, requester)].spm].look.step == 0:
+        pair_jump(s, requester, to)
+
+
+cdef bint closed_form_advance(Sim* s, Spm* p, cycle_t to) noexcept nogil:
+    """P5 and P6 of the cycles before `to`, in which nothing is denied, within the horizon of the scratchpad."""
+    cdef int32_t k
+    cdef slot_t requester
+    cdef Requester* a
+    cdef Compute* e
+    cdef Flow* f
+    if p.n_watch:
+        activity_phase(s, p)
+    for k in range(p.n_order):
+        requester = p.order[k]
+        a = &s.requester[requester]
+        if a.compute:
+            e = &s.compute[requester - s.n_flows]
+            if e.body_left == 0 or a.next_at >= to:
+                continue
+            if e.dense:
+                a.next_at = dense_jump(e, &s.ahead[requester - s.n_flows], s.compute_job, p, a.next_at, to)
+            else:
+                a.next_at = compute_jump(e, p, reads_of(s, requester), writes_of(s, requester), a.next_at, to)
+            if e.body_left == 0:
+                body_over(s, p, requester, a.next_at)
+        elif a.paired:
+            jump_pair(s, p, requester, to)
+        elif a.next_at < to:
+            f = &s.share.flow[requester]
+            flow_jump(f, p, memory_of(s, f.job), &s.dma_job[f.job].extent, reads_of(s, requester), to - f.seen)
+            if f.left == 0:
+                flow_over(s, requester)
+            else:
+                a.next_at = flow_next(f)
+    p.done = to
+    return True

@@ -7,3 +7,7 @@ cdef bint find_conflict_free(Sim* s, int32_t spm) noexcept nogil
 cdef void conflict_free_over(Sim* s, Spm* p, cycle_t now) noexcept nogil
 cdef void keep_back_offs(Sim* s) noexcept nogil
 cdef void take_back_offs(Sim* s) noexcept nogil
+
+cdef inline bint conflict_free_can(Spm* p) noexcept nogil:
+    """The conflict-free horizon lies ahead."""
+    return p.look.conflict_free > p.done

@@ -15,7 +15,7 @@ from kernbench_core.fast.future_requests cimport ALL, SPAN, Course, open_carry
 from kernbench_core.model.division cimport gcd, quotient
 from kernbench_core.model.arbiter.oldest_first cimport by_age
 from kernbench_core.model.bank cimport Requester, Spm
-from kernbench_core.model.compute cimport MAX_REGIONS, Compute, Stream, stream_lines, stream_next
+from kernbench_core.model.compute cimport MAX_REGIONS, Compute, Stream, stream_banks, stream_next
 from kernbench_core.model.dma cimport DmaJob
 from kernbench_core.model.dram.extent cimport Dram
 from kernbench_core.fast.closed_forms cimport banks_differ
@@ -126,18 +126,6 @@ cdef bint lay_flow(Plan* w, Spm* p, Course* x, Flow* f) noexcept nogil:
     return lay_lines(w, p, x, f, 1) if each == 1 else lay_lines(w, p, x, f, 2) if each == 2 else lay_lines(w, p, x, f, 0)
 
 
-cdef inline uint64_t lines_mask(Spm* p, Stream* t, cycle_t i) noexcept nogil:
-    """The banks of the lines that begin in body cycle `i`; the stream goes over them."""
-    cdef int64_t n = stream_lines(t, i, p.line, p.line_shift)
-    cdef uint64_t m
-    if n == 0:
-        return 0
-    m = (<uint64_t>1 << n) - 1 if n < p.banks else p.full
-    m = (m << t.line | (m >> 1) >> (p.banks - 1 - t.line)) & p.full
-    t.line = (t.line + n) % p.banks if t.line + n >= p.banks else t.line + n
-    return m
-
-
 cdef bint lay_body(Plan* w, Spm* p, Course* x, Compute* e) noexcept nogil:
     """The same for a TE or VE: one port of a bank however many of its streams come there."""
     cdef cycle_t end = min(w.begin + SPAN, w.end), next
@@ -153,9 +141,9 @@ cdef bint lay_body(Plan* w, Spm* p, Course* x, Compute* e) noexcept nogil:
             if e.sparse and t.next > x.i:
                 continue
             if p.split and t.write:
-                writes |= lines_mask(p, t, x.i)
+                writes |= stream_banks(t, p, x.i)
             else:
-                reads |= lines_mask(p, t, x.i)
+                reads |= stream_banks(t, p, x.i)
             if e.sparse:
                 stream_next(t)
         taken = w.taken[0] + (x.at - w.begin) * w.each[0]

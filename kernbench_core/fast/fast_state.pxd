@@ -4,13 +4,13 @@ from kernbench_core.types cimport NEVER, cycle_t, int32_t, slot_t, uint64_t
 cdef struct Lookahead:
     bint judge                # `uncontended` is to be decided again: the model says when (below)
     bint uncontended          # no bank can have more askers than ports until requesters change (fast/uncontended.pyx)
-    bint touched              # what it does next has changed: its horizon is to be found again (fast/horizon_tree.pyx)
+    bint touched              # what it does next has changed: its horizon is to be found again (fast/horizon.pyx)
     cycle_t calm              # no request that is first denied from then on comes of age, while nothing changes; NEVER: not known
     cycle_t conflict_free     # no request is denied in an earlier cycle, while nothing changes (fast/conflict_free.pyx)
     cycle_t back_off          # no conflict-free horizon is looked for in an earlier cycle
     int32_t back_offs         # looks in a row that found the horizon to be near
     cycle_t pair_back_off     # the same of a scratchpad with flows to others (fast/pair_conflict_free.pyx)
-    int32_t pair_back_offs
+    int32_t pair_back_offs    # looks in a row that found that horizon to be near
     cycle_t looked            # the cycle of the last such look
     int32_t step              # 1 + its place among those that are run cycle by cycle for their pairs; 0: it is none (fast/pair_cycles.pyx)
     bint rolls                # it is run up to its next event, so it has no horizon (fast/rolling.pyx)

@@ -10,7 +10,7 @@ cdef enum:
 
 cdef struct Course:           # the requests to come of one requester
     cycle_t at                # the next: a flow's first piece, a body cycle; NEVER: none
-    slot_t requester
+    slot_t requester          # whose requests these are
     int32_t side              # of the ports
     int64_t carry             # a flow: what it has in that cycle [1/den B]
     int64_t pay               # and what the next piece costs

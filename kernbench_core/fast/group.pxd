@@ -10,12 +10,12 @@ cdef struct Group:            # scratchpads that share no resource with others, 
     int32_t first_compute     # of `ends`,
     int32_t first_res         # of `share.dirty`,
     int32_t word, words       # and of `wanted`
-    int32_t n_free, n_rejoin, n_touched, n_joins, n_ends, n_dirty
-    bint any_wanted
+    int32_t n_free, n_rejoin, n_touched, n_joins, n_ends, n_dirty  # lengths of its parts of the lists of `Sim` and `Share`
+    bint any_wanted           # P3 has something to try in it
 
 cdef struct Groups:
-    int32_t n
-    Group* group
+    int32_t n                 # groups; 1: the machine is not divided
+    Group* group              # [n] the groups
     cycle_t* at               # of each: nothing happens in it in an earlier cycle
     int32_t* seat             # an engine's bit in `Sim.wanted`: DMA engines, TEs and VEs, components, in words of their group's own
     int32_t* seated           # which engine has a bit

@@ -1,6 +1,6 @@
 """Groups of scratchpads that share no resource with others (docs/adr/0035-groups.md)."""
 from kernbench_core.fast.group cimport Group
-from kernbench_core.fast.horizon_tree cimport scratchpad_phase
+from kernbench_core.fast.horizon cimport scratchpad_phase
 from kernbench_core.model.loop cimport end_cycle, start_and_share
 from kernbench_core.model.sim cimport Sim
 from kernbench_core.types cimport cycle_t, int32_t

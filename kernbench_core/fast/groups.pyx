@@ -10,7 +10,7 @@ them there and away. The only group of a machine stands there all the time.
 """
 from kernbench_core.model.control cimport Control, Entry, control_release, control_settle, control_take
 from kernbench_core.model.dma cimport DMA_TRANSFERRING, DmaJob
-from kernbench_core.fast.horizon_tree cimport find_horizons
+from kernbench_core.fast.horizon cimport find_horizons
 from kernbench_core.model.heap cimport timer_pop, timer_push
 from kernbench_core.model.phases cimport share_next, submit_entry
 from kernbench_core.model.sim cimport Sim

@@ -3,7 +3,7 @@
 The loop goes through P1 to P7 (docs/model/time_and_phases.md) as the plain one does. Scratchpads (P5 and P6) may lie behind it: each has
 a horizon before which it brings no event that others see, and is run up to the loop's cycle when that comes, or something is done to it.
 Skipping also leaves out cycles in which nothing happens outside of scratchpads, and advances a scratchpad in which nothing can be
-denied in closed form (fast/uncontended.pyx).
+denied in closed form (fast/closed_forms.pyx).
 """
 from libc.string cimport memset
 
@@ -11,7 +11,7 @@ from kernbench_core.fast.block cimport narrow_count
 from kernbench_core.fast.conflict_free cimport keep_back_offs, take_back_offs
 from kernbench_core.fast.group_layout cimport groups_look
 from kernbench_core.fast.groups cimport group_cycle, groups_next, groups_run, groups_until
-from kernbench_core.fast.horizon_tree cimport find_horizons, touch_flow
+from kernbench_core.fast.horizon cimport find_horizons, touch_flow
 from kernbench_core.fast.pair_cycles cimport pair_rest
 from kernbench_core.fast.paths cimport scratchpad_advance, scratchpad_touch
 from kernbench_core.fast.rolling cimport roll

@@ -3,11 +3,16 @@
 A scratchpad runs behind the run's cycle until something that others see may happen in it, or is done to it (`scratchpad_touch`). Each path
 advances it exactly as the model does, over as many cycles as it is licensed for; what none is licensed for runs in the model, cycle by
 cycle. A path is removed by deleting its file and its line in `fast_path`.
+
+To show that results do not depend on a path, KERNBENCH_WITHOUT names paths, with commas between them, which are then not used.
 """
+import os
+
 from kernbench_core.fast.block cimport block_advance, block_can
-from kernbench_core.fast.conflict_free cimport conflict_free_over
-from kernbench_core.fast.uncontended cimport conflict_free_can, uncontended_advance, uncontended_can
+from kernbench_core.fast.closed_forms cimport closed_form_advance
+from kernbench_core.fast.conflict_free cimport conflict_free_can, conflict_free_over
 from kernbench_core.fast.speculative cimport speculative_advance, speculative_can
+from kernbench_core.fast.uncontended cimport uncontended_can
 from kernbench_core.model.bank cimport Requester
 from kernbench_core.model.compute cimport Compute, compute_seek
 from kernbench_core.model.requester cimport activity_phase
@@ -15,16 +20,34 @@ from kernbench_core.model.scratchpad cimport progress_phase, requests_phase
 from kernbench_core.model.sim cimport next_body_cycle
 from kernbench_core.types cimport NEVER
 
+PATHS = ("uncontended", "conflict_free", "speculative", "block", "rolling")     #: names, in the order of the bits of FastPath
+
+
+def leave_out(*names):
+    """Use all fast paths but these from the next run on. ValueError where a name is no path."""
+    global paths
+    for name in names:
+        if name not in PATHS:
+            raise ValueError(f"{name!r} is no fast path: there are {', '.join(PATHS)}")
+    paths = (1 << len(PATHS)) - 1 - sum(1 << PATHS.index(name) for name in set(names))
+
+
+try:
+    leave_out(*filter(None, os.environ.get("KERNBENCH_WITHOUT", "").split(",")))
+except ValueError as error:
+    raise ImportError(f"KERNBENCH_WITHOUT: {error}") from None
+
+
 cdef inline bint fast_path(Sim* s, Spm* p, cycle_t to) noexcept nogil:
     """The fast paths, in the order in which they are asked. Each runs at least one cycle before `to` and brings `Spm.done` up to where it
     came, or says false and has done nothing."""
-    if uncontended_can(s, p) and uncontended_advance(s, p, to):
+    if paths & UNCONTENDED_PATH and uncontended_can(s, p) and closed_form_advance(s, p, to):
         return True
-    if conflict_free_can(p) and uncontended_advance(s, p, min(to, p.look.conflict_free)):
+    if paths & CONFLICT_FREE_PATH and conflict_free_can(p) and closed_form_advance(s, p, min(to, p.look.conflict_free)):
         return True
-    if speculative_can(p, to) and speculative_advance(s, p, to):
+    if paths & SPECULATIVE_PATH and speculative_can(p, to) and speculative_advance(s, p, to):
         return True
-    return block_can(p) and block_advance(s, p, to)
+    return paths & BLOCK_PATH and block_can(p) and block_advance(s, p, to)
 
 
 cdef void settle_dense(Sim* s, Spm* p) noexcept nogil:

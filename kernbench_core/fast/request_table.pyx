@@ -5,6 +5,7 @@ at once, stream by stream, and the walk over a block of cycles only takes them f
 """
 from libc.string cimport memset
 
+from kernbench_core.model.bank cimport turned
 from kernbench_core.model.compute cimport Stream, compute_seek
 from kernbench_core.fast.simd cimport vectors
 from kernbench_core.types cimport int32_t
@@ -60,7 +61,7 @@ cdef void look_ahead(Ahead* x, Compute* e, ComputeJob* jobs, Spm* p, cycle_t i) 
     for k in range(e.streams):
         t = &e.stream[k]
         if t.steady and i + n <= t.whole:
-            mask = (t.steady << t.line | (t.steady >> 1) >> (p.banks - 1 - t.line)) & p.full
+            mask = turned(p, t.steady, t.line)
             if t.step == step:
                 alike |= mask
             else:

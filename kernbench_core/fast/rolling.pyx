@@ -24,6 +24,7 @@ from kernbench_core.model.share.membership cimport Flow
 from kernbench_core.model.sim cimport Sim
 from kernbench_core.model.bank_counters cimport tally_eight
 from kernbench_core.types cimport NEVER, cycle_t, int32_t, int64_t, slot_t, uint64_t
+from kernbench_core.fast.paths cimport ROLLING_PATH, paths
 from kernbench_core.fast.block_ports cimport PORTS, Walk, take
 from kernbench_core.fast.timing_wheel cimport RIMS, SPOKES, Wheel, wheel_lay, wheel_put
 
@@ -43,7 +44,7 @@ cdef struct Ports:            # those of the cycles that are not counted yet, on
 cdef bint may_roll(Sim* s, Spm* p) noexcept nogil:
     """It is worth while, and nothing needs a horizon."""
     cdef int32_t k, slow = 0
-    if not (s.skip or s.trace != NULL and s.trace.rolls):
+    if not (paths & ROLLING_PATH and (s.skip or s.trace != NULL and s.trace.rolls)):
         return False
     if not (by_age(p) and s.n_spm == 1 and s.own_routes and p.narrow and FLOWS <= p.n_order <= 64 * RIMS):
         return False

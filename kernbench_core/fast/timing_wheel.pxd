@@ -9,7 +9,7 @@ cdef enum:
     RIMS = 5                  # words for the requesters of a cycle: with more than 64 * RIMS there is no wheel
 
 cdef struct Wheel:            # laid again when requesters come, leave, or change their rates (`Spm.laid`)
-    cycle_t first
+    cycle_t first             # the cycle of the first spoke
     uint64_t busy             # a bit for each cycle from `first` on in which a requester is due
     int32_t rims              # words in use
     uint64_t[RIMS][SPOKES] due  # a bit for each place in `Spm.order`, 64 places to a rim

@@ -1,12 +1,12 @@
 """Scratchpad banks: masks, ports, and who was granted or denied (docs/model/banks_and_arbiters.md, P5)."""
 from kernbench_core.fast.fast_state cimport Lookahead, requests_changed
 from kernbench_core.model.bank_mask cimport set_run
-from kernbench_core.model.bank_counters cimport Tally, tally_done, tally_word
+from kernbench_core.model.bank_counters cimport Tally, tally_done, tally_note, tally_noted_all, tally_word
 from kernbench_core.types cimport NEVER, cycle_t, int8_t, int32_t, int64_t, nbytes_t, slot_t, uint64_t
 
 cdef enum:
     BLOCK = 32                # cycles that a scratchpad's requesters are walked for at once, at most
-    CALM = 16                 # cycles for which it is counted how often a bank may be asked (fast/uncontended.pyx)
+    CALM = 16                 # cycles for which it is counted how often a bank may be asked (fast/horizon.pyx)
     DENIED = 64               # denials that are noted before they are counted: more than a requester has in a block
 
 # A flow, a TE or VE, or a component's request. The fields up to `writes` are what a block changes (fast/speculative.pyx).
@@ -86,13 +86,19 @@ cdef inline int64_t line_of(Spm* p, nbytes_t addr) noexcept nogil:
 cdef inline int32_t bank_of(Spm* p, int64_t line) noexcept nogil:
     return <int32_t>(line // p.bank_lines if p.blocked else line % p.banks)
 
+cdef inline uint64_t turned(Spm* p, uint64_t mask, int64_t bank) noexcept nogil:
+    """One word holds all banks: those of `mask`, counted from `bank` on instead of from bank 0."""
+    return (mask << bank | (mask >> 1) >> (p.banks - 1 - bank)) & p.full
+
+cdef inline uint64_t banks_from(Spm* p, int64_t bank, int64_t n) noexcept nogil:
+    """One word holds all banks: those of `n` consecutive lines of the interleaved map, the first on `bank`."""
+    return turned(p, (<uint64_t>1 << n) - 1, bank) if n < p.banks else p.full
+
 cdef inline void set_banks(Spm* p, uint64_t* mask, int32_t bank, int64_t n) noexcept nogil:
     """Add the banks of `n` consecutive lines of the interleaved map, the first on `bank`."""
-    cdef uint64_t run
     cdef int32_t head
-    if p.words == 1 and n < p.banks:
-        run = (<uint64_t>1 << n) - 1
-        mask[0] |= (run << bank | (run >> 1) >> (p.banks - 1 - bank)) & p.full
+    if p.words == 1:
+        mask[0] |= banks_from(p, bank, n)
     elif n >= p.banks:
         set_run(mask, 0, p.banks)
     elif bank + n <= p.banks:
@@ -116,25 +122,29 @@ cdef inline void take_ports(uint64_t* free, int32_t ports, int32_t words, int32_
         free[k * words + w] = (free[k * words + w] & ~granted) | (free[(k + 1) * words + w] & granted)
     free[(ports - 1) * words + w] &= ~granted
 
-cdef inline bint grant(Spm* p, uint64_t* reads, uint64_t* writes) noexcept nogil:
-    """Grant every bank that still has its ports; leave in the masks what is missing; true where nothing is."""
+cdef inline bint grant_words(Spm* p, uint64_t* reads, uint64_t* writes, int32_t words) noexcept nogil:
+    """The same of masks of so many words: inlined, where that is a constant."""
     cdef uint64_t need, got, denied, missing = 0
     cdef int32_t w
-    for w in range(p.words):
+    for w in range(words):
         need = reads[w] | writes[w]
         got = need & (~reads[w] | p.free[0][w])
         if p.split:
             got &= ~writes[w] | p.free[1][w]
-            take_ports(p.free[1], p.ports[1], p.words, w, got & writes[w])
-        take_ports(p.free[0], p.ports[0], p.words, w, got & reads[w])
-        tally_word(&p.grants, w, got)
+            take_ports(p.free[1], p.ports[1], words, w, got & writes[w])
+        take_ports(p.free[0], p.ports[0], words, w, got & reads[w])
+        tally_note(&p.grants, w, got)
         denied = need & ~got
         missing |= denied
         if denied:
             tally_word(&p.denials, w, denied)
         reads[w] &= denied
         writes[w] &= denied
-    tally_done(&p.grants, 1)
+    tally_noted_all(&p.grants)
     if missing:
         tally_done(&p.denials, 1)
     return missing == 0
+
+cdef inline bint grant(Spm* p, uint64_t* reads, uint64_t* writes) noexcept nogil:
+    """Grant every bank that still has its ports; leave in the masks what is missing; true where nothing is."""
+    return grant_words(p, reads, writes, 1) if p.words == 1 else grant_words(p, reads, writes, p.words)

@@ -27,10 +27,23 @@ cdef inline uint64_t spread(uint64_t* planes, int32_t shift) noexcept nogil:
     return x ^ t ^ t << 28
 
 
+cdef void tally_settle(Tally* t) noexcept nogil:
+    """Add what is noted to the planes."""
+    cdef int32_t w, k
+    for w in range(t.words):
+        for k in range(t.n_noted, 8):
+            t.noted[8 * w + k] = 0
+        add_eight(t.low + 8 * w, t.noted + 8 * w)
+    t.n_noted = 0
+    tally_done(t, 8)
+
+
 cdef void tally_drain(Tally* t) noexcept nogil:
     """Bring `count` up to date."""
     cdef int32_t bank, k
     cdef uint64_t counts
+    if t.n_noted:
+        tally_settle(t)
     for bank in range(0, t.banks, 8):
         counts = spread(t.low + 8 * (bank >> 6), bank & 63)
         for k in range(min(8, t.banks - bank)):

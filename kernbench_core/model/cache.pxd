@@ -7,10 +7,10 @@ cdef struct Line:             # a place of a cache
     slot_t younger, older     # in its set
     slot_t chain              # the next of its bucket
     int32_t memory            # where it is written back to
-    int8_t dirty
+    int8_t dirty              # evicted, it is written back
 
 cdef struct LineSet:
-    slot_t youngest, oldest
+    slot_t youngest, oldest   # line, NONE: there is none
     int32_t used              # places: they are taken one after the other, and never given back
 
 cdef struct Cache:            # up to `resource` it is state; behind that what is constant
@@ -22,8 +22,8 @@ cdef struct Cache:            # up to `resource` it is state; behind that what i
     int64_t write_backs       # @count of these, dirty ones
     int32_t resource          # of its bandwidth
     nbytes_t line             # [B]
-    int64_t sets
-    int32_t ways, lines
+    int64_t sets              # the set of a line is its number modulo the sets
+    int32_t ways, lines       # of a set; of all sets
     int32_t back              # write: back
     int32_t allocate          # a store that misses inserts its lines
     cycle_t latency           # head latency of a hit, without links
@@ -38,16 +38,16 @@ cdef struct WriteBack:        # the queue of a DRAM channel
     int8_t told               # @flag traced: it is a member, as far as the trace says
 
 cdef struct Caches:
-    Cache* cache
-    int32_t n
+    Cache* cache              # [n]
+    int32_t n                 # caches
     slot_t first              # flow of the queue of channel 0; those of the other channels follow
     WriteBack* queue          # [channels]
     bint appended             # some queue was, in this cycle
     cycle_t next              # no queue moves its last byte, or a piece, in an earlier cycle
     uint64_t* bits            # [areas][words]: a bit for each line of a transfer whose bytes move over the cache alone
-    int32_t words
+    int32_t words             # of an area
     int32_t* free             # stack of unused areas
-    int32_t n_free
+    int32_t n_free            # how many these are
     int32_t* area             # [jobs of DMA engines] 1 + that of a transfer on its way, else 0
 
 cdef slot_t cache_find(Cache* c, int64_t number) noexcept nogil

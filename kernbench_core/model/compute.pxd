@@ -1,6 +1,6 @@
 """Tensor and vector engines: one job at a time, a service time, operand streams over its body (docs/model/compute.md)."""
 from kernbench_core.model.division cimport divided
-from kernbench_core.model.bank cimport Spm, bank_of, set_banks
+from kernbench_core.model.bank cimport Spm, bank_of, banks_from, set_banks, turned
 from kernbench_core.model.bank_mask cimport set_run
 from kernbench_core.types cimport NEVER, cycle_t, int16_t, int32_t, int64_t, nbytes_t, slot_t, uint64_t
 
@@ -9,7 +9,7 @@ cdef enum:
 
 cdef struct Region:           # an operand in the scratchpad
     nbytes_t addr             # flat address
-    nbytes_t nbytes
+    nbytes_t nbytes           # [B] its size
 
 cdef struct ComputeJob:       # constant but for `next`
     cycle_t init              # cycles that touch nothing, first
@@ -17,28 +17,28 @@ cdef struct ComputeJob:       # constant but for `next`
     cycle_t finalize          # cycles that touch nothing, last
     int64_t work              # MACs or ops, counted when it is complete
     int32_t entry             # of the command queue
-    int32_t engine
-    int16_t regions
+    int32_t engine            # of the machine's TEs, then VEs
+    int16_t regions           # how many operands it has
     int16_t written           # bit k: region k is
     slot_t next               # in its engine's queue
-    Region region[MAX_REGIONS]
+    Region region[MAX_REGIONS]  # the operands
 
 cdef struct Stream:           # where a region stands in its body: up to `nbytes` it is state, the rest follows from the job
     nbytes_t at               # [B] of the region before the next line; negative where it begins inside that
     cycle_t next              # sparse engines: the body cycle in which the next line begins; NEVER past the end
     int64_t line              # the next line: its bank (interleaved map), or its number (blocked)
-    nbytes_t nbytes
+    nbytes_t nbytes           # [B] of the region
     nbytes_t per_cycle        # q = ceil(nbytes / body)
     uint64_t inverse          # reciprocal(per_cycle)
     uint64_t steady           # narrow scratchpads: the lines of a cycle as banks from bank 0 on, where they are equally many; else 0
     int64_t step              # their number, modulo the banks
     cycle_t whole             # body cycles that cover all of `per_cycle`
-    bint write
+    bint write                # the engine writes the region
 
 cdef struct Compute:          # one TE or VE; up to `period` it is state, the rest is constant
     slot_t queue_first        # jobs that wait, in order
-    slot_t queue_last
-    int32_t queued
+    slot_t queue_last         # the last job that waits, or NONE
+    int32_t queued            # jobs that wait
     slot_t job                # NONE: idle
     cycle_t started           # of the job
     cycle_t body              # body cycles of the job
@@ -47,17 +47,17 @@ cdef struct Compute:          # one TE or VE; up to `period` it is state, the re
     bint sparse               # no region begins a line in every fourth cycle or more often: idle ones are slept through
     bint dense                # blocks take its requests from a table (fast/request_table.pyx); `compute_seek` then moves its streams
     int32_t often             # asks for one bank in CALM cycles, at most
-    int32_t streams
+    int32_t streams           # regions of the job, where it makes requests; else 0
     cycle_t done_at           # @next? the cycle of its last progress, once the body is done; else NEVER
     int64_t jobs              # counters
-    int64_t work
+    int64_t work              # MACs or ops of finished jobs
     cycle_t job_cycles        # cycles with a job, finished ones only: busy + bank_conflict
     cycle_t conflict          # @past
     cycle_t conflict_before   # @past where it stood at the start of the job, in a traced run
-    cycle_t period
+    cycle_t period            # [cycle] it acts in multiples of this
     bint traffic              # spm_traffic
     int32_t kind              # EngineType
-    int32_t id
+    int32_t id                # engine id among its kind
     Stream* stream            # as many as the most regions of its jobs
 
 cdef void compute_enqueue(Compute* e, ComputeJob* jobs, slot_t job) noexcept nogil
@@ -102,9 +102,33 @@ cdef inline cycle_t sleep_idle(Compute* e) noexcept nogil:
     e.body_left -= e.idle
     return e.idle
 
+cdef inline uint64_t stream_banks(Stream* s, Spm* p, cycle_t i) noexcept nogil:
+    """One word holds all banks: those of the lines of one region that begin in body cycle `i`."""
+    cdef int64_t line = s.line, n
+    if s.steady and i < s.whole:
+        s.at += s.per_cycle
+        n = line + s.step
+        s.line = n - p.banks if n >= p.banks else n
+        return turned(p, s.steady, line)
+    n = stream_lines(s, i, p.line, p.line_shift)
+    if n == 0:
+        return 0
+    s.line = line + n
+    if p.blocked:
+        return banks_from(p, bank_of(p, line), bank_of(p, line + n - 1) - bank_of(p, line) + 1)
+    if s.line >= p.banks:
+        s.line = s.line - p.banks if n < p.banks else s.line % p.banks
+    return banks_from(p, line, n)
+
 cdef inline bint stream_want(Stream* s, Spm* p, cycle_t i, uint64_t* mask) noexcept nogil:
     """The lines of one region that begin in body cycle `i`; false where there are none."""
-    cdef int64_t n = stream_lines(s, i, p.line, p.line_shift)
+    cdef uint64_t banks
+    cdef int64_t n
+    if p.words == 1:
+        banks = stream_banks(s, p, i)
+        mask[0] |= banks
+        return banks != 0
+    n = stream_lines(s, i, p.line, p.line_shift)
     if n == 0:
         return False
     if p.blocked:

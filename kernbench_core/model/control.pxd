@@ -13,25 +13,25 @@ cdef struct Entry:
     int64_t number            # @count of its job: in the order of issue
 
 cdef struct Control:
-    Entry* entry
-    int32_t n
+    Entry* entry              # [n] the entries of the program, in file order
+    int32_t n                 # entries
     int32_t* dependents       # [after of entry i : after of entry i + 1]; entry[n] closes the list
     int32_t* barriers         # positions in file order
-    int32_t n_barriers
+    int32_t n_barriers        # how many these are
     int32_t passed            # barriers that are complete
     int32_t end               # position of END; -1 where there is none
     int32_t width             # engine jobs a cycle; 0: no limit
-    int32_t completed
+    int32_t completed         # entries that are complete
     int32_t tied              # entries that are so, and not complete
     int32_t* ready_jobs       # heaps by position
-    int32_t n_ready_jobs
-    int32_t* ready_control
-    int32_t n_ready_control
+    int32_t n_ready_jobs      # how many these are
+    int32_t* ready_control    # heap of positions of ready control entries
+    int32_t n_ready_control   # how many these are
     int32_t* later            # became ready behind the cursor: the next pass sees them
-    int32_t n_later
+    int32_t n_later           # how many these are
     int32_t cursor            # position of the entry that this pass handles
     int32_t* finished         # engine entries that have ended since the last P2
-    int32_t n_finished
+    int32_t n_finished        # how many these are
     int32_t in_flight         # engine jobs issued and not ended
     int64_t submitted         # engine jobs ever issued: the submission number
     bint limited              # jobs were passed over for the issue width: P2 runs again in the next cycle

@@ -24,11 +24,11 @@ cdef enum:
     CHANNELS = 4
 
 cdef struct DmaJob:
-    Extent extent
+    Extent extent             # the bytes that it moves
     int64_t t_start           # KV_STORE_TILE: its place in the order of its group
     nbytes_t nbytes           # [B] aligned, what travels
     int32_t entry             # of the command queue
-    int32_t engine
+    int32_t engine            # DMA engine that executes it
     int32_t memory            # its DRAM side
     int32_t route             # of its first channel
     int32_t peer              # between scratchpads: the other one, which it asks too (`dram_addr` is there); NONE: there is DRAM
@@ -38,11 +38,11 @@ cdef struct DmaJob:
     int8_t state              # DmaState; written by dma_transition alone
     int8_t reason             # @reason StallReason of the open episode
     cycle_t stalled_at        # @past begin of the open episode
-    cycle_t started
+    cycle_t started           # the cycle in which it started
     cycle_t head              # [cycle] of its head latency
     int64_t seq               # submission number
     slot_t next               # in its channel's queue
-    slot_t prev
+    slot_t prev               # the job before it in its queue
     slot_t flows              # its flows, by `sibling`
     int32_t live              # flows not finished; 0 in head latency
     int32_t out               # of those, out for backpressure
@@ -51,11 +51,11 @@ cdef struct DmaJob:
 
 cdef struct DmaChannel:
     slot_t first              # pending jobs in submission order
-    slot_t last
+    slot_t last               # the last job in its queue, or NONE
     int32_t outstanding       # TRANSFERRING
 
 cdef struct DmaLimit:         # of a channel
-    int32_t max_concurrent
+    int32_t max_concurrent    # transfers at a time, at most
     int32_t score, weight     # priority, with the bonus for KV loads; of its flows
     bint seen                 # P3: it had room at some turn,
     slot_t since_seen         # and the job of it that started after the last such turn
@@ -63,7 +63,7 @@ cdef struct DmaLimit:         # of a channel
 cdef struct DmaEngine:        # up to `id` it is state; behind that what is constant, or of one cycle or block
     int32_t active            # TRANSFERRING
     int32_t pending           # QUEUED
-    DmaChannel channel[CHANNELS]
+    DmaChannel channel[CHANNELS]  # its queues: by Channel, then that of COMM
     int64_t jobs              # counters: completed jobs
     nbytes_t nbytes           # of finished flows
     cycle_t queue_full        # @count job-cycles of closed episodes
@@ -74,11 +74,11 @@ cdef struct DmaEngine:        # up to `id` it is state; behind that what is cons
     cycle_t since             # @past
     cycle_t spent[4]          # @past cycles before `since`, by Activity
     bint watched              # on the list of engines whose activity may change
-    int32_t id
-    cycle_t period
+    int32_t id                # engine id
+    cycle_t period            # [cycle] it acts in multiples of this
     int32_t max_concurrent    # without those of COMM
     int32_t queue_depth       # queue_depth_per_master
-    DmaLimit limit[CHANNELS]
+    DmaLimit limit[CHANNELS]  # the limits of these
     int64_t last_started      # submission number of the last job in queue order that started in this P3
     uint32_t changed          # cycles of the block of its scratchpad in which `free` changes,
     int16_t change[BLOCK]     # and by how much

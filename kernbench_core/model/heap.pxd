@@ -6,8 +6,8 @@ cdef struct Timer:
     int32_t id                # of what: a job or an engine; breaks ties
 
 cdef struct TimerHeap:
-    Timer* item
-    int32_t n
+    Timer* item               # the heap, the earliest first
+    int32_t n                 # timers in it
 
 cdef inline bint timer_before(Timer a, Timer b) noexcept nogil:
     return a.at < b.at or (a.at == b.at and a.id < b.id)

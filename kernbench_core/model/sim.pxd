@@ -15,73 +15,73 @@ from kernbench_core.types cimport NEVER, NONE, cycle_t, int32_t, int64_t, nbytes
 from kernbench_core.fast.timing_wheel cimport Wheel
 
 cdef struct Stops:            # what ends a run early (`kbsim step --until`)
-    int32_t start_of          # entry, or NONE
-    int32_t end_of
-    bint on_stall
-    bint on_conflict
-    bint hit
+    int32_t start_of          # entry, or NONE: the run ends when it starts
+    int32_t end_of            # entry, or NONE: the run ends when it does
+    bint on_stall             # the run ends when a DMA job stalls
+    bint on_conflict          # the run ends when a request is denied
+    bint hit                  # one of these came true
 
 # Called before the state of a scratchpad is changed from outside in cycle `now`: fast paths may have left it behind.
 ctypedef void (*change_fn)(void* sim, int32_t spm, cycle_t now) noexcept nogil
 
 cdef struct Sim:
     cycle_t cycle             # @cycle the next cycle to run
-    cycle_t max_cycles
+    cycle_t max_cycles        # the run is aborted before this cycle
     int32_t status            # @status Status
-    int32_t n_memories
-    Dram* memory
-    Share share
-    Control control
-    int32_t n_dma
-    DmaEngine* dma
+    int32_t n_memories        # memories
+    Dram* memory              # [n_memories] what DMA engines move tiles to and from
+    Share share               # resources, flows and rates
+    Control control           # the command queue
+    int32_t n_dma             # DMA engines
+    DmaEngine* dma            # [n_dma] DMA engines, by id
     int32_t* dma_spm          # [n_dma] the scratchpad of each
-    DmaJob* dma_job
-    int32_t n_dma_jobs
+    DmaJob* dma_job           # [n_dma_jobs] jobs of DMA engines
+    int32_t n_dma_jobs        # how many these are
     bint own_routes           # one memory, and each engine has its routes to it: engine, direction, channel
     Route* route              # a job's flows have consecutive ones, by channel
     cycle_t* route_latency    # of each, the sum of its links' latencies
-    Routes routes
+    Routes routes             # all routes, also those added at run time
     int32_t n_compute         # tensor engines, then vector engines
-    Compute* compute
-    int32_t* compute_spm
+    Compute* compute          # [n_compute] TEs and VEs
+    int32_t* compute_spm      # [n_compute] the scratchpad of each
     Stream* stream            # of all of them
     Ahead* ahead              # [n_compute]
-    ComputeJob* compute_job
-    int32_t n_compute_jobs, n_spm
-    Spm* spm
+    ComputeJob* compute_job   # [n_compute_jobs] jobs of TEs and VEs
+    int32_t n_compute_jobs, n_spm  # compute jobs; scratchpads
+    Spm* spm                  # [n_spm] scratchpads
     uint64_t* denials         # [DENIED] where a scratchpad notes them during its turn (fast/block.pyx),
     int32_t noting            # and which one that is
     Requester* requester                # [n_flows] flows, then [n_compute], then far requesters of flows between scratchpads
     uint64_t* mask            # [requester][reads, writes][mask_words] what a request still lacks, where one word does not hold all banks
-    int32_t mask_words
+    int32_t mask_words        # 64-bit words of a mask of banks, at most
     int32_t n_flows           # slots in share.flow
     slot_t* free_flow         # stack of unused slots
-    int32_t n_free
+    int32_t n_free            # how many these are
     TimerHeap joins           # jobs at the end of their head latency (P4)
     TimerHeap ends            # compute engines after their body (P7)
     slot_t* rejoin            # flows served while out for backpressure: members again at the next P4
-    int32_t n_rejoin
-    Groups groups
+    int32_t n_rejoin          # how many these are
+    Groups groups             # how the machine is divided; a plain run has one group
     int32_t *member, *place   # scratchpads, group by group; where each stands in its group
     int32_t n_member          # of the group whose turn it is, as all lists and heaps of more than one cycle
     uint64_t* wanted          # bit an engine: P3 has something to try there
-    int32_t word, words
-    bint any_wanted
+    int32_t word, words       # the part of `wanted` that is looked at: first word, how many
+    bint any_wanted           # some bit of that part is set
     slot_t* done_flow         # finished in this cycle
-    int32_t n_done_flow
-    slot_t* done_compute
-    int32_t n_done_compute
+    int32_t n_done_flow       # how many these are
+    slot_t* done_compute      # TEs and VEs that finished in this cycle
+    int32_t n_done_compute    # how many these are
     slot_t* pressed           # flows whose backpressure begins in this P7
-    int32_t n_pressed
+    int32_t n_pressed         # how many these are
     nbytes_t* channel_bytes   # working space: [channels of a memory + 1]
     Caches* caches            # NULL: there is no last-level cache
     Route* write_back_route   # [channels] of what a cache writes back
     int32_t overlap           # Overlap
     int32_t* running          # entries started and not ended, for the overlap check
-    int32_t n_running
+    int32_t n_running         # how many these are
     int32_t* overlap_with     # [entries] the started entry that it overlapped, NONE
     int32_t failed_entry      # @entry? whose overlap ended the run, NONE
-    Stops stops
+    Stops stops               # conditions that end the run
     change_fn changing        # NULL: no fast path is in use
     bint skip                 # quiet scratchpads are advanced in closed form
     int64_t looks             # looks for conflict-free horizons that paid are worth so many that did not (fast/conflict_free.pyx)
@@ -91,11 +91,11 @@ cdef struct Sim:
     Wheel* wheel              # of a scratchpad that is alone
     int32_t* paired           # scratchpads with requesters of flows between scratchpads that are run cycle by cycle (model/pair.pyx)
     slot_t* pair              # those flows
-    int32_t n_paired
+    int32_t n_paired          # how many these scratchpads are
     bint far_requesters            # every flow may have one in another scratchpad
     int32_t *far_open, *far_room  # [scratchpads] transfers of components to or from it by others' engines, at most; NULL: none
     int32_t* touched          # scratchpads whose horizon is to be found again
-    int32_t n_touched
+    int32_t n_touched         # how many these are
     uint64_t shuffle          # state of the generator that shuffles work lists; 0: they keep their order
     Tracer* trace             # NULL: the run is not traced
     bint traced               # @flag some run of it was: it has

@@ -5,7 +5,7 @@ cdef struct Clock:
     cycle_t* at               # [ids] when it is due; NEVER: it is not in the heap
     int32_t* heap             # ids, the earliest first, ties by id
     int32_t* place            # [ids] where it stands in the heap
-    int32_t n
+    int32_t n                 # items in it
 
 cdef inline bint clock_before(Clock* c, int32_t a, int32_t b) noexcept nogil:
     return c.at[a] < c.at[b] or (c.at[a] == c.at[b] and a < b)

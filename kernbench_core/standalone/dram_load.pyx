@@ -62,9 +62,7 @@ cdef class DramLoad:
     cdef int64_t walk(self, Channel* c, int64_t i, clock_t* now, clock_t end) noexcept nogil:
         """Clocks up to `end`."""
         cdef clock_t at, offered
-        cdef int64_t first
         while now[0] < end:
-            first = i
             i = self.offer(c, i, now[0])
             at = controller_clock(&self.all, c, now[0])
             offered = self.burst[3 * i + 2] if i < self.n else NEVER

@@ -1,8 +1,8 @@
 """The memory of a run, and its snapshot."""
 
 cdef struct Block:
-    char* data
-    size_t nbytes
+    char* data                # the allocated bytes
+    size_t nbytes             # [B] their size
     void** slot               # where the pointer to it is kept
     size_t image              # where `dump` wrote it
     bint owned                # freed with the arena

@@ -16,8 +16,8 @@ from kernbench_core.model.pair_requesters cimport far_requester
 from kernbench_core.model.share.membership cimport Flow
 from kernbench_core.model.sim cimport memory_of, reads_of, writes_of
 from kernbench_core.types cimport (
-    ABORTED, CONTROLLER_MODEL, DONE, FAILED, MAX_MIN, NEVER, NONE, OP_BARRIER, OP_COMPUTE, OP_DMA, OVERFLOW, OVERLAP_ERROR, RUNNING, int64_t,
-    nbytes_t, uint64_t)
+    ABORTED, CONTROLLER_MODEL, DONE, FAILED, MAX_MIN, NEVER, NONE, OP_BARRIER, OP_COMPUTE, OP_DMA, OVERFLOW, OVERLAP_ERROR, RUNNING,
+    int64_t, nbytes_t, uint64_t)
 
 cdef bint is_job(Entry* e) noexcept nogil:
     return e.op == OP_DMA or e.op == OP_COMPUTE

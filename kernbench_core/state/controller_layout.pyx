@@ -2,7 +2,7 @@
 from kernbench_core.model.controller.requests cimport MOST_FIELDS, AddressFields, Channel, Place, Port, Request
 from kernbench_core.model.controller.timing cimport COMMANDS, LEVELS, RANK, WINDOW, BankState, DeviceState, Timing, clock_t
 from kernbench_core.state.arrays cimport int64_rows
-from kernbench_core.types cimport NEVER, NONE, int32_t, int64_t
+from kernbench_core.types cimport NONE, int32_t, int64_t
 
 
 cdef int fill_times(Timing* t, dict spec) except -1:

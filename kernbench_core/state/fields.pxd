@@ -31,21 +31,21 @@ cdef enum Range:              # of a value in a snapshot; `limits_of` (state/fie
     RANGES = 22
 
 cdef struct Field:            # of a struct
-    const char* name
+    const char* name          # of the field, as errors name it
     size_t at                 # [B] from the begin of the struct
     int32_t width             # [B] of a value: 1, 4 or 8
     int32_t length            # values: more than 1 for an array
     int32_t span              # Range
 
 cdef struct Record:           # what a snapshot holds of a struct
-    const char* name
-    const Field* field
-    int32_t n
+    const char* name          # of the struct
+    const Field* field        # [n] its fields
+    int32_t n                 # how many these are
     size_t nbytes             # [B] in a snapshot
 
 cdef struct Limits:           # of each range
-    int64_t[RANGES] low
-    int64_t[RANGES] high
+    int64_t[RANGES] low       # the least value of each range
+    int64_t[RANGES] high      # the largest value of each range
     int64_t[RANGES] also      # one value more: NEVER, NONE, or `low` again
 
 cdef class Visitor:

@@ -98,6 +98,7 @@ cdef int lay_out_tally(Tally* t, Arena a, int32_t banks, int32_t words) except -
     t.banks = banks
     t.words = words
     a.own(<void**>&t.low, 8 * words, sizeof(uint64_t), False)
+    a.own(<void**>&t.noted, 8 * words, sizeof(uint64_t), False)
     a.own(<void**>&t.count, banks, sizeof(int64_t))
     return 0
 

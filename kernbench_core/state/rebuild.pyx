@@ -28,7 +28,7 @@ cdef void fold(Sim* s) noexcept nogil:
 
 cdef void empty(Tally* t) noexcept nogil:
     memset(t.low, 0, 8 * t.words * sizeof(t.low[0]))
-    t.adds = 0
+    t.adds = t.n_noted = 0
 
 
 cdef void rebuild_flows(Sim* s, slot_t flow) noexcept nogil:

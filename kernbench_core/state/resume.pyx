@@ -38,7 +38,8 @@ from kernbench_core.model.share.membership cimport Flow, Resource, flow_next, pa
 from kernbench_core.model.sim cimport memory_of, watch
 from kernbench_core.state.snapshot cimport check_same, live_flows, visit_engines, visit_flows, visit_queue
 from kernbench_core.state.fields cimport RANGE_CLIENT, SIM, Unpack, limits_of
-from kernbench_core.types cimport CONTROLLER_MODEL, NEVER, NONE, OP_BARRIER, OP_COMPUTE, OP_DMA, cycle_t, int32_t, int64_t, nbytes_t, slot_t, uint64_t
+from kernbench_core.types cimport (
+    CONTROLLER_MODEL, NEVER, NONE, OP_BARRIER, OP_COMPUTE, OP_DMA, cycle_t, int32_t, int64_t, nbytes_t, slot_t, uint64_t)
 
 cdef enum:
     MANY = 1 << 20            # requests for one bank: more than matter; the number is found with the rate
@@ -69,7 +70,7 @@ cdef void reset_spm(Spm* p, cycle_t cycle) noexcept nogil:
     memset(p.pointer, 0, p.banks * sizeof(int32_t))
     memset(p.grants.low, 0, 8 * p.words * sizeof(uint64_t))
     memset(p.denials.low, 0, 8 * p.words * sizeof(uint64_t))
-    p.grants.adds = p.denials.adds = 0
+    p.grants.adds = p.denials.adds = p.grants.n_noted = p.denials.n_noted = 0
 
 
 cdef void reset_engines(Sim* s) noexcept nogil:

@@ -38,7 +38,7 @@ cdef enum TraceLevel:
     TRACE_ACCESS = 3
 
 cdef struct Event:
-    cycle_t cycle
+    cycle_t cycle             # in which it happened
     uint64_t place            # phase, kind of engine, engine: the order inside a cycle
     int32_t job               # number of the job, or place of issue
     uint32_t detail           # DRAM channel + 1, number of the (first) event type, one bit more (`late`)
@@ -47,7 +47,7 @@ cdef struct Event:
     int64_t v[VALUES]         # what the templates ask for; MISSING where there is nothing
 
 cdef struct Asking:           # one request of a cycle, where all requests are written down
-    slot_t requester
+    slot_t requester          # whose request it is
     uint64_t* asked_reads     # [words] banks asked for a read (or shared) port
     uint64_t* asked_writes    # [words] for a write port
     uint64_t* no_read         # [words] of the former, those without one
@@ -57,28 +57,28 @@ cdef struct Asking:           # one request of a cycle, where all requests are w
 
 cdef struct Note:             # one request of a block of cycles, in the order of the requesters: all of it was granted
     uint64_t[2] banks         # of read (or shared) ports, of write ports
-    slot_t requester
+    slot_t requester          # whose request it is
     int32_t cycle             # of the block
 
 cdef struct Denial:           # likewise, some bank of it was denied
-    uint64_t[2] banks
+    uint64_t[2] banks         # read ports and write ports that it asks for
     uint64_t[2] missing       # of them
     uint64_t by_read          # as in Asking
-    slot_t requester
-    int32_t cycle
-    bint fresh
+    slot_t requester          # whose request was denied
+    int32_t cycle             # of the block
+    bint fresh                # it was denied for the first time
     Note* place               # it stands before this note
 
 cdef struct Tracer:
     int32_t level             # TraceLevel
     bint rolls                # a scratchpad that is alone need not be walked in blocks (fast/rolling.pyx)
-    Event* event
+    Event* event              # the records
     int64_t n, room, full     # with `full` records the run comes back
     int32_t* order            # [room] numbers of records, as they are to be written (trace/record_order.pyx)
     int32_t* spare            # [room]
     bint lost                 # there was no memory for a record
     Asking* asking            # [n_asking] of this cycle, in the order of arbitration
-    int32_t n_asking
+    int32_t n_asking          # how many these are
     bint denied               # one of them was denied for the first time
     uint64_t* masks           # their bits
     int32_t commands          # entries of the queue;
@@ -86,7 +86,7 @@ cdef struct Tracer:
     Note* notes               # of a block: room for every requester in every cycle
     Note* note                # the next one
     Denial* denials           # likewise
-    int32_t n_denials
+    int32_t n_denials         # how many these are
     uint64_t fresh            # cycles of the block with a first denial
 
 cdef struct FlowTrace:        # of a flow slot

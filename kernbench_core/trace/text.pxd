@@ -18,7 +18,7 @@ cdef enum:
     CHUNK = 32                # [B]
 
 cdef struct Buffer:
-    char* data
+    char* data                # the text
     int64_t n                 # [B] in use
     int64_t room              # [B]
 

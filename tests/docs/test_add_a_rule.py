@@ -1,4 +1,4 @@
-"""docs/how-to/add_a_rule.md: what it shows of the tree stands there, and is no more than five files.
+"""docs/how-to/add_a_rule.md: what it shows of the tree stands there, and is no more than four files.
 
 Its code out of the tree is run by `test_examples.py` and, against drawn programs, by `tests/contract/test_arbiters.py`.
 """
@@ -26,11 +26,11 @@ def test_what_the_page_shows_stands_in_the_tree(name: str, body: str) -> None:
     assert body in (ROOT / name).read_text(encoding="utf-8"), f"the page shows another text of {name}"
 
 
-def test_a_rule_is_five_files() -> None:
+def test_a_rule_is_four_files() -> None:
     files = [name for name, _ in SHOWN]
-    assert len(files) == len(set(files)) == 5
+    assert len(files) == len(set(files)) == 4
     rule = [ROOT / name for name in files if "round_robin" in name]
-    assert [text_of(str(path.relative_to(ROOT))) == path.read_text(encoding="utf-8") for path in rule] == [True, True]
+    assert [text_of(str(path.relative_to(ROOT))) == path.read_text(encoding="utf-8") for path in rule] == [True]
 
 
 def test_a_rule_stands_nowhere_else() -> None:

@@ -5,14 +5,18 @@ What each distribution is for is counted as well: a distribution whose draws no 
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, Phase, event, given, settings
 from hypothesis import strategies as st
 
+from kernbench_core.fast.paths import PATHS, leave_out
 from tests import search
 from tests.all_walks import Drawn, OtherIsa, cases, check, other_isas
 from tests.hard_strategies import DISTRIBUTIONS
@@ -41,6 +45,38 @@ def test_all_walks_say_what_the_reference_says(name: str, others: list[OtherIsa]
     drawn = data.draw(cases(DISTRIBUTIONS[name].systems))
     event(drawn.want["status"])
     check(drawn, others)
+
+
+@contextmanager
+def without(*paths: str) -> Iterator[None]:
+    """Runs of this process use no such fast path."""
+    leave_out(*paths)
+    try:
+        yield
+    finally:
+        leave_out()
+
+
+@pytest.mark.parametrize("paths", [*((path,) for path in PATHS), PATHS], ids=[*PATHS, "all"])
+@settings(RELAXED, max_examples=12)
+@given(data=st.data())
+def test_a_fast_path_can_be_left_out(paths: tuple[str, ...], data: st.DataObject) -> None:
+    """As if its line in the table were deleted: other paths or the model run its cycles, and results are the same."""
+    name = data.draw(st.sampled_from([name for name in DISTRIBUTIONS if name not in SLOW]))
+    drawn = data.draw(cases(DISTRIBUTIONS[name].systems))
+    with without(*paths):
+        check(drawn, ())
+
+
+def test_only_fast_paths_can_be_left_out() -> None:
+    with pytest.raises(ValueError, match="'blocks' is no fast path: there are uncontended, "):
+        leave_out("blocks")
+    wrong = subprocess.run(
+        [sys.executable, "-c", "import kernbench_core"], env={**os.environ, "KERNBENCH_WITHOUT": "block,jump"},
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert wrong.returncode == 1
+    assert "KERNBENCH_WITHOUT: 'jump' is no fast path" in wrong.stderr
 
 
 @pytest.mark.nightly

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from kernbench import Machine, load_config, load_program
 from kernbench_core.state.field_table import declared_fields
+from tests.meta.source import files, name, needs_source
 
 SOURCE = """
 cdef struct Entry:
@@ -48,3 +51,26 @@ def test_a_run_shows_its_state_by_name() -> None:
     [flow] = state["Flow"]
     assert (flow["num"], flow["den"], flow["member"]) == (16, 1, 1)
     assert flow["left"] + flow["carry"] == 4096 - 160
+
+
+def silent_fields(text: str) -> list[str]:
+    """Fields of structs without a comment, on their line or the one before."""
+    found, inside, before = [], False, ""
+    for line in text.splitlines():
+        if re.match(r"(cdef|ctypedef) struct \w+:", line):
+            inside = True
+        elif inside and not line.startswith("    "):
+            inside = False
+        elif inside and "#" not in line + before and line.strip() != "pass":
+            found.append(line.strip())
+        before = line if line.lstrip().startswith("#") else ""
+    return found
+
+
+@needs_source
+def test_every_field_of_a_struct_has_a_comment() -> None:
+    assert silent_fields("cdef struct A:   # a thing\n    int x\n    # its size\n    int y\n    int z  # [B]\n") == ["int x"]
+    paths = files("kernbench_core", suffixes=(".pxd",))
+    silent = {name(path): silent_fields(path.read_text(encoding="utf-8")) for path in paths}
+    assert len(silent) > 50
+    assert not {path: fields for path, fields in silent.items() if fields}

@@ -1,10 +1,11 @@
-"""`oldest_first`: requests that have waited `max_wait_cycles` go first, the oldest before the others; then the tie-break order."""
+"""`oldest_first` of docs/model/banks_and_arbiters.md, P5: one order of requesters for all banks of a cycle.
+
+Requests that have waited `max_wait_cycles` go first, the oldest before the others; then the tie-break order.
+"""
+from kernbench_core.model.arbiter.grant cimport grant_request
 from kernbench_core.model.bank cimport Spm
 from kernbench_core.model.sim cimport Sim
-from kernbench_core.types cimport OLDEST_FIRST, cycle_t, int32_t, slot_t
-
-cdef slot_t* aged_first(Sim* s, Spm* p, slot_t* order, int32_t n, cycle_t now) noexcept nogil
-cdef void oldest_first(Sim* s, Spm* p, cycle_t now) noexcept nogil
+from kernbench_core.types cimport NEVER, OLDEST_FIRST, cycle_t, int32_t, slot_t
 
 cdef inline bint by_age(Spm* p) noexcept nogil:
     """The scratchpad has this arbiter: fast paths know no other."""
@@ -17,3 +18,40 @@ cdef inline bint may_be_aged(Spm* p, cycle_t now) noexcept nogil:
 cdef inline slot_t* order_of(Sim* s, Spm* p, cycle_t now) noexcept nogil:
     """The requesters in the order of arbitration of one cycle."""
     return aged_first(s, p, p.order, p.n_order, now) if may_be_aged(p, now) else p.order
+
+cdef inline slot_t* aged_first(Sim* s, Spm* p, slot_t* order, int32_t n, cycle_t now) noexcept nogil:
+    """The order of arbitration of `n` requesters, given in tie-break order: aged requests by age, ties and the rest as given.
+
+    Returns `order` itself where no request has aged, else `p.turn`.
+    """
+    cdef int32_t k, i, first = 0
+    cdef cycle_t since, oldest = NEVER, aged = now - p.max_wait
+    for k in range(p.n_order):
+        oldest = min(oldest, s.requester[p.order[k]].first_denied)
+    p.oldest = oldest
+    if oldest > aged:
+        return order
+    for k in range(n):
+        since = s.requester[order[k]].first_denied
+        if since > aged:
+            continue
+        i = first
+        while i and s.requester[p.turn[i - 1]].first_denied > since:
+            p.turn[i] = p.turn[i - 1]
+            i -= 1
+        p.turn[i] = order[k]
+        first += 1
+    for k in range(n):
+        if s.requester[order[k]].first_denied > aged:
+            p.turn[first] = order[k]
+            first += 1
+    return p.turn
+
+cdef inline void oldest_first(Sim* s, Spm* p, cycle_t now) noexcept nogil:
+    """Grant the requests of this cycle, one after the other, what ports are left."""
+    cdef slot_t* order = p.asking
+    cdef int32_t k
+    if may_be_aged(p, now):
+        order = aged_first(s, p, p.asking, p.n_asking, now)
+    for k in range(p.n_asking):
+        grant_request(s, p, order[k], now)

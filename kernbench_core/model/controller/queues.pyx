@@ -4,7 +4,7 @@ from kernbench_core.model.controller.requests cimport Request
 
 
 cdef void enqueue(
-    Controllers* d, Channel* c, slot_t flow, int64_t seq, int64_t number, bint write, bint whole, clock_t now) noexcept nogil:
+        Controllers* d, Channel* c, slot_t flow, int64_t seq, int64_t number, bint write, bint whole, clock_t now) noexcept nogil:
     """`whole`: of a write, its data are there. The burst comes in clock `now`."""
     cdef Request* q = &c.queue[<int>write][c.n[<int>write]]
     q.flow = flow

@@ -1,6 +1,5 @@
 """Which refresh waits, and its next command."""
 from kernbench_core.model.controller.bus cimport allowed_at, hold_bus
-from kernbench_core.model.controller.requests cimport Request
 from kernbench_core.model.controller.timing cimport PRE, PREA, RANK, REF, REFB, command_to_bank, command_to_rank
 from kernbench_core.types cimport NEVER, NONE, int32_t, int64_t
 

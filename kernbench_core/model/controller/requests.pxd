@@ -18,16 +18,16 @@ cdef enum:
     OPEN_WRITES = 2           # bursts of a flow in the write queue that are not whole (C1)
 
 cdef struct AddressFields:    # `map` and `hash`; state/controller_layout.pyx writes them
-    int32_t n
+    int32_t n                 # fields of an address
     int32_t field[MOST_FIELDS]         # MapField, the lowest first
-    int64_t size[MOST_FIELDS]
+    int64_t size[MOST_FIELDS]  # values of each field
     int64_t place[MOST_FIELDS]         # by which a value is multiplied: the upper part of a column
-    int32_t pairs
+    int32_t pairs             # pairs of fields of a hash
     int32_t left[MOST_FIELDS]          # MapField
     int32_t right[MOST_FIELDS]         # MapField
     int32_t shift[MOST_FIELDS]         # of the right field
     int64_t mask[MOST_FIELDS]          # 2^bits - 1 of the left field
-    int64_t rows
+    int64_t rows              # of a bank
 
 cdef struct Request:          # a burst that waits for a command
     slot_t flow               # @flow? whose bytes it has; NONE: that has ended, and it is a write
@@ -64,7 +64,7 @@ cdef struct Turn:             # of the flows of one direction
     int32_t left              # @count bursts that its flow may still queue in this turn
 
 cdef struct Channel:          # a controller
-    DeviceState device
+    DeviceState device        # open rows, and when commands are allowed
     Request* queue[2]         # [depth] that wait, the oldest first: reads, writes
     int32_t n[2]              # @queued
     int32_t whole             # writes of the queue that are whole
@@ -95,8 +95,8 @@ cdef struct Channel:          # a controller
     int64_t conflicts         # @count whose bank had another row open
 
 cdef struct Controllers:      # all channels of a machine; state/controller_layout.pyx writes what is not said to be written elsewhere
-    Timing timing
-    AddressFields map
+    Timing timing             # the times of the device
+    AddressFields map         # which bits of an address are bank and row
     Channel* channel          # [n] by resource
     Port* port                # by flow slot
     Dram* memory              # the memories of the run
@@ -113,9 +113,9 @@ cdef struct Controllers:      # all channels of a machine; state/controller_layo
     int32_t postpone          # refreshes that may wait while there are requests
     nbytes_t burst            # [B] of a whole burst
     int64_t num               # core cycles of a DRAM clock: num/den
-    int64_t den
+    int64_t den               # the denominator of that rate
     int64_t peak_num          # [B/cycle] at which a flow is drained or delivers at most: peak_num/peak_den
-    int64_t peak_den
+    int64_t peak_den          # the denominator of that rate
     clock_t* departed         # of the load generator: by `seq`, the clock in which the last data of a burst were there; else NULL
 
 cdef inline cycle_t cycle_of(Controllers* d, clock_t clock) noexcept nogil:

@@ -1,6 +1,6 @@
 """The rules `fcfs` to `oldest_ready_hits` of docs/model/dram_controller.md, C5. A new one is a function and a line in the table."""
 from kernbench_core.model.controller.timing cimport PRE, RD, WR, BankState
-from kernbench_core.types cimport NEVER, NONE, int32_t
+from kernbench_core.types cimport NEVER, int32_t
 
 
 cdef void mark_queue(Channel* c, Request* queue, int32_t n) noexcept nogil:

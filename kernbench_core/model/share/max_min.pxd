@@ -1,6 +1,10 @@
-"""Weighted max-min shares by progressive filling in exact rationals (docs/model/sharing.md, `max_min_v1`)."""
-from kernbench_core.model.share.membership cimport Share
-from kernbench_core.types cimport cycle_t, int64_t
+"""`max_min_v1` of docs/model/sharing.md, P4: weighted max-min shares by progressive filling, in exact rationals.
+
+All shares rise together; those whose resource is full are frozen; the rest goes on. Every membership change refills everything:
+under this rule a change can reach any flow.
+"""
+from kernbench_core.model.share.membership cimport Flow, Share, set_rate
+from kernbench_core.types cimport NONE, cycle_t, int32_t, int64_t, slot_t
 
 cdef extern from "model/share/ratio.h" nogil:
     ctypedef struct kb_ratio:
@@ -16,4 +20,55 @@ cdef struct Fill:             # one resource while shares are filled
     int64_t weight            # of the members that are not frozen
     int64_t freezing          # of those that freeze at this level
 
-cdef void max_min_rates(Share* s, cycle_t now) noexcept nogil
+cdef inline int32_t tightest(Share* s, Fill* fill, kb_ratio* level, int* bad) noexcept nogil:
+    """Index of the resource that fills first, NONE where none has unfrozen members; its share per weight in `level`."""
+    cdef int32_t i, best = NONE
+    cdef kb_ratio share
+    for i in range(s.n_res):
+        if fill[i].weight:
+            share = kb_over(fill[i].left, fill[i].weight, bad)
+            if best == NONE or kb_less(share, level[0], bad):
+                best = i
+                level[0] = share
+    return best
+
+cdef inline void max_min_rates(Share* s, cycle_t now) noexcept nogil:
+    cdef Fill* fill = <Fill*>s.scratch
+    cdef int32_t i, h, full
+    cdef slot_t node, flow
+    cdef Flow* f
+    cdef kb_ratio level
+    cdef int bad = 0
+    cdef int64_t num = 0, den = 1
+    for i in range(s.n_res):
+        fill[i].left = kb_ratio_of(s.res[i].num, s.res[i].den)
+        fill[i].weight = s.res[i].weight
+        fill[i].freezing = 0
+        node = s.res[i].first
+        while node != NONE:
+            s.flow[node >> s.hop_shift].frozen = False
+            node = s.node_next[node]
+    full = tightest(s, fill, &level, &bad)
+    while full != NONE and not bad:
+        node = s.res[full].first
+        while node != NONE:
+            flow = node >> s.hop_shift
+            f = &s.flow[flow]
+            node = s.node_next[node]
+            if f.frozen:
+                continue
+            f.frozen = True
+            kb_rate(level, f.weight, &num, &den, &bad)
+            if bad:
+                break                       # there is no rate to set, and the run ends in this phase
+            set_rate(s, flow, num, den, now)
+            for h in range(f.route.length):
+                fill[s.path[f.route.first + h]].freezing += f.weight
+        for i in range(s.n_res):
+            if fill[i].freezing:
+                fill[i].left = kb_minus(fill[i].left, level, fill[i].freezing, &bad)
+                fill[i].weight -= fill[i].freezing
+                fill[i].freezing = 0
+        full = tightest(s, fill, &level, &bad)
+    if bad:
+        s.overflow = True

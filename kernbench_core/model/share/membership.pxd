@@ -7,7 +7,7 @@ from kernbench_core.types cimport NEVER, cycle_t, int8_t, int32_t, int64_t, nbyt
 cdef struct Resource:         # a DRAM channel, or one direction of a link
     int64_t weight            # W: sum of the members' weights
     slot_t first              # its list of member nodes
-    int32_t members
+    int32_t members           # flows that share it now
     bint dirty                # membership changed since the last P4
     cycle_t since             # the counters hold up to this cycle
     int64_t busy              # @past cycles with a member
@@ -15,37 +15,37 @@ cdef struct Resource:         # a DRAM channel, or one direction of a link
     nbytes_t bytes            # of flows that have finished,
     nbytes_t stored           # of those, towards DRAM
     int64_t num               # capacity num/den [B/cycle], constant
-    int64_t den
+    int64_t den               # the denominator of that capacity
 
 cdef struct Route:
     int32_t first             # in Share.path
-    int32_t length
+    int32_t length            # resources on it
 
 cdef struct Routes:            # of all routes; they may grow in number (model/routes.pyx)
     int32_t* memory           # [n] the memory where a transfer's first one is, else NONE
-    int32_t n
+    int32_t n                 # routes
     int32_t n_path            # resources in Share.path
     int32_t room, path_room   # for routes and for what is in their paths, once they have grown
-    bint grown
+    bint grown                # routes were added at run time
 
 cdef struct Pace:             # a rate, and what follows from it
     int64_t raw_num           # before it was brought to lowest terms
-    int64_t raw_den
+    int64_t raw_den           # the denominator of that rate
     nbytes_t line             # [B] a line of the scratchpad
     nbytes_t row              # [B] a row of its banks
     int64_t num               # num/den [B/cycle]
-    int64_t den
+    int64_t den               # the denominator of that rate
     uint64_t inverse          # and the others, as in Flow
-    int64_t cost
-    int64_t every
-    int64_t rest
+    int64_t cost              # as in Flow
+    int64_t every             # as in Flow
+    int64_t rest              # as in Flow
     int32_t rounds            # as in Requester
     uint64_t span             # as in Flow
 
 cdef struct Flow:             # the bytes of one transfer on one DRAM channel; what a block changes: from `carry` on (fast/speculative.pyx)
     int64_t raw_num, raw_den  # the rate before it was brought to lowest terms
     nbytes_t total            # [B]
-    slot_t job
+    slot_t job                # whose bytes these are
     slot_t sibling, line_next  # the next flow of its job, and in the line of its channel
     int8_t entered            # @flag past its head latency, not finished, not out: it may use its resources
     int8_t member             # @flag of its resources
@@ -69,35 +69,35 @@ cdef struct Flow:             # the bytes of one transfer on one DRAM channel; w
     nbytes_t line             # [B] bank_width of its scratchpad
     nbytes_t row              # [B] and a row of its banks
     slot_t bus                # the resource of that channel; NONE: it has none
-    int32_t weight
-    Route route
+    int32_t weight            # shares that it has of a resource
+    Route route               # resources from its memory to its scratchpad
     cycle_t rated             # its rate was found in P4 of that cycle
     cycle_t started           # of its transfer; with `engine` and `job_seq` the order of the line
-    int32_t engine
-    int64_t job_seq
+    int32_t engine            # DMA engine of its job
+    int64_t job_seq           # submission number of its job
 
 ctypedef void (*touch_fn)(void* sim, slot_t flow, cycle_t now) noexcept nogil
 
 cdef struct Share:
     int32_t rule              # Allocation
     bint queues               # who enters stands in the line of its channel (ShareRule.queues)
-    Resource* res
-    int32_t n_res
+    Resource* res             # [n_res] all resources
+    int32_t n_res             # how many these are
     int32_t channels          # res[0:channels] are the DRAM channels
     slot_t* path              # resources of all routes, one after the other
-    Flow* flow
+    Flow* flow                # [Sim.n_flows] all flow slots
     Requester* requester                # of each flow: when it asks next
     slot_t* node_next         # member lists: node = (flow << hop_shift) + position in its route
-    slot_t* node_prev
+    slot_t* node_prev         # the same backwards
     int32_t hop_shift         # 1 << hop_shift: room for the longest route
     slot_t* dirty             # resources whose membership changed
-    int32_t n_dirty
+    int32_t n_dirty           # how many these are
     slot_t* line              # fifo_v1, row_buffer_v1: per channel the first flow in line
-    void* scratch             # max_min_v1: working space (model/share/max_min.pyx)
+    void* scratch             # max_min_v1: working space (model/share/max_min.pxd)
     void* devices             # row_buffer_v1: its Devices (model/dram/devices.pxd), row_buffer_v2: its Controllers, else NULL
     cycle_t devices_next      # no DRAM channel of these has something to do in an earlier cycle; P4 writes it
     touch_fn touch            # called with `sim` before a flow's state is changed in a cycle; NULL: nobody wants to know
-    void* sim
+    void* sim                 # the run: the first argument of `touch`
     Pace pace                 # that was found last
     bint plain                # the run is walked by the plain model: flows ask in every cycle, paid or not
     bint overflow             # @flag a max-min share needed terms past 128 bits, or was below 2^-31 B/cycle

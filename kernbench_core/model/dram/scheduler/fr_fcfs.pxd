@@ -1,11 +1,8 @@
-"""`fr_fcfs`: first ready, first come, first served: the oldest burst whose row is open."""
-from kernbench_core.model.dram.devices cimport Burst, Controller, Devices, Fetch
+"""`fr_fcfs` of docs/model/dram_rows.md, R5: first ready, first come, first served; open rows go first."""
 from kernbench_core.model.dram.device cimport Bank
-from kernbench_core.model.dram.scheduler.candidate cimport mark_burst
-from kernbench_core.types cimport cycle_t, int32_t, int64_t
-
-cdef void mark_open(Devices* d, Controller* c) noexcept nogil
-cdef int32_t oldest_of_batch(Devices* d, Controller* c, cycle_t now, cycle_t* soonest) noexcept nogil
+from kernbench_core.model.dram.devices cimport Burst, Controller, Devices, Fetch
+from kernbench_core.model.dram.scheduler.candidate cimport column_ready, mark_burst
+from kernbench_core.types cimport NEVER, NONE, cycle_t, int32_t, int64_t
 
 cdef inline void mark_up_to(Devices* d, Controller* c, int32_t most) noexcept nogil:
     """Candidates are the first burst of each flow, where its row is open and the oldest of its bank wants that row too, or fewer
@@ -24,3 +21,37 @@ cdef inline void mark_up_to(Devices* d, Controller* c, int32_t most) noexcept no
         q.candidate = fetch[q.flow].marked != look and b.row == q.row and (b.wanted == q.row or b.passed < most)
         fetch[q.flow].marked = look
         b.candidates += q.candidate
+
+cdef extern from "<stdint.h>":
+    const int32_t INT32_MAX
+
+cdef inline void mark_open(Devices* d, Controller* c) noexcept nogil:
+    """Any number of bursts may pass an older one of another row."""
+    mark_up_to(d, c, INT32_MAX)
+
+cdef inline int32_t oldest_of_batch(Devices* d, Controller* c, cycle_t now, cycle_t* soonest) noexcept nogil:
+    """Reads and writes go in batches: of both kinds the same as last, `batch_bursts` times. Of that kind the oldest candidate."""
+    cdef Burst* queue = c.queue
+    cdef int32_t k, write, found = 0    # 1: there are reads, 2: writes, 3: both
+    cdef int32_t[2] chosen              # the oldest read and the oldest write that are allowed now
+    cdef cycle_t[2] first               # from which cycle on one of those is that are not
+    cdef cycle_t at
+    chosen[0] = chosen[1] = NONE
+    first[0] = first[1] = NEVER
+    for k in range(c.queued):
+        if not queue[k].candidate:
+            continue
+        write = queue[k].write
+        found |= 1 << write
+        if chosen[write] != NONE:
+            continue
+        at = column_ready(d, c, queue[k].bank, write)
+        if at <= now:
+            chosen[write] = k
+        else:
+            first[write] = min(first[write], at)
+    write = found == 2
+    if found == 3:
+        write = not c.writes if c.streak >= d.batch else c.writes
+    soonest[0] = first[write]
+    return chosen[write]

@@ -1,0 +1,222 @@
+"""When each scratchpad may next bring an event that others see, and P5 and P6 of those whose time has come.
+
+Until its horizon the requesters of a scratchpad only ask, wait and move. The horizons stand in a tree, whose root is the smallest.
+"""
+from kernbench_core.fast.conflict_free cimport find_conflict_free
+from kernbench_core.fast.pair_cycles cimport pair_turn, paired_cycle
+from kernbench_core.fast.paths cimport scratchpad_due, scratchpad_touch
+from kernbench_core.fast.rolling cimport may_roll, roll
+from kernbench_core.fast.uncontended cimport scratchpad_uncontended
+from kernbench_core.model.arbiter.oldest_first cimport by_age
+from kernbench_core.model.bank cimport BLOCK, CALM, Requester, Spm
+from kernbench_core.model.compute cimport Compute, on_period
+from kernbench_core.model.pair_requesters cimport far_requester
+from kernbench_core.model.share.membership cimport Flow, flow_cycles
+from kernbench_core.plugin.component cimport component_flow_changed
+from kernbench_core.trace.events cimport TRACE_FULL
+from kernbench_core.types cimport NEVER, NONE, int32_t, int64_t, slot_t, uint64_t
+
+
+cdef cycle_t earliest_end(Sim* s, slot_t requester) noexcept nogil:
+    """The work of a requester ends in no earlier cycle: nobody is faster for being denied."""
+    cdef Requester* a = &s.requester[requester]
+    cdef Compute* e
+    cdef Flow* f
+    if a.compute:
+        e = &s.compute[requester - s.n_flows]
+        if e.body_left < 2:
+            return a.next_at if e.body_left else NEVER
+        # A held request is served in any cycle, the body cycles behind it come on the engine's period.
+        return on_period(a.next_at + 1, e.period) + (e.body_left - 2) * e.period
+    f = &s.share.flow[requester]
+    if not f.member:                    # all that it may have is a held request
+        return a.next_at if a.first_denied != NEVER and f.asked == f.left else NEVER
+    if a.first_denied == NEVER:
+        return f.seen + flow_cycles(f, f.left) - 1
+    return a.next_at + flow_cycles(f, f.left - f.asked)
+
+
+cdef inline int64_t patience(Spm* p) noexcept nogil:
+    """A flow is not pressed while all requesters together take the ports of a bank no more often than that in so many cycles; 0:
+    not known."""
+    cdef int64_t denials = min(p.backpressure, p.max_wait)
+    if p.blocked or p.n_out or p.backpressure > CALM or p.backpressure > p.max_wait + 1:
+        return 0
+    if p.penalty > 1:
+        denials = (denials + p.penalty - 1) // p.penalty
+    return denials * (min(p.ports[0], p.ports[1]) if p.split else p.ports[0])
+
+
+cdef bint spread(Sim* s, Spm* p, int64_t away) noexcept nogil:
+    """In the next CALM cycles every bank is one that at least `away` flows do not come to."""
+    cdef uint64_t none = p.full if away < 4 else 0, one = p.full if away < 3 else 0, two = p.full if away < 2 else 0, three = 0
+    cdef uint64_t others
+    cdef int32_t k
+    cdef Requester* a
+    cdef Flow* f
+    if away > 4 or not p.narrow:
+        return False
+    for k in range(p.n_order):
+        a = &s.requester[p.order[k]]
+        if a.compute:
+            break
+        if a.rounds > 1:
+            continue
+        f = &s.share.flow[p.order[k]]
+        others = f.span << f.bank | (f.span >> 1) >> (p.banks - 1 - f.bank)
+        if a.first_denied != NEVER:
+            others |= a.reads | a.writes
+        others = p.full & ~others
+        three |= two & others               # banks that so many flows more do not come to
+        two |= one & others
+        one |= none & others
+        none |= others
+        if three == p.full:
+            return True
+    return False
+
+
+cdef inline cycle_t look_again(Sim* s, Spm* p) noexcept nogil:
+    """The cycle before it is looked for a conflict-free horizon again."""
+    return max(p.look.back_off - 1, p.done) if s.skip and p.look.back_off > p.done else NEVER
+
+
+cdef cycle_t pair_next(Sim* s, int32_t spm) noexcept nogil:
+    """The same with flows to or from other scratchpads, which may all be held where the conflict-free horizon is over."""
+    cdef Spm* p = &s.spm[spm]
+    cdef int32_t k
+    cdef slot_t requester
+    cdef Requester* a
+    cdef cycle_t to
+    if s.stops.on_conflict or not s.skip or not find_conflict_free(s, spm):
+        return p.done
+    to = p.look.conflict_free - 1                            # behind that it is looked again before anything is asked for
+    for k in range(p.n_order):
+        requester = p.order[k]
+        a = &s.requester[requester]
+        if a.paired and requester >= s.n_flows:      # it ends with the requester at the other side
+            continue
+        if a.ends_at < to:
+            a.ends_at = earliest_end(s, requester)
+            to = min(to, a.ends_at)
+    return max(to, p.done)
+
+
+cdef cycle_t first_asking(Sim* s, Spm* p) noexcept nogil:
+    """No requester asks for anything in an earlier cycle; NEVER: none does by itself."""
+    cdef cycle_t at = NEVER
+    cdef int32_t k
+    for k in range(p.n_order):
+        at = min(at, s.requester[p.order[k]].next_at)
+    return at
+
+
+cdef cycle_t scratchpad_next(Sim* s, int32_t spm) noexcept nogil:
+    """The first cycle that may bring an event that others see. Until then requesters only ask, wait and move.
+
+    Where something may be denied, a flow may be held at once, and leave its resources `backpressure_cycles` later.
+    """
+    cdef Spm* p = &s.spm[spm]
+    cdef int32_t k, n_order = p.n_order, out = p.n_out
+    cdef slot_t* order = p.order
+    cdef cycle_t to = NEVER, soon = NEVER
+    cdef int64_t rounds = 0, often = 0
+    cdef Requester* a
+    p.look.calm = NEVER
+    p.look.rolls = p.look.laid = False
+    if p.n_order == 0 or s.share.devices != NULL and p.n_pairs == 0 and first_asking(s, p) == NEVER:  # flows wait for their bursts
+        return NEVER
+    if s.stops.on_conflict or p.n_asks or p.n_pairs:
+        return pair_next(s, spm) if p.n_pairs else p.done
+    if s.trace != NULL and s.trace.level >= TRACE_FULL:
+        to = p.done + BLOCK                     # not too many records at once
+    if s.skip and (scratchpad_uncontended(s, spm) or find_conflict_free(s, spm)):
+        to = min(to, p.look.conflict_free) if not p.look.uncontended else to
+    elif may_roll(s, p):
+        p.look.rolls = True
+        return look_again(s, p)
+    elif not by_age(p):                         # of another arbiter only this is known: who asks first leaves no earlier
+        soon = max(p.done, first_asking(s, p)) + p.backpressure - 1
+        to = min(to, soon)
+    else:
+        soon = p.done + p.backpressure - 1
+        to = min(to, max(soon, p.done + BLOCK - 1), look_again(s, p))
+        rounds = -patience(p)
+    for k in range(n_order):
+        a = &s.requester[order[k]]
+        rounds += a.rounds
+        if a.compute:
+            often += s.compute[order[k] - s.n_flows].often
+        if a.ends_at < to:                      # the bound may have become better
+            a.ends_at = earliest_end(s, order[k])
+            to = min(to, a.ends_at)
+        to = min(to, a.backpressure_at)
+        if out and a.first_denied != NEVER and not a.compute and s.share.flow[order[k]].out:
+            to = min(to, a.next_at)             # served, it is a member again
+    p.look.calm = p.done if rounds + often <= 0 else NEVER
+    if rounds > 0 and to > soon:
+        to = min(to, p.done + CALM - 1) if spread(s, p, rounds) else soon
+    return max(to, p.done)
+
+
+cdef void touch_flow(void* sim, slot_t flow, cycle_t now) noexcept nogil:
+    """The shares are about to change a flow (`Share.touch`)."""
+    cdef Sim* s = <Sim*>sim
+    if s.plugs != NULL and flow >= s.plugs.first_flow:
+        component_flow_changed(s, flow)
+    elif s.requester[flow].spm != NONE:         # else a queue of a cache, which asks no scratchpad
+        scratchpad_touch(s, s.requester[flow].spm, now)
+        if s.requester[flow].paired:
+            scratchpad_touch(s, s.requester[far_requester(s, flow)].spm, now)
+
+
+cdef inline void set_horizon(Sim* s, int32_t spm, cycle_t at) noexcept nogil:
+    """Of one scratchpad, and of all above it in the tree."""
+    cdef int32_t i = s.leaves + s.place[spm]
+    cdef cycle_t* tree = s.horizon
+    tree[i] = at
+    while i > 1:
+        at = min(at, tree[i ^ 1])
+        i >>= 1
+        if tree[i] == at:
+            return
+        tree[i] = at
+
+
+cdef void find_horizons(Sim* s) noexcept nogil:
+    """Bring `horizon` up to date."""
+    cdef int32_t k, spm
+    for k in range(s.n_touched):
+        spm = s.touched[k]
+        s.spm[spm].look.touched = False
+        set_horizon(s, spm, scratchpad_next(s, spm))
+        if s.far_requesters:
+            pair_turn(s, spm)
+    s.n_touched = 0
+
+
+cdef int32_t next_due(Sim* s, int32_t i, cycle_t now) noexcept nogil:
+    """In the tree from its node `i` on, without what stands before that: the first scratchpad whose time has come, or 0."""
+    while s.horizon[i] > now:
+        while i & 1:                            # the right one of two, or the root: on behind what is above it
+            i >>= 1
+        if i == 0:
+            return 0
+        i += 1
+    while i < s.leaves:
+        i = 2 * i + (s.horizon[2 * i] > now)
+    return i
+
+
+cdef void scratchpad_phase(Sim* s, cycle_t now) noexcept nogil:
+    """P5 and P6 of those scratchpads that may bring an event in this cycle; the others come later, in longer blocks."""
+    cdef int32_t i
+    find_horizons(s)
+    if s.n_paired:
+        paired_cycle(s, now)
+    i = next_due(s, 1, now)
+    while i:
+        scratchpad_due(s, s.member[i - s.leaves], now + 1)
+        i = next_due(s, i + 1, now) if i + 1 < 2 * s.leaves else 0
+    if s.n_spm == 1 and s.spm[0].look.rolls:
+        roll(s, &s.spm[0], now + 1)

@@ -1,0 +1,3 @@
+PATHS: tuple[str, ...]
+
+def leave_out(*names: str) -> None: ...

@@ -1,7 +1,0 @@
-"""The scheduler of docs/model/dram_rows.md, R5: an open row goes first, but not for ever."""
-from kernbench_core.model.dram.scheduler.fr_fcfs cimport mark_up_to
-
-
-cdef void mark_capped(Devices* d, Controller* c) noexcept nogil:
-    """A burst may pass the oldest of its bank until `batch_bursts` have done so since the row was opened."""
-    mark_up_to(d, c, d.batch)

@@ -10,4 +10,4 @@ cdef inline bint speculative_can(Spm* p, cycle_t to) noexcept nogil:
     """A block of one order of arbitration would have to be shorter than it could be."""
     cdef int64_t n = min(<int64_t>BLOCK, to - p.done)
     cdef bint later = p.n_held and p.oldest < p.look.calm and p.done + n - p.oldest > p.max_wait
-    return (n > p.max_wait and p.look.calm > p.done or later) and block_can(p)
+    return p.n_order > 0 and (n > p.max_wait and p.look.calm > p.done or later) and block_can(p)

@@ -155,7 +155,8 @@ cdef int resume_queue(Sim* s, int32_t channel) except -1:
     cdef Flow* f = &s.share.flow[slot]
     cdef bint entered = f.entered, member = f.member
     cdef str who = f"the write-backs of DRAM channel {channel}"
-    if f.asked or f.out or f.den < 1 or f.carry >= f.den or entered != (f.left > 0) or (member and not (entered and f.num)):
+    cdef bint unrated = f.num == 0 and s.share.queues       # without a line, who enters is a member before the next P4 gives it a rate
+    if f.asked or f.out or f.den < 1 or f.carry >= f.den or entered != (f.left > 0) or (member and (unrated or not entered)):
         raise ValueError(f"{who}: left = {f.left}, carry = {f.carry} of 1/{f.den} bytes, entered = {f.entered}, member = {f.member}")
     if s.traced and s.caches.queue[channel].told != member:
         share_touch(&s.share, channel)          # the next P4 tells of it

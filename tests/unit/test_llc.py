@@ -228,3 +228,18 @@ def test_what_if_frees_the_cache() -> None:
     changed, changes = free(load_config(machine()), ["llc"], Demand(transfers=2, pairs=0))
     assert list(changes) == ["llc.bw_bytes_per_cycle"]
     assert changed.cache.bw_bytes_per_cycle > CACHE
+
+
+@pytest.mark.parametrize("allocation", ["shared_bw_v1", "max_min_v1", "fifo_v1"])
+def test_a_run_resumes_in_every_cycle_of_a_write_back(allocation: str) -> None:
+    """Where a queue becomes a member of its channel in P7, it has no rate before P4 of the next cycle."""
+    config, work = load_config(machine(allocation=allocation)), load_program(program(move(0, 256, store=True), move(4096, 256)))
+    whole = Machine(config, work)
+    whole.run()
+    for cut in range(whole.cycle):
+        for (walk, skip), (other, then) in zip(WALKS, reversed(WALKS), strict=True):
+            begun, resumed = Machine(config, work, walk=walk), Machine(config, work, walk=other)
+            begun.step(cut, skip=skip)
+            resumed.restore(begun.snapshot())
+            resumed.run(skip=then)
+            assert resumed.result().to_dict() == whole.result().to_dict(), f"cut at {cut}"

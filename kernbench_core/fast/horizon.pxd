@@ -3,5 +3,10 @@ from kernbench_core.model.sim cimport Sim
 from kernbench_core.types cimport cycle_t, slot_t
 
 cdef void touch_flow(void* sim, slot_t flow, cycle_t now) noexcept nogil
-cdef void find_horizons(Sim* s) noexcept nogil
+cdef void find_touched(Sim* s) noexcept nogil
 cdef void scratchpad_phase(Sim* s, cycle_t now) noexcept nogil
+
+cdef inline void find_horizons(Sim* s) noexcept nogil:
+    """Bring `horizon` up to date: in most cycles it is."""
+    if s.n_touched:
+        find_touched(s)

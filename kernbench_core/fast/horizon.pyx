@@ -183,8 +183,8 @@ cdef inline void set_horizon(Sim* s, int32_t spm, cycle_t at) noexcept nogil:
         tree[i] = at
 
 
-cdef void find_horizons(Sim* s) noexcept nogil:
-    """Bring `horizon` up to date."""
+cdef void find_touched(Sim* s) noexcept nogil:
+    """The horizons of the scratchpads in `touched`."""
     cdef int32_t k, spm
     for k in range(s.n_touched):
         spm = s.touched[k]

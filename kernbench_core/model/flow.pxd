@@ -12,6 +12,10 @@ cdef inline void cap_carry(Flow* f, Spm* p) noexcept nogil:
     if f.carry >= p.row * f.den:
         f.carry = p.row * f.den
 
+cdef inline bint reaches_piece(Flow* f) noexcept nogil:
+    """The carry covers the next piece; if not, nothing is asked for."""
+    return f.carry >= f.piece * f.den
+
 cdef inline bint reaches_end(Flow* f, Spm* p) noexcept nogil:
     """The carry covers the rest of the run: the last piece may go on in the next."""
     return f.at.run_left <= p.row and f.carry >= f.at.run_left * f.den
@@ -19,12 +23,11 @@ cdef inline bint reaches_end(Flow* f, Spm* p) noexcept nogil:
 cdef inline bint flow_want(Flow* f, Spm* p, Dram* d, Extent* x, uint64_t* mask) noexcept nogil:
     """P5, the carry being accrued: true where something is asked for: `asked` bytes, its banks added to `mask`."""
     cdef int64_t n
-    n = f.carry - f.piece * f.den
-    if n < 0:
+    if not reaches_piece(f):
         return False
     if p.blocked or reaches_end(f, p):
         return ask_pieces(f, p, d, x, mask)
-    n = 1 + quotient(n, p.line * f.den)
+    n = 1 + quotient(f.carry - f.piece * f.den, p.line * f.den)
     if n > p.banks:
         n = p.banks
     set_banks(p, mask, f.bank, n)

@@ -9,7 +9,7 @@ from kernbench_core.model.arbiter.arbiter cimport ARBITERS
 from kernbench_core.model.arbiter.grant cimport traces_requests
 from kernbench_core.model.bank cimport Requester, nobody_held, open_ports
 from kernbench_core.model.compute cimport Compute, compute_want, on_period, sleep_idle
-from kernbench_core.model.flow cimport flow_want
+from kernbench_core.model.flow cimport flow_want, reaches_piece
 from kernbench_core.model.pair_requesters cimport flow_of
 from kernbench_core.model.pair cimport pair_ask, pair_judge
 from kernbench_core.model.requester cimport activity_phase, body_over, flow_over, hold, press_later, unhold
@@ -33,7 +33,8 @@ cdef inline bint flow_asks(Sim* s, Spm* p, slot_t requester, cycle_t now, bint t
         open_run(&s.flow_trace[requester], f, f.at.run_left, f.bank)
     flow_accrue(f, now + 1 - f.seen)
     f.seen = now + 1
-    if flow_want(f, p, memory_of(s, f.job), &s.dma_job[f.job].extent, writes_of(s, requester) if a.to_writes else reads_of(s, requester)):
+    if reaches_piece(f) and flow_want(
+            f, p, memory_of(s, f.job), &s.dma_job[f.job].extent, writes_of(s, requester) if a.to_writes else reads_of(s, requester)):
         return True
     a.next_at = now + 1
     return False
@@ -102,14 +103,14 @@ cdef inline void ask_served(Sim* s, Spm* p, slot_t requester, cycle_t now) noexc
     s.plugs.n_served += 1
 
 
-cdef inline void served(Sim* s, Spm* p, slot_t requester, cycle_t now) noexcept nogil:
+cdef inline void served(Sim* s, Spm* p, slot_t requester, cycle_t now, bint traced) noexcept nogil:
     """P6: the request was granted in whole."""
     cdef Requester* a = &s.requester[requester]
     cdef Flow* f
     if not is_engine(s, requester):
         ask_served(s, p, requester, now)
         return
-    if traces_requests(s):
+    if traced:
         record_served(s, p, requester, a.first_denied, now)
     if a.first_denied != NEVER:
         unhold(s, p, requester, now)
@@ -126,10 +127,11 @@ cdef inline void served(Sim* s, Spm* p, slot_t requester, cycle_t now) noexcept 
 
 cdef void progress_phase(Sim* s, Spm* p, cycle_t now) noexcept nogil:
     """P6: requests that were granted in whole are served, the others are held. Transfers between scratchpads are judged by pair.pyx."""
+    cdef bint traced = traces_requests(s)
     cdef int32_t k
     cdef slot_t requester
     cdef Requester* a
-    if traces_requests(s):
+    if traced:
         record_conflicts(s, p, now)
     for k in range(p.n_asking):
         requester = p.asking[k]
@@ -137,7 +139,7 @@ cdef void progress_phase(Sim* s, Spm* p, cycle_t now) noexcept nogil:
         if a.paired:
             continue
         if not lacks_banks(s, requester):
-            served(s, p, requester, now)
+            served(s, p, requester, now, traced)
             continue
         s.denied += 1
         a.next_at = now + p.penalty

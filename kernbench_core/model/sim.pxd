@@ -132,6 +132,8 @@ cdef inline uint64_t* writes_of(Sim* s, slot_t requester) noexcept nogil:
 cdef inline bint lacks_banks(Sim* s, slot_t requester) noexcept nogil:
     """The request of a requester was not granted in whole."""
     cdef int32_t w
+    if s.mask_words == 1:
+        return (s.requester[requester].reads | s.requester[requester].writes) != 0
     for w in range(s.spm[s.requester[requester].spm].words):
         if reads_of(s, requester)[w] | writes_of(s, requester)[w]:
             return True

@@ -11,6 +11,8 @@ SOURCES := pyproject.toml setup.py kernbench_core/state/field_table.py $(CORE) $
 JOBS   ?= 2
 
 export OPENBLAS_NUM_THREADS = 1
+# Packages are installed without bytecode, which takes pip 10 s: Python writes that of the modules that it imports.
+export PIP_NO_COMPILE = 1
 
 # The fuzzer runs so long on the release build, then on the sanitizers': less than two hours together. Failing inputs are kept.
 FUZZ_MINUTES ?= 55

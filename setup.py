@@ -19,8 +19,8 @@ BUILD = os.environ.get("KERNBENCH_BUILD", "release")
 #: line of the cache, so that a tick costs the same wherever the linker puts them (docs/adr/0038-what-is-compiled.md). Warnings
 #: take a tenth of the compiler's time: a checked build has them.
 FLAGS = {
-    "release": ["-g0", "-falign-functions=64", "-Wno-all"],
-    "profile": ["-g1", "-falign-functions=64", "-Wno-all"],
+    "release": ["-g0", "-falign-functions=64", "-Wno-all", "-Wno-sign-compare"],
+    "profile": ["-g1", "-falign-functions=64", "-Wno-all", "-Wno-sign-compare"],
     "checked": ["-O1", "-g"],
     "sanitize": ["-O1", "-g", "-fno-omit-frame-pointer", "-fsanitize=address,undefined", "-fno-sanitize-recover=undefined"],
 }
@@ -87,14 +87,26 @@ def library(module: str) -> str:
 
 
 class Libraries(build_ext):
-    """Compiles modules one by one, each with its own flags where it is older than its C, then links those of a room."""
+    """Translates with Cython; compiles modules one by one, each with its own flags where it is older than its C; links rooms.
+
+    pip runs this file twice before it builds, to ask what the build needs and what the package is: that translates nothing.
+    """
 
     def build_extensions(self) -> None:
-        with ThreadPoolExecutor(WORKERS) as pool:
-            objects = dict(zip(PARTS, pool.map(self.compiled, PARTS.values()), strict=True))
-        for room in self.extensions:
-            room.extra_objects = [objects[module] for module in PARTS if library(module) == room.name]
-            room.depends = room.extra_objects
+        made = translated(core, "kernbench_core._cython", CORE, without=["MemoryView"])     # arrays.pxd gives pointers
+        if kernels:
+            made += translated(kernels, "kernbench.common._cython", KERNELS, without=[])
+        os.utime(MADE)
+        if CHECKED:
+            sources = {module.name: module.sources for module in made}
+            for module in self.extensions:
+                module.sources = sources[module.name]
+        else:
+            with ThreadPoolExecutor(WORKERS) as pool:
+                objects = dict(zip([module.name for module in made], pool.map(self.compiled, made), strict=True))
+            for room in self.extensions:
+                room.extra_objects = [objects[module] for module in objects if library(module) == room.name]
+                room.depends = room.extra_objects
         super().build_extensions()
 
     def compiled(self, module: Extension) -> str:
@@ -142,10 +154,10 @@ def extensions(sources: list[Path], shared: str) -> list[Extension]:
     ]
 
 
-def compiled(sources: list[Path], shared: str, directives: dict[str, object], without: list[str]) -> list[Extension]:
-    """`without`: features of Cython that no source needs, left out of `shared`."""
+def translated(modules: list[Extension], shared: str, directives: dict[str, object], without: list[str]) -> list[Extension]:
+    """With C as their sources. `without`: features of Cython that no source needs, left out of `shared`."""
     return cythonize(
-        extensions(sources, shared),
+        modules,
         compiler_directives=directives,
         build_dir=str(MADE),
         force=CHECKED or OUTDATED,
@@ -160,21 +172,18 @@ MADE = Path(f"build/cython-{BUILD}")
 #: C of other directives than these: Cython compares sources alone.
 OUTDATED = MADE.exists() and MADE.stat().st_mtime < Path(__file__).stat().st_mtime
 runpy.run_path("kernbench_core/state/field_table.py")["write_table"](Path("kernbench_core"))
-core = sorted(Path("kernbench_core").rglob("*.pyx"))
+core = extensions(sorted(Path("kernbench_core").rglob("*.pyx")), "kernbench_core._cython")
 # What runs kernels: Python sources, each with a .pxd beside it that gives its classes types. Under ASan they stay Python:
 # kernels are greenlets, which copy the stack over the marks that ASan puts around its variables.
 typed = [] if BUILD == "sanitize" else sorted(path.with_suffix(".py") for path in Path("kernbench").rglob("*.pxd"))
-modules = compiled(core, "kernbench_core._cython", CORE, without=["MemoryView"])     # arrays.pxd gives pointers
+kernels = extensions(typed, "kernbench.common._cython") if typed else []
+modules = [*core, *kernels]
 if typed:
-    modules += compiled(typed, "kernbench.common._cython", KERNELS, without=[])
-os.utime(MADE)
-PARTS = {module.name: module for module in modules}
-if typed:
-    lost = [name for name in LEVEL if not any(f"{module}.".startswith(f"{name}.") for module in PARTS)]
+    lost = [name for name in LEVEL if not any(f"{module.name}.".startswith(f"{name}.") for module in modules)]
     if lost:
         raise SystemExit(f"setup.py: HOT or COLD names what is not there: {', '.join(lost)}")
 if not CHECKED:
-    modules = rooms(list(PARTS))
+    modules = rooms([module.name for module in modules])
 if typed:
     names = {module.name for module in modules}
     # Python takes a library before a source, also one of a source that is compiled no more or is somewhere else; and what an
@@ -185,6 +194,6 @@ if typed:
                 path.unlink()
 setup(
     ext_modules=modules,
-    cmdclass={} if CHECKED else {"build_ext": Libraries},
+    cmdclass={"build_ext": Libraries},
     options={"build": {"build_base": f"build/{BUILD}"}, "build_ext": {"parallel": WORKERS}},
 )

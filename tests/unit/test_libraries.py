@@ -52,7 +52,7 @@ for module in {sorted(FILES)}:
 @needs_libraries
 @pytest.mark.parametrize(
     "module",
-    ["kernbench_core.model.loop", "kernbench_core.fast.loop", "kernbench_core.model.share.max_min", "kernbench.common.handles"],
+    ["kernbench_core.model.loop", "kernbench_core.fast.loop", "kernbench_core.model.share.rules", "kernbench.common.handles"],
 )
 def test_a_module_can_be_imported_first(module: str) -> None:
     """Nothing of its package but what importing it needs was imported before."""

@@ -15,28 +15,28 @@ cdef enum VcState:            # of a virtual channel of an input
     VC_ACTIVE = 2             # it has one
 
 cdef struct Hop:              # one row of a route
-    int32_t output
+    int32_t output            # the output of the router that the packet takes
     int32_t low               # channels that the packet may take there, both included
-    int32_t high
+    int32_t high              # the last of those channels
 
 cdef struct Packet:
     cycle_t born              # clock in which it entered its terminal's queue
     cycle_t end               # its tail is ejected; NEVER before
     int32_t source            # terminals
-    int32_t target
+    int32_t target            # the terminal that it goes to
     int32_t hop               # of the router that its head is in, or comes to next: into `hop`
-    int32_t flits
+    int32_t flits             # its length
     int64_t tag               # of the caller
     slot_t next               # in the queue of its terminal, then among those that have ended
 
 cdef struct Flit:
-    slot_t packet
+    slot_t packet             # that it is a part of
     int32_t number            # 0 for the head
 
 cdef struct InputVc:
-    int32_t state
+    int32_t state             # VcState
     int32_t first             # of its ring of `depth` flits
-    int32_t n
+    int32_t n                 # flits in its ring
     int32_t output            # while active
     int32_t channel           # of that output
     int32_t accept            # F3: the channel of an output, counted over the router's, that has priority
@@ -47,16 +47,16 @@ cdef struct OutputVc:
     int32_t grant             # F3: the channel of an input, counted over the router's, that has priority
 
 cdef struct Input:
-    int32_t router
+    int32_t router            # that it belongs to
     int32_t output            # that feeds it
     int32_t channel           # F4: that has priority
     int32_t accept            # F4: the output of the router that has priority
     uint64_t waiting          # channels in these states,
     uint64_t ready            # active with a flit
     int64_t occupied          # flits in its buffers, summed over clocks: up to `since`
-    cycle_t since
+    cycle_t since             # the clock up to which `occupied` counts
     int32_t n                 # flits in its buffers
-    int32_t most
+    int32_t most              # the most flits that its buffers held
 
 cdef struct Output:
     int32_t router            # NONE: of a terminal
@@ -65,7 +65,7 @@ cdef struct Output:
     int32_t latency           # from the grant to the arrival
     int32_t credit            # from the departure of a flit behind it to its credit
     int64_t num               # it takes num/den flits in a clock, at most 1
-    int64_t den
+    int64_t den               # the denominator of that rate
     int64_t busy              # clock * num up to which it is taken
     int32_t grant             # F4: the input of the router that has priority
     int64_t flits             # that left
@@ -74,69 +74,69 @@ cdef struct Output:
     int64_t lost              # clocks in which a flit asked for this output and another one left, or none could
 
 cdef struct Router:
-    int32_t input
-    int32_t inputs
-    int32_t output
-    int32_t outputs
+    int32_t input             # the first of its inputs,
+    int32_t inputs            # and how many these are
+    int32_t output            # the first of its outputs,
+    int32_t outputs           # and how many these are
     int32_t n                 # flits in its buffers
 
 cdef struct Terminal:
     slot_t first              # packets that wait
-    slot_t last
+    slot_t last               # the last packet that waits, NONE
     int32_t sent              # flits of the first
     int32_t channel           # of the last packet that began
-    int32_t output
+    int32_t output            # its way into the network
 
 cdef struct Arrival:          # of a flit (n >= 0) or of a credit (n < 0)
-    Flit flit
+    Flit flit                 # that arrives
     int32_t place             # input, or output
-    int32_t channel
-    int32_t next
+    int32_t channel           # of that input or output
+    int32_t next              # in its bucket, or in the list of free ones
 
 cdef struct Request:          # F3
     int32_t vc                # of an input, counted over the router's
-    int32_t low
-    int32_t high
+    int32_t low               # the first of the channels of the output that it may take,
+    int32_t high              # and the last
     int32_t next              # at the same output
 
 cdef struct Grant:            # F4
-    int32_t input
-    int32_t channel
-    int32_t output
+    int32_t input             # from which a flit leaves in this clock,
+    int32_t channel           # its channel
+    int32_t output            # and the output that it takes
 
 cdef struct Network:
-    int32_t channels
+    int32_t channels          # of an input
     int32_t depth             # flits of a channel
-    int32_t routers
-    int32_t inputs
+    int32_t routers           # how many there are
+    int32_t inputs            # of all routers
     int32_t outputs           # without those of terminals
-    int32_t terminals
+    int32_t terminals         # how many there are
     int32_t escapes           # channels of the escape network; 0: routes are fixed
-    Router* router
-    Input* input
-    Output* output
-    Terminal* terminal
+    Router* router            # [routers]
+    Input* input              # [inputs]
+    Output* output            # [outputs + terminals]
+    Terminal* terminal        # [terminals]
     InputVc* in_vc            # by input, channel
     OutputVc* out_vc          # by output, channel
     Flit* flit                # by input, channel, place
     Hop* hop                  # rows of routes
     int32_t* adaptive         # by router and target: two outputs or NONE, that of the escape network, its channel
-    Packet* packet
+    Packet* packet            # all packets of the run
     int32_t horizon           # buckets of the calendar,
     int32_t* bucket           # of arrivals by clock
-    Arrival* arrival
-    int32_t free_arrival
+    Arrival* arrival          # places for arrivals to come
+    int32_t free_arrival      # the first place that is free
     int64_t in_flight         # arrivals to come
     int64_t n_flits           # in buffers
     int64_t n_queued          # packets that have not left their terminals
     slot_t ended              # packets whose tails were ejected in this clock
-    slot_t ended_last
+    slot_t ended_last         # the last of these
     int32_t* head             # F3: of each output of a router, its first request
-    Request* request
+    Request* request          # F3: of a router in this clock
     int32_t* offer            # F3: by channel of an input, the best offer, and how far it is from its pointer
-    int32_t* offer_turn
+    int32_t* offer_turn       # and that distance
     Grant* granted            # F4
-    int32_t n_granted
+    int32_t n_granted         # how many these are
 
 cdef void network_send(Network* w, slot_t packet) noexcept nogil
 cdef void network_clock(Network* w, cycle_t now) noexcept nogil

@@ -19,7 +19,6 @@ from kernbench_core.model.compute cimport MAX_REGIONS, Compute, Stream, stream_b
 from kernbench_core.model.dma cimport DmaJob
 from kernbench_core.model.dram.extent cimport Dram
 from kernbench_core.fast.closed_forms cimport banks_differ
-from kernbench_core.fast.paths cimport CONFLICT_FREE_PATH, paths
 from kernbench_core.fast.simd cimport vectors
 from kernbench_core.fast.pair_conflict_free cimport open_pair, pair_found, pair_may_look, pair_over
 from kernbench_core.model.share.membership cimport Flow
@@ -341,7 +340,7 @@ cdef bint find_conflict_free(Sim* s, int32_t spm) noexcept nogil:
     cdef int32_t n
     if p.look.conflict_free > p.done:
         return True
-    if not (paths & CONFLICT_FREE_PATH and by_age(p)):
+    if not by_age(p):
         return False
     if p.n_pairs:
         if not pair_may_look(p):

@@ -4,7 +4,7 @@ Until its horizon the requesters of a scratchpad only ask, wait and move. The ho
 """
 from kernbench_core.fast.conflict_free cimport find_conflict_free
 from kernbench_core.fast.pair_cycles cimport pair_turn, paired_cycle
-from kernbench_core.fast.paths cimport scratchpad_due, scratchpad_touch
+from kernbench_core.fast.paths cimport CONFLICT_FREE_PATH, UNCONTENDED_PATH, paths, scratchpad_due, scratchpad_touch
 from kernbench_core.fast.rolling cimport may_roll, roll
 from kernbench_core.fast.uncontended cimport scratchpad_uncontended
 from kernbench_core.model.arbiter.oldest_first cimport by_age
@@ -81,6 +81,16 @@ cdef inline cycle_t look_again(Sim* s, Spm* p) noexcept nogil:
     return max(p.look.back_off - 1, p.done) if s.skip and p.look.back_off > p.done else NEVER
 
 
+cdef inline bint conflict_free(Sim* s, int32_t spm) noexcept nogil:
+    """A conflict-free horizon lies ahead. A path that is left out looks for none."""
+    return paths & CONFLICT_FREE_PATH and find_conflict_free(s, spm)
+
+
+cdef inline bint nothing_denied(Sim* s, int32_t spm) noexcept nogil:
+    """Nothing is denied while requesters stay, or before the conflict-free horizon."""
+    return paths & UNCONTENDED_PATH and scratchpad_uncontended(s, spm) or conflict_free(s, spm)
+
+
 cdef cycle_t pair_next(Sim* s, int32_t spm) noexcept nogil:
     """The same with flows to or from other scratchpads, which may all be held where the conflict-free horizon is over."""
     cdef Spm* p = &s.spm[spm]
@@ -88,7 +98,7 @@ cdef cycle_t pair_next(Sim* s, int32_t spm) noexcept nogil:
     cdef slot_t requester
     cdef Requester* a
     cdef cycle_t to
-    if s.stops.on_conflict or not s.skip or not find_conflict_free(s, spm):
+    if s.stops.on_conflict or not s.skip or not conflict_free(s, spm):
         return p.done
     to = p.look.conflict_free - 1                            # behind that it is looked again before anything is asked for
     for k in range(p.n_order):
@@ -130,7 +140,7 @@ cdef cycle_t scratchpad_next(Sim* s, int32_t spm) noexcept nogil:
         return pair_next(s, spm) if p.n_pairs else p.done
     if s.trace != NULL and s.trace.level >= TRACE_FULL:
         to = p.done + BLOCK                     # not too many records at once
-    if s.skip and (scratchpad_uncontended(s, spm) or find_conflict_free(s, spm)):
+    if s.skip and nothing_denied(s, spm):
         to = min(to, p.look.conflict_free) if not p.look.uncontended else to
     elif may_roll(s, p):
         p.look.rolls = True

@@ -43,7 +43,7 @@ cdef inline bint fast_path(Sim* s, Spm* p, cycle_t to) noexcept nogil:
     came, or says false and has done nothing."""
     if paths & UNCONTENDED_PATH and uncontended_can(s, p) and closed_form_advance(s, p, to):
         return True
-    if conflict_free_can(p) and closed_form_advance(s, p, min(to, p.look.conflict_free)):
+    if paths & CONFLICT_FREE_PATH and conflict_free_can(p) and closed_form_advance(s, p, min(to, p.look.conflict_free)):
         return True
     if paths & SPECULATIVE_PATH and speculative_can(p, to) and speculative_advance(s, p, to):
         return True

@@ -1,5 +1,4 @@
 """The licence of closed forms: no bank can have more askers than ports, whatever cycle they ask in."""
-from kernbench_core.fast.paths cimport UNCONTENDED_PATH, paths
 from kernbench_core.model.arbiter.oldest_first cimport by_age
 from kernbench_core.model.bank cimport bank_of, line_of, open_ports, set_banks, take_ports
 from kernbench_core.model.bank_mask cimport set_run
@@ -67,7 +66,7 @@ cdef bint scratchpad_uncontended(Sim* s, int32_t spm) noexcept nogil:
         return p.look.uncontended
     p.look.judge = False
     p.look.uncontended = False
-    if not (paths & UNCONTENDED_PATH and by_age(p)) or p.n_held or p.n_asks or crowded(s, p):
+    if not by_age(p) or p.n_held or p.n_asks or crowded(s, p):
         return False
     open_ports(p)
     for k in range(p.n_order):

@@ -8,6 +8,7 @@ import traceback
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -50,10 +51,15 @@ class Call:
     skew: tuple[int, ...] = ()  #: by rank: elements that it loads one by one before it begins
     reduction: Reduction = SUM
     collective: Collective | None = None  #: needed if the reduction multiplies elements before or after
+    in_place: Collective | None = None  #: the collective, if its elements and results share memory (`Collective.in_place`)
 
     def arguments(self, rank: int, in_ptr: int, out_ptr: int) -> tuple[Any, ...]:
         """The nine. InputError if the algorithm cannot keep them."""
         group = self.group
+        if self.in_place is not None:
+            block = rank * self.count * dtype_of(self.dtype).bits // 8
+            in_ptr += block if self.in_place.blocks_out else 0
+            out_ptr += block if self.in_place.blocks_in else 0
         sip, cube, _ = group.shape.place(rank)
         where = (sip, group.shape.sips, cube, group.shape.cubes, group.kind)
         made = self.algorithm.kernel_args(in_ptr, out_ptr, self.count, self.dtype, *where)
@@ -63,8 +69,10 @@ class Call:
         return tuple(made)
 
 
-def on_rank(call: Call, in_ptr: Any, out_ptr: Any, tl: Any, scratch: Any = None) -> None:
-    """The kernel that is launched on each PE of a group. `scratch`: has room for the elements of a rank; None: `in_ptr` has."""
+def on_rank(call: Call, in_ptr: Any, out_ptr: Any, tl: Any, scratch: Any = None, room: Any = None) -> None:
+    """The kernel that is launched on each PE of a group. `scratch`: has room for the elements of a rank; None: `in_ptr` has.
+    `room`: the memory that the algorithm asked for.
+    """
     for _ in range(call.skew[tl.rank] if call.skew else 0):
         tl.load(in_ptr, (1,), call.dtype)
     if call.reduction != SUM and not isinstance(tl, GroupTl):
@@ -72,10 +80,16 @@ def on_rank(call: Call, in_ptr: Any, out_ptr: Any, tl: Any, scratch: Any = None)
     if call.reduction.factor is not None:
         source, in_ptr = in_ptr, in_ptr if scratch is None else scratch
         scale(tl, source, in_ptr, _has(call), call.dtype, call.reduction.factor, call.slot_bytes)
-    check_ran(call.algorithm.kernel(*call.arguments(tl.rank, in_ptr, out_ptr), tl), f"the kernel {call.name}")
+    more = () if room is None else (room,)
+    check_ran(call.algorithm.kernel(*call.arguments(tl.rank, in_ptr, out_ptr), tl, *more), f"the kernel {call.name}")
     if call.reduction.name == "avg" and call.group.size > 1 and not (call.collective and call.collective.rooted and tl.rank):
         tl.wait()
         scale(tl, out_ptr, out_ptr, call.count, call.dtype, 1 / call.group.size, call.slot_bytes)
+
+
+def on_rank_with_room(call: Call, in_ptr: Any, out_ptr: Any, room: Any, tl: Any) -> None:
+    """The same for an algorithm that asked for memory."""
+    on_rank(call, in_ptr, out_ptr, tl, room=room)
 
 
 def _has(call: Call) -> int:
@@ -103,7 +117,21 @@ class Launcher:
     def __call__(self, call: Call, x: Any, out: Any) -> Launch:
         """Launch it on all ranks and continue. `x`, `out`: tensors with a shard on each PE of the group."""
         self.install(call)
-        return self.ctx.launch(call.name, on_rank, call, x, out, pes=call.group.pes)
+        room = self._room(call)
+        if room is None:
+            return self.ctx.launch(call.name, on_rank, call, x, out, pes=call.group.pes)
+        return self.ctx.launch(call.name, on_rank_with_room, call, x, out, room, pes=call.group.pes)
+
+    def _room(self, call: Call) -> Any:
+        """Memory of each rank for an algorithm that asks for it (`scratch_chunks`); launches of one size share it."""
+        chunks = getattr(call.algorithm, "scratch_chunks", 0)
+        if not chunks:
+            return None
+        size = chunks * call.algorithm.chunk_elements(call.count)  # type: ignore[attr-defined]
+        name = f"scratch of {size} {call.dtype}"
+        if name not in self.ctx.tensors:
+            self.ctx.empty((call.group.size, size), call.dtype, name=name, placement=_rows(call.group.shape))
+        return self.ctx.tensors[name]
 
 
 def place_in(algorithm: Algorithm, error: BaseException | None) -> str:
@@ -126,6 +154,8 @@ class Outcome:
     cycles: int  #: from the first rank's first cycle to the end of the last rank's last command; 0: it has not ended
     wrong: int | None  #: elements that differ from the reference in a bit; None if not verified
     engine: GraphEngine
+    whole: int = 0  #: cycles from the first launch's first cycle to the end: of all launches, where there are several
+    exact: Fraction = Fraction(0)  #: `cycles` before it is rounded, where it is a mean of several launches
 
 
 def run_call(
@@ -136,26 +166,36 @@ def run_call(
     *,
     check: bool,
     seed: int = 0,
+    warmup: int = 0,
+    iters: int = 1,
     progress: Callable[[Machine], None] | None = None,
     around: Around = nullcontext,
 ) -> Outcome:
-    """Run it once. `collective`: the operation of the call. Unless it is verified, all ranks have the same elements.
-    InputError and KernelFailed as `GraphEngine.run`, and InputError for what is no reference.
+    """Run it. `collective`: the operation of the call. Unless it is verified, all ranks have the same elements.
+
+    `warmup`, `iters`: launches that are not timed, and then those whose mean is the time; each is launched as soon as the host
+    has launched the one before. The elements after the last one are verified. InputError and KernelFailed as
+    `GraphEngine.run`, and InputError for what is no reference.
     """
     has = collective.has(call.count, call.group.size)
     inputs = [_random(call.dtype, has, seed + rank) for rank in range(call.group.size if check else 1)]
     found: dict[str, Any] = {}
     engine = GraphEngine(config, op_log=check)
-    engine.run(_bench(call, collective, queues, inputs, found), progress=progress, around=around)
-    status, launch, wrong = engine.machine.status, found["launch"], None
+    engine.run(_bench(call, collective, queues, inputs, found, warmup + iters), progress=progress, around=around)
+    status, launches, wrong = engine.machine.status, found["launches"], None
     if status != "done":
         return Outcome(status, 0, None, engine)
     if check:
         from kernbench.sim_engine.data_executor import DataExecutor  # Phase 2, imported only if it is needed
 
         assert engine.op_log is not None
-        wrong = _wrong(call, _expected(call, collective, inputs), found["out"], DataExecutor(engine.op_log).run().store)
-    return Outcome(status, launch.end - launch.start, wrong, engine)
+        expected = _expected(call, collective, inputs)
+        for _ in range(warmup + iters - 1 if call.in_place else 0):
+            inputs = _next_inputs(call, collective, inputs, expected)
+            expected = _expected(call, collective, inputs)
+        wrong = _wrong(call, expected, found["out"], DataExecutor(engine.op_log).run().store)
+    exact = Fraction(launches[-1].end - launches[warmup].start, iters)
+    return Outcome(status, round(exact), wrong, engine, launches[-1].end - launches[0].start, exact)
 
 
 def call_machine(config: MachineConfig, call: Call, collective: Collective, queues: Queues) -> Machine:
@@ -164,23 +204,44 @@ def call_machine(config: MachineConfig, call: Call, collective: Collective, queu
     return GraphEngine(config, op_log=False).prepare(_bench(call, collective, queues, inputs, {}))
 
 
-def _bench(call: Call, collective: Collective, queues: Queues, inputs: Sequence[Array], found: dict[str, Any]) -> Bench:
+def _next_inputs(call: Call, collective: Collective, inputs: Sequence[Array], results: Sequence[Array]) -> list[Array]:
+    """What ranks have after a call in place, which replaced elements by results."""
+    found = []
+    for rank, (had, got) in enumerate(zip(inputs, results, strict=True)):
+        after = had.copy()
+        if collective.blocks_in:
+            after[rank * call.count : (rank + 1) * call.count] = got
+        elif not collective.blocks_out and got.size:
+            after = got.copy()
+        found.append(after)
+    return found
+
+
+def _bench(
+    call: Call, collective: Collective, queues: Queues, inputs: Sequence[Array], found: dict[str, Any], times: int = 1
+) -> Bench:
     """The bench that runs it, with the elements of each rank or of all; `found` receives the tensor of the results and the
-    launch.
+    launches.
     """
     group = call.group
     has, gets = collective.has(call.count, group.size), collective.gets(call.count, group.size)
+    wide = max(has, gets) if call.in_place else has
+    start = [rank * call.count if call.in_place and collective.blocks_out else 0 for rank in range(group.size)]
 
     def run(ctx: Context) -> None:
-        found["out"] = ctx.empty((group.size, gets), call.dtype, name="out", placement=_rows(group.shape))
+        if not call.in_place:
+            found["out"] = ctx.empty((group.size, gets), call.dtype, name="out", placement=_rows(group.shape))
         if len(inputs) == group.size:
-            host = np.empty((group.size, has), dtype_of(call.dtype).numpy)
+            host = np.zeros((group.size, wide), dtype_of(call.dtype).numpy)
             for rank, row in enumerate(group.rows):
-                host[row] = inputs[rank]
+                host[row, start[rank] : start[rank] + has] = inputs[rank]
             x = ctx.from_numpy(host, name="in", dtype=call.dtype, placement=_rows(group.shape))
         else:
-            x = ctx.from_numpy(inputs[0].reshape(1, has), name="in", dtype=call.dtype, placement=_copies(group.shape))
-        found["launch"] = Launcher(ctx, queues)(call, x, found["out"])
+            host = np.resize(inputs[0], (1, wide))
+            x = ctx.from_numpy(host, name="in", dtype=call.dtype, placement=_copies(group.shape))
+        found.setdefault("out", x)
+        launch = Launcher(ctx, queues)
+        found["launches"] = [launch(call, x, found["out"]) for _ in range(times)]
 
     return Bench(call.name, "a collective", run, None)
 
@@ -237,7 +298,9 @@ def _wrong(call: Call, expected: Sequence[Array], out: Any, store: MemoryStore) 
         right = expected[rank]
         if right.size:
             try:
-                got = store.read("hbm", out.parts[row].physical, right.shape, call.dtype)
+                first = rank * right.nbytes if call.in_place is not None and call.in_place.blocks_in else 0
+                at = out.parts[row].physical + first
+                got = store.read("hbm", at, right.shape, call.dtype)
             except ValueError:  # some of it was never written
                 total += int(right.size)
                 continue

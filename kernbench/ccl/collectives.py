@@ -37,6 +37,14 @@ class Collective:
         """The count whose larger side has at most this many bytes, at least 1."""
         return max(1, nbytes // itemsize // (ranks if self.blocks_in or self.blocks_out else 1))
 
+    @property
+    def in_place(self) -> bool:
+        """Whether elements and results may share memory: in the larger of the two, the smaller one is the rank's block.
+
+        Not where a rank has and gets a block of every rank, nor for pairs, nor where only the root has all blocks.
+        """
+        return self.moves and self.name != "send_recv" and self.blocks_in + self.blocks_out + self.rooted < 2
+
     def bus_factor(self, ranks: int) -> Fraction:
         """Bus bandwidth over algorithm bandwidth: which share of the size each rank must send at least."""
         share = Fraction(ranks - 1, ranks)

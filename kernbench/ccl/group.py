@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import atan2
 
 from kernbench.ccl.contract import Shape
@@ -50,11 +50,19 @@ def group_of(config: MachineConfig, shape: Shape, topo: str | None = None) -> Gr
             raise InputError(Problem(config.source, rule, "shape", str(shape)))
     if topo is not None and topo not in TOPO_NAME_TO_KIND:
         raise InputError(Problem("group", f"it must be one of {', '.join(TOPO_NAME_TO_KIND)}", "topo", topo))
-    kind = TOPO_NAME_TO_KIND[topo] if topo is not None else TOPO_NAME_TO_KIND[system.system.kind] if shape.sips > 1 else RING
+    arranged = system.system.kind if shape.sips > 1 else "ring"  # where every two are linked, a ring is as good as any
+    kind = TOPO_NAME_TO_KIND.get(arranged if topo is None else topo, RING)
     cubes, pes = _cubes(system, shape.cubes), _pes(system, shape.pes)
     places = [(sip, cube, pe) for sip in range(shape.sips) for cube in cubes for pe in pes]
     names = tuple(naming.place(sip, cube=cube, pe=pe) for sip, cube, pe in places)
     return Group(shape, kind, names, tuple(shape.rank(*place) for place in places))
+
+
+def with_root(group: Group, root: int) -> Group:
+    """The same ranks with another first rank."""
+    order = [*range(root, group.size), *range(root)]
+    pes, rows = tuple(group.pes[rank] for rank in order), tuple(group.rows[rank] for rank in order)
+    return replace(group, shape=Shape(1, 1, group.size), kind=RING, pes=pes, rows=rows)
 
 
 def shape_for(config: MachineConfig, ranks: int) -> Shape:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from kernbench.ccl.collectives import COLLECTIVES
+from kernbench.ccl.reduction import OPERATIONS
 from kernbench.ccl.registry import TIERS
 from kernbench.ccl.rings import TOPO_NAME_TO_KIND
 from kernbench.common.dtypes import DTYPES
@@ -14,15 +15,17 @@ STATUSES = ("done", "aborted", "deadlock", "failed", "refused", "interrupted", "
 
 
 def ccl_json_schema() -> Shape:
-    """JSON Schema (draft 2020-12); `result` is present if a size did not end, `message` if an error ended the run."""
+    """JSON Schema (draft 2020-12); `result` is present if a size did not end, `message` if an error ended the run. Several
+    algorithms, element types or roots are `runs`.
+    """
     result = result_json_schema()
     del result["$schema"]
     row = {
         "size": COUNT,
         "count": COUNT,
         "dtype": {"enum": list(DTYPES)},
-        "redop": {"enum": ["sum", "none"]},
-        "root": {"enum": [0, -1]},
+        "redop": {"enum": [*OPERATIONS, "none"]},
+        "root": {"type": "integer", "minimum": -1, "description": "-1: there is none"},
         "cycles": COUNT,
         "time_us": NUMBER,
         "algbw": {**NUMBER, "description": "[GB/s]"},
@@ -32,7 +35,8 @@ def ccl_json_schema() -> Shape:
         "bound_share": NUMBER,
         "unreceived": list_of(closed(unreceived())),
     }
-    return titled("kernbench collectives", closed({
+    place = closed({"cycles": COUNT, "time_us": NUMBER, "algbw": NUMBER, "busbw": NUMBER, "wrong": or_null(COUNT)})
+    one = closed({
         "status": {"enum": list(STATUSES)},
         "message": TEXT,
         "collective": {"enum": list(COLLECTIVES)},
@@ -44,7 +48,11 @@ def ccl_json_schema() -> Shape:
         "queues": closed({"slots": or_null(COUNT), "slot_bytes": or_null(COUNT), "tier": or_null({"enum": list(TIERS)})}),
         "checked": {"type": "boolean"},
         "algorithms": {**list_of(TEXT), "description": "of each row, if the tuner chose them"},
-        "rows": list_of(closed(row)),
+        "warmup": {**COUNT, "description": "launches before those that are timed"},
+        "iters": {**COUNT, "description": "launches whose mean is the time"},
+        "rows": list_of(closed({**row, "in_place": or_null(place)}, ("in_place",))),
         "unfinished": {**list_of(COUNT), "description": "[B] sizes that were asked for and are not in rows"},
         "result": result,
-    }, ("message", "result", "algorithms")))  # fmt: skip
+    }, ("message", "result", "algorithms", "warmup", "iters"))  # fmt: skip
+    many = closed({"status": {"enum": list(STATUSES)}, "runs": list_of(one)})
+    return titled("kernbench collectives", {"anyOf": [one, many]})

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, fields, replace
 from typing import Any, TypeAlias, cast
 
 from kernbench.ccl.call import Call, Outcome, Queues, call_machine, run_call
 from kernbench.ccl.collectives import COLLECTIVES
 from kernbench.ccl.contract import pieces, segments
-from kernbench.ccl.group import Group
+from kernbench.ccl.group import Group, with_root
 from kernbench.ccl.halving_doubling import steps_of
+from kernbench.ccl.reduction import SUM, Reduction
 from kernbench.ccl.registry import Entry, Registry
 from kernbench.ccl.rings import grid_rings, level_rings, rings_with
 from kernbench.ccl.schedule import Schedule
@@ -30,13 +31,24 @@ Progress: TypeAlias = Callable[[Machine], None]
 
 
 @dataclass(frozen=True, slots=True)
+class InPlace:
+    """The result of one size whose elements and results share memory."""
+
+    cycles: int
+    time_us: float
+    algbw: float  #: [GB/s]
+    busbw: float  #: [GB/s]
+    wrong: int | None
+
+
+@dataclass(frozen=True, slots=True)
 class Row:
     """One size."""
 
     size: int  #: [B] of what a rank has or gets, whichever is more
     count: int  #: [element] the kernel's `n_elem`
     dtype: str
-    redop: str  #: sum or none
+    redop: str  #: sum, max, ...; none where nothing is reduced
     root: int  #: -1: there is none
     cycles: int
     time_us: float
@@ -46,6 +58,7 @@ class Row:
     bound: str  #: the busiest resource: a link, a channel, or the engines of a PE
     bound_share: float  #: of the time
     unreceived: tuple[dict[str, Any], ...]  #: warnings about messages that were never received
+    in_place: InPlace | None = None  #: None: it was not asked for, or the collective has none
 
 
 @dataclass(frozen=True)
@@ -59,16 +72,23 @@ class Asked:
     queues: Queues
     check: bool
     seed: int = 0
+    root: int = 0
+    warmup: int = 0  #: launches before those that are timed
+    iters: int = 1  #: launches whose mean is the time
+    in_place: bool = False  #: each size is run in place too
+    redop: str = "sum"  #: the operation, if the collective reduces
 
 
-def sizes_between(first: int, last: int, factor: int) -> Iterator[int]:
-    """Sizes from the first, each so many times the one before, up to the last. With a factor of 1, only the first size."""
+def sizes_between(first: int, last: int, factor: int, step: int = 0) -> Iterator[int]:
+    """Sizes from the first to the last: each `step` larger than the one before, or `factor` times that without a step. With a
+    factor of 1, only the first size.
+    """
     size = first
     while size <= last:
         yield size
-        if factor < 2:
+        if not step and factor < 2:
             return
-        size *= factor
+        size = size + step if step else size * factor
 
 
 def queues_of(
@@ -97,13 +117,14 @@ def resolved(asked: Asked, count: int) -> Asked:
     return replace(asked, entry=entry, queues=queues_of(registry, entry, given.slots, given.slot_bytes, given.tier))
 
 
-def counts_of(asked: Asked, first: int, last: int, factor: int) -> list[int]:
+def counts_of(asked: Asked, first: int, last: int, factor: int, step: int = 0) -> list[int]:
     """The `n_elem` of the kernel for each size; 1 for a collective without elements."""
     collective, itemsize = COLLECTIVES[asked.entry.collective], dtype_of(asked.dtype).bits // 8
     if not collective.moves:
         return [1]
-    found = (collective.count_of(nbytes, asked.group.size, itemsize) for nbytes in sizes_between(first, last, factor))
-    return list(dict.fromkeys(found))
+    found = (collective.count_of(nbytes, asked.group.size, itemsize) for nbytes in sizes_between(first, last, factor, step))
+    multiple = asked.entry.multiple()
+    return list(dict.fromkeys(ceil_div(count, multiple) * multiple for count in found))
 
 
 def bytes_of(asked: Asked, count: int) -> int:
@@ -118,32 +139,50 @@ def row(asked: Asked, count: int, progress: Progress | None = None, around: Arou
     """The result of one count; None if the run did not end. InputError and KernelFailed as `single.run_call`."""
     asked = resolved(asked, count)
     collective = COLLECTIVES[asked.entry.collective]
-    ranks = asked.group.size
-    how: dict[str, Any] = {"check": asked.check, "seed": asked.seed, "progress": progress, "around": around}
-    outcome = run_call(asked.config, _call(asked, count), collective, asked.queues, **how)
+    call = _call(asked, count)
+    only_in_place = asked.entry.only_in_place
+    if only_in_place:
+        call = replace(call, in_place=collective)
+    how: dict[str, Any] = {"check": asked.check, "seed": asked.seed, "warmup": asked.warmup, "iters": asked.iters}
+    outcome = run_call(asked.config, call, collective, asked.queues, **how, progress=progress, around=around)
     if outcome.status != "done":
         return None, outcome
-    size = bytes_of(asked, count)
-    seconds = outcome.cycles / (float(asked.config.freq_ghz) * 1e9)
-    speed = size / seconds / 1e9 if seconds else 0.0  # an algorithm without work takes no time
+    there = None
+    if asked.in_place and only_in_place:
+        there = InPlace(outcome.cycles, *_speed(asked, count, outcome), outcome.wrong)
+    elif asked.in_place and collective.in_place and asked.entry.also_in_place:
+        second = run_call(asked.config, replace(call, in_place=collective), collective, asked.queues, **how, progress=progress)
+        if second.status != "done":
+            return None, second
+        there = InPlace(second.cycles, *_speed(asked, count, second), second.wrong)
     result = outcome.engine.machine.result()
     top = roofs(result, outcome.engine.machine.plan)[0]
+    time_us, algbw, busbw = _speed(asked, count, outcome)
     made = Row(
-        size=size,
+        size=bytes_of(asked, count),
         count=count if collective.moves else 0,
         dtype=asked.dtype,
-        redop="sum" if collective.reduces else "none",
-        root=0 if collective.rooted else -1,
+        redop=asked.redop if collective.reduces else "none",
+        root=asked.root if collective.rooted else -1,
         cycles=outcome.cycles,
-        time_us=seconds * 1e6,
-        algbw=speed,
-        busbw=speed * float(collective.bus_factor(ranks)),
+        time_us=time_us,
+        algbw=algbw,
+        busbw=busbw,
         wrong=outcome.wrong,
         bound=top.name,
-        bound_share=top.cycles / outcome.cycles if outcome.cycles else 0.0,
+        bound_share=top.cycles / outcome.whole if outcome.whole else 0.0,
         unreceived=tuple(one for one in result.warnings if one["code"] == "UNRECEIVED"),
+        in_place=there,
     )
     return made, outcome
+
+
+def _speed(asked: Asked, count: int, outcome: Outcome) -> tuple[float, float, float]:
+    """[us], and algorithm and bus bandwidth [GB/s]; an algorithm without work takes no time."""
+    seconds = float(outcome.exact) / (float(asked.config.freq_ghz) * 1e9)
+    speed = bytes_of(asked, count) / seconds / 1e9 if seconds else 0.0
+    factor = COLLECTIVES[asked.entry.collective].bus_factor(asked.group.size)
+    return seconds * 1e6, speed, speed * float(factor)
 
 
 def machine_of(asked: Asked, count: int) -> Machine:
@@ -154,12 +193,43 @@ def machine_of(asked: Asked, count: int) -> Machine:
 
 def _call(asked: Asked, count: int) -> Call:
     assert asked.queues.slot_bytes is not None
-    return Call(asked.entry.full_name, asked.entry.load(), asked.group, count, asked.dtype, asked.queues.slot_bytes)
+    group = with_root(asked.group, asked.root) if asked.root else asked.group
+    collective = COLLECTIVES[asked.entry.collective]
+    reduction = Reduction(asked.redop) if collective.reduces else SUM
+    made = asked.entry.load()
+    slot_bytes = asked.queues.slot_bytes
+    return Call(asked.entry.full_name, made, group, count, asked.dtype, slot_bytes, reduction=reduction, collective=collective)
+
+
+def row_json(row: Row, asked: Asked) -> dict[str, Any]:
+    """A row as plain JSON; `in_place` where it was asked for."""
+    found = asdict(row)
+    if not asked.in_place:
+        del found["in_place"]
+    return found
+
+
+def csv_text(rows: Sequence[tuple[Asked, Row]]) -> str:
+    """All rows as CSV with a header; results in place in columns of their own."""
+    import csv
+    import io
+
+    made = io.StringIO()
+    names = [field.name for field in fields(Row) if field.name not in ("unreceived", "in_place")]
+    places = [field.name for field in fields(InPlace)]
+    writer = csv.writer(made, lineterminator="\n")
+    writer.writerow(["collective", "algorithm", "machine", "ranks", *names, *(f"in_place_{name}" for name in places)])
+    for asked, row in rows:
+        there = [getattr(row.in_place, name) if row.in_place is not None else "" for name in places]
+        about = [asked.entry.collective, asked.entry.name, asked.config.source, asked.group.size]
+        writer.writerow([*about, *(getattr(row, name) for name in names), *there])
+    return made.getvalue()
 
 
 def to_json(asked: Asked, counts: Sequence[int], rows: list[Row], status: str = "done", message: str = "") -> dict[str, Any]:
     """A run as plain JSON: the sizes that are done, and those that are not where something ended it before."""
     group = asked.group
+    timed = {"warmup": asked.warmup, "iters": asked.iters} if (asked.warmup, asked.iters) != (0, 1) else {}
     return {
         "status": status,
         **({"message": message} if message else {}),
@@ -172,7 +242,8 @@ def to_json(asked: Asked, counts: Sequence[int], rows: list[Row], status: str = 
         "queues": asdict(asked.queues),
         "checked": asked.check,
         **({"algorithms": [resolved(asked, max(1, one.count)).entry.name for one in rows]} if asked.entry.registry else {}),
-        "rows": [asdict(one) for one in rows],
+        **timed,
+        "rows": [row_json(one, asked) for one in rows],
         "unfinished": [bytes_of(asked, count) for count in counts[len(rows) :]],
     }
 
@@ -210,6 +281,12 @@ def schedule_of(entry: Entry, group: Group) -> Schedule | None:
     return None if made is None else cast(Schedule, made(group.kind, group.shape))
 
 
+def launched(asked: Asked) -> int:
+    """How often a size is launched, in its place and out of it."""
+    twice = asked.in_place and COLLECTIVES[asked.entry.collective].in_place
+    return (asked.warmup + asked.iters) * (2 if twice else 1)
+
+
 def memory(asked: Asked, count: int) -> int:
     """[B] of this computer's memory that the elements of a count take.
 
@@ -226,7 +303,7 @@ class Forecast:
     """The estimated time of sizes: their messages at the rate of the last size that took long enough to measure."""
 
     def __init__(self, asked: Asked, counts: Sequence[int]) -> None:
-        self.messages = [messages(asked, count)[0] for count in counts]
+        self.messages = [messages(asked, count)[0] * launched(asked) for count in counts]
         self.pace = CHECKED_PACE if asked.check else PACE
         self.done = 0
 

@@ -23,6 +23,7 @@ _COMBINE = {
 }
 _COMBINE |= {"avg": _COMBINE["sum"], "premul_sum": _COMBINE["sum"]}
 NAMES = tuple(_COMBINE)
+OPERATIONS = tuple(name for name in NAMES if name != "premul_sum")  #: those without a factor
 FLOATS_ONLY = ("avg", "premul_sum")
 
 

@@ -16,6 +16,7 @@ from kernbench.ccl.rings import TOPO_NAME_TO_KIND
 from kernbench.common.errors import InputError, Problem
 from kernbench.common.spelling import meant
 from kernbench.common.units import parse_size
+from kernbench.config import SystemConfig
 from kernbench.config.allowed_code import AllowCode, AllowedCode
 from kernbench.config.document import MACHINE_BYTES, Document, read_document
 from kernbench.config.file_kinds import check_kind
@@ -50,6 +51,29 @@ class Entry:
     def full_name(self) -> str:
         """`all_reduce_ring`: the name of its function."""
         return f"{self.collective}_{self.name}"
+
+    @property
+    def only_in_place(self) -> bool:
+        """Whether its elements and results must share memory."""
+        return False
+
+    @property
+    def also_in_place(self) -> bool:
+        """Whether they may."""
+        return True
+
+    @property
+    def ranks(self) -> int:
+        """The number of ranks that it is for; 0 for any."""
+        return 0
+
+    def fitted(self, config: SystemConfig) -> Entry:
+        """The same with queues that fit the machine, where it has no queues of its own."""
+        return self
+
+    def multiple(self) -> int:
+        """Counts must be a multiple of this."""
+        return 1
 
     def load(self) -> Algorithm:
         """Its module. InputError if it is not allowed, cannot be imported, or lacks a part of the contract."""

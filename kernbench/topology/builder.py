@@ -25,11 +25,12 @@ from kernbench.common.errors import InputError, Problem
 from kernbench.config.allowed_code import AllowCode
 from kernbench.config.load import load_config
 from kernbench.config.system import SystemConfig
+from kernbench.config.system.links import Pair
 from kernbench.config.system.parts import BUILTIN
 from kernbench.topology.cube import Wire, cube_edges, cube_nodes, link_wire, plain_wire
 from kernbench.topology.graph import WITHOUT_COMMAND, Edge, EdgeKind, Node, Topology
 from kernbench.topology.mesh_gen import Action, CubeMesh, distance, mesh_file, mesh_of
-from kernbench.topology.sips import OPPOSITE, Pair, chiplet_places, cube_corner, cube_pairs, served_ports, sip_pairs
+from kernbench.topology.sips import OPPOSITE, chiplet_places, cube_corner, cube_pairs, served_ports, sip_pairs
 from kernbench.topology.views import Level, view
 
 STAGES = ("read and validate", "cube mesh", "system", "IO chiplets", "cubes", "edges", "views")

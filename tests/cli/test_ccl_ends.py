@@ -82,7 +82,7 @@ def test_an_interrupt_leaves_the_lines_that_are_done() -> None:
     code, out, err = interrupted()
     lines = out.splitlines()
     assert code == 130 and err.startswith(STOPPED)
-    assert lines[4].split()[0] == "1024" and lines[5].startswith("# average bus bandwidth")
+    assert lines[4].split()[0] == "1024" and lines[6].startswith("# average bus bandwidth")
     assert lines[-1] == "# interrupted: 1 of 3 sizes done" and len(lines) == 8
 
 

@@ -33,7 +33,6 @@ def test_a_traced_run_takes_as_long_and_can_be_explained(capsys: pytest.CaptureF
     ("arguments", "said"),
     [
         (["-e", "4K", "--trace", "t.jsonl"], f'--trace = "t.jsonl", but {SIZES}'),
-        (["-e", "4K", "--report", "r.html"], f'--report = "r.html", but {SIZES}'),
         (["--report", "r.txt"], "--report = \"r.txt\", but its name must end in .html or .htm"),
         (["--trace-level", "full"], "--trace-level"),
         (["--trace", "same.svg", "--plot", "same.svg"], "two options name it"),

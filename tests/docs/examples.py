@@ -8,7 +8,7 @@ is not compared, but exit codes and the lengths of lines are.
 
 What is an example:
 
-- a `json` or `yaml` block under `<!-- file: NAME -->` is written to that file;
+- a `json`, `yaml` or `xml` block under `<!-- file: NAME -->` is written to that file;
 - a `python` block is run; all of a page share one namespace; under `<!-- save: NAME -->` it is written to that file instead;
 - a `text` block under `<!-- output -->` is what the last python block printed;
 - in a `console` block each line `$ kbsim ...` is run by the shell; the lines below it are what it prints on stdout and stderr;
@@ -36,7 +36,7 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
 BLOCK = re.compile(
-    r"^(?:<!-- (?P<mark>[^\n]*) -->\n)?```(?P<kind>json|yaml|python|text|console|sh)\n(?P<body>.*?)^```$",
+    r"^(?:<!-- (?P<mark>[^\n]*) -->\n)?```(?P<kind>json|yaml|xml|python|text|console|sh)\n(?P<body>.*?)^```$",
     re.MULTILINE | re.DOTALL,
 )
 ANYTHING = "..."
@@ -148,7 +148,7 @@ def _run(text: str, names: dict[str, Any], place: Place) -> Iterator[Shown]:
     blocks = list(BLOCK.finditer(text))
     for block, below in zip(blocks, [*blocks[1:], None], strict=True):
         kind, body, mark = block["kind"], block["body"], block["mark"] or ""
-        if kind in ("json", "yaml", "python") and mark.startswith("file: "):
+        if kind in ("json", "yaml", "xml", "python") and mark.startswith("file: "):
             Path(mark.removeprefix("file: ")).write_text(body, encoding="utf-8")
         if kind == "python" and mark.startswith("save: "):
             Path(mark.removeprefix("save: ")).write_text(body, encoding="utf-8")

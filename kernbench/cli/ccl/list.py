@@ -25,7 +25,7 @@ Files = Annotated[
 def list_(files: Files = None, as_json: Json = False) -> int:
     """Print the algorithms of each collective, and how their queues are built."""
     from kernbench.ccl.registry import read_registry
-    from kernbench.cli.ccl.run import algorithm_list
+    from kernbench.cli.ccl.table import algorithm_list
 
     registry = read_registry(*(files or []))
     if as_json:

@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING
 
 from kernbench.cli.text import size_text
 from kernbench.common.errors import InputError, Problem
-from kernbench.common.json_shapes import counted
 
 if TYPE_CHECKING:
-    from kernbench.ccl.measure import Asked, Row
+    from kernbench.ccl.measure import Row
     from kernbench.common.look.palette import Theme
 
 
@@ -28,12 +27,12 @@ def _form(path: Path) -> str:
     return path.suffix.lower().removeprefix(".")
 
 
-def draw(asked: Asked, rows: Sequence[Row], path: Path) -> None:
-    """Write the picture of these rows."""
+def draw(lines: dict[str, Sequence[Row]], title: str, path: Path) -> None:
+    """Write the picture of these rows. One line alone has the whole title as its name."""
     from kernbench.common.files import write_whole
 
-    title = f"{asked.entry.full_name}, {counted(asked.group.size, 'rank')} of {asked.config.source}, {asked.dtype}"
-    write_whole(path, picture({title: rows}, _form(path)))
+    named = lines if len(lines) > 1 else {title: next(iter(lines.values()))}
+    write_whole(path, picture(named, _form(path)))
 
 
 def _size(size: float) -> str:

@@ -15,16 +15,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from kernbench.cli import output, widgets
-from kernbench.cli.bench import wait_table
+from kernbench.cli import output
 from kernbench.cli.ccl.list import Files
 from kernbench.cli.ccl.plot import check_plot, draw
+from kernbench.cli.ccl.table import average, chosen, ended, head, line, notes, unfinished, wrong_elements
 from kernbench.cli.endings import Ending, answering, ending_of
 from kernbench.cli.options import AllowCode, Json, Overrides, Quiet, Walk
 from kernbench.cli.progress import ProgressBar
-from kernbench.cli.summary import warnings
 from kernbench.cli.target import warn_of_values
-from kernbench.cli.text import BAD, WAIT, WIDE, broken, percent, size_text, status_text, table
 from kernbench.cli.tracing import (
     Report,
     TraceCycles,
@@ -41,7 +39,6 @@ from kernbench.common.json_shapes import counted
 from kernbench.common.units import parse_size_text
 
 if TYPE_CHECKING:
-    from rich.console import RenderableType
     from rich.text import Text
 
     from kernbench.ccl.call import Queues
@@ -58,18 +55,53 @@ if TYPE_CHECKING:
 Collective = Annotated[
     str, typer.Argument(metavar="COLLECTIVE", help="all_reduce, all_gather, ... (kbsim ccl list).", show_default=False)
 ]
+CollectiveOfFile = Annotated[
+    str | None,
+    typer.Argument(
+        metavar="COLLECTIVE",
+        help="all_reduce, all_gather, ... (kbsim ccl list); with --msccl that of the file.",
+        show_default=False,
+    ),
+]
+Msccl = Annotated[
+    list[Path] | None,
+    typer.Option("--msccl", metavar="FILE.xml", help="Run an MSCCL algorithm. May be repeated.", show_default=False),
+]
 Algo = Annotated[
     str | None,
     typer.Option(
         "--algo",
         "-a",
-        metavar="NAME",
-        help="The algorithm; auto: the tuner chooses one for each size.",
+        metavar="NAMES",
+        help="The algorithm, several with commas between, or all; auto: the tuner chooses one for each size.",
         show_default="the collective's first",
     ),
 ]
 Ranks = Annotated[
-    int | None, typer.Option("--ranks", "-n", min=1, metavar="N", help="Number of PEs that take part.", show_default="8")
+    int | None, typer.Option("--ranks", "-g", min=1, metavar="N", help="Number of PEs that take part.", show_default="8")
+]
+Number = Annotated[
+    int | None,
+    typer.Option(
+        "-n", min=1, metavar="N", help="With -g or --ranks as --iters; without them as --ranks.", show_default=False
+    ),
+]
+Iters = Annotated[
+    int | None,
+    typer.Option("--iters", min=1, metavar="N", help="Launches whose mean is the time, back to back.", show_default="1"),
+]
+Warmup = Annotated[
+    int, typer.Option("--warmup-iters", "--warmup_iters", "-w", min=0, metavar="N", help="Launches before those.")
+]
+Root = Annotated[
+    str, typer.Option("--root", "-r", metavar="RANKS", help="Root of broadcast and reduce; several with commas, or all.")
+]
+Operation = Annotated[
+    str,
+    typer.Option("--op", "-o", metavar="OPS", help="Reduction: sum, prod, max, min or avg; several with commas, or all."),
+]
+InPlaceToo = Annotated[
+    bool, typer.Option("--in-place", help="Also run each size with its results in the place of its elements.")
 ]
 GroupShape = Annotated[
     str | None,
@@ -84,8 +116,21 @@ First = Annotated[
     str, typer.Option("--begin", "-b", metavar="SIZE", help="The smallest size: 4KiB, 8k, 1M, or a number of bytes.")
 ]
 Last = Annotated[str | None, typer.Option("--end", "-e", metavar="SIZE", help="The largest size.", show_default="the first")]
-Factor = Annotated[int, typer.Option("--factor", "-f", min=1, metavar="N", help="Factor between one size and the next.")]
-DataType = Annotated[str, typer.Option("--dtype", "-d", metavar="TYPE", help="Element type: f32, f16, bf16, i32, ...")]
+Factor = Annotated[
+    int | None,
+    typer.Option("--factor", "-f", min=1, metavar="N", help="Factor between one size and the next.", show_default="2"),
+]
+Step = Annotated[
+    str | None,
+    typer.Option("--step", "-i", metavar="SIZE", help="Instead of -f: what each size is larger by.", show_default=False),
+]
+DataType = Annotated[
+    str, typer.Option("--dtype", "-d", metavar="TYPES", help="Element type: f32, f16, i32, ...; several with commas, or all.")
+]
+Csv = Annotated[
+    Path | None,
+    typer.Option("--csv", metavar="FILE", help="Write the rows as CSV; - writes to stdout instead.", show_default=False),
+]
 MachineOption = Annotated[
     str | None,
     typer.Option(
@@ -103,6 +148,12 @@ Topo = Annotated[
         metavar="KIND",
         help="Topology of the SIPs (with one SIP: of the ranks): ring, torus or mesh.",
         show_default="as the machine is",
+    ),
+]
+Fail = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--fail", metavar="A-B", help="Break the link between two SIPs, like 0-1. May be repeated.", show_default=False
     ),
 ]
 Slots = Annotated[
@@ -147,75 +198,179 @@ def dtype_of(text: str) -> str:
     return text
 
 
+def dtypes_of(text: str) -> list[str]:
+    """The element types of `f16,f32`; `all` for those that collectives have."""
+    from kernbench.ccl.collectives import CCL_DTYPES
+
+    return list(CCL_DTYPES) if text == "all" else list(dict.fromkeys(dtype_of(one.strip()) for one in text.split(",")))
+
+
+def roots_of(text: str, ranks: int) -> list[int]:
+    """The ranks of `0,3`; `all` or -1 for each rank."""
+    if text in ("all", "-1"):
+        return list(range(ranks))
+    found = []
+    for one in text.split(","):
+        if not (one.strip().isascii() and one.strip().isdigit() and int(one) < ranks):
+            raise InputError(Problem("kbsim ccl run", f"it must be ranks from 0 to {ranks - 1}, or all", "--root", text))
+        found.append(int(one))
+    return list(dict.fromkeys(found))
+
+
+@dataclass
+class Batch:
+    """The sizes of one algorithm, element type and root."""
+
+    asked: Asked
+    counts: list[int]
+    rows: list[Row] = field(default_factory=list)
+
+    @property
+    def left(self) -> bool:
+        """Whether sizes are not done."""
+        return len(self.rows) < len(self.counts)
+
+
 @dataclass
 class Told:
     """Prints the rows of a run as they arrive."""
 
-    asked: Asked
-    counts: Sequence[int]  #: of all sizes
+    batches: list[Batch]
     as_json: bool
-    quiet: bool
+    quiet: bool  #: no text on stdout
     plot: Path | None
-    rows: list[Row] = field(default_factory=list)
+    csv: Path | None = None
+    page: Path | None = None  #: of curves
     shown: int = 0  #: of the rows
+    headed: Asked | None = None  #: of the last header
     read: bool = True  #: somebody reads stdout
 
-    def row(self, row: Row) -> None:
+    @property
+    def rows(self) -> list[tuple[Asked, Row]]:
+        """All rows so far."""
+        return [(batch.asked, row) for batch in self.batches for row in batch.rows]
+
+    def row(self, batch: Batch, row: Row) -> None:
         """A size is done."""
-        self.rows.append(row)
+        batch.rows.append(row)
         if not (self.as_json or self.quiet):
             self._show_rows()
 
     def _show_rows(self) -> None:
         """Results that are not yet printed: one, or two if the last was interrupted. The header is printed with the first
-        result, because a refused run has none.
+        result, because a refused run has none, and again where the algorithm changes.
         """
-
-        lines: list[Text] = [] if self.shown else list(head(self.asked))
-        lines += [line(row) for row in self.rows[self.shown :]]
+        width = output.console(sys.stdout).width
+        lines: list[Text] = [] if self.rows else list(head(self.batches[0].asked, width))
+        for asked, row in self.rows[self.shown :]:
+            if self.headed is None or self.headed.entry != asked.entry or (asked.in_place and self.headed is not asked):
+                lines += head(asked, width)
+            self.headed = asked
+            lines.append(line(row, asked, width))
         self.read = output.show(lines, whole=True) and self.read
         self.shown = len(self.rows)
 
     def end(self, ending: Ending, stopped: Result | None = None) -> None:
         """The summary of the finished sizes. `stopped`: the result of the size that did not end."""
+        if self.csv is not None:
+            self._write_csv(self.csv)
         if self.as_json:
-            from kernbench.ccl.measure import to_json
-
-            found = to_json(self.asked, self.counts, self.rows, ending.status, ending.message)
-            output.show_json(found if stopped is None else {**found, "result": stopped.to_dict()})
+            output.show_json(self._json(ending, stopped))
         elif not self.quiet:
             self._show_end(ending, stopped)
         if self.plot is not None and self.rows:
-            draw(self.asked, self.rows, self.plot)
+            draw({_label(batch.asked, self.batches): batch.rows for batch in self.batches if batch.rows}, self.title, self.plot)
+        if self.page is not None and self.rows:
+            from kernbench.cli.ccl.curves import page_bytes
+            from kernbench.common.files import write_whole
+
+            series = [(_label(batch.asked, self.batches), batch.asked, batch.rows) for batch in self.batches if batch.rows]
+            write_whole(self.page, page_bytes(self.title, series))
+
+    @property
+    def title(self) -> str:
+        """What runs, in a line."""
+        asked = self.batches[0].asked
+        algorithms = {batch.asked.entry.full_name for batch in self.batches}
+        name = asked.entry.full_name if len(algorithms) == 1 else asked.entry.collective
+        dtypes = ", ".join(dict.fromkeys(batch.asked.dtype for batch in self.batches))
+        return f"{name}, {counted(asked.group.size, 'rank')} of {asked.config.source}, {dtypes}"
+
+    def _json(self, ending: Ending, stopped: Result | None) -> dict[str, Any]:
+        """One object for one batch, or a list of them; those that had no turn have the status of what ended the run."""
+        from kernbench.ccl.measure import to_json
+
+        found, over = [], False
+        for batch in self.batches:
+            last = not over and batch.left
+            status = ending.status if last or over else "done"
+            made = to_json(batch.asked, batch.counts, batch.rows, status, ending.message if last else "")
+            found.append({**made, "result": stopped.to_dict()} if last and stopped is not None else made)
+            over = over or last
+        return found[0] if len(found) == 1 else {"status": ending.status, "runs": found}
+
+    def _write_csv(self, place: Path) -> None:
+        from kernbench.ccl.measure import csv_text
+        from kernbench.common.files import write_whole
+
+        text = csv_text(self.rows)
+        if place == Path("-"):
+            output.write(text)
+        else:
+            write_whole(place, text.encode())
 
     def _show_end(self, ending: Ending, stopped: Result | None) -> None:
-
-        if self.shown < len(self.rows) or (not self.rows and stopped is not None):
+        rows = [row for _, row in self.rows]
+        if self.shown < len(rows) or (not rows and stopped is not None):
             self._show_rows()
-        output.show(verdict(self.rows), whole=True)
-        output.show(chosen(self.asked, self.rows), whole=True)
-        if self.rows and ending.status != "done":
-            output.show([unfinished(ending.status, len(self.rows), len(self.counts))], whole=True)
+        by_algorithm = groupby(self.rows, lambda one: one[0].entry)
+        output.show([one for _, found in by_algorithm for one in notes([row for _, row in found])], whole=True)
+        output.show([one for batch in self.batches for one in chosen(batch.asked, batch.rows)], whole=True)
+        output.show(average(rows), whole=True)
+        if rows and ending.status != "done":
+            output.show([unfinished(ending.status, len(rows), sum(len(batch.counts) for batch in self.batches))], whole=True)
         if stopped is not None:
             output.show(ended(stopped))
 
 
+def _label(asked: Asked, batches: Sequence[Batch]) -> str:
+    """What distinguishes a batch from the others: its algorithm, its element type, its root."""
+    parts = [asked.entry.name]
+    if len({batch.asked.dtype for batch in batches}) > 1:
+        parts.append(asked.dtype)
+    if len({batch.asked.redop for batch in batches}) > 1:
+        parts.append(asked.redop)
+    if len({batch.asked.root for batch in batches}) > 1:
+        parts.append(f"root {asked.root}")
+    return ", ".join(parts)
+
+
 RANKS = 8  # the default number
+MOST_SIZES = 10_000  # of a step: a typing error must not ask for millions
 PRESETS = ("single_cube", "two_sips", "sip_4x4", "pod_8sip")  # from the smallest to the largest
 
 
 def run(
-    collective: Collective,
+    collective: CollectiveOfFile = None,
     algo: Algo = None,
+    msccl: Msccl = None,
     ranks: Ranks = None,
+    number: Number = None,
     shape: GroupShape = None,
     begin: First = "1K",
     end: Last = None,
-    factor: Factor = 2,
+    factor: Factor = None,
+    step: Step = None,
     dtype: DataType = "f16",
+    op: Operation = "sum",
+    root: Root = "0",
+    warmup: Warmup = 0,
+    iters: Iters = None,
+    in_place: InPlaceToo = False,
     config: MachineOption = None,
     overrides: Overrides = None,
     topo: Topo = None,
+    fail: Fail = None,
     slots: Slots = None,
     slot_bytes: SlotBytes = None,
     tier: Tier = None,
@@ -224,6 +379,7 @@ def run(
     check: Check = True,
     seed: Seed = 0,
     plot: Plot = None,
+    csv: Csv = None,
     trace: TraceTo = None,
     report: Report = None,
     trace_level: TraceLevel = None,
@@ -238,18 +394,100 @@ def run(
     from kernbench.ccl.measure import Asked, counts_of
     from kernbench.ccl.registry import read_registry
 
+    ranks, iters = _numbers(ranks, number, iters)
     registry = read_registry(*(files or []), allow_code=allow_code or ())
-    entry = registry.find(collective, algo)
-    machine, group = _group(entry, config, overrides or [], allow_code or (), ranks, shape, topo, quiet=quiet)
-    queues, kind = _queues(registry, entry, slots, slot_bytes, tier), dtype_of(dtype)
-    asked = Asked(machine, group, entry, kind, queues, check, seed)
-    told = Told(asked, counts_of(asked, *_sizes(begin, end, factor)), as_json, quiet, plot)
+    entries = _entries_of(registry, collective, algo, msccl or [])
+    if msccl and ranks is None and shape is None:
+        ranks = max(one.ranks for one in entries)
+    settings = [*(overrides or []), *([f"system.failed=[{', '.join(fail)}]"] if fail else [])]
+    machine, group = _group(entries, config, settings, allow_code or (), ranks, shape, topo, quiet=quiet)
+    roots = _roots(entries[0].collective, root, group.size)
+    sizes, batches = _sizes(begin, end, factor, step), []
+    for given in entries:
+        entry = given.fitted(machine)
+        queues = _queues(registry, entry, slots, slot_bytes, tier)
+        for kind in dtypes_of(dtype):
+            for reduction in _operations(entry.collective, op, kind):
+                for one in roots:
+                    asked = Asked(machine, group, entry, kind, queues, check, seed, one, warmup, iters, in_place, reduction)
+                    batches.append(Batch(asked, counts_of(asked, *sizes)))
+    if csv == Path("-") and as_json:
+        raise InputError(Problem("kbsim ccl run", "--csv - and --json both write to stdout", remedy="leave one out"))
+    told = Told(batches, as_json, quiet or csv == Path("-"), plot, csv)
+    if report is not None and sum(len(batch.counts) for batch in batches) > 1:
+        told.page, report = report, None
     how = Traced(trace_level, trace_window, trace_cycles, trace_only)
     return _tell(told, registry, _watched(told, trace, report, how, (config, *(files or []))))
 
 
+def _operations(collective: str, op: str, dtype: str) -> list[str]:
+    """The reductions of `sum,max`; of `all` those that the element type has. InputError for one that it has not."""
+    from kernbench.ccl.collectives import COLLECTIVES
+    from kernbench.ccl.reduction import FLOATS_ONLY, OPERATIONS, Reduction
+    from kernbench.common.dtypes import dtype_of as kind_of
+
+    if not COLLECTIVES[collective].reduces:
+        if op != "sum":
+            raise InputError(Problem("kbsim ccl run", f"{collective} does not reduce", "--op", op, "leave it out"))
+        return ["sum"]
+    if op == "all":
+        return [one for one in OPERATIONS if kind_of(dtype).kind == "float" or one not in FLOATS_ONLY]
+    found = list(dict.fromkeys(one.strip() for one in op.split(",")))
+    for one in found:
+        if one not in OPERATIONS:
+            raise InputError(Problem("kbsim ccl run", f"it must be one of {', '.join(OPERATIONS)}, or all", "--op", op))
+        Reduction(one).check("kbsim ccl run", dtype)
+    return found
+
+
+def _numbers(ranks: int | None, number: int | None, iters: int | None) -> tuple[int | None, int]:
+    """Ranks and iterations: `-n` is the one that is not given otherwise, as nccl-tests has its iterations beside `-g`."""
+    if number is not None and ranks is not None:
+        if iters is not None:
+            rule = f"--iters {iters} and -n both say how many iterations"
+            raise InputError(Problem("kbsim ccl run", rule, "-n", number, "leave one out"))
+        return ranks, number
+    return (number if ranks is None else ranks), iters or 1
+
+
+def _entries_of(registry: Registry, collective: str | None, algo: str | None, msccl: Sequence[Path]) -> list[Entry]:
+    """The algorithms of `ring,torus`, of `all` each that the collective has, and those of files."""
+    from kernbench.ccl.imports.msccl import read_msccl
+
+    found: list[Entry] = [read_msccl(path) for path in msccl]
+    named = found[0].collective if collective is None and found else collective
+    if named is None:
+        rule = "a collective must be named"
+        raise InputError(Problem("kbsim ccl run", rule, remedy="write kbsim ccl run all_reduce; kbsim ccl list prints all"))
+    for one in found:
+        if one.collective != named:
+            rule = f"it is an algorithm of {one.collective}, and {named} is run"
+            raise InputError(Problem(one.where, rule, remedy="run it alone"))
+    return [*found, *(_listed(registry, named, algo) if algo is not None or not found else [])]
+
+
+def _listed(registry: Registry, collective: str, algo: str | None) -> list[Entry]:
+    if algo == "all":
+        registry.find(collective)
+        return [one for one in registry.entries if one.collective == collective]
+    if algo is None:
+        return [registry.find(collective)]
+    return [registry.find(collective, one) for one in dict.fromkeys(part.strip() for part in algo.split(","))]
+
+
+def _roots(collective: str, root: str, ranks: int) -> list[int]:
+    from kernbench.ccl.collectives import COLLECTIVES
+
+    if COLLECTIVES[collective].rooted:
+        return roots_of(root, ranks)
+    if root != "0":
+        rooted = ", ".join(name for name, one in COLLECTIVES.items() if one.rooted)
+        raise InputError(Problem("kbsim ccl run", f"{collective} has no root; {rooted} have", "--root", root, "leave it out"))
+    return [0]
+
+
 def _group(
-    entry: Entry,
+    entries: Sequence[Entry],
     config: str | None,
     overrides: list[str],
     allow_code: Sequence[str],
@@ -276,9 +514,12 @@ def _group(
         except InputError:
             if name == names[-1]:
                 raise
-    if group.kind_name not in entry.topologies:
-        rule = f"{entry.full_name} is for {', '.join(entry.topologies)}"
-        raise InputError(Problem("kbsim ccl run", rule, "--topo", group.kind_name))
+    for entry in entries:
+        if group.kind_name not in entry.topologies:
+            rule = f"{entry.full_name} is for {', '.join(entry.topologies)}"
+            raise InputError(Problem("kbsim ccl run", rule, "--topo", group.kind_name))
+        if entry.ranks not in (0, group.size):
+            raise InputError(Problem(entry.where, f"it is for {entry.ranks} ranks, and the group has {group.size}"))
     warn_of_values(machine, quiet=quiet)
     return machine, group
 
@@ -290,15 +531,24 @@ def _queues(registry: Registry, entry: Entry, slots: int | None, slot_bytes: str
     return queues_of(registry, entry, slots, size, tier)
 
 
-def _sizes(begin: str, end: str | None, factor: int) -> tuple[int, int, int]:
-    """The first and the last size, and the factor between two."""
+def _sizes(begin: str, end: str | None, factor: int | None, step: str | None) -> tuple[int, int, int, int]:
+    """The first and the last size, and the factor or the step between two."""
     first = size_of("--begin", begin)
     last = first if end is None else size_of("--end", end)
     if last < first:
         raise InputError(Problem("kbsim ccl run", f"it must be at least the first size, {begin}", "--end", end))
+    if step is not None:
+        if factor is not None:
+            rule = f"sizes have a step or a factor (-f {factor})"
+            raise InputError(Problem("kbsim ccl run", rule, "--step", step, "leave one out"))
+        by = size_of("--step", step)
+        if (last - first) // by >= MOST_SIZES:
+            rule = f"it makes {(last - first) // by + 1:,} sizes from {begin} to {end}, and at most {MOST_SIZES:,} are run"
+            raise InputError(Problem("kbsim ccl run", rule, "--step", step, "take a larger step"))
+        return first, last, 1, by
     if last > first and factor == 1:
         raise InputError(Problem("kbsim ccl run", f"it must be at least 2 to come from {begin} to {end}", "--factor", factor))
-    return first, last, factor
+    return first, last, factor or 2, 0
 
 
 def _shape(text: str) -> Shape:
@@ -314,11 +564,16 @@ def _watched(told: Told, trace: Path | None, page: Path | None, traced: Traced, 
     """The context of a run: its trace and page, if they are wanted. InputError if it is not possible."""
     from kernbench.common.files import check_apart, check_writable
 
-    check_apart((told.plot, trace, page), read)
-    for option, place in (("--trace", trace), ("--report", page)):
-        if place is not None and len(told.counts) > 1:
-            rule = f"a trace is of one size, and this run has {len(told.counts)}"
-            raise InputError(Problem("kbsim ccl run", rule, option, str(place), "leave --end out"))
+    csv = None if told.csv == Path("-") else told.csv
+    check_apart((told.plot, trace, page, csv, told.page), read)
+    sizes = sum(len(batch.counts) for batch in told.batches)
+    if trace is not None and sizes > 1:
+        rule = f"a trace is of one size, and this run has {sizes}"
+        raise InputError(Problem("kbsim ccl run", rule, "--trace", str(trace), "leave --end out"))
+    if csv is not None:
+        check_writable(csv)
+    if told.page is not None:
+        check_page("kbsim ccl run", told.page)
     if trace is not None:
         check_writable(trace)
     if page is not None:
@@ -334,10 +589,11 @@ def _tell(told: Told, registry: Registry, around: Around) -> int:
 
     if told.plot is not None:
         check_plot(told.plot)
-    check_room(told.asked, told.counts)
+    for batch in told.batches:
+        check_room(batch.asked, batch.counts)
     as_json = told.as_json
     try:
-        stopped = _run_all(told, Outlook(told.asked, told.counts, registry, quiet=told.quiet), around)
+        stopped = _run_all(told, registry, around)
     except (Exception, KeyboardInterrupt) as error:
         ending = ending_of(error)
         if ending.status == "refused" and not told.rows:
@@ -348,21 +604,23 @@ def _tell(told: Told, registry: Registry, around: Around) -> int:
     status = "done" if stopped is None else stopped.status
     with answering(as_json):
         told.end(Ending(status), stopped)
-    return output.ENDINGS[status] or int(any(row.wrong for row in told.rows))
+    return output.ENDINGS[status] or int(wrong_elements([row for _, row in told.rows]) > 0)
 
 
-def _run_all(told: Told, outlook: Outlook, around: Around) -> Result | None:
+def _run_all(told: Told, registry: Registry, around: Around) -> Result | None:
     """All sizes, until the reader is gone; also the result of one that did not end."""
     from kernbench.ccl.measure import row
 
-    for count in told.counts:
-        with outlook.size() as progress, _kernels_named(told.asked):
-            made, outcome = row(told.asked, count, progress, around)
-        if made is None:
-            return outcome.engine.machine.result()
-        told.row(made)
-        if not told.read and told.plot is None:
-            break
+    for batch in told.batches:
+        outlook = Outlook(batch.asked, batch.counts, registry, quiet=told.quiet)
+        for count in batch.counts:
+            with outlook.size() as progress, _kernels_named(batch.asked):
+                made, outcome = row(batch.asked, count, progress, around)
+            if made is None:
+                return outcome.engine.machine.result()
+            told.row(batch, made)
+            if not told.read and told.plot is None and told.page is None and told.csv is None:
+                return None
     return None
 
 
@@ -470,124 +728,3 @@ class _MessageBar(ProgressBar):
         queues: Any = machine.queues
         sent = 0 if queues is None else sum(ring.sent for ring in queues.rings)
         self.counted(sent, max(sent, self._total), "messages")
-
-
-PACKAGE = "kernbench.ccl.algorithms"  #: modules in it are shown without it
-MODULE = 24  # characters of a module in a line, for which 80 columns have room
-MOST_QUEUES = 4  # with messages that were never received
-#: Names, units and widths.
-COLUMNS = (
-    ("size", "(B)", 11),
-    ("count", "(elements)", 11),
-    ("type", "", 7),
-    ("redop", "", 7),
-    ("root", "", 6),
-    ("time", "(us)", 10),
-    ("algbw", "(GB/s)", 9),
-    ("busbw", "(GB/s)", 9),
-    ("#wrong", "", 8),
-)
-
-
-def algorithm_list(registry: Registry, width: int) -> Iterator[RenderableType]:
-    """The output of `kbsim ccl list`, for a terminal of `width` columns."""
-    columns = ("collective", "algorithm", "topologies", "module")
-    made = table("Algorithms", [(name, "left") for name in columns])
-    made.columns[-1].no_wrap, made.columns[-1].overflow = False, "fold"  # modules are distinguished by the end of their names
-    last = ""
-    for one in registry.entries:
-        shown = one.collective if one.collective != last else ""
-        last = one.collective
-        module = one.module.removeprefix(PACKAGE)
-        module = module if width >= WIDE else broken(module, MODULE)
-        made.add_row(widgets.Text(shown, "bold"), one.name, ", ".join(one.topologies), module)
-    yield made
-    yield widgets.Text(
-        f"queues: {counted(registry.slots, 'slot')} of {size_text(registry.slot_bytes)} in {registry.tier}", "dim"
-    )
-    for one in registry.entries:
-        if one.slots or one.slot_bytes:
-            slots, nbytes = one.slots or registry.slots, one.slot_bytes or registry.slot_bytes
-            yield widgets.Text(f"of {one.full_name}: {counted(slots, 'slot')} of {size_text(nbytes)}", "dim")
-
-
-def head(asked: Asked) -> Iterator[widgets.Text]:
-    """The header: what runs, and the columns."""
-    group, queues = asked.group, asked.queues
-    sips, cubes, pes = group.shape
-    where = f"{counted(sips, 'SIP')} x {counted(cubes, 'cube')} x {counted(pes, 'PE')}, {group.kind_name}"
-    built = f"queues of {counted(queues.slots or 0, 'slot')} of {size_text(queues.slot_bytes or 0)} in {queues.tier}"
-    yield widgets.Text(f"# {asked.entry.full_name} of {counted(group.size, 'rank')} on {asked.config.source}")
-    if asked.entry.registry is not None:
-        built = "the tuner chooses the algorithm of each size, with its queues"
-    yield widgets.Text(f"# {where}; {built}", "dim")
-    yield widgets.Text("#" + "".join(f"{name:>{width}}" for name, _, width in COLUMNS)[1:])
-    yield widgets.Text("#" + "".join(f"{unit:>{width}}" for _, unit, width in COLUMNS)[1:].rstrip(), "dim")
-
-
-def line(row: Row) -> widgets.Text:
-    """One size."""
-    wrong = "N/A" if row.wrong is None else f"{row.wrong:,}"
-    cells = (str(row.size), str(row.count), row.dtype, row.redop, str(row.root), _number(row.time_us), _number(row.algbw))
-    texts = [f"{cell:>{width}}" for cell, (_, _, width) in zip((*cells, _number(row.busbw)), COLUMNS, strict=False)]
-    return widgets.Text("".join(texts)).append(f"{wrong:>{COLUMNS[-1][2]}}", f"bold {BAD}" if row.wrong else "")
-
-
-def verdict(rows: Sequence[Row]) -> Iterator[widgets.Text]:
-    """Averages over all sizes, and the bottleneck of each group of sizes."""
-    if not rows:
-        return
-    mean = sum(row.busbw for row in rows) / len(rows)
-    yield widgets.Text(f"# average bus bandwidth {_number(mean)} GB/s")
-    yield from _busiest(rows)
-    yield from _unreceived(rows)
-    if any(row.wrong for row in rows):
-        wrong = sum(row.wrong or 0 for row in rows)
-        yield widgets.Text(f"# {counted(wrong, 'element')} {'is' if wrong == 1 else 'are'} wrong", f"bold {BAD}")
-
-
-def chosen(asked: Asked, rows: Sequence[Row]) -> Iterator[widgets.Text]:
-    """What the tuner has chosen: one line for consecutive sizes with the same algorithm."""
-    from kernbench.ccl.measure import resolved
-
-    if asked.entry.registry is None:
-        return
-    for name, group in groupby(rows, lambda row: resolved(asked, max(1, row.count)).entry.name):
-        yield widgets.Text(f"# chosen to {list(group)[-1].size:,} B: {name}", "dim")
-
-
-def _busiest(rows: Sequence[Row]) -> Iterator[widgets.Text]:
-    """The bottleneck and its share of the time: one line for consecutive sizes with the same bottleneck."""
-    groups = [list(group) for _, group in groupby(rows, lambda row: row.bound)]
-    for group in groups:
-        shares = list(dict.fromkeys(percent(share) for share in sorted(row.bound_share for row in group)))
-        upto = f" to {group[-1].size:,} B" if len(groups) > 1 else ""
-        yield widgets.Text(f"# busiest{upto}: {group[0].bound}, {' to '.join(shares[:1] + shares[1:][-1:])}", "dim")
-
-
-def _unreceived(rows: Sequence[Row]) -> Iterator[widgets.Text]:
-    """Messages that nobody received, of the largest size that has some."""
-    for row in [row for row in rows if row.unreceived][-1:]:
-        for one in row.unreceived[:MOST_QUEUES]:
-            yield widgets.Text(f"# {row.size:,} B: {one['message']}", f"bold {WAIT}")
-        more = len(row.unreceived) - MOST_QUEUES
-        if more > 0:
-            yield widgets.Text(f"# and of {counted(more, 'queue')} more (all are in --json)", f"bold {WAIT}")
-
-
-def unfinished(status: str, done: int, asked: int) -> widgets.Text:
-    """A line for a run that did not finish all sizes."""
-    return widgets.Text(f"# {status}: {done} of {counted(asked, 'size')} done", f"bold {WAIT}")
-
-
-def ended(result: Result) -> Iterator[RenderableType]:
-    """Why a run did not finish."""
-    yield status_text(result.status).append(f"  in cycle {result.cycles:,}")
-    if result.status == "deadlock":
-        yield from wait_table(result)
-    yield from warnings(result)
-
-
-def _number(value: float) -> str:
-    """Two decimals, or three for a small number."""
-    return f"{value:.2f}" if value >= 10 or value == 0 else f"{value:.3f}"

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from kernbench.cli import output, widgets
-from kernbench.cli.ccl.run import Collective, DataType, Factor, GroupShape, MachineOption, Ranks, Topo, dtype_of, size_of
+from kernbench.cli.ccl.run import Collective, DataType, GroupShape, MachineOption, Topo, dtype_of, size_of
 from kernbench.cli.options import Json, Overrides
 from kernbench.cli.text import size_text, table
 from kernbench.common.errors import InputError, Problem
@@ -27,6 +27,10 @@ if TYPE_CHECKING:
 
 First = Annotated[str, typer.Option("--begin", "-b", metavar="SIZE", help="The smallest size.")]
 Last = Annotated[str, typer.Option("--end", "-e", metavar="SIZE", help="The largest size.")]
+GroupSize = Annotated[
+    int | None, typer.Option("--ranks", "-n", "-g", min=1, metavar="N", help="Number of PEs that take part.", show_default="8")
+]
+Growth = Annotated[int, typer.Option("--factor", "-f", min=1, metavar="N", help="Factor between one size and the next.")]
 Simulate = Annotated[
     bool, typer.Option("--simulate", help="Simulate all algorithms at these sizes, and keep the times for --algo auto.")
 ]
@@ -46,11 +50,11 @@ Plot = Annotated[
 
 def tune(
     collective: Collective,
-    ranks: Ranks = None,
+    ranks: GroupSize = None,
     shape: GroupShape = None,
     begin: First = "256",
     end: Last = "1M",
-    factor: Factor = 8,
+    factor: Growth = 8,
     dtype: DataType = "f16",
     config: MachineOption = None,
     overrides: Overrides = None,
@@ -73,7 +77,7 @@ def tune(
     if estimates:
         machine, group = _estimated(config, overrides or [], shape, topo, simulates)
     else:
-        machine, group = _group(registry.find(collective, AUTO), config, overrides or [], (), ranks, shape, topo)
+        machine, group = _group([registry.find(collective, AUTO)], config, overrides or [], (), ranks, shape, topo)
     first, last = size_of("--begin", begin), size_of("--end", end)
     if last < first or factor < 2:
         raise InputError(Problem("kbsim ccl tune", "sizes must grow, by a factor of at least 2", "--end", end))

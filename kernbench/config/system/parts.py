@@ -72,17 +72,34 @@ class SipLink(Link):
     cycles: Natural = Field(default=200, description="[cycle] fixed latency: both serialisers and forward error correction")
 
 
+def _failed_link(value: Any) -> str:
+    first, dash, second = value.partition("-") if isinstance(value, str) else ("", "", "")
+    if not dash or not all(part.isascii() and part.isdigit() and len(part) < 6 for part in (first, second)):
+        raise refuse('it must be the numbers of two SIPs, like "0-1"')
+    return f"{int(first)}-{int(second)}"
+
+
+FailedLink = Annotated[str, Rule(_failed_link, lambda: {"type": "string", "pattern": "^[0-9]{1,5}-[0-9]{1,5}$"})]
+
+
 class Package(Section):
     """The SIPs and what connects them."""
 
+    younger: ClassVar[frozenset[str]] = frozenset({"failed"})
+
     sips: Annotated[int, integer(1, MAX_SIDE + 1)] = Field(default=1, description="number of SIPs")
-    kind: Literal["ring", "torus", "mesh"] = Field(default="ring", description="how SIPs are connected")
-    rows: Annotated[int, integer(1, MAX_SIDE + 1)] = Field(default=1, description="rows of SIPs; a ring has one")
+    kind: Literal["ring", "torus", "mesh", "all_to_all", "dragonfly"] = Field(
+        default="ring", description="how SIPs are connected"
+    )
+    rows: Annotated[int, integer(1, MAX_SIDE + 1)] = Field(
+        default=1, description="rows of SIPs; a ring and all_to_all have one, a dragonfly one for each group"
+    )
     cols: Annotated[int, integer(1, MAX_SIDE + 1)] | None = Field(
         default=None, description="columns of SIPs; absent: as many as it takes"
     )
     link: SipLink = Field(default_factory=SipLink, description="between neighbouring SIPs")
     pitch_mm: Length = Field(default=Fraction(100), description="[mm] between the middles of neighbouring SIPs")
+    failed: tuple[FailedLink, ...] = Field(default=(), description="links between SIPs that are broken, like 0-1")
 
 
 def _io_name(value: Any) -> str:

@@ -9,6 +9,7 @@ from kernbench.common.units import plain_number
 from kernbench.config.cache import cache_rules
 from kernbench.config.fields import WIDE_LIMIT
 from kernbench.config.rules import BrokenRule, engine_rules, engine_weight, rate_rule
+from kernbench.config.system.links import all_sip_pairs
 
 if TYPE_CHECKING:
     from kernbench.config.system import SystemConfig
@@ -27,13 +28,30 @@ def system_rules(config: SystemConfig) -> list[BrokenRule]:
 
 def _package_rules(config: SystemConfig) -> Iterator[BrokenRule]:
     system = config.system
-    if system.kind == "ring" and system.rows != 1:
-        yield BrokenRule(("system", "rows"), system.rows, "a ring has one row")
+    if system.kind in ("ring", "all_to_all") and system.rows != 1:
+        yield BrokenRule(("system", "rows"), system.rows, f"{'a ring' if system.kind == 'ring' else system.kind} has one row")
     elif system.cols is None and system.sips % system.rows:
         yield BrokenRule(("system", "rows"), system.rows, f"it must divide the number of SIPs ({system.sips})")
     elif system.cols is not None and system.rows * system.cols != system.sips:
         rule = f"times rows ({system.rows}) it must be the number of SIPs ({system.sips})"
         yield BrokenRule(("system", "cols"), system.cols, rule)
+    elif system.failed:
+        yield from _failed_rules(config)
+
+
+def _failed_rules(config: SystemConfig) -> Iterator[BrokenRule]:
+    """A link that is broken must be there, and only once."""
+    links = {frozenset((pair.first, pair.second)) for pair in all_sip_pairs(config)}
+    seen: set[frozenset[int]] = set()
+    for i, name in enumerate(config.system.failed):
+        ends = frozenset(map(int, name.split("-")))
+        if ends not in links:
+            rule = f"there is no such link in a {config.system.kind} of {config.system.sips} SIPs"
+            yield BrokenRule(("system", "failed", i), name, rule)
+        elif ends in seen:
+            yield BrokenRule(("system", "failed", i), name, "it is named twice")
+        seen.add(ends)
+
 
 
 def _io_rules(config: SystemConfig) -> Iterator[BrokenRule]:

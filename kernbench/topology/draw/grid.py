@@ -20,7 +20,8 @@ def draw_system(topology: Topology, view: View) -> Picture:
     """SIPs in rows and columns, a ring of many folded, below the host."""
     config = topology.config
     sips = [node for node in view.nodes if node.kind == "sip"]
-    places = _ring_places(len(sips)) if config.system.kind == "ring" else _grid_places(len(sips), config.sip_cols)
+    in_a_circle = config.system.kind in ("ring", "all_to_all")
+    places = _ring_places(len(sips)) if in_a_circle else _grid_places(len(sips), config.sip_cols)
     boxes = {
         node.id: box(node, col * (WIDTH + GAP), row * (HEIGHT + GAP), WIDTH, HEIGHT)
         for node, (row, col) in zip(sips, places, strict=True)

@@ -1,0 +1,1 @@
+"""Algorithms and traces of other tools, run as collectives on our machines."""

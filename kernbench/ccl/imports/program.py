@@ -1,0 +1,522 @@
+"""Programs: algorithms as lists of steps per rank, which other tools write and one kernel interprets.
+
+A rank has thread blocks. A thread block has at most one rank to send to and one to receive from, and takes its steps one after
+the other. A step moves or adds chunks of three buffers: the rank's elements `i`, its results `o` and its scratch `s`. Every
+buffer is cut into chunks of equal length. A step may wait for steps of other thread blocks of its rank.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from math import gcd
+from typing import Any, ClassVar
+
+import numpy as np
+
+from kernbench.ccl.collectives import COLLECTIVES, Collective
+from kernbench.ccl.contract import KernelArgs, Shape, Table, Way, kernel_args
+from kernbench.ccl.reduction import combine_of, plus
+from kernbench.ccl.registry import Entry
+from kernbench.ccl.rings import OPPOSITE, TOPO_NAME_TO_KIND
+from kernbench.common.dtypes import Array, dtype_of
+from kernbench.common.errors import InputError, Problem
+from kernbench.config import SystemConfig
+from kernbench.triton_emu.errors import KernelError
+
+#: By kind of step: it receives, reads its source, adds the two, writes its destination, sends.
+KINDS: Mapping[str, tuple[bool, bool, bool, bool]] = {
+    "s": (False, True, False, True),  # send the source
+    "r": (True, False, True, False),  # receive into the destination
+    "cpy": (False, True, True, False),  # copy the source to the destination
+    "re": (False, True, True, False),  # add the source to the destination
+    "rcs": (True, False, True, True),  # receive into the destination and send
+    "rrc": (True, True, True, False),  # receive, add the source, write the destination
+    "rrs": (True, True, False, True),  # receive, add the source, send
+    "rrcs": (True, True, True, True),  # all three
+    "nop": (False, False, False, False),
+}
+WINDOW = 4  #: pieces of a step that are in flight
+
+
+@dataclass(frozen=True, slots=True)
+class Ref:
+    """Consecutive chunks of a buffer begin here."""
+
+    buffer: str  #: i, o or s
+    chunk: int
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One step of a thread block."""
+
+    kind: str
+    source: Ref | None
+    target: Ref | None
+    count: int  #: chunks
+    after: tuple[tuple[int, int], ...]  #: (thread block, step) of the same rank that must be done
+    line: int  #: of the file, for errors
+
+    @property
+    def receives(self) -> bool:
+        return KINDS[self.kind][0]
+
+    @property
+    def reads(self) -> bool:
+        """Whether it reads its source."""
+        return KINDS[self.kind][1]
+
+    @property
+    def writes(self) -> bool:
+        return KINDS[self.kind][2]
+
+    @property
+    def sends(self) -> bool:
+        return KINDS[self.kind][3]
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """A thread block. Peers are ranks, -1 for none."""
+
+    number: int
+    send: int
+    recv: int
+    channel: int
+    steps: tuple[Step, ...]
+
+
+@dataclass(frozen=True)
+class Program:
+    """A whole algorithm."""
+
+    name: str
+    source: str  #: the file
+    collective: str
+    chunks: int  #: of the larger one of elements and results
+    in_place: bool  #: elements and results share memory, as `Collective.in_place` says
+    ranks: tuple[tuple[Block, ...], ...]  #: the thread blocks of each rank
+    scratch: int  #: chunks of a rank's scratch, the most of all ranks
+
+    @property
+    def rules(self) -> Collective:
+        """The collective that it computes."""
+        return COLLECTIVES[self.collective]
+
+    def sizes(self) -> tuple[int, int]:
+        """Chunks of a rank's elements and of its results."""
+        ranks, rules = len(self.ranks), self.rules
+        return (
+            self.chunks if rules.blocks_in or not rules.blocks_out else self.chunks // ranks,
+            self.chunks if rules.blocks_out or not rules.blocks_in else self.chunks // ranks,
+        )
+
+    def error(self, line: int, rule: str, remedy: str = "") -> InputError:
+        """An error with a line of the file."""
+        return InputError(Problem(f"{self.source}:{line}", rule, remedy=remedy))
+
+
+class Buffers:
+    """The chunks of one rank, any values: `o` is a part of `i` or the other way round if the program is in place."""
+
+    def __init__(self, program: Program, rank: int, elements: Sequence[Any]) -> None:
+        has, gets = program.sizes()
+        whole: list[Any] = [None] * max(has, gets)
+        self._first = {"i": 0, "o": 0, "s": 0}
+        self._chunks = {"i": [None] * has, "o": [None] * gets, "s": [None] * program.scratch}
+        if program.in_place:
+            self._chunks["i"] = self._chunks["o"] = whole
+            self._first["i"] = rank * has if has < gets else 0
+            self._first["o"] = rank * gets if gets < has else 0
+        self.write(Ref("i", 0), elements)
+
+    def read(self, ref: Ref, count: int) -> list[Any]:
+        first = self._first[ref.buffer] + ref.chunk
+        return self._chunks[ref.buffer][first : first + count]
+
+    def write(self, ref: Ref, values: Sequence[Any]) -> None:
+        first = self._first[ref.buffer] + ref.chunk
+        self._chunks[ref.buffer][first : first + len(values)] = values
+
+
+def interpret(program: Program, elements: Sequence[Sequence[Any]], add: Callable[[Any, Any], Any]) -> list[list[Any]]:
+    """The result chunks of each rank, without times: what the steps do to any values that can be added.
+
+    `elements`: by rank and chunk. InputError naming the line for a step that reads what nothing has written, and if steps wait
+    for each other.
+    """
+    memory = [Buffers(program, rank, own) for rank, own in enumerate(elements)]
+    done = [[0] * len(blocks) for blocks in program.ranks]  # steps of each thread block
+    queues: dict[tuple[int, int, int], deque[list[Any]]] = {}
+    left = sum(len(block.steps) for blocks in program.ranks for block in blocks)
+    ready = deque((rank, block.number) for rank, blocks in enumerate(program.ranks) for block in blocks)
+    idle = 0
+    while left:
+        rank, number = ready.popleft()
+        block, before = program.ranks[rank][number], left
+        while done[rank][number] < len(block.steps):
+            step = block.steps[done[rank][number]]
+            if any(done[rank][other] <= at for other, at in step.after):
+                break
+            message: list[Any] | None = None
+            if step.receives:
+                queue = queues.get((block.recv, rank, block.channel))
+                if not queue:
+                    break
+                message = queue.popleft()
+            _take(program, rank, block, step, memory[rank], message, queues, add)
+            done[rank][number] += 1
+            left -= 1
+        ready.append((rank, number))
+        idle = idle + 1 if left == before else 0
+        if idle > len(ready):
+            raise _stuck(program, done)
+    return [one.read(Ref("o", 0), program.sizes()[1]) for one in memory]
+
+
+def _take(
+    program: Program,
+    rank: int,
+    block: Block,
+    step: Step,
+    memory: Buffers,
+    message: list[Any] | None,
+    queues: dict[tuple[int, int, int], deque[list[Any]]],
+    add: Callable[[Any, Any], Any],
+) -> None:
+    """One step on the values of a rank."""
+    if message is not None and len(message) != step.count:
+        rule = f"rank {rank} receives {step.count} chunks, and rank {block.recv} sends {len(message)}"
+        raise program.error(step.line, rule)
+    value = message or []
+    if step.reads:
+        assert step.source is not None
+        own = _known(program, rank, step, step.source, memory)
+        value = [add(one, other) for one, other in zip(own, message, strict=True)] if message is not None else own
+    if step.kind == "re":
+        assert step.target is not None
+        value = [add(one, other) for one, other in zip(_known(program, rank, step, step.target, memory), value, strict=True)]
+    if step.writes:
+        assert step.target is not None
+        memory.write(step.target, value)
+    if step.sends:
+        queues.setdefault((rank, block.send, block.channel), deque()).append(value)
+
+
+def _known(program: Program, rank: int, step: Step, ref: Ref, memory: Buffers) -> list[Any]:
+    found = memory.read(ref, step.count)
+    for place, one in enumerate(found):
+        if one is None:
+            rule = f"rank {rank} reads chunk {ref.chunk + place} of {ref.buffer}, to which no step before has written"
+            raise program.error(step.line, rule)
+    return found
+
+
+def _stuck(program: Program, done: Sequence[Sequence[int]]) -> InputError:
+    """The first step that can never begin."""
+    for rank, blocks in enumerate(program.ranks):
+        for block in blocks:
+            if done[rank][block.number] == len(block.steps):
+                continue
+            step = block.steps[done[rank][block.number]]
+            waits = [f"step {at} of thread block {other}" for other, at in step.after if done[rank][other] <= at]
+            what = waits[0] if waits else f"a message of rank {block.recv}"
+            rule = f"steps wait for each other: rank {rank}, thread block {block.number} waits for {what}, which never comes"
+            return program.error(step.line, rule)
+    raise AssertionError("every step is done")
+
+
+Sum = tuple[tuple[int, int], ...]  #: the (rank, chunk) that were added, sorted
+
+
+def check(program: Program) -> None:
+    """InputError if the program does not compute its collective: it is run on the names of chunks instead of elements."""
+    has, gets = program.sizes()
+    named = [[((rank, chunk),) for chunk in range(has)] for rank in range(len(program.ranks))]
+    found = interpret(program, named, lambda one, other: tuple(sorted((*one, *other))))
+    for rank in range(len(program.ranks)):
+        if program.rules.reduces and program.rules.rooted and rank:
+            continue
+        for chunk in range(gets):
+            wanted, got = _wanted(program, rank, chunk), found[rank][chunk]
+            if got != wanted:
+                rule = f"it is no {program.collective}: chunk {chunk} of rank {rank} ends as {_sum_text(got)}, and it must be "
+                raise InputError(Problem(program.source, rule + _sum_text(wanted)))
+
+
+def _wanted(program: Program, rank: int, chunk: int) -> Sum:
+    """The sum that a result chunk must be."""
+    ranks, rules = len(program.ranks), program.rules
+    has, gets = program.sizes()
+    if rules.reduces:
+        first = rank * gets if rules.blocks_in else 0
+        return tuple((one, first + chunk) for one in range(ranks))
+    if rules.blocks_in:
+        source, place = divmod(chunk, gets // ranks)
+        return ((source, rank * (has // ranks) + place),)
+    if rules.blocks_out:
+        return (divmod(chunk, has),)
+    return ((0, chunk),)
+
+
+def _sum_text(value: Sum | None) -> str:
+    if value is None:
+        return "nothing"
+    parts = [f"chunk {chunk} of rank {rank}" for rank, chunk in value[:4]]
+    return " + ".join(parts) + (f" and {len(value) - 4} more" if len(value) > 4 else "")
+
+
+class Interpreter:
+    """A program as an algorithm (`contract.Algorithm`): its kernel takes the steps of its rank."""
+
+    TOPO_NAME_TO_KIND: ClassVar[Mapping[str, int]] = TOPO_NAME_TO_KIND
+    kernel_args: ClassVar[Callable[..., KernelArgs]] = staticmethod(kernel_args)
+
+    def __init__(self, program: Program) -> None:
+        self.program = program
+
+    @cached_property
+    def ways(self) -> dict[tuple[int, int, int], Way]:
+        """By (rank, peer, channel): the plane and direction of its queues with that peer."""
+        found: dict[tuple[int, int, int], Way] = {}
+        taken: set[tuple[int, Way]] = set()
+        for rank, peer, channel in self._links():
+            plane = 0
+            while True:
+                way = next((d for d in OPPOSITE if not {(rank, (plane, d)), (peer, (plane, OPPOSITE[d]))} & taken), None)
+                if way is not None:
+                    break
+                plane += 1
+            found[rank, peer, channel], found[peer, rank, channel] = (plane, way), (plane, OPPOSITE[way])
+            taken |= {(rank, (plane, way)), (peer, (plane, OPPOSITE[way]))}
+        return found
+
+    def _links(self) -> list[tuple[int, int, int]]:
+        """(lower rank, higher rank, channel) of everything that is sent."""
+        links = set()
+        for rank, blocks in enumerate(self.program.ranks):
+            for block in blocks:
+                if any(step.sends for step in block.steps):
+                    links.add((min(rank, block.send), max(rank, block.send), block.channel))
+        return sorted(links)
+
+    def neighbours(self, kind: int, shape: Shape) -> Table:
+        """The queues that its thread blocks use."""
+        table: dict[int, dict[Way, tuple[int, str]]] = {}
+        for (rank, peer, channel), way in self.ways.items():
+            table.setdefault(rank, {})[way] = peer, self.ways[peer, rank, channel][1]
+        return table
+
+    @property
+    def scratch_chunks(self) -> int:
+        """Chunks of scratch memory of each rank."""
+        return self.program.scratch
+
+    def chunk_elements(self, count: int) -> int:
+        """Elements of a chunk. InputError if chunks would not have equal lengths."""
+        ranks, rules = len(self.program.ranks), self.program.rules
+        whole = max(rules.has(count, ranks), rules.gets(count, ranks))
+        if whole % self.program.chunks:
+            rule = f"{whole} elements cannot be cut into its {self.program.chunks} chunks of equal length"
+            raise InputError(Problem(self.program.source, rule, remedy=f"take a multiple of {self.program.chunks}"))
+        return whole // self.program.chunks
+
+    def reference(self, inputs: Sequence[Array], kind: int, shape: Shape, slot_bytes: int) -> Sequence[Array]:
+        """What the steps compute, in their own order."""
+        has = self.program.sizes()[0]
+        cut = [[one[at : at + one.size // has] for at in range(0, one.size, one.size // has)] for one in inputs]
+        none = np.empty(0, inputs[0].dtype)
+        rooted = self.program.rules.reduces and self.program.rules.rooted
+        results = interpret(self.program, cut, plus)
+        return [none if rooted and rank else np.concatenate(chunks) for rank, chunks in enumerate(results)]
+
+    def kernel(
+        self,
+        in_ptr: int,
+        out_ptr: int,
+        n_elem: int,
+        dtype: str,
+        sip_rank: int,
+        sip_size: int,
+        cube_rank: int,
+        cube_size: int,
+        sip_topo_kind: int,
+        tl: Any,
+        scratch: int = 0,
+    ) -> None:
+        """Take all steps of this rank."""
+        _Rank(self, tl, {"i": in_ptr, "o": out_ptr, "s": scratch}, n_elem, dtype).run()
+
+
+@dataclass(frozen=True, slots=True)
+class _Need:
+    """A thread block waits for a step of another one."""
+
+    block: int
+
+
+class _Rank:
+    """The thread blocks of a rank while they run: each waits by itself, and the first that can go on does."""
+
+    def __init__(self, algorithm: Interpreter, tl: Any, base: dict[str, int], count: int, dtype: str) -> None:
+        self.tl, self.base, self.dtype, self.combine = tl, base, dtype, combine_of(tl)
+        self.ways, self.blocks = algorithm.ways, algorithm.program.ranks[tl.rank]
+        self.itemsize = dtype_of(dtype).bits // 8
+        self.chunk = algorithm.chunk_elements(count)
+        self.most = max(1, min(self.chunk, tl.slot_bytes // self.itemsize))  # elements of a chunk at a time
+        self.together = tl.slot_bytes // self.itemsize // self.chunk if self.most == self.chunk else 0  # chunks of a message
+        self.window = max(1, min(WINDOW, tl.slots - 1))
+        self.done = [(-1, -1)] * len(self.blocks)  # round and step
+
+    def run(self) -> None:
+        """Until all have ended."""
+        ready = deque(self._block(block) for block in self.blocks)
+        numbers = {id(turns): block.number for turns, block in zip(ready, self.blocks, strict=True)}
+        waiting: list[tuple[Iterator[Any], Any]] = []
+        needing: dict[int, list[Iterator[Any]]] = {}
+        while ready or waiting:
+            while ready:
+                turns = ready.popleft()
+                number = numbers[id(turns)]
+                before = self.done[number]
+                wanted = next(turns, None)
+                if self.done[number] != before:
+                    ready.extend(needing.pop(number, ()))
+                if isinstance(wanted, _Need):
+                    needing.setdefault(wanted.block, []).append(turns)
+                elif wanted is not None:
+                    waiting.append((turns, wanted))
+            if waiting:
+                at = 0 if len(waiting) == 1 else self.tl.wait_any(*(handle for _, handle in waiting))
+                turns, handle = waiting.pop(at)
+                self.tl.wait(handle)
+                handle = None  # its slot is free as soon as it has been used
+                ready.append(turns)
+        if needing:
+            raise KernelError(f"thread blocks wait for steps of {sorted(needing)}, which never come")
+
+    def _block(self, block: Block) -> Iterator[Any]:
+        """A thread block: all steps on the first part of every chunk, then on the next."""
+        rounds = -(-self.chunk // self.most)
+        for number in range(rounds):
+            first = number * self.most
+            size = min(self.most, self.chunk - first)
+            for at, step in enumerate(block.steps):
+                for other, wanted in step.after:
+                    while self.done[other] < (number, wanted):
+                        yield _Need(other)
+                yield from self._step(block, step, first, size)
+                self.done[block.number] = number, at
+
+    def _step(self, block: Block, step: Step, first: int, size: int) -> Iterator[Any]:
+        """All pieces of a step, some in flight at a time; then until what it stores is stored."""
+        stores: list[Any] = []
+        flying: deque[tuple[int, int, Any, Any, Any]] = deque()
+        for place, count in self._pieces(step.count, size):
+            if len(flying) == self.window:
+                yield from self._use(block, step, stores, *flying.popleft())
+            flying.append((place, first, *self._ask(block, step, place, first, count)))
+        while flying:
+            yield from self._use(block, step, stores, *flying.popleft())
+        yield from stores
+
+    def _pieces(self, chunks: int, size: int) -> Iterator[tuple[int, int]]:
+        """(first chunk, elements): several whole chunks where they fit into a message, else a part of one."""
+        if self.together > 1:
+            for place in range(0, chunks, self.together):
+                yield place, min(self.together, chunks - place) * size
+        else:
+            for place in range(chunks):
+                yield place, size
+
+    def _at(self, ref: Ref | None, place: int, first: int) -> int:
+        assert ref is not None
+        return self.base[ref.buffer] + ((ref.chunk + place) * self.chunk + first) * self.itemsize
+
+    def _ask(self, block: Block, step: Step, place: int, first: int, count: int) -> tuple[Any, Any, Any]:
+        """What a piece needs, in flight: a message, its source, and what it is added to."""
+        message = source = target = None
+        if step.receives:
+            plane, back = self.ways[self.tl.rank, block.recv, block.channel]
+            message = self.tl.recv_async(back, (count,), self.dtype, plane=plane)
+        if step.reads:
+            source = self.tl.load(self._at(step.source, place, first), (count,), self.dtype, wait=False)
+        if step.kind == "re":
+            target = self.tl.load(self._at(step.target, place, first), (count,), self.dtype, wait=False)
+        return message, source, target
+
+    def _use(
+        self, block: Block, step: Step, stores: list[Any], place: int, first: int, message: Any, source: Any, target: Any
+    ) -> Iterator[Any]:
+        """The rest of a piece."""
+        if message is not None:
+            yield message
+        value = message
+        if source is not None:
+            yield source
+            value = source
+        if target is not None:
+            yield target
+        other = message if message is not None else target
+        if source is not None and other is not None:
+            value = self.combine(source, other, out=source)
+        if step.writes:
+            stores.append(self.tl.store(self._at(step.target, place, first), value))
+        if step.sends:
+            plane, out = self.ways[self.tl.rank, block.send, block.channel]
+            self.tl.send(out, value, plane=plane)
+
+
+@dataclass(frozen=True)
+class ProgramEntry(Entry):
+    """A program where algorithms are listed."""
+
+    program: Program | None = field(default=None, repr=False, compare=False)
+
+    def load(self) -> Any:
+        """The interpreter of the program."""
+        assert self.program is not None
+        return Interpreter(self.program)
+
+    @property
+    def only_in_place(self) -> bool:
+        assert self.program is not None
+        return self.program.in_place
+
+    @property
+    def also_in_place(self) -> bool:
+        return self.only_in_place
+
+    @property
+    def ranks(self) -> int:
+        assert self.program is not None
+        return len(self.program.ranks)
+
+    def multiple(self) -> int:
+        assert self.program is not None
+        chunks, rules = self.program.chunks, self.program.rules
+        return chunks // gcd(chunks, len(self.program.ranks)) if rules.blocks_in or rules.blocks_out else chunks
+
+    def fitted(self, config: SystemConfig) -> ProgramEntry:
+        """The same with queues that leave room for its tiles in the scratchpads of a machine."""
+        assert self.program is not None
+        ways = Interpreter(self.program).ways
+        queues = max((sum(one[0] == rank for one in ways) for rank in range(len(self.program.ranks))), default=0)
+        blocks = max(len(one) for one in self.program.ranks)
+        there = config.pe.spm.num_banks * config.pe.spm.bank_size_bytes
+        each = there // (2 * max(1, queues * SLOTS + 2 * blocks * WINDOW))
+        return replace(self, slots=SLOTS, slot_bytes=min(MOST_SLOT, max(LEAST_SLOT, 1 << max(0, each.bit_length() - 1))))
+
+
+SLOTS = 4  #: of each queue of a program
+MOST_SLOT, LEAST_SLOT = 32 << 10, 64  #: [B]
+
+
+def entry_of(program: Program, kind: str) -> ProgramEntry:
+    """The entry of a program. `kind`: the format of its file, which begins its name."""
+    name = "".join(c if c.isalnum() else "_" for c in program.name)[:60] or "unnamed"
+    return ProgramEntry(program.collective, f"{kind}_{name}", program.source, tuple(TOPO_NAME_TO_KIND), program.source,
+                         program=program)  # fmt: skip

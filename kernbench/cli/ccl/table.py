@@ -1,0 +1,194 @@
+"""The tables of `kbsim ccl`: its algorithms, and the rows of a run in the columns of nccl-tests."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+from typing import TYPE_CHECKING
+
+from kernbench.cli import widgets
+from kernbench.cli.bench import wait_table
+from kernbench.cli.summary import warnings
+from kernbench.cli.text import BAD, WAIT, WIDE, broken, percent, size_text, status_text, table
+from kernbench.common.json_shapes import counted
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from kernbench.ccl.measure import Asked, InPlace, Row
+    from kernbench.ccl.registry import Registry
+    from kernbench.sim_engine.result import Result
+
+PACKAGE = "kernbench.ccl.algorithms"  #: modules in it are shown without it
+MODULE = 24  # characters of a module in a line, for which 80 columns have room
+MOST_QUEUES = 4  # with messages that were never received
+#: Names, units and widths.
+SIZE = (("size", "(B)", 11),)
+KIND = (("count", "(elements)", 11), ("type", "", 7), ("redop", "", 7), ("root", "", 6))
+RESULT = (("time", "(us)", 10), ("algbw", "(GB/s)", 9), ("busbw", "(GB/s)", 9), ("#wrong", "", 8))
+NARROW = (("time", "(us)", 9), ("algbw", "(GB/s)", 9), ("busbw", "(GB/s)", 8), ("#wrong", "", 7))
+WHOLE = sum(width for _, _, width in (*SIZE, *KIND, *RESULT, *RESULT))  #: of lines with results in place
+
+
+def columns(asked: Asked, width: int) -> tuple[tuple[str, str, int], ...]:
+    """The columns of a run: what a size is, and its results, out of place and in place where both are measured.
+
+    In place, a terminal that is too narrow leaves out what the lines above the table say.
+    """
+    if not asked.in_place:
+        return (*SIZE, *KIND, *RESULT)
+    if width >= WHOLE:
+        return (*SIZE, *KIND, *RESULT, *RESULT)
+    return (*SIZE, *NARROW, *NARROW)
+
+
+def algorithm_list(registry: Registry, width: int) -> Iterator[RenderableType]:
+    """The output of `kbsim ccl list`, for a terminal of `width` columns."""
+    columns = ("collective", "algorithm", "topologies", "module")
+    made = table("Algorithms", [(name, "left") for name in columns])
+    made.columns[-1].no_wrap, made.columns[-1].overflow = False, "fold"  # modules are distinguished by the end of their names
+    last = ""
+    for one in registry.entries:
+        shown = one.collective if one.collective != last else ""
+        last = one.collective
+        module = one.module.removeprefix(PACKAGE)
+        module = module if width >= WIDE else broken(module, MODULE)
+        made.add_row(widgets.Text(shown, "bold"), one.name, ", ".join(one.topologies), module)
+    yield made
+    yield widgets.Text(
+        f"queues: {counted(registry.slots, 'slot')} of {size_text(registry.slot_bytes)} in {registry.tier}", "dim"
+    )
+    for one in registry.entries:
+        if one.slots or one.slot_bytes:
+            slots, nbytes = one.slots or registry.slots, one.slot_bytes or registry.slot_bytes
+            yield widgets.Text(f"of {one.full_name}: {counted(slots, 'slot')} of {size_text(nbytes)}", "dim")
+
+
+def head(asked: Asked, width: int) -> Iterator[widgets.Text]:
+    """The header: what runs, and the columns."""
+    group, queues = asked.group, asked.queues
+    sips, cubes, pes = group.shape
+    where = f"{counted(sips, 'SIP')} x {counted(cubes, 'cube')} x {counted(pes, 'PE')}, {group.kind_name}"
+    built = f"queues of {counted(queues.slots or 0, 'slot')} of {size_text(queues.slot_bytes or 0)} in {queues.tier}"
+    yield widgets.Text(f"# {asked.entry.full_name} of {counted(group.size, 'rank')} on {asked.config.source}")
+    if asked.entry.registry is not None:
+        built = "the tuner chooses the algorithm of each size, with its queues"
+    yield widgets.Text(f"# {where}; {built}", "dim")
+    if asked.entry.only_in_place:
+        yield widgets.Text("# in place, as its file says", "dim")
+    if (asked.warmup, asked.iters) != (0, 1):
+        yield widgets.Text(f"# mean of {counted(asked.iters, 'iteration')} after {asked.warmup:,} to warm up", "dim")
+    shown = columns(asked, width)
+    if asked.in_place:
+        if KIND[0] not in shown:
+            root = f", root {asked.root}" if _rooted(asked) else ""
+            yield widgets.Text(f"# {asked.dtype}, {_redop(asked)}{root}", "dim")
+        each = sum(width for _, _, width in shown[-len(RESULT) :])
+        before = sum(width for _, _, width in shown) - 2 * each
+        yield widgets.Text("#" + " " * (before - 1) + f"{'out of place':>{each}}{'in place':>{each}}", "dim")
+    yield widgets.Text("#" + "".join(f"{name:>{width}}" for name, _, width in shown)[1:])
+    yield widgets.Text("#" + "".join(f"{unit:>{width}}" for _, unit, width in shown)[1:].rstrip(), "dim")
+
+
+def _rooted(asked: Asked) -> bool:
+    from kernbench.ccl.collectives import COLLECTIVES
+
+    return COLLECTIVES[asked.entry.collective].rooted
+
+
+def _redop(asked: Asked) -> str:
+    from kernbench.ccl.collectives import COLLECTIVES
+
+    return asked.redop if COLLECTIVES[asked.entry.collective].reduces else "no reduction"
+
+
+def line(row: Row, asked: Asked, width: int) -> widgets.Text:
+    """One size."""
+    shown = columns(asked, width)
+    cells = [str(row.size)]
+    if KIND[0] in shown:
+        cells += [str(row.count), row.dtype, row.redop, str(row.root)]
+    made = widgets.Text()
+    results: list[Row | InPlace | None] = [row, row.in_place] if asked.in_place else [row]
+    for result in results:
+        if result is None:
+            cells += ["N/A"] * len(RESULT)
+        else:
+            cells += [_number(result.time_us), _number(result.algbw), _number(result.busbw)]
+            cells.append("N/A" if result.wrong is None else f"{result.wrong:,}")
+    wrong = [False] * (len(cells) - len(RESULT) * len(results))
+    for result in results:
+        wrong += [False] * (len(RESULT) - 1) + [result is not None and bool(result.wrong)]
+    for cell, bad, (_, _, size) in zip(cells, wrong, shown, strict=True):
+        made.append(f"{cell:>{size}}", f"bold {BAD}" if bad else "")
+    return made
+
+
+def wrong_elements(rows: Sequence[Row]) -> int:
+    """How many elements of all sizes are wrong, in place and out of it."""
+    return sum((row.wrong or 0) + ((row.in_place.wrong or 0) if row.in_place else 0) for row in rows)
+
+
+def notes(rows: Sequence[Row]) -> Iterator[widgets.Text]:
+    """The bottleneck of each group of sizes, and what is wrong with them."""
+    if not rows:
+        return
+    yield from _busiest(rows)
+    yield from _unreceived(rows)
+    wrong = wrong_elements(rows)
+    if wrong:
+        yield widgets.Text(f"# {counted(wrong, 'element')} {'is' if wrong == 1 else 'are'} wrong", f"bold {BAD}")
+
+
+def chosen(asked: Asked, rows: Sequence[Row]) -> Iterator[widgets.Text]:
+    """What the tuner has chosen: one line for consecutive sizes with the same algorithm."""
+    from kernbench.ccl.measure import resolved
+
+    if asked.entry.registry is None:
+        return
+    for name, group in groupby(rows, lambda row: resolved(asked, max(1, row.count)).entry.name):
+        yield widgets.Text(f"# chosen to {list(group)[-1].size:,} B: {name}", "dim")
+
+
+def average(rows: Sequence[Row]) -> Iterator[widgets.Text]:
+    """The mean bus bandwidth of all rows, in place and out of it."""
+    values = [row.busbw for row in rows] + [row.in_place.busbw for row in rows if row.in_place is not None]
+    if values:
+        yield widgets.Text(f"# average bus bandwidth {_number(sum(values) / len(values))} GB/s")
+
+
+def _busiest(rows: Sequence[Row]) -> Iterator[widgets.Text]:
+    """The bottleneck and its share of the time: one line for consecutive sizes with the same bottleneck."""
+    groups = [list(group) for _, group in groupby(rows, lambda row: row.bound)]
+    for group in groups:
+        shares = list(dict.fromkeys(percent(share) for share in sorted(row.bound_share for row in group)))
+        upto = f" to {group[-1].size:,} B" if len(groups) > 1 else ""
+        yield widgets.Text(f"# busiest{upto}: {group[0].bound}, {' to '.join(shares[:1] + shares[1:][-1:])}", "dim")
+
+
+def _unreceived(rows: Sequence[Row]) -> Iterator[widgets.Text]:
+    """Messages that nobody received, of the largest size that has some."""
+    for row in [row for row in rows if row.unreceived][-1:]:
+        for one in row.unreceived[:MOST_QUEUES]:
+            yield widgets.Text(f"# {row.size:,} B: {one['message']}", f"bold {WAIT}")
+        more = len(row.unreceived) - MOST_QUEUES
+        if more > 0:
+            yield widgets.Text(f"# and of {counted(more, 'queue')} more (all are in --json)", f"bold {WAIT}")
+
+
+def unfinished(status: str, done: int, asked: int) -> widgets.Text:
+    """A line for a run that did not finish all sizes."""
+    return widgets.Text(f"# {status}: {done} of {counted(asked, 'size')} done", f"bold {WAIT}")
+
+
+def ended(result: Result) -> Iterator[RenderableType]:
+    """Why a run did not finish."""
+    yield status_text(result.status).append(f"  in cycle {result.cycles:,}")
+    if result.status == "deadlock":
+        yield from wait_table(result)
+    yield from warnings(result)
+
+
+def _number(value: float) -> str:
+    """Two decimals, or three for a small number."""
+    return f"{value:.2f}" if value >= 10 or value == 0 else f"{value:.3f}"

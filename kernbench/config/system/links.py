@@ -1,0 +1,65 @@
+"""Which SIPs have a link between them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from kernbench.config.system import SystemConfig
+
+
+class Pair(NamedTuple):
+    """Two neighbours, and the side of the first at which the second is."""
+
+    first: int
+    second: int
+    side: str
+    steps: int  #: pitches from the one to the other
+
+
+def all_sip_pairs(config: SystemConfig) -> list[Pair]:
+    """The SIPs with a link between them, each pair once.
+
+    A ring and a torus also connect the ends of a row or column of three or more; of two, the ends are neighbours as it is. In
+    `all_to_all` there is a link between every two. In a dragonfly a row is a group: there is a link between every two SIPs of
+    a group, and one between every two groups.
+    """
+    rows, cols = config.system.rows, config.sip_cols
+    if config.system.kind == "all_to_all":
+        return list(_row_pairs(0, cols))
+    if config.system.kind == "dragonfly":
+        return [*(pair for row in range(rows) for pair in _row_pairs(row * cols, cols)), *_group_pairs(rows, cols)]
+    return list(grid_pairs(rows, cols, wrap=config.system.kind != "mesh"))
+
+
+def _row_pairs(first: int, count: int) -> Iterator[Pair]:
+    """Every two SIPs of a row."""
+    for one in range(count):
+        for other in range(one + 1, count):
+            yield Pair(first + one, first + other, "e", other - one)
+
+
+def _group_pairs(groups: int, count: int) -> Iterator[Pair]:
+    """A link between every two groups, whose links are dealt out to their SIPs in turn: the n-th link of a group is that of its
+    SIP `n % count`.
+    """
+    for one in range(groups):
+        for other in range(one + 1, groups):
+            near, far = (other - 1) % count, one % count
+            yield Pair(one * count + near, other * count + far, "s", other - one + abs(near - far))
+
+
+def grid_pairs(rows: int, cols: int, *, wrap: bool) -> Iterator[Pair]:
+    """The neighbours of a grid, and with `wrap` the ends of each row and column of three or more."""
+    for row in range(rows):
+        for col in range(cols):
+            here = row * cols + col
+            if col + 1 < cols:
+                yield Pair(here, here + 1, "e", 1)
+            elif wrap and cols > 2:
+                yield Pair(here, row * cols, "e", cols - 1)
+            if row + 1 < rows:
+                yield Pair(here, here + cols, "s", 1)
+            elif wrap and rows > 2:
+                yield Pair(here, col, "s", rows - 1)

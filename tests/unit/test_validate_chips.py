@@ -38,6 +38,15 @@ def test_a_table_of_another_chip_is_read_and_compared(tmp_path: Path) -> None:
     assert one.median <= one.worst_error and one.worst[0].causes
 
 
+def test_a_table_must_be_nearer_than_three_numbers_unless_rows_were_left_out(tmp_path: Path) -> None:
+    """The table of this test is made of three numbers, so they are nearer than any simulation."""
+    folder = folder_of(tmp_path)
+    for quick, verdict in ((False, "outside"), (True, "told")):
+        found = chips.rows(read_suite_data("chips"), Stand(Options(chip_tables=folder, quick=quick)))
+        (row,) = (one for one in found if one.case.endswith("three numbers"))
+        assert row.verdict == verdict
+
+
 def test_three_numbers_find_what_made_the_table(tmp_path: Path) -> None:
     (table,) = read_tables(folder_of(tmp_path))
     numbers = three_numbers(table.cases)

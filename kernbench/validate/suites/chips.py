@@ -11,14 +11,15 @@ from kernbench.validate.suite import Figure, Row, Series, Skipped, SuiteData
 
 TARGET_WHY = "the target of the table's kind; what is past it is not modelled"
 ROOFLINE_WHY = "at most the error of the roofline: the table has no target"
-THREE_WHY = "for information: the three numbers are fitted to the table itself, and nearly interpolate a dozen rows"
+THREE_WHY = "at most the error of three numbers that are fitted to the table itself"
+THREE_QUICK_WHY = "reported only: three numbers that are fitted to a part of the table nearly interpolate it"
 
 
 def rows(data: SuiteData, stand: Stand) -> Iterator[Row]:
     """Medians and means of tables against targets and baselines; Skipped where there are no tables."""
     for one in results(data, stand):
         if not one.skipped:
-            yield from _rows(one)
+            yield from _rows(one, quick=stand.options.quick)
 
 
 def results(data: SuiteData, stand: Stand) -> list[TableResult]:
@@ -37,7 +38,7 @@ def results(data: SuiteData, stand: Stand) -> list[TableResult]:
 _RESULTS: dict[tuple[str, bool], list[TableResult]] = {}
 
 
-def _rows(one: TableResult) -> Iterator[Row]:
+def _rows(one: TableResult, *, quick: bool) -> Iterator[Row]:
     target = one.target or Target("")
     judged = [
         ("median", one.median, target.median),
@@ -50,7 +51,8 @@ def _rows(one: TableResult) -> Iterator[Row]:
     if one.target is None and one.roofline is not None:
         yield _row(f"{one.name}: median, roofline", one.roofline, one.median, ROOFLINE_WHY)
     if one.three is not None and one.cases > MANY:
-        yield _row(f"{one.name}: median, three numbers", one.three, one.median, THREE_WHY, judged=False)
+        why = THREE_QUICK_WHY if quick else THREE_WHY
+        yield _row(f"{one.name}: median, three numbers", one.three, one.median, why, judged=not quick)
 
 
 def _row(case: str, most: float, ours: float, why: str, *, judged: bool = True) -> Row:

@@ -113,7 +113,7 @@ class Run(Answer):
 
     @contextmanager
     def traced(self, level: str = "summary") -> Iterator[Path]:
-        """Run once more with a trace of this level (`summary`, `full` or `access`); its file is there inside the `with`."""
+        """Run again with a trace of this level (`summary`, `full`, `access`). The file exists inside the `with` block only."""
         with TemporaryDirectory(prefix="kernbench-") as folder:
             path = Path(folder) / "run.jsonl"
             write_trace(self.again(), path, level)

@@ -31,7 +31,7 @@ from kernbench.triton_emu.launch import Launch
 
 @dataclass(frozen=True)
 class Queues:
-    """The parameters of queues; None for those of `pe.ipcq` of the machine."""
+    """The parameters of queues; None: the machine's `pe.ipcq` has them."""
 
     slots: int | None = None
     slot_bytes: int | None = None

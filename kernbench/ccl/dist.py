@@ -241,7 +241,7 @@ class World:
             raise InputError(Problem(f"dist.{operation.name}", rule))
 
     def refuse(self, called: dict[int, str], ranks: Sequence[int]) -> NoReturn:
-        """The calls of ranks do not match, and no rank can go on."""
+        """The calls of the ranks do not match, so that no rank can continue."""
         said = ", ".join(f"rank {rank} {called.get(rank, 'has ended')}" for rank in ranks)
         remedy = "a send waits for its recv: let one side receive first" if "send" in called.values() else ""
         raise InputError(Problem("dist", f"the calls of ranks do not match: {said}", remedy=remedy))

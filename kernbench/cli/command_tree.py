@@ -132,7 +132,7 @@ def _takes_files(value: str) -> bool:
 
 
 def default_text(parameter: Any) -> str:
-    """The default of an option or argument, as help shows it; empty where there is none."""
+    """The default of an option or argument, as the help shows it; empty if there is no default."""
     default, shown = parameter.default, getattr(parameter, "show_default", None)
     if parameter.secondary_opts:
         default = (parameter.opts if default else parameter.secondary_opts)[0]

@@ -150,7 +150,7 @@ def _fish(tree: CommandNode) -> Iterator[str]:
 
 
 def _first(text: str) -> str:
-    """The first sentence, or what stands before a colon of a list."""
+    """The first sentence, or the text before the colon that begins a list."""
     return text.split(". ")[0].rstrip(".")
 
 

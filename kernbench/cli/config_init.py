@@ -83,7 +83,7 @@ def _check_place(file: Path, force: bool) -> None:
 
 
 def _machine(kind: str | None, begin_with: str | None, overrides: list[str]) -> MachineConfig:
-    """The machine to write. InputError for a kind that there is not, or that is not that of the machine to begin with."""
+    """The machine to write. InputError for an unknown kind, or if the machine to start from is of another kind."""
     from kernbench.config import load_config
     from kernbench.config.keys import machine_kinds
 

@@ -26,7 +26,7 @@ class Answered(Exception):
 
 
 def known(error: BaseException) -> BaseException:
-    """The same error, or the error that it means to a user."""
+    """The error itself, or the error that a user should see instead."""
     if isinstance(error, MemoryError):
         return InputError(Problem("kbsim", f"there is not enough memory for this run: {error}"))
     return error

@@ -52,7 +52,7 @@ def man(
 
 
 def manual_pages() -> dict[str, str]:
-    """The pages by the names of their files: that of `kbsim`, and one for each command with those below it."""
+    """The manual pages by file name: one for `kbsim`, and one for each command together with its subcommands."""
     tree = command_tree()
     pages = {"kbsim.1": "\n".join(_front(tree)) + "\n"}
     return pages | {f"kbsim-{child.path}.1": "\n".join(_page(child)) + "\n" for child in tree.children}

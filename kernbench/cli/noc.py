@@ -86,7 +86,7 @@ def replay(
 
 
 def _files(paths: list[str]) -> list[Path]:
-    """The trace files, or those of a directory sorted by name."""
+    """The trace files that are named, and for a directory its trace files, sorted by name."""
     from kernbench.common.errors import InputError, Problem
 
     out: list[Path] = []

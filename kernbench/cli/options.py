@@ -140,5 +140,5 @@ def count_of(text: str | int) -> int:
 
 
 def max_cycles_of(overrides: Sequence[str], config: NpuConfig | SystemConfig) -> int | None:
-    """The limit of a run of a whole model: `max_cycles` where --set names it; that of a machine's file is for one program."""
+    """The limit of a run of a whole model: `max_cycles` if --set gives it. The one in a file is meant for one program."""
     return config.max_cycles if any(text.partition("=")[0].strip() == "max_cycles" for text in overrides) else None

@@ -81,7 +81,7 @@ def _wrapped(text: str, width: int) -> list[str]:
 
 
 def terminal_width() -> int:
-    """[column] of the terminal, or `COLUMNS`; 80 where there is none. At least 60, as the overview needs."""
+    """[column] The width of the terminal, or `COLUMNS`; 80 without a terminal. At least 60, which the overview needs."""
     given = os.environ.get("COLUMNS", "")
     if given.isdigit():
         return max(60, int(given))

@@ -82,7 +82,7 @@ def progress_bar(wanted: bool) -> Iterator[Callable[[Machine], None] | None]:
 
 @contextmanager
 def counting_bar(wanted: bool, noun: str) -> Iterator[Callable[[int, int], None] | None]:
-    """The same for work with a known number of steps: called with the finished and the total number."""
+    """A progress bar for work with a known number of steps; it is called with the number of finished steps and of all steps."""
     if not wanted or sys.stderr is None or not sys.stderr.isatty():
         yield None
         return

@@ -184,7 +184,7 @@ def solid(cells: float, some: bool, room: int) -> str:
 
 
 def table(title: str, columns: Sequence[tuple[str, Justify]], note: str = "") -> widgets.Table:
-    """A table without lines: its title stands over it, its columns are (header, side).
+    """A table without ruled lines, below its title. `columns`: header and side of each.
 
     Beside a cell of several lines the others of its row stand at its first one; headers of several lines end on one.
     """

@@ -57,7 +57,7 @@ def _opcode_schema(spec: OpcodeSpec) -> dict[str, Any]:
 
 
 def _only(group: tuple[str, ...], groups: tuple[tuple[str, ...], ...]) -> dict[str, Any]:
-    """This group of fields whole, and no field of another."""
+    """All fields of this group, and no field of another group."""
     others = [name for other in groups if other != group for name in other]
     return {"required": list(group), "properties": dict.fromkeys(others, False)}
 

@@ -98,7 +98,7 @@ def _too_large(source: str, what: str, limit: int, remedy: str) -> Problem:
 
 
 def write_whole(path: str | os.PathLike[str], data: bytes) -> None:
-    """Write a file so that neither a crash nor a full disk costs what stood there.
+    """Write a file. If the process crashes or the disk is full, the earlier content of the file is kept.
 
     The data goes to a new file beside it that then takes its name; a link is followed, and a pipe or device is written
     to as it is. Raises InputError if that cannot be done.

@@ -12,7 +12,7 @@ GRACE = 2.0  # [s] that an interrupt waits: code of users may never come to an e
 
 
 def put_place(error: BaseException, place: str) -> BaseException:
-    """The same interrupt, with the code that it interrupted:"""
+    """The interrupt, with the location of the code that it interrupted:"""
     if not place_of(error):
         error.place = place  # type: ignore[attr-defined]
     return error

@@ -15,7 +15,7 @@ NO_TEXT: Shape = {"type": ["string", "null"]}
 
 
 def closed(properties: Mapping[str, Shape], optional: Sequence[str] = (), **more: Any) -> Shape:
-    """An object that has these keys, and no others but the optional ones."""
+    """An object with these keys; of other keys it may have only the optional ones."""
     required = [name for name in properties if name not in optional]
     return {"type": "object", "properties": dict(properties), "required": required, "additionalProperties": False, **more}
 

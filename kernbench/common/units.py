@@ -101,7 +101,7 @@ def parse_size(value: object) -> int:
 
 
 def parse_size_text(text: str) -> int:
-    """Bytes of a size on a command line: as in `parse_size`, and digits alone are bytes. Raises ValueError for the same texts.
+    """The bytes of a size on a command line. A number without a unit is in bytes; otherwise as `parse_size`.
     """
     stripped = text.strip()
     return parse_size(int(stripped) if stripped.isascii() and stripped.isdigit() and len(stripped) <= MAX_DIGITS else stripped)

@@ -11,7 +11,7 @@ REMEDY = 'give it as "package.module:Class"'
 
 
 def find_class(impl: str, where: str = "components", field: str = "impl", allow_code: AllowCode = ()) -> type[Any]:
-    """The class that a text names. InputError, naming `where` and `field`, where there is none, or it is not allowed."""
+    """The class that a text names. InputError with `where` and `field` if no such class exists or its code is not allowed."""
 
     def refused(rule: str, remedy: str = REMEDY) -> InputError:
         return InputError(Problem(where, rule, field, impl, remedy))
@@ -28,7 +28,7 @@ def find_class(impl: str, where: str = "components", field: str = "impl", allow_
 
 
 def load_component(impl: str, where: str = "components", field: str = "impl", *, allow_code: AllowCode = ()) -> type[Any]:
-    """The class of a component. InputError, naming `where` and `field`, where there is none, or its module is not allowed."""
+    """The class of a component. InputError with `where` and `field` if no such class exists or its module is not allowed."""
     found = find_class(impl, where, field, allow_code)
     if not callable(getattr(found, "step", None)) or not hasattr(found, "Spec"):
         rule = "it is not a component: it has no step or no Spec"

@@ -1,4 +1,4 @@
-"""Which Python a file may name: what of a machine, an algorithm or a sweep leads to code goes through here (ADR 37).
+"""Which Python code a file may name: this module checks every name of code in a machine, an algorithm or a sweep (ADR 37).
 
 Modules of kernbench and installed plug-ins (entry points of `PLUGINS`) are allowed to every file. Any other module is where
 `--allow-code`, `allow_code=` or the user's settings say, or nothing of it is imported, its packages neither.
@@ -145,7 +145,7 @@ def _real(path: str | os.PathLike[str], option: str) -> str:
 
 
 def _root(path: str) -> str:
-    """The directory that the names of modules below a path begin in: that of the outermost package around it."""
+    """The directory in which names of modules begin for a path: the parent of the outermost package that contains the path."""
     folder = path if os.path.isdir(path) else os.path.dirname(path)
     while os.path.isfile(os.path.join(folder, "__init__.py")):
         folder = os.path.dirname(folder)

@@ -45,7 +45,7 @@ class Llc(Section):
 
 
 class NpuLlc(Llc):
-    """The cache of one NPU, which stands somewhere in its mesh."""
+    """The cache of one NPU, which has a place in the mesh."""
 
     at: Place | None = Field(default=None, description="[row, col] of the cache; with a noc only")
 

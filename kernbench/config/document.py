@@ -58,7 +58,7 @@ class Document:
         return {path: _innermost(found, normal_path(path)) for path in asked}
 
     def where(self, place: Place | None) -> str:
-        """`file:line:col`, or the source alone if the location is not known."""
+        """`file:line:col`, or only the source if the location is not known."""
         return self.source if place is None else f"{self.source}:{place[0]}:{place[1]}"
 
     def problem(self, path: PathLike, rule: str, value: Any = ABSENT, remedy: str = "") -> Problem:
@@ -133,7 +133,7 @@ def text_document(text: str, source: str, suffix: str, empty: str = "") -> Docum
 
 
 def _other_format(text: str, source: str, suffix: str) -> str:
-    """The remedy for a text that is sound in the other format than its name says."""
+    """The remedy for a file whose text is valid in the other format, not in the format of its name."""
     other = ".yaml" if suffix == ".json" else ".json"
     if text.lstrip().startswith(("{", "[")) != (other == ".json"):
         return ""

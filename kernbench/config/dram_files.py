@@ -169,7 +169,7 @@ def _files(section: Mapping[str, Any]) -> Iterator[DramFile]:
 
 
 def _clock(freq_ghz: Any, clock_ghz: Fraction | None) -> Any:
-    """Core cycles of a DRAM clock; None where there is no device, or no frequency that the schema takes."""
+    """[cycle] The length of a DRAM clock; None if there is no device, or if the frequency is not valid."""
     try:
         frequency: Fraction = parse_rational(freq_ghz)
     except ValueError:

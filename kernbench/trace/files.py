@@ -76,7 +76,7 @@ def _text(path: str) -> Iterator[bytes]:
 
 
 def _unpacked(path: str, start: Callable[[], Any], kind: str) -> Iterator[bytes]:
-    """All that can be unpacked: where a piece cannot, it is done once more from there on, byte by byte."""
+    """All data that can be unpacked. A piece that cannot be unpacked as a whole is unpacked byte by byte, up to the error."""
     done = 0
     try:
         for text in _unpack(path, start, kind, None):

@@ -259,6 +259,6 @@ def why(error: Exception) -> str:
 
 
 def _printable(text: str) -> str:
-    """A text of the file as a message has it: one line, not long."""
+    """A text from the file, shortened to one line for a message."""
     text = "".join(c if c.isprintable() else f"\\u{ord(c):04x}" for c in text[:_LONGEST])
     return text if len(text) < _LONGEST else text[: _LONGEST - 3] + "..."

@@ -19,7 +19,7 @@ CHUNK = 1 << 20  # [B] of text packed at once
 
 
 class Packer(Protocol):
-    """Turns text into what stands in the file, a piece at a time."""
+    """Converts text into the bytes of the file, one piece at a time."""
 
     def pack(self, text: bytes) -> bytes:
         """A whole unit of packed data: a reader can unpack all units that are complete."""

@@ -28,7 +28,7 @@ _SYMBOLS = {"add": "+", "sub": "-", "mul": "*", "truediv": "/", "floordiv": "//"
 
 
 def is_number(value: Any) -> bool:
-    """Whether a value is a Python or numpy number, and no tensor."""
+    """Whether a value is a Python or numpy number, not a tensor."""
     return isinstance(value, bool | int | float | np.generic)
 
 

@@ -145,7 +145,7 @@ def _strides(addresses: Array) -> tuple[int, ...] | None:
 
 
 def _in_order(shape: tuple[int, ...], steps: tuple[int, ...], itemsize: int) -> bool:
-    """Whether later axes lie inside earlier ones, and no element twice."""
+    """Whether each axis lies inside the axes before it, so that no element occurs twice."""
     reach = itemsize
     for size, step in zip(reversed(shape), reversed(steps), strict=True):
         if size > 1:

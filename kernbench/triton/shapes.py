@@ -178,7 +178,7 @@ def flip(x: Any, dim: int | None = None) -> tensor:
 
 
 def gather(src: Any, index: Any, axis: int) -> tensor:
-    """`src` at the indices along an axis; the shape is that of the indices."""
+    """The elements of `src` at the indices along an axis, in the shape of the indices."""
     value, places = as_tensor(src), as_tensor(index)
     if not places.dtype.is_int() or len(places.shape) != len(value.shape):
         both = f"{list(value.shape)} by {places.dtype}{list(places.shape)}"

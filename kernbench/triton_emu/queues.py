@@ -162,7 +162,7 @@ class NeighbourTable:
 
 @dataclass(frozen=True)
 class QueueForm:
-    """The parameters of queues; by default those of `pe.ipcq`."""
+    """The parameters of queues; the defaults are in `pe.ipcq`."""
 
     slots: int
     slot_bytes: int

@@ -51,7 +51,7 @@ def suite_module(name: str) -> ModuleType:
 
 
 def chosen(names: list[str]) -> list[str]:
-    """The suites of these names, all where there is none, in their own order; InputError for a name that is none."""
+    """The suites with these names, or all suites if no name is given, in their own order. InputError for an unknown name."""
     for name in names:
         if name not in SUITES:
             rule = f"there is no such suite; suites are: {', '.join(SUITES)}"
@@ -92,7 +92,7 @@ class Stand:
         return self._ran(program, config).result()
 
     def cycles(self, program: Program, config: NpuConfig | SystemConfig) -> int:
-        """The same for callers that need only the cycles; it is faster."""
+        """The cycle in which the program ends. This is faster than `run`, which also makes the result."""
         return self._ran(program, config).cycle
 
     def _ran(self, program: Program, config: NpuConfig | SystemConfig) -> Machine:

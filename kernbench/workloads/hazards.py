@@ -106,7 +106,7 @@ class Hazards:
             bucket.segments[first:last] = [_Segment(high, job)]
 
     def join(self, start: int, end: int, job: int) -> None:
-        """`job` has waited for every writer of the range: it stands for them from now on."""
+        """`job` has waited for every writer of the range, so later jobs wait for `job` instead of the writers."""
         for bucket, low, high in self._parts(start, end):
             for segment in bucket.segments[bucket.cut(low) : bucket.cut(high)]:
                 segment.writer = job
@@ -168,15 +168,15 @@ class Emitter:
         return self._move("DMA_STORE_TILE", spm, tensor_role=role, qbits=qbits, **self._shape(span), **meta)
 
     def kv_load(self, spm: int, *, dram_base_addr: int, **fields: Any) -> int:
-        """KV cache to scratchpad; the other fields of KV_LOAD_TILE."""
+        """KV cache to scratchpad. `fields`: the other fields of KV_LOAD_TILE."""
         return self._move("KV_LOAD_TILE", spm, dram_base_addr=self._dram_base + dram_base_addr, **fields)
 
     def kv_store(self, spm: int, *, dram_base_addr: int, **fields: Any) -> int:
-        """Scratchpad to KV cache; the other fields of KV_STORE_TILE."""
+        """Scratchpad to KV cache. `fields`: the other fields of KV_STORE_TILE."""
         return self._move("KV_STORE_TILE", spm, dram_base_addr=self._dram_base + dram_base_addr, **fields)
 
     def send(self, peer: Emitter, spm: int, peer_spm: int, elements: int, qbits: int, **meta: Any) -> int:
-        """The own scratchpad to a peer's; both addresses are at lines."""
+        """From this PE's scratchpad to the scratchpad of a peer. Both addresses are multiples of a line."""
         nbytes = bytes_of(elements, qbits)
         waits = self._scratchpad.before_read(spm, spm + nbytes) | peer._scratchpad.before_write(peer_spm, peer_spm + nbytes)
         engine = self._load["dma"].index(min(self._load["dma"]))
@@ -190,7 +190,7 @@ class Emitter:
         return job
 
     def te(self, op: str, ifm: int, wgt: int, ofm: int, **fields: Any) -> int:
-        """A matrix product; m, n, k, qbits_weight, qbits_activation."""
+        """A matrix product. `fields`: m, n, k, qbits_weight, qbits_activation."""
         places = {**self._at("ifm", ifm), **self._at("wgt", wgt), **self._at("ofm", ofm)}
         return self._add(f"TE_{op.upper()}_TILE", "te", **places, **fields)
 
@@ -222,7 +222,7 @@ class Emitter:
         self._scratchpad.read(spm, spm + nbytes, job)
 
     def after_dram(self, job: int, start: int, end: int) -> None:
-        """The same for DRAM bytes `[start, end)`, of which job `job` reads some."""
+        """As `after`, for DRAM bytes `[start, end)`, some of which job `job` reads."""
         entry = self.program.entries[-1]
         first, last = self._dram_base + start, self._dram_base + end
         waits = (self._dram.before_read(first, last) | set(entry.deps_before)) - {job}

@@ -44,7 +44,7 @@ _NODES = re.compile(r"[a-z0-9_.\[\]-]{1,80}")
 
 
 def track(unit: str) -> str:
-    """The name of a track of the file: that of a node or of a link between two whole, any other as `safe` has it."""
+    """The name of a track: names of nodes and links are complete, other names are shortened by `safe`."""
     return unit if _NODES.fullmatch(unit) else safe(unit, 24)
 
 

@@ -78,7 +78,7 @@ class Ways:
         return self._add((node, place.slice), Memory(node, names, table))
 
     def _cache_at(self, stack: str) -> int:
-        """The number of the last-level cache before a stack; -1 where there is none."""
+        """The number of the last-level cache in front of a stack; -1 if the stack has none."""
         if self.places.config.cube.llc is None:
             return -1
         return self.caches.setdefault(naming.cube_cache(stack), len(self.caches))

@@ -44,7 +44,7 @@ def filled(template: str, values: dict[str, str]) -> str:
 
 
 def page_json(value: Any) -> str:
-    """JSON that may stand in a page: nothing in it ends a script or begins a comment. The page is pure ASCII."""
+    """JSON for a page: nothing in the text can end a script or begin a comment, and all characters are ASCII."""
     text = json.dumps(value, separators=(",", ":"), allow_nan=False)
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 

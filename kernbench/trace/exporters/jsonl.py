@@ -1,4 +1,4 @@
-"""JSON Lines with nothing left to look up: each line has every common field, so that it can be read by itself."""
+"""JSON Lines in which each line has every common field, so that a line can be read without the lines before it."""
 
 from __future__ import annotations
 

@@ -53,7 +53,7 @@ class Selection:
 
 
 class SelectedTrace(Trace):
-    """A trace with the selected events alone. Events that belong to no command, such as samples, are of all layers."""
+    """A trace with only the selected events. Events without a command, such as samples, count as events of every layer."""
 
     def __init__(self, path: str | os.PathLike[str], selection: Selection) -> None:
         super().__init__(path)

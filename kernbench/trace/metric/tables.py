@@ -143,7 +143,7 @@ def _rows(table: str, name: str, path: str, value: Any) -> Iterator[Row]:
 
 
 def _unit(table: str, path: str) -> str:
-    """The unit of a figure: that of its table, of its group, or of its name."""
+    """The unit of a figure, from its table, its group or its name."""
     whole, _, last = path.rpartition(".")
     if last in ("count", "episodes", "open"):
         return ""

@@ -66,7 +66,7 @@ def picture(timeline: Timeline, view: str, form: str, *, lanes: str = "engine", 
 
 
 def shown(text: str, longest: int = 32) -> str:
-    """A name of the trace as a picture has it: short, and nothing that cannot be printed."""
+    """A name from the trace for a picture: shortened, without characters that cannot be printed."""
     cut = text if len(text) <= longest else text[: longest - 3] + "..."
     return "".join(c if c.isprintable() else "?" for c in cut)
 

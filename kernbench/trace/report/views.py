@@ -204,7 +204,7 @@ def _summed(timeline: Timeline, codes: Ints, size: int, one: Amounts) -> list[To
 
 
 def _active(codes: Ints, start: Ints, end: Ints, size: int) -> Ints:
-    """Cycles that the spans of each code cover together; those of a code below 0 count nowhere."""
+    """[cycle] The length of the union of the spans of each code; spans with a code below 0 are not counted."""
     rows = np.flatnonzero(codes >= 0)
     rows = rows[np.lexsort((start[rows], codes[rows]))]
     total = np.zeros(size, np.int64)

@@ -64,7 +64,7 @@ class Shares:
         self._filled: dict[tuple[tuple[Kind, int], ...], dict[Kind, Filled]] = {}
 
     def full_rate(self, flow: Flow) -> tuple[Fraction, str]:
-        """The rate of a flow that is alone, and the resource that limits it then."""
+        """The rate of a flow without other flows, and the resource that limits this rate."""
         limit = min(flow.route, key=lambda name: (self.capacity[name], flow.route.index(name)))
         return self.capacity[limit], limit
 

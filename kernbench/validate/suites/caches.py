@@ -23,7 +23,7 @@ KB = 1024
 
 
 def rows(data: SuiteData, stand: Stand) -> Iterator[Row]:
-    """Every measured size of every chip; Skipped where there are no tables."""
+    """Every measured size of every chip. The suite is skipped if there are no tables."""
     folder = Path(stand.options.chip_tables or FOLDER, "microbench")
     if not folder.is_dir():
         raise Skipped("there is no folder of chip tables; name one by --data or KERNBENCH_CHIP_TABLES")

@@ -16,7 +16,7 @@ THREE_QUICK_WHY = "reported only: three numbers that are fitted to a part of the
 
 
 def rows(data: SuiteData, stand: Stand) -> Iterator[Row]:
-    """Medians and means of tables against targets and baselines; Skipped where there are no tables."""
+    """Medians and means of tables against targets and baselines. The suite is skipped if there are no tables."""
     for one in results(data, stand):
         if not one.skipped:
             yield from _rows(one, quick=stand.options.quick)

@@ -21,7 +21,7 @@ Case = dict[str, Any]
 
 
 def rows(data: SuiteData, stand: Stand) -> Iterator[Row]:
-    """Latencies, throughput, then patterns, then Ramulator's rows where there are any."""
+    """Latencies, throughput, patterns, and the rows of Ramulator if their folder is given."""
     for case in data.cases:
         yield _KINDS[case["kind"]](case, data, stand)
     if stand.options.ramulator is not None:

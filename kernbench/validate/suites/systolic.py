@@ -46,7 +46,7 @@ def _array(given: list[Any]) -> Array:
 
 
 def folds(shape: Shape, array: Array, dataflow: str) -> int:
-    """Cycles of a product, fold by fold: the first cycle of all is that of the first operand."""
+    """The cycles of a product, fold by fold. Cycle 0 is the cycle of the first operand."""
     (m, n, k), (r, c) = shape, array
     down, across, stream, load = {"os": (m, n, k, 0), "ws": (k, n, m, r), "is": (k, m, n, r)}[dataflow]
     return sum(load + stream + r + c - 2 for _ in range(0, down, r) for _ in range(0, across, c)) - 1

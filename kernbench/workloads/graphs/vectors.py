@@ -130,7 +130,7 @@ def power(at: Lowering, node: Node) -> None:
 
 @rule("Where")
 def where(at: Lowering, node: Node) -> None:
-    """One input times the condition, and the other added."""
+    """One input times the condition, plus the other input."""
     condition, x, y = (at.operand(name) for name in node.inputs)
     out = at.out(node)
     chosen = at.temporary(*out.shape)

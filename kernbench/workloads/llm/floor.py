@@ -1,4 +1,4 @@
-"""The least bytes and MACs of a step, from the shape of the model and the rates of the machine alone.
+"""The least bytes and MACs of a step, computed only from the shape of the model and the rates of the machine.
 
 Weights once a step (of a mixture those of the experts in use), K and V as often as one block of tokens needs them, the
 input and output of each layer; nothing is spilled, and no score that is masked is computed. It does not depend on a plan.

@@ -1,4 +1,4 @@
-"""Runs a language model: every segment that differs from the others once, or all of them, step by step."""
+"""Runs a language model: either each different segment once, or all segments, step by step."""
 
 from __future__ import annotations
 

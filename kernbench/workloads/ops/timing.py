@@ -131,7 +131,7 @@ class OperationTimer:
 
 
 def estimated_cycles(view: ChipView, launches: tuple[Launch, ...], ahead: int = 1) -> float:
-    """The same without simulation: the sum of the times of kernels."""
+    """The cycles of the launches, computed from the times of host and kernels without a simulation."""
     host = device = 0.0  # when the host is free, and the device
     ends: list[float] = []
     for number, one in enumerate(launches):

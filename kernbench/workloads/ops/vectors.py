@@ -18,7 +18,7 @@ TURN = 2  #: latencies of a thread's turn: its load and its store (gpu-benches 1
 
 
 def plan_vector(view: ChipView, op: Vector, cost: OpCost) -> Kernel:
-    """One kernel that stands for all that the operation is made of."""
+    """One kernel that replaces all kernels of the operation."""
     times = cost.again if op.width > cost.held_elements else 0
     again = op.nbytes * READ_SHARE * times
     moved = op.nbytes * float(cost.traffic) + again

@@ -186,7 +186,7 @@ def _edges(graph: onnx.GraphProto, checks: Checks) -> None:
 
 
 def name_of(node: onnx.NodeProto, number: int) -> str:
-    """The name of a node; that of its operator if it has none."""
+    """The name of a node, or the name of its operator if the node has no name."""
     return node.name or f"{node.op_type}_{number}"
 
 

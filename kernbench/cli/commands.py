@@ -52,6 +52,7 @@ OPTION_SYNONYMS: dict[str, tuple[str, ...]] = {
     "--param": ("--set",),
     "--define": ("--set",),
     "-D": ("--set",),
+    "-s": ("--set",),
     "--max-cycles": ("--set max_cycles=N",),
     "--format": ("--to", "--format", "--json"),
     "--csv": ("--csv", "--format", "--json"),
@@ -219,12 +220,24 @@ def _given(option: str, arguments: Sequence[str]) -> str:
 
 
 def _setting_meant(name: str, command: Any, arguments: Sequence[str]) -> str:
-    """`--set dram.channels=4` for an option `--dram.channels 4`; empty where the command takes no values of machines."""
-    if "--set" not in options_of(command) or "." not in name:
+    """`--set dram.channels=4` for an option `--dram.channels 4`, `--set m=64` for `--m 64` of a bench; empty where the command
+    takes no such values.
+    """
+    if "--set" not in options_of(command):
+        return ""
+    if "." not in name and not _is_parameter(name.lstrip("-").partition("=")[0], arguments):
         return ""
     path, equals, value = name.lstrip("-").partition("=")
     value = value if equals else _given(name, arguments)
     return f"--set {path}={value if value and not value.startswith('-') else 'VALUE'}"
+
+
+def _is_parameter(name: str, arguments: Sequence[str]) -> bool:
+    """Whether a bench of the package that the command line names has a parameter of this name."""
+    from kernbench.runtime_api.discovery import installed_benches
+
+    known = installed_benches()
+    return any(name in known[one].params for one in arguments if one in known)
 
 
 def _place_of_extra(path: str, text: str, command: Any, arguments: Sequence[str]) -> str:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from kernbench.cli import output, widgets
+from kernbench.cli.commands import option_meant
 from kernbench.cli.options import AllowCode, Config, Json, Overrides, Quiet, Walk, count_of, max_cycles_of
 from kernbench.cli.target import warn_of_values
 from kernbench.cli.text import WAIT, Justify, duration, headed, percent, scaled, short, size_text, table, unit
@@ -414,7 +415,9 @@ def compare_runs(
 def _axis(text: str) -> tuple[str, list[int]]:
     name, _, values = text.partition("=")
     if name not in COMPARED:
-        raise InputError(Problem("--compare", f"it must be WHAT=V,V,... with WHAT one of {', '.join(COMPARED)}", "WHAT", name))
+        near = option_meant(f"--{name}", [f"--{one}" for one in COMPARED]).removeprefix("--")
+        rule = f"it must be WHAT=V,V,... with WHAT one of {', '.join(COMPARED)}"
+        raise InputError(Problem("--compare", rule, "WHAT", name, f"did you mean {near}={values}?" if near else ""))
     try:
         numbers = [count_of(number) for number in values.split(",")]
     except ValueError:

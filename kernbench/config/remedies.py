@@ -61,6 +61,15 @@ def section_meant(value: Any) -> str:
     return f"write {match[1]}: {match[2]}, with a space after the colon" if match else ""
 
 
+#: What people call a key: the keys that they mean, the first that the section has.
+KEY_SYNONYMS = {
+    "bandwidth": ("peak_bw_bytes_per_cycle", "bw_bytes_per_cycle", "bytes_per_cycle"),
+    "bw": ("peak_bw_bytes_per_cycle", "bw_bytes_per_cycle", "bytes_per_cycle"),
+    "clock": ("freq_ghz",),
+    "latency": ("t_setup_cycles", "latency_cycles", "hop_latency_cycles", "cycles"),
+}
+
+
 def key_meant(path: tuple[Any, ...], wanted: tuple[Any, ...], siblings: Iterable[str], paths: Iterable[str]) -> str:
     """The remedy for an unknown key at a path, in the whole of its path: the nearest key beside it, or those elsewhere.
 
@@ -72,7 +81,9 @@ def key_meant(path: tuple[Any, ...], wanted: tuple[Any, ...], siblings: Iterable
     every = list(paths)
     elsewhere = [one for one in every if one.endswith(f".{asked}")] or [one for one in every if one.endswith(f".{path[-1]}")]
     prefix = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in path[:-1]).lstrip(".")
-    near = meant(f"{path[-1]}", siblings, cutoff=0.75 if elsewhere else 0.6)
+    there = list(siblings)
+    synonym = next((one for one in KEY_SYNONYMS.get(path[-1].lower(), ()) if one in there), "")
+    near = f"did you mean {synonym}?" if synonym else meant(f"{path[-1]}", there, cutoff=0.75 if elsewhere else 0.6)
     if near or not elsewhere:
         return near.replace("did you mean ", f"did you mean {prefix}.") if near and prefix else near
     some = ", ".join(elsewhere[:-1])

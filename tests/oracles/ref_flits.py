@@ -121,6 +121,10 @@ class Flits:
         self.queue: dict[int, list[Packet]] = {r: [] for r in self.nodes}
         self.sent = dict.fromkeys(self.nodes, 0)
         self.last = dict.fromkeys(self.nodes, -1)
+        #: By router and output (5: the link of the terminal): flits that left, no credit, no channel, lost.
+        self.waits = {(r, p): [0, 0, 0, 0] for r in self.nodes for p in range(6)}
+        #: By router and input: flits at the ends of clocks, and the most after arrivals.
+        self.held = {(r, p): [0, 0] for r in self.nodes for p in range(5)}
         self.due: dict[int, list[tuple[str, int, int, int, Packet | None, int]]] = {}
 
     def later(self, at: int, *what: object) -> None:
@@ -140,12 +144,19 @@ class Flits:
 
     def clock(self, now: int) -> None:
         self.arrivals(now)
+        for at, counts in self.held.items():
+            counts[1] = max(counts[1], self.flits_at(at))
         self.terminals(now)
         granted = [one for r in self.nodes for one in self.switch(r)]
         for r in self.nodes:
             self.channels(r)
         for r, port, channel, output in granted:
             self.depart(r, port, channel, output, now)
+        for at, counts in self.held.items():
+            counts[0] += self.flits_at(at)
+
+    def flits_at(self, at: tuple[int, int]) -> int:
+        return sum(len(self.buffer[(*at, k)].flits) for k in range(self.shape.channels))
 
     def arrivals(self, now: int) -> None:
         s = self.shape
@@ -172,13 +183,16 @@ class Flits:
                 order = [(self.last[r] + 1 + k) % s.channels for k in range(s.channels)]
                 free = [v for v in order if not self.ahead[r, 5, v].taken and self.ahead[r, 5, v].credits]
                 if not free:
+                    self.waits[r, 5][2] += 1
                     continue
                 self.last[r] = free[0]
                 self.ahead[r, 5, free[0]].taken = True
             ahead = self.ahead[r, 5, self.last[r]]
             if not ahead.credits:
+                self.waits[r, 5][1] += 1
                 continue
             ahead.credits -= 1
+            self.waits[r, 5][0] += 1
             self.later(now + s.link, "flit", r, LOCAL, self.last[r], packet, self.sent[r])
             self.sent[r] += 1
             if self.sent[r] == packet.flits:
@@ -194,8 +208,12 @@ class Flits:
                 ready = []
                 for k in range(v):
                     b = self.buffer[r, port, k]
-                    if b.flits and b.given and b.given[0] == output and self.ahead[r, output, b.given[1]].credits:
-                        ready.append(k)
+                    if b.flits and b.given and b.given[0] == output:
+                        if self.ahead[r, output, b.given[1]].credits:
+                            ready.append(k)
+                            self.waits[r, output][3] += 1
+                        else:
+                            self.waits[r, output][1] += 1
                 if ready:
                     asks[port, output] = first_from(self.by_channel[r, port], ready, v)
         offers: dict[int, list[int]] = {}
@@ -210,12 +228,15 @@ class Flits:
             self.by_output[r, output] = (port + 1) % 5
             self.by_input[r, port] = (output + 1) % 5
             self.by_channel[r, port] = (channel + 1) % v
+            self.waits[r, output][0] += 1
+            self.waits[r, output][3] -= 1
             granted.append((r, port, channel, output))
         return granted
 
     def channels(self, r: int) -> None:
         v = self.shape.channels
         wants: dict[int, set[int]] = {}
+        first: dict[int, int] = {}
         for port in range(5):
             for k in range(v):
                 b = self.buffer[r, port, k]
@@ -223,6 +244,7 @@ class Flits:
                     packet, number = b.flits[0]
                     assert number == 0
                     choices = self.shape.choices(r, packet, port, k)
+                    first[port * v + k] = choices[0][0]
                     wants[port * v + k] = {o * v + c for o, c in choices if not self.ahead[r, o, c].taken}
         offers: dict[int, list[int]] = {}
         for number in range(5 * v):
@@ -230,6 +252,8 @@ class Flits:
             if asking:
                 pointer = self.ahead[r, number // v, number % v].grant
                 offers.setdefault(first_from(pointer, asking, 5 * v), []).append(number)
+        for vc in wants.keys() - offers.keys():
+            self.waits[r, first[vc]][2] += 1
         for vc, numbers in offers.items():
             b = self.buffer[r, vc // v, vc % v]
             number = first_from(b.accept, numbers, 5 * v)

@@ -59,12 +59,18 @@ def shape_of(net: MeshSpec) -> Shape:
 def check(seed: int) -> None:
     """One draw: oracle, stepped and skipped."""
     net, packets = drawn(seed)
-    Flits(shape_of(net)).run(packets)
+    oracle = Flits(shape_of(net))
+    oracle.run(packets)
     ends = [packet.end for packet in packets]
+    nodes = range(net.nodes)
+    waits = [oracle.waits[r, p] for r in nodes for p in range(PORTS)] + [oracle.waits[r, 5] for r in nodes]
+    held = [oracle.held[r, p] for r in nodes for p in range(PORTS)]
     for skip in (False, True):
         found, load = core_ends(net, packets, skip=skip)
         assert found == ends, f"seed {seed}: {net}"
         flits = sum(packet.flits for packet in packets)
+        assert load.outputs().tolist() == waits, f"seed {seed}: {net}"
+        assert load.inputs().tolist() == held, f"seed {seed}: {net}"
         counts = load.outputs()[:, 0]
         assert counts[net.nodes * PORTS :].sum() == flits
         assert counts[: net.nodes * PORTS].reshape(-1, PORTS)[:, LOCAL].sum() == flits

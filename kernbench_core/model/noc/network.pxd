@@ -95,6 +95,7 @@ cdef struct Arrival:          # of a flit (n >= 0) or of a credit (n < 0)
 
 cdef struct Request:          # F3
     int32_t vc                # of an input, counted over the router's
+    int32_t output            # that it may leave by
     int32_t low               # the first of the channels of the output that it may take,
     int32_t high              # and the last
     int32_t next              # at the same output

@@ -219,6 +219,7 @@ cdef void ask_channels(Network* w, Router* r, int32_t output, int32_t vc, int32_
     cdef int32_t o = output - r.output
     cdef Request* q = &w.request[n[0]]
     q.vc = vc
+    q.output = output
     q.low = low
     q.high = high
     q.next = w.head[o]
@@ -314,22 +315,10 @@ cdef void match_channels(Network* w, Router* r) noexcept nogil:
         vc = w.request[k].vc
         if w.offer[vc] == NONE:
             if k == 0 or w.request[k - 1].vc != vc:
-                w.output[output_of(w, r, k)].no_channel += 1
+                w.output[w.request[k].output].no_channel += 1
         elif w.offer[vc] >= 0:
             accept_channel(w, r, vc)
             w.offer[vc] = -2                                # several requests of one head
-
-
-cdef int32_t output_of(Network* w, Router* r, int32_t request) noexcept nogil:
-    """The output that a request is for."""
-    cdef int32_t o, k
-    for o in range(r.outputs):
-        k = w.head[o]
-        while k != NONE:
-            if k == request:
-                return r.output + o
-            k = w.request[k].next
-    return r.output
 
 
 cdef void depart(Network* w, Grant* g, cycle_t now) noexcept nogil:

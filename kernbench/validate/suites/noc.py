@@ -85,12 +85,13 @@ def _row(case: dict[str, Any], stand: Stand) -> Row:
     if "noc" in stand.plant:
         cycles = ceil_div((1 + net.switch_cycles + net.link_cycles) * stand.plant["noc"], 1) - 1 - net.switch_cycles
         net = MeshSpec(columns=net.columns, rows=net.rows, channels=net.channels, link_cycles=cycles)
-    window = Window(1000, 1500) if stand.options.quick else Window(2000, 10000 if net.nodes <= 64 else 4000)
+    window = Window(1000, 1500) if stand.options.quick else Window(3000, max(640_000 // net.nodes, 4000))
     ours = run_load(net, _traffic(case, rate), window).latency
     recorded = case.get("below")  # a recorded case was chosen below saturation
     limit = rate if recorded else BELOW * _saturation(net.columns, case["traffic"], net.channels, flits)
     judged = rate <= limit
-    name = f"{net.columns}x{net.rows} {case['traffic']}, {net.channels} VCs, {flits} flits, {rate:.4g} flits/node/cycle"
+    vcs, length = (f"{n} {unit}{'s' * (n > 1)}" for n, unit in ((net.channels, "VC"), (flits, "flit")))
+    name = f"{net.columns}x{net.rows} {case['traffic']}, {vcs}, {length}, {rate:.4g} flits/node/cycle"
     return Row(
         case=name,
         source="booksim2",

@@ -12,7 +12,12 @@ QUERY_TOKENS = 128  #: queries that attend together: the square of their own sco
 
 @dataclass(frozen=True, slots=True, order=True)
 class Sequences:
-    """`count` sequences with `tokens` new tokens each, after `context` earlier ones."""
+    """`count` sequences with `tokens` new tokens each, after `context` earlier ones.
+
+    >>> import kernbench as kb
+    >>> kb.Sequences(tokens=1, context=512, count=8)
+    Sequences(tokens=1, context=512, count=8)
+    """
 
     tokens: int
     context: int = 0

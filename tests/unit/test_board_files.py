@@ -53,6 +53,17 @@ def test_a_large_all_reduce_of_two_chips_reaches_the_links(name: str) -> None:
 
 def test_four_a100_take_what_was_measured_for_the_shortest_messages() -> None:
     """12.5 us for 8 bytes and 13.1 us for 512 (LLMCompass 2e015fd2): the latency of a step is fitted to the first."""
-    board = load_config("a100_8x", {"system.sips": "4"}, kind=SystemConfig)
+    board = load_config("a100_8x", kind=SystemConfig)
     assert all_reduce_us(board, 4, 8) == pytest.approx(12.52, rel=0.02)
     assert all_reduce_us(board, 4, 512) == pytest.approx(13.12, rel=0.06)
+
+
+def test_a_chip_sends_to_several_at_most_what_its_links_carry() -> None:
+    """All to all among four takes as long as three messages over one link: the port of a chip is shared."""
+    board = load_config("a100_8x", kind=SystemConfig)
+    nbytes = 8 << 20
+    entry, collective = read_registry().find("all_to_all", "direct"), COLLECTIVES["all_to_all"]
+    call = Call("board", entry.load(), group_of(board, Shape(4, 1, 1)), nbytes // 2, "f16", 256 << 10)
+    outcome = run_call(board, call, collective, Queues(32, 256 << 10), check=False)
+    rate = float(board.system.link.bytes_per_cycle)
+    assert outcome.cycles > 3 / 4 * nbytes / rate

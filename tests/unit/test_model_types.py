@@ -96,6 +96,14 @@ def test_a_type_without_a_row_is_read_by_its_keys_and_says_so(tmp_path: Path) ->
         model(dict(RECORDED["jamba"][0]["config"], model_type="someday"))
 
 
+@pytest.mark.parametrize("told", [{"type_vocab_size": 2}, {"architectures": ["SomeForMaskedLM"]}])
+def test_an_encoder_is_refused(told: dict[str, object]) -> None:
+    """BERT's file has the keys of a decoder and those of its own."""
+    with pytest.raises(InputError, match="it is an encoder, which decodes no tokens"):
+        model(dict(RECORDED["llama"][1]["config"], model_type="bert") | told)
+    model(dict(RECORDED["llama"][1]["config"], model_type="bert", is_decoder=True, type_vocab_size=2))
+
+
 def test_the_text_model_of_a_file_of_several(tmp_path: Path) -> None:
     text = RECORDED["gemma3_text"][1]
     path = tmp_path / "config.json"

@@ -51,7 +51,7 @@ class Segment:
     """A part of a step. Segments with the same `key` take the same cycles."""
 
     step: Step
-    kind: Literal["embedding", "layer", "head", "send"]
+    kind: Literal["embedding", "layer", "head"]
     layer: int  #: its number; of the embedding 0, of the LM head the number of layers
     shape: ModelShape
 

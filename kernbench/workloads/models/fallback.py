@@ -17,6 +17,9 @@ _ALIKE = {
 }
 _BIASES = ("attention_bias", "qkv_bias", "use_qkv_bias", "add_qkv_bias", "use_bias", "bias", "add_bias_linear")
 _EXPERTS = ("num_local_experts", "num_experts", "n_routed_experts", "moe_num_experts")
+#: Keys of encoders: segments of a pair of texts, and heads that fill masked tokens in.
+_ENCODER = "type_vocab_size"
+_MASKED = "ForMaskedLM"
 _UNREADABLE = ("attn_layer_period", "full_attention_interval", "ssm_cfg", "state_size", "linear_num_key_heads", "mamba_d_state")
 
 
@@ -26,6 +29,9 @@ def row_of_keys(keys: Keys) -> Row:
     known = f"model types with a row of their own: {', '.join(sorted(ROWS))}"
     if any(name in data for name in _UNREADABLE) or keys.get("is_encoder_decoder") is True:
         raise keys.refuse(("model_type",), f"its layers are not read off its keys; {known}", kind)
+    masked = any(_MASKED in str(name) for name in data.get("architectures") or ())
+    if masked or (_ENCODER in data and keys.get("is_decoder") is not True):
+        raise keys.refuse(("model_type",), f"it is an encoder, which decodes no tokens; {known}", kind)
     if not any(name in data for name in _ALIKE["hidden_size"].split("|")):
         raise keys.refuse(("model_type",), f"it has no key of a hidden size that is known; {known}", kind)
     if keys.given("kv_lora_rank"):

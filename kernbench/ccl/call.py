@@ -130,7 +130,8 @@ class Launcher:
         size = chunks * call.algorithm.chunk_elements(call.count)  # type: ignore[attr-defined]
         name = f"scratch of {size} {call.dtype}"
         if name not in self.ctx.tensors:
-            self.ctx.empty((call.group.size, size), call.dtype, name=name, placement=_rows(call.group.shape))
+            placed = call.group.placed or call.group.shape
+            self.ctx.empty((placed.ranks, size), call.dtype, name=name, placement=_rows(placed))
         return self.ctx.tensors[name]
 
 
@@ -224,21 +225,22 @@ def _bench(
     launches.
     """
     group = call.group
+    placed = group.placed or group.shape
     has, gets = collective.has(call.count, group.size), collective.gets(call.count, group.size)
     wide = max(has, gets) if call.in_place else has
     start = [rank * call.count if call.in_place and collective.blocks_out else 0 for rank in range(group.size)]
 
     def run(ctx: Context) -> None:
         if not call.in_place:
-            found["out"] = ctx.empty((group.size, gets), call.dtype, name="out", placement=_rows(group.shape))
+            found["out"] = ctx.empty((placed.ranks, gets), call.dtype, name="out", placement=_rows(placed))
         if len(inputs) == group.size:
-            host = np.zeros((group.size, wide), dtype_of(call.dtype).numpy)
+            host = np.zeros((placed.ranks, wide), dtype_of(call.dtype).numpy)
             for rank, row in enumerate(group.rows):
                 host[row, start[rank] : start[rank] + has] = inputs[rank]
-            x = ctx.from_numpy(host, name="in", dtype=call.dtype, placement=_rows(group.shape))
+            x = ctx.from_numpy(host, name="in", dtype=call.dtype, placement=_rows(placed))
         else:
             host = np.resize(inputs[0], (1, wide))
-            x = ctx.from_numpy(host, name="in", dtype=call.dtype, placement=_copies(group.shape))
+            x = ctx.from_numpy(host, name="in", dtype=call.dtype, placement=_copies(placed))
         found.setdefault("out", x)
         launch = Launcher(ctx, queues)
         found["launches"] = [launch(call, x, found["out"]) for _ in range(times)]

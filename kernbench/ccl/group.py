@@ -27,6 +27,7 @@ class Group:
     kind: int
     pes: tuple[str, ...]  #: by rank
     rows: tuple[int, ...]  #: by rank: the number of its PE among those of the group, as the machine counts them
+    placed: Shape | None = None  #: of the group whose PEs hold its tensors, and to which rows refer; None: its own
 
     @property
     def size(self) -> int:
@@ -62,7 +63,7 @@ def with_root(group: Group, root: int) -> Group:
     """The same ranks with another first rank."""
     order = [*range(root, group.size), *range(root)]
     pes, rows = tuple(group.pes[rank] for rank in order), tuple(group.rows[rank] for rank in order)
-    return replace(group, shape=Shape(1, 1, group.size), kind=RING, pes=pes, rows=rows)
+    return replace(group, shape=Shape(1, 1, group.size), kind=RING, pes=pes, rows=rows, placed=group.placed or group.shape)
 
 
 def shape_for(config: MachineConfig, ranks: int) -> Shape:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from kernbench.cli.ccl import list as listing
-from kernbench.cli.ccl import run, tune
+from kernbench.cli.ccl import replay, run, tune
 from kernbench.cli.commands import Section
 
 app = Section("Run collectives between PEs: measure their time and check their results.")
 app.command(name="list")(listing.list_)
 app.command()(run.run)
+app.command()(replay.replay)
 app.command()(tune.tune)

@@ -1,0 +1,338 @@
+"""Replay of execution traces: each node takes what it says or what our machine needs, in the order of its dependencies.
+
+A rank has three engines: its PE, its CPU and its port to the others. Each takes one node at a time, the one that was ready
+first. A collective takes the ports of all its ranks, a send that of its sender; a receive ends with its message.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from math import ceil
+
+from kernbench.ccl.collectives import COLLECTIVES
+from kernbench.ccl.group import Group
+from kernbench.ccl.imports.chakra import CALLERS, COLLECTIVE_NAMES, Node, Trace
+from kernbench.ccl.measure import Asked, check_room, queues_of, resolved, row
+from kernbench.ccl.process_groups import on_machine
+from kernbench.ccl.registry import AUTO, Registry
+from kernbench.ccl.tuner import tuner_of
+from kernbench.common.dtypes import dtype_of
+from kernbench.common.errors import InputError, Problem
+from kernbench.common.units import ceil_div
+from kernbench.config import SystemConfig
+
+MOST_MICROS = 10**12  # eleven days
+MOST_SIZE = 1 << 40  # [B]
+MOST_OPS = 10**18
+COMPUTE, COMMUNICATION, CPU, NOTHING = "compute", "communication", "cpu", "none"
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """A collective whose time is asked for."""
+
+    collective: str
+    size: int  #: [B] that a rank has
+    ranks: tuple[int, ...]
+    root: int  #: rank of the group
+    message: bool = False  #: it is one message, timed as a broadcast of two ranks
+
+
+@dataclass
+class Job:
+    """A node, or the nodes of all ranks of a collective."""
+
+    nodes: list[tuple[int, Node]]  #: (rank, node)
+    kind: str
+    engines: list[tuple[int, str]] = field(default_factory=list)
+    after: list[int] = field(default_factory=list)  #: jobs that end before it begins
+    cycles: int = 0
+    wanted: Wanted | None = None
+    begin: int = 0
+    end: int = 0
+    cause: int | None = None  #: the job whose end is its begin
+
+
+@dataclass(frozen=True)
+class Times:
+    """What nodes take on a machine."""
+
+    config: SystemConfig
+    group: Group
+    registry: Registry
+    dtype: str
+    estimates: bool = False  #: collectives are estimated by the cost model instead of simulated
+    found: dict[Wanted, tuple[str, int]] = field(default_factory=dict)  #: algorithm and cycles
+
+    def micros(self, micros: int) -> int:
+        """[cycle] of a duration."""
+        return ceil(self.config.freq_ghz * 1000 * micros)
+
+    def ops(self, ops: int) -> int:
+        """[cycle] of operations on the tensor engines of a PE, two a MAC, at the rate of the element type."""
+        te, bits = self.config.pe.te, dtype_of(self.dtype).bits
+        return ceil(Fraction(ops, 2) / (te.engines * te.rate(bits, bits)))
+
+    def bytes(self, nbytes: int) -> int:
+        """[cycle] of bytes on the link of a PE."""
+        return ceil(Fraction(nbytes) / Fraction(tuner_of(self.config, self.group, self.registry).latencies.link))
+
+    def collective(self, wanted: Wanted) -> tuple[str, int]:
+        """Algorithm and cycles of a collective of its ranks alone, each found once."""
+        if wanted not in self.found:
+            self.found[wanted] = self._timed(wanted)
+        return self.found[wanted]
+
+    def _timed(self, wanted: Wanted) -> tuple[str, int]:
+        what, entry = COLLECTIVES[wanted.collective], self.registry.find(wanted.collective, AUTO)
+        if len(wanted.ranks) == 1 or (what.moves and not wanted.size):
+            return "-", 0
+        count = ceil_div(wanted.size, dtype_of(self.dtype).bits // 8) if what.moves else 1
+        if what.blocks_in:
+            count = ceil_div(count, len(wanted.ranks))
+        group = self._members(wanted.ranks)
+        if self.estimates:
+            choice = tuner_of(self.config, group, self.registry).choose(wanted.collective, count, self.dtype)
+            return choice.name, ceil(choice.cycles[choice.name])
+        asked = Asked(self.config, group, entry, self.dtype, queues_of(self.registry, entry), False, root=wanted.root)
+        asked = resolved(asked, count)
+        check_room(asked, [count])
+        made, _ = row(asked, count)
+        if made is None:
+            raise InputError(Problem("replay", f"{asked.entry.full_name} did not end", remedy="use --estimate"))
+        return asked.entry.name, made.cycles
+
+    def _members(self, ranks: tuple[int, ...]) -> Group:
+        """These ranks as a group whose tensors lie on the PEs of all."""
+        rows = tuple(self.group.rows[rank] for rank in ranks)
+        return replace(on_machine(self.group, ranks), rows=rows, placed=self.group.shape)
+
+
+def jobs_of(traces: Sequence[Trace]) -> list[Job]:
+    """The nodes of all ranks as jobs, with collectives and messages matched. InputError with node, field and rule."""
+    jobs: list[Job] = []
+    at: dict[tuple[int, int], int] = {}  # the job of a rank's node
+    calls: dict[str, dict[int, list[Node]]] = defaultdict(lambda: defaultdict(list))  # by group and rank
+    sent, received = (defaultdict[tuple[int, int, int], list[int]](list) for _ in range(2))
+    for rank, trace in enumerate(traces):
+        for node in trace.nodes:
+            if node.micros > MOST_MICROS:
+                raise trace.error(node, "duration_micros", f"at most {MOST_MICROS:,} are taken", node.micros)
+            on_cpu = node.attributes.get("is_cpu_op") is True
+            if node.type == "COMM_COLL_NODE" and not on_cpu:
+                calls[_group_name(trace, node)][rank].append(node)
+                continue
+            at[rank, node.number] = len(jobs)
+            if node.type in ("COMM_SEND_NODE", "COMM_RECV_NODE") and not on_cpu:
+                to_others = node.type == "COMM_SEND_NODE"
+                name = "comm_dst" if to_others else "comm_src"
+                peer, tag = trace.natural(node, name, MOST_SIZE), trace.natural(node, "comm_tag", MOST_SIZE, 0)
+                if peer >= len(traces) or peer == rank:
+                    raise trace.error(node, name, f"it must be another rank, of 0 to {len(traces) - 1}", peer)
+                if to_others:
+                    sent[rank, peer, tag].append(len(jobs))
+                    size = trace.natural(node, "comm_size", MOST_SIZE)
+                    wanted = Wanted("broadcast", size, (rank, peer), 0, message=True)
+                    jobs.append(Job([(rank, node)], COMMUNICATION, [(rank, COMMUNICATION)], wanted=wanted))
+                else:
+                    received[peer, rank, tag].append(len(jobs))
+                    jobs.append(Job([(rank, node)], COMMUNICATION))
+            elif node.type == "METADATA_NODE":
+                jobs.append(Job([(rank, node)], NOTHING))
+            else:
+                kind = CPU if on_cpu else COMPUTE  # on the CPU also what only starts communication
+                jobs.append(Job([(rank, node)], kind, [(rank, kind)]))
+    _pair(traces, jobs, sent, received)
+    for name, by_rank in calls.items():
+        for job in _collectives(traces, name, by_rank):
+            at |= {(rank, node.number): len(jobs) for rank, node in job.nodes}
+            jobs.append(job)
+    for job in jobs:
+        job.after += sorted({at[rank, one] for rank, node in job.nodes for one in (*node.control, *node.data)})
+    _check_order(traces, jobs)
+    return jobs
+
+
+def _group_name(trace: Trace, node: Node) -> str:
+    name, dims = node.attributes.get("pg_name", ""), node.attributes.get("involved_dim", ())
+    if not name and isinstance(dims, tuple) and not all(dims):
+        rule = "groups along some dimensions of a network are not known here"
+        raise trace.error(node, "involved_dim", rule, remedy="name the group (pg_name)")
+    return str(name)
+
+
+def _pair(
+    traces: Sequence[Trace],
+    jobs: Sequence[Job],
+    sent: Mapping[tuple[int, int, int], list[int]],
+    received: Mapping[tuple[int, int, int], list[int]],
+) -> None:
+    """The n-th send of two ranks and a tag goes to their n-th receive."""
+    for key in sorted({*sent, *received}):
+        sends, receives = sent.get(key, []), received.get(key, [])
+        for send, receive in zip(sends, receives, strict=False):
+            (rank, node), wanted = jobs[receive].nodes[0], jobs[send].wanted
+            assert wanted is not None
+            size = traces[rank].natural(node, "comm_size", MOST_SIZE, wanted.size)
+            if size != wanted.size:
+                rule = f"node {jobs[send].nodes[0][1].number} of rank {key[0]} sends {wanted.size:,} bytes"
+                raise traces[rank].error(node, "comm_size", rule, size)
+            jobs[receive].after.append(send)
+        if len(sends) != len(receives):
+            rank, node = jobs[(sends + receives)[0] if not (sends and receives) else _first_left(sends, receives)].nodes[0]
+            source, target, tag = key
+            other = f"rank {target} receives {len(receives)}, and rank {source} sends {len(sends)}"
+            rule = f"messages with tag {tag} do not match: {other}"
+            raise traces[rank].error(node, "comm_dst" if rank == source else "comm_src", rule)
+
+
+def _first_left(sends: Sequence[int], receives: Sequence[int]) -> int:
+    """The first one that has no other side."""
+    longer, shorter = (sends, receives) if len(sends) > len(receives) else (receives, sends)
+    return longer[len(shorter)]
+
+
+def _collectives(traces: Sequence[Trace], name: str, by_rank: Mapping[int, Sequence[Node]]) -> Iterator[Job]:
+    """The n-th collectives of all ranks of a group belong together."""
+    ranks = tuple(sorted(by_rank)) if name else tuple(range(len(traces)))
+    most = max(ranks, key=lambda rank: len(by_rank.get(rank, ())))
+    for place, node in enumerate(by_rank[most]):
+        nodes = []
+        for rank in ranks:
+            if place >= len(by_rank.get(rank, ())):
+                whose = f"group {name}" if name else "all ranks"
+                rule = f"it is collective {place + 1} of {whose}, and rank {rank} has {len(by_rank.get(rank, ()))}"
+                raise traces[most].error(node, "comm_type", rule)
+            nodes.append((rank, by_rank[rank][place]))
+        whats = [_what(traces[rank], one, ranks) for rank, one in nodes]
+        for (rank, one), what in zip(nodes, whats, strict=True):
+            if what != whats[0]:
+                first = whats[0]
+                at = next(k for k in range(3) if what[k] != first[k])
+                rule = f"node {nodes[0][1].number} of rank {nodes[0][0]}, to which it belongs, has {first[at]}"
+                raise traces[rank].error(one, ("comm_type", "comm_size", "root_rank")[at], rule, what[at])
+        collective, size, root = whats[0]
+        wanted = Wanted(collective, size, ranks, root)
+        yield Job(nodes, COMMUNICATION, [(rank, COMMUNICATION) for rank in ranks], wanted=wanted)
+
+
+def _what(trace: Trace, node: Node, ranks: Sequence[int]) -> tuple[str, int, int]:
+    """Collective, size and root."""
+    collective = COLLECTIVE_NAMES[trace.natural(node, "comm_type", len(COLLECTIVE_NAMES) - 1)]
+    what = COLLECTIVES[collective]
+    size = trace.natural(node, "comm_size", MOST_SIZE) if what.moves else 0
+    root = trace.natural(node, "root_rank", MOST_SIZE, ranks[0]) if what.rooted else ranks[0]
+    if root not in ranks:
+        raise trace.error(node, "root_rank", "it must be a rank of the group", root)
+    return collective, size, ranks.index(root)
+
+
+def _check_order(traces: Sequence[Trace], jobs: Sequence[Job]) -> None:
+    """InputError with the nodes of a circle if jobs wait for each other."""
+    left = [len(job.after) for job in jobs]
+    nexts = _nexts(jobs)
+    ready = [one for one, many in enumerate(left) if not many]
+    for one in ready:  # grows
+        for other in nexts[one]:
+            left[other] -= 1
+            if not left[other]:
+                ready.append(other)
+    at = next((one for one, many in enumerate(left) if many), None)
+    if at is None:
+        return
+    way: dict[int, int] = {}
+    while at not in way:
+        way[at] = len(way)
+        at = next(one for one in jobs[at].after if left[one])
+    circle = [one for one, place in way.items() if place >= way[at]]
+    said = [_said(jobs[one]) for one in circle[:6]] + ["others"] * (len(circle) > 6) + [_said(jobs[circle[0]])]
+    rank, node = jobs[circle[0]].nodes[0]
+    rule = f"nodes wait for each other, which is a deadlock: {' waits for '.join(said)}"
+    control = any(node.control for one in circle for _, node in jobs[one].nodes)
+    raise traces[rank].error(node, "data_deps" if node.data else "ctrl_deps", rule, remedy=CALLERS if control else "")
+
+
+def _said(job: Job) -> str:
+    return " = ".join(f"node {node.number} of rank {rank}" for rank, node in job.nodes[:4])
+
+
+def _nexts(jobs: Sequence[Job]) -> list[list[int]]:
+    found: list[list[int]] = [[] for _ in jobs]
+    for one, job in enumerate(jobs):
+        for before in job.after:
+            found[before].append(one)
+    return found
+
+
+def time_jobs(traces: Sequence[Trace], jobs: Sequence[Job], times: Times, told: Callable[[str], None] | None = None) -> None:
+    """Give each job its cycles: the node's own duration; without one its operations, bytes or collective on the machine."""
+    for job in jobs:
+        rank, node = job.nodes[0]
+        if job.wanted is not None:
+            job.cycles = times.collective(job.wanted)[1]
+        elif job.kind in (COMPUTE, CPU):
+            trace = traces[rank]
+            ops, size = (
+                trace.natural(node, name, most, 0) for name, most in (("num_ops", MOST_OPS), ("tensor_size", MOST_SIZE))
+            )
+            if node.micros:
+                job.cycles = times.micros(node.micros)
+            elif node.type == "COMP_NODE":
+                job.cycles = times.ops(ops)
+            else:
+                job.cycles = times.bytes(size)
+
+
+def run_jobs(jobs: Sequence[Job]) -> int:
+    """Begin and end of each job. Returns the last end [cycle]. Jobs must not wait for each other."""
+    left, nexts = [len(job.after) for job in jobs], _nexts(jobs)
+    free: dict[tuple[int, str], tuple[int, int | None]] = defaultdict(lambda: (0, None))  # from when on, and the job until then
+    waiting: dict[tuple[int, str], list[tuple[int, int]]] = defaultdict(list)  # (ready, job) for each engine
+    ready = [0] * len(jobs)
+    events: list[tuple[int, int, int, tuple[int, str]]] = [(0, 1, one, (0, "")) for one, many in enumerate(left) if not many]
+    heapq.heapify(events)
+
+    def begins(one: int, now: int) -> bool:
+        """Begin a job, or let it wait for its engine that is free last."""
+        job = jobs[one]
+        busy = max(job.engines, key=lambda engine: free[engine][0], default=None)
+        if busy is not None and free[busy][0] > now:
+            heapq.heappush(waiting[busy], (ready[one], one))
+            return False
+        job.begin, job.end = now, now + job.cycles
+        if busy is not None and now > ready[one]:
+            job.cause = free[busy][1]
+        elif job.after:
+            job.cause = max(job.after, key=lambda before: jobs[before].end)
+        for engine in job.engines:
+            free[engine] = job.end, one
+            heapq.heappush(events, (job.end, 0, one, engine))
+        for other in nexts[one]:
+            ready[other] = max(ready[other], job.end)
+            left[other] -= 1
+            if not left[other]:
+                heapq.heappush(events, (ready[other], 1, other, (0, "")))
+        return True
+
+    while events:
+        now, starts, one, engine = heapq.heappop(events)
+        if starts:
+            begins(one, now)
+            continue
+        while waiting[engine] and free[engine][0] <= now:
+            begins(heapq.heappop(waiting[engine])[1], now)
+    return max((job.end for job in jobs), default=0)
+
+
+def critical_path(jobs: Sequence[Job]) -> Counter[str]:
+    """[cycle] of the jobs that the last end follows from, by kind."""
+    found: Counter[str] = Counter()
+    at = max(range(len(jobs)), key=lambda one: jobs[one].end, default=None)
+    while at is not None:
+        found[jobs[at].kind] += jobs[at].cycles
+        at = jobs[at].cause
+    return found

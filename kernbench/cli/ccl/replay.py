@@ -1,0 +1,128 @@
+"""`kbsim ccl replay`: execution traces of other programs on our machine."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from kernbench.cli import output, widgets
+from kernbench.cli.ccl.run import MachineOption, Topo, dtype_of
+from kernbench.cli.options import Json, Overrides
+from kernbench.cli.text import percent, size_text, table
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from kernbench.ccl.replay import Job, Times
+
+Place = Annotated[
+    Path,
+    typer.Argument(
+        metavar="TRACE", help="A directory with files PREFIX.RANK.et, or PREFIX with its directory.", show_default=False
+    ),
+]
+ElementType = Annotated[str, typer.Option("--dtype", "-d", metavar="TYPE", help="Element type of operations and collectives.")]
+Estimate = Annotated[
+    bool, typer.Option("--estimate", help="Estimate collectives and messages by the cost model instead of simulating them.")
+]
+Control = Annotated[
+    bool,
+    typer.Option(
+        "--control/--no-control", help="Control dependencies hold; those of PyTorch's converter are callers, and cannot."
+    ),
+]
+
+
+def replay(
+    trace: Place,
+    config: MachineOption = None,
+    overrides: Overrides = None,
+    topo: Topo = None,
+    dtype: ElementType = "f16",
+    estimates: Estimate = False,
+    control: Control = True,
+    as_json: Json = False,
+) -> int:
+    """Run Chakra execution traces: print the time, what it follows from, and what each rank does."""
+    from kernbench.ccl.imports.chakra import read_chakra
+    from kernbench.ccl.registry import read_registry
+    from kernbench.ccl.replay import Times, jobs_of, run_jobs, time_jobs
+    from kernbench.cli.ccl.run import _group
+
+    kind = dtype_of(dtype)
+    traces = read_chakra(trace, control)
+    jobs = jobs_of(traces)
+    machine, group = _group([], config, overrides or [], (), len(traces), None, topo)
+    times = Times(machine, group, read_registry(), kind, estimates)
+    time_jobs(traces, jobs, times)
+    run_jobs(jobs)
+    data = _plain(jobs, times, len(traces))
+    if as_json:
+        output.show_json(data)
+    else:
+        output.show(_told(data, str(trace)))
+    return output.OK
+
+
+def _plain(jobs: Sequence[Job], times: Times, ranks: int) -> dict[str, Any]:
+    from kernbench.ccl.replay import COMMUNICATION, COMPUTE, CPU, critical_path
+
+    cycles, path = max((job.end for job in jobs), default=0), critical_path(jobs)
+    rows = [{"rank": rank, "nodes": 0, COMPUTE: 0, CPU: 0, COMMUNICATION: 0, "end": 0} for rank in range(ranks)]
+    for job in jobs:
+        for rank, _ in job.nodes:
+            rows[rank]["nodes"] += 1
+            rows[rank]["end"] = max(rows[rank]["end"], job.end)
+        for rank, kind in job.engines:
+            rows[rank][kind] += job.cycles
+    calls = Counter(job.wanted for job in jobs if job.wanted is not None)
+    return {
+        "status": "done",
+        "machine": times.config.source,
+        "ranks": ranks,
+        "cycles": cycles,
+        "time_us": cycles / (float(times.config.freq_ghz) * 1e3),
+        "estimated": times.estimates,
+        "critical_path": {kind: path[kind] for kind in (COMPUTE, COMMUNICATION, CPU)},
+        "per_rank": rows,
+        "communication": [
+            {
+                "collective": "send" if one.message else one.collective,
+                "size": one.size,
+                "ranks": list(one.ranks),
+                "algorithm": times.collective(one)[0],
+                "cycles": job.cycles,
+                "times": calls[one],
+            }
+            for one, job in {job.wanted: job for job in jobs if job.wanted is not None}.items()
+        ],
+    }
+
+
+def _told(data: dict[str, Any], source: str) -> Iterator[RenderableType]:
+    """The time, what it follows from, a row for each rank, a row for each collective."""
+    yield widgets.Text(
+        f"{source}: {data['cycles']:,} cycles ({data['time_us']:,.2f} us), {data['ranks']} ranks of {data['machine']}"
+    )
+    if data["cycles"]:
+        shares = [f"{percent(cycles / data['cycles'])} {kind}" for kind, cycles in data["critical_path"].items() if cycles]
+        yield widgets.Text(f"critical path: {', '.join(shares)}")
+    columns = ("rank", "nodes", "compute", "communication", "cpu", "end")
+    made = table("Ranks", [(name, "right") for name in columns], note="cycles")
+    for row in data["per_rank"]:
+        made.add_row(*(f"{row[name]:,}" for name in columns))
+    yield made
+    if not data["communication"]:
+        return
+    how = "estimated" if data["estimated"] else "simulated alone"
+    right = ("size", "ranks", "cycles", "times")
+    made = table("Communication", [("what", "left"), ("algorithm", "left"), *((name, "right") for name in right)], note=how)
+    for one in data["communication"]:
+        ranks = " to ".join(map(str, one["ranks"])) if one["collective"] == "send" else str(len(one["ranks"]))
+        size = size_text(one["size"]) if one["size"] else "-"
+        made.add_row(one["collective"], one["algorithm"], size, ranks, f"{one['cycles']:,}", str(one["times"]))
+    yield made

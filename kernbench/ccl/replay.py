@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import heapq
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from math import ceil
@@ -268,12 +268,16 @@ def _nexts(jobs: Sequence[Job]) -> list[list[int]]:
     return found
 
 
-def time_jobs(traces: Sequence[Trace], jobs: Sequence[Job], times: Times, told: Callable[[str], None] | None = None) -> None:
+def time_jobs(traces: Sequence[Trace], jobs: Sequence[Job], times: Times) -> None:
     """Give each job its cycles: the node's own duration; without one its operations, bytes or collective on the machine."""
     for job in jobs:
         rank, node = job.nodes[0]
         if job.wanted is not None:
-            job.cycles = times.collective(job.wanted)[1]
+            try:
+                job.cycles = times.collective(job.wanted)[1]
+            except InputError as error:
+                remedy = "" if times.estimates else "use --estimate"
+                raise traces[rank].error(node, "comm_size", f"it has no time: {error}", job.wanted.size, remedy) from None
         elif job.kind in (COMPUTE, CPU):
             trace = traces[rank]
             ops, size = (

@@ -154,6 +154,7 @@ BAD = [
     ([[collective(1, "all_reduce", 8)], []], "node 1: comm_type: it is collective 1 of all ranks, and rank 1 has 0"),
     ([[collective(1, "reduce", 8)], [collective(2, "gather", 8)]], "but node 1 of rank 0, to which it belongs, has reduce"),
     ([[collective(1, "reduce", 1 << 50)]], "node 1: comm_size = 1125899906842624, but it must be a whole number from 0"),
+    ([[collective(1, "reduce", 1 << 38)]] * 2, "t.0.et: node 1: comm_size = 274877906944, but it has no time: "),
     ([[Node(1, "COMM_COLL_NODE")]], "node 1: comm_type: a COMM_COLL_NODE must have it"),
     (
         [[message(1, "RECV", 1, 8), message(2, "SEND", 1, 8, 1)], [message(1, "RECV", 0, 8), message(2, "SEND", 0, 8, 1)]],

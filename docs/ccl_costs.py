@@ -1,8 +1,9 @@
 """Fits the weights of the tuner's cost model, and writes the simulated times of groups that it chooses by.
 
-    python docs/ccl_costs.py              # simulates all groups again: an hour of CPU time
-    python docs/ccl_costs.py TIMES.json   # fits times that `kbsim ccl tune --simulate --save` and this script have written
+    python docs/ccl_costs.py         # simulates all groups again: an hour of CPU time
+    python docs/ccl_costs.py --fit   # fits the times that come with the package
 
+The times are those of `GROUPS`, and the rows of more than 8 ranks in the table of all-reduces (`ccl_tables.py` simulates them).
 Weights minimise the mean and the largest relative error of each algorithm over all its times.
 """
 
@@ -10,10 +11,11 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import numpy as np
+from ccl_tables import ALGORITHMS, RUNS, TABLE
 from scipy.optimize import linprog
 
 from kernbench.ccl.collectives import COLLECTIVES
@@ -24,24 +26,49 @@ from kernbench.ccl.tuner import KNOWN, SCHEMA, Tuner, simulate
 from kernbench.config import SystemConfig, load_config
 
 WEIGHTS = Path(__file__).parents[1] / "kernbench" / "ccl" / "weights.py"
-GROUPS = (*(("single_cube", ranks) for ranks in (2, 3, 5, 8)), ("two_sips", 16))
-SIZES = (64, 1 << 10, 1 << 13, 1 << 16, 1 << 19)
+KIB = 1 << 10
+FEW: tuple[int, ...] = (64, KIB, 8 * KIB, 64 * KIB, 512 * KIB)
+MANY = tuple(sorted((*FEW, 256, 2 * KIB, 16 * KIB, 32 * KIB, 256 * KIB)))
+FAR: tuple[int, ...] = (64, KIB, 16 * KIB, 128 * KIB, KIB**2)
+#: Two algorithms each, whose times are a line in the size or do not depend on it: fewer sizes are enough.
+IN_A_CUBE = {name: FEW if name in ("send_recv", "barrier") else MANY for name in COLLECTIVES}
+OVER_SIPS = {name: FAR for name in COLLECTIVES if name not in ("send_recv", "barrier", "all_to_all")}
+#: Machine, ranks, and the sizes [B] of each collective.
+GROUPS: tuple[tuple[str, int, dict[str, tuple[int, ...]]], ...] = (
+    *(("single_cube", ranks, IN_A_CUBE) for ranks in (2, 3, 5, 8)),
+    ("two_sips", 16, OVER_SIPS),
+)
 LARGEST = 0.5  #: weight of the largest error beside the mean
 
 
 def simulated() -> list[dict[str, object]]:
     """The times of all groups."""
     found: list[dict[str, object]] = []
-    for machine, ranks in GROUPS:
+    for machine, ranks, sizes_of in GROUPS:
         config = load_config(machine, kind=SystemConfig)
         group = group_of(config, shape_for(config, ranks))
         tuner = Tuner(config, group, read_registry())
-        for collective in COLLECTIVES:
-            for _ in simulate(tuner, collective, SIZES, "f16"):
+        for collective, sizes in sizes_of.items():
+            for _ in simulate(tuner, collective, sizes, "f16"):
                 pass
         about = {"machine": machine, "digest": config.digest(), "shape": list(group.shape), "topology": group.kind_name}
         found.append({**about, "times": dict(tuner.times)})
     return found
+
+
+def tabled() -> Iterator[dict[str, object]]:
+    """The rows of the table of all-reduces on more ranks than one cube has."""
+    machines = {ranks: machine for machine, ranks, *_ in RUNS}
+    for line in TABLE.read_text(encoding="utf-8").splitlines()[2:]:
+        ranks, size, *times = (cell.strip(" *").replace(",", "") for cell in line.strip("|").split("|"))
+        if int(ranks) > 8:
+            config = load_config(machines[int(ranks)], kind=SystemConfig)
+            cycles = {  # of microseconds
+                f"all_reduce_{name}": [(int(size), float(time) * 1e3 * float(config.freq_ghz))]
+                for name, time in zip(ALGORITHMS, times, strict=False)
+                if time != "-"
+            }
+            yield {"machine": machines[int(ranks)], "shape": list(shape_for(config, int(ranks))), "times": cycles}
 
 
 def fitted(features: np.ndarray, cycles: np.ndarray) -> np.ndarray:
@@ -59,25 +86,34 @@ def fitted(features: np.ndarray, cycles: np.ndarray) -> np.ndarray:
     return np.asarray(made.x[:columns])
 
 
-def weights(groups: Iterable[dict[str, object]]) -> dict[str, Sequence[float]]:
-    """By algorithm."""
-    registry, rows = read_registry(), {}
+Rows = list[tuple[tuple[float, ...], float]]
+
+
+def rows_of(groups: Iterable[dict[str, object]]) -> dict[str, Rows]:
+    """By algorithm: what the model sees of each time, and the time."""
+    registry, rows = read_registry(), dict[str, Rows]()
     entries = {one.full_name: one for one in registry.entries}
     for one in groups:
         config = load_config(str(one["machine"]), kind=SystemConfig)
         tuner = Tuner(config, group_of(config, shape_for(config, int(np.prod(one["shape"])))), registry)  # type: ignore[call-overload]
         for name, times in one["times"].items():  # type: ignore[attr-defined]
             outline, queues = tuner.outline(entries[name]), queues_of(registry, entries[name])
-            for nbytes, cycles in times if outline is not None else ():
+            assert outline is not None, name
+            for nbytes, cycles in times:
                 features = outline.features(nbytes, 2, queues.slot_bytes or 0, tuner.latencies.link)
                 rows.setdefault(name, []).append((features, cycles))
+    return rows
+
+
+def weights(rows: dict[str, Rows]) -> dict[str, np.ndarray]:
+    """By algorithm."""
     return {
         name: fitted(np.array([one for one, _ in some]), np.array([cycles for _, cycles in some], float))
         for name, some in sorted(rows.items())
     }
 
 
-def write(found: dict[str, Sequence[float]]) -> None:
+def write(found: dict[str, np.ndarray]) -> None:
     """Put the weights into the module."""
     before, _, _ = WEIGHTS.read_text(encoding="utf-8").partition("FITTED: ")
     after = WEIGHTS.read_text(encoding="utf-8").partition("\n}\n")[2]
@@ -88,9 +124,9 @@ def write(found: dict[str, Sequence[float]]) -> None:
 
 
 if __name__ == "__main__":
-    if sys.argv[1:]:
-        groups = json.loads(Path(sys.argv[1]).read_text(encoding="utf-8"))["groups"]
+    if sys.argv[1:] == ["--fit"]:
+        groups = json.loads(KNOWN.read_text(encoding="utf-8"))["groups"]
     else:
         groups = simulated()
         KNOWN.write_text(json.dumps({"schema": SCHEMA, "groups": groups}) + "\n", encoding="utf-8")
-    write(weights(groups))
+    write(weights(rows_of([*groups, *tabled()])))

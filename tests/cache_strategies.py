@@ -85,8 +85,10 @@ def _again(draw: Draw, program: dict[str, Any]) -> None:
 
 
 def _near(draw: Draw, machine: dict[str, Any], program: dict[str, Any]) -> None:
-    """Move most 1-D and 2-D transfers to one of a few places."""
+    """Move most 1-D and 2-D transfers to one of a few places, as far from an aligned address as before: they stay as long."""
+    align = machine["dma"]["alignment_bytes"]
     places = draw(st.lists(st.sampled_from([0, 64, 100, 1024, 5000]), min_size=1, max_size=3))
     for entry in program["cmdq"]:
         if "dram_addr" in entry and draw(st.integers(0, 3)):
-            entry["dram_addr"] = min(entry["dram_addr"], draw(st.sampled_from(places)))
+            place = draw(st.sampled_from(places)) // align * align + entry["dram_addr"] % align
+            entry["dram_addr"] = min(entry["dram_addr"], place)

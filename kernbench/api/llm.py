@@ -212,7 +212,8 @@ def step_timer(
     >>> import kernbench as kb
     >>> timer = kb.step_timer("llama3-8b", layers=1)
     >>> decodes = kb.Sequences(1, 512, count=4)
-    >>> timer.step_cycles([decodes]) < timer.step_cycles([decodes, kb.Sequences(64)])
+    >>> chunk = kb.Sequences(64)
+    >>> timer.step_cycles([decodes, chunk]) < timer.step_cycles([decodes]) + timer.step_cycles([chunk])
     True
     """
     found = load_model(os.fspath(model))

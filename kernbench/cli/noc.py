@@ -179,9 +179,12 @@ class PatternOption(StrEnum):
     HOTSPOT = "hotspot"
 
 
+PATTERNS = f"Traffic pattern: {', '.join(PatternOption)}."
+
+
 @app.command()
 def load(
-    pattern: Annotated[PatternOption, typer.Option("--pattern", help="Traffic pattern.")] = PatternOption.UNIFORM,
+    pattern: Annotated[PatternOption, typer.Option("--pattern", metavar="PATTERN", help=PATTERNS)] = PatternOption.UNIFORM,
     rates: Annotated[
         str, typer.Option("--rates", metavar="R,...", help="Offered loads [flits/node/cycle], separated by commas.")
     ] = "0.1,0.2,0.3,0.4",
@@ -190,20 +193,32 @@ def load(
     ] = False,
     size: Annotated[str, typer.Option("--size", metavar="COLSxROWS", help="Columns and rows of routers.")] = "8x8",
     kind: Annotated[KindOption, typer.Option("--kind", help="Topology.")] = KindOption.MESH,
-    routing: Annotated[RoutingOption, typer.Option("--routing", help="Along the row first, or adaptive.")] = RoutingOption.XY,
-    vcs: Annotated[int, typer.Option("--vcs", metavar="N", help="Virtual channels of an input.")] = 8,
-    depth: Annotated[int, typer.Option("--depth", metavar="FLITS", help="Flits that a virtual channel holds.")] = 8,
-    flits: Annotated[int, typer.Option("--flits", metavar="N", help="Flits of a packet.")] = 1,
-    switch: Annotated[int, typer.Option("--switch", metavar="CYCLES", help="From the grant of the switch to the link.")] = 1,
-    link: Annotated[int, typer.Option("--link", metavar="CYCLES", help="Of a link.")] = 2,
-    credit: Annotated[int, typer.Option("--credit", metavar="CYCLES", help="That a router needs for a credit.")] = 2,
+    routing: Annotated[
+        RoutingOption, typer.Option("--routing", help="xy: along the row first; adaptive: any shortest way.")
+    ] = RoutingOption.XY,
+    vcs: Annotated[int, typer.Option("--vcs", metavar="N", help="Virtual channels of each input of a router.")] = 8,
+    depth: Annotated[int, typer.Option("--depth", metavar="FLITS", help="Buffer of a virtual channel, in flits.")] = 8,
+    flits: Annotated[int, typer.Option("--flits", metavar="N", help="Length of a packet, in flits.")] = 1,
+    switch: Annotated[
+        int, typer.Option("--switch", metavar="CYCLES", help="Cycles from the grant of the switch to the start of the link.")
+    ] = 1,
+    link: Annotated[int, typer.Option("--link", metavar="CYCLES", help="Latency of a link, in cycles.")] = 2,
+    credit: Annotated[int, typer.Option("--credit", metavar="CYCLES", help="Cycles until a returned credit can be used.")] = 2,
     hotspots: Annotated[
-        str, typer.Option("--hotspots", metavar="NODE,...", help="Targets of the pattern hotspot.", show_default="the middle")
+        str,
+        typer.Option("--hotspots", metavar="NODE,...", help="Target nodes of the pattern hotspot.", show_default="the middle"),
     ] = "",
-    warmup: Annotated[int, typer.Option("--warmup", metavar="CYCLES", min=0, help="Before packets are measured.")] = 3000,
-    cycles: Annotated[int, typer.Option("--cycles", metavar="CYCLES", min=1, help="Births of measured packets.")] = 10000,
+    warmup: Annotated[
+        int, typer.Option("--warmup", metavar="CYCLES", min=0, help="Cycles before the measurement starts.")
+    ] = 3000,
+    cycles: Annotated[
+        int,
+        typer.Option(
+            "--cycles", metavar="CYCLES", min=1, help="Cycles of measurement: packets that are created in them are measured."
+        ),
+    ] = 10000,
     links: Annotated[int, typer.Option("--links", metavar="N", min=0, help="Show the N most loaded links.")] = 0,
-    seed: Annotated[int, typer.Option("--seed", metavar="N", min=0, help="Of the traffic.")] = 1,
+    seed: Annotated[int, typer.Option("--seed", metavar="N", min=0, help="Seed of the random traffic.")] = 1,
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> int:

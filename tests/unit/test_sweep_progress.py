@@ -59,5 +59,5 @@ def test_the_time_left_is_told_as_seconds_or_a_clock(seconds: float, text: str) 
 def test_paths_are_cut_to_what_tells_them_apart() -> None:
     assert short_names(("dram.channels", "te.engines")) == {"dram.channels": "channels", "te.engines": "engines"}
     assert short_names(("ve.engines", "te.engines")) == {"ve.engines": "ve.engines", "te.engines": "te.engines"}
-    assert broken("max_concurrent_transfers") == "max_\nconcurrent_\ntransfers"
-    assert broken("dram.channels") == "dram.\nchannels" and broken("n") == "n"
+    assert broken("max_concurrent_transfers", 11) == "max_\nconcurrent_\ntransfers"
+    assert broken("dram.channels", 12) == "dram.\nchannels" and broken("dram.channels", 13) == "dram.channels"

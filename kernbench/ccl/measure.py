@@ -376,7 +376,7 @@ def _torus(asked: Asked, count: int) -> int:
 
 def _hierarchical(asked: Asked, count: int) -> int:
     group = asked.group
-    return _levels(asked, [ring.size for ring in rings_with(0, level_rings(group.kind, group.shape))], count)
+    return _levels(asked, [ring.size for ring in rings_with(0, level_rings, group.kind, group.shape)], count)
 
 
 def _halving_doubling(asked: Asked, count: int) -> int:

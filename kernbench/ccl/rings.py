@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from math import isqrt
@@ -142,11 +142,16 @@ def level_rings(kind: int, shape: Shape) -> tuple[tuple[Ring, ...], ...]:
     )
 
 
-def rings_with(rank: int, levels: tuple[tuple[Ring, ...], ...]) -> tuple[Ring, ...]:
+Levels = Callable[[int, Shape], tuple[tuple[Ring, ...], ...]]  #: `level_rings` or `grid_rings`
+
+
+def rings_with(rank: int, levels_of: Levels, kind: int, shape: Shape) -> tuple[Ring, ...]:
     """The ring of a rank at each level."""
-    return tuple(_of_rank(level)[rank] for level in levels)
+    return _rings_of_ranks(levels_of, kind, shape)[rank]
 
 
 @cache
-def _of_rank(level: tuple[Ring, ...]) -> dict[int, Ring]:
-    return {rank: ring for ring in level for rank in ring.members}
+def _rings_of_ranks(levels_of: Levels, kind: int, shape: Shape) -> Sequence[tuple[Ring, ...]]:
+    """By rank. Kept by the shape, because a hash of all rings for each rank would take quadratic time."""
+    levels = [{rank: ring for ring in level for rank in ring.members} for level in levels_of(kind, shape)]
+    return [tuple(level[rank] for level in levels) for rank in range(shape.ranks)]

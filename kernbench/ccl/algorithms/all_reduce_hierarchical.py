@@ -41,7 +41,7 @@ def all_reduce_hierarchical(
     tl: Any,
 ) -> None:
     """`out[:n_elem]` of each rank is the sum of `in[:n_elem]` over all ranks."""
-    rings = rings_with(tl.rank, level_rings(sip_topo_kind, shape_of(sip_size, cube_size, tl)))
+    rings = rings_with(tl.rank, level_rings, sip_topo_kind, shape_of(sip_size, cube_size, tl))
     all_reduce(Memory(tl, in_ptr, out_ptr, dtype), [(rings, (0, n_elem))])
 
 

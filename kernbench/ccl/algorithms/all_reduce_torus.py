@@ -45,7 +45,7 @@ def all_reduce_torus(
 ) -> None:
     """`out[:n_elem]` of each rank is the sum of `in[:n_elem]` over all ranks."""
     shape = shape_of(sip_size, cube_size, tl)
-    across, down = rings_with(tl.rank, grid_rings(sip_topo_kind, shape))
+    across, down = rings_with(tl.rank, grid_rings, sip_topo_kind, shape)
     first, second = _halves(shape, n_elem)
     all_reduce(Memory(tl, in_ptr, out_ptr, dtype), [((across, down), first), ((down, across), second)])
 

@@ -29,13 +29,14 @@ class Adjacency:
         self.number = {name: i for i, name in enumerate(self.names)}
         self.is_end = [topology.by_id[name].kind in ENDS for name in self.names]
         edges = [edge for edge in topology.edges if edge.kind not in LEFT_OUT[graph]]
-        #: by target: (source, cost) of every edge into it
-        self.into: list[list[tuple[int, int]]] = [[] for _ in self.names]
+        into: list[list[tuple[int, int]]] = [[] for _ in self.names]  # by target: (source, cost) of every edge into it
         exits = [edge.kind is EdgeKind.UCIE_IO and topology.by_id[edge.target].kind == IO_NOC for edge in edges]
         for edge, cost in zip(edges, _costs(edges, exits, by, len(self.names)), strict=True):
-            self.into[self.number[edge.target]].append((self.number[edge.source], cost))
+            into[self.number[edge.target]].append((self.number[edge.source], cost))
         #: the only neighbour of a node (a dead end, or the rest of a tree of them); else the node itself
-        self.parent = _parents(self.into, self.is_end)
+        self.parent = _parents(into, self.is_end)
+        #: `into` without the nodes that hang on the rest: a search passes through none of them
+        self.across = [[(source, cost) for source, cost in edges if self.parent[source] == source] for edges in into]
 
     def chain(self, node: int) -> list[int]:
         """A chain of nodes with one neighbour each, up to one with more than one."""
@@ -153,20 +154,18 @@ class _Tree:
         All nodes between a settled node and the target are settled before it, so that its next node is final.
         """
         graph, cost, onward, heap, settled = self._graph, self._cost, self._next, self._heap, self._settled
-        parent, into = graph.parent, graph.into
+        across, is_end, pop, push = graph.across, graph.is_end, heapq.heappop, heapq.heappush
         while heap:
-            here, node = heapq.heappop(heap)
+            here, node = pop(heap)
             if node in settled:
                 continue
             settled.add(node)
-            if not graph.is_end[node] or node == self._target:
-                for source, step in into[node]:
-                    if parent[source] != source:
-                        continue
+            if not is_end[node] or node == self._target:
+                for source, step in across[node]:
                     there, total = cost.get(source), here + step
                     if there is None or total < there:
                         cost[source], onward[source] = total, node
-                        heapq.heappush(heap, (total, source))
+                        push(heap, (total, source))
                     elif total == there and node < onward[source]:
                         onward[source] = node
             if node == wanted:

@@ -120,11 +120,11 @@ cdef inline uint64_t stream_banks(Stream* s, Spm* p, cycle_t i) noexcept nogil:
         s.line = s.line - p.banks if n < p.banks else s.line % p.banks
     return banks_from(p, line, n)
 
-cdef inline bint stream_want(Stream* s, Spm* p, cycle_t i, uint64_t* mask) noexcept nogil:
-    """The lines of one region that begin in body cycle `i`; false where there are none."""
+cdef inline bint stream_want(Stream* s, Spm* p, cycle_t i, uint64_t* mask, bint narrow) noexcept nogil:
+    """The lines of one region that begin in body cycle `i`; false where there are none. `narrow`: one word holds all banks."""
     cdef uint64_t banks
     cdef int64_t n
-    if p.words == 1:
+    if narrow:
         banks = stream_banks(s, p, i)
         mask[0] |= banks
         return banks != 0
@@ -141,15 +141,19 @@ cdef inline bint stream_want(Stream* s, Spm* p, cycle_t i, uint64_t* mask) noexc
             s.line = s.line - p.banks if n < p.banks else s.line % p.banks
     return True
 
-cdef inline bint compute_want(Compute* e, Spm* p, uint64_t* reads, uint64_t* writes) noexcept nogil:
-    """P5: the banks of this body cycle; false where it touches none."""
+cdef inline bint streams_want(Compute* e, Spm* p, uint64_t* reads, uint64_t* writes, bint narrow) noexcept nogil:
+    """The banks of this body cycle: inlined, where `narrow` is a constant."""
     cdef cycle_t i = e.body - e.body_left
     cdef bint any = False
     cdef int32_t k
     for k in range(e.streams):
         if e.sparse and e.stream[k].next > i:
             continue
-        any |= stream_want(&e.stream[k], p, i, writes if e.stream[k].write and p.split else reads)
+        any |= stream_want(&e.stream[k], p, i, writes if e.stream[k].write and p.split else reads, narrow)
         if e.sparse:
             stream_next(&e.stream[k])
     return any
+
+cdef inline bint compute_want(Compute* e, Spm* p, uint64_t* reads, uint64_t* writes) noexcept nogil:
+    """P5: the banks of this body cycle; false where it touches none."""
+    return streams_want(e, p, reads, writes, True) if p.words == 1 else streams_want(e, p, reads, writes, False)

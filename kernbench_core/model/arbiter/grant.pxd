@@ -1,5 +1,5 @@
 """What arbiters grant and deny requests with, and who asks."""
-from kernbench_core.model.bank cimport Spm, grant
+from kernbench_core.model.bank cimport Spm, grant, grant_words
 from kernbench_core.model.pair_requesters cimport flow_of
 from kernbench_core.model.sim cimport Sim, reads_of, writes_of
 from kernbench_core.trace.events cimport TRACE_FULL
@@ -26,7 +26,10 @@ cdef inline void grant_request(Sim* s, Spm* p, slot_t requester, cycle_t now) no
     """Grant a request the ports that are left; its masks keep the banks that it lacks."""
     if traces_requests(s):
         record_asking(s, p, requester, reads_of(s, requester), writes_of(s, requester), now)
-    grant(p, reads_of(s, requester), writes_of(s, requester))
+    if s.mask_words == 1:
+        grant_words(p, &s.requester[requester].reads, &s.requester[requester].writes, 1)
+    else:
+        grant(p, reads_of(s, requester), writes_of(s, requester))
 
 cdef inline void open_askings(Sim* s, Spm* p, cycle_t now) noexcept nogil:
     """Before an arbiter goes bank by bank: all requests are written down."""

@@ -8,7 +8,9 @@ from kernbench_core.fast.block_ports cimport Walk
 cdef inline bint goes_on(Flow* f, Walk* w, Dram* d) noexcept nogil:
     """The row has another run on this channel, which begins with a line."""
     cdef nbytes_t apart = (d.channels - 1) * d.interleave
-    return apart > 0 and d.line == 0 and apart & (w.line - 1) == 0 and w.shift >= 0 and f.at.dram + f.at.run_seen + apart + w.line <= f.at.row_end
+    if apart <= 0 or d.line != 0 or apart & (w.line - 1) or w.shift < 0:
+        return False
+    return f.at.dram + f.at.run_seen + apart + w.line <= f.at.row_end
 
 cdef inline void begin_run(Flow* f, Spm* p, Dram* d) noexcept nogil:
     """All of the run has been asked for, and it `goes_on`: stand before the next one."""

@@ -158,7 +158,10 @@ cdef class Plugged(Saved):
     """What a `Component` (component_base.py) has of the core: its operations, and what it may ask for. Its fields stand in the .pxd."""
 
     cpdef submit(self, int32_t kind, int32_t engine, params=(), regions=(), int32_t opcode=0):
-        """Submit a job to an engine (`EngineType`, id); return the id of the job. It is seen in P3 of this cycle, from `notify` in the next."""
+        """Submit a job to an engine (`EngineType`, id); return the id of the job.
+
+        The job is seen in P3 of this cycle; after a call from `notify`, in P3 of the next.
+        """
         cdef kb_job job
         cdef int32_t k
         cdef tuple values = tuple(params), places = tuple(regions)
@@ -228,7 +231,10 @@ cdef class Plugged(Saved):
         return cycle_from(self, "notify", self.notify(notice, number, now))
 
     cpdef int64_t started(self, int64_t job) except? -1:
-        """The cycle in which a submitted job started, or NEVER. It is valid until the end of the `notify` that reports the end of the job."""
+        """The cycle in which a submitted job started, or NEVER.
+
+        It is valid until the end of the `notify` that reports the end of the job.
+        """
         cdef int64_t at
         self.check_called()
         at = self.api.started(self.api.core, job)

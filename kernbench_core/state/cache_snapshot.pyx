@@ -41,9 +41,9 @@ cdef int64_t lines_out(Cache* c, int64_t* used, int64_t* line, int64_t* memory) 
 cdef int lines_in(Sim* s, int32_t number, int64_t* used, int64_t* line, int64_t* memory) except -1:
     """Make the sets of what was written down; ValueError where no run can have it."""
     cdef Cache* c = &s.caches.cache[number]
-    cdef int64_t k, i, n = 0
+    cdef int64_t k, _, n = 0
     for k in range(c.sets):
-        for i in range(used[k]):
+        for _ in range(used[k]):
             if (line[n] >> 1) % c.sets != k or cache_find(c, line[n] >> 1) != NONE or cache_full(c, line[n] >> 1):
                 raise ValueError(f"cache {number}: line {line[n] >> 1} is not in set {k}, or is there twice")
             if not 0 <= memory[n] < s.n_memories or s.memory[memory[n]].cache != number:

@@ -5,7 +5,9 @@ from kernbench_core.model.control cimport Entry
 from kernbench_core.model.dma cimport PRIORITY_DEFERRED, QUEUE_FULL, DmaJob
 from kernbench_core.trace.events cimport (
     MISSING, REC_BACK_END, REC_BACK_START, REC_CONTROL, REC_CPU_END, REC_CPU_START, REC_EMIT, REC_END, REC_ENQUEUE, REC_ISSUE, REC_JOIN,
-    REC_JOIN_LINK, REC_LEAVE, REC_LEAVE_LINK, REC_LOOKUP, REC_OVERLAP, REC_RESUME, REC_RETURN, REC_STALL, REC_START, REC_SUSPEND, TRACE_FULL, Event, FlowTrace,
+    REC_JOIN_LINK, REC_LEAVE, REC_LEAVE_LINK, REC_LOOKUP, REC_OVERLAP,
+    REC_RESUME, REC_RETURN, REC_STALL, REC_START, REC_SUSPEND, TRACE_FULL,
+    Event, FlowTrace,
     emit, late)
 from kernbench_core.model.share.membership cimport Flow
 from kernbench_core.model.sim cimport flow_channel

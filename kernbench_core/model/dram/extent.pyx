@@ -3,7 +3,7 @@
 Behind a last-level cache these are the ones of lines that do not move over the cache alone; the others are a flow by themselves,
 whatever their channel.
 """
-from kernbench_core.types cimport int32_t, int64_t, nbytes_t, uint64_t
+from kernbench_core.types cimport int32_t, int64_t, nbytes_t
 
 
 cdef void open_row(Cursor* c, Dram* d, Extent* x) noexcept nogil:

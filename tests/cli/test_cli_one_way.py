@@ -14,7 +14,8 @@ from tests.cli.conftest import Kbsim
 MACHINE_COMMANDS = [
     "run", "step", "llm", "onnx", "compare", "whatif", "probe",
     "program check", "program show", "program emit", "program compile",
-    "topology show", "topology compile", "topology route", "topology draw", "ccl run", "ccl tune", "ccl replay", "op", "calibrate",
+    "topology show", "topology compile", "topology route", "topology draw", "ccl run", "ccl tune", "ccl replay",
+    "op", "calibrate",
 ]  # fmt: skip
 SYSTEM_COMMANDS = ["probe", "topology show", "topology route", "topology draw"]
 SWEEP = """\

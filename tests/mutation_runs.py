@@ -30,7 +30,7 @@ class Ended:
     code: int
     said: str  #: the last of what it wrote
     seconds: float  #: of processor time
-    resident: int  #: [byte] at most
+    resident: int  #: [byte] at most, beyond what its parent had
 
     @property
     def fault(self) -> str:
@@ -77,12 +77,14 @@ def run_forked(call: Callable[[], int], folder: Path, address_space: int = ADDRE
     """Calls a function in a child in `folder`; what it returns is the child's exit code."""
     log = folder / "said.txt"
     began = time.monotonic()
+    inherited = int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize()  # this process may have run much
     child = os.fork()
     if not child:
         _be_child(call, folder, log, address_space)
     status, usage = _wait(child, began + PATIENCE)
     said = log.read_bytes()[-20_000:].decode(errors="replace") if log.exists() else ""
-    return Ended(os.waitstatus_to_exitcode(status), said, usage.ru_utime + usage.ru_stime, usage.ru_maxrss << 10)
+    resident = max(0, (usage.ru_maxrss << 10) - inherited)
+    return Ended(os.waitstatus_to_exitcode(status), said, usage.ru_utime + usage.ru_stime, resident)
 
 
 def _be_child(call: Callable[[], int], folder: Path, log: Path, address_space: int) -> None:

@@ -10,13 +10,18 @@ from kernbench.validate.page import COLUMNS, NUMBERS, cells, headline, largest, 
 from kernbench.validate.run import SUITES, Options, Stand, SuiteRun, run_suite
 
 SUBSETS = ("noc", "noc_mesh", "plans")  #: suites that take too long in full for a build
-GOALS = ("chips", "caches")  #: suites whose limits are goals: a page that says which are missed is built
+GOALS = ("chips",)  #: suites whose limits are goals: a page that says which are missed is built
+
+
+#: Rows outside their tolerance, by suite, which docs/validation.md explains: a build with any other one fails.
+EXPLAINED = {"caches": ("a100: 22,395 KB, latency", "a100: 85,770 KB, latency", "a100: 107,282 KB, latency")}
 
 
 def validation_tables() -> dict[str, str]:
     """File name: MyST text."""
     runs = [run_suite(name, Stand(Options(quick=name in SUBSETS))) for name in SUITES]
-    if any(run.outside for run in runs if run.data.suite not in GOALS):
+    held = [run for run in runs if run.data.suite not in GOALS]
+    if any(row.case not in EXPLAINED.get(run.data.suite, ()) for run in held for row in run.outside):
         raise RuntimeError(f"kbsim validate: {headline(runs)}")
     return {
         "believe.md": "\n".join(_believe(runs)) + "\n",

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 ADDRESS_SPACE = 2 << 30  # [byte] that a child may map beside what its parent has
-RESIDENT = 1 << 30  # [byte] that a child may have in memory
+RESIDENT = 3 << 28  # [byte] that a child may have in memory beside what its parent has
 SECONDS = 60  # of processor time
 PATIENCE = 600  # [s] of the clock: other processes may have the processors
 REFUSED, BUG = 2, 70

@@ -77,6 +77,15 @@ def _leave() -> int:
     return 0
 
 
+def resident() -> int:
+    return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGESIZE")
+
+
+def small(more: int = 256 << 20) -> Limits:
+    """Limits of a child that needs little: this process may have run many tests, and a child has its memory."""
+    return Limits(resident=resident() + more)
+
+
 #: What a child does, how it ends, and the beginning of what it is grouped by.
 PLANTED = {
     "runs": (lambda: 0, RAN, ""),
@@ -104,7 +113,7 @@ def planted(arguments: tuple[str, ...]) -> int:
 @pytest.mark.parametrize("name", PLANTED)
 def test_a_planted_fault_is_counted_as_what_it_is(name: str, tmp_path: Path) -> None:
     _, kind, reason = PLANTED[name]
-    limits = Limits(seconds=1.5 if kind == TIME else 60, resident=256 << 20)
+    limits = Limits(seconds=1.5 if kind == TIME else 60, resident=resident() + (256 << 20))
     ended = run_case(Case((name,), {}, call=planted), tmp_path / "run", limits)
     assert ended.kind == kind, ended
     assert reason_of(ended).startswith(reason) or not ended.failed
@@ -120,14 +129,14 @@ def test_a_child_has_a_folder_of_its_own_and_its_files(tmp_path: Path) -> None:
 
     (tmp_path / "run").mkdir()
     (tmp_path / "run" / "old").touch()
-    ended = run_case(Case((), {"a/b.txt": b"x"}, {"c.json": "fifo"}, look), tmp_path / "run")
+    ended = run_case(Case((), {"a/b.txt": b"x"}, {"c.json": "fifo"}, look), tmp_path / "run", small())
     assert ended.kind == RAN, ended
     assert not (tmp_path / "run" / "old").exists()
 
 
 def test_what_a_child_leaves_behind_is_ended(tmp_path: Path) -> None:
     begun = time.monotonic()
-    assert run_case(Case((), {}, call=lambda arguments: _leave()), tmp_path / "run").kind == RAN
+    assert run_case(Case((), {}, call=lambda arguments: _leave()), tmp_path / "run", small()).kind == RAN
     left = int((tmp_path / "run" / "left").read_text())
     while alive(left) and time.monotonic() - begun < 30:  # it has been sent its signal
         time.sleep(0.01)
@@ -154,7 +163,7 @@ class Faults:
 
 def test_a_campaign_counts_keeps_and_repeats(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(campaigns.FORMATS, "faults", (lambda seed, count: Faults(seed=seed), 1))
-    plan = Plan(seed=3, inputs=40, formats=["faults"], jobs=2)
+    plan = Plan(seed=3, inputs=40, formats=["faults"], jobs=2, limits=small())
     keep = tmp_path / "keep"
     clean(keep)
     found = list(campaign(plan, keep))
@@ -172,7 +181,7 @@ def test_a_campaign_counts_keeps_and_repeats(tmp_path: Path, monkeypatch: pytest
     assert rows[-1].split()[:2] == ["all", str(len(found))]
     assert "KeyError: '...' at" in groups(found)
     # The same seed gives the same inputs, whatever the number of processes.
-    again = list(campaign(Plan(seed=3, inputs=40, formats=["faults"], jobs=1)))
+    again = list(campaign(Plan(seed=3, inputs=40, formats=["faults"], jobs=1, limits=small())))
     told = [sorted((one.format, one.number, one.kind) for one in outcomes) for outcomes in (found, again)]
     assert told[0] == told[1]
 

@@ -32,7 +32,8 @@ Estimate = Annotated[
 Control = Annotated[
     bool,
     typer.Option(
-        "--control/--no-control", help="Control dependencies hold; those of PyTorch's converter are callers, and cannot."
+        "--control/--no-control",
+        help="Use control dependencies. In traces of PyTorch's converter they name callers: leave them out.",
     ),
 ]
 

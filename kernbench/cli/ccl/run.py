@@ -82,16 +82,16 @@ Ranks = Annotated[
 ]
 Number = Annotated[
     int | None,
-    typer.Option(
-        "-n", min=1, metavar="N", help="With -g or --ranks as --iters; without them as --ranks.", show_default=False
-    ),
+    typer.Option("-n", min=1, metavar="N", help="With -g or --ranks: as --iters. Alone: as --ranks.", show_default=False),
 ]
 Iters = Annotated[
     int | None,
-    typer.Option("--iters", min=1, metavar="N", help="Launches whose mean is the time, back to back.", show_default="1"),
+    typer.Option(
+        "--iters", min=1, metavar="N", help="Launches that are timed, back to back; the time is their mean.", show_default="1"
+    ),
 ]
 Warmup = Annotated[
-    int, typer.Option("--warmup-iters", "--warmup_iters", "-w", min=0, metavar="N", help="Launches before those.")
+    int, typer.Option("--warmup-iters", "--warmup_iters", "-w", min=0, metavar="N", help="Launches before the timed ones.")
 ]
 Root = Annotated[
     str, typer.Option("--root", "-r", metavar="RANKS", help="Root of broadcast and reduce; several with commas, or all.")
@@ -122,7 +122,9 @@ Factor = Annotated[
 ]
 Step = Annotated[
     str | None,
-    typer.Option("--step", "-i", metavar="SIZE", help="Instead of -f: what each size is larger by.", show_default=False),
+    typer.Option(
+        "--step", "-i", metavar="SIZE", help="Instead of -f: the difference between one size and the next.", show_default=False
+    ),
 ]
 DataType = Annotated[
     str, typer.Option("--dtype", "-d", metavar="TYPES", help="Element type: f32, f16, i32, ...; several with commas, or all.")

@@ -19,7 +19,7 @@ import sys
 import time
 import traceback
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, NoReturn
 
@@ -46,7 +46,7 @@ class Limits:
     """Of one input. None: no limit."""
 
     seconds: float = 60
-    resident: int | None = (4 if SANITIZED else 1) << 30  #: [B] that are in memory at once, beyond what the parent had
+    resident: int | None = (4 if SANITIZED else 1) << 30  #: [B] that are in memory at once
     addresses: int | None = None if SANITIZED else 6 << 30  #: [B] a net below: what is asked for beyond it is MemoryError
 
 
@@ -96,9 +96,6 @@ def forked(action: Callable[[], int], folder: Path, limits: Limits) -> Ended:
     """How an action ends in a child whose current directory is `folder`."""
     said_at, shown_at = folder.with_name(folder.name + ".err"), folder.with_name(folder.name + ".out")
     begun = time.monotonic()
-    inherited = _resident(os.getpid())
-    if limits.resident is not None:
-        limits = replace(limits, resident=limits.resident + inherited)
     with said_at.open("wb") as said, shown_at.open("wb") as shown:
         pid = os.fork()
         if not pid:

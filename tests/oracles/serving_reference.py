@@ -333,7 +333,8 @@ def steps(
 
     [core] Without async scheduling each step is scheduled, computed and its outputs added. With it there are up to two steps
     under way: a step is scheduled while the one before computes, and then the outputs of the one before are added. A step
-    without tokens is not counted, and has no outputs.
+    without tokens is not counted, and has no outputs: the first running request may have preempted itself, as the one of the
+    largest (priority, arrival), and the rest is visited in the next step only.
     """
     batches: list[Batch] = []
     under_way: list[Batch] = []
@@ -351,7 +352,7 @@ def steps(
             under_way.append(batch)
         if under_way and (not scheduler.is_async or len(under_way) == 2 or not batch.tokens):
             scheduler.update(under_way.pop(0))
-        elif not batch.tokens and not coming:
+        elif not (batch.tokens or batch.preempted or coming) and (scheduler.waiting or scheduler.running):
             raise RuntimeError(f"step {step}: nothing can be scheduled and nothing is under way")
         step += 1
     return batches

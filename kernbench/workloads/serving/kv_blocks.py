@@ -1,0 +1,130 @@
+"""Blocks of the KV cache: who has them, which of the free ones still hold known tokens, and which of them goes first."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Hashable, Iterable, Sequence
+from itertools import repeat
+
+from kernbench.workloads.serving.request import Request
+
+Key = Hashable  #: of a full block: equal keys mean equal tokens in it and before it
+
+
+class BlockPool:
+    """Blocks 1 to `usable`. Free ones are taken in the order in which they became free; until then their tokens are kept."""
+
+    def __init__(self, usable: int) -> None:
+        self.usable = usable
+        self._free: OrderedDict[int, None] = OrderedDict(zip(range(1, usable + 1), repeat(None)))
+        self._key: dict[int, Key] = {}
+        self._holders: dict[Key, dict[int, None]] = {}  # blocks that hold a key, the oldest first
+        self._shared: dict[int, int] = {}  # requests of a block with more than one
+
+    @property
+    def free(self) -> int:
+        """Blocks that no request has."""
+        return len(self._free)
+
+    @property
+    def used(self) -> int:
+        """Blocks that requests have."""
+        return self.usable - len(self._free)
+
+    def take(self, count: int) -> list[int]:
+        """So many blocks; the tokens in them are lost."""
+        found = [self._free.popitem(last=False)[0] for _ in range(count)]
+        if self._key:
+            for block in found:
+                self._forget(block)
+        return found
+
+    def _forget(self, block: int) -> None:
+        key = self._key.pop(block, None)
+        if key is not None:
+            holders = self._holders[key]
+            del holders[block]
+            if not holders:
+                del self._holders[key]
+
+    def release(self, blocks: Sequence[int]) -> None:
+        """A request gives its blocks back: the last one is free first."""
+        if not self._shared:
+            self._free.update(zip(reversed(blocks), repeat(None)))
+            return
+        for block in reversed(blocks):
+            others = self._shared.get(block, 1) - 1
+            if others == 0:
+                self._free[block] = None
+            elif others == 1:
+                del self._shared[block]
+            else:
+                self._shared[block] = others
+
+    def name(self, block: int, key: Key) -> None:
+        """The block is full of the tokens of this key."""
+        if block not in self._key:
+            self._key[block] = key
+            self._holders.setdefault(key, {})[block] = None
+
+    def find(self, keys: Iterable[Key]) -> list[int]:
+        """The blocks of the first keys, up to the first key that no block holds."""
+        found = []
+        for key in keys:
+            holders = self._holders.get(key)
+            if holders is None:
+                break
+            found.append(next(iter(holders)))
+        return found
+
+    def unused(self, blocks: Iterable[int]) -> int:
+        """How many of these are free."""
+        return sum(block in self._free for block in blocks)
+
+    def share(self, blocks: Iterable[int]) -> None:
+        """One more request has these."""
+        for block in blocks:
+            if block in self._free:
+                del self._free[block]
+            else:
+                self._shared[block] = self._shared.get(block, 1) + 1
+
+
+class Prefixes:
+    """Keys of the full blocks of prompts that start with the same tokens."""
+
+    def __init__(self, block_size: int) -> None:
+        self._size = block_size
+        self._numbers: dict[Hashable, int] = {}
+        self._known: dict[tuple[tuple[int | str, int], ...], list[int]] = {}
+
+    def keys(self, request: Request) -> list[int]:
+        """Of all full blocks of its prefix."""
+        prefix = request.prefix
+        if not prefix:
+            return []
+        found = self._known.get(prefix)
+        if found is None:
+            found = self._known[prefix] = self._make(prefix)
+        return found
+
+    def _make(self, prefix: tuple[tuple[int | str, int], ...]) -> list[int]:
+        found: list[int] = []
+        pieces: list[tuple[int | str, int, int]] = []
+        parent, room = -1, self._size
+        for content, tokens in prefix:
+            at = 0
+            while at < tokens:
+                count = min(room, tokens - at)
+                pieces.append((content, at, count))
+                at, room = at + count, room - count
+                if not room:
+                    parent = self._numbers.setdefault((parent, tuple(pieces)), len(self._numbers))
+                    found.append(parent)
+                    pieces, room = [], self._size
+        return found
+
+
+def request_keys(request: Request, shared: Sequence[Key], blocks: int) -> list[Key]:
+    """Of its first so many blocks: those of its prefix, then those that nobody else has."""
+    return [*shared[:blocks], *((request.id, i) for i in range(len(shared), blocks))]

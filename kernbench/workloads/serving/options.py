@@ -1,0 +1,65 @@
+"""The options of an engine, in the words of `vllm serve`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from kernbench.common.errors import InputError, Problem
+
+Policy = Literal["fcfs", "priority", "slo"]
+POLICIES: tuple[Policy, ...] = ("fcfs", "priority", "slo")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EngineOptions:
+    """How one engine makes batches. Defaults are those of `vllm serve` 0.19 for devices with less than 70 GiB.
+
+    `num_gpu_blocks`: blocks of the KV cache, as vLLM counts them: one of them is never given to a request. `max_model_len`:
+    [token] of a prompt and its output. `long_prefill_token_threshold`: at most so many tokens of one prefill a step, 0 for no
+    limit. `scheduler_reserve_full_isl`: a request is admitted only if all its tokens fit, not merely those of the first chunk.
+    `async_scheduling`: a step is scheduled when the previous one starts, so the host works while the device does.
+
+    >>> from kernbench.serving import EngineOptions
+    >>> EngineOptions(num_gpu_blocks=2588, max_model_len=8192).usable_blocks
+    2587
+    """
+
+    num_gpu_blocks: int
+    max_model_len: int
+    block_size: int = 16
+    max_num_seqs: int = 256
+    max_num_batched_tokens: int = 2048
+    enable_chunked_prefill: bool = True
+    long_prefill_token_threshold: int = 0
+    scheduler_reserve_full_isl: bool = True
+    enable_prefix_caching: bool = True
+    scheduling_policy: Policy = "fcfs"
+    async_scheduling: bool = True
+
+    def __post_init__(self) -> None:
+        leasts = {
+            "num_gpu_blocks": 2, "max_model_len": 2, "block_size": 1, "max_num_seqs": 1, "max_num_batched_tokens": 1,
+            "long_prefill_token_threshold": 0,
+        }  # fmt: skip
+        for name, least in leasts.items():
+            value = getattr(self, name)
+            if type(value) is not int or value < least:
+                raise InputError(Problem("engine", f"it must be an integer of at least {least}", name, value))
+        if self.max_num_batched_tokens < self.max_num_seqs:
+            rule = f"it must be at least max_num_seqs, {self.max_num_seqs}: every sequence decodes a token a step"
+            raise InputError(Problem("engine", rule, "max_num_batched_tokens", self.max_num_batched_tokens))
+        if not self.enable_chunked_prefill and self.max_num_batched_tokens < self.max_model_len:
+            rule = f"it must be at least max_model_len, {self.max_model_len}, where prefills are not cut into chunks"
+            raise InputError(Problem("engine", rule, "max_num_batched_tokens", self.max_num_batched_tokens))
+        if self.scheduling_policy not in POLICIES:
+            rule = f"it must be one of {', '.join(POLICIES)}"
+            raise InputError(Problem("engine", rule, "scheduling_policy", self.scheduling_policy))
+        if self.usable_blocks * self.block_size < self.max_model_len:
+            rule = f"it must be at most what the KV cache holds, {self.usable_blocks} blocks of {self.block_size} tokens"
+            raise InputError(Problem("engine", rule, "max_model_len", self.max_model_len, "lower it, or enlarge the cache"))
+
+    @property
+    def usable_blocks(self) -> int:
+        """Blocks that requests can have."""
+        return self.num_gpu_blocks - 1

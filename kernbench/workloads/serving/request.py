@@ -1,0 +1,82 @@
+"""A request: what it asks for, and how far it is."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import IntEnum
+
+from kernbench.common.errors import InputError, Problem
+
+
+class State(IntEnum):
+    """Where a request is. `FINISHED`, `ABORTED` and `REJECTED` are ends."""
+
+    WAITING = 0
+    RUNNING = 1
+    PREEMPTED = 2  #: its blocks were taken away; it waits to be computed again
+    FINISHED = 3
+    ABORTED = 4  #: the client left
+    REJECTED = 5  #: longer than the model or the KV cache allows
+
+
+class Request:
+    """One request of a workload, and its progress.
+
+    `arrival_ns`: [ns] when it arrives. `prompt`, `output`: tokens; exactly `output` tokens are generated. `priority`: lower is
+    served first by the policy `priority`. `prefix`: what the prompt starts with, as pairs of an identity and a number of
+    tokens: prompts with equal pairs at their start have equal tokens there, and nothing else is shared. `ttft_target_ns`: [ns] the time
+    to first token that the client wants, for the policy `slo`. `abort_ns`: [ns] after its arrival, when the client leaves if
+    the request has not ended. `lora`: the number of its adapter, 0 for none.
+
+    >>> from kernbench.serving import Request
+    >>> Request(0, arrival_ns=1_000_000, prompt=512, output=128)
+    Request(0, arrival_ns=1000000, prompt=512, output=128)
+    """
+
+    __slots__ = (
+        "_decoding", "_end_round", "_joined", "_offset", "_order", "abort_ns", "arrival_ns", "blocks", "cached", "computed",
+        "first_token_ns", "generated", "id", "last_token_ns", "lora", "output", "preemptions", "prefix", "priority", "prompt",
+        "scheduled_ns", "state", "ttft_target_ns",
+    )  # fmt: skip
+
+    def __init__(
+        self, id: int, *, arrival_ns: int, prompt: int, output: int, priority: int = 0,
+        prefix: Sequence[tuple[int | str, int]] = (), ttft_target_ns: int | None = None, abort_ns: int | None = None,
+        lora: int = 0,
+    ) -> None:  # fmt: skip
+        for name, value, least in (("arrival_ns", arrival_ns, 0), ("prompt", prompt, 1), ("output", output, 1)):
+            if type(value) is not int or value < least:
+                raise InputError(Problem(f"request {id}", f"it must be an integer of at least {least}", name, value))
+        if prefix and sum(tokens for _, tokens in prefix) > prompt:
+            raise InputError(Problem(f"request {id}", f"it must not be longer than the prompt of {prompt}", "prefix", prefix))
+        self.id = id
+        self.arrival_ns = arrival_ns
+        self.prompt = prompt
+        self.output = output
+        self.priority = priority
+        self.prefix = tuple(prefix)
+        self.ttft_target_ns = ttft_target_ns
+        self.abort_ns = abort_ns
+        self.lora = lora
+        self.state = State.WAITING
+        self.computed = 0  #: [token] whose keys and values are in the cache after the steps scheduled so far
+        self.generated = 0  #: [token] of output after the steps that have ended
+        self.preemptions = 0
+        self.cached = 0  #: [token] of the prompt that the prefix cache held when it was first scheduled
+        self.scheduled_ns: int | None = None  #: start of its first step
+        self.first_token_ns: int | None = None
+        self.last_token_ns: int | None = None
+        self.blocks: list[int] = []  #: of the KV cache, in the order of the tokens
+        self._decoding = False  # the fields below are those of the scheduler
+        self._offset = 0
+        self._end_round = 0
+        self._joined = 0
+        self._order = 0
+
+    @property
+    def tokens(self) -> int:
+        """Tokens that are known: the prompt, and the output so far."""
+        return self.prompt + self.generated
+
+    def __repr__(self) -> str:
+        return f"Request({self.id}, arrival_ns={self.arrival_ns}, prompt={self.prompt}, output={self.output})"

@@ -1,0 +1,53 @@
+"""Tables of integers that grow without bound: the last rows are in memory, the others in an unnamed file."""
+
+from __future__ import annotations
+
+import tempfile
+from array import array
+from collections.abc import Iterator, Sequence
+from typing import IO
+
+import numpy as np
+from numpy.typing import NDArray
+
+_ROWS = 1 << 15  #: rows in memory
+
+
+class Spill:
+    """Columns of 64-bit integers. Rows are appended; columns are read when all rows are there."""
+
+    def __init__(self, names: Sequence[str]) -> None:
+        self.names = tuple(names)
+        self._rows = array("q")
+        self._file: IO[bytes] | None = None
+        self._stored = 0
+
+    def __len__(self) -> int:
+        return self._stored + len(self._rows) // len(self.names)
+
+    def append(self, *values: int) -> None:
+        """One row."""
+        self._rows.extend(values)
+        if len(self._rows) >= _ROWS * len(self.names):
+            if self._file is None:
+                self._file = tempfile.TemporaryFile()  # noqa: SIM115  # it lives as long as the table
+            self._rows.tofile(self._file)
+            self._stored += len(self._rows) // len(self.names)
+            self._rows = array("q")
+
+    def blocks(self) -> Iterator[NDArray[np.int64]]:
+        """The rows in order, some thousands at a time, as arrays of rows and columns."""
+        if self._file is not None:
+            self._file.seek(0)
+            for _ in range(self._stored // _ROWS):
+                nbytes = _ROWS * len(self.names) * 8
+                yield np.frombuffer(self._file.read(nbytes), np.int64).reshape(-1, len(self.names))
+            self._file.seek(0, 2)
+        if self._rows:
+            yield np.array(self._rows, np.int64).reshape(-1, len(self.names))
+
+    def column(self, name: str) -> NDArray[np.int64]:
+        """All values of a column."""
+        place = self.names.index(name)
+        found = [block[:, place] for block in self.blocks()]
+        return np.concatenate(found) if found else np.zeros(0, np.int64)

@@ -1,0 +1,55 @@
+"""Mean, standard deviation and percentiles of what a run measured."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+PERCENTILES = (50, 90, 95, 99)
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """Of a number of values, in their unit. Percentiles interpolate linearly between values, as numpy does."""
+
+    count: int
+    mean: float
+    std: float
+    percentiles: dict[int, float]
+
+    @property
+    def median(self) -> float:
+        """The 50th percentile."""
+        return self.percentiles[50]
+
+    def to_dict(self) -> dict[str, float]:
+        """`count`, `mean`, `median`, `std`, `p50`, `p90`, `p95`, `p99`."""
+        named = {f"p{percent}": value for percent, value in self.percentiles.items()}
+        return {"count": self.count, "mean": self.mean, "median": self.median, "std": self.std, **named}
+
+
+def summary(values: NDArray[np.float64], weights: NDArray[np.int64] | None = None) -> Summary | None:
+    """Of values, each as often as its weight says; None of none."""
+    if weights is None:
+        weights = np.ones(len(values), np.int64)
+    values, weights = values[weights > 0], weights[weights > 0]
+    if not len(values):
+        return None
+    order = np.argsort(values, kind="stable")
+    values, weights = values[order], weights[order]
+    ends = np.cumsum(weights)
+    count = int(ends[-1])
+    mean = float(np.dot(values, weights) / count)
+    std = float(np.sqrt(np.dot((values - mean) ** 2, weights) / count))
+
+    def at(place: int) -> float:
+        return float(values[np.searchsorted(ends, place, side="right")])
+
+    found = {}
+    for percent in PERCENTILES:
+        place = (count - 1) * percent / 100
+        low = int(place)
+        found[percent] = at(low) + (place - low) * (at(min(low + 1, count - 1)) - at(low))
+    return Summary(count, mean, std, found)

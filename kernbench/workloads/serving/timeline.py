@@ -1,0 +1,52 @@
+"""What the engine did over time, in a bounded number of intervals of equal length."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+MOST = 1024  #: intervals; past it, pairs of neighbours become one
+_FIRST_NS = 10_000_000  #: [ns] of an interval at first
+
+
+@dataclass(slots=True)
+class Interval:
+    """Sums over an interval. Those in `ns` are times, the others counts; `*_ns` of a number is its integral over time."""
+
+    busy_ns: int = 0
+    running_ns: int = 0
+    waiting_ns: int = 0
+    kv_ns: int = 0
+    decode_ns: int = 0  #: of steps with decodes only
+    prefill_ns: int = 0  #: of steps with prefill
+    steps: int = 0
+    prefill_tokens: int = 0
+    tokens: int = 0
+    preempted: int = 0
+    arrived: int = 0
+    ended: int = 0
+
+    def take(self, other: Interval) -> None:
+        """Add the sums of another one."""
+        for name in self.__slots__:
+            setattr(self, name, getattr(self, name) + getattr(other, name))
+
+
+class Timeline:
+    """Intervals from time 0 on."""
+
+    def __init__(self) -> None:
+        self.length_ns = _FIRST_NS
+        self.intervals: list[Interval] = []
+
+    def at(self, now_ns: int) -> Interval:
+        """The interval that holds this time."""
+        place = now_ns // self.length_ns
+        while place >= MOST:
+            halved = self.intervals[::2]
+            for one, other in zip(halved, self.intervals[1::2], strict=False):
+                one.take(other)
+            self.intervals, self.length_ns = halved, 2 * self.length_ns
+            place = now_ns // self.length_ns
+        while place >= len(self.intervals):
+            self.intervals.append(Interval())
+        return self.intervals[place]

@@ -1,0 +1,81 @@
+"""Requests that wait, in the order of a policy."""
+
+from __future__ import annotations
+
+from collections import deque
+from heapq import heappop, heappush
+
+from kernbench.workloads.serving.options import Policy
+from kernbench.workloads.serving.request import Request, State
+
+_NO_TARGET = 1 << 62  #: [ns] the deadline of a request that has none
+
+
+class Waiting:
+    """The queue of one engine.
+
+    `fcfs`: in the order of arrival, a preempted request first. `priority`: by priority, then arrival. `slo`: preempted requests
+    first, then those that can still meet their target by deadline, then the late ones by arrival.
+    """
+
+    def __init__(self, policy: Policy) -> None:
+        self._policy = policy
+        self._first: deque[Request] = deque()
+        self._heap: list[tuple[int, int, int, Request]] = []
+        self._late: list[tuple[int, int, Request]] = []
+        self._count = 0
+
+    def __len__(self) -> int:
+        return self._count
+
+    def add(self, request: Request) -> None:
+        """It arrives."""
+        self._count += 1
+        if self._policy == "fcfs":
+            self._first.append(request)
+        elif self._policy == "priority":
+            heappush(self._heap, (request.priority, request.arrival_ns, request.id, request))
+        else:
+            target = request.ttft_target_ns
+            deadline = _NO_TARGET if target is None else request.arrival_ns + target
+            heappush(self._heap, (deadline, request.arrival_ns, request.id, request))
+
+    def put_back(self, request: Request) -> None:
+        """It was preempted."""
+        if self._policy == "priority":
+            self.add(request)
+        else:
+            self._count += 1
+            self._first.appendleft(request)
+
+    def drop(self, request: Request) -> None:
+        """It has ended while it waited: `peek` passes over it, as its state says so."""
+        self._count -= 1
+
+    def peek(self, now_ns: int) -> Request | None:
+        """The first one."""
+        first = self._first
+        while first and first[0].state >= State.FINISHED:
+            first.popleft()
+        if first:
+            return first[0]
+        heap, late = self._heap, self._late
+        while heap and (heap[0][3].state >= State.FINISHED or (self._policy == "slo" and heap[0][0] < now_ns)):
+            _, arrival, number, request = heappop(heap)
+            if request.state < State.FINISHED:
+                heappush(late, (arrival, number, request))
+        if heap:
+            return heap[0][3]
+        while late and late[0][2].state >= State.FINISHED:
+            heappop(late)
+        return late[0][2] if late else None
+
+    def pop(self, request: Request) -> None:
+        """Take away what `peek` returned."""
+        self._count -= 1
+        if self._first:
+            self._first.popleft()
+        elif self._heap:
+            heappop(self._heap)
+        else:
+            heappop(self._late)

@@ -1,0 +1,120 @@
+"""Collectives as users of frameworks write them: the interface of `torch.distributed`, run on the machine of a bench.
+
+Workers are the host's code: they take no time. What ranks call together is launched when all of them have called it.
+
+    def worker(rank):
+        dist.init_process_group(backend="kernbench")
+        x = dist.from_numpy(np.full(1024, rank, np.float16))
+        dist.all_reduce(x)
+
+    @bench(name="mine", description="...", machine="single_cube")
+    def run(ctx):
+        dist.spawn(ctx, worker, ranks=8)
+"""
+
+from __future__ import annotations
+
+from kernbench.ccl.dist.world import LocalTensor, World
+from kernbench.ccl.dist.workers import spawn
+from kernbench.ccl.dist.process_groups import (
+    BACKENDS,
+    destroy_process_group,
+    get_backend,
+    get_global_rank,
+    get_group_rank,
+    get_process_group_ranks,
+    get_rank,
+    get_world_size,
+    init_device_mesh,
+    init_process_group,
+    is_available,
+    is_initialized,
+    new_group,
+    new_subgroups,
+)
+from kernbench.ccl.dist.tensors import from_numpy, launch, to_numpy
+from kernbench.ccl.dist.work import Work
+from kernbench.ccl.dist.collectives import (
+    ReduceOp,
+    Tensors,
+    all_gather,
+    all_gather_coalesced,
+    all_gather_into_tensor,
+    all_reduce,
+    all_reduce_coalesced,
+    all_to_all,
+    all_to_all_single,
+    barrier,
+    broadcast,
+    gather,
+    monitored_barrier,
+    reduce,
+    reduce_scatter,
+    reduce_scatter_tensor,
+    scatter,
+)
+from kernbench.ccl.dist.point_to_point import P2POp, batch_isend_irecv, irecv, isend, recv, send
+from kernbench.ccl.dist.object_collectives import (
+    all_gather_object,
+    broadcast_object_list,
+    gather_object,
+    recv_object_list,
+    scatter_object_list,
+    send_object_list,
+)
+from kernbench.ccl.process_groups import DeviceMesh, ProcessGroup
+
+__all__ = [
+    "BACKENDS",
+    "DeviceMesh",
+    "LocalTensor",
+    "P2POp",
+    "ProcessGroup",
+    "ReduceOp",
+    "Tensors",
+    "Work",
+    "World",
+    "all_gather",
+    "all_gather_coalesced",
+    "all_gather_into_tensor",
+    "all_gather_object",
+    "all_reduce",
+    "all_reduce_coalesced",
+    "all_to_all",
+    "all_to_all_single",
+    "barrier",
+    "batch_isend_irecv",
+    "broadcast",
+    "broadcast_object_list",
+    "destroy_process_group",
+    "from_numpy",
+    "gather",
+    "gather_object",
+    "get_backend",
+    "get_global_rank",
+    "get_group_rank",
+    "get_process_group_ranks",
+    "get_rank",
+    "get_world_size",
+    "init_device_mesh",
+    "init_process_group",
+    "irecv",
+    "is_available",
+    "is_initialized",
+    "isend",
+    "launch",
+    "monitored_barrier",
+    "new_group",
+    "new_subgroups",
+    "recv",
+    "recv_object_list",
+    "reduce",
+    "reduce_scatter",
+    "reduce_scatter_tensor",
+    "scatter",
+    "scatter_object_list",
+    "send",
+    "send_object_list",
+    "spawn",
+    "to_numpy",
+]

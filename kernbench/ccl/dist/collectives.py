@@ -1,0 +1,274 @@
+"""Collectives as workers call them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+from kernbench.ccl.collectives import COLLECTIVES
+from kernbench.ccl.dist.process_groups import group_of, peer_of
+from kernbench.ccl.dist.tensors import Given
+from kernbench.ccl.dist.work import Work, together
+from kernbench.ccl.dist.world import LocalTensor, Post
+from kernbench.ccl.process_groups import ProcessGroup
+from kernbench.ccl.reduction import SUM, Reduction
+from kernbench.ccl.streams import Copy
+from kernbench.common.dtypes import dtype_of
+from kernbench.common.errors import InputError, Problem
+
+
+class ReduceOp:
+    """The reductions, by the names of `torch.distributed.ReduceOp`."""
+
+    SUM: ClassVar[Reduction] = SUM
+    AVG: ClassVar[Reduction] = Reduction("avg")
+    MAX: ClassVar[Reduction] = Reduction("max")
+    MIN: ClassVar[Reduction] = Reduction("min")
+    PRODUCT: ClassVar[Reduction] = Reduction("prod")
+
+    @staticmethod
+    def PREMUL_SUM(factor: float) -> Reduction:
+        """Multiply the elements of each rank by a factor, and add them."""
+        return Reduction("premul_sum", float(factor))
+
+
+Tensors = Any  #: a tensor, or a list of them
+
+
+def _collective(
+    given: Given,
+    name: str,
+    group: ProcessGroup,
+    x: LocalTensor | None,
+    out: LocalTensor | None,
+    async_op: bool,
+    *,
+    op: Any = SUM,
+    root: int | None = None,
+    before: Sequence[Copy] = (),
+    after: Sequence[Copy] = (),
+) -> Work | None:
+    """Post a collective. `before`, `after`: copies in the memory of this rank. InputError if sizes do not fit."""
+    collective, ranks, where = COLLECTIVES[name], group.size(), f"dist.{given.name}"
+    if not isinstance(op, Reduction):
+        known = "SUM, AVG, MAX, MIN, PRODUCT and PREMUL_SUM"
+        raise InputError(Problem(where, f"the reductions are {known} of dist.ReduceOp", "op", str(op)))
+    count, dtype = 1, "i32"
+    if x is not None and out is not None:
+        if x.dtype != out.dtype:
+            raise InputError(Problem(where, f"tensors of {x.dtype} and {out.dtype} are given, and both must have one type"))
+        count, dtype = x.size // ranks if collective.blocks_in else x.size, x.dtype
+        sizes = (collective.has(count, ranks), collective.gets(count, ranks))
+        if (x.size, out.size) != sizes:
+            rule = f"tensors of {x.size} and {out.size} elements do not fit for {ranks} ranks"
+            raise InputError(Problem(where, rule))
+    op.check(where, dtype)
+    form = (root, op, dtype, count)
+    return given.call(Post(name, group, form, (x, out, before, after), async_op))
+
+
+def all_reduce(tensor: Any, op: Any = SUM, group: ProcessGroup | None = None, async_op: bool = False) -> Work | None:
+    """Combine all ranks' tensors, in place."""
+    given, members = Given("all_reduce", reduces=True), group_of("all_reduce", group)
+    local = given.one(tensor, written=True)
+    return _collective(given, "all_reduce", members, local, local, async_op, op=op)
+
+
+def broadcast(tensor: Any, src: int = 0, group: ProcessGroup | None = None, async_op: bool = False) -> Work | None:
+    """Rank `src`'s elements into every rank's tensor."""
+    given, members = Given("broadcast"), group_of("broadcast", group)
+    root = peer_of("broadcast", members, "src", src)
+    local = given.one(tensor, written=True)
+    return _collective(given, "broadcast", members, local, local, async_op, root=root)
+
+
+def reduce(tensor: Any, dst: int = 0, op: Any = SUM, group: ProcessGroup | None = None, async_op: bool = False) -> Work | None:
+    """Combine the tensors of all ranks in that of rank `dst`; the others are unchanged."""
+    given, members = Given("reduce", reduces=True), group_of("reduce", group)
+    root = peer_of("reduce", members, "dst", dst)
+    local = given.one(tensor, written=root == given.me.rank)
+    return _collective(given, "reduce", members, local, local, async_op, op=op, root=root)
+
+
+def all_gather_into_tensor(out: Any, tensor: Any, group: ProcessGroup | None = None, async_op: bool = False) -> Work | None:
+    """`out`: the tensors of all ranks, rank by rank."""
+    given, members = Given("all_gather"), group_of("all_gather", group)
+    x, y = given.one(tensor), given.one(out, written=True)
+    return _collective(given, "all_gather", members, x, y, async_op)
+
+
+def all_gather(out: Tensors, tensor: Any, group: ProcessGroup | None = None, async_op: bool = False) -> Work | None:
+    """`out`: a list with a tensor for each rank; or one tensor for all, as `all_gather_into_tensor` takes."""
+    if not isinstance(out, list | tuple):
+        return all_gather_into_tensor(out, tensor, group, async_op)
+    given, members = Given("all_gather"), group_of("all_gather", group)
+    x = given.one(tensor)
+    room, copies = _from_blocks(given, members, [given.one(one, written=True) for one in out], x)
+    return _collective(given, "all_gather", members, x, room, async_op, after=copies)
+
+
+def reduce_scatter_tensor(
+    out: Any, tensor: Any, op: Any = SUM, group: ProcessGroup | None = None, async_op: bool = False
+) -> Work | None:
+    """`out`: this rank's block of the combined tensors of all ranks."""
+    given, members = Given("reduce_scatter", reduces=True), group_of("reduce_scatter", group)
+    y, x = given.one(out, written=True), given.one(tensor)
+    return _collective(given, "reduce_scatter", members, x, y, async_op, op=op)
+
+
+def reduce_scatter(
+    out: Any, tensor: Tensors, op: Any = SUM, group: ProcessGroup | None = None, async_op: bool = False
+) -> Work | None:
+    """`tensor`: a list with a tensor for each rank; or one tensor for all, as `reduce_scatter_tensor` takes."""
+    if not isinstance(tensor, list | tuple):
+        return reduce_scatter_tensor(out, tensor, op, group, async_op)
+    given, members = Given("reduce_scatter", reduces=True), group_of("reduce_scatter", group)
+    y = given.one(out, written=True)
+    room, copies = _to_blocks(given, members, [given.one(one) for one in tensor], y)
+    return _collective(given, "reduce_scatter", members, room, y, async_op, op=op, before=copies)
+
+
+def gather(
+    tensor: Any, gather_list: Tensors = None, dst: int = 0, group: ProcessGroup | None = None, async_op: bool = False
+) -> Work | None:
+    """`gather_list` of rank `dst`: a list with a tensor for each rank, or one tensor for all; other ranks give None."""
+    given, members = Given("gather"), group_of("gather", group)
+    root = peer_of("gather", members, "dst", dst)
+    x = given.one(tensor)
+    out, copies = given.room(members.size() * x.size, x.dtype) if root != given.me.rank else None, list[Copy]()
+    if out is None:
+        out, copies = _all_blocks(given, members, gather_list, x, "gather_list", True)
+        if copies:
+            at = members.rank_of(root)
+            order = [*copies[at:], *copies[:at]]  # the root is the first rank of the algorithm
+            copies = [(one[0], other[1], *one[2:]) for one, other in zip(copies, order, strict=True)]
+    return _collective(given, "gather", members, x, out, async_op, root=root, after=copies)
+
+
+def scatter(
+    tensor: Any, scatter_list: Tensors = None, src: int = 0, group: ProcessGroup | None = None, async_op: bool = False
+) -> Work | None:
+    """`scatter_list` of rank `src`: a list with a tensor for each rank, or one tensor for all; other ranks give None."""
+    given, members = Given("scatter"), group_of("scatter", group)
+    root = peer_of("scatter", members, "src", src)
+    y = given.one(tensor, written=True)
+    x, copies = given.room(members.size() * y.size, y.dtype) if root != given.me.rank else None, list[Copy]()
+    if x is None:
+        x, copies = _all_blocks(given, members, scatter_list, y, "scatter_list", False)
+        if copies:
+            at = members.rank_of(root)
+            order = [*copies[at:], *copies[:at]]
+            copies = [(other[0], one[1], *one[2:]) for one, other in zip(copies, order, strict=True)]
+    return _collective(given, "scatter", members, x, y, async_op, root=root, before=copies)
+
+
+def _all_blocks(
+    given: Given, group: ProcessGroup, blocks: Tensors, own: LocalTensor, field: str, written: bool
+) -> tuple[LocalTensor, list[Copy]]:
+    """Room for the blocks of all ranks at the root, and the copies from or to them."""
+    if blocks is None:
+        raise InputError(Problem(f"dist.{given.name}", f"the root, rank {given.me.rank}, must give it", field, None))
+    if isinstance(blocks, list | tuple):
+        tensors = [given.one(one, written) for one in blocks]
+    else:
+        whole = given.one(blocks, written)
+        if whole.size != group.size() * own.size:
+            rule = f"tensors of {own.size} and {whole.size} elements do not fit for {group.size()} ranks"
+            raise InputError(Problem(f"dist.{given.name}", rule))
+        tensors = [
+            LocalTensor(whole.whole, whole.world, whole.rank, (own.size,), whole.offset + k * own.size)
+            for k in range(group.size())
+        ]
+    return (_from_blocks if written else _to_blocks)(given, group, tensors, own)
+
+
+def _blocks(given: Given, group: ProcessGroup, tensors: list[LocalTensor], own: LocalTensor) -> LocalTensor:
+    """Room for a tensor of each rank. InputError if they do not have the size and type of a rank's own."""
+    if len(tensors) != group.size() or any((one.size, one.dtype) != (own.size, own.dtype) for one in tensors):
+        sizes = ", ".join(f"{one.size} {one.dtype}" for one in tensors)
+        rule = f"it takes {group.size()} tensors of {own.size} {own.dtype}, one for each rank, and gets {sizes}"
+        raise InputError(Problem(f"dist.{given.name}", rule))
+    return given.room(group.size() * own.size, own.dtype)
+
+
+def _from_blocks(
+    given: Given, group: ProcessGroup, tensors: list[LocalTensor], own: LocalTensor
+) -> tuple[LocalTensor, list[Copy]]:
+    room = _blocks(given, group, tensors, own)
+    step = own.size * dtype_of(own.dtype).bits // 8
+    return room, [(room.address + k * step, one.address, one.size, one.dtype) for k, one in enumerate(tensors)]
+
+
+def _to_blocks(
+    given: Given, group: ProcessGroup, tensors: list[LocalTensor], own: LocalTensor
+) -> tuple[LocalTensor, list[Copy]]:
+    room, copies = _from_blocks(given, group, tensors, own)
+    return room, [(to, start, count, dtype) for start, to, count, dtype in copies]
+
+
+def all_to_all_single(
+    out: Any,
+    tensor: Any,
+    output_split_sizes: Sequence[int] | None = None,
+    input_split_sizes: Sequence[int] | None = None,
+    group: ProcessGroup | None = None,
+    async_op: bool = False,
+) -> Work | None:
+    """`out`: this rank's block of every rank's tensor, rank by rank. With split sizes [rows of the first axis], blocks of any
+    size, which may be 0.
+    """
+    given, members = Given("all_to_all"), group_of("all_to_all", group)
+    x, y = given.one(tensor), given.one(out, written=True)
+    if output_split_sizes is None and input_split_sizes is None:
+        return _collective(given, "all_to_all", members, x, y, async_op)
+    inputs, outputs = (_split(members, *one) for one in ((x, input_split_sizes), (y, output_split_sizes)))
+    return given.call(Post("exchange", members, (None, SUM, x.dtype, 0), (inputs, outputs), async_op))
+
+
+def _split(group: ProcessGroup, tensor: LocalTensor, sizes: Sequence[int] | None) -> list[LocalTensor]:
+    """Consecutive blocks of rows. InputError if they are not those of the tensor."""
+    rows = tensor.shape[0] if tensor.shape else 1
+    each = list(sizes) if sizes is not None else [rows // group.size()] * group.size()
+    if len(each) != group.size() or sum(each) != rows or min(each) < 0:
+        rule = f"the {group.size()} split sizes must add up to the {rows} rows of the tensor, and are {each}"
+        raise InputError(Problem("dist.all_to_all", rule))
+    width, found, at = tensor.size // rows, [], tensor.offset
+    for one in each:
+        found.append(LocalTensor(tensor.whole, tensor.world, tensor.rank, (one * width,), at))
+        at += one * width
+    return found
+
+
+def all_to_all(out: Tensors, tensor: Tensors, group: ProcessGroup | None = None, async_op: bool = False) -> Work | None:
+    """Lists with a tensor for each rank, of any sizes; or one tensor for all, as `all_to_all_single` takes."""
+    if not isinstance(out, list | tuple):
+        return all_to_all_single(out, tensor, group=group, async_op=async_op)
+    given, members = Given("all_to_all"), group_of("all_to_all", group)
+    inputs, outputs = [given.one(one) for one in tensor], [given.one(one, written=True) for one in out]
+    if not len(inputs) == len(outputs) == members.size():
+        rule = f"it takes {members.size()} tensors, one for each rank, and gets {len(inputs)} and {len(outputs)}"
+        raise InputError(Problem("dist.all_to_all", rule))
+    return given.call(Post("exchange", members, (None, SUM, inputs[0].dtype, 0), (inputs, outputs), async_op))
+
+
+def all_reduce_coalesced(
+    tensors: Sequence[Any], op: Any = SUM, group: ProcessGroup | None = None, async_op: bool = False
+) -> Any:
+    """Combine all ranks' tensors one after the other, in place."""
+    return together([all_reduce(one, op, group, async_op=True) for one in tensors], async_op)
+
+
+def all_gather_coalesced(
+    outs: Sequence[Tensors], tensors: Sequence[Any], group: ProcessGroup | None = None, async_op: bool = False
+) -> Any:
+    """`all_gather` of each tensor."""
+    works = [all_gather(out, one, group, async_op=True) for out, one in zip(outs, tensors, strict=True)]
+    return together(works, async_op)
+
+
+def barrier(group: ProcessGroup | None = None, async_op: bool = False, **ignored: Any) -> Work | None:
+    """Wait until all ranks have called it."""
+    return _collective(Given("barrier"), "barrier", group_of("barrier", group), None, None, async_op)
+
+
+monitored_barrier = barrier

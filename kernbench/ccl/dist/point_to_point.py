@@ -1,0 +1,65 @@
+"""Sends and receives between two ranks, and batches of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from kernbench.ccl.dist.process_groups import group_of, peer_of
+from kernbench.ccl.dist.tensors import Given
+from kernbench.ccl.dist.work import Work
+from kernbench.ccl.dist.world import Post
+from kernbench.ccl.process_groups import ProcessGroup
+from kernbench.common.errors import InputError, Problem
+
+
+def _pair(name: str, field: str, tensor: Any, peer: Any, group: ProcessGroup | None, tag: int, async_op: bool) -> Work | None:
+    given, members = Given(name), group_of(name, group)
+    other = peer_of(name, members, field, peer, pair=True)
+    local = given.one(tensor, written=name == "recv")
+    return given.call(Post(name, members, (), local, async_op, other, tag))
+
+
+def send(tensor: Any, dst: int, group: ProcessGroup | None = None, tag: int = 0) -> None:
+    """A tensor to rank `dst`, which calls `recv`."""
+    _pair("send", "dst", tensor, dst, group, tag, False)
+
+
+def recv(tensor: Any, src: int, group: ProcessGroup | None = None, tag: int = 0) -> int:
+    """The tensor that rank `src` sends. Returns `src`."""
+    _pair("recv", "src", tensor, src, group, tag, False)
+    return src
+
+
+def isend(tensor: Any, dst: int, group: ProcessGroup | None = None, tag: int = 0) -> Work:
+    """As `send`, without waiting for the other rank."""
+    found = _pair("send", "dst", tensor, dst, group, tag, True)
+    assert found is not None
+    return found
+
+
+def irecv(tensor: Any, src: int, group: ProcessGroup | None = None, tag: int = 0) -> Work:
+    """As `recv`, without waiting for the other rank."""
+    found = _pair("recv", "src", tensor, src, group, tag, True)
+    assert found is not None
+    return found
+
+
+@dataclass(frozen=True, eq=False)
+class P2POp:
+    """A send or receive of a batch: `isend` or `irecv`, its tensor, and the other rank."""
+
+    op: Callable[..., Work]
+    tensor: Any
+    peer: int
+    group: ProcessGroup | None = None
+    tag: int = 0
+
+
+def batch_isend_irecv(p2p_op_list: Sequence[P2POp]) -> list[Work]:
+    """Begin sends and receives together; they run at the same time, in any order."""
+    for one in p2p_op_list:
+        if not isinstance(one, P2POp) or one.op not in (isend, irecv):
+            raise InputError(Problem("dist.batch_isend_irecv", "it takes a list of dist.P2POp of dist.isend and dist.irecv"))
+    return [one.op(one.tensor, one.peer, one.group, one.tag) for one in p2p_op_list]

@@ -1,0 +1,140 @@
+"""Process groups and device meshes of workers, and the ranks that calls name."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+from typing import Any
+
+from greenlet import getcurrent
+
+from kernbench.ccl.dist.workers import Worker, integer, joined, this_worker
+from kernbench.ccl.process_groups import DeviceMesh, ProcessGroup, lines
+from kernbench.common.errors import InputError, Problem
+
+
+BACKENDS = ("kernbench", "gloo", "nccl", "mpi")  #: names that init_process_group takes; all mean the machine
+
+
+def init_process_group(backend: str | None = "kernbench", **ignored: Any) -> None:
+    """Join the group of all workers. `rank` and `world_size` must be those of the worker, if they are given; addresses, stores
+    and time limits have no meaning here. InputError for another backend.
+    """
+    if backend is not None and str(backend).partition(":")[2] not in BACKENDS and backend not in BACKENDS:
+        raise InputError(Problem("dist.init_process_group", "it must be kernbench", "backend", backend))
+    me = this_worker()
+    for name, mine in (("rank", me.rank), ("world_size", me.world.ranks.size())):
+        if ignored.get(name, -1) not in (-1, mine):
+            rule = f"it is {mine}: dist.spawn numbers the workers"
+            raise InputError(Problem(f"dist.init_process_group of rank {me.rank}", rule, name, ignored[name]))
+    me.ready = True
+
+
+def destroy_process_group(group: ProcessGroup | None = None) -> None:
+    """Leave the group of all workers, or forget another group."""
+    if group is None:
+        this_worker().ready = False
+
+
+def is_available() -> bool:
+    """Collectives are there."""
+    return True
+
+
+def is_initialized() -> bool:
+    """Whether this worker has joined the group of all workers."""
+    found = getattr(getcurrent(), "of_group", None)
+    return isinstance(found, Worker) and found.ready
+
+
+def get_backend(group: ProcessGroup | None = None) -> str:
+    """The name of the backend."""
+    return "kernbench"
+
+
+def get_rank(group: ProcessGroup | None = None) -> int:
+    """This worker's rank; in a group it is not a member of, -1."""
+    me = this_worker()
+    return me.rank if group is None else group.rank_of(me.rank)
+
+
+def get_world_size(group: ProcessGroup | None = None) -> int:
+    """How many ranks there are."""
+    return (group or this_worker().world.ranks).size()
+
+
+def get_process_group_ranks(group: ProcessGroup | None = None) -> list[int]:
+    """The ranks of a group."""
+    return list((group or this_worker().world.ranks).ranks)
+
+
+def get_global_rank(group: ProcessGroup, group_rank: int) -> int:
+    """The rank of the world of a rank of a group."""
+    return group.ranks[group_rank]
+
+
+def get_group_rank(group: ProcessGroup, global_rank: int) -> int:
+    """The rank in a group of a rank of the world; -1: it is not a member."""
+    return group.rank_of(global_rank)
+
+
+def new_group(ranks: Sequence[int] | None = None, **ignored: Any) -> ProcessGroup:
+    """A group of these ranks; None: of all. Ranks that are not members get it too, and must not call collectives of it."""
+    me = joined("new_group")
+    every = me.world.ranks.ranks
+    given = every if ranks is None else tuple(ranks)
+    chosen = tuple(rank for rank in map(integer, given) if rank is not None)
+    if len(chosen) != len(given) or not chosen or len(set(chosen)) < len(chosen) or not set(chosen) <= set(every):
+        rule = f"it must be different ranks from 0 to {len(every) - 1}"
+        raise InputError(Problem(f"dist.new_group of rank {me.rank}", rule, "ranks", str(list(given))))
+    chosen = tuple(sorted(chosen))
+    me.made[chosen] = me.made.get(chosen, 0) + 1
+    return ProcessGroup(chosen, me.made[chosen])
+
+
+def new_subgroups(group_size: int | None = None, **ignored: Any) -> tuple[ProcessGroup, list[ProcessGroup]]:
+    """Groups of so many consecutive ranks: that of this rank, and all."""
+    me = joined("new_subgroups")
+    size = me.world.ranks.size()
+    many = size if group_size is None else group_size
+    if type(many) is not int or many < 1 or size % many:
+        raise InputError(Problem("dist.new_subgroups", f"it must divide the {size} ranks", "group_size", str(many)))
+    groups = [new_group(range(first, first + many)) for first in range(0, size, many)]
+    return groups[me.rank // many], groups
+
+
+def init_device_mesh(device_type: str, mesh_shape: Sequence[int], *, mesh_dim_names: Sequence[str] | None = None) -> DeviceMesh:
+    """All ranks in an array of this shape, row-major; each line along an axis is a group."""
+    me = joined("init_device_mesh")
+    shape, every = tuple(mesh_shape), me.world.ranks.ranks
+    if prod(shape) != len(every) or not all(type(one) is int and one > 0 for one in shape):
+        raise InputError(Problem("dist.init_device_mesh", f"it must have {len(every)} ranks", "mesh_shape", str(shape)))
+    groups = []
+    for axis in range(len(shape)):
+        made = [new_group(line) for line in lines(every, shape, axis)]
+        groups.append(next(one for one in made if me.rank in one.ranks))
+    return DeviceMesh(every, shape, tuple(mesh_dim_names or ()), me.rank, tuple(groups))
+
+
+def group_of(name: str, group: ProcessGroup | None) -> ProcessGroup:
+    """The group of a call. InputError if this rank is not a member."""
+    me = joined(name)
+    if group is None:
+        return me.world.ranks
+    if not isinstance(group, ProcessGroup):
+        raise InputError(Problem(f"dist.{name}", "it must be a group that dist.new_group made", "group", str(group)))
+    if me.rank not in group.ranks:
+        there = ", ".join(map(str, group.ranks))
+        raise InputError(Problem(f"dist.{name}", f"rank {me.rank} is not a member of the group of ranks {there}"))
+    return group
+
+
+def peer_of(name: str, group: ProcessGroup, field: str, given: Any, pair: bool = False) -> int:
+    """A rank that is named in a call. InputError if it is not one of the group."""
+    me, other = this_worker(), integer(given)
+    if other is None or other not in group.ranks or (pair and other == me.rank):
+        every = group.ranks == me.world.ranks.ranks
+        there = f"0 to {len(group.ranks) - 1}" if every else ", ".join(map(str, group.ranks))
+        rule = f"it must be a{'nother' if pair else ''} rank from {there}"
+        raise InputError(Problem(f"dist.{name} of rank {me.rank}", rule, field, given))
+    return other

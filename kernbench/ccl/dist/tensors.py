@@ -1,0 +1,121 @@
+"""Tensors of workers: in the memory of a rank, or of numpy and torch on the host."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from kernbench.ccl.collectives import CCL_DTYPES
+from kernbench.ccl.dist.work import Work
+from kernbench.ccl.dist.workers import Worker, ask, joined
+from kernbench.ccl.dist.world import Do, LocalTensor, Post, Read
+from kernbench.common.dtypes import Array, dtype_of
+from kernbench.common.errors import InputError, Problem
+
+
+def from_numpy(values: Any) -> LocalTensor:
+    """A tensor in the memory of this rank."""
+    me = joined("from_numpy")
+    found: LocalTensor = ask(Do(lambda world: world.tensor(me.rank, values)))
+    return found
+
+
+def to_numpy(tensor: LocalTensor) -> Array:
+    """The elements of a tensor of this rank, after all that this rank called before."""
+    me = joined("to_numpy")
+    found: Array = ask(Read(own_tensor("to_numpy", me, tensor, False)))
+    return found
+
+
+def launch(kernel: Callable[..., object], *args: Any) -> None:
+    """Run `kernel(*args, tl)` on the PE of this rank, after what it called before, and beside what it called with `async_op`
+    and does not wait for. A tensor becomes a pointer.
+    """
+    me = joined("launch")
+    given = tuple(own_tensor("launch", me, one, False).pointer if isinstance(one, LocalTensor) else one for one in args)
+    ask(Do(lambda world: world.streams.kernel(me.rank, kernel, given)))
+
+
+def _is_torch(value: Any) -> bool:
+    """A tensor of torch on the host."""
+    return type(value).__module__.partition(".")[0] == "torch" and hasattr(value, "copy_")
+
+
+def _from_torch(value: Any) -> Array:
+    """The elements of a tensor of torch, without a copy where that can be."""
+    plain = value.detach()
+    if str(plain.dtype) == "torch.bfloat16":
+        import ml_dtypes
+        import torch  # type: ignore[import-not-found,unused-ignore]
+
+        return np.asarray(plain.contiguous().view(torch.int16).numpy()).view(ml_dtypes.bfloat16)
+    return np.asarray(plain.numpy())
+
+
+def _into_torch(value: Any, found: Array) -> None:
+    """Results into a tensor of torch, in place."""
+    import torch  # type: ignore[import-not-found,unused-ignore]
+
+    plain = np.ascontiguousarray(found)
+    if plain.dtype.name == "bfloat16":
+        value.copy_(torch.from_numpy(plain.view(np.int16)).view(torch.bfloat16))
+    else:
+        value.copy_(torch.from_numpy(plain))
+
+
+class Given:
+    """The tensors of one call: those of the host are copied to the memory of the rank, and results back."""
+
+    def __init__(self, name: str, reduces: bool = False) -> None:
+        self.name, self.me, self.reduces = name, joined(name), reduces
+        self.back: list[Callable[[], None]] = []
+
+    def one(self, tensor: Any, written: bool = False) -> LocalTensor:
+        """A tensor as one in the memory of the rank. InputError for anything else."""
+        if _is_torch(tensor):
+            local = from_numpy(_from_torch(tensor))
+            if written:
+                self.back.append(lambda: _into_torch(tensor, to_numpy(local)))
+            return own_tensor(self.name, self.me, local, self.reduces)
+        return own_tensor(self.name, self.me, tensor, self.reduces)
+
+    def room(self, count: int, dtype: str) -> LocalTensor:
+        """Room in the memory of the rank."""
+        found: LocalTensor = ask(Do(lambda world: world.empty(self.me.rank, count, dtype)))
+        return found
+
+    def call(self, call: Post) -> Work | None:
+        """Post it; a call that is not asynchronous returns when all ranks have called it, and has its results on the host."""
+        work = Work(ask(call), self.back)
+        if call.asynchronous:
+            return work
+        if self.back:
+            work.wait()
+        return None
+
+
+def own_tensor(name: str, me: Worker, tensor: Any, reduces: bool) -> LocalTensor:
+    """InputError if a rank passes an object that is not its own tensor, or one whose elements cannot be moved or added.
+
+    Workers share Python objects: if one of them assigns to a shared variable, the next one overwrites it.
+    """
+    rule, remedy = "", ""
+    if not isinstance(tensor, LocalTensor):
+        rule = f"it takes tensors that dist.from_numpy made, and rank {me.rank} gives a {type(tensor).__name__}"
+    elif tensor.world.ctx is not me.world.ctx or tensor.world.group != me.world.group:
+        rule = f"rank {me.rank} passes a tensor of another group, of {tensor.world.ranks.size()} ranks"
+    elif tensor.rank != me.rank:
+        rule = f"rank {me.rank} passes a tensor of rank {tensor.rank}; each rank must pass its own"
+    elif name not in ("to_numpy", "launch") and _immovable(tensor.dtype, reduces):
+        rule = f"elements of {tensor.dtype} cannot be {'added' if reduces else 'moved one by one'}"
+        remedy = f"take one of {', '.join(CCL_DTYPES)}"
+    if rule:
+        raise InputError(Problem(f"dist.{name}", rule, remedy=remedy))
+    assert isinstance(tensor, LocalTensor)
+    return tensor
+
+
+def _immovable(dtype: str, reduces: bool) -> bool:
+    return dtype not in CCL_DTYPES and (reduces or dtype_of(dtype).bits < 8)

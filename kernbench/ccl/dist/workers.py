@@ -1,0 +1,204 @@
+"""Workers: the host code of each rank, in a greenlet of its own, and what they wait for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from operator import index
+from pathlib import Path
+from typing import Any
+
+from greenlet import GreenletExit, getcurrent, greenlet
+
+from kernbench.ccl.dist.world import Do, Post, Read, Wait, World, read
+from kernbench.ccl.group import smallest_machine
+from kernbench.ccl.streams import Operation
+from kernbench.common.errors import InputError, Problem
+from kernbench.config.allowed_code import AllowCode
+from kernbench.runtime_api import Context, bench
+from kernbench.triton_emu.errors import check_ran
+from kernbench.triton_emu.user_code import failure_of, strayed
+
+
+@dataclass
+class Worker:
+    """The greenlet of a worker."""
+
+    rank: int
+    world: World
+    hub: Any
+    ready: bool = False
+    dropped: bool = False  #: it will never be resumed
+    made: dict[tuple[int, ...], int] = field(default_factory=dict)  #: groups that it has made
+
+
+def spawn(
+    ctx: Context | Callable[..., object],
+    worker: Any = None,
+    *args: Any,
+    ranks: int | None = None,
+    nprocs: int | None = None,
+    machine: Any = None,
+    algorithms: dict[str, str] | None = None,
+    files: Sequence[str | Path] = (),
+    allow_code: AllowCode = (),
+    **ignored: Any,
+) -> Any:
+    """Run `worker(rank, *args)` for each rank, and what they call together on the machine.
+
+    In a bench: `spawn(ctx, worker, *args, ranks=8)`. In a script, as `torch.multiprocessing.spawn`: `spawn(worker, args=(),
+    nprocs=8, machine=None)` runs a bench of its own on the smallest preset that has so many PEs, and returns the engine.
+
+    `algorithms`: by collective, the algorithm's name where it is not the default. `files`: like ccl.yaml, with more of them;
+    `allow_code`: directories and files of Python that they may name. InputError if ranks call different things or name a rank,
+    collective or algorithm that is not there, and as files and groups say.
+    """
+    if not isinstance(ctx, Context):
+        given = tuple(ignored.pop("args", () if worker is None else worker))
+        _check_spawn(ignored, ("join", "daemon", "start_method"))
+        how: dict[str, Any] = {"algorithms": algorithms, "files": files, "allow_code": allow_code}
+        return _spawned_alone(ctx, given, nprocs if nprocs is not None else ranks or 1, machine, how)
+    _check_spawn(ignored, ())
+    world = World(ctx, ranks if ranks is not None else nprocs or 1, algorithms or {}, files, allow_code)
+    _serve(world, worker, args)
+    return None
+
+
+def _check_spawn(ignored: dict[str, Any], known: tuple[str, ...]) -> None:
+    for name, value in ignored.items():
+        if name not in known:
+            raise InputError(Problem("dist.spawn", "there is no such argument", name, str(value)))
+
+
+def _spawned_alone(worker: Callable[..., object], args: tuple[Any, ...], ranks: int, machine: Any, how: dict[str, Any]) -> Any:
+    from kernbench.sim_engine.engine import GraphEngine  # above this package for benches, which import it
+
+    @bench(name=name_of(worker), description="workers")
+    def run(ctx: Context) -> None:
+        spawn(ctx, worker, *args, ranks=ranks, **how)
+
+    engine = GraphEngine(smallest_machine(ranks) if machine is None else machine)
+    engine.run(run)
+    return engine
+
+
+def _serve(world: World, worker: Callable[..., object], args: tuple[Any, ...]) -> None:
+    """Run the workers, each until it waits; answer those whose wait is over, and launch when none can go on."""
+    hub = getcurrent()
+    workers = []
+    for rank in range(world.ranks.size()):
+        one: Any = greenlet(_worked, hub)
+        one.of_group = Worker(rank, world, hub)
+        one.runs_for = f"the worker {name_of(worker)} of rank {rank}"
+        workers.append(one)
+    waits: dict[int, tuple[Any, Operation | None]] = {}
+    answers: dict[int, Any] = {rank: (worker, rank, *args) for rank in range(len(workers))}
+    while True:
+        for rank in list(answers):
+            given: tuple[Any, ...] = answers.pop(rank)
+            while (request := _asked(workers[rank], given)) is not None:
+                if isinstance(request, Do):
+                    given = (request.act(world),)
+                    continue
+                operation = world.post(rank, request) if isinstance(request, Post) else None
+                if isinstance(request, Post) and request.asynchronous:
+                    given = (operation,)
+                    continue
+                waits[rank] = request, operation
+                break
+        for rank, (request, operation) in list(waits.items()):
+            if isinstance(request, Post) and operation is not None and operation.matched:
+                answers[rank] = (operation,)
+                del waits[rank]
+        if answers:
+            continue
+        if world.streams.pending:
+            world.streams.flush()
+        for rank, (request, _) in list(waits.items()):
+            if isinstance(request, Read) or (isinstance(request, Wait) and request.operation.launched):
+                answers[rank] = (read(world, request.tensor) if isinstance(request, Read) else None,)
+                del waits[rank]
+        if not answers:
+            if waits:
+                world.refuse({rank: _called(request) for rank, (request, _) in waits.items()}, world.ranks.ranks)
+            return
+
+
+def _called(request: Any) -> str:
+    """What a rank has called."""
+    return f"waits for its {request.operation.name}" if isinstance(request, Wait) else str(request.name)
+
+
+def _asked(worker: Any, given: tuple[Any, ...]) -> Any:
+    """The next call of a worker; None after its end. KernelError if it has left its greenlet by itself."""
+    try:
+        request = worker.switch(*given)
+    except KeyboardInterrupt:
+        raise
+    except BaseException:
+        if worker.dead:
+            raise
+        error = strayed(worker.runs_for, worker.gr_frame)
+        error.add_note(f"in {worker.runs_for}")
+        raise error from None
+    if worker.dead:
+        return None
+    if not isinstance(request, Post | Wait | Read | Do):
+        error = strayed(worker.runs_for, worker.gr_frame)
+        worker.throw(error)
+        error.add_note(f"in {worker.runs_for}")
+        raise error
+    return request
+
+
+def _worked(worker: Callable[..., object], rank: int, *args: Any) -> None:
+    """Run a worker in its greenlet."""
+    me: Any = getcurrent()
+    try:
+        check_ran(worker(rank, *args), f"the worker {name_of(worker)}")
+    except BaseException as error:
+        if me.of_group.dropped:
+            raise
+        found = failure_of(error, me.runs_for, f"in {me.runs_for}")
+        if found is error:
+            raise
+        raise found from None
+
+
+def name_of(worker: Callable[..., object]) -> str:
+    return str(getattr(worker, "__name__", worker))
+
+
+def this_worker() -> Worker:
+    found = getattr(getcurrent(), "of_group", None)
+    if found is None:
+        remedy = "dist.spawn(ctx, worker, ranks=8) runs workers"
+        raise InputError(Problem("dist", "it is called outside a worker", remedy=remedy))
+    assert isinstance(found, Worker)
+    return found
+
+
+def joined(name: str) -> Worker:
+    me = this_worker()
+    if not me.ready:
+        remedy = 'call dist.init_process_group(backend="kernbench") first'
+        raise InputError(Problem(f"dist.{name}", f"rank {me.rank} has joined no group", remedy=remedy))
+    return me
+
+
+def ask(request: Any) -> Any:
+    """Pass the call of this rank to the hub, and return its result."""
+    me = this_worker()
+    try:
+        return me.hub.switch(request)
+    except GreenletExit:  # the run is over
+        me.dropped = True
+        raise
+
+
+def integer(given: Any) -> int | None:
+    """An integer of Python or numpy, or None for any other value."""
+    try:
+        return None if isinstance(given, bool) else index(given)
+    except TypeError:
+        return None

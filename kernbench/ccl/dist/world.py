@@ -1,0 +1,260 @@
+"""The world of a spawn: the machine, tensors in the memories of ranks, and the calls that wait for those of other ranks."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from math import prod
+from pathlib import Path
+from typing import Any, NoReturn
+
+import numpy as np
+
+from kernbench.ccl.call import Call
+from kernbench.ccl.collectives import COLLECTIVES
+from kernbench.ccl.communicators import Communicators
+from kernbench.ccl.contract import Algorithm
+from kernbench.ccl.group import Group, group_of, shape_for
+from kernbench.ccl.measure import queues_of
+from kernbench.ccl.process_groups import ProcessGroup, on_machine, rooted
+from kernbench.ccl.registry import Entry, read_registry
+from kernbench.ccl.streams import Operation, Streams, Transfer
+from kernbench.ccl.tuner import tuner_of
+from kernbench.common.dtypes import Array, dtype_of
+from kernbench.common.errors import InputError, Problem
+from kernbench.config.allowed_code import AllowCode
+from kernbench.runtime_api import Context
+from kernbench.runtime_api.tensors import DeviceTensor
+
+
+@dataclass(frozen=True, eq=False)
+class LocalTensor:
+    """A tensor in the memory of one rank."""
+
+    whole: DeviceTensor
+    world: World
+    rank: int
+    shape: tuple[int, ...]
+    offset: int = 0  #: [element] of a block of the tensor
+
+    @property
+    def dtype(self) -> str:
+        return self.whole.dtype
+
+    @property
+    def size(self) -> int:
+        """The number of elements."""
+        return prod(self.shape)
+
+    def numel(self) -> int:
+        """The number of elements."""
+        return self.size
+
+    @property
+    def address(self) -> int:
+        """The address of its first element, for kernels."""
+        return int(self.whole.virtual) + self.offset * (dtype_of(self.dtype).bits // 8)
+
+    @property
+    def pointer(self) -> Any:
+        """What a kernel gets."""
+        return self.whole.pointer(0, "")
+
+
+@dataclass(frozen=True, eq=False)
+class Wait:
+    """A rank waits for an operation."""
+
+    operation: Operation
+
+
+@dataclass(frozen=True, eq=False)
+class Read:
+    """A rank reads a tensor."""
+
+    tensor: LocalTensor
+
+
+@dataclass(frozen=True, eq=False)
+class Do:
+    """Something that only concerns this rank."""
+
+    act: Callable[[World], Any]
+
+
+@dataclass(frozen=True, eq=False)
+class Post:
+    """The call of one rank."""
+
+    name: str
+    group: ProcessGroup
+    form: tuple[Any, ...]  #: what all ranks must pass alike: root, reduction, type, sizes
+    given: Any
+    asynchronous: bool = False
+    peer: int | None = None  #: of a send or receive
+    tag: int = 0
+
+
+class World:
+    """All ranks of a spawn: the machine, and the calls that wait for those of other ranks."""
+
+    def __init__(
+        self, ctx: Context, ranks: int, algorithms: dict[str, str], files: Sequence[str | Path] = (), allow_code: AllowCode = ()
+    ) -> None:
+        if type(ranks) is not int or ranks < 1:
+            raise InputError(Problem("dist.spawn", "it must be an integer of at least 1", "ranks", ranks))
+        self.ctx, self._algorithms = ctx, algorithms
+        self.registry = read_registry(*map(Path, files), allow_code=allow_code)
+        for collective, name in algorithms.items():
+            self.registry.find(collective, name)
+        self._loaded: dict[str, Algorithm] = {}  # by full name: a file runs once, however often it is called
+        self.group = group_of(ctx.config, shape_for(ctx.config, ranks))
+        self.ranks = ProcessGroup(tuple(range(ranks)))
+        self._groups: dict[ProcessGroup, Group] = {self.ranks: self.group}
+        self._communicators = Communicators(ctx, ctx.config, self.group.pes, self.registry.tier)  # type: ignore[arg-type]
+        self.streams = Streams(ctx, self._communicators, self.group.pes)
+        self._open: dict[tuple[ProcessGroup, int], Operation] = {}  # collectives that not all ranks have called
+        self._count: dict[tuple[ProcessGroup, int], int] = {}  # by group and rank: its collectives so far
+        self._pairs: dict[tuple[Any, ...], deque[tuple[Operation, Post]]] = {}  # sends, and receives, without the other
+
+    def tensor(self, rank: int, values: Any) -> LocalTensor:
+        """A tensor in the memory of a rank."""
+        given = np.asarray(values)
+        if not given.size:
+            raise InputError(Problem("dist.from_numpy", f"an array of shape {given.shape} has no elements"))
+        whole = self.ctx.from_numpy(given.reshape(-1), name=self._tensor_name(), pe=self.group.pes[rank])
+        self.ctx.deploy_tensor(whole)
+        return LocalTensor(whole, self, rank, given.shape)
+
+    def empty(self, rank: int, count: int, dtype: str) -> LocalTensor:
+        """Room for elements in the memory of a rank."""
+        return LocalTensor(self.ctx.empty((count,), dtype, name=self._tensor_name(), pe=self.group.pes[rank]), self, rank, (count,))
+
+    def _tensor_name(self) -> str:
+        return f"dist{len(self.ctx.tensors)}"
+
+    def post(self, rank: int, call: Post) -> Operation:
+        """A rank calls a collective, or sends or receives. InputError if the calls of ranks do not fit."""
+        if call.peer is not None:
+            return self._post_pair(rank, call, call.peer)
+        number = self._count.get((call.group, rank), 0)
+        self._count[call.group, rank] = number + 1
+        operation = self._open.get((call.group, number))
+        if operation is None:
+            operation = Operation(call.name, call.group.ranks)
+            self._open[call.group, number] = operation
+        operation.called[rank] = call
+        operation.asynchronous = operation.asynchronous or call.asynchronous
+        self.streams.add(operation, rank)
+        if operation.matched:
+            del self._open[call.group, number]
+            self._check_alike(operation)
+            self._prepare(operation, call)
+            self.streams.match(operation)
+        return operation
+
+    def _post_pair(self, rank: int, call: Post, peer: int) -> Operation:
+        sends = call.name == "send"
+        key = (call.group, *((rank, peer) if sends else (peer, rank)), call.tag)
+        mine, other = (*key, call.name), (*key, "recv" if sends else "send")
+        if self._pairs.get(other):
+            operation, before = self._pairs[other].popleft()
+            source, target = (call, before) if sends else (before, call)
+            x, out = source.given, target.given
+            if (x.size, x.dtype) != (out.size, out.dtype):
+                rule = f"rank {key[1]} sends {x.size} {x.dtype}, and rank {key[2]} receives {out.size} {out.dtype}"
+                raise InputError(Problem("dist.send", rule))
+            operation.called[rank] = call
+            operation.asynchronous = operation.asynchronous and call.asynchronous
+            operation.transfers = [Transfer(key[1], key[2], x.address, out.address, x.size, x.dtype)]
+            self.streams.add(operation, rank)
+            self.streams.match(operation)
+            return operation
+        operation = Operation(call.name, (rank, peer), called={rank: call}, asynchronous=call.asynchronous)
+        self._pairs.setdefault(mine, deque()).append((operation, call))
+        self.streams.add(operation, rank)
+        return operation
+
+    def _check_alike(self, operation: Operation) -> None:
+        """InputError if ranks call different things, or pass tensors that do not fit."""
+        calls = [operation.called[rank] for rank in operation.ranks]
+        if len({one.name for one in calls}) > 1:
+            self.refuse({rank: one.name for rank, one in operation.called.items()}, operation.ranks)
+        if len({one.form for one in calls}) > 1:
+            first = next(k for k, one in enumerate(calls) if one.form != calls[0].form)
+            a, b = (f"rank {operation.ranks[k]} passes {_shown(calls[k].form)}" for k in (0, first))
+            rule = f"every rank must pass the same root and reduction, and tensors of the same type and size; {a}, and {b}"
+            raise InputError(Problem(f"dist.{operation.name}", rule))
+
+    def refuse(self, called: dict[int, str], ranks: Sequence[int]) -> NoReturn:
+        """The calls of the ranks do not match, so that no rank can continue."""
+        said = ", ".join(f"rank {rank} {called.get(rank, 'has ended')}" for rank in ranks)
+        remedy = "a send waits for its recv: let one side receive first" if "send" in called.values() else ""
+        raise InputError(Problem("dist", f"the calls of ranks do not match: {said}", remedy=remedy))
+
+    def _prepare(self, operation: Operation, call: Post) -> None:
+        """Choose the algorithm of a collective, and its queues."""
+        if call.name == "exchange":
+            operation.transfers = [one for rank in operation.ranks for one in self._transfers(operation, rank)]
+            return
+        root, reduction, dtype, count = call.form[:4]
+        collective, ranks = COLLECTIVES[call.name], operation.ranks
+        group = self._groups.setdefault(call.group, on_machine(self.group, call.group.ranks))
+        at = 0 if root is None else call.group.rank_of(root)
+        group = rooted(group, at)
+        order = (*ranks[at:], *ranks[:at])
+        entry = self._entry(call.name, group, count, dtype)
+        queues = queues_of(self.registry, entry)
+        assert queues.slots is not None and queues.slot_bytes is not None
+        if entry.full_name not in self._loaded:
+            self._loaded[entry.full_name] = entry.load()
+        algorithm = self._loaded[entry.full_name]
+        operation.call = Call(
+            entry.full_name, algorithm, group, count, dtype, queues.slot_bytes, reduction=reduction, collective=collective
+        )
+        table = algorithm.neighbours(group.kind, group.shape)
+        sizes = (queues.slots, queues.slot_bytes)
+        operation.communicator = self._communicators.find(order, f"{entry.full_name} {group.kind}", table, *sizes)
+        pointers: dict[int, tuple[int, int, int | None]] = {}
+        for rank in ranks:
+            x, out, _, _ = operation.called[rank].given
+            scratch = None
+            if reduction.factor is not None:
+                scratch = self.empty(rank, x.size, dtype).address
+            pointers[rank] = (x.address, out.address, scratch) if x is not None else (0, 0, None)
+        operation.pointers = pointers
+        operation.before = {rank: operation.called[rank].given[2] for rank in ranks}
+        operation.after = {rank: operation.called[rank].given[3] for rank in ranks}
+
+    def _entry(self, name: str, group: Group, count: int, dtype: str) -> Entry:
+        entry = self.registry.find(name, self._algorithms.get(name))
+        if entry.registry is not None:
+            tuner = tuner_of(self.ctx.config, group, self.registry)  # type: ignore[arg-type]  # a system, as it has queues
+            entry = self.registry.find(name, tuner.choose(name, count, dtype).name)
+        if group.kind_name not in entry.topologies:
+            rule = f"{entry.full_name} is for {', '.join(entry.topologies)}, and the group is a {group.kind_name}"
+            raise InputError(Problem(f"dist.{name}", rule))
+        return entry
+
+    @staticmethod
+    def _transfers(operation: Operation, rank: int) -> Iterable[Transfer]:
+        """What a rank sends in an all-to-all of tensors of any size. InputError if a rank expects another size."""
+        for at, peer in enumerate(operation.ranks):
+            x = operation.called[rank].given[0][at]
+            out = operation.called[peer].given[1][operation.ranks.index(rank)]
+            if (x.size, x.dtype) != (out.size, out.dtype):
+                rule = f"rank {rank} sends {x.size} {x.dtype} to rank {peer}, which expects {out.size} {out.dtype}"
+                raise InputError(Problem("dist.all_to_all", rule))
+            if x.size:
+                yield Transfer(rank, peer, x.address, out.address, x.size, x.dtype)
+
+
+def _shown(form: tuple[Any, ...]) -> str:
+    root, reduction, dtype, count = form[:4]
+    parts = [f"{count:,} elements of {dtype}", reduction.name, "" if root is None else f"root {root}"]
+    return ", ".join(part for part in parts if part)
+
+
+def read(world: World, tensor: LocalTensor) -> Array:
+    return world.ctx.to_numpy(tensor.whole).reshape(-1)[tensor.offset :][: tensor.size].reshape(tensor.shape)

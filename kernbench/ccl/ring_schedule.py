@@ -8,17 +8,15 @@ in sequence: the sums of a chunk continue along the next ring.
 
 from __future__ import annotations
 
-import inspect
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from functools import wraps
 from itertools import zip_longest
 from typing import Any
 
-from kernbench.ccl.contract import WIDTH, Range, Shape, Table, cut, pieces, segments, shape_of
+from kernbench.ccl.contract import WIDTH, Range, cut, pieces, segments
 from kernbench.ccl.pipeline import Slice, early, in_turn, run
 from kernbench.ccl.reduction import combine_of
-from kernbench.ccl.rings import Ring, flat_ring, table_of
+from kernbench.ccl.rings import Ring
 from kernbench.common.dtypes import dtype_of
 
 
@@ -355,37 +353,6 @@ def _spread(tl: Any, end: End, tile: Any, ranges: Sequence[Range]) -> Slice:
     copies: list[Any] = []
     yield from gathered(end, [size for _, size in ranges], own, lambda chunk, done: copies.append(done), copy)
     yield from copies
-
-
-RingPass = Callable[[Memory, Ring, int], None]  #: the steps of a rank along a ring, with `n_elem`
-
-
-def along_ring(ring_pass: RingPass) -> Callable[..., None]:
-    """The kernel of an algorithm that works along the flat ring of its ranks, with the nine arguments of the contract."""
-
-    @wraps(ring_pass, assigned=("__module__", "__name__", "__qualname__", "__doc__"))
-    def kernel(
-        in_ptr: int,
-        out_ptr: int,
-        n_elem: int,
-        dtype: str,
-        sip_rank: int,
-        sip_size: int,
-        cube_rank: int,
-        cube_size: int,
-        sip_topo_kind: int,
-        tl: Any,
-    ) -> None:
-        ring = flat_ring(sip_topo_kind, shape_of(sip_size, cube_size, tl))
-        ring_pass(Memory(tl, in_ptr, out_ptr, dtype), ring, n_elem)
-
-    kernel.__signature__ = inspect.signature(kernel, follow_wrapped=False)  # type: ignore[attr-defined]
-    return kernel
-
-
-def neighbours(kind: int, shape: Shape) -> Table:
-    """Links along the ring in both directions, on plane 0."""
-    return table_of([flat_ring(kind, shape)])
 
 
 def pieces_of(memory: Memory, count: int, far: bool = False, adds: bool = False) -> list[Range]:

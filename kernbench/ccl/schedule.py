@@ -11,16 +11,15 @@ position has as many elements as one rank has for another. Long buffers are cut 
 
 from __future__ import annotations
 
-import inspect
 from collections import Counter
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property, wraps
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from kernbench.ccl.contract import WIDTH, Range, Shape, Table, Way, cut, pieces, shape_of
+from kernbench.ccl.contract import WIDTH, Range, Table, Way, cut, pieces
 from kernbench.ccl.pipeline import Slice, in_turn, run
 from kernbench.ccl.reduction import combine_of, plus
 from kernbench.ccl.ring_schedule import Memory
@@ -476,28 +475,3 @@ def replayed(schedule: Schedule, inputs: Sequence[Array], slot_bytes: int) -> li
             for at, block in schedule.stores[rank].items():
                 found[rank][lane.first(block) :][: lane.size(at)] = state[rank][at]
     return found
-
-
-Scheduled = Callable[[Memory, Shape, int, int], None]  #: with the kind of topology, and `n_elem`
-
-
-def by_schedule(scheduled: Scheduled) -> Callable[..., None]:
-    """The kernel of an algorithm that runs a schedule, with the nine arguments of the contract."""
-
-    @wraps(scheduled, assigned=("__module__", "__name__", "__qualname__", "__doc__"))
-    def kernel(
-        in_ptr: int,
-        out_ptr: int,
-        n_elem: int,
-        dtype: str,
-        sip_rank: int,
-        sip_size: int,
-        cube_rank: int,
-        cube_size: int,
-        sip_topo_kind: int,
-        tl: Any,
-    ) -> None:
-        scheduled(Memory(tl, in_ptr, out_ptr, dtype), shape_of(sip_size, cube_size, tl), sip_topo_kind, n_elem)
-
-    kernel.__signature__ = inspect.signature(kernel, follow_wrapped=False)  # type: ignore[attr-defined]
-    return kernel

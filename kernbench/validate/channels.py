@@ -11,7 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from kernbench.ccl.contract import Range, Shape, Table, cut, kernel_args, shape_of
+from kernbench.ccl.algorithm import kernel_of
+from kernbench.ccl.contract import Range, Shape, Table, cut, kernel_args
 from kernbench.ccl.pipeline import Slice, in_turn, run
 from kernbench.ccl.reference_sums import ring_sums
 from kernbench.ccl.ring_schedule import End, Memory, gathered, reduced
@@ -37,23 +38,11 @@ SLOTS = LANES + 2  #: of a queue: `lanes.gathered` wants one more than lanes
 SLOT_BYTES = 96 * 2**10  #: the longest message
 
 
-def all_reduce_channels(
-    in_ptr: int,
-    out_ptr: int,
-    n_elem: int,
-    dtype: str,
-    sip_rank: int,
-    sip_size: int,
-    cube_rank: int,
-    cube_size: int,
-    sip_topo_kind: int,
-    tl: Any,
-) -> None:
+@kernel_of
+def all_reduce_channels(memory: Memory, shape: Shape, kind: int, n_elem: int) -> None:
     """`out[:n_elem]` of each rank is the sum of `in[:n_elem]` over all ranks."""
-    memory = Memory(tl, in_ptr, out_ptr, dtype)
-    rings = _rings(sip_topo_kind, shape_of(sip_size, cube_size, tl))
-    parts = _parts(n_elem, memory.itemsize, tl.world_size)
-    run(tl, *(_channel(memory, ring, part) for ring, part in zip(rings, parts, strict=False)))
+    parts = _parts(n_elem, memory.itemsize, shape.ranks)
+    run(memory.tl, *(_channel(memory, ring, part) for ring, part in zip(_rings(kind, shape), parts, strict=False)))
 
 
 kernel = all_reduce_channels
@@ -97,7 +86,8 @@ def _channel(memory: Memory, ring: Ring, part: Range) -> Slice:
 def _lane(memory: Memory, ring: Ring, ranges: Sequence[Range]) -> Slice:
     """One piece of every chunk round the ring twice: adding, then handing on the sums."""
     end = End(memory.tl, ring, memory.dtype)
-    counts, kept = [count for _, count in ranges], []  # type: tuple[list[int], list[Any]]
+    counts = [count for _, count in ranges]
+    kept: list[Any] = []
     yield from reduced(end, counts, lambda chunk: memory.load(*ranges[chunk]), kept)
     own = kept.pop() if kept else None
     if own is not None:

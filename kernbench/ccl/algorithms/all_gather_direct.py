@@ -1,49 +1,14 @@
 """All-gather by direct exchange: every rank sends its block to each other rank."""
 
-from __future__ import annotations
-
-from collections.abc import Sequence
-
-from kernbench.ccl.contract import Shape, Table, kernel_args
+from kernbench.ccl.algorithm import MESH, RING, TOPO_NAME_TO_KIND, TORUS, Schedule, Shape, kernel_args, parts_of, scheduled
 from kernbench.ccl.patterns import gathered_blocks
-from kernbench.ccl.ring_schedule import Memory
-from kernbench.ccl.rings import MESH, RING, TOPO_NAME_TO_KIND, TORUS
-from kernbench.ccl.schedule import Schedule, by_schedule, replayed, run_schedule
-from kernbench.common.dtypes import Array
-
-__all__ = [
-    "MESH",
-    "RING",
-    "TOPO_NAME_TO_KIND",
-    "TORUS",
-    "all_gather_direct",
-    "kernel",
-    "kernel_args",
-    "neighbours",
-    "reference",
-    "schedule",
-]
 
 
-def schedule(kind: int, shape: Shape) -> Schedule:
-    """The messages of all ranks."""
+@scheduled
+def all_gather_direct(kind: int, shape: Shape) -> Schedule:
+    """`out[:n * n_elem]` of each rank = all ranks' `in[:n_elem]`, rank by rank."""
     return gathered_blocks("direct", shape)
 
 
-@by_schedule
-def all_gather_direct(memory: Memory, shape: Shape, kind: int, n_elem: int) -> None:
-    """`out[:n * n_elem]` of each rank = all ranks' `in[:n_elem]`, rank by rank."""
-    run_schedule(memory, schedule(kind, shape), n_elem)
-
-
 kernel = all_gather_direct
-
-
-def neighbours(kind: int, shape: Shape) -> Table:
-    """The ranks that exchange messages."""
-    return schedule(kind, shape).table
-
-
-def reference(inputs: Sequence[Array], kind: int, shape: Shape, slot_bytes: int) -> list[Array]:
-    """The same steps on arrays."""
-    return replayed(schedule(kind, shape), inputs, slot_bytes)
+schedule, neighbours, reference = parts_of(kernel)

@@ -4,29 +4,26 @@ The same number of steps as the ring, with messages half as long: twice as fast 
 one direction only.
 """
 
-from __future__ import annotations
-
-from collections.abc import Sequence
-
 import numpy as np
 
-from kernbench.ccl.contract import Shape, cut, kernel_args
+from kernbench.ccl.algorithm import (
+    MESH,
+    RING,
+    TOPO_NAME_TO_KIND,
+    TORUS,
+    Array,
+    Memory,
+    Ring,
+    Sequence,
+    Shape,
+    along_ring,
+    flat_ring,
+    kernel_args,
+    ring_neighbours,
+)
+from kernbench.ccl.contract import cut
 from kernbench.ccl.reference_sums import segmented_sums
-from kernbench.ccl.ring_schedule import Memory, all_reduce, along_ring, neighbours
-from kernbench.ccl.rings import MESH, RING, TOPO_NAME_TO_KIND, TORUS, Ring, flat_ring
-from kernbench.common.dtypes import Array
-
-__all__ = [
-    "MESH",
-    "RING",
-    "TOPO_NAME_TO_KIND",
-    "TORUS",
-    "all_reduce_bidirectional",
-    "kernel",
-    "kernel_args",
-    "neighbours",
-    "reference",
-]
+from kernbench.ccl.ring_schedule import all_reduce
 
 
 @along_ring
@@ -37,6 +34,7 @@ def all_reduce_bidirectional(memory: Memory, ring: Ring, n_elem: int) -> None:
 
 
 kernel = all_reduce_bidirectional
+neighbours = ring_neighbours
 
 
 def reference(inputs: Sequence[Array], kind: int, shape: Shape, slot_bytes: int) -> list[Array]:

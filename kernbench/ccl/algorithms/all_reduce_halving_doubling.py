@@ -4,44 +4,26 @@ Halves of the elements go to the nearest partner, quarters to the next, and so o
 number of ranks is not a power of two, some ranks first send their elements to a neighbour, and get the sums at the end.
 """
 
-from __future__ import annotations
-
-from collections.abc import Sequence
-from typing import Any
-
-from kernbench.ccl.contract import Shape, Table, kernel_args
+from kernbench.ccl.algorithm import (
+    MESH,
+    RING,
+    TOPO_NAME_TO_KIND,
+    TORUS,
+    Array,
+    Memory,
+    Sequence,
+    Shape,
+    Table,
+    kernel_args,
+    kernel_of,
+)
 from kernbench.ccl.halving_doubling import halving_doubling, paired_sums, partners
-from kernbench.ccl.ring_schedule import Memory
-from kernbench.ccl.rings import MESH, RING, TOPO_NAME_TO_KIND, TORUS
-from kernbench.common.dtypes import Array
-
-__all__ = [
-    "MESH",
-    "RING",
-    "TOPO_NAME_TO_KIND",
-    "TORUS",
-    "all_reduce_halving_doubling",
-    "kernel",
-    "kernel_args",
-    "neighbours",
-    "reference",
-]
 
 
-def all_reduce_halving_doubling(
-    in_ptr: int,
-    out_ptr: int,
-    n_elem: int,
-    dtype: str,
-    sip_rank: int,
-    sip_size: int,
-    cube_rank: int,
-    cube_size: int,
-    sip_topo_kind: int,
-    tl: Any,
-) -> None:
+@kernel_of
+def all_reduce_halving_doubling(memory: Memory, shape: Shape, kind: int, n_elem: int) -> None:
     """`out[:n_elem]` of each rank is the sum of `in[:n_elem]` over all ranks."""
-    halving_doubling(Memory(tl, in_ptr, out_ptr, dtype), (0, n_elem))
+    halving_doubling(memory, (0, n_elem))
 
 
 kernel = all_reduce_halving_doubling

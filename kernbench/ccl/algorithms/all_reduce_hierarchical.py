@@ -4,45 +4,28 @@ Only the sums of a cube cross its border, and only the sums of a SIP cross its b
 are a ring, or rows and columns of a torus or mesh, as `sip_topo_kind` says.
 """
 
-from __future__ import annotations
-
-from collections.abc import Sequence
-from typing import Any
-
-from kernbench.ccl.contract import Shape, Table, kernel_args, shape_of
+from kernbench.ccl.algorithm import (
+    MESH,
+    RING,
+    TOPO_NAME_TO_KIND,
+    TORUS,
+    Array,
+    Memory,
+    Sequence,
+    Shape,
+    Table,
+    kernel_args,
+    kernel_of,
+)
 from kernbench.ccl.reference_sums import segmented_sums
-from kernbench.ccl.ring_schedule import Memory, all_reduce
-from kernbench.ccl.rings import MESH, RING, TOPO_NAME_TO_KIND, TORUS, level_rings, rings_with, table_of
-from kernbench.common.dtypes import Array
-
-__all__ = [
-    "MESH",
-    "RING",
-    "TOPO_NAME_TO_KIND",
-    "TORUS",
-    "all_reduce_hierarchical",
-    "kernel",
-    "kernel_args",
-    "neighbours",
-    "reference",
-]
+from kernbench.ccl.ring_schedule import all_reduce
+from kernbench.ccl.rings import level_rings, rings_with, table_of
 
 
-def all_reduce_hierarchical(
-    in_ptr: int,
-    out_ptr: int,
-    n_elem: int,
-    dtype: str,
-    sip_rank: int,
-    sip_size: int,
-    cube_rank: int,
-    cube_size: int,
-    sip_topo_kind: int,
-    tl: Any,
-) -> None:
+@kernel_of
+def all_reduce_hierarchical(memory: Memory, shape: Shape, kind: int, n_elem: int) -> None:
     """`out[:n_elem]` of each rank is the sum of `in[:n_elem]` over all ranks."""
-    rings = rings_with(tl.rank, level_rings, sip_topo_kind, shape_of(sip_size, cube_size, tl))
-    all_reduce(Memory(tl, in_ptr, out_ptr, dtype), [(rings, (0, n_elem))])
+    all_reduce(memory, [(rings_with(memory.tl.rank, level_rings, kind, shape), (0, n_elem))])
 
 
 kernel = all_reduce_hierarchical

@@ -3,27 +3,23 @@
 `2 (n - 1)` steps; each rank sends and receives `2 (n - 1) / n` of its elements, which is the least that can be.
 """
 
-from __future__ import annotations
-
-from collections.abc import Sequence
-
-from kernbench.ccl.contract import Shape, kernel_args
+from kernbench.ccl.algorithm import (
+    MESH,
+    RING,
+    TOPO_NAME_TO_KIND,
+    TORUS,
+    Array,
+    Memory,
+    Ring,
+    Sequence,
+    Shape,
+    along_ring,
+    flat_ring,
+    kernel_args,
+    ring_neighbours,
+)
 from kernbench.ccl.reference_sums import segmented_sums
-from kernbench.ccl.ring_schedule import Memory, all_reduce, along_ring, neighbours
-from kernbench.ccl.rings import MESH, RING, TOPO_NAME_TO_KIND, TORUS, Ring, flat_ring
-from kernbench.common.dtypes import Array
-
-__all__ = [
-    "MESH",
-    "RING",
-    "TOPO_NAME_TO_KIND",
-    "TORUS",
-    "all_reduce_ring",
-    "kernel",
-    "kernel_args",
-    "neighbours",
-    "reference",
-]
+from kernbench.ccl.ring_schedule import all_reduce
 
 
 @along_ring
@@ -33,6 +29,7 @@ def all_reduce_ring(memory: Memory, ring: Ring, n_elem: int) -> None:
 
 
 kernel = all_reduce_ring
+neighbours = ring_neighbours
 
 
 def reference(inputs: Sequence[Array], kind: int, shape: Shape, slot_bytes: int) -> list[Array]:

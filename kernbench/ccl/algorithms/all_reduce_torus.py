@@ -5,49 +5,33 @@ If the ranks of each SIP are a row, all go along rows first.
 to and fro so that no hop passes over more than one rank.
 """
 
-from __future__ import annotations
-
-from collections.abc import Sequence
-from typing import Any
-
 import numpy as np
 
-from kernbench.ccl.contract import Range, Shape, Table, cut, kernel_args, shape_of
+from kernbench.ccl.algorithm import (
+    MESH,
+    RING,
+    TOPO_NAME_TO_KIND,
+    TORUS,
+    Array,
+    Memory,
+    Sequence,
+    Shape,
+    Table,
+    kernel_args,
+    kernel_of,
+)
+from kernbench.ccl.contract import Range, cut
 from kernbench.ccl.reference_sums import segmented_sums
-from kernbench.ccl.ring_schedule import Memory, all_reduce
-from kernbench.ccl.rings import MESH, RING, TOPO_NAME_TO_KIND, TORUS, grid_rings, rings_with, table_of
-from kernbench.common.dtypes import Array
-
-__all__ = [
-    "MESH",
-    "RING",
-    "TOPO_NAME_TO_KIND",
-    "TORUS",
-    "all_reduce_torus",
-    "kernel",
-    "kernel_args",
-    "neighbours",
-    "reference",
-]
+from kernbench.ccl.ring_schedule import all_reduce
+from kernbench.ccl.rings import grid_rings, rings_with, table_of
 
 
-def all_reduce_torus(
-    in_ptr: int,
-    out_ptr: int,
-    n_elem: int,
-    dtype: str,
-    sip_rank: int,
-    sip_size: int,
-    cube_rank: int,
-    cube_size: int,
-    sip_topo_kind: int,
-    tl: Any,
-) -> None:
+@kernel_of
+def all_reduce_torus(memory: Memory, shape: Shape, kind: int, n_elem: int) -> None:
     """`out[:n_elem]` of each rank is the sum of `in[:n_elem]` over all ranks."""
-    shape = shape_of(sip_size, cube_size, tl)
-    across, down = rings_with(tl.rank, grid_rings, sip_topo_kind, shape)
+    across, down = rings_with(memory.tl.rank, grid_rings, kind, shape)
     first, second = _halves(shape, n_elem)
-    all_reduce(Memory(tl, in_ptr, out_ptr, dtype), [((across, down), first), ((down, across), second)])
+    all_reduce(memory, [((across, down), first), ((down, across), second)])
 
 
 def _halves(shape: Shape, count: int) -> tuple[Range, Range]:

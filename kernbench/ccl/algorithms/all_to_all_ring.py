@@ -1,28 +1,22 @@
 """All-to-all along one ring: elements for the rank at distance `d` take `d` hops, in the shorter direction."""
 
-from __future__ import annotations
-
-from collections.abc import Sequence
-
 import numpy as np
 
-from kernbench.ccl.contract import Shape, kernel_args
+from kernbench.ccl.algorithm import (
+    MESH,
+    RING,
+    TOPO_NAME_TO_KIND,
+    TORUS,
+    Array,
+    Memory,
+    Ring,
+    Sequence,
+    Shape,
+    along_ring,
+    kernel_args,
+    ring_neighbours,
+)
 from kernbench.ccl.ring_collectives import all_to_all
-from kernbench.ccl.ring_schedule import Memory, along_ring, neighbours
-from kernbench.ccl.rings import MESH, RING, TOPO_NAME_TO_KIND, TORUS, Ring
-from kernbench.common.dtypes import Array
-
-__all__ = [
-    "MESH",
-    "RING",
-    "TOPO_NAME_TO_KIND",
-    "TORUS",
-    "all_to_all_ring",
-    "kernel",
-    "kernel_args",
-    "neighbours",
-    "reference",
-]
 
 
 @along_ring
@@ -32,6 +26,7 @@ def all_to_all_ring(memory: Memory, ring: Ring, n_elem: int) -> None:
 
 
 kernel = all_to_all_ring
+neighbours = ring_neighbours
 
 
 def reference(inputs: Sequence[Array], kind: int, shape: Shape, slot_bytes: int) -> list[Array]:

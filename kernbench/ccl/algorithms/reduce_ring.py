@@ -1,26 +1,21 @@
 """Reduce to rank 0 along a ring from both sides: sums begin half round, and meet at rank 0."""
 
-from __future__ import annotations
-
-from collections.abc import Sequence
-
-from kernbench.ccl.contract import Shape, kernel_args
+from kernbench.ccl.algorithm import (
+    MESH,
+    RING,
+    TOPO_NAME_TO_KIND,
+    TORUS,
+    Array,
+    Memory,
+    Ring,
+    Sequence,
+    Shape,
+    along_ring,
+    flat_ring,
+    kernel_args,
+    ring_neighbours,
+)
 from kernbench.ccl.ring_collectives import chained_sums, reduce
-from kernbench.ccl.ring_schedule import Memory, along_ring, neighbours
-from kernbench.ccl.rings import MESH, RING, TOPO_NAME_TO_KIND, TORUS, Ring, flat_ring
-from kernbench.common.dtypes import Array
-
-__all__ = [
-    "MESH",
-    "RING",
-    "TOPO_NAME_TO_KIND",
-    "TORUS",
-    "kernel",
-    "kernel_args",
-    "neighbours",
-    "reduce_ring",
-    "reference",
-]
 
 
 @along_ring
@@ -30,6 +25,7 @@ def reduce_ring(memory: Memory, ring: Ring, n_elem: int) -> None:
 
 
 kernel = reduce_ring
+neighbours = ring_neighbours
 
 
 def reference(inputs: Sequence[Array], kind: int, shape: Shape, slot_bytes: int) -> list[Array]:

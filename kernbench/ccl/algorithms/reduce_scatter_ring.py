@@ -1,27 +1,22 @@
 """Reduce-scatter along one ring: sums go round once, `n - 1` steps, and end where they belong."""
 
-from __future__ import annotations
-
-from collections.abc import Sequence
-
-from kernbench.ccl.contract import Shape, kernel_args
+from kernbench.ccl.algorithm import (
+    MESH,
+    RING,
+    TOPO_NAME_TO_KIND,
+    TORUS,
+    Array,
+    Memory,
+    Ring,
+    Sequence,
+    Shape,
+    along_ring,
+    flat_ring,
+    kernel_args,
+    ring_neighbours,
+)
 from kernbench.ccl.reference_sums import ring_sums
 from kernbench.ccl.ring_collectives import reduce_scatter
-from kernbench.ccl.ring_schedule import Memory, along_ring, neighbours
-from kernbench.ccl.rings import MESH, RING, TOPO_NAME_TO_KIND, TORUS, Ring, flat_ring
-from kernbench.common.dtypes import Array
-
-__all__ = [
-    "MESH",
-    "RING",
-    "TOPO_NAME_TO_KIND",
-    "TORUS",
-    "kernel",
-    "kernel_args",
-    "neighbours",
-    "reduce_scatter_ring",
-    "reference",
-]
 
 
 @along_ring
@@ -31,6 +26,7 @@ def reduce_scatter_ring(memory: Memory, ring: Ring, n_elem: int) -> None:
 
 
 kernel = reduce_scatter_ring
+neighbours = ring_neighbours
 
 
 def reference(inputs: Sequence[Array], kind: int, shape: Shape, slot_bytes: int) -> list[Array]:

@@ -1,26 +1,21 @@
 """Pairs of send and receive: each rank's elements go to the next rank of a ring."""
 
-from __future__ import annotations
-
-from collections.abc import Sequence
-
-from kernbench.ccl.contract import Shape, kernel_args
+from kernbench.ccl.algorithm import (
+    MESH,
+    RING,
+    TOPO_NAME_TO_KIND,
+    TORUS,
+    Array,
+    Memory,
+    Ring,
+    Sequence,
+    Shape,
+    along_ring,
+    flat_ring,
+    kernel_args,
+    ring_neighbours,
+)
 from kernbench.ccl.ring_collectives import shift
-from kernbench.ccl.ring_schedule import Memory, along_ring, neighbours
-from kernbench.ccl.rings import MESH, RING, TOPO_NAME_TO_KIND, TORUS, Ring, flat_ring
-from kernbench.common.dtypes import Array
-
-__all__ = [
-    "MESH",
-    "RING",
-    "TOPO_NAME_TO_KIND",
-    "TORUS",
-    "kernel",
-    "kernel_args",
-    "neighbours",
-    "reference",
-    "send_recv_ring",
-]
 
 
 @along_ring
@@ -30,6 +25,7 @@ def send_recv_ring(memory: Memory, ring: Ring, n_elem: int) -> None:
 
 
 kernel = send_recv_ring
+neighbours = ring_neighbours
 
 
 def reference(inputs: Sequence[Array], kind: int, shape: Shape, slot_bytes: int) -> list[Array]:

@@ -60,6 +60,11 @@ class ContinuousBatching(Scheduler):
         self.pool.release(request.blocks)
         request.blocks = []
 
+    def cached_tokens(self, request: Request) -> int:
+        if not (self.options.enable_prefix_caching and request.prefix):
+            return 0
+        return len(self.pool.find(self._prefixes.keys(request))) * self.options.block_size
+
     def schedule(self, now_ns: int) -> ContinuousBatch:
         self.round += 1
         batch = ContinuousBatch(self)
@@ -205,6 +210,8 @@ class ContinuousBatching(Scheduler):
                 most = (request.tokens - 1) // options.block_size  # one token at least is computed
                 found = pool.find(request_keys(request, self._prefixes.keys(request), most))
             hit = len(found) * options.block_size
+            if not request.preemptions:
+                hit = max(hit, request.remote)
             tokens = request.tokens - hit
             if 0 < options.long_prefill_token_threshold < tokens:
                 tokens = options.long_prefill_token_threshold
@@ -217,7 +224,7 @@ class ContinuousBatching(Scheduler):
             self.waiting.pop(request)
             pool.share(found)
             request.blocks, request.computed = found, hit
-            if not request.preemptions:
+            if not request.preemptions and not request.remote:
                 request.cached = hit
             request.state = State.RUNNING
             self._admitted += 1

@@ -24,9 +24,9 @@ class Request:
 
     `arrival_ns`: [ns] when it arrives. `prompt`, `output`: tokens; exactly `output` tokens are generated. `priority`: lower is
     served first by the policy `priority`. `prefix`: what the prompt starts with, as pairs of an identity and a number of
-    tokens: prompts with equal pairs at their start have equal tokens there, and nothing else is shared. `ttft_target_ns`: [ns] the time
-    to first token that the client wants, for the policy `slo`. `abort_ns`: [ns] after its arrival, when the client leaves if
-    the request has not ended. `lora`: the number of its adapter, 0 for none.
+    tokens: prompts with equal pairs at their start have equal tokens there, and nothing else is shared. `ttft_target_ns`: [ns]
+    the time to first token that the client wants, for the policy `slo`. `abort_ns`: [ns] after its arrival, when the client
+    leaves if the request has not ended. `lora`: the number of its adapter, 0 for none.
 
     >>> from kernbench.serving import Request
     >>> Request(0, arrival_ns=1_000_000, prompt=512, output=128)
@@ -36,7 +36,7 @@ class Request:
     __slots__ = (
         "_decoding", "_end_round", "_joined", "_offset", "_order", "abort_ns", "arrival_ns", "blocks", "cached", "computed",
         "first_token_ns", "generated", "id", "last_token_ns", "lora", "output", "preemptions", "prefix", "priority", "prompt",
-        "scheduled_ns", "state", "ttft_target_ns",
+        "remote", "scheduled_ns", "state", "ttft_target_ns",
     )  # fmt: skip
 
     def __init__(
@@ -63,6 +63,7 @@ class Request:
         self.generated = 0  #: [token] of output after the steps that have ended
         self.preemptions = 0
         self.cached = 0  #: [token] of the prompt that the prefix cache held when it was first scheduled
+        self.remote = 0  #: [token] of the prompt whose keys and values another engine has computed and sent
         self.scheduled_ns: int | None = None  #: start of its first step
         self.first_token_ns: int | None = None
         self.last_token_ns: int | None = None

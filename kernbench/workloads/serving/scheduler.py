@@ -138,3 +138,7 @@ class Scheduler(ABC):
     @abstractmethod
     def finish(self, request: Request) -> None:
         """A request has ended: all its tokens are there, or its client has left. What it holds is free."""
+
+    def cached_tokens(self, request: Request) -> int:
+        """[token] of the prompt that a prefix cache holds now, for routers that ask. None without such a cache."""
+        return 0

@@ -1,0 +1,112 @@
+"""The scheduler of `kernbench.serving` against a slow reference of vLLM's: equal batches, step by step."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+
+from kernbench.serving import ContinuousBatching, EngineOptions, State, StepBatch
+from kernbench.serving import Request as Served
+from tests.oracles.serving_reference import Batch, ReferenceScheduler, Request, steps
+from tests.serving_workloads import Workload, workloads
+
+ENDED = (State.FINISHED, State.ABORTED, State.REJECTED)
+
+
+class Ours:
+    """Our scheduler with the interface of the reference."""
+
+    def __init__(self, options: dict[str, Any], prefixes: dict[int, list[tuple[str, int]]]) -> None:
+        names = dict(options)
+        self.is_async = names["async_scheduling"]
+        names["scheduling_policy"] = names.pop("policy")
+        self.scheduler = ContinuousBatching(EngineOptions(**names))
+        self.prefixes = prefixes
+        self.requests: dict[int, Served] = {}
+        self.steps: list[StepBatch] = []
+        self.now = 0
+
+    @property
+    def waiting(self) -> int:
+        """Requests that wait."""
+        return len(self.scheduler.waiting)
+
+    @property
+    def running(self) -> int:
+        """Requests that run."""
+        return len(self.scheduler.running)
+
+    def add(self, request: Request) -> bool:
+        prefix = self.prefixes[request.name]
+        served = Served(
+            request.name, arrival_ns=int(request.arrival), prompt=len(request.prompt), output=request.max_tokens,
+            priority=request.priority, prefix=prefix,
+        )  # fmt: skip
+        self.requests[request.name] = served
+        self.scheduler.add(served)
+        return served.state != State.REJECTED
+
+    def abort(self, name: int) -> None:
+        request = self.requests.get(name)
+        if request is not None and request.state not in ENDED:
+            request.state = State.ABORTED
+            self.scheduler.finish(request)
+
+    def schedule(self) -> Batch:
+        batch = self.scheduler.schedule(self.now)
+        rows = batch.rows()
+        batch.commit()
+        if rows:
+            self.steps.append(batch)
+        preempted = tuple(request.id for request in batch.preempted)
+        return Batch({name: new for name, new, _ in rows}, (), preempted, batch.kv_blocks, batch.running, batch.waiting)
+
+    def update(self, batch: Batch) -> list[int]:
+        self.now += 1
+        ended = self.steps.pop(0).complete(self.now, self.now - 1).ended
+        for request in ended:
+            request.state = State.FINISHED
+            self.scheduler.finish(request)
+        return [request.id for request in ended]
+
+
+def compare(workload: Workload) -> None:
+    longest = workload.options["max_model_len"]
+    arrivals, prefixes = [], {}
+    for name, asked in enumerate(workload.requests):
+        outputs = min(asked.outputs, longest - asked.inputs)  # a server refuses what is longer
+        prefixes[name] = [(f"group {asked.group}", min(asked.shared, asked.inputs))] if asked.shared else []
+        arrivals.append((asked.step, asked.prompt(name), outputs, asked.priority))
+
+    def fresh() -> list[tuple[int, Request]]:
+        return [(at, Request(name, prompt, outputs, priority, float(at)))
+                for name, (at, prompt, outputs, priority) in enumerate(arrivals)]  # fmt: skip
+
+    expected = steps(ReferenceScheduler(**workload.options), fresh(), workload.aborts)
+    ours = Ours(workload.options, prefixes)
+    found = steps(ours, fresh(), workload.aborts)
+    for step, (one, other) in enumerate(zip(found, expected, strict=False)):
+        assert shown(one) == shown(other), f"step {step}"
+    assert len(found) == len(expected)
+    assert ours.scheduler.pool.used == 0
+    for name, request in ours.requests.items():
+        assert request.state == State.ABORTED or request.generated == arrivals[name][2]
+
+
+def shown(batch: Batch) -> tuple[Any, ...]:
+    return list(batch.tokens.items()), batch.preempted, batch.used_blocks, batch.running, batch.waiting
+
+
+@settings(max_examples=50, deadline=None)
+@given(workloads())
+def test_batches_are_those_of_the_reference(workload: Workload) -> None:
+    compare(workload)
+
+
+@pytest.mark.nightly
+@settings(max_examples=1000, deadline=None)
+@given(workloads())
+def test_batches_are_those_of_the_reference_on_1000_workloads(workload: Workload) -> None:
+    compare(workload)

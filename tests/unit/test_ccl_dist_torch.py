@@ -230,6 +230,41 @@ def test_mistakes_are_told_and_nothing_hangs(calls: Callable[[int], Any], said: 
         run(lambda rank: (calls(rank), None)[1], 2)
 
 
+def test_ranks_are_named_in_the_group_or_in_the_world() -> None:
+    got: dict[int, Any] = {}
+
+    def worker(rank: int) -> None:
+        mine, groups = dist.new_subgroups_by_enumeration([[0, 2], [1, 3]])
+        assert mine is groups[rank % 2] and dist.group.WORLD is not None
+        x = i32(rank)
+        dist.broadcast(x, group=mine, group_src=1)
+        y, both = i32(0), i32(0, 0)
+        if rank < 2:
+            dist.send(x, group=mine, group_dst=1)
+        else:
+            assert dist.recv(y, group=mine, group_src=0) == rank - 2
+        dist.all_gather_single(output_tensor=both, input_tensor=x, group=mine)
+        dist.reduce_scatter_single(output=y, input=both, group=mine)
+        got[rank] = dist.to_numpy(x).tolist(), dist.to_numpy(both).tolist(), dist.to_numpy(y).tolist()
+
+    run(worker, 4)
+    assert got == {rank: ([2 + rank % 2], [2 + rank % 2] * 2, [4 + 2 * (rank % 2)]) for rank in range(4)}
+
+
+@pytest.mark.parametrize(
+    ("calls", "said"),
+    [
+        (lambda rank: dist.recv(i32(0)), "it takes either src or group_src; a receive from any rank is not modelled"),
+        (lambda rank: dist.send(i32(0), dst=1, group_dst=1), "it takes either dst or group_dst"),
+        (lambda rank: dist.broadcast(i32(0), group_src=2), 'group_src = 2, but it must be a rank from 0 to 1'),
+        (lambda rank: dist.new_subgroups_by_enumeration([[0], [0, 1]]), "no rank may be in two groups"),
+    ],
+)
+def test_ranks_that_are_named_twice_or_not_at_all_are_refused(calls: Callable[[int], Any], said: str) -> None:
+    with pytest.raises(InputError, match=said):
+        run(lambda rank: (calls(rank), None)[1], 2)
+
+
 class FakeTensor:
     """As much of a tensor of torch as `dist` uses."""
 

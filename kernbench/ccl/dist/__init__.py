@@ -14,32 +14,13 @@ Workers are the host's code: they take no time. What ranks call together is laun
 
 from __future__ import annotations
 
-from kernbench.ccl.dist.world import LocalTensor, World
-from kernbench.ccl.dist.workers import spawn
-from kernbench.ccl.dist.process_groups import (
-    BACKENDS,
-    destroy_process_group,
-    get_backend,
-    get_global_rank,
-    get_group_rank,
-    get_process_group_ranks,
-    get_rank,
-    get_world_size,
-    init_device_mesh,
-    init_process_group,
-    is_available,
-    is_initialized,
-    new_group,
-    new_subgroups,
-)
-from kernbench.ccl.dist.tensors import from_numpy, launch, to_numpy
-from kernbench.ccl.dist.work import Work
 from kernbench.ccl.dist.collectives import (
     ReduceOp,
     Tensors,
     all_gather,
     all_gather_coalesced,
     all_gather_into_tensor,
+    all_gather_single,
     all_reduce,
     all_reduce_coalesced,
     all_to_all,
@@ -50,10 +31,10 @@ from kernbench.ccl.dist.collectives import (
     monitored_barrier,
     reduce,
     reduce_scatter,
+    reduce_scatter_single,
     reduce_scatter_tensor,
     scatter,
 )
-from kernbench.ccl.dist.point_to_point import P2POp, batch_isend_irecv, irecv, isend, recv, send
 from kernbench.ccl.dist.object_collectives import (
     all_gather_object,
     broadcast_object_list,
@@ -62,6 +43,34 @@ from kernbench.ccl.dist.object_collectives import (
     scatter_object_list,
     send_object_list,
 )
+from kernbench.ccl.dist.point_to_point import P2POp, batch_isend_irecv, irecv, isend, recv, send
+from kernbench.ccl.dist.process_groups import (
+    BACKENDS,
+    destroy_process_group,
+    get_backend,
+    get_global_rank,
+    get_group_rank,
+    get_node_local_rank,
+    get_process_group_ranks,
+    get_rank,
+    get_world_size,
+    group,
+    init_device_mesh,
+    init_process_group,
+    is_available,
+    is_gloo_available,
+    is_initialized,
+    is_mpi_available,
+    is_nccl_available,
+    is_torchelastic_launched,
+    new_group,
+    new_subgroups,
+    new_subgroups_by_enumeration,
+)
+from kernbench.ccl.dist.tensors import from_numpy, launch, to_numpy
+from kernbench.ccl.dist.work import Work
+from kernbench.ccl.dist.workers import spawn
+from kernbench.ccl.dist.world import LocalTensor, World
 from kernbench.ccl.process_groups import DeviceMesh, ProcessGroup
 
 __all__ = [
@@ -78,6 +87,7 @@ __all__ = [
     "all_gather_coalesced",
     "all_gather_into_tensor",
     "all_gather_object",
+    "all_gather_single",
     "all_reduce",
     "all_reduce_coalesced",
     "all_to_all",
@@ -93,23 +103,31 @@ __all__ = [
     "get_backend",
     "get_global_rank",
     "get_group_rank",
+    "get_node_local_rank",
     "get_process_group_ranks",
     "get_rank",
     "get_world_size",
+    "group",
     "init_device_mesh",
     "init_process_group",
     "irecv",
     "is_available",
+    "is_gloo_available",
     "is_initialized",
+    "is_mpi_available",
+    "is_nccl_available",
+    "is_torchelastic_launched",
     "isend",
     "launch",
     "monitored_barrier",
     "new_group",
     "new_subgroups",
+    "new_subgroups_by_enumeration",
     "recv",
     "recv_object_list",
     "reduce",
     "reduce_scatter",
+    "reduce_scatter_single",
     "reduce_scatter_tensor",
     "scatter",
     "scatter_object_list",

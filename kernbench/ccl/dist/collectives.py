@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any, ClassVar
 
 from kernbench.ccl.collectives import COLLECTIVES
-from kernbench.ccl.dist.process_groups import group_of, peer_of
+from kernbench.ccl.dist.process_groups import group_of, root_of
 from kernbench.ccl.dist.tensors import Given
 from kernbench.ccl.dist.work import Work, together
 from kernbench.ccl.dist.world import LocalTensor, Post
@@ -74,66 +74,92 @@ def all_reduce(tensor: Any, op: Any = SUM, group: ProcessGroup | None = None, as
     return _collective(given, "all_reduce", members, local, local, async_op, op=op)
 
 
-def broadcast(tensor: Any, src: int = 0, group: ProcessGroup | None = None, async_op: bool = False) -> Work | None:
+def broadcast(
+    tensor: Any,
+    src: int | None = None,
+    group: ProcessGroup | None = None,
+    async_op: bool = False,
+    group_src: int | None = None,
+) -> Work | None:
     """Rank `src`'s elements into every rank's tensor."""
     given, members = Given("broadcast"), group_of("broadcast", group)
-    root = peer_of("broadcast", members, "src", src)
+    root = root_of("broadcast", members, "src", src, group_src)
     local = given.one(tensor, written=True)
     return _collective(given, "broadcast", members, local, local, async_op, root=root)
 
 
-def reduce(tensor: Any, dst: int = 0, op: Any = SUM, group: ProcessGroup | None = None, async_op: bool = False) -> Work | None:
+def reduce(
+    tensor: Any,
+    dst: int | None = None,
+    op: Any = SUM,
+    group: ProcessGroup | None = None,
+    async_op: bool = False,
+    group_dst: int | None = None,
+) -> Work | None:
     """Combine the tensors of all ranks in that of rank `dst`; the others are unchanged."""
     given, members = Given("reduce", reduces=True), group_of("reduce", group)
-    root = peer_of("reduce", members, "dst", dst)
+    root = root_of("reduce", members, "dst", dst, group_dst)
     local = given.one(tensor, written=root == given.me.rank)
     return _collective(given, "reduce", members, local, local, async_op, op=op, root=root)
 
 
-def all_gather_into_tensor(out: Any, tensor: Any, group: ProcessGroup | None = None, async_op: bool = False) -> Work | None:
-    """`out`: the tensors of all ranks, rank by rank."""
+def all_gather_into_tensor(
+    output_tensor: Any, input_tensor: Any, group: ProcessGroup | None = None, async_op: bool = False
+) -> Work | None:
+    """`output_tensor`: the tensors of all ranks, rank by rank."""
     given, members = Given("all_gather"), group_of("all_gather", group)
-    x, y = given.one(tensor), given.one(out, written=True)
+    x, y = given.one(input_tensor), given.one(output_tensor, written=True)
     return _collective(given, "all_gather", members, x, y, async_op)
 
 
-def all_gather(out: Tensors, tensor: Any, group: ProcessGroup | None = None, async_op: bool = False) -> Work | None:
-    """`out`: a list with a tensor for each rank; or one tensor for all, as `all_gather_into_tensor` takes."""
-    if not isinstance(out, list | tuple):
-        return all_gather_into_tensor(out, tensor, group, async_op)
+all_gather_single = all_gather_into_tensor
+
+
+def all_gather(tensor_list: Tensors, tensor: Any, group: ProcessGroup | None = None, async_op: bool = False) -> Work | None:
+    """`tensor_list`: a list with a tensor for each rank; or one tensor for all, as `all_gather_into_tensor` takes."""
+    if not isinstance(tensor_list, list | tuple):
+        return all_gather_into_tensor(tensor_list, tensor, group, async_op)
     given, members = Given("all_gather"), group_of("all_gather", group)
     x = given.one(tensor)
-    room, copies = _from_blocks(given, members, [given.one(one, written=True) for one in out], x)
+    room, copies = _from_blocks(given, members, [given.one(one, written=True) for one in tensor_list], x)
     return _collective(given, "all_gather", members, x, room, async_op, after=copies)
 
 
 def reduce_scatter_tensor(
-    out: Any, tensor: Any, op: Any = SUM, group: ProcessGroup | None = None, async_op: bool = False
+    output: Any, input: Any, op: Any = SUM, group: ProcessGroup | None = None, async_op: bool = False
 ) -> Work | None:
-    """`out`: this rank's block of the combined tensors of all ranks."""
+    """`output`: this rank's block of the combined tensors of all ranks."""
     given, members = Given("reduce_scatter", reduces=True), group_of("reduce_scatter", group)
-    y, x = given.one(out, written=True), given.one(tensor)
+    y, x = given.one(output, written=True), given.one(input)
     return _collective(given, "reduce_scatter", members, x, y, async_op, op=op)
 
 
+reduce_scatter_single = reduce_scatter_tensor
+
+
 def reduce_scatter(
-    out: Any, tensor: Tensors, op: Any = SUM, group: ProcessGroup | None = None, async_op: bool = False
+    output: Any, input_list: Tensors, op: Any = SUM, group: ProcessGroup | None = None, async_op: bool = False
 ) -> Work | None:
-    """`tensor`: a list with a tensor for each rank; or one tensor for all, as `reduce_scatter_tensor` takes."""
-    if not isinstance(tensor, list | tuple):
-        return reduce_scatter_tensor(out, tensor, op, group, async_op)
+    """`input_list`: a list with a tensor for each rank; or one tensor for all, as `reduce_scatter_tensor` takes."""
+    if not isinstance(input_list, list | tuple):
+        return reduce_scatter_tensor(output, input_list, op, group, async_op)
     given, members = Given("reduce_scatter", reduces=True), group_of("reduce_scatter", group)
-    y = given.one(out, written=True)
-    room, copies = _to_blocks(given, members, [given.one(one) for one in tensor], y)
+    y = given.one(output, written=True)
+    room, copies = _to_blocks(given, members, [given.one(one) for one in input_list], y)
     return _collective(given, "reduce_scatter", members, room, y, async_op, op=op, before=copies)
 
 
 def gather(
-    tensor: Any, gather_list: Tensors = None, dst: int = 0, group: ProcessGroup | None = None, async_op: bool = False
+    tensor: Any,
+    gather_list: Tensors = None,
+    dst: int | None = None,
+    group: ProcessGroup | None = None,
+    async_op: bool = False,
+    group_dst: int | None = None,
 ) -> Work | None:
     """`gather_list` of rank `dst`: a list with a tensor for each rank, or one tensor for all; other ranks give None."""
     given, members = Given("gather"), group_of("gather", group)
-    root = peer_of("gather", members, "dst", dst)
+    root = root_of("gather", members, "dst", dst, group_dst)
     x = given.one(tensor)
     out, copies = given.room(members.size() * x.size, x.dtype) if root != given.me.rank else None, list[Copy]()
     if out is None:
@@ -146,11 +172,16 @@ def gather(
 
 
 def scatter(
-    tensor: Any, scatter_list: Tensors = None, src: int = 0, group: ProcessGroup | None = None, async_op: bool = False
+    tensor: Any,
+    scatter_list: Tensors = None,
+    src: int | None = None,
+    group: ProcessGroup | None = None,
+    async_op: bool = False,
+    group_src: int | None = None,
 ) -> Work | None:
     """`scatter_list` of rank `src`: a list with a tensor for each rank, or one tensor for all; other ranks give None."""
     given, members = Given("scatter"), group_of("scatter", group)
-    root = peer_of("scatter", members, "src", src)
+    root = root_of("scatter", members, "src", src, group_src)
     y = given.one(tensor, written=True)
     x, copies = given.room(members.size() * y.size, y.dtype) if root != given.me.rank else None, list[Copy]()
     if x is None:
@@ -207,18 +238,18 @@ def _to_blocks(
 
 
 def all_to_all_single(
-    out: Any,
-    tensor: Any,
+    output: Any,
+    input: Any,
     output_split_sizes: Sequence[int] | None = None,
     input_split_sizes: Sequence[int] | None = None,
     group: ProcessGroup | None = None,
     async_op: bool = False,
 ) -> Work | None:
-    """`out`: this rank's block of every rank's tensor, rank by rank. With split sizes [rows of the first axis], blocks of any
+    """`output`: this rank's block of every rank's tensor, rank by rank. With split sizes [rows of the first axis], blocks of any
     size, which may be 0.
     """
     given, members = Given("all_to_all"), group_of("all_to_all", group)
-    x, y = given.one(tensor), given.one(out, written=True)
+    x, y = given.one(input), given.one(output, written=True)
     if output_split_sizes is None and input_split_sizes is None:
         return _collective(given, "all_to_all", members, x, y, async_op)
     inputs, outputs = (_split(members, *one) for one in ((x, input_split_sizes), (y, output_split_sizes)))
@@ -239,12 +270,15 @@ def _split(group: ProcessGroup, tensor: LocalTensor, sizes: Sequence[int] | None
     return found
 
 
-def all_to_all(out: Tensors, tensor: Tensors, group: ProcessGroup | None = None, async_op: bool = False) -> Work | None:
+def all_to_all(
+    output_tensor_list: Tensors, input_tensor_list: Tensors, group: ProcessGroup | None = None, async_op: bool = False
+) -> Work | None:
     """Lists with a tensor for each rank, of any sizes; or one tensor for all, as `all_to_all_single` takes."""
-    if not isinstance(out, list | tuple):
-        return all_to_all_single(out, tensor, group=group, async_op=async_op)
+    if not isinstance(output_tensor_list, list | tuple):
+        return all_to_all_single(output_tensor_list, input_tensor_list, group=group, async_op=async_op)
     given, members = Given("all_to_all"), group_of("all_to_all", group)
-    inputs, outputs = [given.one(one) for one in tensor], [given.one(one, written=True) for one in out]
+    inputs = [given.one(one) for one in input_tensor_list]
+    outputs = [given.one(one, written=True) for one in output_tensor_list]
     if not len(inputs) == len(outputs) == members.size():
         rule = f"it takes {members.size()} tensors, one for each rank, and gets {len(inputs)} and {len(outputs)}"
         raise InputError(Problem("dist.all_to_all", rule))
@@ -259,10 +293,11 @@ def all_reduce_coalesced(
 
 
 def all_gather_coalesced(
-    outs: Sequence[Tensors], tensors: Sequence[Any], group: ProcessGroup | None = None, async_op: bool = False
+    output_tensor_lists: Sequence[Tensors], input_tensor_list: Sequence[Any], group: ProcessGroup | None = None, async_op: bool = False
 ) -> Any:
     """`all_gather` of each tensor."""
-    works = [all_gather(out, one, group, async_op=True) for out, one in zip(outs, tensors, strict=True)]
+    pairs = zip(output_tensor_lists, input_tensor_list, strict=True)
+    works = [all_gather(out, one, group, async_op=True) for out, one in pairs]
     return together(works, async_op)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from kernbench.ccl.dist.process_groups import group_of, peer_of
+from kernbench.ccl.dist.process_groups import group_of, other_of
 from kernbench.ccl.dist.tensors import Given
 from kernbench.ccl.dist.work import Work
 from kernbench.ccl.dist.world import Post
@@ -14,34 +14,44 @@ from kernbench.ccl.process_groups import ProcessGroup
 from kernbench.common.errors import InputError, Problem
 
 
-def _pair(name: str, field: str, tensor: Any, peer: Any, group: ProcessGroup | None, tag: int, async_op: bool) -> Work | None:
+def _pair(
+    name: str, field: str, tensor: Any, peer: Any, group: ProcessGroup | None, tag: int, in_group: Any, async_op: bool
+) -> Work | None:
     given, members = Given(name), group_of(name, group)
-    other = peer_of(name, members, field, peer, pair=True)
+    other = other_of(name, members, field, peer, in_group)
     local = given.one(tensor, written=name == "recv")
     return given.call(Post(name, members, (), local, async_op, other, tag))
 
 
-def send(tensor: Any, dst: int, group: ProcessGroup | None = None, tag: int = 0) -> None:
+def send(
+    tensor: Any, dst: int | None = None, group: ProcessGroup | None = None, tag: int = 0, group_dst: int | None = None
+) -> None:
     """A tensor to rank `dst`, which calls `recv`."""
-    _pair("send", "dst", tensor, dst, group, tag, False)
+    _pair("send", "dst", tensor, dst, group, tag, group_dst, False)
 
 
-def recv(tensor: Any, src: int, group: ProcessGroup | None = None, tag: int = 0) -> int:
-    """The tensor that rank `src` sends. Returns `src`."""
-    _pair("recv", "src", tensor, src, group, tag, False)
-    return src
+def recv(
+    tensor: Any, src: int | None = None, group: ProcessGroup | None = None, tag: int = 0, group_src: int | None = None
+) -> int:
+    """The tensor that rank `src` sends. Returns the rank of the sender."""
+    _pair("recv", "src", tensor, src, group, tag, group_src, False)
+    return other_of("recv", group_of("recv", group), "src", src, group_src)
 
 
-def isend(tensor: Any, dst: int, group: ProcessGroup | None = None, tag: int = 0) -> Work:
+def isend(
+    tensor: Any, dst: int | None = None, group: ProcessGroup | None = None, tag: int = 0, group_dst: int | None = None
+) -> Work:
     """As `send`, without waiting for the other rank."""
-    found = _pair("send", "dst", tensor, dst, group, tag, True)
+    found = _pair("send", "dst", tensor, dst, group, tag, group_dst, True)
     assert found is not None
     return found
 
 
-def irecv(tensor: Any, src: int, group: ProcessGroup | None = None, tag: int = 0) -> Work:
+def irecv(
+    tensor: Any, src: int | None = None, group: ProcessGroup | None = None, tag: int = 0, group_src: int | None = None
+) -> Work:
     """As `recv`, without waiting for the other rank."""
-    found = _pair("recv", "src", tensor, src, group, tag, True)
+    found = _pair("recv", "src", tensor, src, group, tag, group_src, True)
     assert found is not None
     return found
 
@@ -52,9 +62,10 @@ class P2POp:
 
     op: Callable[..., Work]
     tensor: Any
-    peer: int
+    peer: int | None = None
     group: ProcessGroup | None = None
     tag: int = 0
+    group_peer: int | None = None
 
 
 def batch_isend_irecv(p2p_op_list: Sequence[P2POp]) -> list[Work]:
@@ -62,4 +73,4 @@ def batch_isend_irecv(p2p_op_list: Sequence[P2POp]) -> list[Work]:
     for one in p2p_op_list:
         if not isinstance(one, P2POp) or one.op not in (isend, irecv):
             raise InputError(Problem("dist.batch_isend_irecv", "it takes a list of dist.P2POp of dist.isend and dist.irecv"))
-    return [one.op(one.tensor, one.peer, one.group, one.tag) for one in p2p_op_list]
+    return [one.op(one.tensor, one.peer, one.group, one.tag, one.group_peer) for one in p2p_op_list]

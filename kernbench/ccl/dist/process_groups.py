@@ -41,6 +41,20 @@ def is_available() -> bool:
     return True
 
 
+def is_gloo_available() -> bool:
+    """Workers that are written for gloo run here."""
+    return True
+
+
+def is_nccl_available() -> bool:
+    """There is no GPU: a worker that asks takes gloo."""
+    return False
+
+
+is_mpi_available = is_nccl_available
+is_torchelastic_launched = is_nccl_available
+
+
 def is_initialized() -> bool:
     """Whether this worker has joined the group of all workers."""
     found = getattr(getcurrent(), "of_group", None)
@@ -56,6 +70,11 @@ def get_rank(group: ProcessGroup | None = None) -> int:
     """This worker's rank; in a group it is not a member of, -1."""
     me = this_worker()
     return me.rank if group is None else group.rank_of(me.rank)
+
+
+def get_node_local_rank(fallback_rank: int | None = None) -> int:
+    """This worker's rank: all PEs are of one machine."""
+    return this_worker().rank
 
 
 def get_world_size(group: ProcessGroup | None = None) -> int:
@@ -76,6 +95,17 @@ def get_global_rank(group: ProcessGroup, group_rank: int) -> int:
 def get_group_rank(group: ProcessGroup, global_rank: int) -> int:
     """The rank in a group of a rank of the world; -1: it is not a member."""
     return group.rank_of(global_rank)
+
+
+class _World(type):
+    @property
+    def WORLD(cls) -> ProcessGroup | None:
+        """The group of all workers; None before `init_process_group`."""
+        return this_worker().world.ranks if is_initialized() else None
+
+
+class group(metaclass=_World):
+    """`group.WORLD` is the group of all workers."""
 
 
 def new_group(ranks: Sequence[int] | None = None, **ignored: Any) -> ProcessGroup:
@@ -103,7 +133,22 @@ def new_subgroups(group_size: int | None = None, **ignored: Any) -> tuple[Proces
     return groups[me.rank // many], groups
 
 
-def init_device_mesh(device_type: str, mesh_shape: Sequence[int], *, mesh_dim_names: Sequence[str] | None = None) -> DeviceMesh:
+def new_subgroups_by_enumeration(
+    ranks_per_subgroup_list: Sequence[Sequence[int]], **ignored: Any
+) -> tuple[ProcessGroup | None, list[ProcessGroup]]:
+    """Groups of these ranks, none of which may be in two: that of this rank, or None, and all."""
+    me = joined("new_subgroups_by_enumeration")
+    every = [rank for ranks in ranks_per_subgroup_list for rank in ranks]
+    if len(set(every)) < len(every):
+        rule = "no rank may be in two groups"
+        raise InputError(Problem("dist.new_subgroups_by_enumeration", rule, "ranks_per_subgroup_list", str(ranks_per_subgroup_list)))
+    groups = [new_group(ranks) for ranks in ranks_per_subgroup_list]
+    return next((one for one in groups if me.rank in one.ranks), None), groups
+
+
+def init_device_mesh(
+    device_type: str, mesh_shape: Sequence[int], *, mesh_dim_names: Sequence[str] | None = None, backend_override: Any = None
+) -> DeviceMesh:
     """All ranks in an array of this shape, row-major; each line along an axis is a group."""
     me = joined("init_device_mesh")
     shape, every = tuple(mesh_shape), me.world.ranks.ranks
@@ -138,3 +183,25 @@ def peer_of(name: str, group: ProcessGroup, field: str, given: Any, pair: bool =
         rule = f"it must be a{'nother' if pair else ''} rank from {there}"
         raise InputError(Problem(f"dist.{name} of rank {me.rank}", rule, field, given))
     return other
+
+
+def root_of(name: str, group: ProcessGroup, field: str, given: Any, in_group: Any) -> int:
+    """The root of a call: `src` or `dst` is a rank of the world, `group_src` or `group_dst` one of the group. 0 without both."""
+    return peer_of(name, group, *_one_of(name, group, field, 0 if given is None and in_group is None else given, in_group))
+
+
+def other_of(name: str, group: ProcessGroup, field: str, given: Any, in_group: Any) -> int:
+    """The other rank of a send or receive, named in one of the two ways."""
+    return peer_of(name, group, *_one_of(name, group, field, given, in_group), pair=True)
+
+
+def _one_of(name: str, group: ProcessGroup, field: str, given: Any, in_group: Any) -> tuple[str, Any]:
+    """The name and value of the argument that says a rank: as a rank of the world, if it can be one."""
+    if (given is None) == (in_group is None):
+        rule = f"it takes either {field} or group_{field}"
+        remedy = "a receive from any rank is not modelled: name the rank that sends" if name in ("recv", "irecv") else ""
+        raise InputError(Problem(f"dist.{name} of rank {this_worker().rank}", rule, remedy=remedy))
+    if in_group is None:
+        return field, given
+    at = integer(in_group)
+    return f"group_{field}", group.ranks[at] if at is not None and 0 <= at < group.size() else in_group

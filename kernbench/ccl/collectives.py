@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 
-from kernbench.common.dtypes import DTYPES
+from kernbench.common.dtypes import DTYPES, KERNEL_ONLY
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,4 +69,4 @@ COLLECTIVES = {
     )
 }
 #: Element types whose elements are whole bytes and can be added.
-CCL_DTYPES = tuple(name for name, kind in DTYPES.items() if kind.bits >= 8 and kind.kind != "bool")
+CCL_DTYPES = tuple(name for name, kind in DTYPES.items() if kind.bits >= 8 and kind.kind != "bool" and name not in KERNEL_ONLY)

@@ -6,7 +6,7 @@ from kernbench.ccl.collectives import COLLECTIVES
 from kernbench.ccl.reduction import OPERATIONS
 from kernbench.ccl.registry import TIERS
 from kernbench.ccl.rings import TOPO_NAME_TO_KIND
-from kernbench.common.dtypes import DTYPES
+from kernbench.common.dtypes import DTYPES, KERNEL_ONLY
 from kernbench.common.json_shapes import COUNT, NUMBER, TEXT, Shape, closed, list_of, or_null, titled
 from kernbench.sim_engine.json_schema import result_json_schema, unreceived
 
@@ -23,7 +23,7 @@ def ccl_json_schema() -> Shape:
     row = {
         "size": COUNT,
         "count": COUNT,
-        "dtype": {"enum": list(DTYPES)},
+        "dtype": {"enum": [name for name in DTYPES if name not in KERNEL_ONLY]},
         "redop": {"enum": [*OPERATIONS, "none"]},
         "root": {"type": "integer", "minimum": -1, "description": "-1: there is none"},
         "cycles": COUNT,

@@ -1,6 +1,7 @@
 """Element types by name: their size in memory, the numpy type that holds them, and how numbers are rounded into them.
 
-Arithmetic is done in f32, or in integers where every operand is one: `widen` brings an array there, `narrow` back.
+Arithmetic is done in f32 (in f64 where an operand is f64), or in integers where every operand is one:
+`widen` brings an array there, `narrow` back.
 """
 
 from __future__ import annotations
@@ -57,6 +58,9 @@ DTYPES: dict[str, DType] = {
         _float("bf16", ml_dtypes.bfloat16),
         _float("f8e4m3", ml_dtypes.float8_e4m3fn, saturates=True),
         _float("f8e5m2", ml_dtypes.float8_e5m2, saturates=True),
+        _float("f64", np.float64),
+        _float("f8e4m3fnuz", ml_dtypes.float8_e4m3fnuz, saturates=True),
+        _float("f8e5m2fnuz", ml_dtypes.float8_e5m2fnuz, saturates=True),
         _int("i64", np.int64, 64),
         _int("i32", np.int32, 32),
         _int("i16", np.int16, 16),
@@ -68,6 +72,8 @@ DTYPES: dict[str, DType] = {
         DType("bool", 8, "bool", np.dtype(np.bool_), 0, 1, True),
     )
 }
+#: Types that kernels alone compute with; collectives do not take them.
+KERNEL_ONLY = ("f64", "f8e4m3fnuz", "f8e5m2fnuz")
 INT4 = DTYPES["i4"].numpy
 _BY_NUMPY = {one.numpy: one for one in DTYPES.values()}
 _BY_TEXT = {one.numpy.name: one for one in DTYPES.values()}
@@ -111,8 +117,8 @@ def unpack_i4(data: NDArray[np.uint8], shape: tuple[int, ...]) -> Array:
 
 
 def widen(values: Array) -> Array:
-    """An array to compute with: f32 from floats, i64 from integers; these two and booleans are handed back as they are."""
-    if values.dtype == np.float32:
+    """An array to compute with: f32 from floats, i64 from integers; these two, f64 and booleans are handed back as they are."""
+    if values.dtype == np.float32 or values.dtype == np.float64:
         return values
     kind = dtype_of(values.dtype).kind
     wide: Any = {"float": np.float32, "int": np.int64, "bool": np.bool_}[kind]

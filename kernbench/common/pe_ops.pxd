@@ -14,7 +14,7 @@ cdef class DmaReadCmd(Command):
 cdef class DmaWriteCmd(Command):
     cdef public TensorHandle handle
     cdef public long long dst_addr, nbytes
-    cdef public object dst_space, dst_strides, channel, lanes, rmw
+    cdef public object dst_space, dst_strides, channel, lanes, rmw, old, compare
 
 cdef class GemmCmd(Command):
     cdef public object a, b, out, acc, m, k, n, dtype_acc, transpose_a, transpose_b, layout_a, layout_b, layout_out, tile_k

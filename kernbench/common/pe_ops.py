@@ -100,7 +100,11 @@ class DmaWriteCmd(Command):
         self.dst_strides = dst_strides  #: [B] stride of each axis; None if contiguous
         self.channel = channel  #: of the DMA engine
         self.lanes = lanes  #: address of each element, if there are no strides
-        self.rmw = rmw  #: atomic math op on the old value and each element, instead of a write; with `lanes`
+        #: Atomic math op on the old value and each element, instead of a write; with `lanes`. Also `xchg` (the element), and
+        #: `cas` (the element, where the old value is that of `compare`).
+        self.rmw = rmw
+        self.old: TensorHandle | None = None  #: the tensor that gets the old values
+        self.compare: TensorHandle | None = None  #: of `cas`
 
     @property
     def data(self) -> Array:

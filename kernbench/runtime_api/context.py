@@ -74,12 +74,12 @@ class Context:
         placement: DPPolicy | None = None,
         pe: str | None = None,
     ) -> DeviceTensor:
-        """A tensor with these elements, rounded to `dtype`; None keeps their type, but float64 becomes f32. The reference gets
-        it by `name`. `pe`: the whole tensor is in the HBM slice of this PE.
+        """A tensor with these elements, rounded to `dtype`; None keeps their type. The reference gets it by `name`.
+        `pe`: the whole tensor is in the HBM slice of this PE.
         """
         given = np.asarray(values)
         wanted = dtype_of(given.dtype if dtype is None else dtype).name
-        wide = given.astype(np.float32) if given.dtype == np.float64 else given
+        wide = given.astype(np.float32) if given.dtype == np.float64 and wanted != "f64" else given
         host = np.ascontiguousarray(narrow(wide, wanted)).reshape(given.shape).copy()
         tensor = self._new(name, host.shape, wanted, placement, host, pe)
         self.inputs[tensor.name] = host

@@ -22,6 +22,7 @@ from kernbench.sim_engine.ops.ranges import ReplayOp
 #: Of f8 it is one step to the neighbouring number, at any size (2 to the minus mantissa bits, and the smallest subnormal):
 #: a sum that lies at the border of two numbers may be rounded to either, depending on the order of adding.
 TOLERANCES: dict[str, tuple[float, float]] = {
+    "f64": (1e-10, 1e-10),
     "f32": (1e-5, 1e-5),
     "f16": (1e-3, 1e-3),
     "bf16": (1e-2, 1e-2),
@@ -123,7 +124,7 @@ def _plain(array: Array) -> Array:
     return widen(array) if array.dtype.name in _WIDENED else array
 
 
-_WIDENED = tuple(DTYPES[name].numpy.name for name in ("bf16", "f8e4m3", "f8e5m2", "i4"))
+_WIDENED = tuple(DTYPES[name].numpy.name for name in ("bf16", "f8e4m3", "f8e5m2", "f8e4m3fnuz", "f8e5m2fnuz", "i4"))
 
 
 def compare(name: str, got: Array, expected: Array, dtype: str) -> Failure | None:

@@ -11,7 +11,7 @@ import numpy as np
 from kernbench.common.dtypes import Array, dtype_of
 from kernbench.common.errors import InputError
 from kernbench.common.pointers import DevicePointer
-from kernbench.triton.dtypes import TritonError, dtype
+from kernbench.triton.dtypes import CANONICAL, TYPES, TritonError, dtype, signature, uint64
 from kernbench.triton.tools.tensor_descriptor import TensorDescriptor
 
 
@@ -29,9 +29,88 @@ class TensorPointers:
         self.tensors = list(tensors)
 
 
+class TensorWrapper:
+    """A torch tensor whose bits are taken as elements of another type of `tl`; it shares the memory."""
+
+    def __init__(self, base: Any, dtype: dtype) -> None:
+        self.base = base
+        self.dtype = dtype
+
+    @property
+    def shape(self) -> Any:
+        return self.base.shape
+
+    def __getattr__(self, name: str) -> Any:
+        """`data_ptr`, `stride`, `element_size`, `device`, and whatever else the tensor has."""
+        if name == "base":
+            raise AttributeError(name)
+        return getattr(self.base, name)
+
+    def cpu(self) -> TensorWrapper:
+        return TensorWrapper(self.base.cpu(), self.dtype)
+
+    def clone(self) -> TensorWrapper:
+        return TensorWrapper(self.base.clone(), self.dtype)
+
+    def to(self, device: Any) -> TensorWrapper:
+        return TensorWrapper(self.base.to(device), self.dtype)
+
+    def new_empty(self, sizes: Any) -> TensorWrapper:
+        return TensorWrapper(self.base.new_empty(sizes), self.dtype)
+
+    def __str__(self) -> str:
+        return f"TensorWrapper[{self.dtype}]({self.base})"
+
+
+class MockTensor:
+    """A tensor of a type without elements, for `kernel.warmup`."""
+
+    def __init__(self, dtype: Any, shape: Any = None) -> None:
+        self.dtype = dtype
+        self.shape = [1] if shape is None else shape
+
+    @staticmethod
+    def wrap_dtype(arg: Any) -> Any:
+        """A type of torch as a tensor of it; anything else as it is."""
+        return MockTensor(arg) if type(arg).__name__ == "dtype" and type(arg).__module__ == "torch" else arg
+
+    @staticmethod
+    def data_ptr() -> int:
+        return 0
+
+
+def reinterpret(tensor: Any, dtype: dtype) -> Any:
+    """An array, or a TensorWrapper of a torch tensor, whose bits are taken as elements of another type of `tl`."""
+    if isinstance(tensor, TensorWrapper):
+        return tensor.base if _dtype_named(tensor.base) == dtype else reinterpret(tensor.base, dtype)
+    array = array_of("triton.reinterpret", tensor)
+    if array is None:
+        raise TritonError(f"triton.reinterpret takes an array, and not a {type(tensor).__name__}")
+    viewed = _viewed(array, dtype)
+    return viewed if isinstance(tensor, np.ndarray) else TensorWrapper(tensor, dtype)
+
+
+def _dtype_named(base: Any) -> dtype | None:
+    """The type of `tl` of a torch tensor's elements, as far as names go."""
+    name = CANONICAL.get(str(base.dtype).rpartition(".")[2], "")
+    return next((one for one in TYPES if signature(one) == name), None)
+
+
+def _viewed(array: Array, kind: dtype) -> Array:
+    if kind.own == "none":
+        raise TritonError(f"triton.reinterpret as {kind}: no machine here has such elements")
+    own = np.dtype(np.uint64) if kind == uint64 else dtype_of(kind.own).numpy
+    if own.itemsize != array.itemsize:
+        raise TritonError(f"triton.reinterpret of {array.dtype} as {kind}: elements must be of one size")
+    return array.view(own)
+
+
 def array_of(where: str, value: Any) -> Array | None:
     """The array of an argument, which shares its memory; None if it is not an array. TritonError for types that are not here.
     """
+    if isinstance(value, TensorWrapper):
+        base = array_of(where, value.base)
+        return None if base is None else _viewed(base, value.dtype)
     if isinstance(value, np.ndarray):
         found: Array = value
     elif type(value).__module__.partition(".")[0] == "torch" and hasattr(value, "data_ptr"):
@@ -43,8 +122,7 @@ def array_of(where: str, value: Any) -> Array | None:
     try:
         dtype_of(found.dtype)
     except (InputError, TypeError):
-        remedy = "use float32" if found.dtype == np.float64 else "cast it first"
-        raise TritonError(f"{where}: elements of {found.dtype} are not on these machines; {remedy}") from None
+        raise TritonError(f"{where}: elements of {found.dtype} are not on these machines; cast it first") from None
     return found
 
 
@@ -78,7 +156,9 @@ def _of_torch(where: str, value: Any) -> Array:
         raise TritonError(f"{where}: a tensor of layout {value.layout}; make a dense one by .to_dense()")
     plain = value.detach()
     name = str(plain.dtype).rpartition(".")[2]
-    other = {"bfloat16": ml_dtypes.bfloat16, "float8_e4m3fn": ml_dtypes.float8_e4m3fn, "float8_e5m2": ml_dtypes.float8_e5m2}
+    other = {"bfloat16": ml_dtypes.bfloat16}
+    for one in ("float8_e4m3fn", "float8_e5m2", "float8_e4m3fnuz", "float8_e5m2fnuz"):
+        other[one] = getattr(ml_dtypes, one)
     if name in other:
         import torch  # type: ignore[import-not-found]  # the tensor is one of its own
 

@@ -14,36 +14,16 @@ from kernbench.triton.dtypes import dtype, int1, refuse, uint64
 from kernbench.triton.elementwise import full, where
 from kernbench.triton.memory import brought, in_shape, lanes_of, left_out, sent
 from kernbench.triton.pointers import check_bounds, mask_of, note, pending_mask, stored, targets
-from kernbench.triton.program import current
+from kernbench.triton.program import current, result_is_used
 from kernbench.triton.tensor import FUNCTIONS, as_tensor, known_tensor, tensor
 from kernbench.triton.unsigned import HIGHEST
 
 
-class OldFloats:
-    """The old elements of an atomic op that is done after the timing: using them is refused."""
-
-    def __init__(self, op: str) -> None:
-        self.why = (
-            f"the old value of tl.atomic_{op} of floats, or of what is computed after the timing, is not to be had; "
-            "use integers that are known, or do not use it"
-        )
-
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("__"):
-            raise AttributeError(name)
-        refuse(self.why)
-
-
-def _no_operator(self: OldFloats, *others: Any) -> Any:
-    refuse(self.why)
-
-
-for _name in ("add", "radd", "sub", "rsub", "mul", "rmul", "truediv", "rtruediv", "lt", "le", "gt", "ge", "bool", "getitem"):
-    setattr(OldFloats, f"__{_name}__", _no_operator)
-
-
-def _atomic(op: str, pointer: Any, value: Any, mask: Any, change: Callable[[Any, Any], Any]) -> Any:
-    """Known integers (and what is exchanged) are changed at once; floats after the timing, in the order of issue."""
+def _atomic(
+    op: str, pointer: Any, value: Any, mask: Any, change: Callable[[Any, Any], Any], compare: tensor | None = None
+) -> Any:
+    """Known integers (and what is exchanged) are changed at once; floats after the timing, in the order of issue. The result:
+    the old elements; None where the kernel does not use them and they are computed after the timing."""
     pointers, kind, addresses = targets(pointer, f"tl.atomic_{op}")
     mask, chosen = pending_mask(mask, pointers) if op in _NOTHING else (mask, None)
     active = mask_of(mask, addresses.shape, f"tl.atomic_{op}")
@@ -55,22 +35,27 @@ def _atomic(op: str, pointer: Any, value: Any, mask: Any, change: Callable[[Any,
         tile = where(chosen, tile, full((), _NOTHING[op](kind), kind))
     way = lanes_of(addresses, active, kind)
     if not way.active:
-        return known_tensor(np.full(addresses.shape, 0), kind) if kind.is_int() else OldFloats(op)
+        zero = tensor(current().compute("full", [0.0], addresses.shape, kind), kind) if kind.is_floating() else None
+        return known_tensor(np.full(addresses.shape, 0), kind) if zero is None else zero
     assert isinstance(way.lanes, Lanes)
     if chosen is None:
         stored(tile, pointers, active)
     given = tile.known
-    if given is None or (kind.is_floating() and op not in ("xchg", "cas")):
-        if op == "cas":
-            refuse("tl.atomic_cas of a value that is computed after the timing; exchange integers that are known")
+    known = given is not None and (kind.is_int() or op in ("xchg", "cas")) and (compare is None or compare.known is not None)
+    if known:
+        assert given is not None
         if kind == uint64 and op in ("max", "min"):
-            refuse(f"tl.atomic_{op} of uint64 that are computed after the timing; use tl.int64")
-        current().scatter(way.base, tile.handle, way.lanes, rmw=_RMW.get(op, ""))
-        return OldFloats(op)
+            signed, change = change, lambda old, new: signed(old ^ HIGHEST, (new[0] ^ HIGHEST, new[1])) ^ HIGHEST
+        old = current().exchange(way.base, way.lanes, kind, lambda found: _in_turn(found, given, way.lanes, kind, change))
+        if old is not None:
+            return known_tensor(_before(old, given, way.lanes, kind, change), kind)
     if kind == uint64 and op in ("max", "min"):
-        signed, change = change, lambda old, new: signed(old ^ HIGHEST, (new[0] ^ HIGHEST, new[1])) ^ HIGHEST
-    old = current().exchange(way.base, way.lanes, kind, lambda found: _in_turn(found, given, way.lanes, kind, change))
-    return known_tensor(_before(old, given, way.lanes, kind, change), kind)
+        refuse(f"tl.atomic_{op} of uint64 that are computed after the timing; use tl.int64")
+    if compare is None and op != "xchg" and not result_is_used():
+        current().scatter(way.base, tile.handle, way.lanes, rmw=_RMW[op])
+        return None
+    beside = None if compare is None else compare.handle
+    return tensor(current().change(way.base, tile.handle, way.lanes, kind, _RMW.get(op, op), beside), kind)
 
 
 def _steps(old: Array, given: Array, lanes: Any, kind: dtype, change: Callable[[Any, Any], Any]) -> tuple[Array, Array]:
@@ -127,9 +112,15 @@ def atomic_cas(pointer: Any, cmp: Any, val: Any, sem: str | None = None, scope: 
     """`val` into memory where `cmp` is there; the old elements."""
     _check_order(sem, scope)
     _, kind, addresses = targets(pointer, "tl.atomic_cas")
-    wanted_there = in_shape(as_tensor(cmp), kind, addresses.shape).elements("cmp of tl.atomic_cas").reshape(-1)
-    compare = widen(wanted_there)
-    return _atomic("cas", pointer, val, None, lambda old, new: np.where(old == compare[new[1]], new[0], old))
+    beside = in_shape(as_tensor(cmp), kind, addresses.shape)
+    found = beside.known
+    compare = None if found is None else widen(found.reshape(-1))
+
+    def change(old: Any, new: Any) -> Any:
+        assert compare is not None
+        return np.where(old == compare[new[1]], new[0], old)
+
+    return _atomic("cas", pointer, val, None, change, beside)
 
 
 def atomic_load(pointer: Any, mask: Any = None, sem: str | None = None, scope: str | None = None) -> tensor:

@@ -6,17 +6,10 @@ import builtins
 from collections.abc import Iterator
 from typing import Any
 
+from kernbench.triton.constants import plain
 from kernbench.triton.dtypes import int32, refuse
 from kernbench.triton.program import current
 from kernbench.triton.tensor import FUNCTIONS, as_tensor, number_tensor, tensor
-
-
-class constexpr:
-    """Marks parameters that are plain Python values; `constexpr(5)` is 5."""
-
-    def __new__(cls, value: Any) -> Any:
-        """The value itself."""
-        return value
 
 
 def program_id(axis: int) -> tensor:
@@ -30,6 +23,7 @@ def num_programs(axis: int) -> tensor:
 
 
 def _axis(axis: int) -> int:
+    axis = plain(axis)
     if axis not in (0, 1, 2):
         refuse(f"axis {axis} of the grid; it has the axes 0, 1 and 2")
     return axis

@@ -8,6 +8,7 @@ import numpy as np
 
 from kernbench.common.dtypes import dtype_of
 from kernbench.common.errors import KernbenchError
+from kernbench.triton.constants import plain
 
 
 class TritonError(KernbenchError):
@@ -16,16 +17,43 @@ class TritonError(KernbenchError):
     exit_code = 5
 
 
+class NameRefused(TritonError, AttributeError):
+    """A name of Triton that is not supported: `hasattr` is false for it."""
+
+
 class dtype:
     """A type of elements. `own` is what the machine calls it: `f32`."""
 
-    def __init__(self, name: str, own: str, kind: str, bits: int) -> None:
+    def __init__(self, name: str, own: str = "", kind: str = "", bits: int = 0) -> None:
+        """`dtype("fp32")` is the type with Triton's name; TritonError for a name that is no type here."""
+        self.name: str
+        self.own: str
+        self.kind: str
+        self.primitive_bitwidth: int
+        if not own:
+            same: dtype | None = next((one for one in TYPES if one.name == name), None)
+            if same is None:
+                refuse(f'tl.dtype("{name}"): there are {", ".join(one.name for one in TYPES)}')
+            own, kind, bits = same.own, same.kind, same.primitive_bitwidth
         self.name = name  #: Triton's short name: `fp32`
         self.own = own
         self.kind = kind  #: float, int, uint or bool
         self.primitive_bitwidth = bits
         self.int_bitwidth = bits
         self.itemsize = max(1, bits // 8)
+
+    SINT_TYPES = ("int8", "int16", "int32", "int64")
+    UINT_TYPES = ("int1", "uint8", "uint16", "uint32", "uint64")
+    FP_TYPES = ("fp8e4b15", "fp8e4nv", "fp8e4b8", "fp8e5", "fp8e5b16", "fp16", "bf16", "fp32", "fp64")
+    STANDARD_FP_TYPES = ("fp16", "bf16", "fp32", "fp64")
+    OTHER_TYPES = ("void",)
+
+    @property
+    def fp_mantissa_width(self) -> int:
+        """Bits of the mantissa, without the one that is not stored. TritonError for integers."""
+        if self.name not in _MANTISSA:
+            refuse(f"{self} has no mantissa; fp_mantissa_width is of floats")
+        return _MANTISSA[self.name]
 
     @property
     def scalar(self) -> dtype:
@@ -133,9 +161,57 @@ float16 = dtype("fp16", "f16", "float", 16)
 bfloat16 = dtype("bf16", "bf16", "float", 16)
 float32 = dtype("fp32", "f32", "float", 32)
 
-TYPES = (int1, int8, int16, int32, int64, uint8, uint16, uint32, uint64, float8e4nv, float8e5, float16, bfloat16, float32)
+float64 = dtype("fp64", "f64", "float", 64)
+float8e4b8 = dtype("fp8e4b8", "f8e4m3fnuz", "float", 8)
+float8e5b16 = dtype("fp8e5b16", "f8e5m2fnuz", "float", 8)
+#: A name alone: the format is of no machine, and using it is refused (`wanted`).
+float8e4b15 = dtype("fp8e4b15", "none", "float", 8)
+void = dtype("void", "none", "void", 0)
+
+# fmt: off
+TYPES = (
+    int1, int8, int16, int32, int64, uint8, uint16, uint32, uint64, float8e4nv, float8e5, float8e4b8, float8e5b16, float16,
+    bfloat16, float32, float64,
+)
+# fmt: on
 _BY_OWN = {one.own: one for one in TYPES if one is not uint64}
-_NAMES = frozenset({*(one.name for one in TYPES), "fp64", "fp8e4b15", "fp8e4b8", "fp8e5b16"})
+_NAMES = frozenset({*(one.name for one in TYPES), "fp8e4b15"})
+
+
+_MANTISSA = {
+    "fp8e4b15": 3, "fp8e4nv": 3, "fp8e4b8": 3, "fp8e5": 2, "fp8e5b16": 2, "fp16": 10, "bf16": 7, "fp32": 23, "fp64": 52,
+}  # fmt: skip
+#: What Triton calls types in signatures of kernels, by their long names.
+CANONICAL: dict[str, str] = {
+    "bool": "i1",
+    **{f"{name}{bits}": f"{name[0]}{bits}" for name in ("int", "uint") for bits in (8, 16, 32, 64)},
+    **{f"float8{kind}": f"fp8{kind}" for kind in ("e4nv", "e5", "e4b15", "e4b8", "e5b16")},
+    "float8_e4m3fn": "fp8e4nv",
+    "float8_e4m3fnuz": "fp8e4b8",
+    "float8_e5m2": "fp8e5",
+    "float8_e5m2fnuz": "fp8e5b16",
+    "half": "fp16",
+    "float16": "fp16",
+    "bfloat16": "bf16",
+    "float": "fp32",
+    "float32": "fp32",
+    "double": "fp64",
+    "float64": "fp64",
+}
+CANONICAL.update({one: one for one in list(CANONICAL.values())})
+
+
+def str_to_ty(name: str, c: Any = None) -> dtype:
+    """A type by its name in a signature: `fp32`, `i32`, `*fp16`. TritonError for one that is not here."""
+    if name.startswith("*"):
+        return pointer_type(str_to_ty(name[1:].removeprefix("k"), c), const=name.startswith("*k"))
+    found = next((one for one in TYPES if name in (one.name, signature(one))), None)
+    return found if found is not None else refuse(f'tl.str_to_ty("{name}"): there are {", ".join(map(signature, TYPES))}')
+
+
+def signature(kind: dtype) -> str:
+    """As it is called in a signature."""
+    return kind.name if kind.is_floating() else f"{'u' if kind.kind == 'uint' else 'i'}{kind.int_bitwidth}"
 
 
 def of_own(own: str) -> dtype:
@@ -150,12 +226,16 @@ def of_array(kind: np.dtype[Any]) -> dtype:
     return of_own(dtype_of(kind).name)
 
 
+_INFINITE, _LEAST, _MOST = float("inf"), 2.0**-126, (2 - 2.0**-23) * 2.0**127  # of f32, normal numbers
+
+
 def of_number(value: bool | int | float) -> dtype:
     """The type that Triton gives to a Python number."""
     if isinstance(value, bool):
         return int1
     if isinstance(value, float):
-        return float32
+        size = abs(value)  # 0, infinities and NaN are of both
+        return float32 if not size or size != size or size == _INFINITE or _LEAST <= size <= _MOST else float64
     if -(1 << 31) <= value < 1 << 31:
         return int32
     if 0 <= value < 1 << 32:
@@ -169,13 +249,21 @@ def of_number(value: bool | int | float) -> dtype:
 
 def wanted(value: Any) -> dtype:
     """A type given as an argument. TritonError for anything else."""
+    value = plain(value)
     if isinstance(value, dtype):
+        if value.own == "none":
+            refuse(f"elements of {value}: no machine here has them; use tl.float8e4nv or another type")
         return value
     if isinstance(value, str):
         found = next((one for one in TYPES if value in (one.name, one.own)), None)
         if found is not None:
             return found
     raise refusal(f"a type of triton.language is needed, such as tl.float32, and not {value!r}")
+
+
+def refuse_name(text: str) -> NoReturn:
+    """Raise NameRefused, with the kernel's line before the text."""
+    raise NameRefused(str(refusal(text)))
 
 
 def refuse(text: str) -> NoReturn:
@@ -196,6 +284,8 @@ _RANK = {"bool": 0, "int": 1, "uint": 1, "float": 2}
 
 def common(a: dtype, b: dtype, divides: bool = False) -> dtype:
     """Of two tensors. `divides`: for division and remainder, which are done in f32 where one is a float."""
+    if float64 in (a, b):
+        return float64
     if divides and (a.is_floating() or b.is_floating()):
         return float32
     if float32 in (a, b):
@@ -209,7 +299,7 @@ def common(a: dtype, b: dtype, divides: bool = False) -> dtype:
     if a.is_fp8() or b.is_fp8():
         refuse(f"{a} and {b} in one operation: numbers of 8 bits meet floats alone; cast one with .to(tl.float16)")
     if divides and a.is_int_signed() != b.is_int_signed():
-        refuse(f"a division of {a} by {b}: one has a sign and the other has none; cast one with .to")
+        refuse(f"Cannot use {a} and {b} in a division, because they have different signedness; cast one with .to")
     return _integers(a, b)
 
 

@@ -10,7 +10,8 @@ import numpy as np
 
 from kernbench.common.dtypes import dtype_of, narrow
 from kernbench.triton import dtypes, unsigned
-from kernbench.triton.dtypes import common, dtype, float32, int1, int64, refuse, uint64, wanted, with_number
+from kernbench.triton.constants import constexpr, plain
+from kernbench.triton.dtypes import common, dtype, float32, float64, int1, int64, refuse, uint64, wanted, with_number
 from kernbench.triton.masked_lanes import chosen_zero
 from kernbench.triton.program import current
 from kernbench.triton.tensor import FUNCTIONS, as_tensor, number_tensor, tensor
@@ -24,12 +25,17 @@ class PropagateNan(IntEnum):
 
 
 _COMPARE = ("eq", "ne", "lt", "le", "gt", "ge")
-_SYMBOLS = {"add": "+", "sub": "-", "mul": "*", "truediv": "/", "floordiv": "//", "mod": "%", "and": "&", "or": "|", "xor": "^"}
+# fmt: off
+_SYMBOLS = {
+    "add": "+", "sub": "-", "mul": "*", "truediv": "/", "floordiv": "//", "mod": "%", "and": "&", "or": "|", "xor": "^",
+    "shl": "<<", "shr": ">>",
+}
+# fmt: on
 
 
 def is_number(value: Any) -> bool:
     """Whether a value is a Python or numpy number, not a tensor."""
-    return isinstance(value, bool | int | float | np.generic)
+    return isinstance(value, bool | int | float | np.generic | constexpr)
 
 
 def spread(*tensors: tensor) -> tuple[int, ...]:
@@ -114,10 +120,11 @@ def binary(op: str, x: Any, y: Any) -> tensor:
     if op in _COMPARE:
         return math(op, [a, b], kind, int1)
     if op == "truediv":
-        return math("div", [cast(one, float32) for one in (a, b)], float32)
+        into = float64 if kind == float64 else float32
+        return math("div", [cast(one, into) for one in (a, b)], into)
     if op in ("floordiv", "and", "or", "xor", "shl", "shr") and kind.is_floating():
         remedy = "use tl.floor(x / y)" if op == "floordiv" else "cast to an integer with .to"
-        refuse(f"{_SYMBOLS.get(op, op)} of {a.dtype} and {b.dtype}: it takes integers; {remedy}")
+        refuse(f"invalid operands of type {a.dtype} and {b.dtype}: {_SYMBOLS.get(op, op)} takes integers; {remedy}")
     if kind.is_bool() and op in _ONE_BIT:
         return _of_one_bit(op, a, b)
     if op == "shr":
@@ -174,8 +181,8 @@ def function(op: str, x: Any, name: str = "") -> tensor:
     value = as_tensor(x)
     if not value.dtype.is_floating():
         refuse(f"tl.{name or op} of {value.dtype}: it takes floats; cast with .to(tl.float32)")
-    if current().options.portable and value.dtype != float32:
-        refuse(f"tl.{name or op} of {value.dtype}: Triton takes f32 alone; cast with .to(tl.float32)")
+    if current().options.portable and value.dtype not in (float32, float64):
+        refuse(f"tl.{name or op} of {value.dtype}: Triton takes f32 and f64 alone; cast with .to(tl.float32)")
     return math(op, [value], value.dtype)
 
 
@@ -203,9 +210,9 @@ def _extreme(name: str, x: Any, y: Any, propagate_nan: Any) -> tensor:
 def pair_type(x: Any, y: Any, a: tensor, b: tensor, divides: bool = False) -> dtype:
     """The type in which two operands meet."""
     if is_number(x) and not is_number(y):
-        return with_number(b.dtype, x, divides)
+        return with_number(b.dtype, plain(x), divides)
     if is_number(y) and not is_number(x):
-        return with_number(a.dtype, y, divides)
+        return with_number(a.dtype, plain(y), divides)
     return common(a.dtype, b.dtype, divides)
 
 
@@ -246,7 +253,7 @@ def fma(x: Any, y: Any, z: Any) -> tensor:
     """`x * y + z`."""
     a, b, c = as_tensor(x), as_tensor(y), as_tensor(z)
     kind = pair_type(x, y, a, b)
-    kind = with_number(kind, z) if is_number(z) else common(kind, c.dtype)
+    kind = with_number(kind, plain(z)) if is_number(z) else common(kind, c.dtype)
     return math("fma", [a, b, c], kind)
 
 
@@ -279,6 +286,7 @@ def full_like(input: tensor, value: Any) -> tensor:
 
 def shape_of(*shape: Any) -> tuple[int, ...]:
     """A shape as integers; `f(a, b)` and `f((a, b))` are one. TritonError for axes that are not positive integers."""
+    shape = tuple(plain(one) for one in shape)
     parts = shape[0] if len(shape) == 1 and isinstance(shape[0], tuple | list) else shape
     found = tuple(int(one) for one in parts)
     if any(one < 1 for one in found):

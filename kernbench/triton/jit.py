@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import builtins
 import inspect
+import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial, wraps
 from importlib import import_module
@@ -15,8 +16,10 @@ import numpy as np
 from kernbench.common.pointers import DevicePointer
 from kernbench.triton.arguments import TypedPointer, mapped
 from kernbench.triton.block_pointers import made_on_host
+from kernbench.triton.constants import plain
 from kernbench.triton.control import IN_KERNELS
 from kernbench.triton.dtypes import TritonError, float32
+from kernbench.triton.literals import with_tensors
 from kernbench.triton.program import Options, Program, enter, running
 from kernbench.triton.tensor import number_tensor, pointer
 from kernbench.triton.tools.tensor_descriptor import TensorDescriptor
@@ -25,32 +28,111 @@ from kernbench.triton_emu.tl.context import TLContext
 #: Runs kernels on machines. It stands above this package, which knows it by name alone (docs/adr/0024-triton-language.md).
 RUNTIME = "kernbench.runtime_api.triton.run"
 #: Arguments of launches that say how a GPU runs a kernel.
-HINTS = ("num_warps", "num_stages", "num_ctas", "maxnreg", "enable_fp_fusion", "waves_per_eu", "matrix_instr_nonkdim", "kpack")
+HINTS = (
+    "num_warps", "num_stages", "num_ctas", "maxnreg", "enable_fp_fusion", "waves_per_eu", "matrix_instr_nonkdim", "kpack",
+    "launch_pdl", "launch_cooperative_grid", "extern_libs", "debug", "sanitize_overflow", "minRegAutoWS", "maxRegAutoWS",
+    "schedule_hint", "allow_flush_denorm", "instrumentation_mode", "ptx_options", "disable_warp_specialize", "pingpongAutoWS",
+)  # fmt: skip
+#: Hints that change no numbers and need no note, as what they ask for is always so here.
+ALWAYS = ("launch_cooperative_grid", "debug")
 
 
-class JITFunction:
+class KernelInterface:
+    """What is launched by `kernel[grid](...)`."""
+
+    def run(self, *args: Any, grid: Any, warmup: bool = False, **kwargs: Any) -> Any:
+        raise NotImplementedError
+
+    def __getitem__(self, grid: Any) -> Callable[..., Any]:
+        """`kernel[grid](*args, **meta)`; `grid` is a number, a tuple, or a function of all arguments by name."""
+        return lambda *args, **kwargs: self.run(*args, grid=grid, warmup=False, **kwargs)
+
+    def warmup(self, *args: Any, grid: Any, **kwargs: Any) -> Any:
+        """A CompiledKernel; nothing runs."""
+        return self.run(*args, grid=grid, warmup=True, **kwargs)
+
+
+class Metadata:
+    """`metadata` of a compiled kernel: its name, the options of the launch, and the scratchpad of a PE as shared memory."""
+
+    def __init__(self, **found: Any) -> None:
+        self.__dict__.update(found)
+
+    def _asdict(self) -> dict[str, Any]:
+        return dict(self.__dict__)
+
+
+class _NoAssembly(dict[str, str]):
+    """`asm` of a kernel: empty."""
+
+    def __missing__(self, key: str) -> str:
+        raise TritonError(f'asm["{key}"]: kernels run as Python, so there is no code of a compiler to show')
+
+
+class CompiledKernel(KernelInterface):
+    """What `kernel.warmup` returns. A program has a PE for itself: all its registers and its scratchpad."""
+
+    def __init__(self, kernel: JITFunction, constants: Mapping[str, Any], hints: Mapping[str, Any]) -> None:
+        properties = import_module(RUNTIME).device_properties()
+        self.kernel, self.constants, self.hints = kernel, dict(constants), dict(hints)
+        self.name = str(kernel.__name__)
+        warps = int(hints.get("num_warps") or 4)
+        self.n_regs = max(1, properties["max_num_regs"] // warps)
+        self.n_spills = 0
+        self.n_max_threads = warps
+        stages, clusters = int(hints.get("num_stages") or 3), int(hints.get("num_ctas") or 1)
+        self.metadata = Metadata(
+            name=self.name, num_warps=warps, num_stages=stages, num_ctas=clusters, shared=properties["max_shared_mem"]
+        )
+        self.asm: dict[str, str] = _NoAssembly()
+
+    def _init_handles(self) -> None:
+        """Nothing: the fields are there."""
+
+    def run(self, *args: Any, grid: Any, warmup: bool = False, **kwargs: Any) -> Any:
+        """Launch it; constants that are not given are those of `warmup`."""
+        given = {*self.kernel.arg_names[: len(args)], *kwargs}
+        more = {name: value for name, value in self.constants.items() if name not in given}
+        return self.kernel.run(*args, grid=grid, warmup=warmup, **{**self.hints, **more, **kwargs})
+
+
+class JITFunction(KernelInterface):
     """A kernel or device function. `kernel[grid](...)` runs it on the default machine, or that of `kernbench.machine`."""
 
     def __init__(self, fn: Callable[..., Any]) -> None:
+        if isinstance(fn, JITFunction):
+            fn = fn.original
+        self.original: Callable[..., Any] = fn
         self.fn = _with_names(fn)
         self.__name__, self.__qualname__ = fn.__name__, fn.__qualname__
         self.__module__, self.__doc__ = fn.__module__, fn.__doc__
         self.__signature__ = _CALLED
         self.parameters = inspect.signature(fn).parameters
         self.arg_names = list(self.parameters)
+        self.pre_run_hooks: list[Callable[..., Any]] = []
         self.constexprs = frozenset(name for name, one in self.parameters.items() if _is_constexpr(one.annotation))
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
         """A device function that is a method."""
         return self if instance is None else partial(self, instance)
 
-    def __getitem__(self, grid: Any) -> Callable[..., Any]:
-        """`kernel[grid](*args, **meta)`; `grid` is a number, a tuple, or a function of all arguments by name."""
-        return lambda *args, **kwargs: self.run(grid, args, kwargs)
+    @property
+    def src(self) -> str:
+        """The source, without its decorators."""
+        text = textwrap.dedent(inspect.getsource(self.original))
+        return text[text.index("def ") :] if "def " in text else text
 
-    def run(self, grid: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
-        """Launch it; returns the run."""
+    def add_pre_run_hook(self, hook: Callable[..., Any]) -> None:
+        """Call a function with the arguments of each launch, before it."""
+        self.pre_run_hooks.append(hook)
+
+    def run(self, *args: Any, grid: Any, warmup: bool = False, **kwargs: Any) -> Any:
+        """Launch it, and return the run; with `warmup` return a CompiledKernel, and run nothing."""
         bound, hints = self.bind(args, kwargs)
+        if warmup:
+            return CompiledKernel(self, {name: bound[name] for name in self.arg_names if name in self.constexprs}, hints)
+        for hook in self.pre_run_hooks:
+            hook(*args, **kwargs)
         return import_module(RUNTIME).run_kernel(self, sizes_of(grid, bound), bound, hints)
 
     def bind(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -62,7 +144,7 @@ class JITFunction:
         except TypeError as error:
             raise TritonError(f"{self.__name__}: {error}; it takes {', '.join(self.arg_names)}") from None
         bound.apply_defaults()
-        return dict(bound.arguments), hints
+        return {name: plain(value) for name, value in bound.arguments.items()}, hints
 
     def __call__(self, *args: Any, tl: TLContext | None = None, **kwargs: Any) -> Any:
         """From a kernel: the function itself. From a launch, which gives `tl`: a program of it."""
@@ -114,6 +196,7 @@ def _with_names(fn: Callable[..., Any]) -> Callable[..., Any]:
     globals had when it was made."""
     if not isinstance(fn, FunctionType):
         return fn
+    fn = with_tensors(fn)
     names = fn.__globals__
     kept = names.get("__builtins__", builtins)
     names["__builtins__"] = {**vars(builtins), **IN_KERNELS}
@@ -134,11 +217,12 @@ def _is_constexpr(annotation: Any) -> bool:
 
 def sizes_of(grid: Any, arguments: Mapping[str, Any]) -> tuple[int, ...]:
     """A grid as integers. TritonError for one that is none."""
-    found = grid(dict(arguments)) if callable(grid) else grid
+    found = plain(grid(dict(arguments)) if callable(grid) else grid)
     parts = tuple(found) if isinstance(found, tuple | list) else (found,)
+    parts = tuple(plain(one) for one in parts)
     sizes = tuple(int(one) for one in parts if isinstance(one, int | np.integer) and not isinstance(one, bool))
-    if not 1 <= len(parts) <= 3 or len(sizes) != len(parts) or min(sizes) < 1:
-        raise TritonError(f"a grid is one to three integers of at least 1, and not {parts}")
+    if not 1 <= len(parts) <= 3 or len(sizes) != len(parts) or min(sizes) < 0:
+        raise TritonError(f"a grid is one to three integers of at least 0, and not {parts}")
     return sizes
 
 

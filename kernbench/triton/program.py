@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import dis
 import os
 import sys
 from collections import Counter
 from collections.abc import Callable, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field
+from functools import cache
 from math import prod
 from types import CodeType, FrameType, TracebackType
 from typing import Any
@@ -119,7 +121,7 @@ class Program(TLContext):
     ) -> KernelTensor:
         """A math op on tensors and numbers. At once where all is known and the result is not a float, or one number. `marked`:
         the operands as tensors, where numbers were taken of some."""
-        line = kernel_line()
+        line, shape = kernel_line(), tuple(shape)
         tensors = [one for one in operands if isinstance(one, KernelTensor)]
         for one in tensors:
             self._come(one, line)
@@ -142,6 +144,7 @@ class Program(TLContext):
     def alias(self, tile: KernelTensor, shape: tuple[int, ...]) -> KernelTensor:
         """The same bytes under another shape, in no time."""
         self._come(tile, kernel_line())
+        shape = tuple(shape)
         self._count += 1
         made = KernelTensor(self, f"t{self._count}", shape, tile.dtype, tile.nbytes, tile.line)
         made.block, made.addr, made.flight, made.op, made.op_id = tile.block, tile.addr, tile.flight, tile.op, tile.op_id
@@ -167,7 +170,7 @@ class Program(TLContext):
 
     def gather(self, base: int, shape: tuple[int, ...], kind: dtype, lanes: Lanes | tuple[int, ...] | None) -> KernelTensor:
         """A tile from memory: contiguous, by strides [B], or lane by lane. It waits for one element only."""
-        line, runner = kernel_line(), self._runner
+        line, runner, shape = kernel_line(), self._runner, tuple(shape)
         nbytes = travel = self._size(shape, kind.own, line)
         if isinstance(lanes, Lanes):
             addr, moved = self._first(base, lanes, line), lanes.at.size * kind.itemsize
@@ -218,10 +221,27 @@ class Program(TLContext):
         runner.issue(msg, line)
         runner.memory.store_issued(msg)
 
-    def exchange(self, base: int, lanes: Lanes, kind: dtype, change: Callable[[Array], Array]) -> Array:
-        """Read, change and write known elements with nothing between: the old elements, as `Lanes.spread` shapes them.
+    def change(self, base: int, tile: KernelTensor, lanes: Lanes, kind: dtype, rmw: str, compare: KernelTensor | None) -> Any:
+        """An atomic op that is computed after the timing: the old elements. It takes the load, then the store."""
+        line, runner = kernel_line(), self._runner
+        old = self.gather(base, lanes.shape, kind, lanes)
+        if old.flight is not None:
+            runner.wait_for(old.flight, "the load of an atomic op")
+        tile = self.operand(tile, line)
+        compare = None if compare is None else self.operand(compare, line)
+        addr, nbytes = self._first(base, lanes, line), lanes.at.size * lanes.itemsize
+        msg = DmaWriteCmd(tile, addr, nbytes, lanes=lanes, rmw=rmw, op_id=runner.memory.new_id(), line=line)
+        msg.dst_space, msg.old, msg.compare = self._space(addr, lanes), old, compare
+        old.value, old.op, old.op_id = None, f"atomic_{rmw}", msg.op_id
+        old.flight = runner.issue(msg, line)
+        runner.memory.store_issued(msg)
+        return old
 
-        It takes the time of the load; the store is issued then. TritonError if the elements there are not known.
+    def exchange(self, base: int, lanes: Lanes, kind: dtype, change: Callable[[Array], Array]) -> Array | None:
+        """Read, change and write known elements with nothing between: the old elements, as `Lanes.spread` shapes them; None,
+        with nothing changed, if the elements there are computed after the timing.
+
+        It takes the time of the load; the store is issued then.
         """
         line, runner = kernel_line(), self._runner
         brought = self.gather(base, lanes.shape, kind, lanes)
@@ -236,9 +256,8 @@ class Program(TLContext):
         addr, memory = self._first(base, lanes, line), runner.memory
         try:
             old = read_lanes(memory.store, self._space(addr, lanes), addr, lanes, kind.own)
-        except ValueError as error:
-            rule = "an atomic op on integers that are computed after its timing"
-            raise TritonError(f"{line}: {rule}: {error}") from None
+        except ValueError:
+            return None
         room.value = np.ascontiguousarray(change(old))
         if np.array_equal(old.reshape(-1), room.value.reshape(-1)):
             self._look(base, line)
@@ -266,6 +285,20 @@ def evaluate(op: str, operands: list[Any], shape: tuple[int, ...], kind: dtype, 
     inputs = [one.value for one in operands if isinstance(one, KernelTensor) and one.value is not None]
     scalars = {i: one for i, one in enumerate(operands) if not isinstance(one, KernelTensor)}
     return run_math({**how, "op": op, "scalars": scalars, "shape_out": shape, "dtype": kind.own}, op, inputs)
+
+
+@cache
+def _discards(code: CodeType, at: int) -> bool:
+    """Whether the instruction after that of a call drops its result."""
+    steps = list(dis.get_instructions(code))
+    number = next((i for i, one in enumerate(steps) if one.offset == at), None)
+    return number is not None and number + 1 < len(steps) and steps[number + 1].opname == "POP_TOP"
+
+
+def result_is_used() -> bool:
+    """Whether the kernel does something with the result of the function of this package that it calls now."""
+    frame = _kernel_frame()
+    return not _discards(frame.f_code, frame.f_lasti)
 
 
 _RUNNING: ContextVar[Program | None] = ContextVar("kernbench_triton_program", default=None)

@@ -15,6 +15,7 @@ from kernbench.triton.dtypes import (
     float8e5,
     float16,
     float32,
+    float64,
     int1,
     int8,
     int16,
@@ -231,6 +232,8 @@ def dot(
         refuse(f"tl.dot of {list(a.shape)} and {list(b.shape)}: in Triton each side is 16 or more")
     if a.dtype.is_int():
         kind = int32
+    if a.dtype == float64:
+        kind = float64
     if a.dtype == float32 and (input_precision == "tf32" or (input_precision is None and allow_tf32)):
         a, b = math("tf32", [a], float32), math("tf32", [b], float32)
     shape = (*a.shape[:-1], b.shape[-1])

@@ -8,15 +8,31 @@ import numpy as np
 
 from kernbench.common.dtypes import Array
 from kernbench.common.pointers import DevicePointer
+from kernbench.triton.constants import plain
 from kernbench.triton.dtypes import dtype, int32, of_number, of_own, pointer_type, refusal, refuse, uint64
 from kernbench.triton.program import current
 from kernbench.triton_emu.handle import KernelTensor
+
+
+class Shape(tuple[int, ...]):
+    """The lengths of axes; equal to a list of the same lengths too, as in Triton."""
+
+    __slots__ = ()
+
+    def __eq__(self, other: object) -> bool:
+        return tuple.__eq__(self, tuple(other) if isinstance(other, list) else other)
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
+
+    __hash__ = tuple.__hash__
 
 
 class tensor:
     """Elements of a type in a shape; with a `base`, pointers into that tensor of memory."""
 
     __array_ufunc__ = None
+    takes_constants = True  #: the operators of `tl.constexpr` are left to those of tensors
 
     def __init__(
         self, handle: KernelTensor | None, kind: dtype, base: DevicePointer | None = None, swapped: tensor | None = None
@@ -42,8 +58,8 @@ class tensor:
         return self._handle
 
     @property
-    def shape(self) -> tuple[int, ...]:
-        return self.handle.shape if self.swapped is None else self.swapped.shape[::-1]
+    def shape(self) -> Shape:
+        return Shape(self.handle.shape if self.swapped is None else self.swapped.shape[::-1])
 
     @property
     def numel(self) -> int:
@@ -223,6 +239,7 @@ def as_tensor(value: Any) -> tensor:
     """A tensor, or a number as one."""
     if isinstance(value, tensor):
         return value
+    value = plain(value)
     if isinstance(value, np.generic):
         value = value.item()
     if isinstance(value, bool | int | float):

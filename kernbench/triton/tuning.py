@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from importlib import import_module
 from typing import Any
 
 from kernbench.triton.arguments import array_of, arrays_in
 from kernbench.triton.dtypes import TritonError
-from kernbench.triton.jit import JITFunction
+from kernbench.triton.jit import RUNTIME, JITFunction, KernelInterface
 
 
 class Config:
@@ -15,33 +16,31 @@ class Config:
 
     def __init__(
         self, kwargs: Mapping[str, Any], num_warps: int = 4, num_stages: int = 3, num_ctas: int = 1, maxnreg: int | None = None,
-        pre_hook: Callable[[dict[str, Any]], None] | None = None,
+        pre_hook: Callable[[dict[str, Any]], None] | None = None, ir_override: Any = None,
     ) -> None:  # fmt: skip
+        self.ir_override = ir_override
         self.kwargs = dict(kwargs)
         self.num_warps, self.num_stages, self.num_ctas, self.maxnreg = num_warps, num_stages, num_ctas, maxnreg
         self.pre_hook = pre_hook
 
     def all_kwargs(self) -> dict[str, Any]:
         """All arguments that it adds to a launch."""
-        return {**self.kwargs, "num_warps": self.num_warps, "num_stages": self.num_stages}
+        more = {"num_warps": self.num_warps, "num_stages": self.num_stages}
+        return {**self.kwargs, **more, **({} if self.num_ctas == 1 else {"num_ctas": self.num_ctas})}
 
     def __repr__(self) -> str:
         return ", ".join(f"{name}: {value}" for name, value in self.all_kwargs().items())
 
 
-class _Wrapped:
+class _Wrapped(KernelInterface):
     """A kernel whose launches get more arguments."""
 
-    def __init__(self, fn: Any) -> None:
+    def __init__(self, fn: Any, arg_names: Sequence[str]) -> None:
         self.fn = fn
+        self.arg_names = list(arg_names)
         self.base: JITFunction = fn.base if isinstance(fn, _Wrapped) else fn
+        self.base_fn = self.base.fn
         self.__name__ = self.base.__name__
-
-    def __getitem__(self, grid: Any) -> Callable[..., Any]:
-        return lambda *args, **kwargs: self.run(grid, args, kwargs)
-
-    def run(self, grid: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
-        raise NotImplementedError
 
     def named(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
         """What was given, by name."""
@@ -51,86 +50,136 @@ class _Wrapped:
 class Heuristics(_Wrapped):
     """Constants by functions of the arguments."""
 
-    def __init__(self, fn: Any, values: Mapping[str, Callable[[dict[str, Any]], Any]]) -> None:
-        super().__init__(fn)
+    def __init__(self, fn: Any, arg_names: Sequence[str], values: Mapping[str, Callable[[dict[str, Any]], Any]]) -> None:
+        super().__init__(fn, arg_names)
         self.values = dict(values)
 
-    def run(self, grid: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
-        found = dict(kwargs)
+    def run(self, *args: Any, grid: Any, warmup: bool = False, **kwargs: Any) -> Any:
         for name, compute in self.values.items():
-            found[name] = compute(self.named(args, found))
-        return self.fn.run(grid, args, found)
-
-
-_OPTIONS = frozenset(
-    {"reset_to_zero", "restore_value", "prune_configs_by", "warmup", "rep", "use_cuda_graph", "do_bench", "cache_results"}
-)
+            kwargs[name] = compute(self.named(args, kwargs))
+        return self.fn.run(*args, grid=grid, warmup=warmup, **kwargs)
 
 
 class Autotuner(_Wrapped):
-    """The configuration with the fewest cycles, for each value of the key arguments and each machine."""
+    """The configuration with the fewest cycles, for each value of the key arguments and each machine. Its methods and fields
+    are those of Triton's, so that programs can derive classes from it.
+    """
 
-    def __init__(self, fn: Any, configs: Sequence[Config], key: Sequence[str], **options: Any) -> None:
-        super().__init__(fn)
+    def __init__(
+        self, fn: Any, arg_names: Sequence[str], configs: Sequence[Config], key: Sequence[str],
+        reset_to_zero: Sequence[str] | None = None, restore_value: Sequence[str] | None = None,
+        pre_hook: Callable[..., Any] | None = None, post_hook: Callable[..., Any] | None = None,
+        prune_configs_by: Mapping[str, Any] | None = None, warmup: Any = None, rep: Any = None, use_cuda_graph: bool = False,
+        do_bench: Any = None, cache_results: bool = False,
+    ) -> None:  # fmt: skip
+        """`warmup`, `rep`, `use_cuda_graph`, `do_bench` and `cache_results` have no meaning for cycles that do not vary."""
+        super().__init__(fn, arg_names)
         self.configs = list(configs) or [Config({})]
-        self.key = list(key)
-        self._zeroed = list(options.get("reset_to_zero") or ())
-        self._prune = options.get("prune_configs_by") or {}
+        self.keys = list(key)
+        self.reset_to_zero, self.restore_value = list(reset_to_zero or ()), list(restore_value or ())
+        self.user_pre_hook, self.user_post_hook = pre_hook, post_hook
+        self.pre_hook: Callable[..., Any] = self._before if pre_hook is None else pre_hook
+        self.post_hook: Callable[..., Any] = (lambda *_, **__: None) if post_hook is None else post_hook
+        prune = dict(prune_configs_by or {})
+        self.perf_model, self.configs_top_k = prune.get("perf_model"), prune.get("top_k", 0.2)
+        self.early_config_prune = prune.get("early_config_prune")
+        self.cache_results = cache_results
+        self.num_warmups, self.num_reps, self.use_cuda_graph = warmup, rep, use_cuda_graph
         self.cache: dict[tuple[Any, ...], Config] = {}
+        self.nargs: dict[str, Any] | None = None
         self.best_config: Config | None = None
-        self.timings: list[tuple[Config, int | None]] = []  #: cycles of each; None: it could not run
-        other = sorted(set(options) - _OPTIONS)
-        if other:
-            known = ", ".join(sorted(_OPTIONS))
-            raise TritonError(f"autotune has no {', '.join(other)}; it has {known}, and triton.Config has pre_hook")
-        unknown = [name for name in self.key if name not in self.base.arg_names]
+        self.timings: list[tuple[Config, int | None]] = []  #: cycles of each that was simulated; None: it could not run
+        self.configs_timings: dict[Config, float] = {}  #: the same in milliseconds, as Triton has them
+        self.bench_time: float | None = None
+        unknown = [name for name in self.keys if name not in self.base.arg_names]
         if unknown:
             raise TritonError(f"autotune of {self.__name__}: key {', '.join(unknown)} is no argument of it")
 
-    def run(self, grid: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+    @property
+    def key(self) -> list[str]:
+        return self.keys
+
+    def run(self, *args: Any, grid: Any = None, warmup: bool = False, **kwargs: Any) -> Any:
         given = self.named(args, kwargs)
-        place = _machine_name()
-        key = (place, *(_key_of(given.get(name)) for name in self.key), *(_kind_of(one) for one in given.values()))
+        self.nargs = dict(zip(self.base.arg_names, args, strict=False))
+        key = (
+            _machine_name(),
+            *(_key_of(given.get(name)) for name in self.keys),
+            *(_kind_of(one) for one in given.values()),
+        )
+        note = ""
         if key not in self.cache:
-            self.cache[key] = self._best(grid, args, kwargs, given)
+            self.cache[key], note = self._best(grid, args, kwargs, given)
         self.best_config = best = self.cache[key]
-        for name in self._zeroed:
+        if not warmup:
+            self._zero(given)
+        made = self._with(best, grid, args, kwargs, warmup)
+        if note and not warmup:
+            made.notes.insert(0, note)
+        self.nargs = None
+        return made
+
+    def _zero(self, given: Mapping[str, Any]) -> None:
+        for name in self.reset_to_zero:
             array = array_of(name, given[name])
             if array is not None:
                 array[...] = 0
-        return self._with(best, grid, args, kwargs)
 
-    def _with(self, config: Config, grid: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+    def _before(self, given: Mapping[str, Any], reset_only: bool = False) -> None:
+        """What Triton does before each measurement: tensors of `reset_to_zero` become 0."""
+        self._zero(given)
+
+    def _with(self, config: Config, grid: Any, args: Sequence[Any], kwargs: Mapping[str, Any], warmup: bool = False) -> Any:
         twice = sorted(set(config.kwargs) & set(kwargs))
         if twice:
             raise TritonError(f"{self.__name__}: {', '.join(twice)} is chosen by autotune; do not give it")
         if config.pre_hook is not None:
             config.pre_hook({**self.named(args, kwargs), **config.kwargs})
-        return self.fn.run(grid, args, {**kwargs, **config.all_kwargs()})
+        return self.fn.run(*args, grid=grid, warmup=warmup, **{**kwargs, **config.all_kwargs()})
 
-    def _pruned(self, named: Mapping[str, Any], kwargs: Mapping[str, Any]) -> list[Config]:
+    def prune_configs(self, kwargs: Mapping[str, Any]) -> list[Config]:
         """The configurations that `prune_configs_by` keeps: its functions get positional arguments in one mapping, and keyword
         arguments by name.
         """
-        configs, early, model = self.configs, self._prune.get("early_config_prune"), self._prune.get("perf_model")
-        if early is not None:
-            configs = list(early(configs, dict(named), **kwargs))
-        if model is not None:
-            top = self._prune.get("top_k", 0.2)
+        configs, named = self.configs, dict(self.nargs or {})
+        if self.early_config_prune is not None:
+            configs = list(self.early_config_prune(configs, dict(named), **kwargs))
+        if self.perf_model is not None:
+            top, model = self.configs_top_k, self.perf_model
             count = max(1, int(len(configs) * top)) if isinstance(top, float) and top <= 1 else int(top)
             configs = sorted(configs, key=lambda one: model(**named, **kwargs, **one.all_kwargs()))[:count]
         if not configs:
             raise TritonError(f"autotune of {self.__name__}: prune_configs_by leaves no configuration")
         return configs
 
-    def _best(self, grid: Any, args: Sequence[Any], kwargs: Mapping[str, Any], given: dict[str, Any]) -> Config:
-        """Run each on copies of what it may write."""
-        configs = self._pruned(dict(zip(self.base.arg_names, args, strict=False)), kwargs)
-        if len(configs) == 1:
-            return configs[0]
+    def _apart(self, configs: Sequence[Config]) -> list[Config]:
+        """One of each group of configurations that cannot differ: hints of GPUs change nothing, unless the kernel has a
+        parameter of that name.
+        """
+        found: dict[Any, Config] = {}
+        for config in configs:
+            given = {name: value for name, value in config.all_kwargs().items() if name in self.base.parameters}
+            found.setdefault((id(config.pre_hook), *sorted((name, repr(value)) for name, value in given.items())), config)
+        return list(found.values())
+
+    def _best(
+        self, grid: Any, args: Sequence[Any], kwargs: Mapping[str, Any], given: dict[str, Any]
+    ) -> tuple[Config, str]:
+        """Run each on copies of what it may write; and a note on those that were not run."""
+        configs = self.prune_configs(kwargs)
+        apart = self._apart(configs)
+        note = ""
+        if len(apart) < len(configs):
+            note = (
+                f"autotune: {len(configs) - len(apart)} of {len(configs)} configurations differ from another one only in hints "
+                f"for GPUs (num_warps, num_stages, ...), which change nothing here; {len(apart) if len(apart) > 1 else 'none'} "
+                f"{'were' if len(apart) > 1 else 'was'} simulated"
+            )
+        if len(apart) == 1:
+            return apart[0], note
         self.timings = []
         problem: Exception | None = None
-        for config in configs:
+        for config in apart:
             arrays = [array for name, one in given.items() for _, array in arrays_in(name, one)]
             kept = [array.copy() for array in arrays]
             try:
@@ -147,15 +196,20 @@ class Autotuner(_Wrapped):
             self.timings.append((config, cycles))
         able = [(cycles, i) for i, (_, cycles) in enumerate(self.timings) if cycles is not None]
         if not able:
-            raise TritonError(f"autotune of {self.__name__}: none of {len(configs)} configurations can run: {problem}")
-        return self.timings[min(able)[1]][0]
+            raise TritonError(f"autotune of {self.__name__}: none of {len(apart)} configurations can run: {problem}")
+        freq = device_clock()
+        self.configs_timings = {
+            one: float("inf") if cycles is None else cycles / freq / 1e6 for one, cycles in self.timings
+        }
+        return self.timings[min(able)[1]][0], note
+
+
+def device_clock() -> float:
+    """[GHz] of the machine that launches run on."""
+    return float(import_module(RUNTIME).device_properties()["sm_clock_rate"]) / 1e6
 
 
 def _machine_name() -> str:
-    from importlib import import_module
-
-    from kernbench.triton.jit import RUNTIME
-
     return str(import_module(RUNTIME).machine_name())
 
 
@@ -167,15 +221,24 @@ def _kind_of(value: Any) -> Any:
     return tuple(str(array.dtype) for _, array in arrays_in("", value))
 
 
+_OPTIONS = frozenset({
+    "reset_to_zero", "restore_value", "prune_configs_by", "warmup", "rep", "use_cuda_graph", "do_bench", "cache_results",
+    "pre_hook", "post_hook",
+})  # fmt: skip
+
+
 def autotune(configs: Sequence[Config], key: Sequence[str], **options: Any) -> Callable[[Any], Autotuner]:
     """Choose among `configs` by simulated cycles, again for each value of the arguments `key`.
 
     `reset_to_zero`, `restore_value` and `prune_configs_by` (`early_config_prune`, `perf_model`, `top_k`) are Triton's;
     `warmup`, `rep`, `use_cuda_graph`, `do_bench` and `cache_results` have no meaning for cycles that do not vary.
     """
-    return lambda fn: Autotuner(fn, configs, key, **options)
+    other = sorted(set(options) - _OPTIONS)
+    if other:
+        raise TritonError(f"autotune has no {', '.join(other)}; it has {', '.join(sorted(_OPTIONS))}")
+    return lambda fn: Autotuner(fn, fn.arg_names, configs, key, **options)
 
 
 def heuristics(values: Mapping[str, Callable[[dict[str, Any]], Any]]) -> Callable[[Any], Heuristics]:
     """Compute constants from the arguments of a launch, by name."""
-    return lambda fn: Heuristics(fn, values)
+    return lambda fn: Heuristics(fn, fn.arg_names, values)

@@ -46,7 +46,7 @@ def elements(x: tensor, what: str) -> Array:
 
 def to_float(x: tensor, kind: dtype) -> tensor:
     """As floats, rounded once; from known elements."""
-    found = elements(x, f"uint64 as {kind}").astype(np.float64 if kind.primitive_bitwidth < 32 else np.float32)
+    found = elements(x, f"uint64 as {kind}").astype(np.float32 if kind.primitive_bitwidth == 32 else np.float64)
     return tensor(current().known(np.asarray(narrow(found, kind.own)), kind), kind)
 
 

@@ -204,6 +204,9 @@ class KernelRunner(CommandSource):
             tile.value = value if tile.whole is None else None  # what a part holds is pending
         elif isinstance(msg, DmaWriteCmd):
             self.memory.store_ended(msg)
+            if msg.old is not None:
+                tile = msg.old
+                tile.flight = None
         elif isinstance(msg, CompositeCmd):
             self.memory.composite_ended(msg)
             assert isinstance(msg.work.out, MemoryTensor)

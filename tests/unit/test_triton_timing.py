@@ -181,13 +181,13 @@ def test_views_whose_elements_do_not_lie_evenly() -> None:
 
 def test_arguments_that_no_machine_has() -> None:
     with pytest.raises(triton.TritonError) as caught:
-        total[(1,)](np.ones(4), np.zeros(1, np.float32), BLOCK=4)
-    assert str(caught.value) == "total: argument x_ptr: elements of float64 are not on these machines; use float32"
+        total[(1,)](np.ones(4, np.complex64), np.zeros(1, np.float32), BLOCK=4)
+    assert str(caught.value) == "total: argument x_ptr: elements of complex64 are not on these machines; cast it first"
     with pytest.raises(triton.TritonError) as caught:
         total[(1,)](np.ones(4, np.float32), BLOCK=4)
     assert str(caught.value) == "total: missing a required argument: 'out_ptr'; it takes x_ptr, out_ptr, BLOCK"
-    with pytest.raises(triton.TritonError, match="a grid is one to three integers of at least 1, and not \\(0,\\)"):
-        total[(0,)](np.ones(4, np.float32), np.zeros(1, np.float32), BLOCK=4)
+    with pytest.raises(triton.TritonError, match="a grid is one to three integers of at least 0, and not \\(-1,\\)"):
+        total[(-1,)](np.ones(4, np.float32), np.zeros(1, np.float32), BLOCK=4)
 
 
 def test_machines_differ_and_runs_repeat() -> None:

@@ -38,16 +38,18 @@ class Buffers:
         self._kernel = kernel
         self._stretches: list[_Stretch] = []
         self._unsigned: set[str] = set()  #: arguments of uint64, which are stored as i64
+        self._empty: dict[str, Array] = {}  #: arguments without elements
         for name, value in arguments.items():
             for label, array in arrays_in(f"{kernel}: argument {name}", value):
                 self._add(label.removeprefix(f"{kernel}: argument "), array)
 
     def _add(self, name: str, array: Array) -> None:
-        if not array.size:
-            raise TritonError(f"{self._kernel}: argument {name} has no elements; launch for arrays that have some")
         if array.dtype == np.uint64:
             self._unsigned.add(name)
             array = array.view(np.int64)
+        if not array.size:
+            self._empty[name] = array
+            return
         if any(step < 0 for step in array.strides):
             raise TritonError(f"{self._kernel}: argument {name} runs backwards through memory; make a copy of it")
         uneven = [step for step in array.strides if step % array.itemsize]
@@ -108,6 +110,9 @@ class Buffers:
         return any(flat is not None and bool(np.isnan(flat.astype(np.float32)).any()) for flat in floats)
 
     def _pointer(self, name: str) -> DevicePointer:
+        if name in self._empty:  # no access is inside of it
+            kind = dtype_of(self._empty[name].dtype).name
+            return DevicePointer(0, name=name, shape=(0,), dtype=kind, tensor_shape=(0,), window=0)
         for one in self._stretches:
             for label, array in one.arrays:
                 if label == name:
@@ -133,11 +138,8 @@ class Buffers:
                 if not array.flags.writeable:
                     raise TritonError(f"{self._kernel} stores to {name}, an array that cannot be written to; pass a copy")
             _memory(one)[...] = _bits(one.tensor.gather(store))
-        return {
-            name: array.view(np.uint64) if name in self._unsigned else array
-            for one in self._stretches
-            for name, array in one.arrays
-        }
+        found = {name: array for one in self._stretches for name, array in one.arrays} | self._empty
+        return {name: array.view(np.uint64) if name in self._unsigned else array for name, array in found.items()}
 
 
 def _memory(stretch: _Stretch) -> Array:

@@ -15,7 +15,7 @@ from kernbench.common.dtypes import Array, dtype_of
 from kernbench.common.errors import KernbenchError, error_text
 from kernbench.common.json_shapes import counted
 from kernbench.common.units import cycles_to_ns
-from kernbench.config import load_config
+from kernbench.config import SystemConfig, load_config
 from kernbench.config.allowed_code import AllowCode
 from kernbench.config.machine import MachineConfig
 from kernbench.runtime_api.bench import Bench
@@ -30,8 +30,9 @@ from kernbench.sim_engine.recording import TraceOptions
 from kernbench.sim_engine.summary import engine_uses
 from kernbench.sim_engine.verify import Failure, Verification, compare
 from kernbench.trace.writer import TraceFile
+from kernbench.triton.arguments import arrays_in
 from kernbench.triton.dtypes import TritonError
-from kernbench.triton.jit import JITFunction
+from kernbench.triton.jit import ALWAYS, JITFunction
 from kernbench.triton.program import Options, raised_at
 from kernbench.triton_emu.errors import KernelError
 
@@ -101,6 +102,36 @@ def machine_name() -> str:
     return DEFAULT_MACHINE if found is None else found.name
 
 
+def device_properties() -> dict[str, int]:
+    """The machine that launches run on, in the words of Triton's `driver.active.utils.get_device_properties`."""
+    config = _machine().config
+    places = Places(config)
+    pe = places.config
+    nbytes = pe.tcm_bytes if isinstance(pe, SystemConfig) else pe.spm.size_bytes
+    clock = int(float(pe.freq_ghz) * 1e6)
+    return {
+        "max_shared_mem": nbytes,
+        "max_num_regs": nbytes // 4,
+        "multiprocessor_count": len(places.pes),
+        "warpSize": 1,
+        "sm_clock_rate": clock,
+        "mem_clock_rate": clock,
+        "mem_bus_width": 0,
+    }
+
+
+@contextmanager
+def recorded() -> Iterator[list[KernelRun]]:
+    """The runs of launches inside of the `with` block, on the machine that launches run on."""
+    around = _machine()
+    inside = _Machine(around.config, around.name, around.portable, around.checks, around=_CHOSEN.get())
+    token = _CHOSEN.set(inside)
+    try:
+        yield inside.runs
+    finally:
+        _CHOSEN.reset(token)
+
+
 @dataclass(eq=False, repr=False)
 class KernelRun:
     """A launch of a Triton kernel. `cycles` counts the kernel alone, without the launch itself; `arrays` are the tensors after
@@ -163,6 +194,25 @@ class KernelRun:
                 tracing.close()
 
 
+class EmptyRun(KernelRun):
+    """A launch of a grid without programs: nothing ran, in no time."""
+
+    @property
+    def cycles(self) -> int:
+        return 0
+
+    def trace(self, path: str | os.PathLike[str], level: str = "full") -> None:
+        """TritonError: there is nothing to trace."""
+        raise TritonError(f"{self.name}: a grid without programs has no trace")
+
+
+def _nothing(kernel: JITFunction, arguments: Mapping[str, Any], hints: Mapping[str, Any]) -> KernelRun:
+    """The run of an empty grid."""
+    arrays = {label: array for name, value in arguments.items() for label, array in arrays_in(name, value)}
+    absent: Any = None  # no machine was made
+    return EmptyRun(kernel.__name__, absent, absent, absent, arrays, _notes(hints, Options()))
+
+
 def _with_line(error: KernelFailed) -> KernbenchError:
     """What Python raised inside of a kernel, with the line there."""
     cause = error.__cause__
@@ -176,7 +226,7 @@ def _with_line(error: KernelFailed) -> KernbenchError:
 
 
 def _notes(hints: Mapping[str, Any], options: Options) -> list[str]:
-    ignored = [name for name, value in hints.items() if value is not None]
+    ignored = [name for name, value in hints.items() if value not in (None, False) and name not in ALWAYS]
     hinted = [f"{', '.join(ignored)}: hints for GPUs, which change nothing here"] if ignored else []
     return [*hinted, *options.notes, *left_out_notes(options)]
 
@@ -204,6 +254,8 @@ def run_kernel(kernel: JITFunction, grid: tuple[int, ...], arguments: dict[str, 
 
     TritonError for arguments that no machine takes; KernelFailed, or TritonError as the kernel raised it, from inside.
     """
+    if 0 in grid:
+        return _nothing(kernel, arguments, hints)
     chosen = _machine()
     freq = Places(chosen.config).config.freq_ghz
     checks = chosen.checks

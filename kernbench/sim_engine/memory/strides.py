@@ -115,37 +115,56 @@ def read_lanes(store: MemoryStore, space: str, addr: int, lanes: Lanes, dtype: s
     return lanes.spread(_gathered(store, space, addr, lanes, dtype), dtype)
 
 
-def write_lanes(store: MemoryStore, space: str, addr: int, data: Array, lanes: Lanes, rmw: str = "") -> None:
-    """Write the lanes of a tensor; of two lanes at one place the later stays. `rmw`: a math op on what is there and the lane.
+def write_lanes(
+    store: MemoryStore, space: str, addr: int, data: Array, lanes: Lanes, rmw: str = "", compare: Array | None = None
+) -> Array:
+    """Write the lanes of a tensor; of two lanes at one place the later stays. `rmw`: a math op on what is there and the lane,
+    `xchg` (the lane), or `cas` (the lane, where the bits of what is there are those of `compare`). Returns what was there
+    before each lane that moves, if there is an `rmw`.
 
     ValueError as `MemoryStore.write`, and `read` where there is an `rmw`.
     """
     dtype = dtype_of(data.dtype).name
     moved = lanes.picked(data)
     if rmw:
+        before = np.zeros(moved.shape, moved.dtype)
         # Lanes at the same address act in sequence, by their rank among them.
         for chosen in _turns(lanes):
             part = Lanes((chosen.size,), lanes.itemsize, lanes.at[chosen].tobytes())
             old = _gathered(store, space, addr, part, dtype)
-            new = narrow(np.asarray(evaluate(rmw, [widen(old), widen(moved[chosen])])), dtype)
+            before[chosen] = old
+            if rmw == "xchg":
+                new = moved[chosen]
+            elif rmw == "cas":
+                assert compare is not None
+                same = _bits_of(old) == _bits_of(lanes.picked(compare)[chosen])
+                new = np.where(same, moved[chosen], old)
+            else:
+                new = narrow(np.asarray(evaluate(rmw, [widen(old), widen(moved[chosen])])), dtype)
             write_lanes(store, space, addr, np.ascontiguousarray(new), part)
-        return
+        return before
     places, last = np.unique(lanes.at[::-1], return_index=True)
     values = moved[::-1][last]
     if not places.size:
-        return
+        return moved
     low, high = lanes.span
     into = store.rows_to_write(space, addr + low, addr + high) if addr % lanes.itemsize == 0 else None
     if into is not None and into.size:
         into.view(values.dtype)[(places - low) // lanes.itemsize] = values
         for first, nbytes in runs(places, lanes.itemsize):
             store.rows_written(space, (addr + first,), nbytes)
-        return
+        return moved
     position = 0
     for first, nbytes in runs(places, lanes.itemsize):
         count = nbytes // lanes.itemsize
         store.write(space, addr + first, values[position : position + count].copy())
         position += count
+    return moved
+
+
+def _bits_of(values: Array) -> Array:
+    """Elements as integers of their bits."""
+    return np.ascontiguousarray(values).view(f"u{values.dtype.itemsize}")
 
 
 def mark_lanes(store: MemoryStore, space: str, addr: int, lanes: Lanes, op_id: int) -> None:

@@ -29,6 +29,10 @@ _LANES_WRITE = Form(
     ("src_space", "shape", "dtype", "dst_space", "nbytes", "lanes", "rmw", "line"),
     {"src_addr": 0, "dst_addr": 1, "handle_id": 2},
 )
+_LANES_CHANGE = Form(
+    ("src_space", "shape", "dtype", "dst_space", "nbytes", "lanes", "rmw", "line"),
+    {"src_addr": 0, "dst_addr": 1, "handle_id": 2, "old_addr": 3, "compare_addr": 4},
+)
 # fmt: off
 _GEMM_KEYS = (
     "shape_a", "shape_b", "shape_out", "dtype_in", "dtype_b", "dtype_out", "m", "k", "n",
@@ -107,6 +111,10 @@ def _dma_write(msg: DmaWriteCmd, snapshots: tuple[Any, ...]) -> Row:
     source = msg.handle
     if msg.lanes is not None:
         lanes = (source.space, source.shape, source.dtype, msg.dst_space, msg.nbytes, msg.lanes, msg.rmw, msg.line)
+        if msg.old is not None:
+            compare = None if msg.compare is None else msg.compare.addr
+            changed = (source.addr, msg.dst_addr, source.name(), msg.old.addr, compare)
+            return "memory", "dma_write", _LANES_CHANGE.template(lanes), changed
         return "memory", "dma_write", _LANES_WRITE.template(lanes), (source.addr, msg.dst_addr, source.name())
     constants = (source.space, source.shape, source.dtype, msg.dst_space, msg.nbytes, msg.dst_strides, msg.line)
     values = (source.addr, msg.dst_addr, source.name(), snapshots[0] if snapshots else None)

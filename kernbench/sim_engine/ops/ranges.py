@@ -120,6 +120,8 @@ def _copy_reaches(params: Params) -> Iterator[Reach]:
         yield from _reach(params, "dst_addr", space, whole if loads else lanes.span, writes=True)
         if params.get("rmw"):
             yield from _reach(params, "dst_addr", space, lanes.span)
+            yield from _reach(params, "compare_addr", params["src_space"], whole)
+            yield from _reach(params, "old_addr", params["src_space"], whole, writes=True)
         return
     yield from _reach(params, "src_addr", params.get("src_space", "hbm"), span("src_strides"))
     yield from _reach(params, "dst_addr", space, span("dst_strides"), writes=True)

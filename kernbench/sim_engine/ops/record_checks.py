@@ -132,7 +132,7 @@ def _memory(params: Params) -> None:
         nbytes = _required(params, "nbytes")
         _need(nbytes, _is_int(nbytes) and 0 <= nbytes <= LARGEST, "nbytes", f"it must be an integer from 0 to {LARGEST}")
         dtype, shape = "u8", (nbytes,)
-    for key in ("src_addr", "dst_addr", "virtual_addr"):
+    for key in ("src_addr", "dst_addr", "virtual_addr", "old_addr", "compare_addr"):
         if params.get(key) is not None:
             _address(params, key)
     _space(params, "src_space", "dst_space")
@@ -147,7 +147,9 @@ def _memory(params: Params) -> None:
     _need(lanes, lanes is None or isinstance(lanes, Lanes), "lanes", "it must be made by kernbench.common.lanes")
     _need(lanes, lanes is None or params.get("src_space") is not None, "src_space", "it is required of lanes")
     rmw = params.get("rmw", "")
-    _need(rmw, rmw == "" or (isinstance(rmw, str) and ARITY.get(rmw) == 2), "rmw", "it must be a math op of two operands")
+    fits = isinstance(rmw, str) and (rmw in ("", "xchg", "cas") or ARITY.get(rmw) == 2)
+    _need(rmw, fits, "rmw", "it must be a math op of two operands, xchg or cas")
+    _need(rmw, rmw != "cas" or params.get("compare_addr") is not None, "rmw", "cas needs compare_addr")
     _need(rmw, not rmw or rmw not in LOGIC or dtype_of(dtype).kind != "float", "rmw", "it takes no floats")
 
 

@@ -1,6 +1,7 @@
 """GEMMs of a replay: one, or many of the same form in one product.
 
-Floats are multiplied in f32. Products of integers are exact: by f32 or f64 where all partial sums fit into those, else by i64.
+Floats are multiplied in f32, f64 in f64. Products of integers are exact: by f32 or f64
+where all partial sums fit into those, else by i64.
 """
 
 from __future__ import annotations
@@ -41,7 +42,8 @@ class GemmForm:
             a = np.swapaxes(a, -1, -2)
         if self._swap_b:
             b = np.swapaxes(b, -1, -2)
-        wanted: Any = np.float32 if self.exact is None else self.exact
+        floats: Any = np.float64 if np.float64 in (a.dtype, b.dtype) else np.float32
+        wanted: Any = floats if self.exact is None else self.exact
         if a.dtype != wanted:
             a = a.astype(wanted)
         if b.dtype != wanted:

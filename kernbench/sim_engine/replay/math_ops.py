@@ -1,8 +1,8 @@
 """Math ops of a replay, by name: operands in, the rounded result out.
 
-They are computed in f32 if an operand is a float, else in i64, which is truncated afterwards. Truth values stay truth values
-in logic and are 0 and 1 in arithmetic. Integers divide as in C: towards zero, the remainder has the sign of the dividend, and
-what is divided by 0 is 0. Shifts beyond 63 bits are those by 63.
+They are computed in f32 if an operand is a float (in f64 if one is f64), else in i64, which is truncated afterwards. Truth
+values stay truth values in logic and are 0 and 1 in arithmetic. Integers divide as in C: towards zero, the remainder has the
+sign of the dividend, and what is divided by 0 is 0. Shifts beyond 63 bits are those by 63.
 """
 
 from __future__ import annotations
@@ -15,10 +15,13 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from kernbench.common.dtypes import Array, dtype_of, narrow, widen
+from kernbench.sim_engine.replay.bessel import BESSEL
 
 
 def fused(x: Any, y: Any, z: Any, odd: bool = False) -> Array:
     """On f32 (of integers: as they are); `odd`: rounded to odd in f32 too, for who rounds it to a narrower type to nearest."""
+    if np.asarray(x).dtype == np.float64:
+        return _fused_f64(np.asarray(x), np.asarray(y), np.asarray(z))
     if np.asarray(x).dtype != np.float32:
         return np.asarray(x * y + z)
     product, third = np.multiply(x, y, dtype=np.float64), np.asarray(z, np.float64)
@@ -29,6 +32,18 @@ def fused(x: Any, y: Any, z: Any, odd: bool = False) -> Array:
     total = _odd(total, lost, np.int64)
     near = total.astype(np.float32)
     return _odd(near, total - near, np.int32) if odd else near
+
+
+def _fused_f64(x: Array, y: Array, z: Array) -> Array:
+    """Of f64, with the rounding errors of the product (by Dekker's halves) and of the sum added at the end."""
+    product = x * y
+    total = product + z
+    halves = [(one * 134217729.0) - (one * 134217729.0 - one) for one in (x, y)]
+    (a, b), (c, d) = ((half, one - half) for half, one in zip(halves, (x, y), strict=True))
+    lost = ((a * c - product) + a * d + b * c) + b * d
+    added = total - product
+    lost = lost + ((product - (total - added)) + (z - added))
+    return np.asarray(np.where(np.isfinite(lost), total + lost, total))
 
 
 def _odd(near: Array, lost: Array, bits: type[np.signedinteger[Any]]) -> Array:
@@ -62,11 +77,12 @@ SPECIAL: dict[str, Callable[[Any], Any]] = {
     "log1p": np.log1p,
     "log10": np.log10,
     "expm1": np.expm1,
-    "exp10": lambda x: np.power(np.float32(10), x),
+    "exp10": lambda x: np.power(x.dtype.type(10), x),
     "cbrt": np.cbrt,
     "trunc": np.trunc,
     "rint": np.rint,
     "round_away": lambda x: np.copysign(np.floor(np.abs(x) + np.float32(0.5)), x),
+    **BESSEL,
     "isnan": np.isnan,
     "isinf": np.isinf,
 }
@@ -144,7 +160,8 @@ _ERF = np.frompyfunc(math.erf, 1, 1)
 
 
 def _erf(x: Value) -> Array:
-    return np.asarray(_ERF(np.asarray(x, np.float64)), np.float64).astype(np.float32)
+    kind = np.float64 if getattr(x, "dtype", None) == np.float64 else np.float32
+    return np.asarray(_ERF(np.asarray(x, np.float64)), np.float64).astype(kind)
 
 
 def _sigmoid(x: Value) -> Value:
@@ -163,7 +180,12 @@ def _remainder(a: Value, b: Value) -> Value:
 
 
 def _is_float(value: Value) -> bool:
-    return isinstance(value, float) or getattr(value, "dtype", None) == np.float32
+    return isinstance(value, float) or getattr(value, "dtype", None) in (np.float32, np.float64)
+
+
+def _float_of(values: Sequence[Value]) -> Any:
+    """The type in which floats are computed: f64 if an array is f64, else f32."""
+    return np.float64 if any(isinstance(one, np.ndarray) and one.dtype == np.float64 for one in values) else np.float32
 
 
 def _shift(way: Callable[[Value, Value], Value]) -> Callable[[Value, Value], Value]:
@@ -266,13 +288,13 @@ def evaluate(op: str, operands: Sequence[Value], odd: bool = False) -> Value:
     if op in LOGIC:
         return LOGIC[op](*operands)
     if op in FLOAT:
-        return FLOAT[op](np.asarray(operands[0], np.float32))
+        return FLOAT[op](np.asarray(operands[0], _float_of(operands)))
     return ARITHMETIC[op](*(_alike(operands) if len(operands) > 1 else [_number(op, operands[0])]))
 
 
 def _alike(operands: Sequence[Value]) -> list[Value]:
-    """Operands in one type: f32 if one of them is a float, else i64."""
-    wanted: Any = np.float32 if any(_is_float(one) for one in operands) else np.int64
+    """Operands in one type: f32 (or f64) if one of them is a float, else i64."""
+    wanted: Any = _float_of(operands) if any(_is_float(one) for one in operands) else np.int64
     return [one.astype(wanted, copy=False) if isinstance(one, np.ndarray) else wanted(one) for one in operands]
 
 
@@ -299,8 +321,8 @@ def reduce(
         x = np.where(kept, x, _identity(op, x.dtype))
     if op == "mean":
         counts = np.sum(np.ones(x.shape, np.bool_) if kept is None else kept, axis, keepdims=keep_dims)
-        total = _sum(x.astype(np.float32, copy=False), axis, keep_dims, round_sum)
-        return np.asarray(total / counts, np.float32)
+        wide = x.astype(_float_of([x]), copy=False)
+        return np.asarray(_sum(wide, axis, keep_dims, round_sum) / counts, wide.dtype)
     if op == "sum":
         return _sum(x, axis, keep_dims, round_sum)
     if op in _NUMBERS:
@@ -312,8 +334,8 @@ def _identity(op: str, dtype: np.dtype[Any]) -> Any:
     """The neutral element of this reduction."""
     if op in ("max", "argmax", "min", "argmin"):
         low = op in ("max", "argmax")
-        if dtype == np.float32:
-            return np.float32(-np.inf if low else np.inf)
+        if dtype in (np.float32, np.float64):
+            return dtype.type(-np.inf if low else np.inf)
         return np.iinfo(np.int64).min if low else np.iinfo(np.int64).max
     return dtype.type(1 if op in ("prod", "all") else 0)
 
@@ -337,14 +359,14 @@ def scan(op: str, x: Array, axis: int | None, eps: float = 0.0) -> Array:
     if op in ("cumsum", "cumprod"):
         x = x.astype(np.int64) if x.dtype == np.bool_ else x
         return np.asarray(getattr(np, op)(x, along, dtype=x.dtype))
-    x = x.astype(np.float32, copy=False)
+    x = x.astype(_float_of([x]), copy=False)
     if op == "softmax":
         raised = np.exp(x - np.max(x, along, keepdims=True))
         return np.asarray(raised / np.sum(raised, along, keepdims=True))
     if op == "layernorm":
         x = x - np.mean(x, along, keepdims=True)
     squares = np.mean(x * x, along, keepdims=True)
-    return np.asarray(x / np.sqrt(squares + np.float32(eps)))
+    return np.asarray(x / np.sqrt(squares + x.dtype.type(eps)))
 
 
 _PAIRS: dict[str, Callable[[Array, Array], Array]] = {
@@ -369,9 +391,10 @@ def plain_pair(params: Mapping[str, Any]) -> Callable[[Array, Array], Array] | N
     if pair is None or kind.kind != "float" or kind.saturates or params.get("masked") or not alike:
         return None
     compute, to = pair, kind.numpy
+    into = np.float64 if dtype == "f64" else np.float32
 
     def made(x: Array, y: Array) -> Array:
-        wide: Array = compute(x.astype(np.float32, copy=False), y.astype(np.float32, copy=False))
+        wide: Array = compute(x.astype(into, copy=False), y.astype(into, copy=False))
         return wide.astype(to, copy=False)
 
     return made
@@ -394,7 +417,7 @@ def run_math(params: Mapping[str, Any], name: str, inputs: Sequence[Array]) -> A
         elif op in SCANS:
             result = scan(op, wide[0], params.get("axis"), *(params.get("scalars") or {}).values())
         else:
-            odd = op == "fma" and params["dtype"] != "f32"
+            odd = op == "fma" and params["dtype"] not in ("f32", "f64")
             result = evaluate(op, _operands(wide, params.get("scalars") or {}), odd)
             if mask is not None:
                 result = evaluate("where", [mask, result, params.get("other", 0)])
@@ -415,7 +438,7 @@ def _spread(result: Array, shape: tuple[int, ...]) -> Array:
 def rounding(params: Mapping[str, Any]) -> Any:
     """The rounding of a sum after each addition; None for f32 and for exact sums."""
     wanted = params.get("dtype_acc")
-    if not wanted or wanted == "f32" or dtype_of(wanted).kind != "float":
+    if not wanted or wanted in ("f32", "f64") or dtype_of(wanted).kind != "float":
         return None
     return lambda values: narrow(values, wanted)
 

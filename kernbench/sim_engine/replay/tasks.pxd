@@ -13,9 +13,9 @@ cdef class Place:
     cpdef read(self, MemoryStore store, ReplayOp op)
 
 cdef class Move:
-    cdef object _shape, _dtype, _snapshot, _space, _read_strides, _write_strides, _read_lanes, _write_lanes, _rmw
+    cdef object _shape, _dtype, _snapshot, _space, _read_strides, _write_strides, _read_lanes, _write_lanes, _rmw, _old
     cdef list _targets
-    cdef Place _source, _plain
+    cdef Place _source, _plain, _compare
 
     @cython.locals(values=tuple)
     cpdef run(self, MemoryStore store, ReplayOp op)

@@ -72,6 +72,10 @@ class Move:
         self._read_lanes = None if self._space in MEMORIES else lanes
         self._write_lanes = lanes if self._space in MEMORIES else None
         self._rmw: str = params.get("rmw", "")
+        self._old = varying.get("old_addr")
+        self._compare = None
+        if params.get("compare_addr") is not None:
+            self._compare = Place(_index(params, "compare_addr"), params["src_space"], self._shape, self._dtype)
 
     def run(self, store: MemoryStore, op: ReplayOp) -> tuple[Sequence[Array], Array | None]:
         """Move the bytes of an op. Returns the data that it read and wrote (None without a destination)."""
@@ -88,7 +92,10 @@ class Move:
             data = self._from_memory(store, op)
         for addr in targets:
             if self._write_lanes is not None:
-                write_lanes(store, self._space, addr, data, self._write_lanes, self._rmw)
+                compare = None if self._compare is None else self._compare.read(store, op)
+                old = write_lanes(store, self._space, addr, data, self._write_lanes, self._rmw, compare)
+                if isinstance(self._old, int) and self._source is not None:
+                    store.write(self._source.space, values[self._old], self._write_lanes.spread(old, self._dtype))
             elif self._write_strides is None:
                 store.write(self._space, addr, data)
             else:

@@ -28,10 +28,10 @@ from kernbench.triton.block_pointers import (
     store_tensor_descriptor,
     tensor_descriptor,
 )
+from kernbench.triton.constants import constexpr
 from kernbench.triton.control import (
     assume,
     condition,
-    constexpr,
     debug_barrier,
     device_print,
     expect_zero,
@@ -46,21 +46,27 @@ from kernbench.triton.control import (
 from kernbench.triton.dtypes import (
     bfloat16,
     dtype,
+    float8e4b8,
+    float8e4b15,
     float8e4nv,
     float8e5,
+    float8e5b16,
     float16,
     float32,
+    float64,
     int1,
     int8,
     int16,
     int32,
     int64,
     pointer_type,
-    refuse,
+    refuse_name,
+    str_to_ty,
     uint8,
     uint16,
     uint32,
     uint64,
+    void,
 )
 from kernbench.triton.elementwise import (
     PropagateNan,
@@ -205,7 +211,7 @@ def __getattr__(name: str) -> Any:
     if name in ("extra", "core", "standard", "random"):
         return import_module(f"kernbench.triton.language.{name}")
     if name in REFUSED:
-        refuse(f"tl.{name} is not supported: {REFUSED[name]}")
+        refuse_name(f"tl.{name} is not supported: {REFUSED[name]}")
     raise AttributeError(f"triton.language has no {name}")
 
 
@@ -216,15 +222,17 @@ __all__ = [
     "atomic_store", "atomic_xchg", "atomic_xor", "bfloat16", "bitonic_merge", "block_pointer", "broadcast", "broadcast_to",
     "cast", "cat", "cdiv", "ceil", "clamp", "condition", "const", "constexpr", "core", "cos", "cumprod", "cumsum",
     "debug_barrier", "device_assert", "device_print", "div_rn", "dot", "dot_scaled", "dtype", "erf", "exp", "exp2",
-    "expand_dims", "expect_zero", "extra", "fdiv", "flip", "float8e4nv", "float8e5", "float16", "float32", "floor", "fma",
+    "expand_dims", "expect_zero", "extra", "fdiv", "flip", "float8e4b8", "float8e4b15", "float8e4nv",
+    "float8e5", "float8e5b16", "float16", "float32", "float64", "floor", "fma",
     "full", "gather", "histogram", "int1", "int8", "int16", "int32", "int64", "interleave", "join", "load",
     "load_tensor_descriptor", "log", "log2", "logical_and", "logical_or", "make_block_ptr", "make_tensor_descriptor",
     "map_elementwise", "math", "max", "max_constancy", "max_contiguous", "maximum", "min", "minimum", "mul", "multiple_of",
     "num_programs", "pair_uniform_to_normal", "permute", "philox", "philox_impl", "pi32_t", "pointer_type", "program_id",
     "rand", "rand4x", "randint", "randint4x", "randn", "randn4x", "random", "range", "ravel", "reduce", "reduce_or",
     "reshape", "rsqrt", "sigmoid", "sin", "softmax", "sort", "split", "sqrt", "sqrt_rn", "squeeze", "standard",
-    "static_assert", "static_print", "static_range", "store", "store_tensor_descriptor", "sub", "sum", "swizzle2d", "tensor",
+    "static_assert", "static_print", "static_range", "store", "store_tensor_descriptor", "str_to_ty",
+    "sub", "sum", "swizzle2d", "tensor",
     "tensor_descriptor", "tensor_descriptor_base", "to_tensor", "topk", "trans", "tuple", "uint8", "uint16", "uint32",
-    "uint64", "uint_to_uniform_float", "umulhi", "unsqueeze", "view", "where", "xor_sum", "zeros", "zeros_like",
+    "uint64", "uint_to_uniform_float", "umulhi", "unsqueeze", "view", "void", "where", "xor_sum", "zeros", "zeros_like",
 ]
 # fmt: on

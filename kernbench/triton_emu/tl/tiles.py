@@ -227,6 +227,8 @@ def _alike(shape: tuple[int, ...], known: tuple[int, ...] | None) -> bool:
 def _uses(msg: Any, tile: KernelTensor) -> bool:
     """Whether a command reads or writes a tile."""
     if isinstance(msg, _OF_ONE):
+        if isinstance(msg, DmaWriteCmd) and msg.old is not None and (_touch(msg.old, tile) or _touch(msg.compare, tile)):
+            return True
         return _touch(msg.handle, tile)
     if isinstance(msg, CompositeCmd):
         extra = any(_touch(one.operand, tile) for one in msg.epilogue)
@@ -238,7 +240,9 @@ def _uses(msg: Any, tile: KernelTensor) -> bool:
 
 def _writes(msg: Any, tile: KernelTensor) -> bool:
     """Whether a command writes bytes of a tile."""
-    if isinstance(msg, (DmaWriteCmd, IpcqSendCmd, CompositeCmd)):
+    if isinstance(msg, DmaWriteCmd):
+        return _touch(msg.old, tile)
+    if isinstance(msg, (IpcqSendCmd, CompositeCmd)):
         return False
     return _touch(msg.handle if isinstance(msg, _OF_ONE) else msg.out, tile)
 

@@ -7,7 +7,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from kernbench.triton.dtypes import float32, int32, int64, refusal, uint32
+from kernbench.sim_engine.replay.bessel import BESSEL
+from kernbench.triton.dtypes import float32, float64, int32, int64, refuse_name, uint32
 from kernbench.triton.elementwise import binary, cast, clamp, maximum, where
 from kernbench.triton.language import math
 from kernbench.triton.tensor import as_tensor, tensor
@@ -132,6 +133,7 @@ MADE: dict[str, Callable[..., Any]] = {
     "float_as_uint": _bits(uint32),
     "int_as_float": _bits(float32),
     "uint_as_float": _bits(float32),
+    **{name: math.of_one(name, f"The Bessel function {name}.") for name in BESSEL},
     "popc": _popc,
     "clz": _clz,
     "ffs": _ffs,
@@ -143,8 +145,13 @@ MADE: dict[str, Callable[..., Any]] = {
     "llrint": _to(int64, math.rint),
     "llround": _to(int64, math.round),
     **{f"{kind}2float_rn": _to(float32) for kind in ("int", "uint", "ll", "ull")},
+    **{f"{kind}2double_rn": _to(float64) for kind in ("int", "uint", "ll", "ull")},
+    "double2float_rn": _to(float32),
+    "double_as_longlong": _bits(int64),
+    "longlong_as_double": _bits(float64),
     **{
-        f"float2{kind}_{way}": _to(into, first)
+        f"{given}2{kind}_{way}": _to(into, first)
+        for given in ("float", "double")
         for kind, into in (("int", int32), ("uint", uint32), ("ll", int64))
         for way, first in (("rn", math.rint), ("rz", math.trunc), ("rd", math.floor), ("ru", math.ceil))
     },
@@ -161,12 +168,12 @@ def __getattr__(name: str) -> Any:
             return MADE[one]
         if one in math.__all__:
             return getattr(math, one)
-    raise refusal(f"libdevice.{name} is not supported; {_instead(name)}")
+    return refuse_name(f"libdevice.{name} is not supported; {_instead(name)}")
 
 
 def _instead(name: str) -> str:
     if name.endswith(("_rd", "_ru", "_rz")):
         return f"results are rounded to nearest; use libdevice.{name[:-3]}_rn"
     if "double" in name or "hiint" in name or "loint" in name or name == "rcp64h":
-        return "there is no f64; use float32"
+        return "it takes f64 apart; use tl.cast with bitcast=True"
     return "there are " + ", ".join(WORKS)

@@ -1,0 +1,7 @@
+"""`triton.runtime.errors`."""
+
+from __future__ import annotations
+
+from kernbench.triton.errors import AutotunerError, InterpreterError, OutOfResources, PTXASError, TritonError
+
+__all__ = ["AutotunerError", "InterpreterError", "OutOfResources", "PTXASError", "TritonError"]

@@ -1,0 +1,1 @@
+"""Triton's own test files on kernbench: `python -m tests.triton_peers CHECKOUT`. See README.md in this folder."""

@@ -1,0 +1,229 @@
+"""The host side of Triton: runtime, testing, warmup, constants as objects, double precision, old values of atomic ops."""
+
+from __future__ import annotations
+
+import csv
+import math
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import kernbench
+import kernbench.triton as triton
+import kernbench.triton.language as tl
+from kernbench.triton.runtime.autotuner import Autotuner
+
+SIZE = tl.constexpr(8)
+FOUR = tl.constexpr(4)
+
+
+@triton.jit
+def scaled(x_ptr, out_ptr, n, factor, BLOCK: tl.constexpr):
+    places = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(out_ptr + places, factor * tl.load(x_ptr + places, mask=places < n, other=0.0), mask=places < n)
+
+
+def test_warmup_runs_nothing_and_its_kernel_launches() -> None:
+    x, out = np.arange(64, dtype=np.float32), np.zeros(64, np.float32)
+    compiled = scaled.warmup(x, out, 64, 2.0, BLOCK=32, num_warps=8, grid=(1,))
+    properties = triton.runtime.driver.active.utils.get_device_properties(0)
+    assert not out.any() and compiled.metadata.num_warps == 8 and compiled.metadata.shared == properties["max_shared_mem"]
+    assert properties["max_num_regs"] // (compiled.n_regs * properties["warpSize"] * 8) == 1  # a PE has one program at a time
+    compiled[(2, 1, 1)](x, out, 64, 2.0)
+    assert np.array_equal(out, 2 * x)
+    with pytest.raises(triton.TritonError, match=r'asm\["ptx"\]: kernels run as Python'):
+        compiled.asm["ptx"]
+    run = scaled.run(x, out, 64, 3.0, BLOCK=64, grid=(1,), warmup=False)
+    assert run.cycles > 0 and np.array_equal(out, 3 * x)
+
+
+def test_the_driver_is_the_machine() -> None:
+    driver = triton.runtime.driver.active
+    with kernbench.machine("npu_mobile"):
+        assert driver.get_current_target().arch == "npu_mobile"
+        assert driver.utils.get_device_properties(driver.get_current_device())["multiprocessor_count"] == 1
+    assert driver.utils.get_device_properties(0)["multiprocessor_count"] == 8 and driver.get_current_target().warp_size == 1
+
+
+def test_an_empty_grid_and_empty_arrays_do_nothing() -> None:
+    x, out = np.ones(8, np.float32), np.zeros(8, np.float32)
+    run = scaled[(0,)](x, out, 8, 2.0, BLOCK=8)
+    assert run.cycles == 0 and not out.any()
+    none = np.zeros((0, 4), np.float32)
+    run = scaled[(1,)](none, none, 0, 2.0, BLOCK=8)
+    assert run.arrays["out_ptr"].shape == (0, 4)
+    with pytest.raises(triton.TritonError, match="points to element 0 of x_ptr, which has 0"):
+        scaled[(1,)](none, out, 8, 2.0, BLOCK=8)
+
+
+def test_constants_have_triton_s_interface() -> None:
+    two = tl.constexpr(2)
+    assert two.value == 2 and (two * 3 + 1).value == 7 and (10 // two).value == 5 and two != 3
+    assert tl.constexpr(two).value == 2
+    assert bool(two > 1) and list(range(two)) == [0, 1] and {two: 1}[tl.constexpr(2)] == 1
+
+    @triton.jit
+    def kernel(out_ptr, kind: tl.constexpr, N: tl.constexpr = FOUR):
+        places = tl.arange(0, SIZE)
+        tl.static_assert(places.shape == [SIZE] and N == 4)
+        half = 0.5
+        tl.store(out_ptr + places, (SIZE * places + N).to(kind) + half.to(kind))
+
+    out = np.zeros(8, np.float32)
+    kernel[(1,)](out, tl.constexpr(tl.float32))
+    assert np.array_equal(out, 8 * np.arange(8) + 4.5)
+    assert tl.dtype("fp32") == tl.float32 and tl.float16.fp_mantissa_width == 10
+    assert tl.str_to_ty("*fp16").element_ty == tl.float16
+    assert not hasattr(tl, "target_info") and not hasattr(tl, "no_such_name") and "int8" in tl.dtype.SINT_TYPES
+
+
+def test_double_precision_is_not_rounded_to_single() -> None:
+    @triton.jit
+    def kernel(x_ptr, y_ptr, out_ptr, total_ptr, N: tl.constexpr):
+        places = tl.arange(0, N)
+        x, y = tl.load(x_ptr + places), tl.load(y_ptr + places)
+        tl.store(out_ptr + places, tl.exp(x) / y + tl.fma(x, y, x) - tl.broadcast_to(tl.max(x, 0), (N,)))
+        product = tl.dot(tl.broadcast_to(x[:, None], (N, N)), tl.broadcast_to(y[None, :], (N, N)))
+        tl.store(total_ptr, tl.sum(tl.sum(product, 0), 0))
+
+    rng = np.random.default_rng(3)
+    x, y = rng.normal(size=16), rng.normal(size=16)
+    out, total = np.zeros(16), np.zeros(1)
+    kernel[(1,)](x, y, out, total, 16)
+    np.testing.assert_allclose(out, np.exp(x) / y + x * y + x - x.max(), rtol=1e-13, atol=1e-13)
+    np.testing.assert_allclose(total[0], 16 * x.sum() * y.sum(), rtol=1e-12)
+
+
+def test_atomic_ops_on_floats_give_the_old_values_in_turn() -> None:
+    """Each lane and each program sees what was there just before it, in whatever order: old values are partial sums."""
+
+    @triton.jit
+    def kernel(sum_ptr, old_ptr, N: tl.constexpr):
+        places = tl.arange(0, N)
+        old = tl.atomic_add(sum_ptr + tl.zeros((N,), tl.int32), 1.0 + tl.zeros((N,), tl.float32))
+        tl.store(old_ptr + tl.program_id(0) * N + places, 2 * old)
+
+    total, old = np.zeros(1, np.float32), np.zeros(64, np.float32)
+    kernel[(8,)](total, old, 8)
+    assert total[0] == 64 and sorted(old.tolist()) == [2.0 * i for i in range(64)]
+
+
+def test_atomic_cas_and_xchg_of_computed_floats() -> None:
+    @triton.jit
+    def kernel(x_ptr, there_ptr, old_ptr, N: tl.constexpr):
+        places = tl.arange(0, N)
+        x = tl.load(x_ptr + places) * 0.5
+        tl.store(old_ptr + places, tl.atomic_cas(there_ptr + places, x, -x))
+        tl.store(old_ptr + N + places, tl.atomic_xchg(there_ptr + places, x + 1))
+
+    x = np.arange(8, dtype=np.float32)
+    there, old = np.where(x % 2 == 0, x / 2, 9).astype(np.float32), np.zeros(16, np.float32)
+    before = there.copy()
+    kernel[(1,)](x, there, old, 8)
+    assert np.array_equal(old[:8], before) and np.array_equal(old[8:], np.where(x % 2 == 0, -x / 2, 9))
+    assert np.array_equal(there, x / 2 + 1)
+
+
+def test_autotune_simulates_no_configurations_that_cannot_differ() -> None:
+    configs = [triton.Config({"BLOCK": size}, num_warps=warps) for size in (32, 64) for warps in (2, 4, 8)]
+    tuned = triton.autotune(configs=configs, key=["n"])(scaled)
+    x, out = np.ones(64, np.float32), np.zeros(64, np.float32)
+    with kernbench.machine("single_cube") as runs:
+        run = tuned[lambda meta: (triton.cdiv(64, meta["BLOCK"]),)](x, out, 64, 2.0)
+    assert len(runs) == 3 and run.notes[0].startswith("autotune: 4 of 6 configurations differ from another one only in hints")
+    assert np.all(out == 2) and [one.kwargs["BLOCK"] for one, _ in tuned.timings] == [32, 64]
+    alike = triton.autotune(configs=configs[:3], key=["n"])(scaled)
+    with kernbench.machine("single_cube") as runs:
+        alike[(2,)](x, out, 64, 2.0)
+    assert len(runs) == 1
+
+
+def test_classes_derive_from_the_autotuner() -> None:
+    class Counting(Autotuner):
+        launches = 0
+
+        def run(self, *args: Any, **kwargs: Any) -> Any:
+            self.launches += 1
+            return super().run(*args, **kwargs)
+
+    made = Counting(scaled, scaled.arg_names, [triton.Config({"BLOCK": 64})], ["n"], None, None)
+    x, out = np.ones(64, np.float32), np.zeros(64, np.float32)
+    made[(1,)](x, out, 64, 5.0)
+    assert made.launches == 1 and np.all(out == 5) and made.best_config is made.configs[0]
+
+
+def test_benchmarks_measure_simulated_time(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    x, out = np.ones(64, np.float32), np.zeros(64, np.float32)
+
+    def launch(n: int = 64) -> Any:
+        return scaled[(1,)](x, out, n, 2.0, BLOCK=64)
+
+    ms = triton.testing.do_bench(launch)
+    assert ms == launch().t_ns / 1e6 and triton.testing.do_bench(launch, quantiles=[0.5, 0.2]) == [ms, ms]
+    assert math.isnan(triton.testing.do_bench(lambda: None))
+
+    bench = triton.testing.Benchmark(
+        x_names=["n"], x_vals=[16, 64], line_arg="provider", line_vals=["ours"], line_names=["Ours"], plot_name="scaled",
+        args={}, ylabel="ms",
+    )  # fmt: skip
+
+    @triton.testing.perf_report(bench)
+    def measured(n: int, provider: str) -> Any:
+        return triton.testing.do_bench(lambda: launch(n))
+
+    measured.run(print_data=True, save_path=tmp_path)
+    assert capsys.readouterr().out.startswith("scaled:\n n  Ours (ms)\n16")
+    with (tmp_path / "scaled.csv").open() as file:
+        rows = list(csv.reader(file))
+    assert rows[0] == ["n", "Ours (ms)"] and float(rows[2][1]) == ms
+    triton.testing.assert_close(out, 2 * x)
+    with pytest.raises(AssertionError):
+        triton.testing.assert_close(out, x)
+
+
+FILE = """
+import numpy as np
+import triton
+import triton.language as tl
+from triton.language.extra import libdevice
+from triton.runtime.driver import driver
+
+
+@triton.jit
+def root(x_ptr, N: tl.constexpr):
+    places = tl.arange(0, N)
+    tl.store(x_ptr + places, libdevice.sqrt(tl.load(x_ptr + places)))
+
+
+x = np.full(8, 9, np.float32)
+root[(1,)](x, N=8)
+print(x[0], triton.__version__, driver.active.get_current_target().arch)
+"""
+
+
+def test_a_file_that_imports_triton_runs_unchanged(tmp_path: Path) -> None:
+    (tmp_path / "kernels.py").write_text(f"import kernbench.triton.patch\n{FILE}")
+    done = subprocess.run([sys.executable, tmp_path / "kernels.py"], capture_output=True, text=True, check=True)
+    assert done.stdout == f"3.0 {triton.__version__} single_cube\n"
+
+
+def test_bessel_functions() -> None:
+    """Against values of NIST's Digital Library of Mathematical Functions (10.75, to ten digits)."""
+    from kernbench.sim_engine.replay.bessel import BESSEL
+
+    known = {
+        "j0": (0.7651976866, -0.1775967713, 0.1670246643), "j1": (0.4400505857, -0.3275791376, 0.0668331242),
+        "y0": (0.0882569642, -0.3085176252, 0.0626405968), "y1": (-0.7812128213, 0.1478631434, -0.1655116144),
+        "cyl_bessel_i0": (1.2660658778, 27.2398718236, 43558282.5595535),
+        "cyl_bessel_i1": (0.5651591040, 24.3356421425, 42454973.3851278),
+    }  # fmt: skip
+    places = dict.fromkeys(known, (1.0, 5.0, 20.0))
+    for name, values in known.items():
+        np.testing.assert_allclose(BESSEL[name](np.asarray(places[name])), values, rtol=1e-8, atol=1e-10, err_msg=name)
+    assert np.isnan(BESSEL["y0"](np.asarray([-1.0])))[0] and BESSEL["y1"](np.asarray([0.0]))[0] == -np.inf
+    big = BESSEL["j0"](np.asarray([25.0 - 1e-9, 25.0 + 1e-9]))
+    np.testing.assert_allclose(big[0], big[1], atol=1e-9)

@@ -76,7 +76,7 @@ def all_reduce(tensor: Any, op: Any = SUM, group: ProcessGroup | None = None, as
 
 def broadcast(
     tensor: Any,
-    src: int | None = None,
+    src: int | None = 0,
     group: ProcessGroup | None = None,
     async_op: bool = False,
     group_src: int | None = None,
@@ -90,7 +90,7 @@ def broadcast(
 
 def reduce(
     tensor: Any,
-    dst: int | None = None,
+    dst: int | None = 0,
     op: Any = SUM,
     group: ProcessGroup | None = None,
     async_op: bool = False,
@@ -152,7 +152,7 @@ def reduce_scatter(
 def gather(
     tensor: Any,
     gather_list: Tensors = None,
-    dst: int | None = None,
+    dst: int | None = 0,
     group: ProcessGroup | None = None,
     async_op: bool = False,
     group_dst: int | None = None,
@@ -174,7 +174,7 @@ def gather(
 def scatter(
     tensor: Any,
     scatter_list: Tensors = None,
-    src: int | None = None,
+    src: int | None = 0,
     group: ProcessGroup | None = None,
     async_op: bool = False,
     group_src: int | None = None,

@@ -186,8 +186,10 @@ def peer_of(name: str, group: ProcessGroup, field: str, given: Any, pair: bool =
 
 
 def root_of(name: str, group: ProcessGroup, field: str, given: Any, in_group: Any) -> int:
-    """The root of a call: `src` or `dst` is a rank of the world, `group_src` or `group_dst` one of the group. 0 without both."""
-    return peer_of(name, group, *_one_of(name, group, field, 0 if given is None and in_group is None else given, in_group))
+    """The root of a call: `src` or `dst` is a rank of the world, `group_src` or `group_dst` one of the group, if it is given."""
+    if in_group is None:
+        return peer_of(name, group, field, given)
+    return peer_of(name, group, *_one_of(name, group, field, given or None, in_group))
 
 
 def other_of(name: str, group: ProcessGroup, field: str, given: Any, in_group: Any) -> int:

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 from tests.browser import chromium
 
@@ -55,11 +56,15 @@ class PerfettoUi:
         self._port = port
 
     def open(self, name: str) -> None:
-        """Load a file of the folder of traces, as a user does who follows a link; returns when the UI has it."""
+        """Load a file of the folder of traces, as a user does who follows a link; returns when the UI has it.
+
+        Only the part of the address after `#` changes, so that the UI itself, which is large, is loaded once.
+        """
         address = f"http://127.0.0.1:{self._port}"
-        self.driver.get("about:blank")
-        self.driver.get(f"{address}/#!/?url={address}/traces/{name}")
-        self._until("return !!(window.app && app.trace && !app.isLoadingTrace)")
+        trace = f"{address}/traces/{name}"
+        self.driver.execute_script("if (window.app && app.trace) app.trace.before = true")
+        self.driver.get(f"{address}/#!/?url={quote(trace, safe='')}")
+        self._until("return !!(window.app && app.trace && !app.trace.before && !app.isLoadingTrace)")
 
     def _until(self, script: str) -> None:
         from selenium.webdriver.support.ui import WebDriverWait

@@ -24,10 +24,10 @@ from tests.reached import watched
 
 RELAXED = settings(deadline=None, suppress_health_check=list(HealthCheck))
 COUNTED = settings(RELAXED, phases=[Phase.generate], derandomize=True, database=None)
-DRAWS = 100
+DRAWS, DRAWS_OF_SLOW = 40, 100
 # Their runs are long, most of it in the reference: `make nightly` runs and counts them, as the searches do.
 SLOW = {"rows", "cached_rows"}
-SLOW_TO_COUNT = SLOW | {"controllers", "pressed_controllers"}
+SLOW_TO_COUNT = SLOW | {"controllers", "pressed_controllers", "rows_of_pes"}
 COUNTED_NAMES = [pytest.param(name, marks=pytest.mark.nightly) if name in SLOW_TO_COUNT else name for name in DISTRIBUTIONS]
 
 
@@ -58,7 +58,7 @@ def without(*paths: str) -> Iterator[None]:
 
 
 @pytest.mark.parametrize("paths", [*((path,) for path in PATHS), PATHS], ids=[*PATHS, "all"])
-@settings(RELAXED, max_examples=12)
+@settings(RELAXED, max_examples=8)
 @given(data=st.data())
 def test_a_fast_path_can_be_left_out(paths: tuple[str, ...], data: st.DataObject) -> None:
     """As if its line in the table were deleted: other paths or the model run its cycles, and results are the same."""
@@ -99,7 +99,7 @@ def test_a_distribution_reaches_what_it_is_named_for(name: str) -> None:
     """A request that reads and writes one bank, a denial on a machine of one bank, a weight that matters, and so on."""
     distribution, reached = DISTRIBUTIONS[name], []
 
-    @settings(COUNTED, max_examples=DRAWS)
+    @settings(COUNTED, max_examples=DRAWS_OF_SLOW if name in SLOW_TO_COUNT else DRAWS)
     @given(distribution.systems)
     def draw(system: Any) -> None:
         reached.append(distribution.reaches(watched(system)[1]))

@@ -11,7 +11,7 @@ import pytest
 from tests.property.fuzz.campaign import FORMATS
 
 ROOT = Path(__file__).resolve().parents[2]
-INPUTS = 30  # of each format
+INPUTS = 12  # of each format
 SEED = 24
 
 #: Formats whose readers are known to break, and why: taken out when they are repaired. `special`: links, pipes and folders.
@@ -60,7 +60,7 @@ def test_nothing_breaks(group: tuple[str, ...], tmp_path: Path) -> None:
 @pytest.mark.skipif("special" in PENDING, reason=PENDING.get("special", ""))
 def test_links_pipes_and_folders_are_refused_by_every_reader(tmp_path: Path) -> None:
     names = [name for name in FORMATS if name not in PENDING]
-    arguments = ["--formats", ",".join(names), "--each", "0", "--seed", str(SEED), "--bases", "1", "--kinds", "3"]
+    arguments = ["--formats", ",".join(names), "--each", "0", "--seed", str(SEED), "--bases", "1", "--kinds", "1"]
     done = run_fuzzer(tmp_path / "keep", *arguments)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "special" in done.stdout

@@ -1,43 +1,21 @@
-"""`kbsim onnx`: a graph of operators on a machine: how long it takes, node by node."""
+"""`kbsim onnx`: a graph of an ONNX file on a machine."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
-from kernbench.cli import output, widgets
+from kernbench.cli.graph import ActivationBits, Emit, LiveMap, Options, Partial, Trace, WeightBits, time_graph
 from kernbench.cli.options import Config, Json, Overrides, Quiet, Walk, max_cycles_of
 from kernbench.cli.target import load_machine
-from kernbench.cli.text import BAD, Justify, duration, headed, percent, scaled, short, size_text, table, unit
 from kernbench.common.errors import InputError, Problem
-from kernbench.common.json_shapes import counted
-
-if TYPE_CHECKING:
-    from rich.console import RenderableType
-    from rich.table import Table
-
-    from kernbench.workloads.graphs.run import GraphProgram, GraphRun
-
 
 ModelFile = Annotated[Path, typer.Argument(metavar="MODEL", help="An ONNX file.", show_default=False)]
 Dims = Annotated[
     list[str] | None,
     typer.Option("--dim", metavar="NAME=N", help="The size of a dynamic dimension. May be repeated.", show_default=False),
-]
-WeightBits = Annotated[int, typer.Option("--w", metavar="BITS", help="Bits of the weights of matrix products and tables.")]
-ActivationBits = Annotated[int, typer.Option("--a", metavar="BITS", help="Bits of all other tensors: 8, 16 or 32.")]
-Partial = Annotated[bool, typer.Option("--partial", help="Leave out the nodes that cannot be lowered, and list them.")]
-Emit = Annotated[
-    Path | None, typer.Option("--emit", metavar="FILE", help="Write the program, and do not run it.", show_default=False)
-]
-Trace = Annotated[
-    Path | None, typer.Option("--trace", metavar="FILE", help="Write a trace of a second run.", show_default=False)
-]
-LiveMap = Annotated[
-    Path | None, typer.Option("--live-map", metavar="FILE", help="Draw the scratchpad buffers as .svg.", show_default=False)
 ]
 _LARGEST = 1 << 32  # of a dimension
 
@@ -58,65 +36,13 @@ def onnx(
     quiet: Quiet = False,
 ) -> int:
     """Lower an ONNX model to a machine's command queue, run it, and report how long each node takes."""
-    from kernbench.cli.program import tell_written
     from kernbench.workloads.graphs.onnx.file import read_onnx
-    from kernbench.workloads.graphs.run import GraphProgram
 
-    _check_bits(w, a)
-    _check_files(emit, trace, live_map)
+    options = Options(w, a, partial, emit, trace, live_map, as_json, quiet)
+    options.check("kbsim onnx")
     machine = load_machine(config, overrides, quiet=quiet)
-    graph = read_onnx(model, _sizes(dim or []), w, a)
-    made = GraphProgram(graph, machine, a, partial=partial, max_cycles=max_cycles_of(overrides or (), machine))
-    if live_map is not None:
-        _draw(made, live_map)
-    if emit is not None:
-        made.program.save(emit)
-        tell_written(emit, len(made.program), made.machine.source, as_json=as_json, quiet=quiet)
-        return output.OK
-    if trace is not None:
-        _trace(made, trace)
-    run = made.run()
-    if as_json:
-        output.show_json(run.to_dict())
-    elif not quiet:
-        output.show(onnx_summary(run, w, a))
-    return output.OK
-
-
-def _draw(made: GraphProgram, path: Path) -> None:
-    from kernbench.common.files import write_whole
-    from kernbench.workloads.layer.live_map import live_map_svg
-
-    write_whole(path, live_map_svg(made.plan.scratchpad, made.stages).encode())
-
-
-def _trace(made: GraphProgram, path: Path) -> None:
-    from kernbench.cli.tracing import traced
-    from kernbench.sim_engine.machine import Machine
-
-    machine = Machine(made.target, made.program)
-    with traced(machine, path, None):
-        machine.run()
-
-
-def _check_bits(w: int, a: int) -> None:
-    """InputError if they are not element widths."""
-    for name, value, allowed in (("--w", w, (1, 2, 4, 8, 16, 32, 64)), ("--a", a, (8, 16, 32))):
-        if value not in allowed:
-            raise InputError(Problem("kbsim onnx", f"it must be one of {', '.join(map(str, allowed))}", name, value))
-
-
-def _check_files(emit: Path | None, trace: Path | None, live_map: Path | None) -> None:
-    """InputError before the run if they cannot be written."""
-    from kernbench.common.files import check_writable
-
-    if emit is not None and trace is not None:
-        raise InputError(Problem("kbsim onnx", "--emit runs nothing, so there is no trace", "--trace", str(trace)))
-    if live_map is not None and live_map.suffix.lower() != ".svg":
-        raise InputError(Problem("kbsim onnx", "its name must end in .svg", "--live-map", str(live_map)))
-    for path in (emit, trace, live_map):
-        if path is not None:
-            check_writable(path)
+    sizes = _sizes(dim or [])
+    return time_graph(lambda: read_onnx(model, sizes, w, a), machine, max_cycles_of(overrides or (), machine), options)
 
 
 def _sizes(given: list[str]) -> dict[str, int]:
@@ -129,64 +55,3 @@ def _sizes(given: list[str]) -> dict[str, int]:
             raise InputError(Problem("kbsim onnx", rule, "--dim", text))
         found[name] = int(value)
     return found
-
-
-_JOULE = ("pJ", "nJ", "uJ", "mJ", "J")
-
-
-def onnx_summary(run: GraphRun, weight_bits: int, activation_bits: int) -> Iterator[RenderableType]:
-    """The output of `kbsim onnx`."""
-    from kernbench.workloads.graphs.lowering import missing_lines
-
-    graph = run.lowered.graph
-    yield widgets.Text.assemble((duration(run.ns), "bold"), f"  {run.cycles:,} cycles, {unit(run.macs, 'MAC')}")
-    used = f"{unit(run.dram_used, 'B')} of {size_text(run.machine.dram.capacity_bytes)} of DRAM"
-    what = f"{graph.name} W{weight_bits}A{activation_bits} on {run.machine.source}"
-    yield widgets.Text(f"{what}: {counted(len(graph.nodes), 'node')}, {used}")
-    missing = list(missing_lines(run.lowered))
-    if missing:
-        yield ""
-        yield widgets.Text(f"{counted(len(missing), 'node')} not lowered, and in no figure below:", f"bold {BAD}")
-        yield from (widgets.Text(f"{node}: {reason}", BAD) for node, reason in missing)
-    yield ""
-    yield from _why(run)
-    yield ""
-    yield _nodes(run)
-    total = sum(run.energy_pj.values())
-    if total:
-        largest = sorted((pj, name) for name, pj in run.energy_pj.items() if pj >= total / 100)[::-1]
-        shares = ", ".join(f"{name} {percent(pj / total)}" for pj, name in largest)
-        yield ""
-        yield headed("Energy").append(scaled(total, _JOULE), "bold").append(f": {shares}")
-
-
-def _why(run: GraphRun) -> Iterator[widgets.Text]:
-    """The bounds compared with the achieved cycles."""
-    name, bound = run.limit
-    line = headed("Bounds").append(f"DRAM bandwidth {run.dram_cycles:,}, ")
-    line.append(percent(run.dram_cycles / run.cycles), "bold")
-    line.append(f"; MACs {run.mac_cycles:,}, ").append(percent(run.mac_cycles / run.cycles), "bold")
-    yield line.append(f" of {run.cycles:,} cycles")
-    yield widgets.Text(f"bottleneck: {name}, {bound:,} cycles, {percent(bound / run.cycles)}", "dim")
-    moved = run.bytes
-    total = unit(sum(moved.values()), "B")
-    parts = f"weights {unit(moved['weights'], 'B')}, activations {unit(moved['activations'], 'B')}"
-    yield widgets.Text(f"DRAM bytes: {total} ({parts}), at least {unit(run.least_bytes, 'B')}")
-
-
-def _nodes(run: GraphRun) -> Table:
-    """One row per node. The nodes share the cycles: each has those from the end of the earlier nodes to its own end."""
-    numbers: list[tuple[str, Justify]] = [(name, "right") for name in ("cycles", "of all", "MACs", "weights", "activations")]
-    made = table("Nodes", [("node", "left"), ("operator", "left"), *numbers])
-    made.columns[0].no_wrap = made.columns[1].no_wrap = False
-    for row in run.rows:
-        operator = widgets.Text(row.op)
-        if row.note:
-            operator.append(f", {row.note}", BAD if row.note.startswith("NOT") else "dim")
-        if not row.jobs:
-            made.add_row(row.name, operator, "", "", "", "", "")
-            continue
-        moved = [unit(row.bytes[role], "B") if row.bytes[role] else "" for role in ("weights", "activations")]
-        macs = short(row.macs) if row.macs else ""
-        made.add_row(row.name, operator, f"{row.cycles:,}", percent(row.cycles / run.cycles), macs, *moved)
-    return made

@@ -102,7 +102,7 @@ def test_cimports_point_down() -> None:
 
 def test_root_modules_only_hand_names_on() -> None:
     for path in (ROOT / "kernbench").glob("*.py"):
-        if path.name in ("pytest.py", "serving.py"):  # it has nothing but a docstring, imports and `__all__`
+        if path.name in ("pytest.py", "serving.py", "torch.py"):  # it has nothing but a docstring, imports and `__all__`
             kinds = [type(one) for one in ast.parse(path.read_text(encoding="utf-8")).body]
             assert kinds[0] is ast.Expr and set(kinds[1:-1]) == {ast.ImportFrom} and kinds[-1] is ast.Assign
             continue

@@ -10,6 +10,8 @@ from typing import Any, Literal
 import numpy as np
 
 Array = np.ndarray[Any, Any]
+SMALL = 1 << 16  #: [element] of a constant that is computed with
+INDEX_BITS = 32  #: of an element of an integer tensor
 
 
 def number_of(value: Array | None) -> float | None:

@@ -11,7 +11,11 @@ from kernbench.workloads.graphs.patterns import Patterns, find_patterns
 Rule = Callable[["Lowering", Node], None]
 MOST_ENTRIES = 1 << 18  #: of a program: more take half a gigabyte and half a minute to write
 RULES: dict[str, Rule] = {}  #: by operator; filled by the modules `ops_*`
-_DOMAINS = {"": None, "com.microsoft": {"Gelu", "FastGelu", "QuickGelu", "SimplifiedLayerNormalization"}}
+_OF_MICROSOFT = frozenset((
+    "BiasGelu", "FastGelu", "Gelu", "GroupQueryAttention", "MultiHeadAttention", "QuickGelu", "SimplifiedLayerNormalization",
+    "SkipLayerNormalization", "SkipSimplifiedLayerNormalization",
+))  # fmt: skip
+_DOMAINS: dict[str, frozenset[str] | None] = {"": None, "com.microsoft": _OF_MICROSOFT}
 
 
 class CannotLower(Exception):
@@ -28,6 +32,18 @@ def rule(*operators: str) -> Callable[[Rule], Rule]:
     return register
 
 
+def rules() -> dict[str, Rule]:
+    """All rules, by operator."""
+    import kernbench.workloads.graphs.moves
+    import kernbench.workloads.graphs.positions
+    import kernbench.workloads.graphs.products
+    import kernbench.workloads.graphs.recurrent
+    import kernbench.workloads.graphs.sampling
+    import kernbench.workloads.graphs.vectors  # noqa: F401  # they fill RULES
+
+    return RULES
+
+
 class Lowering:
     """The lowering of one graph: the inputs and the outputs of rules."""
 
@@ -41,10 +57,7 @@ class Lowering:
 
     def run(self) -> Lowered:
         """All nodes."""
-        import kernbench.workloads.graphs.moves
-        import kernbench.workloads.graphs.products
-        import kernbench.workloads.graphs.vectors  # noqa: F401  # they fill RULES
-
+        rules()
         for number, node in enumerate(self.graph.nodes):
             self._number, before = number, len(self.result.jobs)
             try:
@@ -64,15 +77,37 @@ class Lowering:
         if inputs and all(name in tensors and tensors[name].source == "weight" for name in inputs):
             self._beforehand(node)
             return
-        allowed = _DOMAINS.get(node.domain, set())
+        allowed = _DOMAINS.get(node.domain, frozenset())
         if node.op not in RULES or (allowed is not None and node.op not in allowed):
             where = f" of {node.domain}" if node.domain else ""
-            raise CannotLower(f"there is no lowering of {node.op}{where}")
+            known = self.graph.unknown.get(self._number, "") if node.domain == "torch" else ""
+            raise CannotLower(known or f"there is no lowering of {node.op}{where}")
         for name in (*inputs, *(name for name in node.outputs if name)):
             if name not in tensors:
                 reason = self.graph.unknown.get(self._number, "")
                 raise CannotLower(f"the shape of {name} is not known{reason and ': '}{reason}")
-        RULES[node.op](self, node)
+        if not self._without_elements(node):
+            RULES[node.op](self, node)
+
+    def _without_elements(self, node: Node) -> bool:
+        """Whether a node makes only tensors without elements, or makes its result of such a tensor: there is nothing to do."""
+        tensors = self.result.tensors
+        outputs = [name for name in node.outputs if name]
+        empty = [name for name in node.inputs if name and not tensors[name].elements]
+        if outputs and all(not tensors[name].elements for name in outputs):
+            self.note("no elements")
+            return True
+        if not empty:
+            return False
+        left = tuple(name for name in node.inputs if name not in empty)
+        if node.op == "Concat" and left:
+            RULES[node.op](self, replace(node, inputs=left))
+            return True
+        if node.inputs[0] in empty:
+            for name in outputs:
+                self.ready(name)
+            return True
+        return False
 
     def _beforehand(self, node: Node) -> None:
         """Results that depend only on weights are computed once, before any run."""
@@ -81,6 +116,11 @@ class Lowering:
         for name in node.outputs:
             if name in tensors:
                 tensors[name] = replace(tensors[name], source="weight", bits=bits)
+        self.note("computed beforehand")
+
+    def ready(self, name: str) -> None:
+        """The values of an output do not depend on those of inputs: they are there before the run."""
+        self.result.tensors[name] = replace(self.result.tensors[name], source="weight")
         self.note("computed beforehand")
 
     def tensor(self, name: str) -> Tensor:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import prod
 
 from kernbench.workloads.graphs.graph import Copy, Node, Rows, Vector
@@ -9,13 +10,22 @@ from kernbench.workloads.graphs.lowering import CannotLower, Lowering, rule
 from kernbench.workloads.graphs.vectors import combine
 
 
-@rule("Reshape", "Flatten", "Squeeze", "Unsqueeze", "Identity", "Dropout")
+@rule("Reshape", "Flatten", "Squeeze", "Unsqueeze", "Identity", "BitCast")
 def same_bytes(at: Lowering, node: Node) -> None:
     """Another shape of the same bytes."""
     source, out = at.tensor(node.inputs[0]), at.out(node)
     if source.elements != out.elements:
         raise CannotLower(f"{source.elements} elements do not make {' x '.join(map(str, out.shape))}")
     at.view(out.name, at.operand(source.name))
+
+
+@rule("Dropout")
+def dropout(at: Lowering, node: Node) -> None:
+    """In a trained model the same bytes; a mask of ones is there before the run."""
+    same_bytes(at, replace(node, outputs=node.outputs[:1]))
+    for name in node.outputs[1:]:
+        if name:
+            at.ready(name)
 
 
 @rule("Cast", "CastLike")
@@ -41,23 +51,16 @@ def transpose(at: Lowering, node: Node) -> None:
 
 @rule("Slice", "Expand", "Tile", "Pad")
 def part_or_more(at: Lowering, node: Node) -> None:
-    """The number of elements of the output."""
-    _copy_unless(at.shape(node.inputs[0]) == at.shape(node.outputs[0]), at, node)
+    """The number of elements of the output. A slice with a negative step has them in another order."""
+    steps = at.graph.known.get(node.input(4)) if node.op == "Slice" else None
+    reversed_ = steps is not None and any(step < 0 for step in steps.reshape(-1).tolist())
+    _copy_unless(at.shape(node.inputs[0]) == at.shape(node.outputs[0]) and not reversed_, at, node)
 
 
 @rule("DepthToSpace", "SpaceToDepth", "Trilu")
 def rearranged(at: Lowering, node: Node) -> None:
     """The same elements at other positions."""
     _copy_unless(False, at, node)
-
-
-@rule("Resize", "Upsample")
-def resize(at: Lowering, node: Node) -> None:
-    """The nearest element; what is interpolated is not lowered."""
-    mode = node.attributes.get("mode", "nearest")
-    if mode != "nearest":
-        raise CannotLower(f"its mode is {mode}, not nearest")
-    _copy_unless(at.shape(node.inputs[0]) == at.shape(node.outputs[0]), at, node)
 
 
 def _copy_unless(same: bool, at: Lowering, node: Node) -> None:
@@ -99,7 +102,8 @@ def gather(at: Lowering, node: Node) -> None:
         at.add(Copy((data.name,), out))
         return
     if axis:
-        raise CannotLower(f"it takes parts of dimension {axis} of a table, not rows")
+        at.add(Copy((at.operand(data.name),), out))
+        return
     known = at.graph.known.get(indices.name)
     rows = data.shape[0]
     if known is not None and known.size and not (known.dtype.kind in "iu" and -rows <= known.min() and known.max() < rows):

@@ -72,6 +72,10 @@ class GraphRun:
         """DRAM bytes of all nodes by role."""
         return sum((row.bytes for row in self.rows), Counter(dict.fromkeys(ROLES, 0)))
 
+    def share(self, cycles: int) -> float:
+        """Of its cycles; 0 of a run that took none."""
+        return cycles / self.cycles if self.cycles else 0.0
+
     def to_dict(self) -> dict[str, Any]:
         """For `--json`."""
         name, bound = self.limit
@@ -85,9 +89,9 @@ class GraphRun:
             "dram_bytes": {role: self.bytes[role] for role in ROLES},
             "least_bytes": self.least_bytes,
             "dram_used_bytes": self.dram_used,
-            "limit": {"name": name, "cycles": bound, "share": bound / self.cycles},
-            "dram_bound": {"cycles": self.dram_cycles, "share": self.dram_cycles / self.cycles},
-            "mac_bound": {"cycles": self.mac_cycles, "share": self.mac_cycles / self.cycles},
+            "limit": {"name": name, "cycles": bound, "share": self.share(bound)},
+            "dram_bound": {"cycles": self.dram_cycles, "share": self.share(self.dram_cycles)},
+            "mac_bound": {"cycles": self.mac_cycles, "share": self.share(self.mac_cycles)},
             "energy_pj": self.energy_pj,
             "not_lowered": [{"node": node, "reason": reason} for node, reason in missing_lines(self.lowered)],
             "nodes": [_row_dict(row) for row in self.rows],
@@ -118,8 +122,6 @@ class GraphProgram:
         if self.lowered.missing and not partial:
             lines = [Problem(f"{graph.name}: {node}", reason) for node, reason in missing_lines(self.lowered)]
             raise InputError(lines)
-        if not self.lowered.jobs:
-            raise InputError(Problem(graph.name, "there is no work in it"))
         check_machine(self.lowered, self.machine)
         self.plan = plan_graph(self.lowered, self.machine)
         self._check_entries(self.machine)
@@ -156,7 +158,9 @@ class GraphProgram:
         return [self.lowered.graph.nodes[number].name for number, _ in self.lowered.jobs]
 
     def run(self) -> GraphRun:
-        """Simulates it. StoppedError if it is longer than it may be."""
+        """Simulates it; a graph without work takes no cycles. StoppedError if it is longer than it may be."""
+        if not self.lowered.jobs:
+            return self._nothing()
         machine = Machine(self.target, self.program)
         machine.run()
         result = machine.result()
@@ -182,11 +186,22 @@ class GraphProgram:
             dram_used=self.dram_used,
         )
 
-    def _rows(self, result: Any) -> list[NodeRow]:
+    def _nothing(self) -> GraphRun:
+        """The run of a graph of which no node has work."""
+        least, dram_cycles, _ = self.floor()
+        rows, limit = self._empty_rows(), ("nothing", 0)
+        return GraphRun(self.lowered, self.plan, self.machine, 0, rows, limit, {}, least, dram_cycles, 0, 0)
+
+    def _empty_rows(self) -> list[NodeRow]:
+        """A row for each node, with what became of it."""
         lowered = self.lowered
         rows = [NodeRow(node.name, node.op, lowered.notes.get(i, "")) for i, node in enumerate(lowered.graph.nodes)]
         for number, reason in lowered.missing.items():
             rows[number].note = f"NOT LOWERED: {reason}"
+        return rows
+
+    def _rows(self, result: Any) -> list[NodeRow]:
+        rows = self._empty_rows()
         ends = [0] * len(rows)
         times = {time.id: time for time in result.entries}
         for entry in self.program.entries[:-1]:

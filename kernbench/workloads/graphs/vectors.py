@@ -10,18 +10,22 @@ from math import prod
 
 from kernbench.workloads.graphs.graph import Copy, Node, Pool, Vector, number_of
 from kernbench.workloads.graphs.lowering import CannotLower, Lowering, rule
-from kernbench.workloads.graphs.products import window_of
+from kernbench.workloads.graphs.products import volume, window_of
 
 _COPY, _EXP = ("copy",), ("exp",)
 #: What a vector engine does for an operator of one input, in sequence.
 UNARY: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(("Relu", "LeakyRelu", "Clip", "Neg", "Abs", "Not", "Floor", "Ceil", "Round", "Sign"), _COPY),
     **dict.fromkeys(("Exp", "Log", "Sqrt", "Reciprocal", "Sin", "Cos", "Elu", "Celu", "Selu", "IsNaN", "IsInf"), _EXP),
+    **dict.fromkeys(("BitwiseNot", "ThresholdedRelu", "Shrink"), _COPY),
+    **dict.fromkeys(("Tan", "Asin", "Acos", "Atan", "RandomNormalLike", "RandomUniformLike", "Bernoulli"), _EXP),
+    **dict.fromkeys(("Sinh", "Cosh", "Asinh", "Acosh", "Atanh"), ("exp", "add")),
     **dict.fromkeys(("Gelu", "FastGelu"), ("gelu",)),
     **dict.fromkeys(("Swish", "QuickGelu"), ("silu",)),
     "Sigmoid": ("sigmoid",),
     "Tanh": ("tanh",),
     "Erf": ("tanh",),
+    "Softsign": ("copy", "exp", "mul"),
     "Softplus": ("exp", "exp"),
     "Mish": ("exp", "tanh", "mul"),
     "HardSigmoid": ("mul", "copy"),
@@ -32,7 +36,8 @@ UNARY: dict[str, tuple[str, ...]] = {
 #: The same of two inputs; `b`: of the second input, before.
 BINARY: dict[str, str] = {
     **dict.fromkeys(("Add", "Sub", "Max", "Min", "And", "Or", "Xor", "Equal", "Less", "LessOrEqual"), "add"),
-    **dict.fromkeys(("Greater", "GreaterOrEqual", "PRelu", "Mod", "Sum"), "add"),
+    **dict.fromkeys(("Greater", "GreaterOrEqual", "PRelu", "Mod", "Sum", "BitShift"), "add"),
+    **dict.fromkeys(("BitwiseAnd", "BitwiseOr", "BitwiseXor"), "add"),
     "Mul": "mul",
 }
 _REDUCTIONS: dict[str, tuple[str, str, str]] = {  # before, the reduction, after
@@ -41,7 +46,11 @@ _REDUCTIONS: dict[str, tuple[str, str, str]] = {  # before, the reduction, after
     "ReduceMax": ("", "max", ""),
     "ReduceMin": ("", "min", ""),
     "ReduceSumSquare": ("mul", "sum", ""),
+    "ReduceL1": ("copy", "sum", ""),
     "ReduceL2": ("mul", "sum", "exp"),
+    "ReduceLogSum": ("", "sum", "exp"),
+    "ReduceLogSumExp": ("exp", "sum", "exp"),
+    "ReduceProd": ("", "sum", ""),
     "ArgMax": ("", "max", ""),
     "ArgMin": ("", "min", ""),
 }
@@ -121,9 +130,16 @@ def div(at: Lowering, node: Node) -> None:
 @rule("Pow")
 def power(at: Lowering, node: Node) -> None:
     """A square is a product; any other power a logarithm, a product and `exp`."""
-    value = number_of(at.graph.known.get(node.inputs[1]))
+    known = at.graph.known.get(node.inputs[1])
+    if known is not None and known.dtype.kind not in "iufb":
+        raise CannotLower(f"its exponent is of type {known.dtype}, and must be numbers")
+    value = number_of(known)
     if value is None:
-        raise CannotLower("its exponent depends on the inputs or is more than one number")
+        logarithm, product = at.temporary(*at.shape(node.inputs[0])), at.temporary(*at.shape(node.outputs[0]))
+        chain(at, ("exp",), at.operand(node.inputs[0]), logarithm)
+        combine(at, "mul", logarithm, at.operand(node.inputs[1]), product)
+        chain(at, ("exp",), product, at.out(node).name)
+        return
     operators = {2.0: ("mul",), 3.0: ("mul", "mul"), 0.5: ("exp",), 1.0: ("copy",)}.get(value, ("exp", "mul", "exp"))
     chain(at, operators, at.operand(node.inputs[0]), at.out(node).name)
 
@@ -144,14 +160,41 @@ def softmax(at: Lowering, node: Node) -> None:
     shape = at.shape(node.inputs[0])
     old = node.opset < 13
     axis = at.axis(node, 1 if old else -1, len(shape))
-    if not old and prod(shape[axis + 1 :]) > 1:
-        raise CannotLower(f"it is over dimension {axis} of {len(shape)}, not the last one")
+    if not shape:
+        chain(at, ("exp",), at.operand(node.inputs[0]), at.out(node).name)
+        return
     length = prod(shape[axis:]) if old else shape[axis]
-    out = at.out(node).name
-    place = at.temporary(*shape) if node.op == "LogSoftmax" else out
-    at.add(Vector("softmax", at.operand(node.inputs[0]), place, length, prod(shape) // length))
-    if place != out:
-        chain(at, ("exp",), place, out)
+    a, out = at.operand(node.inputs[0]), at.out(node).name
+    turned = not old and prod(shape[axis + 1 :]) > 1
+    if turned:
+        a = _moved(at, a)
+    last = at.temporary(*shape) if turned else out
+    place = at.temporary(*shape) if node.op == "LogSoftmax" else last
+    at.add(Vector("softmax", a, place, length, prod(shape) // length))
+    if place != last:
+        chain(at, ("exp",), place, last)
+    if turned:
+        at.add(Copy((last,), out))
+
+
+def _moved(at: Lowering, a: str) -> str:
+    """A copy of a tensor whose dimensions are in another order."""
+    turned = at.temporary(*at.shape(a))
+    at.add(Copy((a,), turned))
+    return turned
+
+
+@rule("Hardmax")
+def hardmax(at: Lowering, node: Node) -> None:
+    """The largest of each row, and a comparison of each element with it."""
+    shape, a, out = at.shape(node.inputs[0]), at.operand(node.inputs[0]), at.out(node).name
+    axis = at.axis(node, 1 if node.opset < 13 else -1, len(shape))
+    length = prod(shape[axis:]) if node.opset < 13 else shape[axis]
+    largest = at.temporary(prod(shape) // length)
+    if node.opset >= 13 and prod(shape[axis + 1 :]) > 1:
+        a = _moved(at, a)
+    at.add(Vector("max", a, largest, length, prod(shape) // length, reduces=True))
+    at.add(Vector("add", a, out, length, prod(shape) // length, params=(largest,)))
 
 
 @rule("LayerNormalization", "RMSNormalization", "SimplifiedLayerNormalization")
@@ -162,7 +205,105 @@ def norm(at: Lowering, node: Node) -> None:
     op = "layernorm" if node.op == "LayerNormalization" else "rmsnorm"
     params = tuple(at.operand(name) for name in node.inputs[1:] if name)
     length = prod(shape[axis:])
-    at.add(Vector(op, at.operand(node.inputs[0]), at.out(node).name, length, prod(shape) // length, params=params))
+    x, batch = at.operand(node.inputs[0]), prod(shape) // length
+    at.add(Vector(op, x, node.outputs[0], length, batch, params=params))
+    statistics = [name for name in node.outputs[1:] if name and (name in at.graph.outputs or at.patterns.consumers(name))]
+    for number, name in enumerate(statistics):
+        summed = at.temporary(*at.shape(name))
+        if number:
+            squares = at.temporary(*shape)
+            chain(at, ("mul",), x, squares)
+            x = squares
+        at.add(Vector("sum", x, summed, length, batch, reduces=True))
+        chain(at, ("exp",) if number else ("mul",), summed, name)
+
+
+@rule("SkipLayerNormalization", "SkipSimplifiedLayerNormalization")
+def skip_norm(at: Lowering, node: Node) -> None:
+    """A sum with what went beside, then the norm; the sum may be an output too."""
+    shape = at.shape(node.inputs[0])
+    names = node.outputs[3] if len(node.outputs) > 3 and node.outputs[3] else at.temporary(*shape)
+    combine(at, "add", at.operand(node.inputs[0]), at.operand(node.inputs[1]), names)
+    bias = node.input(4 if node.op == "SkipLayerNormalization" else 3)
+    if bias:
+        biased = at.temporary(*shape)
+        combine(at, "add", names, at.operand(bias), biased)
+        names = biased
+    op = "layernorm" if node.op == "SkipLayerNormalization" else "rmsnorm"
+    gains = node.inputs[2:4] if op == "layernorm" else node.inputs[2:3]
+    params = tuple(at.operand(name) for name in gains if name)
+    at.add(Vector(op, names, node.outputs[0], shape[-1], prod(shape[:-1]), params=params))
+
+
+@rule("BiasGelu")
+def bias_gelu(at: Lowering, node: Node) -> None:
+    """A sum, then the function."""
+    total = at.temporary(*at.shape(node.outputs[0]))
+    combine(at, "add", at.operand(node.inputs[0]), at.operand(node.inputs[1]), total)
+    chain(at, ("gelu",), total, at.out(node).name)
+
+
+@rule("Mean")
+def mean(at: Lowering, node: Node) -> None:
+    """The sum of all inputs, times a constant."""
+    out, place = at.out(node), at.operand(node.inputs[0])
+    for name in node.inputs[1:]:
+        target = at.temporary(*out.shape)
+        combine(at, "add", place, at.operand(name), target)
+        place = target
+    chain(at, ("mul",), place, out.name)
+
+
+@rule("Atan2")
+def atan2(at: Lowering, node: Node) -> None:
+    """The arc tangent of a ratio, and a correction by the signs."""
+    inverse, ratio = at.temporary(*at.shape(node.inputs[1])), at.temporary(*at.shape(node.outputs[0]))
+    chain(at, ("exp",), at.operand(node.inputs[1]), inverse)
+    combine(at, "mul", at.operand(node.inputs[0]), inverse, ratio)
+    chain(at, ("exp", "add"), ratio, at.out(node).name)
+
+
+@rule("DynamicQuantizeLinear")
+def dynamic_quantize(at: Lowering, node: Node) -> None:
+    """The largest and the smallest element, the scale from both, and a product with it."""
+    x = at.operand(node.inputs[0])
+    shape = at.shape(x)
+    ends = at.temporary(2)
+    at.add(Vector("max", x, ends, prod(shape), 1, reduces=True))
+    for name in node.outputs[1:]:
+        if name:
+            chain(at, ("mul",), ends, name)
+    length = shape[-1] if shape else 1
+    at.add(Vector("mul", x, node.outputs[0], length, prod(shape) // length, params=(ends,)))
+
+
+@rule("MeanVarianceNormalization", "LpNormalization")
+def whole_norm(at: Lowering, node: Node) -> None:
+    """A norm without gain, over rows of the axes' elements."""
+    shape = at.shape(node.inputs[0])
+    default = [0, 2, 3] if node.op == "MeanVarianceNormalization" else [int(node.attributes.get("axis", -1))]
+    axes = {at.dimension("axes", int(axis), len(shape)) for axis in node.attributes.get("axes", default)}
+    length, a = prod(shape[axis] for axis in axes), at.operand(node.inputs[0])
+    last, out = node.outputs[0], at.out(node).name
+    others = axes != set(range(len(shape) - len(axes), len(shape)))
+    if others:
+        a, last = _moved(at, a), at.temporary(*shape)
+    op = "layernorm" if node.op == "MeanVarianceNormalization" else "rmsnorm"
+    at.add(Vector(op, a, last, length, prod(shape) // length))
+    if others:
+        at.add(Copy((last,), out))
+
+
+@rule("SwiGLU")
+def swiglu(at: Lowering, node: Node) -> None:
+    """Half of the elements through the function, times the other half."""
+    out = at.out(node)
+    halves = at.temporary(*out.shape), at.temporary(*out.shape), at.temporary(*out.shape)
+    x = at.operand(node.inputs[0])
+    at.add(Copy((x,), halves[0]))
+    chain(at, ("silu",), halves[0], halves[1])
+    at.add(Copy((x,), halves[2]))
+    combine(at, "mul", halves[1], halves[2], out.name)
 
 
 @rule("InstanceNormalization", "GroupNormalization")
@@ -182,16 +323,31 @@ def group_norm(at: Lowering, node: Node) -> None:
 @rule("BatchNormalization")
 def batch_norm(at: Lowering, node: Node) -> None:
     """In a trained model: a multiplication and an addition with numbers for each channel."""
-    if node.attributes.get("training_mode", 0):
-        raise CannotLower("it is in training mode")
-    out = at.out(node)
+    out = at.tensor(node.outputs[0])
+    training = bool(node.attributes.get("training_mode", 0))
+    at.only(node, 3 if training else 1)
     if len(out.shape) < 2:
         raise CannotLower("its input has no channels")
     channels = out.shape[1]
+    if training:
+        _statistics(at, node, channels)
     scaled, rows = at.temporary(*out.shape), out.elements // channels
     gain, shift = (at.operand(name) for name in node.inputs[1:3])
     at.add(Vector("mul", at.operand(node.inputs[0]), scaled, channels, rows, params=(gain,)))
     at.add(Vector("add", scaled, out.name, channels, rows, params=(shift,)))
+
+
+def _statistics(at: Lowering, node: Node, channels: int) -> None:
+    """The mean and the variance of each channel, and the running ones from them."""
+    x = at.operand(node.inputs[0])
+    length, squares = at.tensor(x).elements // channels, at.temporary(*at.shape(x))
+    chain(at, ("mul",), x, squares)
+    for number, place in enumerate((x, squares)):
+        summed = at.temporary(channels)
+        at.add(Vector("sum", place, summed, length, channels, reduces=True))
+        running = node.outputs[number + 1] if number + 1 < len(node.outputs) else ""
+        if running:
+            combine(at, "add", summed, at.operand(node.inputs[3 + number]), running)
 
 
 @rule(*_REDUCTIONS)
@@ -236,13 +392,37 @@ def _reduce(at: Lowering, node: Node, a: str, length: int) -> None:
         chain(at, (after,), target, out.name)
 
 
-@rule("MaxPool", "AveragePool")
+@rule("MaxPool", "AveragePool", "LpPool")
 def pool(at: Lowering, node: Node) -> None:
-    """The mean is a product more."""
-    window = window_of(at, node, tuple(node.attributes["kernel_shape"]))
-    out = at.out(node)
-    mean = node.op == "AveragePool"
-    target = at.temporary(*out.shape) if mean else out.name
-    at.add(Pool(at.operand(node.inputs[0]), target, window))
-    if mean:
-        chain(at, ("mul",), target, out.name)
+    """The mean is a product more, a power two. Over three dimensions: image by image, then over the depth."""
+    a, out = at.operand(node.inputs[0]), at.tensor(node.outputs[0])
+    at.only(node, 2 if node.op == "MaxPool" else 1)
+    if node.op == "LpPool":
+        powers = at.temporary(*at.shape(a))
+        chain(at, ("mul",), a, powers)
+        a = powers
+    after = {"MaxPool": (), "AveragePool": ("mul",), "LpPool": ("exp",)}[node.op]
+    target = at.temporary(*out.shape) if after else out.name
+    kernel = tuple(node.attributes["kernel_shape"])
+    if len(at.shape(a)) == 5:
+        _pool_volumes(at, node, a, target, kernel)
+    else:
+        at.add(Pool(a, target, window_of(at, node, kernel)))
+    if after:
+        chain(at, after, target, out.name)
+    for name in node.outputs[1:]:
+        if name and (name in at.graph.outputs or at.patterns.consumers(name)):
+            at.add(Copy((out.name,), name))
+
+
+def _pool_volumes(at: Lowering, node: Node, a: str, target: str, kernel: tuple[int, ...]) -> None:
+    """The images of each place of the kernel's depth side by side, pooled, and then over those places."""
+    slices, flat = volume(at, node, a, kernel)
+    window = window_of(at, flat, kernel[1:])
+    pooled = at.temporary(*at.shape(flat.outputs[0]))
+    at.add(Pool(slices, pooled, window))
+    if kernel[0] == 1:
+        at.add(Copy((pooled,), target))
+        return
+    op = "max" if node.op == "MaxPool" else "sum"
+    at.add(Vector(op, pooled, target, kernel[0], at.tensor(pooled).elements // kernel[0], reduces=True))

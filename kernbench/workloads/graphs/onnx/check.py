@@ -18,13 +18,27 @@ if TYPE_CHECKING:
 
 MOST_NODES = 100_000  #: of a graph, local functions written out
 MOST_DIMENSIONS = 32  #: of a tensor
-#: Operators that have no schema in `onnx`: least and most inputs, and types of attributes.
+#: Operators that have no schema in `onnx`: least and most inputs, most outputs, and types of attributes.
 _CONTRIBUTED = MappingProxyType({
-    "FastGelu": (1, 2, {}),
-    "QuickGelu": (1, 1, {"alpha": "FLOAT"}),
-    "SimplifiedLayerNormalization": (2, 2, {"axis": "INT", "epsilon": "FLOAT", "stash_type": "INT"}),
+    "FastGelu": (1, 2, 1, {}),
+    "QuickGelu": (1, 1, 1, {"alpha": "FLOAT"}),
+    "SimplifiedLayerNormalization": (2, 2, 1, {"axis": "INT", "epsilon": "FLOAT", "stash_type": "INT"}),
 })  # fmt: skip
-_OF_MICROSOFT = MappingProxyType({**_CONTRIBUTED, "Gelu": (1, 1, {})})
+_ATTENTION = {"num_heads": "INT", "scale": "FLOAT", "mask_filter_value": "FLOAT", "unidirectional": "INT"}
+_GROUPED = {
+    **_ATTENTION, "kv_num_heads": "INT", "do_rotary": "INT", "rotary_interleaved": "INT", "local_window_size": "INT",
+    "smooth_softmax": "INT", "softcap": "FLOAT", "qk_output": "INT", "k_quant_type": "STRING", "v_quant_type": "STRING",
+    "kv_cache_bit_width": "INT",
+}  # fmt: skip
+_OF_MICROSOFT = MappingProxyType({
+    **_CONTRIBUTED,
+    "BiasGelu": (2, 2, 1, {}),
+    "Gelu": (1, 1, 1, {}),
+    "GroupQueryAttention": (3, 14, 4, _GROUPED),
+    "MultiHeadAttention": (1, 10, 4, _ATTENTION),
+    "SkipLayerNormalization": (3, 5, 4, {"epsilon": "FLOAT"}),
+    "SkipSimplifiedLayerNormalization": (3, 4, 4, {"epsilon": "FLOAT"}),
+})  # fmt: skip
 
 
 def domain_of(name: str) -> str:
@@ -209,9 +223,11 @@ def _node(node: onnx.NodeProto, number: int, opsets: dict[str, int], checks: Che
         seen.add(item.name)
     contributed = _OF_MICROSOFT if domain == "com.microsoft" else {} if domain else _CONTRIBUTED
     if node.op_type in contributed:
-        least, most, types = contributed[node.op_type]
-        _counted(what, "inputs", node.input, least, most, least, checks)
-        _counted(what, "outputs", node.output, 1, 1, 1, checks)
+        least, most, results, types = contributed[node.op_type]
+        _counted(what, "inputs", node.input, least, most, 1, checks)
+        _counted(what, "outputs", node.output, 1, results, 1, checks)
+        if "num_heads" in types and "num_heads" not in (item.name for item in node.attribute):
+            checks.refuse(what, "it is missing", "attribute num_heads")
         _attributes(what, node, types, (), checks)
     elif not domain:
         try:

@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 from kernbench.common.errors import InputError, Problem
 from kernbench.common.files import read_bounded
-from kernbench.workloads.graphs.graph import Graph, Node, Tensor
+from kernbench.workloads.graphs.graph import INDEX_BITS, Graph, Node, Tensor
+from kernbench.workloads.graphs.lowering import rules
 from kernbench.workloads.graphs.onnx.check import check_functions, check_model, domain_of, name_of
-from kernbench.workloads.graphs.onnx.shapes import first_line, infer, shape_of, why_unknown
+from kernbench.workloads.graphs.onnx.shapes import FOLDED, first_line, infer, shape_of, why_unknown
 from kernbench.workloads.graphs.onnx.values import read_constants
 
 if TYPE_CHECKING:
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
 
 LARGEST = 1 << 31  # [byte] of a file: protobuf has no larger ones
 WIDEST = 16  # [byte] of an element: complex128
-_INDEX_BITS = 32  # of an element of an integer tensor
 
 
 def read_onnx(path: str | os.PathLike[str], dims: Mapping[str, int], weight_bits: int, activation_bits: int) -> Graph:
@@ -35,6 +35,7 @@ def read_onnx(path: str | os.PathLike[str], dims: Mapping[str, int], weight_bits
     check_model(model, str(path))
     read_constants(model, Path(path))
     _set_dims(model, dims, str(path))
+    model = _with_operators_written_out(model)
     known = infer(model, str(path))
     graph = model.graph
     opsets = {domain_of(item.domain): item.version for item in model.opset_import}
@@ -68,6 +69,32 @@ def _load(path: Path) -> onnx.ModelProto:
     return _with_functions_written_out(model, str(path)) if model.functions else model
 
 
+def _with_operators_written_out(model: onnx.ModelProto) -> onnx.ModelProto:
+    """Operators without a rule that ONNX itself defines by others, as those others."""
+    from onnx import defs
+    from onnx.inliner import inline_selected_functions
+
+    opsets = {domain_of(item.domain): item.version for item in model.opset_import}
+    wanted = set[tuple[str, str]]()
+    for node in model.graph.node:
+        domain = domain_of(node.domain)
+        mine = not domain and (node.op_type in rules() or node.op_type in FOLDED)
+        if mine or domain.startswith("com.") or not defs.has(node.op_type, domain):
+            continue
+        try:
+            schema: Any = defs.get_schema(node.op_type, opsets.get(domain, 1), domain)
+        except defs.SchemaError:
+            continue
+        if schema.has_function or schema.has_context_dependent_function:
+            wanted.add((node.domain, node.op_type))
+    if not wanted:
+        return model
+    try:
+        return inline_selected_functions(model, sorted(wanted), inline_schema_functions=True)
+    except (RuntimeError, ValueError, TypeError):  # of types that are not known: the operators are listed as not lowered
+        return model
+
+
 def _with_functions_written_out(model: onnx.ModelProto, where: str) -> onnx.ModelProto:
     from onnx.inliner import inline_local_functions
 
@@ -90,7 +117,7 @@ def _set_dims(model: onnx.ModelProto, dims: Mapping[str, int], where: str) -> No
             if called in dims:
                 used.add(called)
                 dim.dim_value = dims[called]
-            elif dim.dim_param or dim.dim_value <= 0:
+            elif dim.dim_param or not dim.HasField("dim_value") or dim.dim_value < 0:
                 open_dims.setdefault(called, item.name)
     if open_dims:
         wanted = " ".join(f"--dim {name}=N" for name in open_dims)
@@ -128,9 +155,9 @@ def _tensors(graph: onnx.GraphProto, weight_bits: int, activation_bits: int) -> 
         for item in items:
             shape = shape_of(item)
             if shape is not None:
-                bits = _INDEX_BITS if item.type.tensor_type.elem_type in integers else activation_bits
+                bits = INDEX_BITS if item.type.tensor_type.elem_type in integers else activation_bits
                 found[item.name] = Tensor(item.name, shape, bits, source)  # type: ignore[arg-type]
     for weight in graph.initializer:
-        bits = _INDEX_BITS if weight.data_type in integers else weight_bits
+        bits = INDEX_BITS if weight.data_type in integers else weight_bits
         found[weight.name] = Tensor(weight.name, tuple(weight.dims), bits, "weight")
     return found

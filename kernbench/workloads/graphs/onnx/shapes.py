@@ -9,8 +9,8 @@ from math import prod
 from typing import TYPE_CHECKING, Any
 
 from kernbench.common.errors import MAX_PROBLEMS_SHOWN, InputError, Problem
-from kernbench.workloads.graphs.graph import Array
-from kernbench.workloads.graphs.onnx.values import SMALL, array_of
+from kernbench.workloads.graphs.graph import SMALL, Array
+from kernbench.workloads.graphs.onnx.values import array_of
 
 if TYPE_CHECKING:
     import onnx
@@ -18,9 +18,12 @@ if TYPE_CHECKING:
 _MADE = 1 << 23  # [element] of all constants that are made
 _ROUNDS = 64
 _LINE = 300  # [character] of another library's message
-_SAME_SHAPE = frozenset(("Gelu", "FastGelu", "QuickGelu", "SimplifiedLayerNormalization", "GroupNormalization"))
+_SAME_SHAPE = frozenset((
+    "BiasGelu", "FastGelu", "Gelu", "GroupNormalization", "GroupQueryAttention", "MultiHeadAttention", "QuickGelu",
+    "SimplifiedLayerNormalization", "SkipLayerNormalization", "SkipSimplifiedLayerNormalization",
+))  # fmt: skip
 #: What shapes are computed with, each in time and memory that go with its elements.
-_FOLDED = frozenset((
+FOLDED = frozenset((
     "Abs", "Acos", "Add", "And", "ArgMax", "ArgMin", "Cast", "CastLike", "Ceil", "Clip", "Compress", "Concat", "Constant",
     "ConstantOfShape", "Cos", "CumSum", "Div", "Equal", "Erf", "Exp", "Expand", "EyeLike", "Flatten", "Floor", "Gather",
     "GatherElements", "GatherND", "Greater", "GreaterOrEqual", "Identity", "IsInf", "IsNaN", "Less", "LessOrEqual", "Log",
@@ -59,7 +62,8 @@ def infer(model: onnx.ModelProto, where: str) -> dict[str, Array]:
         model.graph.value_info.extend(inferred.value_info)
         for mine, its in zip(model.graph.output, inferred.output, strict=True):
             mine.type.CopyFrom(its.type)
-        if not _keep_shapes(model) and not _fold(model, known, _MADE + given - sum(value.size for value in known.values())):
+        room = _MADE + given - sum(value.size for value in known.values())
+        if not _keep_shapes(model) and not _bound_shapes(model, known) and not _fold(model, known, room):
             break
     return known
 
@@ -108,6 +112,73 @@ def _keep_shapes(model: onnx.ModelProto) -> bool:
     return found
 
 
+def _bound_shapes(model: onnx.ModelProto, known: Mapping[str, Array]) -> bool:
+    """Sets the largest size of outputs whose size depends on values; returns whether there was one."""
+    graph = model.graph
+    items = {item.name: item for item in (*graph.value_info, *graph.output)}
+    shapes: Shapes = {item.name: shape_of(item) for item in (*graph.value_info, *graph.output, *graph.input)}
+    shapes.update({item.name: tuple(item.dims) for item in graph.initializer})
+    found = False
+    for node in graph.node:
+        if node.domain not in ("", "ai.onnx") or node.op_type not in _BOUNDS:
+            continue
+        inputs = [shapes.get(name) for name in node.input]
+        if not inputs or inputs[0] is None or any(shapes.get(name) is not None for name in node.output if name):
+            continue
+        sizes = _BOUNDS[node.op_type](node, inputs, known)
+        for name, size in zip(node.output, sizes, strict=False):
+            if not name or size is None:
+                continue
+            item = items[name] if name in items else graph.value_info.add(name=name)
+            kind = item.type.tensor_type
+            if not kind.elem_type:
+                kind.elem_type = 7  # int64, of positions
+            del kind.shape.dim[:]
+            kind.shape.SetInParent()
+            for each in size:
+                kind.shape.dim.add(dim_value=each)
+            shapes[name], found = size, True
+    return found
+
+
+Size = tuple[int, ...] | None
+
+
+def _non_zeros(node: onnx.NodeProto, inputs: list[Size], known: Mapping[str, Array]) -> list[Size]:
+    shape = inputs[0] or ()
+    return [(len(shape), prod(shape))]
+
+
+def _uniques(node: onnx.NodeProto, inputs: list[Size], known: Mapping[str, Array]) -> list[Size]:
+    shape = inputs[0] or ()
+    axis = next((item.i for item in node.attribute if item.name == "axis"), None)
+    count = prod(shape) if axis is None else shape[axis]
+    return [(count,) if axis is None else shape, (count,), (count,), (count,)]
+
+
+def _compressed(node: onnx.NodeProto, inputs: list[Size], known: Mapping[str, Array]) -> list[Size]:
+    shape = inputs[0] or ()
+    axis = next((item.i for item in node.attribute if item.name == "axis"), None)
+    kept = (inputs[1] or (0,))[0]
+    if axis is None:
+        return [(min(prod(shape), kept),)]
+    axis %= len(shape)
+    return [(*shape[:axis], min(shape[axis], kept), *shape[axis + 1 :])]
+
+
+def _suppressed(node: onnx.NodeProto, inputs: list[Size], known: Mapping[str, Array]) -> list[Size]:
+    boxes, scores = inputs[0], inputs[1]
+    most = known.get(node.input[2]) if len(node.input) > 2 else None
+    if boxes is None or scores is None or len(boxes) != 3 or len(scores) != 3:
+        return [None]
+    each = boxes[1] if most is None else min(int(most.reshape(-1)[0]), boxes[1])
+    return [(scores[0] * scores[1] * max(each, 0), 3)]
+
+
+#: Operators whose results have a size that depends on values, and the largest one.
+_BOUNDS = {"NonZero": _non_zeros, "Unique": _uniques, "Compress": _compressed, "NonMaxSuppression": _suppressed}
+
+
 def first_line(error: Exception) -> str:
     """The message of an error as one line."""
     text = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
@@ -120,7 +191,7 @@ def shape_of(item: onnx.ValueInfoProto) -> tuple[int, ...] | None:
     if not item.type.HasField("tensor_type") or not kind.HasField("shape"):
         return None
     dims = tuple(dim.dim_value for dim in kind.shape.dim if dim.HasField("dim_value"))
-    return dims if len(dims) == len(kind.shape.dim) and all(dim > 0 for dim in dims) else None
+    return dims if len(dims) == len(kind.shape.dim) and all(dim >= 0 for dim in dims) else None
 
 
 def _fold(model: onnx.ModelProto, known: dict[str, Array], room: int) -> bool:
@@ -152,7 +223,7 @@ def _value(
     """The outputs of a node that depends on no input, by name; None of others."""
     import numpy as np
 
-    if node.domain not in ("", "ai.onnx") or node.op_type not in _FOLDED:
+    if node.domain not in ("", "ai.onnx") or node.op_type not in FOLDED:
         return None
     inputs = [name for name in node.input if name]
     if node.op_type in ("Shape", "Size") and shapes.get(node.input[0]) is not None:

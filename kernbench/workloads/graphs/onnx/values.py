@@ -8,12 +8,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kernbench.common.errors import InputError, Problem
-from kernbench.workloads.graphs.graph import Array
+from kernbench.workloads.graphs.graph import SMALL, Array
 
 if TYPE_CHECKING:
     import onnx
 
-SMALL = 1 << 16  # [element] of a constant that is computed with
 _FIELDS = ("raw_data", "float_data", "int32_data", "int64_data", "double_data", "uint64_data", "string_data")
 _ELEMENT_BYTES = 16  # of the largest type, complex128
 

@@ -1,0 +1,175 @@
+"""A graph of operators on a machine: how long it takes, node by node. `kbsim onnx` and `kbsim torch` show it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from kernbench.cli import output, widgets
+from kernbench.cli.text import BAD, Justify, duration, headed, percent, scaled, short, size_text, table, unit
+from kernbench.common.errors import InputError, Problem
+from kernbench.common.json_shapes import counted
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+    from rich.table import Table
+
+    from kernbench.config import MachineConfig
+    from kernbench.workloads.graphs.graph import Graph
+    from kernbench.workloads.graphs.run import GraphProgram, GraphRun
+
+
+WeightBits = Annotated[int, typer.Option("--w", metavar="BITS", help="Bits of the weights of matrix products and tables.")]
+ActivationBits = Annotated[int, typer.Option("--a", metavar="BITS", help="Bits of all other tensors: 8, 16 or 32.")]
+Partial = Annotated[bool, typer.Option("--partial", help="Leave out the nodes that cannot be lowered, and list them.")]
+Emit = Annotated[
+    Path | None, typer.Option("--emit", metavar="FILE", help="Write the program, and do not run it.", show_default=False)
+]
+Trace = Annotated[
+    Path | None, typer.Option("--trace", metavar="FILE", help="Write a trace of a second run.", show_default=False)
+]
+LiveMap = Annotated[
+    Path | None, typer.Option("--live-map", metavar="FILE", help="Draw the scratchpad buffers as .svg.", show_default=False)
+]
+
+
+def time_graph(read: Callable[[], Graph], config: MachineConfig, limit: int | None, options: Options) -> int:
+    """Lower a graph, run it and show the result, or write its program. `limit`: of its cycles; None: as many as it takes."""
+    from kernbench.cli.program import tell_written
+    from kernbench.workloads.graphs.run import GraphProgram
+
+    made = GraphProgram(read(), config, options.a, partial=options.partial, max_cycles=limit)
+    if options.live_map is not None:
+        _draw(made, options.live_map)
+    if options.emit is not None:
+        made.program.save(options.emit)
+        tell_written(options.emit, len(made.program), made.machine.source, as_json=options.as_json, quiet=options.quiet)
+        return output.OK
+    if options.trace is not None:
+        _trace(made, options.trace)
+    run = made.run()
+    if options.as_json:
+        output.show_json(run.to_dict())
+    elif not options.quiet:
+        output.show(graph_summary(run, options.w, options.a))
+    return output.OK
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What `kbsim onnx` and `kbsim torch` have in common."""
+
+    w: int
+    a: int
+    partial: bool
+    emit: Path | None
+    trace: Path | None
+    live_map: Path | None
+    as_json: bool
+    quiet: bool
+
+    def check(self, command: str) -> None:
+        """InputError before the run if they do not fit, or a file cannot be written."""
+        _check_bits(command, self.w, self.a)
+        _check_files(command, self.emit, self.trace, self.live_map)
+
+
+def _draw(made: GraphProgram, path: Path) -> None:
+    from kernbench.common.files import write_whole
+    from kernbench.workloads.layer.live_map import live_map_svg
+
+    write_whole(path, live_map_svg(made.plan.scratchpad, made.stages).encode())
+
+
+def _trace(made: GraphProgram, path: Path) -> None:
+    from kernbench.cli.tracing import traced
+    from kernbench.sim_engine.machine import Machine
+
+    machine = Machine(made.target, made.program)
+    with traced(machine, path, None):
+        machine.run()
+
+
+def _check_bits(command: str, w: int, a: int) -> None:
+    """InputError if they are not element widths."""
+    for name, value, allowed in (("--w", w, (1, 2, 4, 8, 16, 32, 64)), ("--a", a, (8, 16, 32))):
+        if value not in allowed:
+            raise InputError(Problem(command, f"it must be one of {', '.join(map(str, allowed))}", name, value))
+
+
+def _check_files(command: str, emit: Path | None, trace: Path | None, live_map: Path | None) -> None:
+    """InputError before the run if they cannot be written."""
+    from kernbench.common.files import check_writable
+
+    if emit is not None and trace is not None:
+        raise InputError(Problem(command, "--emit runs nothing, so there is no trace", "--trace", str(trace)))
+    if live_map is not None and live_map.suffix.lower() != ".svg":
+        raise InputError(Problem(command, "its name must end in .svg", "--live-map", str(live_map)))
+    for path in (emit, trace, live_map):
+        if path is not None:
+            check_writable(path)
+
+
+_JOULE = ("pJ", "nJ", "uJ", "mJ", "J")
+
+
+def graph_summary(run: GraphRun, weight_bits: int, activation_bits: int) -> Iterator[RenderableType]:
+    """The output of `kbsim onnx` and `kbsim torch`."""
+    from kernbench.workloads.graphs.lowering import missing_lines
+
+    graph = run.lowered.graph
+    yield widgets.Text.assemble((duration(run.ns), "bold"), f"  {run.cycles:,} cycles, {unit(run.macs, 'MAC')}")
+    used = f"{unit(run.dram_used, 'B')} of {size_text(run.machine.dram.capacity_bytes)} of DRAM"
+    what = f"{graph.name} W{weight_bits}A{activation_bits} on {run.machine.source}"
+    yield widgets.Text(f"{what}: {counted(len(graph.nodes), 'node')}, {used}")
+    missing = list(missing_lines(run.lowered))
+    if missing:
+        yield ""
+        yield widgets.Text(f"{counted(len(missing), 'node')} not lowered, and in no figure below:", f"bold {BAD}")
+        yield from (widgets.Text(f"{node}: {reason}", BAD) for node, reason in missing)
+    yield ""
+    yield from _why(run)
+    yield ""
+    yield _nodes(run)
+    total = sum(run.energy_pj.values())
+    if total:
+        largest = sorted((pj, name) for name, pj in run.energy_pj.items() if pj >= total / 100)[::-1]
+        shares = ", ".join(f"{name} {percent(pj / total)}" for pj, name in largest)
+        yield ""
+        yield headed("Energy").append(scaled(total, _JOULE), "bold").append(f": {shares}")
+
+
+def _why(run: GraphRun) -> Iterator[widgets.Text]:
+    """The bounds compared with the achieved cycles."""
+    name, bound = run.limit
+    line = headed("Bounds").append(f"DRAM bandwidth {run.dram_cycles:,}, ")
+    line.append(percent(run.share(run.dram_cycles)), "bold")
+    line.append(f"; MACs {run.mac_cycles:,}, ").append(percent(run.share(run.mac_cycles)), "bold")
+    yield line.append(f" of {run.cycles:,} cycles")
+    yield widgets.Text(f"bottleneck: {name}, {bound:,} cycles, {percent(run.share(bound))}", "dim")
+    moved = run.bytes
+    total = unit(sum(moved.values()), "B")
+    parts = f"weights {unit(moved['weights'], 'B')}, activations {unit(moved['activations'], 'B')}"
+    yield widgets.Text(f"DRAM bytes: {total} ({parts}), at least {unit(run.least_bytes, 'B')}")
+
+
+def _nodes(run: GraphRun) -> Table:
+    """One row per node. The nodes share the cycles: each has those from the end of the earlier nodes to its own end."""
+    numbers: list[tuple[str, Justify]] = [(name, "right") for name in ("cycles", "of all", "MACs", "weights", "activations")]
+    made = table("Nodes", [("node", "left"), ("operator", "left"), *numbers])
+    made.columns[0].no_wrap = made.columns[1].no_wrap = False
+    for row in run.rows:
+        operator = widgets.Text(row.op)
+        if row.note:
+            operator.append(f", {row.note}", BAD if row.note.startswith("NOT") else "dim")
+        if not row.jobs:
+            made.add_row(row.name, operator, "", "", "", "", "")
+            continue
+        moved = [unit(row.bytes[role], "B") if row.bytes[role] else "" for role in ("weights", "activations")]
+        macs = short(row.macs) if row.macs else ""
+        made.add_row(row.name, operator, f"{row.cycles:,}", percent(row.cycles / run.cycles), macs, *moved)
+    return made

@@ -1,0 +1,1 @@
+"""PyTorch programs: exported, and translated to graphs."""

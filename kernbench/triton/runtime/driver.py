@@ -32,7 +32,7 @@ class DriverBase:
         return GPUTarget("cpu", str(import_module(RUNTIME).machine_name()), 1)
 
     def get_active_torch_device(self) -> Any:
-        import torch  # type: ignore[import-not-found]  # who asks has it
+        import torch  # who asks has it
 
         return torch.device("cpu")
 

@@ -286,6 +286,13 @@ class EnergyModel(Section):
     static_mw: Energy = Field(default=Fraction(0), description="[mW] static power")
 
 
+class Cost(Section):
+    """What the machine costs to run, all of its parts together; it decides no cycle."""
+
+    usd_per_hour: Rate | None = Field(default=None, description="[$/hour] rent, or price over hours of its life")
+    watts: Rate | None = Field(default=None, description="[W] drawn from the supply while it serves")
+
+
 #: Keys that every kind of machine has.
 FREQ_GHZ: Any = Field(default=Fraction(1), description="[GHz] core clock")
 ALLOCATION: Any = Field(default="shared_bw_v1", description="how flows share a resource (docs/model/sharing.md)")
@@ -293,6 +300,7 @@ MAX_CYCLES: Any = Field(default=100_000_000, description="[cycle] a run is abort
 CONTROL: Any = Field(default_factory=Control, description="the command queue's executor")
 KV_LAYOUTS: Any = Field(default=(KvLayout(),), description="shapes of KV caches, by kv_layout_id")
 ENERGY: Any = Field(default_factory=EnergyModel, description="energy per event")
+COST: Any = Field(default=None, description="price and power of the machine; absent: not known")
 CycleLimit = Annotated[int, integer(0, WIDE_LIMIT)]
 
 
@@ -305,6 +313,8 @@ class NpuConfig(MachineConfig):
     >>> isinstance(machine, kb.NpuConfig), machine.te.engines, machine == kb.load_config("npu_mobile", {"te.engines": 1})
     (True, 2, False)
     """
+
+    younger: ClassVar[frozenset[str]] = frozenset({"cost"})
 
     schema_name: Literal["kernbench/npu/1"] = Field(
         default="kernbench/npu/1", alias="schema", description="kind and version of the file"
@@ -323,6 +333,7 @@ class NpuConfig(MachineConfig):
     kv_layouts: tuple[KvLayout, ...] = KV_LAYOUTS
     energy: EnergyModel = ENERGY
     chip: Chip | None = Field(default=None, description="facts of a real chip; no phase of the model reads them")
+    cost: Cost | None = COST
 
     # An NPU as a system of one PE: these properties have the same names on `SystemConfig`.
 

@@ -15,12 +15,14 @@ from kernbench.config.rules import BrokenRule
 from kernbench.config.schema import (
     ALLOCATION,
     CONTROL,
+    COST,
     ENERGY,
     FREQ_GHZ,
     KV_LAYOUTS,
     MAX_CYCLES,
     Allocation,
     Control,
+    Cost,
     CycleLimit,
     EnergyModel,
     KvLayout,
@@ -40,6 +42,8 @@ class SystemConfig(MachineConfig):
     (True, 'single_cube.yaml')
     """
 
+    younger: ClassVar[frozenset[str]] = frozenset({"cost"})
+
     schema_name: Literal["kernbench/system/1"] = Field(
         default="kernbench/system/1", alias="schema", description="kind and version of the file"
     )
@@ -56,6 +60,7 @@ class SystemConfig(MachineConfig):
     components: Components = Field(default={}, description="by kind of node: what simulates it, and its own keys")
     kv_layouts: tuple[KvLayout, ...] = KV_LAYOUTS
     energy: EnergyModel = ENERGY
+    cost: Cost | None = COST
 
     #: Prefixes of the paths of keys of a PE, and of its memory.
     pe_path: ClassVar[str] = "pe."

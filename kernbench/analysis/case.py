@@ -33,6 +33,7 @@ from kernbench.workloads.graphs.run import GraphProgram
 from kernbench.workloads.llm.model import Model
 from kernbench.workloads.llm.params import checked_params, llm_programs
 from kernbench.workloads.llm.run import periods_are_one
+from kernbench.workloads.parallel.programs import ParallelPrograms
 
 CRITICAL_PATH = "critical path"
 KINDS = ("dma", "te", "ve")
@@ -357,6 +358,11 @@ class ModelCase:
         programs = llm_programs(self.model, config, checked_params(self.name, self.params))
         last = {step.phase: step for step in programs.steps}
         parts = []
+        if isinstance(programs, ParallelPrograms):  # stages and hand-offs share links, so each phase is one program
+            for phase in last:
+                some = [step for step in programs.steps if step.phase == phase]
+                parts.append(_program_part(programs.phase_program(some), 1, phase, sampled=True))
+            return Work(self.name, programs.target, tuple(parts))
         for step in programs.steps:
             sampled = last[step.phase] is step
             if not periods_are_one(programs.machine):  # the result depends on the first cycle of a segment

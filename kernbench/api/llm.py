@@ -13,14 +13,15 @@ from kernbench.common.errors import InputError, Problem
 from kernbench.common.look.palette import colour
 from kernbench.config.allowed_code import AllowCode
 from kernbench.config.overrides import parse_overrides
-from kernbench.workloads.blocks.programs import programs_of
 from kernbench.workloads.blocks.timer import StepTimer
+from kernbench.workloads.llm.reductions import Reduction
 from kernbench.workloads.llm.report import LlmReport, report_of
-from kernbench.workloads.llm.run import ROLES, run_llm
-from kernbench.workloads.llm.shards import Reduction
+from kernbench.workloads.llm.run import ROLES
 from kernbench.workloads.llm.steps import PHASES, Job
 from kernbench.workloads.models.files import load_model
 from kernbench.workloads.models.precision import load_precision, uniform_precision
+from kernbench.workloads.parallel.layout import Layout
+from kernbench.workloads.parallel.run import job_programs, run_model
 from kernbench.workloads.routing import routing_of
 
 
@@ -144,6 +145,9 @@ def llm(
     policy: str | os.PathLike[str] | None = None,
     page: int = 0,
     tp: int = 1,
+    pp: int = 1,
+    micro_batches: int = 0,
+    dp: int = 1,
     reduce: Reduction = "direct",
     ep: bool = False,
     routing: str = "even",
@@ -156,7 +160,10 @@ def llm(
     `model`: a name (`llama3-8b`), or a Hugging Face `config.json`. `prompt`: tokens of the prompt. `tokens`: tokens to decode
     for each of `batch` sequences. `layers`: simulate only the first N layers. `w`, `a`, `kv`: bits of weights, activations and
     the KV cache; `policy`: bits by role, layer and head, in YAML. `page`: tokens of a page of the KV cache, 0 for none. `tp`:
-    PEs of a system that share the model; `reduce`: how they add up their parts; `ep`: they have whole experts. `routing`
+    PEs of a system that share each layer; `reduce`: how they add up their parts (`direct`, `ring`, `tree`,
+    `recursive_doubling`, or `auto`: the fastest alone); `ep`: they have whole experts. `pp`: stages of a pipeline, each of `tp`
+    PEs; `micro_batches`: parts of the batch that go through the stages in turn, 0 for one a stage; `dp`: copies of the model
+    that share the batch. `routing`
     (`even`, `uniform`, `zipf:S` or a file of `shares`) with `seed`: how tokens choose experts. `reuse=False` simulates every
     layer of every step.
 
@@ -186,8 +193,9 @@ def llm(
     )
     machine = machine_of(config, overrides, allow_code=allow_code)
     limit = machine.max_cycles if _sets_max_cycles(overrides) else None  # type: ignore[attr-defined]  # both kinds have it
-    programs = programs_of(found, precision, machine, job, max_cycles=limit)  # type: ignore[arg-type]
-    return LlmRun(report_of(run_llm(programs, reuse=reuse)))
+    layout = Layout(tp, pp, dp, micro_batches)
+    programs = job_programs(found, precision, machine, job, layout, max_cycles=limit)  # type: ignore[arg-type]
+    return LlmRun(report_of(run_model(programs, reuse=reuse)))
 
 
 def step_timer(

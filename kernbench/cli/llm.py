@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -25,10 +25,17 @@ if TYPE_CHECKING:
 
     from kernbench.cli.tracing import Traced
     from kernbench.common.look.palette import Theme
+    from kernbench.config import NpuConfig, SystemConfig
     from kernbench.sim_engine.recording import TraceOptions
+    from kernbench.workloads.llm.model import Model
+    from kernbench.workloads.llm.reductions import Reduction
     from kernbench.workloads.llm.report import LlmReport, PhaseReport
-    from kernbench.workloads.llm.shards import Reduction
-    from kernbench.workloads.llm.steps import LlmPrograms
+    from kernbench.workloads.llm.steps import Job, LlmPrograms
+    from kernbench.workloads.models.precision import Precision
+    from kernbench.workloads.parallel.programs import ParallelPrograms
+    from kernbench.workloads.parallel.search import Candidate as Found
+
+COMPARED = ("w", "a", "kv", "prompt", "batch", "page", "tp", "pp", "dp", "micro_batches")
 
 
 class Phases(StrEnum):
@@ -55,6 +62,24 @@ Policy = Annotated[
 ]
 Page = Annotated[int, typer.Option("--page", metavar="N", help="Tokens per page of the KV cache; 0: no pages.")]
 Parallel = Annotated[int, typer.Option("--tp", metavar="N", help="Number of PEs of a system that share the model.")]
+Stages = Annotated[int, typer.Option("--pp", metavar="N", help="Pipeline stages: each has --tp PEs and some layers.")]
+Micro = Annotated[
+    int, typer.Option("--micro-batches", metavar="N", help="Parts of the batch that take turns in the stages; 0: one a stage.")
+]
+Replicas = Annotated[int, typer.Option("--dp", metavar="N", help="Copies of the model that share the batch.")]
+
+
+class Searches(StrEnum):
+    """How a layout is found."""
+
+    AUTO = "auto"
+
+
+Search = Annotated[
+    Searches | None,
+    typer.Option("--parallel", help="Search --tp, --pp and --dp: run the layouts that fit, and show why the fastest is.",
+                 show_default=False),
+]  # fmt: skip
 
 
 class Reductions(StrEnum):
@@ -62,9 +87,14 @@ class Reductions(StrEnum):
 
     DIRECT = "direct"
     RING = "ring"
+    TREE = "tree"
+    RECURSIVE_DOUBLING = "recursive_doubling"
+    AUTO = "auto"
 
 
-Reduce = Annotated[Reductions, typer.Option("--reduce", help="How these PEs reduce partial sums: all-to-all or ring.")]
+Reduce = Annotated[
+    Reductions, typer.Option("--reduce", help="Algorithm of their all-reduce; auto: the fastest alone for each size.")
+]
 Experts = Annotated[bool, typer.Option("--ep", help="Distribute whole experts over these PEs, not a share of each expert.")]
 Routes = Annotated[
     str,
@@ -80,7 +110,7 @@ Compare = Annotated[
     typer.Option(
         "--compare",
         metavar="WHAT=V,V,...",
-        help="Run once for each value of w, a, kv, prompt, batch, page or tp, and compare the runs. May be repeated.",
+        help=f"Run once for each value of {', '.join(COMPARED)}, and compare the runs. May be repeated.",
         show_default=False,
     ),
 ]
@@ -121,6 +151,10 @@ def llm(
     policy: Policy = None,
     page: Page = 0,
     tp: Parallel = 1,
+    pp: Stages = 1,
+    micro_batches: Micro = 0,
+    dp: Replicas = 1,
+    parallel: Search = None,
     reduce: Reduce = Reductions.DIRECT,
     ep: Experts = False,
     routing: Routes = "even",
@@ -144,11 +178,14 @@ def llm(
 
     asked = Asked(model, config, tuple(overrides or ()), tuple(allow_code or ()), phase.value, prompt, tokens, batch, layers)
     asked = replace(asked.with_bits(w, a, kv, policy, page, tp, reduce.value), ep=ep, routing=routing, seed=seed)
+    asked = replace(asked, pp=pp, dp=dp, micro_batches=micro_batches)
     files, traced = {"emit": emit, "trace": trace, "live_map": live_map}, Traced(trace_level, trace_window, trace_cycles)
     check_files(files, plot, (model, config, policy), traced, compared=bool(compare))
     if dark and plot is None and live_map is None:
         raise InputError(Problem("kbsim llm", "it is for pictures", "--dark", remedy="add --plot or --live-map"))
     theme: Theme = "dark" if dark else "light"
+    if parallel is not None:
+        return search_layouts(asked, compared=bool(compare) or plot is not None, files=files, as_json=as_json, quiet=quiet)
     if plan:
         return _show_plans(asked.programs(), as_json=as_json)
     if compare or plot is not None:
@@ -157,10 +194,11 @@ def llm(
     return _shown(report, as_json=as_json, quiet=quiet)
 
 
-def _show_plans(programs: LlmPrograms, *, as_json: bool) -> int:
+def _show_plans(programs: LlmPrograms | ParallelPrograms, *, as_json: bool) -> int:
     """Show what the planner compared for the first layer of each phase's first step."""
     from kernbench.workloads.planner import TENSORS, Candidate, compared_plans
 
+    programs = _first_stage(programs)
     job, shape = programs.job, programs.shapes[0]
     _check_planned(programs, "--plan")
     steps = {step.phase: step for step in reversed(programs.steps)}
@@ -199,6 +237,13 @@ def _show_plans(programs: LlmPrograms, *, as_json: bool) -> int:
     return output.OK
 
 
+def _first_stage(programs: LlmPrograms | ParallelPrograms) -> LlmPrograms:
+    """The programs of one group of PEs: of a pipeline those of the first stage."""
+    from kernbench.workloads.llm.steps import LlmPrograms as OfOneGroup
+
+    return programs if isinstance(programs, OfOneGroup) else programs.stage(0, programs.sizes[0])
+
+
 def _check_planned(programs: LlmPrograms, option: str) -> None:
     """InputError if the layers are lowered part by part, which has no plan to show."""
     from kernbench.workloads.blocks.programs import PartPrograms
@@ -218,7 +263,6 @@ def _shown(report: LlmReport | None, *, as_json: bool, quiet: bool) -> int:
     return output.OK
 
 
-COMPARED = ("w", "a", "kv", "prompt", "batch", "page", "tp")
 MOST_RUNS = 64
 
 
@@ -245,6 +289,9 @@ class Asked:
     ep: bool = False
     routing: str = "even"
     seed: int = 0
+    pp: int = 1
+    dp: int = 1
+    micro_batches: int = 0
 
     def with_bits(
         self, w: int | None, a: int | None, kv: int | None, policy: Path | None, page: int, tp: int, reduction: Reduction
@@ -252,10 +299,18 @@ class Asked:
         """The same with these."""
         return replace(self, w=w, a=a, kv=kv, policy=policy, page=page, tp=tp, reduction=reduction)
 
-    def programs(self) -> LlmPrograms:
+    def programs(self) -> LlmPrograms | ParallelPrograms:
         """Lower everything to a plan. InputError if something does not fit."""
+        from kernbench.workloads.parallel.layout import Layout
+        from kernbench.workloads.parallel.run import job_programs
+
+        layout = Layout(self.tp, self.pp, self.dp, self.micro_batches)
+        model, precision, machine, job, limit = self.parts()
+        return job_programs(model, precision, machine, job, layout, max_cycles=limit)
+
+    def parts(self) -> tuple[Model, Precision, NpuConfig | SystemConfig, Job, int | None]:
+        """The model, its bits, the machine, the job and the limit. InputError if something is wrong with one of them."""
         from kernbench.config import load_config
-        from kernbench.workloads.blocks.programs import programs_of
         from kernbench.workloads.llm.steps import PHASES, Job
         from kernbench.workloads.models.files import load_model
         from kernbench.workloads.models.precision import load_precision, uniform_precision
@@ -279,8 +334,7 @@ class Asked:
             expert_parallel=self.ep,
         )
         machine = load_config(self.config, list(self.overrides), allow_code=self.allow_code)
-        limit = max_cycles_of(self.overrides, machine)
-        return programs_of(model, precision, machine, job, max_cycles=limit)
+        return model, precision, machine, job, max_cycles_of(self.overrides, machine)
 
 
 def check_files(
@@ -342,10 +396,11 @@ def run_job(
     return run_one(programs, reuse=reuse, quiet=quiet or as_json)
 
 
-def _draw_live_map(programs: LlmPrograms, path: Path, theme: Theme, *, quiet: bool) -> None:
+def _draw_live_map(programs: LlmPrograms | ParallelPrograms, path: Path, theme: Theme, *, quiet: bool) -> None:
     from kernbench.common.files import write_whole
     from kernbench.workloads.layer.live_map import live_map_svg
 
+    programs = _first_stage(programs)
     _check_planned(programs, "--live-map")
     step = programs.steps[-1]
     write_whole(path, live_map_svg(programs.plan(programs.shapes[0], step).scratchpad, theme=theme).encode())
@@ -353,17 +408,17 @@ def _draw_live_map(programs: LlmPrograms, path: Path, theme: Theme, *, quiet: bo
         output.note(f"{path}: the buffers of a layer in {step.phase}")
 
 
-def run_one(programs: LlmPrograms, *, reuse: bool, quiet: bool) -> LlmReport:
+def run_one(programs: LlmPrograms | ParallelPrograms, *, reuse: bool, quiet: bool) -> LlmReport:
     """Run the job, with a progress bar on a terminal."""
     from kernbench.cli.progress import counting_bar
     from kernbench.workloads.llm.report import report_of
-    from kernbench.workloads.llm.run import run_llm
+    from kernbench.workloads.parallel.run import run_model
 
     with counting_bar(not quiet, "segments") as progress:
-        return report_of(run_llm(programs, reuse=reuse, progress=progress))
+        return report_of(run_model(programs, reuse=reuse, progress=progress))
 
 
-def write_program(programs: LlmPrograms, path: Path, *, as_json: bool, quiet: bool) -> None:
+def write_program(programs: LlmPrograms | ParallelPrograms, path: Path, *, as_json: bool, quiet: bool) -> None:
     """Write the whole run as one program."""
     from kernbench.cli.program import tell_written
     from kernbench.cmdq import check_program
@@ -378,7 +433,7 @@ def write_program(programs: LlmPrograms, path: Path, *, as_json: bool, quiet: bo
     tell_written(path, len(program), programs.machine.source, layouts, as_json=as_json, quiet=quiet)
 
 
-def write_trace(programs: LlmPrograms, path: Path, options: TraceOptions | None, *, quiet: bool) -> None:
+def write_trace(programs: LlmPrograms | ParallelPrograms, path: Path, options: TraceOptions | None, *, quiet: bool) -> None:
     """Run everything as one program, to trace it."""
     from kernbench.cli.progress import progress_bar
     from kernbench.cli.tracing import traced
@@ -442,6 +497,67 @@ def _cases(asked: Asked, axes: Sequence[tuple[str, list[int]]]) -> list[tuple[di
 def _changed(asked: Asked, name: str, value: int) -> Asked:
     changes: dict[str, int] = {name: value}
     return replace(asked, **changes)  # type: ignore[arg-type]  # a field of COMPARED is an int
+
+
+def search_layouts(
+    asked: Asked, *, compared: bool, files: dict[str, Path | None], as_json: bool, quiet: bool
+) -> int:
+    """Run the layouts that fit, and show them with the fastest first."""
+    from kernbench.cli.progress import counting_bar
+    from kernbench.workloads.parallel.search import search
+
+    for option, path in files.items():
+        if path is not None:
+            raise _refused("a search for a layout writes no file", f"--{option}", path, "run the fastest layout by itself")
+    if compared:
+        raise InputError(Problem("kbsim llm", "a search compares layouts itself", "--parallel", remedy="leave out --compare"))
+    given = [name for name in ("tp", "pp", "dp") if getattr(asked, name) > 1]
+    if given:
+        rule = f"the search finds {', '.join(f'--{name}' for name in given)} itself"
+        raise InputError(Problem("kbsim llm", rule, "--parallel", "auto", "leave them out, or leave out --parallel"))
+    model, precision, machine, job, limit = asked.parts()
+    _tell_notes(asked, quiet)
+    warn_of_values(machine, quiet=quiet)
+    with counting_bar(not (quiet or as_json), "layouts") as progress:
+        found = search(model, precision, machine, job, max_cycles=limit, progress=progress)
+    if as_json:
+        output.show_json({
+            "status": "done",
+            "layouts": [
+                {
+                    **asdict(one.layout), "pes": one.layout.pes, "least_bytes": one.least_bytes, "estimate": one.estimate,
+                    "cycles": one.cycles, "verdict": one.verdict,
+                    "tokens_per_s": None if one.report is None else one.report.tokens_per_s,
+                }
+                for one in found
+            ],
+            "best": found[0].report.to_dict() if found[0].report is not None else None,
+        })  # fmt: skip
+    elif not quiet:
+        output.show([layout_table(found)])
+        if found[0].report is not None:
+            output.show(["", *llm_summary(found[0].report)])
+    return output.OK
+
+
+SHOWN = 16  #: layouts of a table
+
+
+def layout_table(found: Sequence[Found]) -> Table:
+    """A row for each layout: those that ran, and the nearest estimates."""
+    columns: list[tuple[str, Justify]] = [(name, "right") for name in ("tp", "pp", "dp", "PEs", "DRAM", "time")]
+    note = f"{len(found):,} fit; DRAM: weights and caches of the fullest PE"
+    made = table("Layouts", [*columns, ("tokens/s", "right"), ("", "left")], note)
+    made.columns[-1].no_wrap = False
+    for one in found[:SHOWN]:
+        cut, report = one.layout, one.report
+        time = rate = "n/a"
+        if report is not None and one.cycles is not None:
+            time = duration(report.ns(one.cycles), 4)
+            rate = "n/a" if report.tokens_per_s is None else short(report.tokens_per_s)
+        sizes = (f"{cut.tp:,}", f"{cut.pp:,}", f"{cut.dp:,}", f"{cut.pes:,}", unit(one.least_bytes, "B"))
+        made.add_row(*sizes, time, rate, one.verdict)
+    return made
 
 
 Runs = Sequence[tuple[dict[str, int], "LlmReport"]]
@@ -524,6 +640,9 @@ def llm_summary(report: LlmReport) -> Iterator[RenderableType]:
     if any(phase.kinds for phase in report.phases.values()):
         yield ""
         yield _segments(report)
+    if any(phase.collectives for phase in report.phases.values()):
+        yield ""
+        yield _collectives(report)
     energy = [line for phase in report.phases.values() for line in _energy(phase)]
     if energy:
         yield ""
@@ -546,12 +665,18 @@ def _head(report: LlmReport) -> Iterator[widgets.Text]:
     mixed = " mixed" if programs.precision.roles or programs.precision.layers else ""
     yield widgets.Text(f"{programs.model.name} {programs.shapes[0].precision}{mixed} on {programs.machine.source}: {what}")
     used = f"{size_text(-(-programs.dram.end // (1 << 20)) << 20)} of {size_text(programs.machine.dram.capacity_bytes)} of DRAM"
-    if job.shards > 1:
-        used += f" on each of {job.shards} PEs"
+    pes = job.shards if report.layout is None else report.layout.pes
+    if pes > 1:
+        used += f" on {'the fullest' if pes > job.shards else 'each'} of {pes} PEs"
     simulated = f"{counted(run.simulated, 'segment')} simulated for {run.segments:,}"
     if not any(phase.kinds for phase in report.phases.values()):
         simulated = f"{counted(run.segments, 'segment')} simulated, step by step"
     yield widgets.Text(f"{layers} layers, {used}, {simulated}", "dim")
+    if report.layout is not None:
+        cut = report.layout
+        micro = len(programs.sizes)  # type: ignore[union-attr]
+        sizes = f"{counted(cut.dp, 'replica')} of {counted(cut.pp, 'stage')} of {counted(cut.tp, 'PE')}"
+        yield widgets.Text(f"{sizes}, {micro} micro-batch{'es' * (micro > 1)}", "dim")
     if programs.added is not None:
         layout = f"{{t_max: {programs.added.t_max}, head_dim: {programs.added.head_dim}}}"
         yield widgets.Text(f"no KV layout of the machine fits; added {layout}", WAIT)
@@ -598,8 +723,20 @@ def _segments(report: LlmReport) -> Table:
     for name, phase in report.phases.items():
         for kind, (count, tally) in phase.kinds.items():
             limit, bound = tally.limit
-            each, share = f"{round(tally.cycles / count):,}", percent(tally.cycles / phase.total.cycles)
+            each, share = f"{round(tally.cycles / count):,}", percent(tally.cycles / phase.total.cycles / phase.stages)
             made.add_row(name, kind, f"{count:,}", each, share, limit, percent(bound / tally.cycles))
+    return made
+
+
+def _collectives(report: LlmReport) -> Table:
+    columns: list[tuple[str, Justify]] = [("phase", "left"), ("collective", "left")]
+    columns += [(name, "right") for name in ("PEs", "bytes", "count", "each alone", "exposed", "of step")]
+    made = table("Collectives of the last step", columns, "exposed: the cycles by which they make the step longer")
+    for name, phase in report.phases.items():
+        for one in phase.collectives:
+            what = one.name if one.name != "all-reduce" else f"{one.name} {one.algorithm}"
+            numbers = (f"{one.pes:,}", unit(one.nbytes, "B"), f"{one.count:,}", f"{one.each:,}", f"{one.exposed:,}")
+            made.add_row(name, what, *numbers, percent(one.exposed / phase.step_cycles))
     return made
 
 

@@ -12,15 +12,16 @@ from kernbench.cmdq.footprint import flat_address
 from kernbench.cmdq.system import lower_system
 from kernbench.config import load_config
 from kernbench.config.kinds import as_npu
+from kernbench.workloads.llm.reductions import ALGORITHMS, Reduction
 from kernbench.workloads.llm.run import run_program
-from kernbench.workloads.llm.shards import REDUCTIONS, Reduction, pe_places
+from kernbench.workloads.llm.shards import pe_places
 from kernbench.workloads.llm.steps import Job, LlmPrograms
 from kernbench.workloads.models.precision import uniform_precision
 from tests.llm_cases import tiny_model
 
 
 def programs_of(shards: int, reduction: Reduction = "direct") -> LlmPrograms:
-    model = tiny_model("parts", heads=4, kv_heads=4)
+    model = tiny_model("parts", heads=8, kv_heads=4)
     return LlmPrograms(
         model,
         uniform_precision(),
@@ -29,8 +30,8 @@ def programs_of(shards: int, reduction: Reduction = "direct") -> LlmPrograms:
     )
 
 
-@pytest.mark.parametrize("way", REDUCTIONS)
-@pytest.mark.parametrize("shards", [2, 4])
+@pytest.mark.parametrize("way", ALGORITHMS)
+@pytest.mark.parametrize("shards", [2, 4, 8])
 def test_a_reduction_leaves_the_sum_of_all_parts_everywhere(shards: int, way: Reduction) -> None:
     """Sends and adds are carried out in the order of the program, on random bytes; a sum is modulo 256."""
     programs = programs_of(shards, way)
@@ -51,13 +52,14 @@ def test_a_reduction_leaves_the_sum_of_all_parts_everywhere(shards: int, way: Re
                 want = sum(data[at : at + entry.length].astype(np.int64) for data in before.values()) % 256
                 assert all((data[at : at + entry.length] == want).all() for data in memory.values())
                 summed += entry.length
-        assert summed == (shards - 1) * 13 * 192  # every PE adds all others' parts of its chunk
+        each = shards * (shards - 1).bit_length() if way == "recursive_doubling" else shards - 1
+        assert summed == each * 13 * 192  # every PE adds all others' parts of its chunk; doubling adds all rows in each step
 
 
 def test_a_ring_sends_to_the_next_one_only_and_as_many_bytes() -> None:
     """Two reductions of 13 x 192 bytes over 4 PEs: each sends 2 x 3 chunks of a quarter. No two jobs in flight overlap."""
     sent = {}
-    for way in REDUCTIONS:
+    for way in ALGORITHMS[:2]:
         programs = programs_of(4, way)
         program = programs.segment_program(list(programs.segments(programs.steps[0]))[1])
         sends = [entry for entry in program.entries if isinstance(entry, PairEntry)]
@@ -67,6 +69,13 @@ def test_a_ring_sends_to_the_next_one_only_and_as_many_bytes() -> None:
             order = [place.node for place in programs.places]
             assert all(order.index(e.peer) == (order.index(e.node) + 1) % 4 for e in sends)
     assert sent == {"direct": 2 * 2 * 3 * 13 * 192, "ring": 2 * 2 * 3 * 13 * 192}
+
+
+def test_auto_is_the_fastest_alone() -> None:
+    programs = programs_of(8, "auto")
+    for elements in (192, 40 * 192):
+        cycles = {way: programs.reduction_cycles(elements, 8, way) for way in ALGORITHMS}
+        assert cycles[programs.way_of(elements, 8)] == min(cycles.values()) and len(set(cycles.values())) > 1  # type: ignore[index]
 
 
 def carry_out(entry: Entry, memory: dict[str | None, np.ndarray], programs: LlmPrograms) -> None:

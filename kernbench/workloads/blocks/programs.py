@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from math import lcm
 from typing import cast
@@ -18,10 +18,9 @@ from kernbench.workloads.blocks.layer import PartLayer
 from kernbench.workloads.blocks.memory import PartMemory, place_parts
 from kernbench.workloads.blocks.shape import PartShape, shard_of_parts
 from kernbench.workloads.hazards import Emitter
-from kernbench.workloads.layer.layer import Layer
 from kernbench.workloads.llm.dram import Ends, LlmDram, Table, TooLarge, emit_embedding, emit_head
 from kernbench.workloads.llm.model import Model
-from kernbench.workloads.llm.shards import all_reduce
+from kernbench.workloads.llm.reductions import Reduction, all_reduce
 from kernbench.workloads.llm.steps import Job, LlmPrograms, Segment, Step
 from kernbench.workloads.models import ModelShape
 from kernbench.workloads.models.parts import Description
@@ -59,7 +58,7 @@ class PartPrograms(LlmPrograms):
 
     def _made_shapes(self) -> list[ModelShape]:
         """The parts of the first shard: they have what ends and reports ask of a shape."""
-        return cast("list[ModelShape]", [self._shard(layer, 0) for layer in range(self.layers)])
+        return cast("list[ModelShape]", [self._shard(layer, 0) for layer in self.numbers])
 
     def _shard(self, layer: int, number: int) -> PartShape:
         bits = self.precision.applied(self.model.shape, layer)
@@ -100,10 +99,13 @@ class PartPrograms(LlmPrograms):
         bits = self.precision.role("embedding")
         head_bits = self.precision.role("embedding" if model.tied else "lm_head")
         hidden, vocab = self.description.hidden, ceil_div(model.vocab, self.job.shards)
-        embedding = Table(take(bytes_of(model.vocab * hidden, bits)), bits)
-        head = embedding if model.tied else Table(take(bytes_of(vocab * hidden, head_bits)), head_bits)
+        stage = self.stage
+        embedding = Table(take(bytes_of(model.vocab * hidden, bits) if stage.embedding else 0), bits)
+        words = vocab if stage.head else 0
+        both = model.tied and stage.embedding
+        head = embedding if both else Table(take(bytes_of(words * hidden, head_bits)), head_bits)
         gain = take(self.shapes[-1].gain_bytes)
-        sequences = max(self.batch_of(one).sequences for one in self.steps)
+        sequences = max(self.job.sequences, *(self.batch_of(one).sequences for one in self.steps))
         self._placed: list[PartMemory] = []
         bases = []
         for shape in cast("list[PartShape]", self.shapes):
@@ -113,7 +115,7 @@ class PartPrograms(LlmPrograms):
             self._placed.append(placed)
         rows = max(self.batch_of(one).tokens for one in self.steps)
         act = self.shapes[-1].activation_bits
-        logits = take(bytes_of(sequences * vocab, act))
+        logits = take(bytes_of(sequences * words, act))
         stream = take(bytes_of(rows * hidden, act)), take(bytes_of(rows * hidden, act))
         self._tables = take(2 * bytes_of(rows * max(self.model.shape.head_dim, 1), act))
         if end > machine.dram.capacity_bytes:
@@ -133,7 +135,8 @@ class PartPrograms(LlmPrograms):
             return False
         return True
 
-    def _emit(self, segment: Segment, program: Program) -> None:
+    def emit(self, segment: Segment, program: Program) -> None:
+        """Append the entries of a segment."""
         common, batch = self._common(segment), self.batch_of(segment.step)
         emits = [Emitter("", self.machine, common, program, place.node, place.dram_base) for place in self.places]
         if segment.kind == "layer":
@@ -162,7 +165,7 @@ class PartPrograms(LlmPrograms):
         size = len(program)
         while True:
             try:
-                _together(self._layers(segment, emits, batch, rows), self.job.reduction)
+                _together(self._layers(segment, emits, batch, rows), self.way_of)
             except DoesNotFit:
                 if rows == 1:
                     rule = f"one row of a layer of {self.model.name} must fit the scratchpad"
@@ -182,12 +185,12 @@ class PartPrograms(LlmPrograms):
         ends = self.dram.input_of(number), self.dram.input_of(number + 1), self._tables
         routing = self.job.routing
         return [
-            PartLayer(self._shard(number, shard), self.machine, emit, memory, batch, rows, ends, routing)
+            PartLayer(self._shard(self.stage.first + number, shard), self.machine, emit, memory, batch, rows, ends, routing)
             for shard, emit in enumerate(emits)
         ]
 
 
-def _together(layers: list[PartLayer], way: str) -> None:
+def _together(layers: list[PartLayer], way: Callable[[int, int], Reduction]) -> None:
     """The same layer on each shard, with a reduction where partial sums must be added."""
     running = [layer.emit_all() for layer in layers]
     while True:
@@ -195,7 +198,7 @@ def _together(layers: list[PartLayer], way: str) -> None:
         complete = [part for part in parts if part is not None]
         if not complete:
             return
-        all_reduce(cast("list[Layer]", layers), complete, "ring" if way == "ring" else "direct")
+        all_reduce(layers, complete, way(complete[0].elements, layers[0].act_bits))
 
 
 def _mixed_step(number: int, batch: Batch) -> Step:

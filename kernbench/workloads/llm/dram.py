@@ -82,12 +82,14 @@ class TooLarge(InputError):
 
 
 def place_model(
-    model: Model, precision: Precision, config: NpuConfig, plans: Plans, rows: int, room: Room, shapes: list[ModelShape]
+    model: Model, precision: Precision, config: NpuConfig, plans: Plans, rows: int, room: Room, shapes: list[ModelShape],
+    words: tuple[bool, int],
 ) -> LlmDram:
     """Places layers of these shapes. `plans`: every plan that a layer runs with; `rows`: [token] of the largest step.
 
-    Of `room` the size of caches counts. InputError if the DRAM is too small.
-    """
+    Of `room` the size of caches counts. `words`: whether the embedding is there, and how many words of the LM head.
+    InputError if the DRAM is too small.
+    """  # fmt: skip
     wide = config.model_copy(update={"dram": config.dram.model_copy(update={"capacity_bytes": _UNLIMITED})})
     turn = config.dram.channels * config.dram.interleave_bytes if config.dram.channels > 1 else 1
     step = lcm(config.dma.alignment_bytes, turn)
@@ -100,11 +102,12 @@ def place_model(
     bits, head_bits = precision.role("embedding"), precision.role("embedding" if model.tied else "lm_head")
     at = _Places(step)
     hidden, vocab = model.shape.hidden, model.vocab
-    embedding = Table(at.take(bytes_of(vocab * hidden, bits)), bits)
-    head = embedding if model.tied else Table(at.take(bytes_of(vocab * hidden, head_bits)), head_bits)
+    embedding = Table(at.take(bytes_of(vocab * hidden, bits) if words[0] else 0), bits)
+    own = not (model.tied and words[0])
+    head = Table(at.take(bytes_of(words[1] * hidden, head_bits)), head_bits) if own else embedding
     gain = at.take(shapes[-1].gain_bytes)
     bases = [at.take(sizes[shape]) for shape in shapes]
-    logits = at.take(bytes_of(room.batch * vocab, shapes[-1].activation_bits))
+    logits = at.take(bytes_of(room.batch * words[1], shapes[-1].activation_bits))
     shared_base = at.take(shared)
     if at.end > config.dram.capacity_bytes:
         needs = f"{model.name} with {len(shapes)} layers, {room.batch} x {room.positions} tokens of KV cache and all else"

@@ -22,7 +22,8 @@ def what_fits(model: Model, precision: Precision, config: NpuConfig | SystemConf
 
     `need`: [B] of DRAM; `fits`: whether these would fit.
     """
-    ways = [*_parts(config, precision, job, fits), *_layers(model, precision, config, job, fits)]
+    ways = [*_parts(config, precision, job, fits), *_stages(model, precision, config, job)]
+    ways += _layers(model, precision, config, job, fits)
     ways += [*_bits(precision, config, job, fits), *_capacity(config, need)]
     return f"what fits: {', '.join(ways[:-1])}{' or ' if len(ways) > 1 else ''}{ways[-1]}" if ways else ""
 
@@ -36,6 +37,15 @@ def _parts(config: NpuConfig | SystemConfig, precision: Precision, job: Job, fit
         if job.shards < shards <= machine.pes and fits(precision, machine, replace(job, shards=shards)):
             yield f"{option.format(machine.source.removesuffix('.yaml'))}--tp {shards}"
             return
+
+
+def _stages(model: Model, precision: Precision, config: NpuConfig | SystemConfig, job: Job) -> Iterator[str]:
+    """A pipeline: with the same shards, and with the fewest PEs."""
+    if isinstance(config, SystemConfig):
+        from kernbench.workloads.parallel.fitting import suggested
+        from kernbench.workloads.parallel.layout import Layout
+
+        yield from (way for way in suggested(model, precision, config, job, Layout(job.shards)) if "--pp" in way)
 
 
 def _layers(model: Model, precision: Precision, config: NpuConfig | SystemConfig, job: Job, fits: Fits) -> Iterator[str]:

@@ -6,7 +6,9 @@ input and output of each layer; nothing is spilled, and no score that is masked 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from kernbench.cmdq.footprint import bytes_of
 from kernbench.common.units import ceil_div
@@ -18,6 +20,9 @@ from kernbench.workloads.layer.bytes import LayerBytes, layer_bytes, stage_macs
 from kernbench.workloads.llm.steps import LlmPrograms, Step
 from kernbench.workloads.models import ModelShape
 from kernbench.workloads.planner import TENSORS
+
+if TYPE_CHECKING:
+    from kernbench.workloads.parallel.programs import ParallelPrograms
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,13 +51,29 @@ class Floor:
 def floor_of(programs: LlmPrograms, step: Step) -> Floor:
     """The lower bound of one step."""
     layers = {shape: _layer(shape, programs, step) for shape in dict.fromkeys(programs.shapes)}
-    found = [layers[shape] for shape in programs.shapes] + [_ends(programs, step)]
-    total = found[0]
-    for part in found[1:]:
-        total += part
+    total = _sum([layers[shape] for shape in programs.shapes] + [_ends(programs, step)])
     parts = programs.job.shards  # they take the same time, and all together so much
     more = {name: getattr(total, name) * parts for name in ("weights", "kv", "activations", "macs")}
     return replace(total, **more)
+
+
+def floor_of_stages(programs: ParallelPrograms, step: Step) -> Floor:
+    """The lower bound of a step on a layout: bytes and MACs of all replicas, cycles of the stage that needs most."""
+    stages = []
+    for number in range(programs.layout.pp):
+        parts = [floor_of(programs.stage(number, size), step) for size in programs.sizes]
+        stages.append(_sum(parts))
+    whole = _sum(stages)
+    most = {name: max(getattr(one, name) for one in stages) for name in ("dram_cycles", "mac_cycles")}
+    more = {name: getattr(whole, name) * programs.layout.dp for name in ("weights", "kv", "activations", "macs")}
+    return replace(whole, **most, **more)
+
+
+def _sum(parts: Sequence[Floor]) -> Floor:
+    total = parts[0]
+    for part in parts[1:]:
+        total += part
+    return total
 
 
 def _layer(shape: ModelShape | PartShape, programs: LlmPrograms, step: Step) -> Floor:
@@ -73,18 +94,19 @@ def _layer(shape: ModelShape | PartShape, programs: LlmPrograms, step: Step) -> 
 
 
 def _ends(programs: LlmPrograms, step: Step) -> Floor:
-    """Embedding and LM head."""
-    machine, model, whole = programs.machine, programs.model, programs.batch_of(step)
+    """Embedding and LM head, as far as they are here."""
+    machine, model, whole, stage = programs.machine, programs.model, programs.batch_of(step), programs.stage
     batch = whole.sequences
     vocab = ceil_div(model.vocab, programs.job.shards)
     shape, hidden = programs.shapes[-1], model.shape.hidden
     act = shape.activation_bits
     rows = whole.tokens
     head_bits = programs.precision.role("embedding" if model.tied else "lm_head")
-    weights = bytes_of(hidden * vocab, head_bits) + shape.gain_bytes
+    weights = (bytes_of(hidden * vocab, head_bits) + shape.gain_bytes) * stage.head
     row = bytes_of(hidden, programs.precision.role("embedding"))
-    activations = rows * row + bytes_of((rows + batch) * hidden + batch * vocab, act)
-    macs = batch * hidden * vocab
+    moved = rows * hidden * stage.embedding + batch * (hidden + vocab) * stage.head
+    activations = rows * row * stage.embedding + bytes_of(moved, act)
+    macs = batch * hidden * vocab * stage.head
     return _floor(machine, LayerBytes(weights, 0, activations), macs, _mac_cycles(machine, macs, head_bits, act))
 
 

@@ -7,15 +7,18 @@ from typing import Any
 
 from kernbench.common.errors import InputError, Problem
 from kernbench.config import MachineConfig
-from kernbench.workloads.blocks.programs import programs_of
 from kernbench.workloads.llm.model import Model
 from kernbench.workloads.llm.steps import PHASES, Job, LlmPrograms
 from kernbench.workloads.models.precision import uniform_precision
+from kernbench.workloads.parallel.layout import Layout
+from kernbench.workloads.parallel.programs import ParallelPrograms
+from kernbench.workloads.parallel.run import job_programs
 
 #: Parameters: their defaults, and the least that a number may be. `kbsim llm` has options of these names.
 PARAMS: dict[str, tuple[Any, int]] = {
     "phase": ("both", 0), "prompt": (128, 1), "tokens": (16, 1), "batch": (1, 1), "layers": (None, 1),
     "w": (None, 1), "a": (None, 1), "kv": (None, 1), "page": (0, 0), "tp": (1, 1),
+    "pp": (1, 1), "dp": (1, 1), "micro_batches": (0, 0),
 }  # fmt: skip
 PHASE_NAMES = ("both", *PHASES)
 
@@ -41,10 +44,11 @@ def _broken(name: str, value: Any) -> str:
     return "" if type(value) is int and value >= least else f"it must be an integer of at least {least}"
 
 
-def llm_programs(model: Model, config: MachineConfig, params: Mapping[str, Any]) -> LlmPrograms:
+def llm_programs(model: Model, config: MachineConfig, params: Mapping[str, Any]) -> LlmPrograms | ParallelPrograms:
     """The programs of a run with checked parameters. InputError if the model does not fit the machine."""
     precision = uniform_precision(model.stated, w=params["w"], a=params["a"], kv=params["kv"])
     numbers = {name: params[name] for name in ("prompt", "tokens", "batch", "layers")}
     phases = PHASES if params["phase"] == "both" else (params["phase"],)
     job = Job(**numbers, phases=phases, page_tokens=params["page"], shards=params["tp"])
-    return programs_of(model, precision, config, job)  # type: ignore[arg-type]  # one of the two kinds
+    layout = Layout(params["tp"], params["pp"], params["dp"], params["micro_batches"])
+    return job_programs(model, precision, config, job, layout)  # type: ignore[arg-type]  # one of the two kinds

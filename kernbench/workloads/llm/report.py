@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
 from fractions import Fraction
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from kernbench.cmdq.footprint import bytes_of
 from kernbench.common.units import cycles_to_ns
-from kernbench.workloads.llm.floor import Floor, floor_of
-from kernbench.workloads.llm.run import ROLES, LlmRun, StepRun, Tally
-from kernbench.workloads.llm.steps import PHASES
+from kernbench.workloads.llm.floor import Floor, floor_of, floor_of_stages
+from kernbench.workloads.llm.run import ROLES, LlmRun, StepRun, Tally, segment_tally
+from kernbench.workloads.llm.steps import PHASES, LlmPrograms, Step
+
+if TYPE_CHECKING:
+    from kernbench.workloads.parallel.layout import Layout
 
 NEAR_DRAM, NEAR_MACS = 0.90, 0.85  #: a phase that comes so near to one of these bounds is bound by it
 NEAR = 0.90  #: the same of any single resource or engine
@@ -38,6 +44,24 @@ def words(limit: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
+class Collective:
+    """What PEs send each other in the last step of a phase: one size of one algorithm."""
+
+    name: str  #: all-reduce, or hand-off
+    algorithm: str
+    pes: int
+    nbytes: int  #: of the rows on each PE
+    count: int  #: in a step, on the busiest PE
+    each: int  #: [cycle] alone on the links of the machine
+    exposed: int  #: [cycle] by which the step is shorter without all of this name
+
+    @property
+    def cycles(self) -> int:
+        """[cycle] of all of them, one after the other."""
+        return self.count * self.each
+
+
+@dataclass(frozen=True, slots=True)
 class PhaseReport:
     """One phase: all its steps together."""
 
@@ -47,6 +71,10 @@ class PhaseReport:
     total: Tally
     kinds: dict[str, tuple[int, Tally]]  #: segments of each kind, and what they took; empty if steps ran whole
     floor: Floor
+    waiting: float = 0.0  #: of a pipeline: the share of the time in which its busiest stage waits
+    stages: int = 1
+    collectives: tuple[Collective, ...] = ()
+    step_cycles: int = 0  #: of the last step
 
     @property
     def limit(self) -> tuple[str, int]:
@@ -57,6 +85,8 @@ class PhaseReport:
     def reason(self) -> str:
         """What binds it, in words."""
         cycles, (name, bound) = self.total.cycles, self.limit
+        if self.waiting >= WORTH:
+            return f"the pipeline: its busiest stage waits {self.waiting:.0%} of the time"
         if self.floor.dram_cycles / cycles >= NEAR_DRAM:
             return "DRAM bandwidth"
         if self.floor.mac_cycles / cycles >= NEAR_MACS:
@@ -85,6 +115,11 @@ class LlmReport:
     run: LlmRun
     phases: dict[str, PhaseReport]
     freq_ghz: Fraction
+
+    @property
+    def layout(self) -> Layout | None:
+        """Of a job on several groups of PEs."""
+        return None if isinstance(self.run.programs, LlmPrograms) else self.run.programs.layout
 
     def ns(self, cycles: int) -> float:
         """The time of some cycles."""
@@ -124,6 +159,7 @@ class LlmReport:
             "layers": programs.layers,
             "precision": programs.shapes[0].precision,
             "page_tokens": job.page_tokens,
+            **self._layout(),
             "ttft_ns": self.ttft_ns,
             "tpot_ns": self.tpot_ns,
             "tokens_per_s": self.tokens_per_s,
@@ -135,6 +171,13 @@ class LlmReport:
             "phases": {name: self._phase(phase) for name, phase in self.phases.items()},
             "steps": [self._step(step) for step in self.run.steps],
         }
+
+    def _layout(self) -> dict[str, Any]:
+        """The layout of a job on several groups of PEs."""
+        programs = self.run.programs
+        if isinstance(programs, LlmPrograms):
+            return {}
+        return {"layout": asdict(programs.layout) | {"micro_batches": len(programs.sizes)}}
 
     def _phase(self, phase: PhaseReport) -> dict[str, Any]:
         name, bound = phase.limit
@@ -159,6 +202,7 @@ class LlmReport:
                 kind: {"count": count, "cycles": tally.cycles, "limit": tally.limit[0], "bound": tally.limit[1]}
                 for kind, (count, tally) in phase.kinds.items()
             },
+            **({"collectives": [asdict(one) for one in phase.collectives]} if phase.collectives else {}),
         }
 
     def _step(self, run: StepRun) -> dict[str, Any]:
@@ -178,7 +222,11 @@ def report_of(run: LlmRun) -> LlmReport:
 
 def _phase_report(run: LlmRun, phase: str, steps: list[StepRun]) -> PhaseReport:
     total, kinds = Tally(), dict[str, tuple[int, Tally]]()
-    floors = [floor_of(run.programs, step.step) for step in steps]
+    programs = run.programs
+    floors = [
+        floor_of(programs, step.step) if isinstance(programs, LlmPrograms) else floor_of_stages(programs, step.step)
+        for step in steps
+    ]
     floor = floors[0]
     for more in floors[1:]:
         floor += more
@@ -187,6 +235,53 @@ def _phase_report(run: LlmRun, phase: str, steps: list[StepRun]) -> PhaseReport:
         for kind, tally in step.kinds.items():
             count, sum_so_far = kinds.get(kind, (0, Tally()))
             sum_so_far.add(tally)
-            kinds[kind] = count + (run.programs.layers if kind == "layer" else 1), sum_so_far
+            kinds[kind] = count + step.counts[kind], sum_so_far
     tokens = sum(step.step.tokens for step in steps) * run.programs.job.batch
-    return PhaseReport(phase, len(steps), tokens, total, kinds, floor)
+    waiting, stages = run.waiting.get(phase, 0.0), 1 if isinstance(programs, LlmPrograms) else programs.layout.pp
+    sent = tuple(collectives_of(run, steps[-1]))
+    return PhaseReport(phase, len(steps), tokens, total, kinds, floor, waiting, stages, sent, steps[-1].total.cycles)
+
+
+def collectives_of(run: LlmRun, step: StepRun) -> Iterator[Collective]:
+    """The reductions and hand-offs of a step that ran by segments. What they add to it is simulated without them."""
+    programs = run.programs
+    if not step.kinds:
+        return
+    if isinstance(programs, LlmPrograms):
+        stages = [(programs, 1)]
+    else:
+        stages = [(programs.stage(number, programs.sizes[0]), len(programs.sizes)) for number in range(programs.layout.pp)]
+    most: Counter[tuple[int, int, str]] = Counter()
+    exposed = 0
+    for stage, times in stages if programs.job.shards > 1 else ():
+        found, hidden = _reductions(stage, step.step)
+        if hidden * times > exposed or not most:
+            most, exposed = Counter({key: count * times for key, count in found.items()}), hidden * times
+    for (elements, bits, way), count in sorted(most.items()):
+        each = stages[0][0].reduction_cycles(elements, bits, way)  # type: ignore[arg-type]
+        yield Collective("all-reduce", way, programs.job.shards, bytes_of(elements, bits), count, each, exposed)
+    if isinstance(programs, LlmPrograms) or programs.layout.pp == 1:
+        return
+    micro = next(programs.micros(step.step))
+    for number in range(programs.layout.pp):
+        last = number == programs.layout.pp - 1
+        if number and not last:
+            continue  # all of one kind
+        elements, bits = programs.handed(number, micro)
+        each, count = programs.hand_off(number, micro).cycles, len(programs.sizes)
+        name = "words back" if last else "hand-off"
+        extra = run.hand_offs[step.step.phase][1]
+        yield Collective(name, "send", programs.layout.tp, bytes_of(elements, bits), count, each, extra)
+
+
+def _reductions(stage: LlmPrograms, step: Step) -> tuple[Counter[tuple[int, int, str]], int]:
+    """The reductions of a stage in a step, and the cycles that the stage takes more than without them."""
+    without = stage.without_reductions()
+    found, more = Counter[tuple[int, int, str]](), 0
+    for segment in stage.segments(step):
+        tally = segment_tally(stage, segment)
+        for key, count in tally.reductions.items():
+            found[key] += count
+        if tally.reductions:
+            more += tally.cycles - segment_tally(without, segment).cycles
+    return found, more

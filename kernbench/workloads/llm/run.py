@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kernbench.cmdq.entries import DmaEntry, Entry, KvEntry
 from kernbench.cmdq.footprint import transfer_of, work_of
@@ -13,8 +13,13 @@ from kernbench.cmdq.program import Program
 from kernbench.common.errors import InternalError
 from kernbench.config.schema import NpuConfig
 from kernbench.sim_engine.machine import Machine
+from kernbench.sim_engine.result import Result
 from kernbench.workloads.limit import StoppedError
+from kernbench.workloads.llm.known import Known
 from kernbench.workloads.llm.steps import LlmPrograms, Segment, Step
+
+if TYPE_CHECKING:
+    from kernbench.workloads.parallel.programs import ParallelPrograms
 
 ROLES = ("weights", "kv", "activations")  #: what DRAM bytes are for; the embedding and RoPE tables are activations
 Progress = Callable[[int, int], None]  #: segments run so far, of how many
@@ -32,6 +37,7 @@ class Tally:
     bounds: Counter[str] = field(default_factory=Counter)  #: [cycle] by resource, engine and critical path
     energy_pj: Counter[str] = field(default_factory=Counter)
     entries: int = 0
+    reductions: Counter[tuple[int, int, str]] = field(default_factory=Counter)  #: by elements, bits and algorithm
 
     def add(self, other: Tally, times: int = 1) -> None:
         """Add `other` a number of times."""
@@ -43,6 +49,8 @@ class Tally:
         for mine, its in ((self.bytes, other.bytes), (self.bounds, other.bounds), (self.energy_pj, other.energy_pj)):
             for name, value in its.items():
                 mine[name] += value * times
+        for reduction, count in other.reductions.items():
+            self.reductions[reduction] += count * times
 
     @property
     def limit(self) -> tuple[str, int]:
@@ -58,16 +66,19 @@ class StepRun:
     step: Step
     total: Tally
     kinds: dict[str, Tally]
+    counts: dict[str, int] = field(default_factory=dict)  #: segments of each kind
 
 
 @dataclass(frozen=True, slots=True)
 class LlmRun:
     """All steps, and how many segments were simulated for them."""
 
-    programs: LlmPrograms
+    programs: LlmPrograms | ParallelPrograms
     steps: list[StepRun]
     simulated: int
     segments: int
+    waiting: dict[str, float] = field(default_factory=dict)  #: by phase: of a pipeline, how long its busiest stage waits
+    hand_offs: dict[str, tuple[int, int]] = field(default_factory=dict)  #: by phase: cycles a step, and how many show
 
 
 def run_llm(programs: LlmPrograms, *, reuse: bool = True, progress: Progress | None = None) -> LlmRun:
@@ -88,13 +99,14 @@ def run_llm(programs: LlmPrograms, *, reuse: bool = True, progress: Progress | N
         for segment in programs.segments(step) if reuse else ():
             first.setdefault(segment.key, segment)
         for key, segment in first.items():
-            tally = run_program(programs.segment_program(segment), programs)
+            tally = segment_tally(programs, segment)
             whole.add(tally, keys[key])
             kinds.setdefault(segment.kind, Tally()).add(tally, keys[key])
             done += 1
             if progress is not None:
                 progress(done, total)
-        steps.append(StepRun(step, whole, kinds))
+        counts = Counter[str](segment.kind for segment in programs.segments(step)) if kinds else Counter[str]()
+        steps.append(StepRun(step, whole, kinds, dict(counts)))
         if sum(one.total.cycles for one in steps) >= programs.max_cycles:  # as of one program: its END is in the cycle after
             where = f"in {step.phase}, step {len(steps)} of {len(work)}"
             raise StoppedError(programs.model.name, programs.max_cycles, where)
@@ -106,9 +118,23 @@ def periods_are_one(config: NpuConfig) -> bool:
     return config.dma.period == config.te.period == config.ve.period == 1
 
 
+TALLIES = Known[Tally](1 << 14)  #: of segments, by content
+
+
+def segment_tally(programs: LlmPrograms, segment: Segment) -> Tally:
+    """What a segment takes; simulated once by content. Nobody may change it."""
+
+    def simulated() -> Tally:
+        programs.reduced.clear()
+        tally = run_program(programs.segment_program(segment), programs)
+        tally.reductions = Counter(programs.reduced)
+        return tally
+
+    return TALLIES.get(programs.content(segment), simulated)
+
+
 def run_program(program: Program, programs: LlmPrograms) -> Tally:
     """One program from cycle 0 to its end."""
-    config = programs.machine
     machine = Machine(programs.target, program)
     machine.run()
     result = machine.result()
@@ -116,6 +142,11 @@ def run_program(program: Program, programs: LlmPrograms) -> Tally:
         raise StoppedError(program.name, result.cycles)
     if result.status != "done":
         raise InternalError(f"{program.name}: {result.status} at cycle {result.cycles}")
+    return tally_of(program, result, programs.machine, len(programs.places))
+
+
+def tally_of(program: Program, result: Result, config: NpuConfig, pes: int) -> Tally:
+    """The figures of a program that ran on so many PEs."""
     given = result.metrics["bounds"]
     bounds = {name: cycles for name, cycles in given.items() if name not in ("cycles", "limit", "critical_path")}
     engines = [counted for counted in result.counters.values() if isinstance(counted, dict) and "macs" in counted]
@@ -124,7 +155,7 @@ def run_program(program: Program, programs: LlmPrograms) -> Tally:
         bytes=role_bytes(program.entries, config),
         macs=sum(engine["macs"] for engine in engines),
         te_busy=sum(engine["busy"] for engine in engines),
-        te_cycles=result.cycles * config.te.engines * len(programs.places),
+        te_cycles=result.cycles * config.te.engines * pes,
         bounds=Counter({**bounds, "critical path": given["critical_path"]}),
         energy_pj=Counter({name: pj for name, pj in result.metrics["energy_pj"].items() if name != "total"}),
         entries=len(program.entries),

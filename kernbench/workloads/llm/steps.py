@@ -6,7 +6,8 @@ layer, or the LM head: it starts when the one before it has ended, so segments t
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Hashable, Iterator
+from copy import copy
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Literal
@@ -17,6 +18,7 @@ from kernbench.common.units import ceil_div
 from kernbench.config.kinds import as_npu, larger
 from kernbench.config.schema import KvLayout, NpuConfig
 from kernbench.config.system import SystemConfig
+from kernbench.sim_engine.run.state import walk_of
 from kernbench.workloads.blocks.batch import Batch, Sequences
 from kernbench.workloads.hazards import Emitter
 from kernbench.workloads.layer.decoder import emit_layer
@@ -24,8 +26,10 @@ from kernbench.workloads.layer.dram import LayerDram, Room
 from kernbench.workloads.layer.layer import Layer
 from kernbench.workloads.limit import ENDLESS
 from kernbench.workloads.llm.dram import Ends, LlmDram, TooLarge, emit_embedding, emit_head, machine_with_layout, place_model
+from kernbench.workloads.llm.known import Known
 from kernbench.workloads.llm.model import Model
-from kernbench.workloads.llm.shards import REDUCTIONS, Place, Reduction, all_reduce, pe_places, shard_of
+from kernbench.workloads.llm.reductions import ALGORITHMS, REDUCTIONS, Reduction, all_reduce, reduction_program
+from kernbench.workloads.llm.shards import Place, alike, pe_places, shard_of
 from kernbench.workloads.models import ModelShape
 from kernbench.workloads.models.precision import Precision
 from kernbench.workloads.planner import LayerPlan, plan_layer
@@ -33,6 +37,8 @@ from kernbench.workloads.routing import EVEN, Routing
 
 Phase = Literal["prefill", "decode"]
 PHASES: tuple[Phase, ...] = ("prefill", "decode")
+PLANS = Known[LayerPlan](1 << 12)  #: by shape, PE and step
+REDUCED = Known[int](1 << 12)  #: cycles of reductions alone, by content
 DONE = {"prefill": "PREFILL_DONE", "decode": "DECODE_DONE"}  #: markers behind the last step of each phase
 
 
@@ -47,12 +53,22 @@ class Step:
 
 
 @dataclass(frozen=True, slots=True)
+class Stage:
+    """What one stage of a pipeline has: `count` layers from `first` on, and perhaps the embedding or the LM head."""
+
+    first: int
+    count: int
+    embedding: bool = True
+    head: bool = True
+
+
+@dataclass(frozen=True, slots=True)
 class Segment:
     """A part of a step. Segments with the same `key` take the same cycles."""
 
     step: Step
     kind: Literal["embedding", "layer", "head"]
-    layer: int  #: its number; of the embedding 0, of the LM head the number of layers
+    layer: int  #: its number in its stage; of the embedding 0, of the LM head the number of layers
     shape: ModelShape
 
     @property
@@ -80,6 +96,15 @@ class Job:
     reduction: Reduction = "direct"
     routing: Routing = EVEN
     expert_parallel: bool = False  #: shards have whole experts, not a share of each
+    stage: Stage | None = None  #: the part of the model that these PEs have; None: all of it
+    first_pe: int = 0  #: the PE of the first shard
+    staging: int = 0  #: [byte] of the scratchpad that hand-offs between stages have; layers do not use them
+    cached: int = 0  #: sequences that the KV cache has room for, where a step runs fewer of them; 0: `batch`
+
+    @property
+    def sequences(self) -> int:
+        """The sequences that the KV cache has room for."""
+        return max(self.cached, self.batch)
 
     def steps(self) -> list[Step]:
         """The passes through the model in their order."""
@@ -106,28 +131,35 @@ class LlmPrograms:
         precision.check_layers(model.layers, model.name)
         self.places: list[Place]
         if isinstance(config, SystemConfig):
-            self.places = pe_places(config, job.shards)
+            self.places = pe_places(config, job.shards, job.first_pe)
         elif job.shards == 1:
             self.places = [Place(None, 0)]
         else:
             rule = f"{config.source} is one NPU, and this needs {job.shards} PEs"
             raise InputError(Problem("kbsim llm", rule, "tp", job.shards, f"machines that fit: {larger(job.shards)}"))
         self.model, self.precision, self.job, self._given = model, precision, job, config
-        self.layers = job.layers or model.layers
+        self.stage = job.stage or Stage(0, job.layers or model.layers)
+        self.layers = self.stage.count
         self.steps = job.steps()
         self.positions = max(step.context + step.tokens for step in self.steps)
         self.added: KvLayout | None
         machine, self.added = machine_with_layout(as_npu(config), model, self.positions, job.page_tokens)
         self.max_cycles = ENDLESS if max_cycles is None else max_cycles
         endless = {"max_cycles": self.max_cycles, "kv_layouts": machine.kv_layouts}
-        self.machine: NpuConfig = machine.model_copy(update=endless)
+        self.machine: NpuConfig = with_staging(machine, job.staging).model_copy(update=endless)
         self.target: NpuConfig | SystemConfig = config.model_copy(update=endless)
+        self.reduced: list[tuple[int, int, str]] = []  #: reductions that were lowered: elements, bits and algorithm
         self._plans: dict[tuple[ModelShape, Step], LayerPlan] = {}
         self.shapes = self._made_shapes()
 
     def _made_shapes(self) -> list[ModelShape]:
         """The layers of a shard."""
-        return [shard_of(self.model.layer(i, self.precision), self.job.shards) for i in range(self.layers)]
+        return [shard_of(self.model.layer(i, self.precision), self.job.shards) for i in self.numbers]
+
+    @property
+    def numbers(self) -> range:
+        """The layers of the model that are run here."""
+        return range(self.stage.first, self.stage.first + self.stage.count)
 
     def batch_of(self, step: Step) -> Batch:
         """The sequences of a step."""
@@ -137,9 +169,14 @@ class LlmPrograms:
         """How a layer of this shape runs in a step."""
         key = shape, step
         if key not in self._plans:
-            made = plan_layer(shape, self.machine, step.tokens, step.context, self.job.batch, self.job.page_tokens)
-            self._plans[key] = made
+            how = shape, step.tokens, step.context, self.job.batch, self.job.page_tokens
+            self._plans[key] = PLANS.get((self._pe, *how), lambda: plan_layer(shape, self.machine, *how[1:]))
         return self._plans[key]
+
+    @cached_property
+    def _pe(self) -> str:
+        """The PE by its content."""
+        return self.machine.digest()
 
     @cached_property
     def dram(self) -> LlmDram:
@@ -153,9 +190,11 @@ class LlmPrograms:
             raise InputError(replace(error.problem, remedy=remedy or error.problem.remedy)) from None
 
     def _place(self) -> LlmDram:
-        room = Room(0, 0, 0, 0, self.positions, self.job.batch, False, self.job.page_tokens)
-        rows = max(step.tokens for step in self.steps) * self.job.batch
-        return place_model(self.model, self.precision, self.machine, self._plans_of, rows, room, self.shapes)
+        job = self.job
+        room = Room(0, 0, 0, 0, self.positions, job.sequences, False, job.page_tokens)
+        rows = max(step.tokens for step in self.steps) * job.batch
+        ends = self.stage.embedding, ceil_div(self.model.vocab, job.shards) if self.stage.head else 0
+        return place_model(self.model, self.precision, self.machine, self._plans_of, rows, room, self.shapes, ends)
 
     def _would_fit(self, precision: Precision, config: NpuConfig | SystemConfig, job: Job) -> bool:
         """Whether this model would fit with these."""
@@ -170,15 +209,68 @@ class LlmPrograms:
 
     def segments(self, step: Step) -> Iterator[Segment]:
         """The segments of a step in their order."""
-        yield Segment(step, "embedding", 0, self.shapes[0])
+        if self.stage.embedding:
+            yield Segment(step, "embedding", 0, self.shapes[0])
         for number, shape in enumerate(self.shapes):
             yield Segment(step, "layer", number, shape)
-        yield Segment(step, "head", self.layers, self.shapes[-1])
+        if self.stage.head:
+            yield Segment(step, "head", self.layers, self.shapes[-1])
+
+    def content(self, segment: Segment) -> Hashable:
+        """What the cycles of a segment depend on: segments with equal contents take equal ones, of whichever job."""
+        job, step, batch = self.job, segment.step, self.batch_of(segment.step)
+        rows = batch.groups[0].tokens if len(batch.groups) == 1 else 1
+        work: Hashable = (rows, batch.sequences)  # of the head
+        if segment.kind == "embedding":
+            work = batch.groups[0].tokens, batch.tokens, batch.sequences, step.context
+        elif segment.kind == "layer":
+            work = batch, self.positions, job.sequences, job.page_tokens, job.reduction, job.routing, job.expert_parallel
+        ends = () if segment.kind == "layer" else (self.model.vocab, self.model.final_softcap, self._widths)
+        return type(self), self._machine_content, segment.kind, segment.shape, work, ends
+
+    @cached_property
+    def _widths(self) -> tuple[int, int]:
+        """[bit] of a word in the embedding and in the LM head."""
+        return self.dram.embedding.bits, self.dram.head.bits
+
+    @cached_property
+    def _machine_content(self) -> Hashable:
+        """The machine, its PEs, and addresses where they cost time: of rows and caches."""
+        memory = as_npu(self.target).dram
+        cached = self._given.cache is not None
+        fixed = memory.row_buffer is None and memory.controller is None and not cached
+        addresses = None if fixed else repr(self.dram)
+        return walk_of(None), self.target.digest(), self.job.staging, alike(self.target, self.places), addresses
+
+    def way_of(self, elements: int, bits: int) -> Reduction:
+        """The algorithm of a reduction of so many elements; with `auto` the fastest alone, the first of several."""
+        found: Reduction = self.job.reduction
+        if found == "auto":
+            found = min(ALGORITHMS, key=lambda way: self.reduction_cycles(elements, bits, way))
+        self.reduced.append((elements, bits, found))
+        return found
+
+    def without_reductions(self) -> LlmPrograms:
+        """The same without what shards add up: to see what that costs."""
+        changed = copy(self)
+        changed.job = replace(self.job, reduction="none")
+        return changed
+
+    def reduction_cycles(self, elements: int, bits: int, way: Reduction) -> int:
+        """[cycle] of a reduction alone on the links of the machine."""
+        from kernbench.workloads.llm.run import run_program  # which runs programs of this module
+
+        def simulated() -> int:
+            common = {"precision": self.shapes[0].precision, "model_name": self.model.name}
+            program = reduction_program(self.machine, self.places, elements, bits, way, common)
+            return run_program(program, self).cycles
+
+        return REDUCED.get((self._machine_content, elements, bits, way), simulated)
 
     def segment_program(self, segment: Segment) -> Program:
         """One segment alone."""
         program = Program(self._name(segment))
-        self._emit(segment, program)
+        self.emit(segment, program)
         program.end(**self._common(segment))
         return program
 
@@ -197,9 +289,9 @@ class LlmPrograms:
             common: dict[str, object] = {}
             for segment in self.segments(step):
                 first = len(program)
-                self._emit(segment, program)
+                self.emit(segment, program)
                 common = self._common(segment)
-                program.barrier(wait_for=_last_ones(program, first), **common)
+                program.barrier(wait_for=last_ones(program, first), **common)
             common["token_idx"] = step.context + step.tokens - 1
             program.nop(token=index, **common)
             if index + 1 == len(steps) or steps[index + 1].phase != step.phase:
@@ -207,13 +299,14 @@ class LlmPrograms:
         program.end(model_name=self.model.name)
         return program
 
-    def _emit(self, segment: Segment, program: Program) -> None:
+    def emit(self, segment: Segment, program: Program) -> None:
+        """Append the entries of a segment."""
         step, job, common = segment.step, self.job, self._common(segment)
         emits = [Emitter("", self.machine, common, program, place.node, place.dram_base) for place in self.places]
         if segment.kind == "layer":
             plan = self.plan(segment.shape, step)
             dram = LayerDram(segment.shape, self.machine, plan, self.dram.room(segment.layer))
-            _emit_together([Layer(segment.shape, self.machine, plan, emit, dram) for emit in emits], job.reduction)
+            _emit_together([Layer(segment.shape, self.machine, plan, emit, dram) for emit in emits], self.way_of)
             return
         cap, words = self.model.final_softcap, self.model.vocab
         shared = ceil_div(words, job.shards)
@@ -225,20 +318,42 @@ class LlmPrograms:
             else:
                 emit_head(ends, emit, self.layers)
 
+    def common_fields(self, step: Step) -> dict[str, object]:
+        """Fields of entries between segments."""
+        precision = self.shapes[0].precision
+        return {"seq_len": step.context + step.tokens, "precision": precision, "model_name": self.model.name}
+
     def _common(self, segment: Segment) -> dict[str, object]:
         return {
-            "layer_id": segment.layer,
+            "layer_id": self.stage.first + segment.layer,
             "seq_len": segment.step.context + segment.step.tokens,
             "precision": segment.shape.precision,
             "model_name": self.model.name,
         }
 
     def _name(self, segment: Segment) -> str:
-        what = f"layer {segment.layer}" if segment.kind == "layer" else segment.kind
+        what = f"layer {self.stage.first + segment.layer}" if segment.kind == "layer" else segment.kind
         return f"{self.model.name} {what}, {_step_name(segment.step)}"
 
 
-def _emit_together(layers: list[Layer], way: Reduction) -> None:
+def with_staging(machine: NpuConfig, nbytes: int) -> NpuConfig:
+    """A machine whose scratchpad is smaller: the end of each bank, or whole banks at the end, are for something else."""
+    spm = machine.spm
+    if not nbytes:
+        return machine
+    if spm.map == "blocked":
+        fewer = {"num_banks": spm.num_banks - ceil_div(nbytes, spm.bank_size_bytes)}
+    else:
+        lines = ceil_div(nbytes, spm.num_banks * spm.bank_width_bytes)
+        fewer = {"bank_size_bytes": spm.bank_size_bytes - lines * spm.bank_width_bytes}
+    if min(fewer.values()) < 1:
+        rule = f"hand-offs between stages need {nbytes} bytes of the scratchpad"
+        what = "spm.num_banks * spm.bank_size_bytes"
+        raise InputError(Problem(machine.source, rule, what, spm.size_bytes, "raise one of them"))
+    return machine.model_copy(update={"spm": spm.model_copy(update=fewer)})
+
+
+def _emit_together(layers: list[Layer], way: Callable[[int, int], Reduction]) -> None:
     """The same layer on each shard, with a reduction where partial sums must be added."""
     running = [emit_layer(layer) for layer in layers]
     while True:
@@ -246,14 +361,14 @@ def _emit_together(layers: list[Layer], way: Reduction) -> None:
         complete = [part for part in parts if part is not None]
         if not complete:
             return
-        all_reduce(layers, complete, way)
+        all_reduce(layers, complete, way(complete[0].elements, layers[0].act_bits))
 
 
 def _step_name(step: Step) -> str:
     return f"{step.phase} of {step.tokens} token{'s' * (step.tokens > 1)} after {step.context}"
 
 
-def _last_ones(program: Program, first: int) -> list[int]:
+def last_ones(program: Program, first: int) -> list[int]:
     """Ids of the entries from index `first` on that nobody of these waits for."""
     entries = program.entries[first:]
     waited = {other for entry in entries for other in entry.deps_before}
@@ -267,7 +382,7 @@ def _check(model: Model, job: Job) -> None:
     """InputError if a number is out of range."""
     most = {"layers": model.layers, "prompt": 1 << 24, "tokens": 1 << 16, "batch": 1 << 16, "page_tokens": 1 << 20}
     low = {"prompt": 1, "tokens": 1, "batch": 1, "layers": 1, "page_tokens": 0, "shards": 1}
-    if job.reduction not in REDUCTIONS:
+    if job.reduction not in (*REDUCTIONS, "none"):
         raise InputError(Problem("kbsim llm", f"it must be one of {', '.join(REDUCTIONS)}", "reduce", job.reduction))
     for name, least in low.items():
         value = getattr(job, name)

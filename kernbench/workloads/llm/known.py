@@ -1,0 +1,40 @@
+"""What was simulated before in this process, by content: equal segments of equal machines take equal cycles.
+
+A sweep, a comparison and a search for a layout run many jobs that have segments in common. Each is simulated once.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Hashable
+from typing import Generic, TypeVar
+
+T = TypeVar("T")
+
+
+class Known(Generic[T]):
+    """The latest values by key, at most `most` of them. `found`: how many were not made again."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._values: OrderedDict[Hashable, T] = OrderedDict()
+        self.found = 0
+
+    def get(self, key: Hashable, make: Callable[[], T]) -> T:
+        """The value of a key, made if it is not there. A value must not be changed by anyone."""
+        if key in self._values:
+            self._values.move_to_end(key)
+            self.found += 1
+            return self._values[key]
+        made = self._values[key] = make()
+        if len(self._values) > self._most:
+            self._values.popitem(last=False)
+        return made
+
+    def clear(self) -> None:
+        """Forget everything."""
+        self._values.clear()
+        self.found = 0
+
+    def __len__(self) -> int:
+        return len(self._values)

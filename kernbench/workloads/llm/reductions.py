@@ -1,0 +1,174 @@
+"""All-reduce inside a layer: the partial sums of shards are added up, by sends and vector operations in the command queue.
+
+The algorithms are those of `kernbench.ccl`. `direct` and `ring` have code of their own here; the others are the schedules of
+`kernbench.ccl.patterns`. `auto` is the one that takes the fewest cycles alone, for each size; it is simulated to find out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, Protocol
+
+from kernbench.ccl.patterns import recursive_doubling, tree_all_reduce
+from kernbench.ccl.schedule import Message, Schedule
+from kernbench.cmdq.footprint import bytes_of
+from kernbench.cmdq.program import Program
+from kernbench.common.units import ceil_div
+from kernbench.config.schema import NpuConfig
+from kernbench.workloads.hazards import Emitter
+from kernbench.workloads.layer.buffers import chunk_bytes
+from kernbench.workloads.layer.projections import PartialRows
+from kernbench.workloads.llm.shards import Place
+
+Algorithm = Literal["direct", "ring", "tree", "recursive_doubling"]
+ALGORITHMS: tuple[Algorithm, ...] = ("direct", "ring", "tree", "recursive_doubling")
+Reduction = Literal["direct", "ring", "tree", "recursive_doubling", "auto", "none"]
+REDUCTIONS: tuple[Reduction, ...] = (*ALGORITHMS, "auto")  #: what a user can ask for; `none` adds nothing, to see its cost
+
+
+class Sharded(Protocol):
+    """What a reduction needs of a layer of one shard."""
+
+    @property
+    def emit(self) -> Emitter:
+        """Where its jobs go."""
+
+    @property
+    def config(self) -> NpuConfig:
+        """The PE."""
+
+    @property
+    def act_bits(self) -> int:
+        """[bit] of an element."""
+
+    def vector(self, op: str, length: int, batch: int, source: int, out: int, second: int | None = None, **meta: Any) -> int:
+        """A vector operation."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """Rows alone, without a layer around them."""
+
+    emit: Emitter
+    config: NpuConfig
+    act_bits: int
+
+    def vector(self, op: str, length: int, batch: int, source: int, out: int, second: int | None = None, **meta: Any) -> int:
+        """A vector operation."""
+        shape = {"length": length, "batch": batch, "qbits_activation": self.act_bits}
+        return self.emit.ve(op, source, out, second, **shape, **meta)
+
+
+def all_reduce(layers: Sequence[Sharded], parts: Sequence[PartialRows], way: Reduction = "direct") -> None:
+    """Adds the partial sums of all shards; afterwards the sum replaces the partial sum on each."""
+    first, count = parts[0], len(layers)
+    if way == "none":
+        return
+    total = bytes_of(first.elements, layers[0].act_bits)
+    chunk = chunk_bytes(total, count, layers[0].config.spm.bank_width_bytes)
+    meta = {**first.meta, "phase": "ALL_REDUCE"}
+    sizes = [max(0, min(chunk, total - i * chunk)) for i in range(count)]
+    if way == "direct":
+        _direct(layers, parts, chunk, sizes, meta)
+    elif way == "ring":
+        _ring(layers, parts, chunk, sizes, meta)
+    else:
+        _scheduled(layers, parts, _schedule(way, count), total, (count - 1) * chunk, meta)
+
+
+def reduction_program(
+    config: NpuConfig, places: Sequence[Place], elements: int, bits: int, way: Reduction, common: dict[str, Any]
+) -> Program:
+    """A reduction alone, of rows that lie at the beginning of each scratchpad."""
+    program = Program(f"all-reduce ({way}) of {elements} elements on {len(places)} PEs")
+    emits = [Emitter("", config, common, program, place.node, place.dram_base) for place in places]
+    line = config.spm.bank_width_bytes
+    room = ceil_div(bytes_of(elements, bits), line) * line
+    rows = PartialRows(0, room, elements, {})
+    all_reduce([Rows(emit, config, bits) for emit in emits], [rows] * len(places), way)
+    program.end(**common)
+    return program
+
+
+def _schedule(way: Reduction, count: int) -> Schedule:
+    return tree_all_reduce(count, False) if way == "tree" else recursive_doubling(count, False)
+
+
+def _scheduled(
+    layers: Sequence[Sharded], parts: Sequence[PartialRows], schedule: Schedule, total: int, room: int, meta: dict[str, Any]
+) -> None:
+    """The messages of a schedule. What is added arrives in the room of its target; messages of a step share that."""
+    bits, line = layers[0].act_bits, layers[0].config.spm.bank_width_bytes
+    size = ceil_div(ceil_div(total, schedule.positions), line) * line
+    for step in schedule.steps:
+        arriving: dict[int, int] = {}
+        slots = []
+        for one in step:
+            slots.append(arriving.get(one.target, 0))
+            arriving[one.target] = slots[-1] + one.adds
+        most = room // max(1, *arriving.values()) // line * line
+        moves = [list(_pieces(one, size, total, most)) for one in step]
+        for k in range(max((len(pieces) for pieces in moves), default=0)):
+            now = [(one, slot, pieces[k]) for one, slot, pieces in zip(step, slots, moves, strict=True) if k < len(pieces)]
+            for one, slot, (at, nbytes) in now:
+                source, target = parts[one.source], parts[one.target]
+                to = target.room + slot * most if one.adds else target.place + at
+                layers[one.source].emit.send(layers[one.target].emit, source.place + at, to, nbytes * 8 // bits, bits, **meta)
+            for one, slot, (at, nbytes) in now:
+                if one.adds:
+                    part = parts[one.target]
+                    mine, other = part.place + at, part.room + slot * most
+                    layers[one.target].vector("add", nbytes * 8 // bits, 1, mine, mine, other, **meta)
+
+
+def _pieces(one: Message, size: int, total: int, most: int) -> Iterator[tuple[int, int]]:
+    """Bytes of a message in pieces: where they begin in the rows, and how many."""
+    for position in one.sent:
+        end = min(total, (position + 1) * size)
+        for at in range(position * size, end, most):
+            yield at, min(most, end - at)
+
+
+def _direct(
+    layers: Sequence[Sharded], parts: Sequence[PartialRows], chunk: int, sizes: Sequence[int], meta: dict[str, Any]
+) -> None:
+    """Each sends each other one its part of that one's chunk, adds up its own, and sends the sum to all."""
+    count, bits = len(layers), layers[0].act_bits
+    for i, owner in enumerate(layers):
+        for turn in range(1, count):  # from its neighbour on, so that not all send to one at a time
+            j = (i + turn) % count
+            if sizes[j]:
+                slot = parts[j].room + (turn - 1) * chunk
+                own = parts[i].place + j * chunk
+                owner.emit.send(layers[j].emit, own, slot, sizes[j] * 8 // bits, bits, **meta)
+    for i, owner in enumerate(layers):
+        mine = parts[i].place + i * chunk
+        for turn in range(1, count):
+            if sizes[i]:
+                owner.vector("add", sizes[i] * 8 // bits, 1, mine, mine, parts[i].room + (turn - 1) * chunk, **meta)
+    for i, owner in enumerate(layers):
+        for turn in range(1, count):
+            j = (i + turn) % count
+            if sizes[i]:
+                own, its = parts[i].place + i * chunk, parts[j].place + i * chunk
+                owner.emit.send(layers[j].emit, own, its, sizes[i] * 8 // bits, bits, **meta)
+
+
+def _ring(
+    layers: Sequence[Sharded], parts: Sequence[PartialRows], chunk: int, sizes: Sequence[int], meta: dict[str, Any]
+) -> None:
+    """Each shard sends only to the next one: a chunk goes around the ring and is summed, then the sum goes around."""
+    count, bits = len(layers), layers[0].act_bits
+    for turn in range(2 * (count - 1)):
+        adds = turn < count - 1
+        for i, owner in enumerate(layers):
+            j, c = (i + 1) % count, (i - turn + (0 if adds else count)) % count
+            if sizes[c]:
+                target = parts[j].room + turn * chunk if adds else parts[j].place + c * chunk
+                owner.emit.send(layers[j].emit, parts[i].place + c * chunk, target, sizes[c] * 8 // bits, bits, **meta)
+        for j, owner in enumerate(layers if adds else ()):
+            c = (j - 1 - turn) % count
+            if sizes[c]:
+                mine = parts[j].place + c * chunk
+                owner.vector("add", sizes[c] * 8 // bits, 1, mine, mine, parts[j].room + turn * chunk, **meta)

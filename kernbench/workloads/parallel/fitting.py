@@ -1,0 +1,106 @@
+"""What layouts hold a model: bytes of the fullest PE without planning, and layouts that are tried until one fits."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import islice
+
+from kernbench.common.errors import InputError
+from kernbench.config.kinds import as_npu
+from kernbench.config.schema import NpuConfig
+from kernbench.config.system import SystemConfig
+from kernbench.workloads.llm.dram import TooLarge
+from kernbench.workloads.llm.model import Model
+from kernbench.workloads.llm.steps import Job
+from kernbench.workloads.models.precision import Precision
+from kernbench.workloads.parallel.layout import Layout, check_layout, cut_layers, layer_bits
+
+TRIED = 6  #: layouts that are placed to find one that fits
+
+
+def least_bytes(model: Model, precision: Precision, job: Job, layout: Layout) -> int:
+    """[byte] that the fullest PE needs at least: its share of weights, the whole embedding, and the caches of its layers."""
+    return min(_fullest(model, precision, job, layout, by_memory) for by_memory in (False, True))
+
+
+def _fullest(model: Model, precision: Precision, job: Job, layout: Layout, by_memory: bool) -> int:
+    layers = job.layers or model.layers
+    width = model.shape.hidden * model.vocab
+    most, costs = 0, layer_bits(model, precision, layers)
+    for stage in cut_layers(model, precision, layers, layout, by_memory=by_memory):
+        bits = sum(costs[stage.first : stage.first + stage.count]) // layout.tp
+        if stage.embedding:
+            bits += width * precision.role("embedding")
+        if stage.head and not (model.tied and stage.embedding):
+            bits += width * precision.role("embedding" if model.tied else "lm_head") // layout.tp
+        most = max(most, bits // 8 + stage.count * cache_bytes(model, precision, job, layout))
+    return most
+
+
+def cache_bytes(model: Model, precision: Precision, job: Job, layout: Layout) -> int:
+    """[byte] of the cache of one layer of one shard."""
+    positions = job.prompt + (job.tokens if "decode" in job.phases else 0)
+    elements = 2 * max(1, model.shape.kv_heads // layout.tp) * model.shape.head_dim
+    return positions * layout.replica(job.batch) * elements * precision.kv // 8
+
+
+def layouts_that_may_fit(
+    model: Model, precision: Precision, config: NpuConfig | SystemConfig, job: Job, tp: int = 0
+) -> Iterator[Layout]:
+    """Layouts of one replica whose weights and caches the DRAM holds, the fewest PEs first. `tp`: only these shards."""
+    pes = config.pes if isinstance(config, SystemConfig) else 1
+    layers = job.layers or model.layers
+    capacity = as_npu(config).dram.capacity_bytes
+    shards = (tp,) if tp else tuple(1 << k for k in range(pes.bit_length()) if 1 << k <= pes)
+    stages = sorted({*(1 << k for k in range(layers.bit_length())), *(n for n in range(1, layers + 1) if layers % n == 0)})
+    found = [Layout(each, count) for each in shards for count in stages if count <= min(layers, pes // each)]
+    for layout in sorted(found, key=lambda one: (one.pes, one.pp)):
+        if least_bytes(model, precision, job, layout) <= capacity:
+            yield layout
+
+
+def fits(model: Model, precision: Precision, config: NpuConfig | SystemConfig, job: Job, layout: Layout) -> bool:
+    """Whether the DRAM holds it, by placing everything."""
+    from kernbench.workloads.parallel.programs import ParallelPrograms
+
+    try:
+        check_layout(layout, model, config, job.batch, job.layers or model.layers)
+        programs = ParallelPrograms(model, precision, config, replace(job, shards=layout.tp), layout, explains=False)
+    except InputError:
+        return False
+    return programs.dram.end <= programs.machine.dram.capacity_bytes
+
+
+def suggested(model: Model, precision: Precision, config: NpuConfig | SystemConfig, job: Job, layout: Layout) -> list[str]:
+    """Layouts that fit: with the same shards and more stages, and with the fewest PEs."""
+    found: list[str] = []
+    for tp in (layout.tp, 0):
+        for one in islice(layouts_that_may_fit(model, precision, config, job, tp), TRIED):
+            if one.pp * one.tp > layout.pp * layout.tp and fits(model, precision, config, job, one):
+                if one.text not in found:
+                    found.append(one.text)
+                break
+    return found
+
+
+def refusal(
+    model: Model, precision: Precision, config: NpuConfig | SystemConfig, job: Job, layout: Layout, error: InputError
+) -> InputError:
+    """The error of a stage that does not fit, with what does."""
+    if not isinstance(error, TooLarge):
+        return error
+    ways = suggested(model, precision, config, job, layout)
+    for name in ("w", "kv") if not (precision.layers or precision.roles) else ():
+        for bits in (8, 4, 2, 1):
+            less = precision.model_copy(update={name: bits})
+            if bits < getattr(precision, name) and fits(model, less, config, job, layout):
+                ways.append(f"--{name} {bits}")
+                break
+    least = least_bytes(model, precision, job, layout)
+    capacity = as_npu(config).dram.capacity_bytes
+    told = f"what fits: {', '.join(ways[:-1])}{' or ' if len(ways) > 1 else ''}{ways[-1]}" if ways else ""
+    if least > capacity:
+        share = f"its weights and caches alone are {least:,} bytes a PE with {layout.text}"
+        told = f"{share}; {told}" if told else share
+    return InputError(replace(error.problem, remedy=told or error.problem.remedy))

@@ -1,0 +1,147 @@
+"""How a job is divided over the PEs of a system: replicas, stages of a pipeline, and shards of each layer."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+
+from kernbench.common.errors import InputError, Problem
+from kernbench.config.kinds import larger
+from kernbench.config.schema import NpuConfig
+from kernbench.config.system import SystemConfig
+from kernbench.workloads.llm.model import Model
+from kernbench.workloads.llm.steps import Stage
+from kernbench.workloads.models.precision import Precision
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Layout:
+    """`dp` replicas of the model, each cut into `pp` stages of layers, of which each layer is cut into `tp` shards."""
+
+    tp: int = 1
+    pp: int = 1
+    dp: int = 1
+    micro_batches: int = 0  #: parts of the batch of a replica that go through the stages in turn; 0: as many as stages
+
+    @property
+    def pes(self) -> int:
+        """The PEs that take part."""
+        return self.tp * self.pp * self.dp
+
+    @property
+    def text(self) -> str:
+        """As it is typed: `--tp 8 --pp 2`."""
+        named = (("tp", self.tp), ("pp", self.pp), ("dp", self.dp))
+        return " ".join(f"--{name} {count}" for name, count in named if count > 1) or "--tp 1"
+
+    def micro_sizes(self, batch: int) -> list[int]:
+        """[sequence] of each micro-batch of the largest replica, near even, larger ones first."""
+        return even_parts(self.replica(batch), self.micro_batches or min(self.pp, self.replica(batch)))
+
+    def replica(self, batch: int) -> int:
+        """[sequence] of the largest replica."""
+        return -(-batch // self.dp)
+
+    def first_pe(self, replica: int, stage: int) -> int:
+        """The PE of the first shard of a stage: shards are next to each other, then stages, then replicas."""
+        return (replica * self.pp + stage) * self.tp
+
+
+def check_layout(layout: Layout, model: Model, config: NpuConfig | SystemConfig, batch: int, layers: int) -> None:
+    """InputError if the numbers are no layout of this model, machine and batch."""
+    where = "kbsim llm"
+    for name in ("tp", "pp", "dp"):
+        value = getattr(layout, name)
+        if type(value) is not int or value < 1:
+            raise InputError(Problem(where, "it must be an integer of at least 1", name, value))
+    if layout.pp > layers:
+        rule = f"{model.name} runs {layers} layers, and each stage of a pipeline needs one"
+        raise InputError(Problem(where, rule, "pp", layout.pp, f"take at most --pp {layers}"))
+    if layout.dp > batch:
+        rule = f"each replica needs a sequence, and the batch has {batch}"
+        raise InputError(Problem(where, rule, "dp", layout.dp, f"take --batch {layout.dp}, or a smaller --dp"))
+    most = layout.replica(batch)
+    if type(layout.micro_batches) is not int or not 0 <= layout.micro_batches <= most:
+        rule = f"a replica has {most} sequences, and each micro-batch needs one"
+        remedy = f"take at most --micro-batches {most}, or a larger --batch"
+        raise InputError(Problem(where, rule, "micro-batches", layout.micro_batches, remedy))
+    if layout.pes == 1:
+        return
+    if not isinstance(config, SystemConfig):
+        rule = f"{config.source} is one NPU, and this needs {layout.pes} PEs"
+        raise InputError(Problem(where, rule, "layout", layout.text, f"machines that fit: {larger(layout.pes)}"))
+    if layout.pes > config.pes:
+        fits = larger(layout.pes)
+        rule = f"{config.source} has {config.pes} PEs, and this needs {layout.pes}"
+        raise InputError(Problem(where, rule, "layout", layout.text, f"machines that fit: {fits}" if fits else "use fewer"))
+
+
+def even_parts(total: int, parts: int) -> list[int]:
+    """A number in near even parts, larger ones first."""
+    each, more = divmod(total, parts)
+    return [each + (i < more) for i in range(parts)]
+
+
+def cut_layers(model: Model, precision: Precision, layers: int, layout: Layout, *, by_memory: bool = False) -> list[Stage]:
+    """The stages: neighbouring layers, so that the largest stage has as few weights as possible.
+
+    `by_memory`: the embedding counts too, which takes room but no time, and which each shard has whole.
+    """
+    costs = layer_bits(model, precision, layers)
+    width = model.shape.hidden * model.vocab
+    head = width * precision.role("embedding" if model.tied else "lm_head")
+    first = width * precision.role("embedding") * layout.tp if by_memory else 0
+    cuts = least_largest(costs, layout.pp, first, head)
+    begins = [0, *accumulate(cuts)]
+    return [Stage(begins[i], count, i == 0, i == layout.pp - 1) for i, count in enumerate(cuts)]
+
+
+def layer_bits(model: Model, precision: Precision, layers: int) -> list[int]:
+    """[bit] of the weights of each of the first layers."""
+    found: list[int] = []
+    known: dict[object, int] = {}
+    for layer in range(layers):
+        shape = model.layer(layer, precision)
+        block = model.description.blocks[layer] if model.description is not None else None
+        key = shape, block
+        if key not in known:
+            if model.description is not None and block is not None:
+                named = dict(shape.matrix_bits)
+                weights = block.weights(model.description.hidden)
+                known[key] = sum(one.elements * named.get(one.name, shape.weight_bits) for one in weights)
+            else:
+                known[key] = sum(one.rows * one.cols * one.experts * one.bits for one in shape.matrices)
+        found.append(known[key])
+    return found
+
+
+def least_largest(costs: Sequence[int], parts: int, first: int = 0, last: int = 0) -> list[int]:
+    """Numbers of neighbouring costs in each of `parts` parts, none empty, so that the largest sum is the least possible.
+
+    `first`, `last`: what the first and last part have besides. Of equal cuts, the one with most in the later parts.
+    """
+    low, high = 0, sum(costs) + first + last
+    while low < high:
+        middle = (low + high) // 2
+        low, high = (low, middle) if _filled(costs, parts, first, last, middle) else (middle + 1, high)
+    found = _filled(costs, parts, first, last, low)
+    assert found is not None
+    return found
+
+
+def _filled(costs: Sequence[int], parts: int, first: int, last: int, most: int) -> list[int] | None:
+    """Parts of at most so much, each as full as possible from the last one on; None if that cannot be."""
+    found: list[int] = []
+    end = len(costs)
+    for part in range(parts - 1, -1, -1):
+        total = (last if part == parts - 1 else 0) + (first if part == 0 else 0)
+        begin = end
+        while begin > part and total + costs[begin - 1] <= most:
+            begin -= 1
+            total += costs[begin]
+        if begin == end or (part == 0 and begin):
+            return None
+        found.append(end - begin)
+        end = begin
+    return found[::-1]

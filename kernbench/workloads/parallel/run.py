@@ -1,0 +1,185 @@
+"""Runs a job on a layout: stages and hand-offs are simulated alone, once by content, and put together as a pipeline."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+
+from kernbench.common.errors import InternalError
+from kernbench.config.schema import NpuConfig
+from kernbench.config.system import SystemConfig
+from kernbench.sim_engine.machine import Machine
+from kernbench.workloads.blocks.programs import programs_of
+from kernbench.workloads.limit import StoppedError
+from kernbench.workloads.llm.model import Model
+from kernbench.workloads.llm.run import LlmRun, Progress, StepRun, Tally, periods_are_one, run_llm, segment_tally, tally_of
+from kernbench.workloads.llm.steps import Job, LlmPrograms, Step
+from kernbench.workloads.models.precision import Precision
+from kernbench.workloads.parallel.layout import Layout, even_parts
+from kernbench.workloads.parallel.pipeline import Item, Timeline, run_pipeline
+from kernbench.workloads.parallel.programs import Micro, ParallelPrograms
+
+
+def job_programs(
+    model: Model, precision: Precision, config: NpuConfig | SystemConfig, job: Job, layout: Layout, *,
+    max_cycles: int | None = None,
+) -> LlmPrograms | ParallelPrograms:  # fmt: skip
+    """The programs of a job on a layout. InputError if something does not fit."""
+    if layout.pp == layout.dp == 1 and not layout.micro_batches:
+        return programs_of(model, precision, config, replace(job, shards=layout.tp), max_cycles=max_cycles)
+    return ParallelPrograms(model, precision, config, job, layout, max_cycles=max_cycles)
+
+
+def run_model(
+    programs: LlmPrograms | ParallelPrograms, *, reuse: bool = True, progress: Progress | None = None
+) -> LlmRun:
+    """Simulates a job, on one group of PEs or on a layout of several."""
+    if isinstance(programs, LlmPrograms):
+        return run_llm(programs, reuse=reuse, progress=progress)
+    return run_parallel(programs, reuse=reuse, progress=progress)
+
+
+def run_parallel(programs: ParallelPrograms, *, reuse: bool = True, progress: Progress | None = None) -> LlmRun:
+    """Simulates a job. `reuse`: equal segments are simulated once; else each phase is one program, hand-offs and all.
+
+    Phases follow each other. StoppedError if the cycles are not less than `programs.max_cycles`.
+    """
+    if not (reuse and periods_are_one(programs.machine)):
+        return _run_whole(programs, progress)
+    work = _Work(programs)
+    steps: list[StepRun] = []
+    waiting: dict[str, float] = {}
+    hidden: dict[str, tuple[int, int]] = {}
+    total = len(programs.steps)
+    for phase in dict.fromkeys(step.phase for step in programs.steps):
+        some = [step for step in programs.steps if step.phase == phase]
+        line = _phase(work, some, steps, hidden)
+        busy = [sum(ends[s] - starts[s] for starts, ends in zip(line.starts, line.ends, strict=True)) for s in
+                range(programs.layout.pp)]  # fmt: skip
+        waiting[phase] = 1 - max(busy) / line.end
+        if sum(one.total.cycles for one in steps) >= programs.max_cycles:
+            raise StoppedError(programs.model.name, programs.max_cycles, f"in {phase}")
+        if progress is not None:
+            progress(len(steps), total)
+    return LlmRun(programs, steps, len(work.contents), work.segments, waiting=waiting, hand_offs=hidden)
+
+
+class _Work:
+    """What a micro-batch takes in each stage, with what was simulated for it."""
+
+    def __init__(self, programs: ParallelPrograms) -> None:
+        self.programs = programs
+        self.contents = set[object]()
+        self.segments = 0
+        replicas = even_parts(programs.job.batch, programs.layout.dp)
+        self.replicas = Counter(replicas)
+
+    def item(self, micro: Micro) -> Item:
+        """Its cycles."""
+        programs, pp = self.programs, self.programs.layout.pp
+        stages = tuple(self.stage(number, micro).cycles for number in range(pp))
+        if pp == 1:
+            return Item(micro.number, stages)
+        ways = [programs.hand_off(number, micro).cycles for number in range(pp)]
+        return Item(micro.number, stages, tuple(ways[:-1]), ways[-1])
+
+    def stage(self, number: int, micro: Micro) -> Tally:
+        """All segments of a stage."""
+        return self.kinds(number, micro)[0]
+
+    def kinds(self, number: int, micro: Micro) -> tuple[Tally, dict[str, Tally], Counter[str]]:
+        """The sum, and by kind of segment; and how many there are of each kind."""
+        stage = self.programs.stage(number, micro.size)
+        total, kinds, counts = Tally(), dict[str, Tally](), Counter[str]()
+        for segment in stage.segments(micro.step):
+            self.contents.add(stage.content(segment))
+            tally = segment_tally(stage, segment)
+            total.add(tally)
+            kinds.setdefault(segment.kind, Tally()).add(tally)
+            counts[segment.kind] += 1
+        return total, kinds, counts
+
+
+def _phase(work: _Work, some: Sequence[Step], steps: list[StepRun], hidden: dict[str, tuple[int, int]]) -> Timeline:
+    """Appends the steps of a phase; its timeline."""
+    programs = work.programs
+    micros = [micro for step in some for micro in programs.micros(step)]
+    items = [work.item(micro) for micro in micros]
+    line = run_pipeline(items)
+    each = len(programs.sizes)
+    before = 0
+    for index, step in enumerate(some):
+        end = line.done((index + 1) * each)
+        steps.append(_step_run(work, step, end - before))
+        before = end
+    if programs.layout.pp > 1:
+        free = [Item(item.group, item.stages, tuple(0 for _ in item.hand_offs), 0) for item in items]
+        moved = sum(sum(item.hand_offs) + item.back for item in items)
+        hidden[some[0].phase] = moved // len(some), (line.end - run_pipeline(free).end) // len(some)
+    return line
+
+
+def _step_run(work: _Work, step: Step, cycles: int) -> StepRun:
+    """Bytes, MACs and energy of all replicas; bounds are those of the stage that works longest."""
+    programs = work.programs
+    whole, kinds, counts = Tally(), dict[str, Tally](), Counter[str]()
+    stages = [Tally() for _ in range(programs.layout.pp)]
+    for size, times in work.replicas.items():
+        parts = even_parts(size, min(size, programs.layout.micro_batches or programs.layout.pp))
+        largest = size == max(work.replicas)
+        for number, part in enumerate(parts):
+            micro = Micro(step, number, part)
+            for stage in range(programs.layout.pp):
+                total, by_kind, many = work.kinds(stage, micro)
+                whole.add(total, times)
+                if programs.layout.pp > 1:
+                    whole.add(programs.hand_off(stage, micro), times)
+                if largest:
+                    stages[stage].add(total)
+                    for kind, tally in by_kind.items():
+                        kinds.setdefault(kind, Tally()).add(tally)
+                    counts += many
+                    work.segments += sum(many.values())
+    busiest = max(stages, key=lambda one: one.cycles)
+    energy = whole.energy_pj
+    if whole.cycles:
+        energy["static"] = energy["static"] / whole.cycles * cycles  # type: ignore[assignment]  # energies are floats
+    whole.bounds, whole.cycles = busiest.bounds, cycles
+    whole.te_cycles = cycles * programs.machine.te.engines * programs.layout.pes
+    return StepRun(step, whole, kinds, dict(counts))
+
+
+def _run_whole(programs: ParallelPrograms, progress: Progress | None) -> LlmRun:
+    """Each phase as one program: hand-offs share links and memory with everything else."""
+    steps: list[StepRun] = []
+    for phase in dict.fromkeys(step.phase for step in programs.steps):
+        some = [step for step in programs.steps if step.phase == phase]
+        program = programs.phase_program(some)
+        machine = Machine(programs.target, program)
+        machine.run()
+        result = machine.result()
+        if result.status == "aborted":
+            raise StoppedError(program.name, result.cycles)
+        if result.status != "done":
+            raise InternalError(f"{program.name}: {result.status} at cycle {result.cycles}")
+        whole = tally_of(program, result, programs.machine, programs.layout.pes)
+        positions = {step.context + step.tokens - 1: index for index, step in enumerate(some)}
+        ends = [0] * len(some)
+        for entry, times in zip(program.entries, result.entries, strict=True):
+            if "token" in entry.meta:
+                index = positions[int(entry.meta["token_idx"])]
+                ends[index] = max(ends[index], times.end or 0)
+        before = 0
+        for index, (step, end) in enumerate(zip(some, ends, strict=True)):
+            tally = Tally()
+            if not index:
+                tally.add(whole)
+            tally.cycles, before = end - before, end
+            tally.te_cycles = tally.cycles * programs.machine.te.engines * programs.layout.pes
+            steps.append(StepRun(step, tally, {}))
+        if progress is not None:
+            progress(len(steps), len(programs.steps))
+    count = sum(len(list(programs.stage(n, size).segments(step))) for step in programs.steps for size in programs.sizes
+                for n in range(programs.layout.pp))  # fmt: skip
+    return LlmRun(programs, steps, count, count)

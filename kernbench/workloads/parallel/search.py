@@ -1,0 +1,218 @@
+"""The fastest layout of a job on a machine: layouts that fit are estimated, the best of them are simulated."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from kernbench.common.errors import InputError, Problem
+from kernbench.config.kinds import as_npu
+from kernbench.config.schema import NpuConfig
+from kernbench.config.system import SystemConfig
+from kernbench.workloads.llm.model import Model
+from kernbench.workloads.llm.report import LlmReport, report_of
+from kernbench.workloads.llm.steps import Job, Step
+from kernbench.workloads.models.precision import Precision
+from kernbench.workloads.parallel.fitting import least_bytes
+from kernbench.workloads.parallel.layout import Layout, check_layout, cut_layers, layer_bits
+from kernbench.workloads.parallel.pipeline import Item, run_pipeline
+from kernbench.workloads.parallel.run import job_programs, run_model
+
+SIMULATED = 6  #: layouts that are simulated
+HAND_OFF = 500  #: [cycle] assumed for estimates: the latencies of a load, a send and a store
+MOST_SHARDS = 64  #: a layer on more PEs takes minutes to simulate
+
+
+@dataclass(slots=True)
+class Candidate:
+    """A layout: what it is estimated to take, and what it took."""
+
+    layout: Layout
+    least_bytes: int  #: [byte] of the fullest PE
+    estimate: int = 0  #: [cycle] of all steps
+    parts: tuple[int, int, int] = (0, 0, 0)  #: [cycle] of these: DRAM or MACs, reductions, waits of the pipeline
+    report: LlmReport | None = None
+    verdict: str = ""
+
+    @property
+    def cycles(self) -> int | None:
+        """[cycle] of all steps, simulated; None if it was not."""
+        return None if self.report is None else sum(phase.total.cycles for phase in self.report.phases.values())
+
+
+def search(
+    model: Model, precision: Precision, config: NpuConfig | SystemConfig, job: Job, *, max_cycles: int | None = None,
+    simulated: int = SIMULATED, progress: Callable[[int, int], None] | None = None,
+) -> list[Candidate]:  # fmt: skip
+    """The candidates, the fastest first: those that were simulated, then those that were only estimated.
+
+    InputError if no layout fits; it names what the smallest needs.
+    """
+    found: list[Candidate] = []
+    smallest: Candidate | None = None
+    for layout in _layouts(model, config, job):
+        one = Candidate(layout, least_bytes(model, precision, job, layout))
+        if smallest is None or one.least_bytes < smallest.least_bytes:
+            smallest = one
+        if one.least_bytes <= as_npu(config).dram.capacity_bytes:
+            one.estimate, one.parts = _estimate(model, precision, config, job, layout)
+            found.append(one)
+    if not found:
+        assert smallest is not None
+        rule = f"no layout fits; {smallest.layout.text} needs least, {smallest.least_bytes} bytes on a PE"
+        capacity = as_npu(config).dram.capacity_bytes
+        raise InputError(Problem(config.source, rule, "dram.capacity_bytes", capacity, "take fewer bits, or a larger machine"))
+    found.sort(key=lambda one: (one.estimate, one.layout.pes, one.layout))
+    _simulate(found, (model, precision, config, job), max_cycles, simulated, progress)
+    ran = sorted((one for one in found if one.report is not None), key=lambda one: (one.cycles, one.layout.pes, one.layout))
+    rest = [one for one in found if one.report is None]
+    _explain(ran, rest)
+    return [*ran, *rest]
+
+
+def _simulate(
+    found: list[Candidate], made: tuple[Model, Precision, NpuConfig | SystemConfig, Job], max_cycles: int | None, most: int,
+    progress: Callable[[int, int], None] | None,
+) -> None:  # fmt: skip
+    """Runs the best estimates, one after the other."""
+    model, precision, config, job = made
+    done = 0
+    for one in found:
+        if done == most:
+            return
+        try:
+            programs = job_programs(model, precision, config, job, one.layout, max_cycles=max_cycles)
+            programs.dram  # noqa: B018  # places everything
+        except InputError as error:
+            one.verdict = "does not fit: " + (error.problem.rule if hasattr(error, "problem") else str(error)).split(";")[0]
+            continue
+        one.report = report_of(run_model(programs))
+        done += 1
+        if progress is not None:
+            progress(done, most)
+
+
+def _layouts(model: Model, config: NpuConfig | SystemConfig, job: Job) -> Iterator[Layout]:
+    """Shards and replicas by powers of two, stages also by what divides the layers, as far as the model can be cut."""
+    pes = config.pes if isinstance(config, SystemConfig) else 1
+    layers = job.layers or model.layers
+    powers = [1 << k for k in range(pes.bit_length()) if 1 << k <= pes]
+    stages = sorted({*powers, *(n for n in range(1, layers + 1) if layers % n == 0)})
+    for tp in (one for one in powers if one <= MOST_SHARDS):
+        for pp in (one for one in stages if one <= layers):
+            for dp in (one for one in powers if one <= job.batch and tp * pp * one <= pes):
+                layout = Layout(tp, pp, dp)
+                try:
+                    check_layout(layout, model, config, job.batch, layers)
+                    _check_cut(model, tp, job)
+                except InputError:
+                    continue
+                yield layout
+
+
+def _check_cut(model: Model, tp: int, job: Job) -> None:
+    """InputError if a layer cannot be cut into so many shards."""
+    from kernbench.workloads.blocks.shape import PartShape, shard_of_parts
+    from kernbench.workloads.llm.shards import shard_of
+
+    if model.planned and not job.expert_parallel:
+        shard_of(model.shape, tp)
+        return
+    assert model.description is not None
+    for block in dict.fromkeys(model.description.blocks):
+        shape = PartShape(
+            name=model.name, block=block, hidden=model.description.hidden, weight_bits=4, activation_bits=8, kv_bits=4
+        )
+        shard_of_parts(shape, tp, 0, job.expert_parallel)
+
+
+def _estimate(
+    model: Model, precision: Precision, config: NpuConfig | SystemConfig, job: Job, layout: Layout
+) -> tuple[int, tuple[int, int, int]]:
+    """[cycle] of all steps: each stage at full rate of DRAM or tensor engines, with reductions; and the parts of that."""
+    layers = job.layers or model.layers
+    sizes = layout.micro_sizes(job.batch)
+    cuts = cut_layers(model, precision, layers, layout)
+    link = float(config.pe.link.bytes_per_cycle) if isinstance(config, SystemConfig) else 1.0
+    work = reduced = waits = 0
+    for phase in job.phases:
+        steps = [step for step in job.steps() if step.phase == phase]
+        items = []
+        for step in steps:
+            for number, size in enumerate(sizes):
+                handed = HAND_OFF + int(size * step.tokens * model.shape.hidden * precision.a / 8 / link)
+                each = _stage_cycles(model, precision, config, layout, step, size, [stage.count for stage in cuts], layers)
+                moved = [handed] * (layout.pp - 1)
+                items.append(Item(number, tuple(sum(pair) for pair in each), tuple(moved), HAND_OFF * (layout.pp > 1)))
+                slowest = max(each, key=sum)
+                work, reduced = work + slowest[0], reduced + slowest[1]
+        end = run_pipeline(items).end
+        busiest = max(sum(item.stages[s] for item in items) for s in range(layout.pp)) if items else 0
+        waits += end - busiest
+    return work + reduced + waits, (work, reduced, waits)
+
+
+def _stage_cycles(
+    model: Model, precision: Precision, config: NpuConfig | SystemConfig, layout: Layout, step: Step, size: int,
+    counts: list[int], layers: int,
+) -> list[tuple[int, int]]:  # fmt: skip
+    """[cycle] of each stage of a micro-batch: work, and reductions."""
+    pe = as_npu(config)
+    rows = size * step.tokens
+    shape = model.layer(0, precision)
+    rate = pe.dram.capacity * pe.dram.channels
+    speed = pe.te.rate(shape.weight_bits, shape.activation_bits) * pe.te.engines
+    mean = sum(layer_bits(model, precision, layers)) // layers
+    used = 1.0
+    if model.shape.experts:
+        used = min(1.0, model.shape.experts_per_token * rows / model.shape.experts)
+    cached = 2 * max(1, shape.kv_heads // layout.tp) * shape.head_dim * shape.kv_bits // 8 * size * (step.context + step.tokens)
+    moved = mean * used / 8 / layout.tp + cached
+    active = mean / shape.weight_bits
+    if model.shape.experts:
+        active *= model.shape.experts_per_token / model.shape.experts
+    macs = rows * active / layout.tp
+    work = int(max(moved / float(rate), macs / float(speed)))
+    reduced = 0
+    if layout.tp > 1 and isinstance(config, SystemConfig):
+        nbytes = rows * shape.hidden * shape.activation_bits // 8
+        link = float(config.pe.link.bytes_per_cycle)
+        hops = 2 * layout.tp.bit_length()
+        reduced = int(2 * (2 * nbytes * (layout.tp - 1) / layout.tp / link + hops * 60))
+    found = [(count * work, count * reduced) for count in counts]
+    head = model.vocab * shape.hidden * precision.role("embedding" if model.tied else "lm_head") // 8 // layout.tp
+    found[-1] = found[-1][0] + int(head / float(rate)), found[-1][1]
+    return found
+
+
+def _explain(ran: list[Candidate], rest: list[Candidate]) -> None:
+    """Says of each what it is against the fastest, and of the fastest why."""
+    if not ran:
+        return
+    best = ran[0]
+    for one in ran[1:]:
+        assert one.cycles is not None and best.cycles is not None
+        one.verdict = f"{one.cycles / best.cycles - 1:.0%} slower: {_why(one, best)}"
+    best.verdict = f"fastest: {_why_best(best, ran[1] if len(ran) > 1 else None)}"
+    for one in rest:
+        if not one.verdict:
+            one.verdict = f"not run: estimated {one.estimate / max(1, best.estimate) - 1:+.0%}"
+
+
+_NAMES = ("weights, caches or products on each PE", "reductions", "waits of the pipeline")
+
+
+def _why(one: Candidate, best: Candidate) -> str:
+    """The part of the estimate that grows most."""
+    more = [a - b for a, b in zip(one.parts, best.parts, strict=True)]
+    return f"more {_NAMES[more.index(max(more))]}" if max(more) > 0 else "its jobs wait for each other"
+
+
+def _why_best(best: Candidate, second: Candidate | None) -> str:
+    """Where it gains over the second."""
+    shares = best.parts
+    name = _NAMES[shares.index(max(shares))]
+    if second is None:
+        return "the only one that ran"
+    less = [b - a for a, b in zip(best.parts, second.parts, strict=True)]
+    return f"fewer {_NAMES[less.index(max(less))]} than {second.layout.text}" if max(less) > 0 else f"most of it is {name}"

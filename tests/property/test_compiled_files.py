@@ -194,7 +194,7 @@ def columns_as_one_by_one(machine: dict[str, Any], raw: dict[str, Any]) -> None:
             assert {name: rows[name][row] for name in given} == given
 
 
-@settings(max_examples=50)
+@settings(max_examples=25)
 @given(system=systems())
 def test_columns_are_those_of_entries(system: Any) -> None:
     columns_as_one_by_one(*system)
@@ -207,7 +207,7 @@ def test_columns_are_those_of_entries_long(system: Any) -> None:
     columns_as_one_by_one(*system)
 
 
-@settings(max_examples=50)
+@settings(max_examples=25)
 @given(system=systems(), draw=st.randoms(use_true_random=False))
 def test_other_numbers_are_refused_or_fit_the_machine(system: Any, draw: random.Random) -> None:
     """Numbers of entries, changed: whatever `lower_program` takes keeps every rule of tables, and is read as it is."""

@@ -17,13 +17,13 @@ RELAXED = settings(deadline=None, suppress_health_check=list(HealthCheck))
 LEVELS = st.sampled_from(["summary", "full", "access"])
 
 
-@settings(RELAXED, max_examples=15)
+@settings(RELAXED, max_examples=10)
 @given(controller_systems(), st.data())
 def test_core_equals_reference(system: System, data: st.DataObject) -> None:
     check_system(system, data)
 
 
-@settings(RELAXED, max_examples=15)
+@settings(RELAXED, max_examples=10)
 @given(pressed_controller_systems(), LEVELS)
 def test_flows_that_leave_for_backpressure(system: System, level: str) -> None:
     """And every program ends, and traces are the same by every walk."""

@@ -99,7 +99,7 @@ def check_laws(machine: dict[str, Any], result: dict[str, Any]) -> None:
         assert cycles == max((entry["end"] for entry in result["entries"]), default=0)
 
 
-@settings(RELAXED, max_examples=150)
+@settings(RELAXED, max_examples=70)
 @given(systems(), st.data())
 def test_core_equals_reference(system: System, data: st.DataObject) -> None:
     """Issue, start and end of every entry and every counter, by stepping, by skipping and by any mixture."""
@@ -113,7 +113,7 @@ def test_core_equals_reference_for_long(system: System, data: st.DataObject) -> 
     check_system(system, data)
 
 
-@settings(RELAXED, max_examples=40)
+@settings(RELAXED, max_examples=20)
 @given(systems())
 def test_lower_bounds_hold(system: System) -> None:
     """No run that is done ends before its bound."""

@@ -181,7 +181,7 @@ class DmaLedger(RuleBasedStateMachine):
 
 
 TestDmaLedger = DmaLedger.TestCase
-TestDmaLedger.settings = settings(max_examples=150, stateful_step_count=40, deadline=None)
+TestDmaLedger.settings = settings(max_examples=70, stateful_step_count=40, deadline=None)
 
 
 def one_job(**changes: Any) -> DmaJob:
@@ -300,7 +300,7 @@ def transfers(draw: st.DrawFn) -> tuple[dict[str, Any], Program]:
     return machine, program
 
 
-@settings(max_examples=80, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
 @given(transfers())
 def test_engine_with_the_cores_memory_is_the_machines_engine(case: tuple[dict[str, Any], Program]) -> None:
     """Same starts and ends as the tick loop for a program of transfers alone."""

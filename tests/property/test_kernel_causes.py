@@ -49,7 +49,7 @@ def check_causes(plan: Any, ranks: int, skews: Any, slots: int, tier: str, waits
             assert ready is not None and 0 <= job.issue - ready <= max(skews) + WAYS, command.id
 
 
-@settings(RELAXED, max_examples=25)
+@settings(RELAXED, max_examples=10)
 @given(traffic)
 def test_every_command_comes_soon_after_its_cause(drawn: Any) -> None:
     check_causes(*drawn)

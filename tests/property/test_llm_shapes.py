@@ -36,7 +36,7 @@ def cases(draw: st.DrawFn) -> LlmCase:
     return LlmCase(model, tiny_machine(draw(st.sampled_from([24, 40, 96]))), job, uniform_precision(**bits))
 
 
-@settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=6, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(cases())
 def test_any_model(case: LlmCase) -> None:
     try:

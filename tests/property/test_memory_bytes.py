@@ -177,11 +177,11 @@ class Bytes(RuleBasedStateMachine):
                 assert all(end <= start for end, start in zip(ends, list(space.starts)[1:], strict=False))
 
 
-Bytes.TestCase.settings = settings(max_examples=150, stateful_step_count=40, deadline=None)
+Bytes.TestCase.settings = settings(max_examples=70, stateful_step_count=40, deadline=None)
 test_a_store_is_bytes = Bytes.TestCase
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 40), st.integers(0, 40), st.integers(0, 3) | st.none()), max_size=20))
 def test_ranges_hold_what_a_list_of_bytes_holds(steps: list[tuple[int, int, int | None]]) -> None:
     ranges = RangeMap()
@@ -203,7 +203,7 @@ def test_ranges_hold_what_a_list_of_bytes_holds(steps: list[tuple[int, int, int 
         assert all(start <= low < high <= end for low, high, _ in cut)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(
     st.lists(st.integers(1, 4), min_size=1, max_size=3),
     st.permutations([0, 1, 2]),

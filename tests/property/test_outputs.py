@@ -38,7 +38,7 @@ def lines_of(renderables: Any, width: int) -> list[str]:
     return page.getvalue().split("\n")
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(systems(), st.integers(0, 2500), st.sampled_from([80, 120]))
 def test_states_are_the_same_by_stepping_and_skipping_and_fit(system: System, cycles: int, width: int) -> None:
     stepped, skipped, resumed = made(system), made(system), made(system)
@@ -54,7 +54,7 @@ def test_states_are_the_same_by_stepping_and_skipping_and_fit(system: System, cy
     assert all(len(line) <= width for line in lines_of(machine_state(stepped.peek(), "drawn", "machine"), width))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(systems(), st.sampled_from([80, 120]))
 def test_summaries_fit_and_add_up(system: System, width: int) -> None:
     machine = made(system)
@@ -72,7 +72,7 @@ def test_summaries_fit_and_add_up(system: System, width: int) -> None:
     assert result_html(result).count("<table>") == 2
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(systems())
 def test_the_graph_agrees_with_the_bounds(system: System) -> None:
     machine = made(system)
@@ -85,7 +85,7 @@ def test_the_graph_agrees_with_the_bounds(system: System) -> None:
     assert all(len(line) <= 80 for line in lines_of(program_summary(summary, graph, "machine", 80), 80))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(systems(), st.data())
 def test_until_stops_where_a_stepped_run_first_sees_it(system: System, data: st.DataObject) -> None:
     stepped, skipped = made(system), made(system)

@@ -93,7 +93,7 @@ def check_times(traffic: Any, slots: int, keep: int, skew: int, machine: dict[st
     assert [one["count"] for one in left] == ([len(traffic) - len(model.moves)] if model.stuck else [])
 
 
-@settings(RELAXED, max_examples=60)
+@settings(RELAXED, max_examples=30)
 @given(messages, st.integers(1, 4), st.integers(0, 3), st.integers(0, 150), machines)
 def test_times_are_those_of_a_slow_model(traffic: Any, slots: int, keep: int, skew: int, machine: dict[str, int]) -> None:
     check_times(traffic, slots, keep, skew, machine)
@@ -175,7 +175,7 @@ def check_elements(plan: Any, ranks: int, skews: Any, slots: int, tier: str) -> 
                 assert np.array_equal(got, want), (how, rank, k)
 
 
-@settings(RELAXED, max_examples=40)
+@settings(RELAXED, max_examples=20)
 @given(
     rounds,
     st.integers(2, 4),

@@ -25,7 +25,7 @@ def check_system(system: System, window: int) -> None:
     check_laws(system, at["access"], reference.simulate(*system))
 
 
-@settings(RELAXED, max_examples=25)
+@settings(RELAXED, max_examples=10)
 @given(traced_systems(), st.sampled_from([7, 64, 1024]))
 def test_traces_keep_the_laws(system: System, window: int) -> None:
     check_system(system, window)

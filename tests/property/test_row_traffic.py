@@ -17,7 +17,7 @@ RELAXED = settings(deadline=None, suppress_health_check=list(HealthCheck))
 LEVELS = st.sampled_from(["summary", "full", "access"])
 
 
-@settings(RELAXED, max_examples=20)
+@settings(RELAXED, max_examples=12)
 @given(row_systems(), st.data())
 def test_core_equals_reference(system: System, data: st.DataObject) -> None:
     check_system(system, data)
@@ -30,7 +30,7 @@ def test_core_equals_reference_for_long(system: System, data: st.DataObject) -> 
     check_system(system, data)
 
 
-@settings(RELAXED, max_examples=30)
+@settings(RELAXED, max_examples=15)
 @given(pressed_row_systems(), LEVELS)
 def test_flows_that_leave_for_backpressure(system: System, level: str) -> None:
     """And every program ends, and traces are the same by every walk."""
@@ -40,7 +40,7 @@ def test_flows_that_leave_for_backpressure(system: System, level: str) -> None:
     assert want["status"] != "aborted", f"it hangs: no end in {want['cycles']} cycles"
 
 
-@settings(RELAXED, max_examples=20)
+@settings(RELAXED, max_examples=12)
 @given(pressed_row_systems(), st.data())
 def test_flows_that_leave_for_backpressure_in_pieces(system: System, data: st.DataObject) -> None:
     check_system(system, data)

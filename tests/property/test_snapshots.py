@@ -38,7 +38,7 @@ def standing(system: System, data: st.DataObject) -> tuple[Machine, Machine]:
 
 
 @pytest.mark.parametrize("kind", DRAWN)
-@settings(RELAXED, max_examples=60)
+@settings(RELAXED, max_examples=30)
 @given(data=st.data())
 def test_a_snapshot_does_not_show_how_the_run_was_walked(kind: str, data: st.DataObject) -> None:
     stepped, skipped = standing(data.draw(DRAWN[kind]), data)
@@ -88,7 +88,7 @@ def take_up(system: System, data: st.DataObject) -> None:
 
 
 @pytest.mark.parametrize("kind", DRAWN)
-@settings(RELAXED, max_examples=60)
+@settings(RELAXED, max_examples=30)
 @given(data=st.data())
 def test_a_changed_snapshot_is_refused_or_taken_up_as_it_is(kind: str, data: st.DataObject) -> None:
     take_up(data.draw(DRAWN[kind]), data)

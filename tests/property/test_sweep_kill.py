@@ -133,7 +133,7 @@ def finish(folder: Path, store: Path, points: list) -> None:  # type: ignore[typ
 
 
 def test_kill_9_loses_nothing(tmp_path: Path) -> None:
-    survive(tmp_path, 8, 9)
+    survive(tmp_path, 4, 9)
 
 
 @pytest.mark.nightly

@@ -66,7 +66,7 @@ def check_grants(events: list[dict[str, Any]]) -> None:
         assert [counts[bank] for bank in range(len(grants))] == grants, name
 
 
-@settings(RELAXED, max_examples=50)
+@settings(RELAXED, max_examples=25)
 @given(systems_of_pes())
 def test_traces_of_systems_are_lawful_and_explained(tmp_path_factory: pytest.TempPathFactory, system: System) -> None:
     check_traces(system, tmp_path_factory.mktemp("systems"))
@@ -79,7 +79,7 @@ def test_traces_of_systems_for_long(tmp_path_factory: pytest.TempPathFactory, sy
     check_traces(system, tmp_path_factory.mktemp("systems"))
 
 
-@settings(RELAXED, max_examples=20)
+@settings(RELAXED, max_examples=12)
 @given(systems_of_pes(), LEVELS, st.integers(1, 2**63))
 def test_stepping_skipping_and_order_of_lists_write_the_same(system: System, level: str, shuffle: int) -> None:
     options = TraceOptions(level, 64)

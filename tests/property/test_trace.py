@@ -66,7 +66,7 @@ def compare(system: System, level: str, window: int) -> None:
     assert_same(trace_of(system, TraceOptions(level, window), walk="plain"), got)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(traced_systems(), LEVELS, WINDOWS)
 def test_trace_is_that_of_the_reference(system: System, level: str, window: int) -> None:
     compare(system, level, window)
@@ -79,7 +79,7 @@ def test_trace_is_that_of_the_reference_long(system: System, level: str, window:
     compare(system, level, window)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(traced_systems(), LEVELS, st.integers(1, 2**63))
 def test_stepping_skipping_and_order_of_lists_write_the_same(system: System, level: str, shuffle: int) -> None:
     options = TraceOptions(level, 64)
@@ -89,7 +89,7 @@ def test_stepping_skipping_and_order_of_lists_write_the_same(system: System, lev
     assert_same(trace_of(system, options, shuffle=shuffle, walk="plain"), want)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(st.data())
 def test_a_run_from_checkpoints_continues_its_trace(tmp_path_factory: pytest.TempPathFactory, data: st.DataObject) -> None:
     system, level = data.draw(traced_systems()), data.draw(LEVELS)
@@ -137,7 +137,7 @@ def test_a_flow_that_leaves_in_the_cycle_before_a_checkpoint_is_told_of(tmp_path
     assert_same(lines.all(), want)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(traced_systems(), LEVELS, st.integers(0, 300), st.integers(1, 300), UNITS)
 def test_a_filter_leaves_out_and_nothing_else(system: System, level: str, first: int, length: int, only: set[str]) -> None:
     """Against the whole trace, filtered here."""

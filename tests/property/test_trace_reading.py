@@ -125,7 +125,7 @@ def check(folder: Path, system: System, level: str, window: int, until: int | No
         part: float(pj) for part, pj in energy.items()}  # fmt: skip
 
 
-@settings(RELAXED, max_examples=25)
+@settings(RELAXED, max_examples=10)
 @given(*RUNS, UNTIL)
 def test_traces_keep_the_laws_and_give_the_counters(
     tmp_path: Path, system: System, level: str, window: int, until: int | None
@@ -142,7 +142,7 @@ def test_traces_keep_the_laws_and_give_the_counters_for_long(
     check(tmp_path, system, level, window, until)
 
 
-@settings(RELAXED, max_examples=25)
+@settings(RELAXED, max_examples=10)
 @given(*RUNS, UNTIL, st.none() | st.tuples(st.integers(0, 300), st.integers(1, 300)))
 def test_metrics_are_those_of_the_oracle_also_of_some_cycles(
     tmp_path: Path, system: System, level: str, window: int, until: int | None, cycles: tuple[int, int] | None
@@ -177,7 +177,7 @@ def damaged(draw: Any) -> bytes:
     return b"".join(json.dumps(event).encode() + b"\n" for event in events)
 
 
-@settings(RELAXED, max_examples=60)
+@settings(RELAXED, max_examples=30)
 @given(damaged())
 def test_damage_is_a_break_a_violation_or_a_refusal(tmp_path: Path, text: bytes) -> None:
     path = tmp_path / "t.jsonl"

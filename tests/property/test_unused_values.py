@@ -97,19 +97,19 @@ def check(system: Pair, data: st.DataObject, *, most: int) -> None:
 RELAXED = settings(deadline=None, suppress_health_check=list(HealthCheck))
 
 
-@settings(RELAXED, max_examples=60)
+@settings(RELAXED, max_examples=30)
 @given(systems(), st.data())
 def test_of_one_npu(system: Pair, data: st.DataObject) -> None:
     check(system, data, most=3)
 
 
-@settings(RELAXED, max_examples=30)
+@settings(RELAXED, max_examples=15)
 @given(row_systems(), st.data())
 def test_under_row_buffer(system: Pair, data: st.DataObject) -> None:
     check(system, data, most=3)
 
 
-@settings(RELAXED, max_examples=15)
+@settings(RELAXED, max_examples=10)
 @given(systems_of_pes(), st.data())
 def test_of_systems(system: Pair, data: st.DataObject) -> None:
     check(system, data, most=2)

@@ -102,6 +102,9 @@ def _read_fields(
         if name == "opcode":
             continue
         field = shape.fields.get(name)
+        if field is not None and field.kind == "int" and type(value) is int and field.low <= value <= MAX_INT:
+            values[name] = value  # most values of most entries
+            continue
         try:
             if field is not None:
                 if field.kind == "range":

@@ -14,7 +14,7 @@ from kernbench.workloads.blocks.batch import Batch, Sequences
 from kernbench.workloads.blocks.programs import PartPrograms, programs_of
 from kernbench.workloads.blocks.timer import StepTimer
 from kernbench.workloads.blocks.work import layer_work
-from kernbench.workloads.llm.run import run_llm
+from kernbench.workloads.llm.run import CYCLES, run_llm
 from kernbench.workloads.llm.steps import Job, LlmPrograms
 from kernbench.workloads.models.files import load_model, model_of
 from kernbench.workloads.models.precision import uniform_precision
@@ -121,3 +121,16 @@ def test_whole_experts_over_pes() -> None:
         job = Job(prompt=16, tokens=1, phases=("prefill",), shards=4, expert_parallel=whole)
         runs.append(run_llm(PartPrograms(model, uniform_precision(), machine, job)).steps[0].total)
     assert runs[0].bytes["weights"] == runs[1].bytes["weights"] and runs[0].macs == runs[1].macs
+
+
+def test_a_timer_knows_only_cycles_and_they_are_those_of_a_run() -> None:
+    """Of a decode, a prefill, and both; the head of as many sequences is simulated once for all contexts."""
+    made = timer()
+    for some in ([Sequences(1, 70, 3)], [Sequences(20, 5)], [Sequences(1, 33), Sequences(12, 8), Sequences(1, 71)]):
+        batch = Batch(tuple(sorted(some)))
+        programs = PartPrograms(MODEL, uniform_precision(), MACHINE, Job(prompt=1, tokens=1), batches=[batch])
+        assert made.step_cycles(some) == run_llm(programs).steps[0].total.cycles
+    made.step_cycles([Sequences(1, 200, 3)])
+    before = len(CYCLES)
+    made.step_cycles([Sequences(1, 201, 3)])
+    assert len(CYCLES) == before + 2  # the embedding and a layer, but not the head

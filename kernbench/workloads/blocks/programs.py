@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from functools import cached_property
 from math import lcm
 from typing import cast
@@ -70,6 +70,11 @@ class PartPrograms(LlmPrograms):
             matrix_bits=bits.matrix_bits,
         )  # fmt: skip
         return shard_of_parts(whole, self.job.shards, number, self.job.expert_parallel)
+
+    @property
+    def _limits(self) -> Hashable:
+        """What this job sets of the machine; its KV layouts are not used."""
+        return self.max_cycles
 
     def batch_of(self, step: Step) -> Batch:
         """The sequences of a step."""

@@ -11,7 +11,7 @@ from kernbench.config.system import SystemConfig
 from kernbench.workloads.blocks.batch import Batch, Sequences
 from kernbench.workloads.blocks.programs import PartPrograms
 from kernbench.workloads.llm.model import Model
-from kernbench.workloads.llm.run import run_llm
+from kernbench.workloads.llm.run import step_cycles
 from kernbench.workloads.llm.steps import Job
 from kernbench.workloads.models.precision import Precision
 from kernbench.workloads.routing import EVEN, Routing
@@ -48,7 +48,7 @@ class StepTimer:
         key = Batch(tuple(Sequences(tokens, context, count) for (tokens, context), count in sorted(merged.items())))
         if key not in self._known:
             programs = PartPrograms(*self._made, self._job, batches=[key])
-            self._known[key] = run_llm(programs).steps[0].total.cycles
+            self._known[key] = step_cycles(programs, programs.steps[0])
         return self._known[key]
 
     def bucketed_cycles(self, batch: Iterable[Sequences]) -> float:

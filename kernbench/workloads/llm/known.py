@@ -9,7 +9,22 @@ from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from typing import Generic, TypeVar
 
+from kernbench.config.machine import MachineConfig
+
 T = TypeVar("T")
+MOST_MACHINES = 256  #: whose digests are kept
+
+_DIGESTS: OrderedDict[int, tuple[MachineConfig, str]] = OrderedDict()
+
+
+def digest_of(config: MachineConfig) -> str:
+    """The digest of a machine, made once for each object."""
+    key = id(config)
+    if key not in _DIGESTS or _DIGESTS[key][0] is not config:
+        _DIGESTS[key] = config, config.digest()
+        if len(_DIGESTS) > MOST_MACHINES:
+            _DIGESTS.popitem(last=False)
+    return _DIGESTS[key][1]
 
 
 class Known(Generic[T]):

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from kernbench.cmdq.entries import DmaEntry, Entry, KvEntry
@@ -131,6 +132,35 @@ def segment_tally(programs: LlmPrograms, segment: Segment) -> Tally:
         return tally
 
     return TALLIES.get(programs.content(segment), simulated)
+
+
+CYCLES = Known[int](1 << 16)  #: of segments, by content
+
+
+def step_cycles(programs: LlmPrograms, step: Step) -> int:
+    """[cycle] of a step, and nothing else of it: bounds, bytes and energy take longer than many a simulation.
+
+    StoppedError if a segment is longer than `programs.max_cycles`.
+    """
+    if not periods_are_one(programs.machine):
+        return run_program(programs.step_program(step), programs).cycles
+    counts: Counter[Hashable] = Counter(segment.key for segment in programs.segments(step))
+    total = 0
+    for segment in {segment.key: segment for segment in programs.segments(step)}.values():
+        cycles = CYCLES.get(programs.content(segment), partial(_cycles, programs, segment))
+        total += counts[segment.key] * cycles
+    return total
+
+
+def _cycles(programs: LlmPrograms, segment: Segment) -> int:
+    program = programs.segment_program(segment)
+    machine = Machine(programs.target, program)
+    machine.run()
+    if machine.status == "aborted":
+        raise StoppedError(program.name, machine.cycle)
+    if machine.status != "done":
+        raise InternalError(f"{program.name}: {machine.status} at cycle {machine.cycle}")
+    return machine.cycle
 
 
 def run_program(program: Program, programs: LlmPrograms) -> Tally:

@@ -26,7 +26,7 @@ from kernbench.workloads.layer.dram import LayerDram, Room
 from kernbench.workloads.layer.layer import Layer
 from kernbench.workloads.limit import ENDLESS
 from kernbench.workloads.llm.dram import Ends, LlmDram, TooLarge, emit_embedding, emit_head, machine_with_layout, place_model
-from kernbench.workloads.llm.known import Known
+from kernbench.workloads.llm.known import Known, digest_of
 from kernbench.workloads.llm.model import Model
 from kernbench.workloads.llm.reductions import ALGORITHMS, REDUCTIONS, Reduction, all_reduce, reduction_program
 from kernbench.workloads.llm.shards import Place, alike, pe_places, shard_of
@@ -228,6 +228,11 @@ class LlmPrograms:
         ends = () if segment.kind == "layer" else (self.model.vocab, self.model.final_softcap, self._widths)
         return type(self), self._machine_content, segment.kind, segment.shape, work, ends
 
+    @property
+    def _limits(self) -> Hashable:
+        """What this job sets of the machine."""
+        return self.max_cycles, self.target.kv_layouts
+
     @cached_property
     def _widths(self) -> tuple[int, int]:
         """[bit] of a word in the embedding and in the LM head."""
@@ -240,7 +245,7 @@ class LlmPrograms:
         cached = self._given.cache is not None
         fixed = memory.row_buffer is None and memory.controller is None and not cached
         addresses = None if fixed else repr(self.dram)
-        return walk_of(None), self.target.digest(), self.job.staging, alike(self.target, self.places), addresses
+        return walk_of(None), digest_of(self._given), self._limits, self.job.staging, alike(self.target, self.places), addresses
 
     def way_of(self, elements: int, bits: int) -> Reduction:
         """The algorithm of a reduction of so many elements; with `auto` the fastest alone, the first of several."""

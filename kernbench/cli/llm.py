@@ -365,11 +365,18 @@ def check_files(
 
 
 def _tell_notes(asked: Asked, quiet: bool) -> None:
-    """Print which keys of the model's file are not used."""
+    """Print which keys of the model's file are not used, and which of its bits an option replaces."""
     from kernbench.workloads.models.files import load_model
 
-    for note in () if quiet else load_model(asked.model).notes:
+    if quiet:
+        return
+    model = load_model(asked.model)
+    for note in model.notes:
         output.note(f"warning: {note}")
+    for name in ("w", "a", "kv"):
+        given, stated = getattr(asked, name), getattr(model.stated, name)
+        if given is not None and stated is not None and given != stated:
+            output.note(f"--{name} {given} is used instead of the {stated} bits in the file of {model.name}")
 
 
 def _refused(rule: str, option: str, path: Path, remedy: str = "") -> InputError:

@@ -54,7 +54,10 @@ def test_bits_of_a_file(kbsim: Kbsim) -> None:
     layer = 256 * 256 * 2 + 2 * 256 * 128 + 3 * 256 * 512
     gains = 17 * 256  # of 8 bits
     assert found["phases"]["decode"]["least_bytes"]["weights"] == 8 * layer // 2 + gains + 512 * 256 * 2
-    assert json.loads(kbsim(*RUN, "--json", "--w", "8", "--a", "8", "--kv", "8").out)["precision"] == "W8A8KV8"
+    given = kbsim(*RUN, "--json", "--w", "4", "--a", "8", "--kv", "8")
+    assert json.loads(given.out)["precision"] == "W4A8KV8"
+    assert given.err.splitlines() == [f"--{name} 8 is used instead of the 16 bits in the file of m" for name in ("a", "kv")]
+    assert not kbsim(*RUN, "--json", "--quiet", "--a", "8").err
 
 
 def test_what_is_not_used_is_warned_of(kbsim: Kbsim) -> None:

@@ -50,11 +50,24 @@ class Floor:
 
 def floor_of(programs: LlmPrograms, step: Step) -> Floor:
     """The lower bound of one step."""
-    layers = {shape: _layer(shape, programs, step) for shape in dict.fromkeys(programs.shapes)}
-    total = _sum([layers[shape] for shape in programs.shapes] + [_ends(programs, step)])
-    parts = programs.job.shards  # they take the same time, and all together so much
-    more = {name: getattr(total, name) * parts for name in ("weights", "kv", "activations", "macs")}
-    return replace(total, **more)
+    layers = {shape: _shards(shape, programs, step) for shape in dict.fromkeys(programs.shapes)}
+    return _sum([layers[shape] for shape in programs.shapes] + [_together([_ends(programs, step)] * programs.job.shards)])
+
+
+def _shards(shape: ModelShape | PartShape, programs: LlmPrograms, step: Step) -> Floor:
+    """A layer on all shards. Shards with whole experts have tokens of their own."""
+    count = programs.job.shards
+    if not isinstance(shape, PartShape) or shape.local_experts is None:
+        return _together([_layer(shape, programs, step)] * count)
+    each = shape.local_experts[1]
+    shards = (replace(shape, local_experts=(number * each, each)) for number in range(count))
+    return _together([_layer(shard, programs, step) for shard in shards])
+
+
+def _together(parts: Sequence[Floor]) -> Floor:
+    """Work of several PEs at a time: the bytes and MACs of all, the cycles of the one that needs most."""
+    most = {name: max(getattr(one, name) for one in parts) for name in ("dram_cycles", "mac_cycles")}
+    return replace(_sum(parts), **most)
 
 
 def floor_of_stages(programs: ParallelPrograms, step: Step) -> Floor:

@@ -270,7 +270,7 @@ def collectives_of(run: LlmRun, step: StepRun) -> Iterator[Collective]:
         elements, bits = programs.handed(number, micro)
         each, count = programs.hand_off(number, micro).cycles, len(programs.sizes)
         name = "words back" if last else "hand-off"
-        extra = run.hand_offs[step.step.phase][1]
+        extra = run.hand_offs[step.step.phase][last]
         yield Collective(name, "send", programs.layout.tp, bytes_of(elements, bits), count, each, extra)
 
 

@@ -79,7 +79,8 @@ class LlmRun:
     simulated: int
     segments: int
     waiting: dict[str, float] = field(default_factory=dict)  #: by phase: of a pipeline, how long its busiest stage waits
-    hand_offs: dict[str, tuple[int, int]] = field(default_factory=dict)  #: by phase: cycles a step, and how many show
+    #: By phase: the cycles by which hand-offs make a step longer, and by which the way back does.
+    hand_offs: dict[str, tuple[int, int]] = field(default_factory=dict)
 
 
 def run_llm(programs: LlmPrograms, *, reuse: bool = True, progress: Progress | None = None) -> LlmRun:

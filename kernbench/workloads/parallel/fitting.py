@@ -13,6 +13,7 @@ from kernbench.config.system import SystemConfig
 from kernbench.workloads.llm.dram import TooLarge
 from kernbench.workloads.llm.model import Model
 from kernbench.workloads.llm.steps import Job
+from kernbench.workloads.models.parts import LatentAttention
 from kernbench.workloads.models.precision import Precision
 from kernbench.workloads.parallel.layout import Layout, check_layout, cut_layers, layer_bits
 
@@ -42,6 +43,8 @@ def cache_bytes(model: Model, precision: Precision, job: Job, layout: Layout) ->
     """[byte] of the cache of one layer of one shard."""
     positions = job.prompt + (job.tokens if "decode" in job.phases else 0)
     elements = 2 * max(1, model.shape.kv_heads // layout.tp) * model.shape.head_dim
+    if model.description is not None and any(isinstance(block.mixer, LatentAttention) for block in model.description.blocks):
+        elements = model.shape.head_dim  # one latent vector, which all heads share
     return positions * layout.replica(job.batch) * elements * precision.kv // 8
 
 

@@ -114,9 +114,10 @@ def _phase(work: _Work, some: Sequence[Step], steps: list[StepRun], hidden: dict
         steps.append(_step_run(work, step, end - before))
         before = end
     if programs.layout.pp > 1:
-        free = [Item(item.group, item.stages, tuple(0 for _ in item.hand_offs), 0) for item in items]
-        moved = sum(sum(item.hand_offs) + item.back for item in items)
-        hidden[some[0].phase] = moved // len(some), (line.end - run_pipeline(free).end) // len(some)
+        at_once = [replace(item, hand_offs=(0,) * len(item.hand_offs)) for item in items]
+        free = at_once, [replace(item, back=0) for item in items]
+        shorter = [(line.end - run_pipeline(without).end) // len(some) for without in free]
+        hidden[some[0].phase] = shorter[0], shorter[1]
     return line
 
 

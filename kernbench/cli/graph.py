@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from kernbench.config import MachineConfig
     from kernbench.workloads.graphs.graph import Graph
     from kernbench.workloads.graphs.run import GraphProgram, GraphRun
+    from kernbench.workloads.graphs.verify import Verification
 
 
 WeightBits = Annotated[int, typer.Option("--w", metavar="BITS", help="Bits of the weights of matrix products and tables.")]
@@ -32,13 +33,21 @@ Emit = Annotated[
 Trace = Annotated[
     Path | None, typer.Option("--trace", metavar="FILE", help="Write a trace of a second run.", show_default=False)
 ]
+Verify = Annotated[
+    bool, typer.Option("--verify", help="Compute the graph from its tiles, and compare its outputs with a reference.")
+]
 LiveMap = Annotated[
     Path | None, typer.Option("--live-map", metavar="FILE", help="Draw the scratchpad buffers as .svg.", show_default=False)
 ]
 
 
-def time_graph(read: Callable[[], Graph], config: MachineConfig, limit: int | None, options: Options) -> int:
-    """Lower a graph, run it and show the result, or write its program. `limit`: of its cycles; None: as many as it takes."""
+def time_graph(
+    read: Callable[[], Graph], config: MachineConfig, limit: int | None, options: Options, check: Callable[[], Verification]
+) -> int:
+    """Lower a graph, run it and show the result, or write its program.
+
+    `limit`: of its cycles; None: as many as it takes. `check`: what `--verify` does.
+    """
     from kernbench.cli.program import tell_written
     from kernbench.workloads.graphs.run import GraphProgram
 
@@ -52,11 +61,27 @@ def time_graph(read: Callable[[], Graph], config: MachineConfig, limit: int | No
     if options.trace is not None:
         _trace(made, options.trace)
     run = made.run()
+    verified = check() if options.verify else None
     if options.as_json:
-        output.show_json(run.to_dict())
+        output.show_json(run.to_dict() | ({} if verified is None else {"verification": verified.to_dict()}))
     elif not options.quiet:
         output.show(graph_summary(run, options.w, options.a))
-    return output.OK
+        if verified is not None:
+            output.show(verification_lines(verified))
+    return output.OK if verified is None or verified.passed else output.WRONG
+
+
+def verification_lines(found: Verification) -> Iterator[RenderableType]:
+    """What `--verify` found."""
+    yield ""
+    what = f"{counted(found.jobs, 'job')} followed, {counted(found.tiles, 'tile')} of products computed"
+    if found.passed:
+        yield headed("Verified").append(f"{what}; {counted(len(found.worst), 'output')} equal within tolerance")
+        return
+    yield widgets.Text(f"NOT VERIFIED: {what}", f"bold {BAD}")
+    yield from (widgets.Text(fault, BAD) for fault in found.faults)
+    wrong = [name for name, error in found.worst.items() if error > 1]
+    yield from (widgets.Text(f"output {name} differs from the reference", BAD) for name in wrong)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +94,7 @@ class Options:
     emit: Path | None
     trace: Path | None
     live_map: Path | None
+    verify: bool
     as_json: bool
     quiet: bool
 
@@ -76,6 +102,9 @@ class Options:
         """InputError before the run if they do not fit, or a file cannot be written."""
         _check_bits(command, self.w, self.a)
         _check_files(command, self.emit, self.trace, self.live_map)
+        if self.verify and (self.emit is not None or self.partial):
+            other = "--partial" if self.partial else "--emit"
+            raise InputError(Problem(command, f"{other} has no outputs to compare", "--verify", other, "leave one of them out"))
 
 
 def _draw(made: GraphProgram, path: Path) -> None:

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from kernbench.cli.graph import ActivationBits, Emit, LiveMap, Options, Partial, Trace, WeightBits, time_graph
+from kernbench.cli.graph import ActivationBits, Emit, LiveMap, Options, Partial, Trace, Verify, WeightBits, time_graph
 from kernbench.cli.options import Config, Json, Overrides, Quiet, Walk, max_cycles_of
 from kernbench.cli.target import load_machine
 from kernbench.common.errors import InputError, Problem
+
+if TYPE_CHECKING:
+    from kernbench.config import MachineConfig
+    from kernbench.workloads.graphs.verify import Verification
 
 ModelFile = Annotated[Path, typer.Argument(metavar="MODEL", help="An ONNX file.", show_default=False)]
 Dims = Annotated[
@@ -31,6 +35,7 @@ def onnx(
     emit: Emit = None,
     trace: Trace = None,
     live_map: LiveMap = None,
+    verify: Verify = False,
     walk: Walk = None,
     as_json: Json = False,
     quiet: Quiet = False,
@@ -38,11 +43,20 @@ def onnx(
     """Lower an ONNX model to a machine's command queue, run it, and report how long each node takes."""
     from kernbench.workloads.graphs.onnx.file import read_onnx
 
-    options = Options(w, a, partial, emit, trace, live_map, as_json, quiet)
+    options = Options(w, a, partial, emit, trace, live_map, verify, as_json, quiet)
     options.check("kbsim onnx")
     machine = load_machine(config, overrides, quiet=quiet)
     sizes = _sizes(dim or [])
-    return time_graph(lambda: read_onnx(model, sizes, w, a), machine, max_cycles_of(overrides or (), machine), options)
+    limit = max_cycles_of(overrides or (), machine)
+    return time_graph(
+        lambda: read_onnx(model, sizes, w, a), machine, limit, options, lambda: _verify(model, sizes, machine, options)
+    )
+
+
+def _verify(model: Path, sizes: dict[str, int], machine: MachineConfig, options: Options) -> Verification:
+    from kernbench.workloads.graphs.onnx.reference import verify_file
+
+    return verify_file(model, sizes, machine, w=options.w, a=options.a)
 
 
 def _sizes(given: list[str]) -> dict[str, int]:

@@ -14,7 +14,7 @@ from kernbench.common.errors import ABSENT, InputError, Problem, shown
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
 
-OK, REFUSED, STOPPED, INTERRUPTED = 0, 2, 3, 130
+OK, WRONG, REFUSED, STOPPED, INTERRUPTED = 0, 1, 2, 3, 130
 ENDINGS = {"running": 0, "done": 0, "aborted": STOPPED, "deadlock": 4, "failed": 5}  #: status of a run: exit code
 
 ASCII = str.maketrans("█▒·╭╮╰╯─│…▏▎▍▌▋▊▉", "#=.++++-|~----+++")  #: what bars, frames and cuts are where they cannot be shown

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from kernbench.cli.graph import ActivationBits, Emit, LiveMap, Options, Partial, Trace, WeightBits, time_graph
+from kernbench.cli.graph import ActivationBits, Emit, LiveMap, Options, Partial, Trace, Verify, WeightBits, time_graph
 from kernbench.cli.options import Config, Json, Overrides, Quiet, Walk, max_cycles_of
 from kernbench.cli.target import load_machine
 
@@ -30,15 +30,17 @@ def torch(
     emit: Emit = None,
     trace: Trace = None,
     live_map: LiveMap = None,
+    verify: Verify = False,
     walk: Walk = None,
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> int:
     """Lower a PyTorch model to a machine's command queue, run it, and report how long each node takes."""
+    from kernbench.workloads.graphs.torch.check import verify_module
     from kernbench.workloads.graphs.torch.factory import load_factory
     from kernbench.workloads.graphs.torch.program import read_module
 
-    options = Options(w, a, partial, emit, trace, live_map, as_json, quiet)
+    options = Options(w, a, partial, emit, trace, live_map, verify, as_json, quiet)
     options.check("kbsim torch")
     machine = load_machine(config, overrides, quiet=quiet)
     made = load_factory(factory)
@@ -47,4 +49,5 @@ def torch(
         machine,
         max_cycles_of(overrides or (), machine),
         options,
+        lambda: verify_module(made.model, made.args, made.kwargs, machine, made.name, w=w, a=a),
     )

@@ -73,4 +73,8 @@ def onnx_json_schema() -> Shape:
         "energy_pj": map_of(NUMBER),
         "not_lowered": list_of(closed({"node": TEXT, "reason": TEXT})),
         "nodes": list_of(closed({**node, "busy": map_of(COUNT), "dram_bytes": roles})),
-    }))  # fmt: skip
+        "verification": closed({
+            "passed": {"type": "boolean"}, "jobs": COUNT, "product_tiles": COUNT, "faults": list_of(TEXT),
+            "outputs": list_of(closed({"name": TEXT, "equal": {"type": "boolean"}})),
+        }),
+    }, optional=("verification",)))  # fmt: skip

@@ -10,16 +10,24 @@ import re
 import warnings
 from collections import Counter
 from collections.abc import Iterator
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
 import pytest
 
 pytest.importorskip("onnx", reason="onnx is not installed")
+from onnx import numpy_helper
 from onnx.backend.test.case import node
 from onnx.backend.test.case.node import collect_testcases
 
-from kernbench.workloads.graphs.onnx.backend import KernbenchBackend, outcome_of
+from kernbench.common.errors import InputError
+from kernbench.config import load_config
+from kernbench.workloads.graphs.onnx.backend import KernbenchBackend, outcome_of, with_constants
+from kernbench.workloads.graphs.onnx.file import read_onnx
+from kernbench.workloads.graphs.run import GraphProgram
+from kernbench.workloads.graphs.verify import verify
 
 LEAST = 1_700  #: of the cases that run or are without work
 #: Operators of the sample: making all cases takes as long as running them.
@@ -45,6 +53,23 @@ def outcomes(chosen: list[Any]) -> Iterator[tuple[str, str]]:
     for case in chosen:
         inputs = case.data_sets[0][0] if case.data_sets else []
         yield case.name, outcome_of(case.model, inputs)
+
+
+def verified(case: Any) -> str:
+    """Whether the outputs that the tiles of a case make are those that ONNX states: `equal`, `differs` or `refused`."""
+    inputs, outputs = case.data_sets[0]
+    try:
+        model, dims = with_constants(case.model, inputs)
+        with TemporaryDirectory() as folder:
+            path = Path(folder) / "model.onnx"
+            path.write_bytes(model.SerializeToString())
+            made = GraphProgram(read_onnx(path, dims, 8, 8), load_config("npu_mobile"), 8)
+        given = {item.name: np.asarray(value) for item, value in zip(case.model.graph.input, inputs, strict=False)}
+        weights = {item.name: numpy_helper.to_array(item) for item in model.graph.initializer}
+        expected = {item.name: np.asarray(value) for item, value in zip(case.model.graph.output, outputs, strict=False)}
+        return "equal" if verify(made, given, weights, expected).passed else "differs"
+    except InputError:
+        return "refused"
 
 
 def reason_of(outcome: str) -> str:

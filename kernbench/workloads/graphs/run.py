@@ -126,7 +126,8 @@ class GraphProgram:
         self.plan = plan_graph(self.lowered, self.machine)
         self._check_entries(self.machine)
         self.dram_used = 0
-        self.program = self._emit()
+        self.works: dict[int, int] = {}  #: by the id of an entry: the number of its work
+        self.program, self.memory = self._emit()
 
     def _check_entries(self, config: NpuConfig) -> None:
         """InputError if the program would be too long; it names the node with most entries."""
@@ -142,15 +143,16 @@ class GraphProgram:
             remedy = "make a dimension smaller, or the scratchpad larger"
             raise InputError(Problem(self.lowered.graph.name, f"{rule} {MOST_ENTRIES}", remedy=remedy))
 
-    def _emit(self) -> Program:
+    def _emit(self) -> tuple[Program, Memory]:
         graph = self.lowered.graph
         emit = Emitter(graph.name, self.machine, {"model_name": graph.name})
         memory = Memory(self.lowered, self.plan, self.machine, emit)
-        for (number, work), size in zip(self.lowered.jobs, self.plan.sizes, strict=True):
-            node = graph.nodes[number]
+        for count, ((number, work), size) in enumerate(zip(self.lowered.jobs, self.plan.sizes, strict=True)):
+            node, first = graph.nodes[number], len(emit.program.entries)
             emit_work(memory, work, size, {"layer_id": number, "phase": node.op, "debug": node.name})
+            self.works.update(dict.fromkeys((entry.id for entry in emit.program.entries[first:]), count))
         self.dram_used = max((region.end for region in memory.dram.regions), default=0)
-        return emit.end()
+        return emit.end(), memory
 
     @property
     def stages(self) -> list[str]:

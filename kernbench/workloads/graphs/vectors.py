@@ -268,7 +268,7 @@ def dynamic_quantize(at: Lowering, node: Node) -> None:
     """The largest and the smallest element, the scale from both, and a product with it."""
     x = at.operand(node.inputs[0])
     shape = at.shape(x)
-    ends = at.temporary(2)
+    ends = at.temporary(1)
     at.add(Vector("max", x, ends, prod(shape), 1, reduces=True))
     for name in node.outputs[1:]:
         if name:

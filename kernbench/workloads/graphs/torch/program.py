@@ -40,16 +40,24 @@ def read_module(
     activation_bits: int = 8,
 ) -> Graph:
     """The graph of a module for inputs of the shapes of `args` and `kwargs`. InputError if it cannot be exported."""
+    exported = export_module(module, args, kwargs, name or type(module).__name__)
+    return read_exported(
+        exported, name=name or type(module).__name__, weight_bits=weight_bits, activation_bits=activation_bits
+    )
+
+
+def export_module(
+    module: torch.nn.Module, args: Sequence[Any], kwargs: Mapping[str, Any] | None = None, name: str = ""
+) -> ExportedProgram:
+    """A module in core ATen operators. InputError if it cannot be exported."""
     torch = import_torch()
-    name = name or type(module).__name__
     try:
         with torch.no_grad(), _without_fast_path(torch):
-            exported = torch.export.export(module, tuple(args), dict(kwargs or {}), strict=False)
-            exported = decomposed(exported)
+            exported: ExportedProgram = torch.export.export(module, tuple(args), dict(kwargs or {}), strict=False)
+            return decomposed(exported)
     except Exception as error:  # whatever the module's own code raises, and what torch.export says of it
         line = next((line for line in str(error).splitlines() if line.strip()), type(error).__name__)
         raise InputError(Problem(name, f"torch.export cannot export it: {line.strip()[:300]}")) from error
-    return read_exported(exported, name=name, weight_bits=weight_bits, activation_bits=activation_bits)
 
 
 @contextmanager

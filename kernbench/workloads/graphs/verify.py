@@ -1,0 +1,490 @@
+"""A graph computed from the tiles of its program, and compared with a reference: proof that the tiling computes the model.
+
+Two passes. The first follows bytes: the jobs of the program, in the order of their completion on the machine, move objects
+through scratchpad and DRAM. A job reads what its work needs, from where the program put it, or what it makes is not valid. The
+second computes values: products tile by tile from the tiles of the first pass, other operators by `onnx.reference`, with
+NaN wherever a tile was not valid or is missing. Positions are those of storage: the order of elements inside a block of a
+product is not followed, and a job that waits for a block may read any of it.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections import defaultdict
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from kernbench.cmdq.entries import DmaEntry, TeEntry, VeEntry
+from kernbench.cmdq.footprint import regions_of, transfer_of
+from kernbench.common.errors import InputError, Problem
+from kernbench.sim_engine.machine import Machine
+from kernbench.workloads.graphs.graph import Array, Copy, Node, Pool, Product, Rows, Vector, Work
+from kernbench.workloads.graphs.memory import Memory
+from kernbench.workloads.graphs.run import GraphProgram
+from kernbench.workloads.graphs.sizes import ELEMENTWISE, Size
+
+MOST_FAULTS = 20  #: that are kept
+_COLUMNS = "the columns of"
+
+
+@dataclass(slots=True)
+class Verification:
+    """What a check found. `worst`: the largest error over the tolerance, by output; at most 1 where all are equal."""
+
+    model: str
+    jobs: int = 0
+    tiles: int = 0  #: of products, each computed by itself
+    faults: list[str] = field(default_factory=list)
+    worst: dict[str, float] = field(default_factory=dict)
+
+    def to_dict(self) -> dict[str, Any]:
+        """For `--json`."""
+        return {
+            "passed": self.passed,
+            "jobs": self.jobs,
+            "product_tiles": self.tiles,
+            "faults": self.faults,
+            "outputs": [{"name": name, "equal": error <= 1} for name, error in self.worst.items()],
+        }
+
+    @property
+    def passed(self) -> bool:
+        """Whether every job read what it needs, and all outputs are equal."""
+        return not self.faults and all(error <= 1 for error in self.worst.values())
+
+
+@dataclass(slots=True)
+class _Object:
+    """Bytes of one tensor. `at`: where its first byte is in the tensor; -1: known when it is stored."""
+
+    name: str
+    at: int
+    job: int = -1
+    row: tuple[int, int] = (0, 0)  #: slice and tile of a weight
+
+
+@dataclass(slots=True)
+class _Tile:
+    """A valid tile of a product: rows and columns of one matrix."""
+
+    matrix: tuple[int, int, int]
+    group: int
+    row: int
+    rows: int
+    col: int
+    cols: int
+
+
+class Replay:
+    """The first pass over one program."""
+
+    def __init__(self, made: GraphProgram, memory: Memory) -> None:
+        self.made, self.memory, self.lowered = made, memory, made.lowered
+        self.config = made.machine
+        self.objects: list[_Object | None] = [None]
+        self.owner: Array = np.zeros(self.config.spm.size_bytes, np.int32)  # by byte of scratchpad: the object
+        self.offset: Array = np.zeros(self.config.spm.size_bytes, np.int64)  # and the byte of it
+        self.done: dict[str, Array] = {}  # by region of DRAM: whose bytes are there, by byte; 0: nobody's
+        self._names: list[str] = [""]
+        self.covered: dict[int, Array] = {}  # by work: the bytes of its result that valid jobs made
+        self.tiles: dict[int, list[_Tile]] = defaultdict(list)
+        self.found = Verification(made.lowered.graph.name)
+        self._regions = sorted((region.base, region.end, region.name) for region in memory.dram.regions)
+        self._pending: dict[int, Callable[[int], None]] = {}  # by job: what to do when the location of its result is known
+        self._bases = [base for base, _, _ in self._regions]
+        self._weights = {
+            tile.dram_addr: (name, number, index)
+            for (name, _, _), layout in memory._layouts.items()
+            for number, tiles in enumerate(layout._slices)
+            for index, tile in enumerate(tiles)
+        }
+
+    def run(self) -> Verification:
+        """All jobs, by their completion."""
+        machine = Machine(self.made.target, self.made.program)
+        machine.run()
+        times = {time.id: time for time in machine.result().entries}
+        work_of = self.made.works
+        entries = sorted(self.made.program.entries[:-1], key=lambda entry: (times[entry.id].end, entry.id))
+        for entry in entries:
+            if isinstance(entry, DmaEntry):
+                self._dma(entry)
+            elif isinstance(entry, TeEntry | VeEntry):
+                self._job(entry, work_of[entry.id])
+            self.found.jobs += 1
+        return self.found
+
+    def _fault(self, entry: Any, text: str) -> None:
+        if len(self.found.faults) < MOST_FAULTS:
+            self.found.faults.append(f"entry {entry.id} ({entry.opcode}, {entry.meta.get('debug', '')}): {text}")
+
+    def _region(self, addr: int) -> tuple[int, str]:
+        number = int(np.searchsorted(self._bases, addr, "right")) - 1
+        return self._regions[number][0], self._regions[number][2]
+
+    def _done(self, name: str) -> Array:
+        if name not in self.done:
+            tensor = self.lowered.tensors[name]
+            nbytes = max(-(-tensor.elements * tensor.bits // 8), 1)
+            self.done[name] = np.full(nbytes, self._number(name) if tensor.source != "work" else 0, np.int32)
+        return self.done[name]
+
+    def _number(self, name: str) -> int:
+        if name not in self._names:
+            self._names.append(name)
+        return self._names.index(name)
+
+    def _dma(self, entry: DmaEntry) -> None:
+        moved = transfer_of(entry, self.config)
+        base, name = self._region(moved.dram_addr)
+        place = moved.spm_addr + moved.dram_addr % self.config.dma.alignment_bytes
+        nbytes = moved.rows * moved.row_bytes
+        at = moved.dram_addr - base
+        if moved.write:
+            self._store(entry, name, at, place, nbytes)
+            return
+        row = self._weights.get(moved.dram_addr)
+        if row is None:
+            done, firsts = self._done(name), [at + number * moved.stride for number in range(moved.rows)]
+            there = {int(number) for first in firsts for number in np.unique(done[first : first + moved.row_bytes])}
+            if len(there) != 1 or 0 in there:
+                self._fault(entry, f"it loads bytes of {name} from {at} on before they are there")
+                self.owner[place : place + nbytes] = 0
+                return
+            self._put(place, nbytes, _Object(self._names[there.pop()], at if moved.rows == 1 else -2))
+        else:
+            self._put(place, nbytes, _Object(row[0], 0, row=row[1:]))
+
+    def _put(self, place: int, nbytes: int, made: _Object) -> None:
+        self.objects.append(made)
+        self.owner[place : place + nbytes] = len(self.objects) - 1
+        self.offset[place : place + nbytes] = np.arange(nbytes)
+
+    def _store(self, entry: Any, name: str, at: int, place: int, nbytes: int) -> None:
+        """Bytes of a result go to DRAM: now the location of those that were made in a ring is known."""
+        done = self._done(name)
+        first = 0
+        while first < nbytes:
+            number = int(self.owner[place + first])
+            last = first + 1
+            same = self.owner[place + first : place + nbytes] != number
+            last = first + (int(np.argmax(same)) if same.any() else nbytes - first)
+            found = self.objects[number]
+            if found is None or name not in (self.lowered.bytes_at(found.name), self._place(found.name)):
+                self._fault(entry, f"it stores {found.name if found else 'nothing that is valid'} as {name}")
+            else:
+                done[at + first : at + last] = self._number(self.lowered.bytes_at(found.name))
+                if found.at == -1:
+                    self._resolve(found, at + first)
+                elif found.job >= 0 and found.at != at + first - int(self.offset[place + first]):
+                    self._fault(entry, f"it stores bytes {found.at} of {name} at {at + first}")
+            first = last
+
+    def _place(self, name: str) -> str:
+        root = self.lowered.bytes_at(name)
+        while root in self.made.plan.same_place:
+            root = self.made.plan.same_place[root]
+        return root
+
+    def _resolve(self, made: _Object, at: int) -> None:
+        made.at = at
+        self._pending.pop(made.job)(at)
+
+    def _job(self, entry: Any, number: int) -> None:
+        """A product or a vector operation of a work."""
+        work, size = self.lowered.jobs[number][1], self.made.plan.sizes[number]
+        *reads, write = regions_of(entry, self.config)
+        found = [self._read(entry, region.addr, region.nbytes) for region in reads]
+        columns = isinstance(work, Product) and isinstance(entry, VeEntry)
+        names = self._expected(work, entry, columns)
+        for position, (held, wanted) in enumerate(zip(found, names, strict=False)):
+            if held is None:
+                self._fault(entry, f"its input {position} is not there")
+                self.owner[write.addr : write.addr + write.nbytes] = 0
+                return
+            if self._tag(held.name) not in wanted:
+                self._fault(entry, f"its input {position} is {held.name}, not {' or '.join(sorted(wanted))}")
+                self.owner[write.addr : write.addr + write.nbytes] = 0
+                return
+        if columns:
+            self._put(write.addr, write.nbytes, _Object(f"{_COLUMNS} {self._tag(work.a)}", -2))  # type: ignore[union-attr]
+            return
+        made = _Object(work.out, -1, entry.id)
+        starts = [self._start(region.addr) for region in reads]
+        self._put(write.addr, write.nbytes, made)
+
+        def known(at: int) -> None:
+            self._made(entry, number, work, size, at, write.nbytes, found, starts)
+
+        self._pending[entry.id] = known
+        storage = self.memory.storage(work.out)
+        if storage is not None and storage.spm is not None:
+            self._resolve(made, write.addr - storage.spm)
+
+    def _start(self, addr: int) -> int:
+        found = self.objects[int(self.owner[addr])]
+        return -2 if found is None or found.at < 0 else found.at + int(self.offset[addr])
+
+    def _read(self, entry: Any, addr: int, nbytes: int) -> _Object | None:
+        """The object in some bytes; None if there is none, or another one in some of them."""
+        numbers = np.unique(self.owner[addr : addr + nbytes])
+        names = {found.name if found is not None else "" for found in (self.objects[int(number)] for number in numbers)}
+        if "" in names or len({self._tag(name) for name in names}) > 1:
+            return None
+        return self.objects[int(self.owner[addr])]
+
+    def _tag(self, name: str) -> str:
+        return name if name.startswith(_COLUMNS) else self.lowered.bytes_at(name)
+
+    def _expected(self, work: Work, entry: Any, columns: bool) -> list[set[str]]:
+        match work:
+            case Product():
+                a = f"{_COLUMNS} {self._tag(work.a)}" if work.window is not None and not columns else self._tag(work.a)
+                return [{a}, {self._tag(work.b)}]
+            case Vector():
+                a = self._tag(work.a)
+                return [{a}, {self._tag(work.b) if work.b else a}]
+            case Pool():
+                out, a = self._tag(work.out), self._tag(work.a)
+                return [{a}] if len(regions_of(entry, self.config)) == 2 else [{out}, {a}]
+            case Copy():
+                return [{self._tag(name) for name in work.sources}]
+            case Rows():
+                return [{self._tag(work.table)}]
+
+    def _made(
+        self, entry: Any, number: int, work: Work, size: Size, at: int, nbytes: int, found: list[Any], starts: list[int]
+    ) -> None:
+        """A job whose result has its location: whether its inputs are those of this location."""
+        tensors = self.lowered.tensors
+        out = tensors[work.out].bits // 8
+        first = at // out
+        if isinstance(work, Vector):
+            flat = work.op in ELEMENTWISE
+            element = first if flat or not work.reduces else first * work.length
+            inputs = [work.a, work.b or work.a]
+            for name, start in zip(inputs, starts, strict=False):
+                size_of = tensors[name].bits // 8
+                if start >= 0 and start != element * size_of:
+                    self._fault(entry, f"it makes element {first} of {work.out} from {start // size_of} of {name}")
+                    return
+        elif isinstance(work, Rows) and work.known and starts[0] >= 0:
+            wide = -(-work.length * tensors[work.table].bits // 8)
+            if starts[0] != work.known[first // work.length] * wide:
+                self._fault(entry, f"it makes row {first // work.length} of {work.out} from another row of {work.table}")
+                return
+        elif isinstance(work, Product) and not self._product(entry, number, work, size, first, found, starts):
+            return
+        covered = self.covered.setdefault(number, np.zeros(tensors[work.out].elements * out, bool))
+        covered[at : at + nbytes] = True
+
+    def _product(
+        self, entry: Any, number: int, work: Product, size: Size, first: int, found: list[Any], starts: list[int]
+    ) -> bool:
+        wide = work.n * work.groups
+        rows_each = work.m if work.window is None else prod(work.window.out)
+        stack, inside = divmod(first, rows_each * wide)  # of matrices, or of images
+        block = inside // (size.rows * wide) * size.rows
+        rows = min(size.rows, rows_each - block)
+        column = (inside - block * wide) // rows
+        if entry.m != rows or (inside - block * wide) % rows or entry.k != work.k:
+            self._fault(entry, f"its shape {entry.m} x {entry.k} does not fit {rows} rows of {work.k} elements")
+            return False
+        group, col = divmod(column, work.n)
+        if work.window is None:
+            matrix = next((one for one in work.matrices if one[2] == stack), None)
+            if matrix is None:
+                self._fault(entry, f"there is no matrix {stack} of {work.out}")
+                return False
+            bits = self.lowered.tensors[work.a].bits
+            if starts[0] >= 0 and starts[0] != (matrix[0] * work.m + block) * work.k * bits // 8:
+                self._fault(entry, f"it multiplies row {starts[0] * 8 // bits // work.k} as row {block}")
+                return False
+            row = block
+        else:
+            matrix, row = (0, 0, 0), stack * rows_each + block
+        weight = found[1]
+        if weight.row != (0, 0) or self.lowered.tensors[work.b].source == "weight":
+            wanted = (matrix[1] + group, col // min(size.cols, work.n)) if size.cols <= work.n else (0, 0)
+            if weight.row != wanted:
+                self._fault(entry, f"it multiplies with tile {weight.row} of {work.b}, not {wanted}")
+                return False
+        self.tiles[number].append(_Tile(matrix, group, row, rows, col, entry.n))
+        return True
+
+
+class Values:
+    """The second pass: values from valid tiles, node by node. `weights`: of all tensors that are known before the run."""
+
+    def __init__(self, replay: Replay, inputs: Mapping[str, Array], weights: Mapping[str, Array]) -> None:
+        self.replay, self.lowered = replay, replay.lowered
+        self.values: dict[str, Array] = {**replay.lowered.graph.known, **weights, **inputs}
+        self.works: dict[int, list[int]] = defaultdict(list)
+        for number, (node, _) in enumerate(self.lowered.jobs):
+            self.works[node].append(number)
+
+    def run(self) -> dict[str, Array]:
+        """The values of all tensors."""
+        for number, node in enumerate(self.lowered.graph.nodes):
+            results = self._product(number, node)
+            if results is None:
+                results = evaluate(node, [self.values.get(name) if name else None for name in node.inputs])
+            for name, value in zip(node.outputs, results, strict=False):
+                if name:
+                    self.values[name] = np.asarray(value)
+            self._poison(number, node)
+        return self.values
+
+    def _product(self, number: int, node: Node) -> list[Array] | None:
+        """A MatMul, Gemm or Conv from its tiles; None for others."""
+        found = [one for one in self.works[number] if isinstance(self.lowered.jobs[one][1], Product)]
+        if node.op not in ("MatMul", "Gemm", "Conv") or node.domain or len(found) != 1:
+            return None
+        work = self.lowered.jobs[found[0]][1]
+        assert isinstance(work, Product)
+        if len(node.inputs) < 2 or any(self.values[name].ndim > 4 for name in node.inputs[:2]):
+            return None
+        tiles = self.replay.tiles[found[0]]
+        x, weights = (self.values[name].astype(np.float64) for name in node.inputs[:2])
+        if node.op == "Conv":
+            return [self._conv(node, work, tiles, x, weights)]
+        if node.op == "Gemm":
+            x = x.T if node.attributes.get("transA", 0) else x
+            weights = weights.T if node.attributes.get("transB", 0) else weights
+        left = x.reshape(-1, work.m, work.k)
+        right = weights.reshape(-1, work.k, work.n)
+        out = np.full((max(one[2] for one in work.matrices) + 1, work.m, work.n), np.nan)
+        for tile in tiles:
+            of_a, of_b, of_out = tile.matrix
+            rows, columns = slice(tile.row, tile.row + tile.rows), slice(tile.col, tile.col + tile.cols)
+            out[of_out, rows, columns] = left[of_a, rows] @ right[of_b][:, columns]
+            self.replay.found.tiles += 1
+        kind = self.values[node.inputs[0]].dtype
+        if node.op == "Gemm":
+            made = out[0] * node.attributes.get("alpha", 1.0)
+            if node.input(2):
+                made = made + node.attributes.get("beta", 1.0) * self.values[node.input(2)]
+            return [made.astype(kind)]
+        shape = evaluate(node, [np.broadcast_to(np.zeros((), kind), self.values[name].shape) for name in node.inputs])[0].shape
+        return [out.reshape(shape).astype(kind)]
+
+    def _conv(self, node: Node, work: Product, tiles: list[_Tile], x: Array, weights: Array) -> Array:
+        images, channels, *size = x.shape
+        filters, _, *kernel = weights.shape
+        window = work.window
+        if window is None:  # one place of the kernel
+            rows = np.moveaxis(x, 1, -1).reshape(-1, 1, channels)
+            places = tuple(size)
+        else:
+            x = x.reshape(images, channels, *window.size)
+            rows = columns_of(x, window, work.groups)
+            places = window.out if len(kernel) == 2 else window.out[1:]
+        flat = weights.reshape(work.groups, filters // work.groups, -1)
+        out = np.full((rows.shape[0], work.groups, work.n), np.nan)
+        for tile in tiles:
+            last = tile.col + tile.cols
+            product = rows[tile.row : tile.row + tile.rows, tile.group] @ flat[tile.group, tile.col : last].T
+            out[tile.row : tile.row + tile.rows, tile.group, tile.col : last] = product
+            self.replay.found.tiles += 1
+        made = np.moveaxis(out.reshape(images, *places, filters), -1, 1)
+        if node.input(2):
+            made = made + self.values[node.input(2)].reshape(-1, *(1 for _ in places))
+        return made.astype(self.values[node.inputs[0]].dtype)
+
+    def _poison(self, number: int, node: Node) -> None:
+        """NaN where a valid job is missing; everywhere, where a step inside of the node lacks something."""
+        for one in self.works[number]:
+            work = self.lowered.jobs[one][1]
+            covered = self.replay.covered.get(one)
+            tensor = self.lowered.tensors[work.out]
+            if not tensor.elements or (covered is not None and covered.all()) or _partial(work, tensor.elements):
+                continue
+            for name in node.outputs:
+                if name in self.values and self.values[name].dtype.kind == "f":
+                    self.values[name] = np.full_like(self.values[name], np.nan)
+            if len(self.replay.found.faults) < MOST_FAULTS:
+                missing = tensor.elements if covered is None else int((~covered).sum()) * 8 // tensor.bits
+                self.replay.found.faults.append(f"{node.name} ({node.op}): {missing} elements of {work.out} are not made")
+            return
+
+
+def _partial(work: Work, elements: int) -> bool:
+    """Whether a work makes only a part of a tensor that others make too: a head."""
+    return isinstance(work, Product) and len(work.matrices) * work.m * work.n * work.groups < elements
+
+
+def columns_of(x: Array, window: Any, groups: int) -> Array:
+    """What a window looks at, side by side: `[image x place][group][channel x position]`."""
+    images, channels = x.shape[:2]
+    padded = np.zeros((images, channels, *(n + 2 * (p + k * d) for n, p, k, d in zip(
+        window.size, window.pads, window.kernel, window.dilations, strict=True))))  # fmt: skip
+    low = [p + k * d for p, k, d in zip(window.pads, window.kernel, window.dilations, strict=True)]
+    padded[:, :, low[0] : low[0] + window.size[0], low[1] : low[1] + window.size[1]] = x
+    parts = []
+    for row in range(window.kernel[0]):
+        for col in range(window.kernel[1]):
+            at = [low[0] - window.pads[0] + row * window.dilations[0], low[1] - window.pads[1] + col * window.dilations[1]]
+            ends = [at[i] + (window.out[i] - 1) * window.strides[i] + 1 for i in (0, 1)]
+            parts.append(padded[:, :, at[0] : ends[0] : window.strides[0], at[1] : ends[1] : window.strides[1]])
+    stacked = np.stack(parts, 2)  # image, channel, position, row, column
+    moved = stacked.transpose(0, 3, 4, 1, 2).reshape(images * prod(window.out), groups, -1)
+    return np.asarray(moved, np.float64)
+
+
+def evaluate(node: Node, inputs: list[Array | None]) -> list[Array]:
+    """The outputs of one node by `onnx.reference`. InputError if it has none."""
+    from onnx import TypeProto, helper
+    from onnx.reference import ReferenceEvaluator
+
+    if node.op == "Cast" and isinstance(node.attributes.get("to"), str):
+        assert inputs[0] is not None
+        return [inputs[0].astype(node.attributes["to"])]
+    if node.op == "Atan2":
+        return [np.arctan2(*inputs)]  # type: ignore[arg-type]
+    made = helper.make_node(node.op, list(node.inputs), list(node.outputs), domain=node.domain, **node.attributes)
+    named = {name: value for name, value in zip(node.inputs, inputs, strict=True) if name}
+    feeds = [helper.make_value_info(name, TypeProto()) for name in named]
+    results = [helper.make_value_info(name, TypeProto()) for name in node.outputs if name]
+    opset = helper.make_opsetid(node.domain, node.opset)
+    graph = helper.make_graph([made], "one", feeds, results)
+    try:
+        with warnings.catch_warnings(action="ignore"), np.errstate(all="ignore"):
+            values = ReferenceEvaluator(helper.make_model(graph, opset_imports=[opset])).run(None, named)
+    except Exception as error:  # whatever the reference raises for an operator or a type that it does not have
+        raise InputError(Problem(f"node {node.name} ({node.op})", f"onnx.reference cannot compute it: {error}")) from None
+    found = iter(values)
+    return [np.asarray(next(found)) if name else np.zeros(0) for name in node.outputs]
+
+
+def verify(
+    made: GraphProgram, inputs: Mapping[str, Array], weights: Mapping[str, Array], expected: Mapping[str, Array]
+) -> Verification:
+    """Compute a program's graph from its tiles, and compare its outputs with those expected."""
+    found = Verification(made.lowered.graph.name)
+    if made.lowered.missing:
+        raise InputError(Problem(found.model, "nodes that are not lowered cannot be verified", remedy="leave out --partial"))
+    replay = Replay(made, made.memory)
+    found = replay.run()
+    values = Values(replay, inputs, weights).run()
+    for name, wanted in expected.items():
+        found.worst[name] = error_of(values[name], np.asarray(wanted))
+    return found
+
+
+def error_of(value: Array, wanted: Array) -> float:
+    """The largest error over the tolerance of a type; infinite for another shape, or for NaN where none belongs."""
+    if value.shape != wanted.shape:
+        return float("inf")
+    if wanted.dtype.kind not in "fiub" or not wanted.size:
+        return 0.0 if np.array_equal(value, wanted) else float("inf")
+    a, b = value.astype(np.float64), wanted.astype(np.float64)
+    same = (a == b) | (np.isnan(a) & np.isnan(b))
+    if same.all():
+        return 0.0
+    relative = 2e-2 if wanted.dtype.itemsize < 4 else 1e-3
+    error = np.abs(a - b) / (relative * np.abs(b) + relative * max(1e-3, float(np.nanmax(np.abs(b), initial=0)) * 0.1))
+    return float(np.max(np.where(same, 0.0, np.where(np.isfinite(error), error, np.inf))))

@@ -42,6 +42,7 @@ def hugging(model: str, config: str, inputs: dict[str, Any], fields: dict[str, A
 
 
 IMAGE, SMALL = torch.rand(1, 3, 64, 64), torch.rand(1, 3, 32, 32)
+SOUND = torch.rand(1, 80, 60)
 TOKENS = torch.arange(12)[None] * 7 % 90
 PLAIN = {"use_cache": False}
 BLOCK = models.convnext.CNBlockConfig
@@ -74,7 +75,7 @@ MODELS: dict[str, Callable[[], Made]] = {
         depths=[1, 1, 1, 1], num_attention_heads=[1, 2, 2, 4], decoder_hidden_size=16,
     ),
     "whisper": lambda: hugging(
-        "WhisperModel", "WhisperConfig", {"input_features": torch.rand(1, 80, 60), "decoder_input_ids": TOKENS}, PLAIN, **WHISPER
+        "WhisperModel", "WhisperConfig", {"input_features": SOUND, "decoder_input_ids": TOKENS}, PLAIN, **WHISPER
     ),
 }  # fmt: skip
 

@@ -22,6 +22,7 @@ COMMANDS = {
     "llm": "Run a language model on a machine and report its tokens per second, and what limits them.",
     "onnx": "Lower an ONNX model to a machine's command queue, run it, and report how long each node takes.",
     "torch": "Lower a PyTorch model to a machine's command queue, run it, and report how long each node takes.",
+    "triton": "Run a Python file whose `import triton` means kernbench, and report the cycles of each launch.",
     "op": "Plan one operation for a chip, simulate it, and report how long it takes and why.",
     "calibrate": "Fit a few constants of a chip to measured kernels, and report the errors on rows that the fit did not use.",
     "compare": "Run one target on several machines, compare the results, and explain the differences.",

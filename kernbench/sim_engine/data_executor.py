@@ -68,10 +68,12 @@ class DataExecutor:
         threads: int | None = None,
         batching: bool = True,
         debug: bool = False,
+        watch: Iterable[int] = (),
     ) -> None:
         """`initial_store` is what the memories held before the first record, and is written to; an OpLogger kept a copy itself,
         and for a list of records they were empty. `outputs` name the tensors that are verified. `threads`: None takes as
         many as there are processors, at most 4. `debug` keeps what every op read and wrote, so that each can be verified.
+        `watch`: ids of math ops whose results are kept in `watched`.
 
         Raises InputError for a log of times alone.
         """
@@ -82,6 +84,8 @@ class DataExecutor:
         self._debug = debug
         self._ran = False
         self._known: list[Boundary] = []
+        self._watch = frozenset(watch)
+        self.watched: dict[int, Array] = {}  #: results of the ops of `watch`
         self.boundaries: list[Boundary] = []  #: in debug mode: what every op did, in order of replay
         self.store = self._begin(op_log, initial_store)  #: the memories, after `run` as the ops left them
 
@@ -155,6 +159,8 @@ class DataExecutor:
                 self._keep_known(op, *done)
 
     def _keep_known(self, op: ReplayOp, inputs: Sequence[Array], result: Array) -> None:
+        if op.op_id in self._watch:
+            self.watched[op.op_id] = result
         known = op.params.get("value")
         if known is not None:
             self._known.append(Boundary(op.record, inputs, result, known))

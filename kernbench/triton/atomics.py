@@ -10,8 +10,9 @@ import numpy as np
 from kernbench.common.dtypes import Array, narrow, widen
 from kernbench.common.lanes import Lanes
 from kernbench.sim_engine.replay.math_ops import evaluate
-from kernbench.triton.dtypes import dtype, int1, refuse, uint64
+from kernbench.triton.dtypes import dtype, int1, refusal, refuse, uint64
 from kernbench.triton.elementwise import full, where
+from kernbench.triton.errors import CompilationError
 from kernbench.triton.memory import brought, in_shape, lanes_of, left_out, sent
 from kernbench.triton.pointers import check_bounds, mask_of, note, pending_mask, stored, targets
 from kernbench.triton.program import current, result_is_used
@@ -25,6 +26,8 @@ def _atomic(
     """Known integers (and what is exchanged) are changed at once; floats after the timing, in the order of issue. The result:
     the old elements; None where the kernel does not use them and they are computed after the timing."""
     pointers, kind, addresses = targets(pointer, f"tl.atomic_{op}")
+    if current().options.portable and (kind.primitive_bitwidth < 16 or kind.name == "int16"):
+        raise CompilationError(str(refusal(f"atomic_{op} does not support {kind}, as Triton's compiler says; use 32 bits")))
     mask, chosen = pending_mask(mask, pointers) if op in _NOTHING else (mask, None)
     active = mask_of(mask, addresses.shape, f"tl.atomic_{op}")
     assert pointers.base is not None

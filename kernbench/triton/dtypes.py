@@ -128,9 +128,10 @@ class pointer_type(dtype):
     """The type of pointers to elements."""
 
     def __init__(self, element_ty: dtype, address_space: str = "global", const: bool = False) -> None:
-        """`address_space` and `const` change nothing here."""
+        """Of `const` pointers nothing is written through; `address_space` changes nothing here."""
         super().__init__(f"pointer<{element_ty.name}>", "i64", "int", 64)
         self.element_ty = element_ty
+        self.const = const
 
     def is_ptr(self) -> bool:
         return True

@@ -20,6 +20,7 @@ from kernbench.triton.constants import plain
 from kernbench.triton.control import IN_KERNELS
 from kernbench.triton.dtypes import TritonError, float32
 from kernbench.triton.literals import with_tensors
+from kernbench.triton.portable import check_names
 from kernbench.triton.program import Options, Program, enter, running
 from kernbench.triton.tensor import number_tensor, pointer
 from kernbench.triton.tools.tensor_descriptor import TensorDescriptor
@@ -109,8 +110,11 @@ class JITFunction(KernelInterface):
         self.__signature__ = _CALLED
         self.parameters = inspect.signature(fn).parameters
         self.arg_names = list(self.parameters)
+        #: Parameters that are pointers to what is not written.
+        self.consts = frozenset(name for name, one in self.parameters.items() if _is_marked(one.annotation, "const"))
+        self._checked = False
         self.pre_run_hooks: list[Callable[..., Any]] = []
-        self.constexprs = frozenset(name for name, one in self.parameters.items() if _is_constexpr(one.annotation))
+        self.constexprs = frozenset(name for name, one in self.parameters.items() if _is_marked(one.annotation, "constexpr"))
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
         """A device function that is a method."""
@@ -148,11 +152,19 @@ class JITFunction(KernelInterface):
 
     def __call__(self, *args: Any, tl: TLContext | None = None, **kwargs: Any) -> Any:
         """From a kernel: the function itself. From a launch, which gives `tl`: a program of it."""
-        if running() is not None and tl is None:
+        around = running()
+        if around is not None and tl is None:
+            self._check(around.options)
             return self.fn(*args, **kwargs)
         if tl is None:
             raise TritonError(f"{self.__name__} is a kernel; launch it by {self.__name__}[grid](...)")
         return self.program(tl, Options(), self.bind(args, kwargs)[0])
+
+    def _check(self, options: Options) -> None:
+        """CompilationError, with `portable`, for names that Triton's compiler refuses."""
+        if options.portable and not self._checked:
+            check_names(self.fn)
+            self._checked = True
 
     def launched(self, options: Options) -> Callable[..., Any]:
         """The kernel of one launch of a bench, whose programs share options."""
@@ -167,15 +179,16 @@ class JITFunction(KernelInterface):
     def program(self, tl: TLContext, options: Options, arguments: Mapping[str, Any]) -> Any:
         """Run one program in the greenlet of `tl`."""
         enter(Program.of(tl, options, self.__name__))
+        self._check(options)
         return self.fn(**{name: self._argument(name, value) for name, value in arguments.items()})
 
     def _argument(self, name: str, value: Any) -> Any:
         if name in self.constexprs or value is None or isinstance(value, str):
             return value
         if isinstance(value, DevicePointer):
-            return pointer(value)
+            return pointer(value, const=name in self.consts)
         if isinstance(value, TypedPointer):
-            return pointer(*value)
+            return pointer(*value, const=name in self.consts)
         if isinstance(value, tuple):
             return mapped(value, lambda one: self._argument(name, one))
         if isinstance(value, TensorDescriptor):
@@ -210,9 +223,9 @@ def _with_names(fn: Callable[..., Any]) -> Callable[..., Any]:
     return made
 
 
-def _is_constexpr(annotation: Any) -> bool:
+def _is_marked(annotation: Any, mark: str) -> bool:
     text = annotation if isinstance(annotation, str) else getattr(annotation, "__name__", "")
-    return text.rpartition(".")[2] == "constexpr"
+    return text.rpartition(".")[2] == mark
 
 
 def sizes_of(grid: Any, arguments: Mapping[str, Any]) -> tuple[int, ...]:

@@ -165,7 +165,16 @@ def sent(pointer: Any, value: Any, mask: Any, what: str) -> None:
     if way.active:
         tile = in_shape(given, kind, addresses.shape)
         stored(tile, pointers, active)
+        if isinstance(way.lanes, Lanes) and given.numel > 1:
+            _note_twice(way.lanes, pointers.base.name)
         current().scatter(way.base, tile.handle, way.lanes)
+
+
+def _note_twice(lanes: Lanes, name: str) -> None:
+    """A note on lanes of one store that write to one address: on a GPU any of them may stay."""
+    more = lanes.at.size - np.unique(lanes.at).size
+    if more:
+        current().options.twice[kernel_line(), name] += more
 
 
 def _by_choice(value: tensor, kind: dtype, addresses: Array, active: Array | None, chosen: tensor) -> None:

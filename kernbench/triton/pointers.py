@@ -77,10 +77,12 @@ def to_pointer(value: tensor, kind: pointer_type) -> tensor:
 
 
 def targets(pointers: Any, what: str) -> tuple[tensor, dtype, Array]:
-    """Pointers, what they point to, and their addresses."""
+    """Pointers, what they point to, and their addresses. TritonError for a write through a `tl.const` pointer."""
     if not isinstance(pointers, tensor) or pointers.base is None:
         given = pointers.dtype if isinstance(pointers, tensor) else type(pointers).__name__
         refuse(f"{what} takes pointers, and this is {given}; add offsets to an argument that is a tensor")
+    if "load" not in what and "poll" not in what and getattr(pointers.dtype, "const", False):
+        refuse(f"Cannot store to a constant pointer: {what} through {pointers.base.name}, which the kernel marks tl.const")
     return pointers, pointers.element_ty, pointers.elements("a pointer")
 
 

@@ -63,10 +63,13 @@ class Options:
     left_out: Counter[str] = field(default_factory=Counter)  #: by line of a load: lanes that it left out without `other`
     #: By lines of loads and of a store: elements stored that depend on lanes which were left out.
     reached: Counter[tuple[frozenset[str], str]] = field(default_factory=Counter)
+    twice: Counter[tuple[str, str]] = field(default_factory=Counter)  #: by line of a store and tensor: lanes beside another
     progress: int = 0  #: commands that do not only look at one place again
     written: set[str] = field(default_factory=set)  #: names of the tensors that were stored to
     printed: list[str] = field(default_factory=list)  #: lines of `tl.device_print`
     notes: list[str] = field(default_factory=list)  #: of the run
+    #: Of `tl.device_assert` on what is computed after the timing: id of the op, line, message, and the lanes that are checked.
+    asserts: list[tuple[int, str, str, Array | None]] = field(default_factory=list)
     freq_ghz: float = 1.0
     windows: list[DevicePointer] = field(default_factory=list)  #: all tensors of the launch
 

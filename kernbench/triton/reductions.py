@@ -28,9 +28,9 @@ from kernbench.triton.dtypes import (
     wanted,
 )
 from kernbench.triton.elementwise import binary, cast, math, where
-from kernbench.triton.program import current
+from kernbench.triton.program import current, kernel_line
 from kernbench.triton.shapes import axis_of, broadcast_to, flip, join, joined, part, permute, ravel, trans
-from kernbench.triton.tensor import FUNCTIONS, as_tensor, known_tensor, tensor
+from kernbench.triton.tensor import FUNCTIONS, as_tensor, tensor
 
 _ORDERED = ("max", "min", "argmax", "argmin")
 
@@ -248,13 +248,24 @@ def dot(
 
 
 def device_assert(cond: Any, msg: str = "", mask: Any = None) -> None:
-    """TritonError if a known condition is false anywhere; a condition that is computed in Phase 2 is not checked."""
+    """TritonError if a condition is false anywhere: at once if it is known, else after the timing (with a mask that is known).
+    """
     checked = as_tensor(cond)
     found = checked.known
-    if mask is not None and found is not None:
-        found = where(mask, checked, known_tensor(np.asarray(True), checked.dtype)).known
-    if found is not None and not np.all(found):
-        refuse(f"tl.device_assert failed{f': {msg}' if msg else ''}")
+    lanes = None if mask is None else as_tensor(mask).known
+    if found is None:
+        tile = checked.handle
+        if tile.op_id is None or tile.op == "dma_read" or (mask is not None and lanes is None):
+            refuse("tl.device_assert of what a load brings, or with a mask that comes after the timing; compute with it first")
+        current().options.asserts.append((tile.op_id, kernel_line(), str(msg), lanes))
+        return
+    if not np.all(found if lanes is None else found | ~np.asarray(lanes, np.bool_)):
+        refuse(assert_text(str(msg)))
+
+
+def assert_text(msg: str) -> str:
+    """Of a condition that is false."""
+    return f"tl.device_assert failed{f': {msg}' if msg else ''}"
 
 
 FUNCTIONS.update(

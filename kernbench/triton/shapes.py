@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from kernbench.triton import unsigned
+from kernbench.triton.constants import constexpr
 from kernbench.triton.dtypes import int32, refuse, uint64
 from kernbench.triton.elementwise import cast, check_size, minimum, pair_type, shape_of
 from kernbench.triton.program import current
@@ -139,6 +140,8 @@ def cat(input: Any, other: Any, can_reorder: bool = False, dim: int = 0) -> tens
     if a.dtype != b.dtype or len(a.shape) != len(b.shape) or rest[0] != rest[1]:
         both = f"{a.dtype}{list(a.shape)} and {b.dtype}{list(b.shape)}"
         refuse(f"tl.cat of {both} along axis {axis}: types and all other axes must be equal")
+    if current().options.portable and a.shape != b.shape:
+        refuse(f"tl.cat of {list(a.shape)} and {list(b.shape)}: in Triton both have one shape")
     return _joined([a, b], axis)
 
 
@@ -252,6 +255,8 @@ def histogram(input: Any, num_bins: int, mask: Any = None) -> tensor:
 
 def arange(start: Any, end: Any) -> tensor:
     """The integers from `start` to before `end`."""
+    if current().options.portable and not all(isinstance(one, int | np.integer | constexpr) for one in (start, end)):
+        refuse("tl.arange of a tensor: in Triton its bounds are constants; use a tl.constexpr, and a mask")
     first, last = int(start), int(end)
     if last <= first:
         refuse(f"tl.arange({first}, {last}): end must be more than start")

@@ -252,9 +252,9 @@ def known_tensor(values: Array, kind: dtype = int32) -> tensor:
     return tensor(current().known(np.ascontiguousarray(values.astype(_numpy(kind))).reshape(values.shape), kind), kind)
 
 
-def pointer(address: DevicePointer, element: dtype | None = None) -> tensor:
+def pointer(address: DevicePointer, element: dtype | None = None, const: bool = False) -> tensor:
     """A tensor argument of a kernel: a pointer to its first element, of the type of the tensor or another."""
-    kind = pointer_type(element or of_own(address.dtype))
+    kind = pointer_type(element or of_own(address.dtype), const=const)
     return tensor(current().known(np.asarray(int(address), np.int64), kind), kind, address)
 
 

@@ -209,3 +209,35 @@ def test_mistakes_at_120_columns_and_in_a_pipe(
         exit_code(["run", str(tmp_path / "k.py"), "--check", "memory"])
         out = capsys.readouterr().out
         assert out == f"total: 287 cycles\n{said}{between}NaN; give it other=\n"
+
+
+UNCHANGED = """
+import sys
+
+import numpy as np
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def double(x_ptr, n, N: tl.constexpr):
+    places = tl.arange(0, N)
+    tl.store(x_ptr + places, 2 * tl.load(x_ptr + places, mask=places < n), mask=places < n)
+
+
+x = np.ones(int(sys.argv[1]), np.float32)
+double[(1,)](x, x.size, N=6)
+print(x.sum())
+"""
+
+
+def test_a_file_for_triton_runs_unchanged(tmp_path: Path, kbsim: Kbsim) -> None:
+    file = tmp_path / "for_triton.py"
+    file.write_text(UNCHANGED, encoding="utf-8")
+    done = kbsim("triton", str(file), "5")
+    assert done.code == 0 and done.out.startswith("10.0\ndouble: ") and done.out.endswith(" cycles\n")
+    refused = kbsim("triton", str(file), "5", "--portable")
+    assert refused.code == 5 and "in Triton its length is a power of two, and" in refused.out
+    shown = kbsim("triton", str(file), "5", "-c", "npu_mobile", "--json", "--check", "memory").out
+    found = json.loads(shown.partition("\n")[2])
+    assert found["checks"] == ["memory"] and found["launches"][0]["kernel"] == "double" and not found["problems"]

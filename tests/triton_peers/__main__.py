@@ -36,7 +36,9 @@ def main() -> int:
     parser.add_argument("--sample", type=int, default=0, help="how many cases of each file (default: all)")
     parser.add_argument("--seed", type=int, default=0, help="of the sample")
     parser.add_argument("-k", dest="chosen", default="", help="cases by name, as in pytest")
-    parser.add_argument("--limit", type=int, default=20, help="[s] a case may take")
+    parser.add_argument("--limit", type=int, default=20, help="[s] of CPU that a case may take")
+    parser.add_argument("--seconds", type=int, help="stop a file after so many seconds, and count the cases before that")
+    parser.add_argument("--portable", action="store_true", help="refuse what Triton's compiler refuses")
     parser.add_argument("--reasons", type=int, default=12, help="how many reasons of cases that do not pass are printed")
     parser.add_argument("--cases", action="store_true", help="print each case that does not pass, with its message")
     asked = parser.parse_intermixed_args()
@@ -70,15 +72,23 @@ def _run(asked: argparse.Namespace, name: str) -> list[dict[str, str]]:
             "KB_PEERS_SAMPLE": str(asked.sample),
             "KB_PEERS_SEED": str(asked.seed),
             "KB_PEERS_LIMIT": str(asked.limit),
+            "KB_PEERS_PORTABLE": str(int(asked.portable)),
             "KB_PEERS_MARKED": str(int(FILES.get(name, False))),
         }
         command = [sys.executable, "-m", "pytest", "-q", "--no-header", "--tb=line", "-W", "ignore", "-p", "no:cacheprovider"]
         command += ["-p", "tests.triton_peers.plugin", "--rootdir", str(path.parent), "--confcutdir", str(path.parent)]
         command += ["-c", os.devnull, "--import-mode=prepend", str(path), *(["-k", asked.chosen] if asked.chosen else [])]
-        done = subprocess.run(command, env={**os.environ, **settings}, capture_output=True, text=True, check=False)
+        try:
+            done = subprocess.run(
+                command, env={**os.environ, **settings}, capture_output=True, text=True, check=False, timeout=asked.seconds
+            )
+            said = done.stdout[-3000:] + done.stderr[-2000:]
+        except subprocess.TimeoutExpired:
+            said = f"stopped after {asked.seconds} s"
+            print(f"{name}: {said}; the cases before that are counted", file=sys.stderr)
         found = [json.loads(line) for line in out.read_text(encoding="utf-8").splitlines()]
         if not found:
-            print(done.stdout[-3000:], done.stderr[-2000:], file=sys.stderr)
+            print(said, file=sys.stderr)
             raise SystemExit(f"{name}: no case ran")
         return found
 

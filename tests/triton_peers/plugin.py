@@ -2,7 +2,8 @@
 
 pytest loads it by `-p tests.triton_peers.plugin`. KB_PEERS_CHECKOUT is the folder with Triton's sources, KB_PEERS_OUT the file
 of outcomes (a JSON object a line), KB_PEERS_SAMPLE how many cases of a file are run (0: all), KB_PEERS_SEED the seed of that
-choice, KB_PEERS_MARKED whether only cases with the mark `interpreter` are run.
+choice, KB_PEERS_PORTABLE whether the rules of Triton's compiler are enforced, KB_PEERS_MARKED whether only cases with the mark
+`interpreter` are run.
 """
 
 from __future__ import annotations
@@ -20,11 +21,12 @@ from typing import Any
 
 import pytest
 
-import kernbench.triton.patch  # noqa: F401  (before anything imports triton)
+import kernbench
+import kernbench.triton.patch
 from tests.triton_peers.outcomes import PASSED, SKIPPED, SLOW, of_error, shape_of
 
 CHECKOUT = Path(os.environ["KB_PEERS_CHECKOUT"])
-LIMIT = int(os.environ.get("KB_PEERS_LIMIT", "20"))  #: [s] a case may take
+LIMIT = int(os.environ.get("KB_PEERS_LIMIT", "20"))  #: [s] of CPU that a case may take
 #: Modules of Triton that hold no part of the language: they are read from the checkout.
 THEIRS = ("_internal_testing", "tools.mxfp")
 
@@ -84,7 +86,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     count = int(os.environ.get("KB_PEERS_SAMPLE", "0"))
     if count and len(chosen) > count:
         order = random.Random(int(os.environ.get("KB_PEERS_SEED", "0")))
-        numbers = sorted(order.sample(range(len(chosen)), count))
+        numbers = order.sample(range(len(chosen)), count)  # in this order, so that a run that is stopped is a sample too
         chosen = [chosen[number] for number in numbers]
     kept = set(map(id, chosen))
     config.hook.pytest_deselected(items=[one for one in items if id(one) not in kept])
@@ -98,13 +100,14 @@ def pytest_runtest_protocol(item: pytest.Item, nextitem: Any) -> Iterator[Any]:
     def late(*_: Any) -> None:
         raise TooSlow(f"more than {LIMIT} s")
 
-    before = signal.signal(signal.SIGALRM, late)
-    signal.setitimer(signal.ITIMER_REAL, LIMIT)
+    before = signal.signal(signal.SIGPROF, late)
+    signal.setitimer(signal.ITIMER_PROF, LIMIT)
     try:
-        return (yield)
+        with kernbench.machine(portable=os.environ.get("KB_PEERS_PORTABLE") == "1"):
+            return (yield)
     finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        signal.signal(signal.SIGPROF, before)
 
 
 @pytest.hookimpl(wrapper=True)

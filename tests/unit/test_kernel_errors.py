@@ -68,10 +68,10 @@ CANNOT: list[tuple[Any, type[Exception], str]] = [
     ),
     (lambda tl: tl.load(0, (3,), "i4"), KernelError, "{}: a tensor of i4[3]: 3 elements of i4 do not fill whole bytes"),
     (
-        lambda tl: tl.load(0, (4,), "f64"),
+        lambda tl: tl.load(0, (4,), "f12"),
         KernelError,
-        '{}: a tensor of f64[4]: dtype: dtype = "f64", but it must be one of f32, f16, bf16, f8e4m3, f8e5m2, i64, i32, i16, '
-        "i8, u32, u16, u8, i4, bool",
+        '{}: a tensor of f12[4]: dtype: dtype = "f12", but it must be one of f32, f16, bf16, f8e4m3, f8e5m2, f64, f8e4m3fnuz, '
+        "f8e5m2fnuz, i64, i32, i16, i8, u32, u16, u8, i4, bool",
     ),
     (lambda tl: tl.load(0, (4, 4), "f32", strides=(16,)), KernelError, "{}: 1 strides are given for the 2 axes of [4, 4]"),
     (lambda tl: tl.load("x", (4,), "f32"), KernelError, "{}: an address must be an integer, and this is a str"),

@@ -250,7 +250,7 @@ def test_dtypes_go_by_our_names_and_by_numpys() -> None:
     assert dtype_of("bf16") is dtype_of("bfloat16") is dtype_of(ml_dtypes.bfloat16)
     with pytest.raises(InputError) as caught:
         dtype_of("f12")
-    names = "f32, f16, bf16, f8e4m3, f8e5m2, i64, i32, i16, i8, u32, u16, u8, i4, bool"
+    names = "f32, f16, bf16, f8e4m3, f8e5m2, f64, f8e4m3fnuz, f8e5m2fnuz, i64, i32, i16, i8, u32, u16, u8, i4, bool"
     assert str(caught.value) == f'dtype: dtype = "f12", but it must be one of {names}'
 
 

@@ -227,3 +227,61 @@ def test_bessel_functions() -> None:
     assert np.isnan(BESSEL["y0"](np.asarray([-1.0])))[0] and BESSEL["y1"](np.asarray([0.0]))[0] == -np.inf
     big = BESSEL["j0"](np.asarray([25.0 - 1e-9, 25.0 + 1e-9]))
     np.testing.assert_allclose(big[0], big[1], atol=1e-9)
+
+
+def test_what_is_written_through_a_const_pointer_or_twice_is_reported() -> None:
+    @triton.jit
+    def kernel(x_ptr: tl.const, out_ptr, write: tl.constexpr):
+        places = tl.arange(0, 8)
+        x = tl.load(x_ptr + places)
+        tl.store((x_ptr if write else out_ptr) + places // 2, x)
+
+    x, out = np.arange(8, dtype=np.float32), np.zeros(8, np.float32)
+    with pytest.raises(triton.TritonError, match=r"Cannot store to a constant pointer: tl\.store through x_ptr"):
+        kernel[(1,)](x, out, True)
+    with kernbench.machine("single_cube", check="races") as runs:
+        kernel[(1,)](x, out, False)
+    assert "to out_ptr: 4 lanes write to an address that another lane of the same store writes" in runs[0].problems[0]
+    assert np.array_equal(out[:4], [1, 3, 5, 7])
+
+
+def test_device_assert_checks_what_is_computed_after_the_timing() -> None:
+    @triton.jit
+    def kernel(x_ptr, limit, N: tl.constexpr):
+        places = tl.arange(0, N)
+        x = tl.exp(tl.load(x_ptr + places))
+        tl.device_assert(x < limit, "too large", mask=places < 3)
+        tl.store(x_ptr + places, x)
+
+    x = np.arange(4, dtype=np.float32)
+    kernel[(1,)](x.copy(), 8.0, 4)
+    with pytest.raises(triton.TritonError, match=r"test_triton_host\.py:\d+: tl\.device_assert failed: too large"):
+        kernel[(1,)](x.copy(), 7.0, 4)
+
+
+LENGTH = 8
+
+
+def test_portable_refuses_what_triton_s_compiler_refuses() -> None:
+    @triton.jit
+    def plain(out_ptr):
+        tl.store(out_ptr + tl.arange(0, LENGTH), 1.0)
+
+    @triton.jit
+    def bounds(out_ptr, n):
+        tl.store(out_ptr + tl.arange(0, n), 1.0)
+
+    @triton.jit
+    def small(out_ptr):
+        tl.atomic_add(out_ptr.to(tl.pointer_type(tl.int16)), 1)
+
+    out = np.zeros(8, np.float32)
+    plain[(1,)](out)
+    assert out.all()
+    with kernbench.machine("single_cube", portable=True):
+        with pytest.raises(triton.CompilationError, match=r"test_triton_host.py:\d+: Cannot access global variable LENGTH"):
+            plain[(1,)](out)
+        with pytest.raises(triton.TritonError, match=r"tl\.arange of a tensor: in Triton its bounds are constants"):
+            bounds[(1,)](out, 8)
+        with pytest.raises(triton.CompilationError, match="atomic_add does not support int16"):
+            small[(1,)](out)

@@ -113,6 +113,15 @@ def left_out_notes(options: Options) -> list[str]:
     return found
 
 
+def twice_notes(options: Options) -> list[str]:
+    """A sentence for each store of which several lanes write to one address."""
+    return [
+        f"tl.store at {line} to {name}: {counted(lanes, 'lane')} write to an address that another lane of the same store "
+        "writes; the last one stays here, on a GPU any may"
+        for (line, name), lanes in options.twice.items()
+    ]
+
+
 def nan_of_masks(options: Options, buffers: Buffers, arrays: Mapping[str, Array]) -> list[str]:
     """A sentence for each array that has NaN now, where none was in what the kernel loaded."""
     if not options.bare or buffers.had_nan(options.read):

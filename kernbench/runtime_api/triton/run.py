@@ -23,7 +23,7 @@ from kernbench.runtime_api.context import Context
 from kernbench.runtime_api.places import Places
 from kernbench.runtime_api.report import idle_engines
 from kernbench.runtime_api.triton.buffers import Buffers
-from kernbench.runtime_api.triton.races import Race, left_out_notes, nan_of_masks, races
+from kernbench.runtime_api.triton.races import Race, left_out_notes, nan_of_masks, races, twice_notes
 from kernbench.sim_engine.data_executor import DataExecutor
 from kernbench.sim_engine.engine import GraphEngine, KernelFailed, TimingResult
 from kernbench.sim_engine.recording import TraceOptions
@@ -34,6 +34,7 @@ from kernbench.triton.arguments import arrays_in
 from kernbench.triton.dtypes import TritonError
 from kernbench.triton.jit import ALWAYS, JITFunction
 from kernbench.triton.program import Options, raised_at
+from kernbench.triton.reductions import assert_text
 from kernbench.triton_emu.errors import KernelError
 
 
@@ -228,7 +229,7 @@ def _with_line(error: KernelFailed) -> KernbenchError:
 def _notes(hints: Mapping[str, Any], options: Options) -> list[str]:
     ignored = [name for name, value in hints.items() if value not in (None, False) and name not in ALWAYS]
     hinted = [f"{', '.join(ignored)}: hints for GPUs, which change nothing here"] if ignored else []
-    return [*hinted, *options.notes, *left_out_notes(options)]
+    return [*hinted, *options.notes, *left_out_notes(options), *twice_notes(options)]
 
 
 def _bench(
@@ -247,6 +248,16 @@ def _bench(
         ctx.launch(kernel.__name__, program, grid=grid)
 
     return Bench(kernel.__name__, f"the Triton kernel {kernel.__name__}", run, None)
+
+
+def _check_asserts(options: Options, executor: DataExecutor) -> None:
+    """TritonError for the first `tl.device_assert` whose computed condition is false somewhere."""
+    for op_id, line, msg, lanes in options.asserts:
+        found = executor.watched[op_id] != 0
+        if lanes is not None:
+            found = found | ~np.asarray(lanes, np.bool_).reshape(found.shape if lanes.size == found.size else lanes.shape)
+        if not found.all():
+            raise TritonError(f"{line}: {assert_text(msg)}")
 
 
 def run_kernel(kernel: JITFunction, grid: tuple[int, ...], arguments: dict[str, Any], hints: dict[str, Any]) -> KernelRun:
@@ -271,9 +282,12 @@ def run_kernel(kernel: JITFunction, grid: tuple[int, ...], arguments: dict[str, 
             raise error.__cause__ from None
         raise _with_line(error) from error.__cause__
     assert engine.op_log is not None
-    store = DataExecutor(engine.op_log).run().store
+    executor = DataExecutor(engine.op_log, watch=[one for one, *_ in options.asserts]).run()
+    _check_asserts(options, executor)
+    store = executor.store
     arrays = buffers.bring_back(store, options.written)
     problems = nan_of_masks(options, buffers, arrays) if options.poison else []
+    problems += twice_notes(options) if options.races else []
     made = KernelRun(
         kernel.__name__,
         timing,

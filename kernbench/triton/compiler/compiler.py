@@ -5,16 +5,21 @@ from __future__ import annotations
 from typing import Any
 
 from kernbench.triton.dtypes import TritonError
-from kernbench.triton.jit import CompiledKernel
+from kernbench.triton.jit import CompiledKernel, JITFunction
+from kernbench.version import VERSION
 
 _REFUSED = "nothing is compiled here: kernels run as Python; launch them by kernel[grid](...)"
 
 
 class ASTSource:
-    """The source of a kernel for `compile`; TritonError when one is made."""
+    """A kernel with its constants, for `compile`."""
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        raise TritonError(f"triton.compiler.ASTSource: {_REFUSED}")
+    def __init__(self, fn: JITFunction, signature: Any, constexprs: Any = None, attrs: Any = None) -> None:
+        self.fn, self.signature = fn, signature
+        self.constants = {
+            fn.arg_names[name] if isinstance(name, int) else name[0] if isinstance(name, tuple) else name: value
+            for name, value in dict(constexprs or {}).items()
+        }
 
 
 class IRSource:
@@ -24,16 +29,18 @@ class IRSource:
         raise TritonError(f"triton.compiler.IRSource: {_REFUSED}")
 
 
-def compile(*args: Any, **kwargs: Any) -> Any:
-    """TritonError."""
-    raise TritonError(f"triton.compile: {_REFUSED}")
+def compile(src: Any, target: Any = None, options: Any = None) -> CompiledKernel:
+    """What `kernel.warmup` returns. Nothing is compiled, so rules of Triton's compiler are not checked; TritonError for another
+    source than a kernel.
+    """
+    if not isinstance(src, ASTSource):
+        raise TritonError(f"triton.compile of a {type(src).__name__}: {_REFUSED}")
+    return CompiledKernel(src.fn, src.constants, dict(options or {}))
 
 
 def triton_key() -> str:
     """The key of the compiler in caches of compiled kernels: that of this package, which compiles none."""
-    from kernbench import __version__
-
-    return f"kernbench-{__version__}"
+    return f"kernbench-{VERSION}"
 
 
 __all__ = ["ASTSource", "CompiledKernel", "IRSource", "compile", "triton_key"]

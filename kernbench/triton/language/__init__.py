@@ -149,7 +149,7 @@ tensor_descriptor_base = tensor_descriptor
 
 
 class const:
-    """Marks parameters that are pointers to what is not written; whether it is written is not checked."""
+    """Marks parameters that are pointers to what is not written; a store through one is an error."""
 
 
 def tuple(values: Any) -> Any:

@@ -81,6 +81,9 @@ class MockTensor:
 
 def reinterpret(tensor: Any, dtype: dtype) -> Any:
     """An array, or a TensorWrapper of a torch tensor, whose bits are taken as elements of another type of `tl`."""
+    if type(dtype).__module__ == "torch":
+        name = CANONICAL.get(str(dtype).rpartition(".")[2], "")
+        dtype = next((one for one in TYPES if signature(one) == name), dtype)
     if isinstance(tensor, TensorWrapper):
         return tensor.base if _dtype_named(tensor.base) == dtype else reinterpret(tensor.base, dtype)
     array = array_of("triton.reinterpret", tensor)

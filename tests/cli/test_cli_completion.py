@@ -54,7 +54,7 @@ def offered(shell: str, line: str) -> set[str]:
     ("line", "some"),
     [
         ("kbsim ", {"run", "llm", "trace", "completion"}),
-        ("kbsim tr", {"trace"}),
+        ("kbsim tr", {"trace", "triton"}),
         ("kbsim trace ", {"summary", "why", "report"}),
         ("kbsim run vec", {"vector_add"}),
         ("kbsim run ti", {"tiles.json"}),

@@ -11,7 +11,7 @@ import numpy as np
 from kernbench.common.dtypes import Array
 from kernbench.triton.dtypes import dtype, int1, refuse
 from kernbench.triton.program import current
-from kernbench.triton.tensor import FUNCTIONS, known_tensor, tensor
+from kernbench.triton.tensor import FUNCTIONS, Shape, known_tensor, tensor
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,16 +90,16 @@ class tensor_descriptor:
         return self.block.base
 
     @property
-    def shape(self) -> tuple[int, ...]:
-        return self.block.shape
+    def shape(self) -> Shape:
+        return Shape(self.block.shape)
 
     @property
-    def strides(self) -> tuple[int, ...]:
-        return self.block.strides
+    def strides(self) -> Shape:
+        return Shape(self.block.strides)
 
     @property
-    def block_shape(self) -> tuple[int, ...]:
-        return self.block.block_shape
+    def block_shape(self) -> Shape:
+        return Shape(self.block.block_shape)
 
     @property
     def dtype(self) -> dtype:

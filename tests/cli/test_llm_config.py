@@ -82,3 +82,55 @@ def test_a_sweep_warns_too(kbsim: Kbsim) -> None:
     said = kbsim("sweep", "run", "w.yaml", "--threads", "1")
     assert said.code == 0
     assert said.err.splitlines() == ["warning: m.json:10:2: kv_lora_rank: it is not used, though it may change the work"]
+
+
+AWQ = {"quant_method": "awq", "bits": 4, "group_size": 128, "zero_point": True}
+GPTQ = {"quant_method": "gptq", "bits": 4, "group_size": -1}
+FP8 = {"quant_method": "fp8", "weight_block_size": [128, 128]}
+BNB = {"quant_method": "bitsandbytes", "load_in_4bit": True, "bnb_4bit_use_double_quant": False}
+MXFP4 = {"quant_method": "mxfp4"}
+
+
+def compressed(**weights: Any) -> dict[str, Any]:
+    return {"quant_method": "compressed-tensors", "config_groups": {"group_0": {"weights": {"num_bits": 4, **weights}}}}
+
+
+@pytest.mark.parametrize(
+    ("method", "bits", "more"),
+    [
+        (AWQ, 4, {256: 2 * (16 + 4), 512: 4 * (16 + 4)}),
+        ({**AWQ, "zero_point": False}, 4, {256: 2 * 16, 512: 4 * 16}),
+        (GPTQ, 4, {256: 20, 512: 20}),  # a scale and a zero for each column
+        (FP8, 8, {256: 8, 512: 8}),  # 32 bits for 128 columns of 128 rows: half and one bit a column, an element at least
+        (BNB, 4, {256: 4 * 32, 512: 8 * 32}),
+        (compressed(strategy="group", group_size=64), 4, {256: 4 * 16, 512: 8 * 16}),
+        (compressed(strategy="channel", symmetric=False), 4, {256: 20, 512: 20}),
+    ],
+)
+def test_bytes_of_scales_and_zeros(method: dict[str, Any], bits: int, more: dict[int, int], kbsim: Kbsim) -> None:
+    """Bits that each column has besides, by its weights: wq, wk, wv, w_gate and w_up have 256 rows, as wo; w_down has 512."""
+    write(model_type="llama", torch_dtype="bfloat16", quantization_config=method)
+    found = json.loads(kbsim(*RUN, "--json").out)["phases"]["decode"]
+    cols = 256 + 2 * 128 + 256 + 2 * 512  # of 256 weights
+    layer = cols * (256 * bits + more[256]) + 256 * (512 * bits + more[512])
+    want = 8 * layer // 8 + 17 * 256 + 512 * 256 * 2
+    assert found["least_bytes"]["weights"] == want and want <= found["dram_bytes"]["weights"] <= 1.02 * want
+
+
+def test_scales_are_not_counted_for_other_bits(kbsim: Kbsim) -> None:
+    write(model_type="llama", torch_dtype="bfloat16", quantization_config=AWQ)
+    found = json.loads(kbsim(*RUN, "--json", "--w", "8").out)["phases"]["decode"]
+    assert found["least_bytes"]["weights"] == 8 * (1792 * 256 + 256 * 512) + 17 * 256 + 512 * 256
+    for wrong in (0, "128"):
+        write(model_type="llama", quantization_config={**AWQ, "group_size": wrong})
+        assert "the size of a group must be a positive integer, or -1" in kbsim(*RUN).err
+
+
+def test_experts_of_mxfp4_have_a_scale_for_32_weights(kbsim: Kbsim) -> None:
+    """Four experts, of which a token uses two; all other matrices have 16 bits."""
+    keys = {"model_type": "mixtral", "num_local_experts": 4, "num_experts_per_tok": 2, "torch_dtype": "bfloat16"}
+    write(**keys, quantization_config=MXFP4)
+    found = json.loads(kbsim(*RUN, "--json").out)["phases"]["decode"]
+    experts = 2 * (2 * 512 * (256 * 4 + 8 * 8) + 256 * (512 * 4 + 16 * 8)) // 8
+    rest = (256 * 256 * 2 + 2 * 256 * 128 + 256 * 4) * 2
+    assert found["least_bytes"]["weights"] == 8 * (experts + rest) + 17 * 256 + 512 * 256 * 2

@@ -56,7 +56,9 @@ class PartLayer:
         self._align = config.dma.alignment_bytes
         self.meta: dict[str, Any] = {}
         line, size = config.spm.bank_width_bytes, config.spm.size_bytes
-        self._tile_bytes, ring = weight_ring(config, max(w.rows * shape.bits_of(w) for w, _, _ in memory.weights.values()))
+        self._tile_bytes, ring = weight_ring(config, max(
+            shape.stored(w, w.rows) * shape.bits_of(w) for w, _, _ in memory.weights.values()
+        ))  # fmt: skip
         self._weights = Ring(Buffer("weights", 0, ring, 0, 0), line, (config.spm.num_banks // 4 + 1) * line)
         self.arena = Arena(ceil_div(ring, line) * line, size, line)
 
@@ -172,13 +174,15 @@ class PartLayer:
         self, weight: Weight, rows: int, source: int, out: int, base: int, k: int, n: int, wait: tuple[int, int] | None = None
     ) -> None:
         bits = self.shape.bits_of(weight)
-        cols = min(n, max(1, self._tile_bytes * 8 // (k * bits)))
+        stored = self.shape.stored(weight, k)
+        cols = min(n, max(1, self._tile_bytes * 8 // (stored * bits)))
         cols = n if cols == n else max(cols // 16 * 16, min(cols, 8))
         for col in range(0, n, cols):
             width = min(cols, n - col)
-            nbytes = bytes_of(k * width, bits)
+            nbytes = bytes_of(stored * width, bits)
             slot = self._weights.take(nbytes + 2 * self._align)
-            load = self.emit.load("weight", bits, Span(base + bytes_of(k * col, bits), 1, k * width, nbytes), slot, **self.meta)
+            span = Span(base + bytes_of(stored * col, bits), 1, stored * width, nbytes)
+            load = self.emit.load("weight", bits, span, slot, **self.meta)
             if wait is not None:
                 self.emit.after(load, *wait)
             sizes = {"m": rows, "n": width, "k": k, "qbits_weight": bits, "qbits_activation": self.act_bits}
@@ -364,7 +368,8 @@ class PartLayer:
         bits = self.shape.bits_of(weight)
         for head in range(heads):
             at, to = source + self.act(rows * head * k), out + self.act(rows * head * n)
-            self._multiply(weight, rows, at, to, base + bytes_of(head * k * n, bits), k, n)
+            first = base + bytes_of(head * self.shape.stored(weight, k) * n, bits)
+            self._multiply(weight, rows, at, to, first, k, n)
 
     def _attend_latent(self, mixer: LatentAttention, piece: Piece, q: int, out: int, new: int) -> None:
         """All heads at once: they share the keys, and the values are the first elements of these."""

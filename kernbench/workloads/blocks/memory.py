@@ -38,7 +38,7 @@ def place_parts(shape: PartShape, base: int, step: int, positions: int, sequence
         return at
 
     for weight in shape.block.weights(shape.hidden):
-        each = ceil_div(bytes_of(weight.rows * weight.cols, shape.bits_of(weight)), step) * step
+        each = ceil_div(shape.matrix_bytes(weight), step) * step
         copies = weight.copies if shape.local_experts is None or weight.copies == 1 else shape.local_experts[1]
         found.weights[weight.name] = weight, take(each * copies), each
     found.vectors = take(bytes_of(max(1, shape.vector_elements), shape.gain_bits))

@@ -67,7 +67,7 @@ class PartPrograms(LlmPrograms):
         whole = PartShape(
             name=self.model.name, block=self.description.blocks[layer], hidden=self.description.hidden,
             weight_bits=bits.weight_bits, activation_bits=bits.activation_bits, kv_bits=bits.kv_bits, gain_bits=bits.gain_bits,
-            matrix_bits=bits.matrix_bits,
+            matrix_bits=bits.matrix_bits, scales=self.model.stated.scales if uses_scales(self.model, self.precision) else None,
         )  # fmt: skip
         return shard_of_parts(whole, self.job.shards, number, self.job.expert_parallel)
 
@@ -212,9 +212,15 @@ def _mixed_step(number: int, batch: Batch) -> Step:
     return Step("prefill" if prefills else "decode", batch.tokens, batch.groups[0].context, number)
 
 
+def uses_scales(model: Model, precision: Precision) -> bool:
+    """Whether weights have the bits for which the file of the model states scales."""
+    scales = model.stated.scales
+    return scales is not None and scales.weight_bits in (precision.w, *dict(precision.roles).values())
+
+
 def programs_of(
     model: Model, precision: Precision, config: NpuConfig | SystemConfig, job: Job, *, max_cycles: int | None = None
 ) -> LlmPrograms:
     """The planner of layers where it knows all parts of the model and of the job; else part by part."""
-    parts = not model.planned or job.routing != EVEN or job.expert_parallel
+    parts = not model.planned or job.routing != EVEN or job.expert_parallel or uses_scales(model, precision)
     return (PartPrograms if parts else LlmPrograms)(model, precision, config, job, max_cycles=max_cycles)

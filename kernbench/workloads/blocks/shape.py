@@ -17,6 +17,7 @@ from kernbench.workloads.models.parts import (
     StateSpace,
     Weight,
 )
+from kernbench.workloads.models.precision import Scales
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,6 +32,7 @@ class PartShape:
     kv_bits: int
     gain_bits: int = 8
     matrix_bits: tuple[tuple[str, int], ...] = ()
+    scales: Scales | None = None  #: beside the weights of matrices with as many bits as it says
     shards: int = 1
     local_experts: tuple[int, int] | None = None  #: (first, count) of the experts that this shard has; None: all
 
@@ -57,6 +59,19 @@ class PartShape:
     def bits_of(self, weight: Weight) -> int:
         """Bits of a matrix: those of its own name, else those of all."""
         return dict(self.matrix_bits).get(weight.name.removeprefix("shared_"), self.weight_bits)
+
+    def stored(self, weight: Weight, rows: int) -> int:
+        """[element] that a column of `rows` weights takes in memory: with its scales and zeros."""
+        if self.scales is None or self.scales.weight_bits != self.bits_of(weight) or weight.name == "router":
+            return rows
+        return rows + self.scales.elements(rows)
+
+    def matrix_bytes(self, weight: Weight) -> int:
+        """Bytes of one copy of a matrix in memory, with its scales and zeros."""
+        rows, cols, mixer = weight.rows, weight.cols, self.block.mixer
+        if isinstance(mixer, LatentAttention) and weight.name == "wk_b":  # which is applied to queries, head by head
+            rows, cols = mixer.nope_dim, mixer.heads * mixer.kv_rank
+        return bytes_of(self.stored(weight, rows) * cols, self.bits_of(weight))
 
     def act(self, elements: int) -> int:
         """The bytes of a number of activations."""

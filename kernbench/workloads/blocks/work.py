@@ -31,7 +31,7 @@ def layer_work(shape: PartShape, batch: Batch, routing: Routing) -> LayerWork:
     macs = 0
     counts = _expert_rows(shape, rows, routing)
     for weight in shape.block.weights(hidden):
-        each = bytes_of(weight.rows * weight.cols, shape.bits_of(weight))
+        each = shape.matrix_bytes(weight)
         if shape.experts and weight.name.startswith("w_"):
             weights += each * sum(1 for some in counts if some)
             macs += sum(counts) * weight.rows * weight.cols

@@ -19,6 +19,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from kernbench.common.errors import ABSENT, InputError, Problem
+from kernbench.common.units import ceil_div
 from kernbench.config.document import Document, read_document
 from kernbench.config.places import KEY, PathLike
 from kernbench.workloads.models import HeadBits, ModelShape
@@ -122,6 +123,21 @@ class _Bits:
 
 
 @dataclass(frozen=True, slots=True)
+class Scales:
+    """Scales and zeros that a method of quantisation stores beside weights, for each block of rows and columns of a matrix."""
+
+    rows: int  #: weights of a column in a block; 0: all
+    bits: int  #: of the scale and the zero of a block
+    cols: int = 1  #: columns of a block
+    weight_bits: int = 4  #: of matrices that have them
+
+    def elements(self, rows: int) -> int:
+        """What a column of so many weights has besides, in elements as wide as its weights, rounded up."""
+        blocks = ceil_div(rows, self.rows) if self.rows else 1
+        return ceil_div(blocks * self.bits, self.cols * self.weight_bits)
+
+
+@dataclass(frozen=True, slots=True)
 class StatedBits:
     """Bits from the file of the model; used where the user gives none."""
 
@@ -129,6 +145,7 @@ class StatedBits:
     a: int | None = None
     kv: int | None = None
     roles: tuple[tuple[str, int], ...] = ()  #: of single matrices, while nobody says `w`
+    scales: Scales | None = None  #: of matrices with as many bits as it says, while nobody says `w`
 
     def under(self, given: dict[str, Any]) -> dict[str, Any]:
         """The given values, and the rest from this object."""

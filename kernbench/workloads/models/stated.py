@@ -6,7 +6,7 @@ from typing import Any
 
 from kernbench.config.places import PathLike
 from kernbench.workloads.models.keys import Keys
-from kernbench.workloads.models.precision import StatedBits
+from kernbench.workloads.models.precision import Scales, StatedBits
 
 _DTYPES = {
     "float32": 32, "float": 32, "float16": 16, "half": 16, "bfloat16": 16, "float8_e4m3fn": 8, "float8_e5m2": 8, "int8": 8,
@@ -29,12 +29,13 @@ def stated_bits(keys: Keys) -> StatedBits:
     if not section:
         return StatedBits(w=wide, a=wide, kv=wide)
     if section.get("quant_method") == "mxfp4":
-        return StatedBits(w=wide, a=wide, kv=wide, roles=tuple((name, 4) for name in _EXPERTS))
+        scales = Scales(32, 8)  # the microscaling formats of OCP: a scale of 8 bits for 32 elements
+        return StatedBits(w=wide, a=wide, kv=wide, roles=tuple((name, 4) for name in _EXPERTS), scales=scales)
     w, a, kv = _quantised(keys, section)
     if w is None:
         return StatedBits(w=wide, a=wide, kv=wide)
     left = tuple((name, wide) for name in _LEFT if wide is not None and w != wide)
-    return StatedBits(w=w, a=a or wide, kv=kv or wide, roles=left)
+    return StatedBits(w=w, a=a or wide, kv=kv or wide, roles=left, scales=_scales(keys, section, w))
 
 
 def _dtype(keys: Keys) -> int | None:
@@ -68,6 +69,38 @@ def _quantised(keys: Keys, section: dict[Any, Any]) -> tuple[int | None, int | N
     rule = f"it is not used; the methods that are known: {_METHODS}"
     keys.note((_SECTION, "quant_method"), rule, method, "give --w")
     return None, None, None
+
+
+def _scales(keys: Keys, section: dict[Any, Any], w: int) -> Scales | None:
+    """The scales and zeros that the file states; None if it states none, or one for a whole tensor."""
+    method = section.get("quant_method")
+    if method in ("gptq", "awq") and "group_size" in section:
+        rows = _group(keys, (_SECTION, "group_size"), section["group_size"])
+        zero = w if method == "gptq" or section.get("zero_point", True) else 0
+        return Scales(rows, 16 + zero, weight_bits=w)
+    if method == "fp8" and section.get("weight_block_size") is not None:
+        block = section["weight_block_size"]
+        if not (isinstance(block, list) and len(block) == 2 and all(type(one) is int and one > 0 for one in block)):
+            raise keys.refuse((_SECTION, "weight_block_size"), "it must be two positive integers", block)
+        return Scales(block[0], 32, block[1], weight_bits=w)
+    if method == "bitsandbytes" and w == 4 and "bnb_4bit_use_double_quant" in section:
+        return Scales(64, 8 if _flag(keys, section, "bnb_4bit_use_double_quant") else 32, weight_bits=w)
+    if method == "compressed-tensors":
+        parts = [group.get("weights") for group in section["config_groups"].values() if isinstance(group, dict)]
+        weights = next((part for part in parts if isinstance(part, dict)), {})
+        zero = 0 if weights.get("symmetric", True) else w
+        if weights.get("strategy") == "group":
+            rows = _group(keys, (_SECTION, "config_groups"), weights.get("group_size"))
+            return Scales(rows, 16 + zero, weight_bits=w)
+        return Scales(0, 16 + zero, weight_bits=w) if weights.get("strategy") == "channel" else None
+    return None
+
+
+def _group(keys: Keys, path: PathLike, value: Any) -> int:
+    """Weights of a group; 0 for all of a column."""
+    if type(value) is not int or (value < 1 and value != -1):
+        raise keys.refuse(path, "the size of a group must be a positive integer, or -1 for a whole column", value)
+    return max(0, value)
 
 
 def _flag(keys: Keys, section: dict[Any, Any], name: str) -> bool:

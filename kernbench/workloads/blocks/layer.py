@@ -21,6 +21,7 @@ from kernbench.workloads.blocks.shape import PartShape
 from kernbench.workloads.hazards import Emitter
 from kernbench.workloads.layer.buffers import chunk_bytes
 from kernbench.workloads.layer.dram import Span
+from kernbench.workloads.layer.kv import PAGE_NUMBER_BITS
 from kernbench.workloads.layer.projections import PartialRows
 from kernbench.workloads.models.parts import (
     Attention,
@@ -55,6 +56,7 @@ class PartLayer:
         self.hidden = shape.hidden
         self._align = config.dma.alignment_bytes
         self.meta: dict[str, Any] = {}
+        self._table: tuple[int, int] | None = None  # of the page table in the scratchpad: address and bytes
         line, size = config.spm.bank_width_bytes, config.spm.size_bytes
         self._tile_bytes, ring = weight_ring(config, max(
             shape.stored(w, w.rows) * shape.bits_of(w) for w, _, _ in memory.weights.values()
@@ -67,12 +69,54 @@ class PartLayer:
         self.meta = {"phase": "NORM", "token_idx": self.batch.groups[0].context}
         if self.shape.vector_elements:
             self._load("weight", self.shape.gain_bits, self.memory.vectors, self.shape.vector_elements)
+        self._load_page_table()
         first = 0
         for number, pieces in enumerate(self.batch.blocks(self.rows)):
             self.meta = {"block_id": number, "token_idx": pieces[0].cached, "phase": "LAYER"}
             rows = sum(piece.rows for piece in pieces)
             yield from self._block(pieces, first, rows)
             first += rows
+
+    def _load_page_table(self) -> None:
+        """The numbers of the pages of all sequences: transfers with the cache wait for them."""
+        memory = self.memory
+        self._table = None
+        if memory.pages is not None:
+            many, self.meta["phase"] = memory.pages, "PAGE_TABLE"
+            row = bytes_of(many.pages, PAGE_NUMBER_BITS)
+            place = self.arena.take(many.sequences * row + 2 * self._align)
+            span = Span(memory.page_table, many.sequences, many.pages, row)
+            if many.sequences == 1:
+                span = Span(memory.page_table, 1, many.pages, row)
+            self.emit.load("kv", PAGE_NUMBER_BITS, span, place, **self.meta)
+            self._table = place, many.sequences * row
+
+    def _after_table(self, job: int) -> None:
+        """The address of the last transfer is in the page table."""
+        if self._table is not None:
+            self.emit.after(job, *self._table)
+
+    def _by_page(self, start: int, count: int) -> Iterator[tuple[int, int]]:
+        """First token and number of tokens of each transfer with the cache: one, or one a page."""
+        size = self.memory.page_tokens
+        end = start + count
+        while start < end:
+            some = min(end, (start // size + 1) * size) - start if size else count
+            yield start, some
+            start += some
+
+    def _load_cache(self, name: str, piece: Piece, head: int, start: int, count: int, dim: int) -> int:
+        """Keys or values of cached tokens, in a new buffer."""
+        bits, memory = self.shape.kv_bits, self.memory
+        if memory.pages is None:
+            return self._load("kv", bits, memory.cache_address(self.shape, name, piece.sequence, head, start), count * dim)
+        place = self.take(count * dim, bits)
+        for token, some in self._by_page(start, count):
+            address = memory.cache_address(self.shape, name, piece.sequence, head, token)
+            span = Span(address, 1, some * dim, bytes_of(some * dim, bits))
+            to = place + bytes_of((token - start) * dim, bits)
+            self._after_table(self.emit.load("kv", bits, span, to, **self.meta))
+        return place
 
     def _block(self, pieces: Sequence[Piece], first: int, rows: int) -> Iterator[PartialRows]:
         block, hidden = self.shape.block, self.hidden
@@ -259,15 +303,18 @@ class PartLayer:
         for name, heads, dim in self.shape.cached:
             bits = self.shape.kv_bits
             row = bytes_of(piece.rows * dim, bits)
-            lines = heads * (ceil_div(row, self._align) + 2) * self._align
+            cuts = sum(1 for _ in self._by_page(piece.cached, piece.rows))
+            lines = heads * (ceil_div(row, self._align) + 2 * cuts) * self._align
             place = self.arena.take(lines)
             source = new[name] + self.act(piece.row * heads * dim)
             sizes = {"length": heads * dim, "batch": piece.rows, "qbits_activation": bits}
             self.emit.ve("copy", source, place, **sizes, **self.meta)
-            stride = bytes_of(self.memory.positions * dim, bits)
-            address = self.memory.cache_address(self.shape, name, piece.sequence, 0, piece.cached)
-            span = Span(address, heads, piece.rows * dim, stride if heads > 1 else row)
-            self.emit.store("kv", bits, span, place, **self.meta)
+            stride = bytes_of((self.memory.page_tokens or self.memory.positions) * dim, bits)
+            for token, some in self._by_page(piece.cached, piece.rows):
+                address = self.memory.cache_address(self.shape, name, piece.sequence, 0, token)
+                span = Span(address, heads, some * dim, stride if heads > 1 else bytes_of(some * dim, bits))
+                at = place + heads * bytes_of((token - piece.cached) * dim, bits)
+                self._after_table(self.emit.store("kv", bits, span, at, **self.meta))
             found[name] = place
         return found
 
@@ -281,10 +328,7 @@ class PartLayer:
         for start in range(first, piece.cached, tile):
             count = min(tile, piece.cached - start)
             self._phase("ATTENTION_SCORE")
-            places = [
-                self._load("kv", bits, self.memory.cache_address(self.shape, name, piece.sequence, head, start), count * dim)
-                for name in ("k", "v")
-            ]
+            places = [self._load_cache(name, piece, head, start, count, dim) for name in ("k", "v")]
             self._tile(mixer, piece, group, q + at, out + at, (places[0], places[1]), (start, count), (dim, dim), head, begun)
             self.arena.give(*places)
         skipped = bytes_of(piece.rows * head * dim, bits)
@@ -380,8 +424,7 @@ class PartLayer:
         for start in range(0, piece.cached, tile):
             count = min(tile, piece.cached - start)
             self._phase("ATTENTION_SCORE")
-            address = self.memory.cache_address(self.shape, "latent", piece.sequence, 0, start)
-            place = self._load("kv", bits, address, count * dim)
+            place = self._load_cache("latent", piece, 0, start, count, dim)
             self._tile(mixer, piece, heads, q, out, (place, place), (start, count), (dim, mixer.kv_rank), 0, begun)
             self.arena.give(place)
         self._tile(mixer, piece, heads, q, out, (new, new), (piece.cached, piece.rows), (dim, mixer.kv_rank), 0, begun)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from kernbench.cmdq.footprint import bytes_of
 from kernbench.common.units import ceil_div
 from kernbench.workloads.blocks.shape import PartShape
+from kernbench.workloads.layer.kv import PAGE_NUMBER_BITS, PageTable
 from kernbench.workloads.models.parts import Weight
 
 
@@ -21,16 +22,28 @@ class PartMemory:
     caches: dict[str, int] = field(default_factory=dict)  #: first address by name
     state: int = 0
     positions: int = 0  #: [token] room of a sequence in the cache
+    page_tokens: int = 0  #: of a page of the cache; 0: a sequence's cache is one piece
+    pages: PageTable | None = None
+    page_table: int = 0  #: its address
 
     def cache_address(self, shape: PartShape, name: str, sequence: int, head: int, token: int) -> int:
-        """Of a token of a head: `[sequence][head][token][element]`."""
+        """Of a token of a head: `[sequence][head][token][element]`, or `[page][head][token][element]`."""
         heads, dim = next((heads, dim) for known, heads, dim in shape.cached if known == name)
+        if self.pages is not None:
+            page, within = divmod(token, self.page_tokens)
+            row = (self.pages.page(sequence, page) * heads + head) * self.page_tokens + within
+            return self.caches[name] + bytes_of(row * dim, shape.kv_bits)
         return self.caches[name] + bytes_of(((sequence * heads + head) * self.positions + token) * dim, shape.kv_bits)
 
 
-def place_parts(shape: PartShape, base: int, step: int, positions: int, sequences: int) -> PartMemory:
+def place_parts(
+    shape: PartShape, base: int, step: int, positions: int, sequences: int, page_tokens: int = 0
+) -> PartMemory:
     """Place a layer from `base` on; regions begin at multiples of `step`. `positions`: [token] of the longest sequence."""
     found = PartMemory(end=base, positions=ceil_div(positions, 64) * 64)
+    if page_tokens and shape.cached:
+        found.page_tokens, found.pages = page_tokens, PageTable(sequences, ceil_div(positions, page_tokens))
+        found.positions = found.pages.pages * page_tokens
 
     def take(nbytes: int) -> int:
         at = ceil_div(found.end, step) * step
@@ -47,6 +60,8 @@ def place_parts(shape: PartShape, base: int, step: int, positions: int, sequence
         found.biases = take(each * shape.experts)
     for name, heads, dim in shape.cached:
         found.caches[name] = take(bytes_of(sequences * heads * found.positions * dim, shape.kv_bits))
+    if found.pages is not None:
+        found.page_table = take(sequences * bytes_of(found.pages.pages, PAGE_NUMBER_BITS))
     if shape.state_elements:
         found.state = take(sequences * ceil_div(shape.act(shape.state_elements), step) * step)
     return found

@@ -45,9 +45,6 @@ class PartPrograms(LlmPrograms):
         if description.encoder is not None:
             rule = "models with an encoder are described and counted, but not lowered"
             raise InputError(Problem(f"model {model.name}", rule))
-        if job.page_tokens:
-            rule = f"the layers of {model.name} are lowered without pages"
-            raise InputError(Problem("kbsim llm", rule, "page", job.page_tokens))
         self.description: Description = description
         self._batches = tuple(batches)
         super().__init__(model, precision, config, job, max_cycles=max_cycles)
@@ -115,7 +112,8 @@ class PartPrograms(LlmPrograms):
         bases = []
         for shape in cast("list[PartShape]", self.shapes):
             bases.append(take(0))
-            placed = place_parts(shape, end, step, self.positions, sequences)
+            _check_pages(shape, self.job.page_tokens, machine)
+            placed = place_parts(shape, end, step, self.positions, sequences, self.job.page_tokens)
             end = placed.end
             self._placed.append(placed)
         rows = max(self.batch_of(one).tokens for one in self.steps)
@@ -210,6 +208,16 @@ def _mixed_step(number: int, batch: Batch) -> Step:
     """A step of a batch: its number keeps steps with the same tokens apart."""
     prefills = any(group.tokens > 1 for group in batch.groups)
     return Step("prefill" if prefills else "decode", batch.tokens, batch.groups[0].context, number)
+
+
+def _check_pages(shape: PartShape, page_tokens: int, machine: NpuConfig) -> None:
+    """InputError if the tokens of a head in a page are not whole aligned lines."""
+    for _, _, dim in shape.cached if page_tokens else ():
+        nbytes = page_tokens * bytes_of(dim, shape.kv_bits)
+        if nbytes % machine.dma.alignment_bytes:
+            alignment = machine.dma.alignment_bytes
+            rule = f"a head's part of a page, {nbytes} bytes, must be a multiple of dma.alignment_bytes = {alignment}"
+            raise InputError(Problem(f"model {shape.name}", rule, "page", page_tokens))
 
 
 def uses_scales(model: Model, precision: Precision) -> bool:

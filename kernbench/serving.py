@@ -1,28 +1,36 @@
 """Serving from Python: engines, schedulers of your own, timers of steps, and whole runs."""
 
+from kernbench.workloads.serving.arrivals import Arrivals
 from kernbench.workloads.serving.capacity import Capacity, SeedCapacity, Target, find_capacity, parse_slo
 from kernbench.workloads.serving.continuous import ContinuousBatching
 from kernbench.workloads.serving.engine import Engine, Recorder, drive
 from kernbench.workloads.serving.fleet import Fleet, Instance, KvLink, simulate_fleet
+from kernbench.workloads.serving.machine_step import MachineStep, machine_step
 from kernbench.workloads.serving.options import EngineOptions
 from kernbench.workloads.serving.request import Request, State
-from kernbench.workloads.serving.result import Record, ServingResult
+from kernbench.workloads.serving.result import Record, ServingResult, Window
 from kernbench.workloads.serving.routing import LeastOutstanding, PrefixAware, Random, RoundRobin, Router
+from kernbench.workloads.serving.scenario import Scenario, ScenarioResult
 from kernbench.workloads.serving.scheduler import Scheduler, StepBatch, Tokens
 from kernbench.workloads.serving.simulate import simulate
 from kernbench.workloads.serving.statistics import Summary
-from kernbench.workloads.serving.step_time import FormulaTimer, StepTimer, fixed_step
+from kernbench.workloads.serving.step_time import ExactTimer, FormulaTimer, StepTimer, TableTimer, fixed_step
+from kernbench.workloads.serving.table_store import TableStore
+from kernbench.workloads.serving.workload import Workload
 
 __all__ = [
+    "Arrivals",
     "Capacity",
     "ContinuousBatching",
     "Engine",
     "EngineOptions",
+    "ExactTimer",
     "Fleet",
     "FormulaTimer",
     "Instance",
     "KvLink",
     "LeastOutstanding",
+    "MachineStep",
     "PrefixAware",
     "Random",
     "Record",
@@ -30,6 +38,8 @@ __all__ = [
     "Request",
     "RoundRobin",
     "Router",
+    "Scenario",
+    "ScenarioResult",
     "Scheduler",
     "SeedCapacity",
     "ServingResult",
@@ -37,11 +47,16 @@ __all__ = [
     "StepBatch",
     "StepTimer",
     "Summary",
+    "TableStore",
+    "TableTimer",
     "Target",
     "Tokens",
+    "Window",
+    "Workload",
     "drive",
     "find_capacity",
     "fixed_step",
+    "machine_step",
     "parse_slo",
     "simulate",
     "simulate_fleet",

@@ -22,7 +22,7 @@ COMMAND_SYNONYMS: dict[str, dict[str, str]] = {
         "check": "program check", "benches": "bench list", "workloads": "program list", "compile": "program compile",
         "emit": "program emit", "route": "topology route", "draw": "topology draw", "plot": "topology draw",
         "bandwidth": "probe", "collective": "ccl run", "nccl": "ccl run", "all_reduce": "ccl run all_reduce", "model": "llm",
-        "serve": "llm", "help": "--help", "version": "--version", "completions": "completion", "debug": "step",
+        "help": "--help", "version": "--version", "completions": "completion", "debug": "step",
     },
     "kbsim trace": {
         "metrics": "summary", "stats": "summary", "show": "summary", "info": "summary", "check": "validate",

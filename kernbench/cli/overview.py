@@ -20,6 +20,7 @@ COMMANDS = {
     "run": "Run a bench or a program to its end and report how long it took, and why.",
     "step": "Run some cycles and print the state of every engine.",
     "llm": "Run a language model on a machine and report its tokens per second, and what limits them.",
+    "serve": "Serve requests with a model on a machine: latencies, throughput, and what limits them.",
     "onnx": "Lower an ONNX model to a machine's command queue, run it, and report how long each node takes.",
     "torch": "Lower a PyTorch model to a machine's command queue, run it, and report how long each node takes.",
     "triton": "Run a Python file whose `import triton` means kernbench, and report the cycles of each launch.",
@@ -31,7 +32,7 @@ COMMANDS = {
     "validate": "Compare simulated results with closed forms and published figures; "
     "exit with 1 if an error exceeds its tolerance.",
     "schema": "Print a JSON Schema: of an input (program, machine, system, sweep), of a trace line, "
-    "or of the JSON that a command prints (result, bench, collectives, language model, graph, comparison, what-if).",
+    "or of the JSON that a command prints (result, bench, collectives, language model, graph, comparison, what-if, serving).",
     "bench": "List and describe benches: kernels with inputs, parameters and a reference.",
     "program": "Check, show and compile programs, and write workloads as programs.",
     "config": "Write, check and show machines: their keys, values and origins.",

@@ -26,13 +26,14 @@ class Kind(StrEnum):
     ONNX = "onnx"
     COMPARE = "compare"
     WHATIF = "whatif"
+    SERVE = "serve"
 
 
 def schema(
     kind: Annotated[Kind, typer.Argument(metavar="KIND", help=f"Which schema: {', '.join(Kind)}.", show_default=False)],
 ) -> int:
     """Print a JSON Schema: of an input (program, machine, system, sweep), of a trace line, or of the JSON that a command prints
-    (result, bench, collectives, language model, graph, comparison, what-if)."""
+    (result, bench, collectives, language model, graph, comparison, what-if, serving)."""
     from kernbench.analysis.json_schema import compare_json_schema, what_if_json_schema
     from kernbench.ccl.json_schema import ccl_json_schema
     from kernbench.cmdq import program_json_schema
@@ -42,6 +43,7 @@ def schema(
     from kernbench.sweep.json_schema import sweep_json_schema
     from kernbench.trace.json_schema import trace_json_schema
     from kernbench.workloads.json_schema import llm_json_schema, onnx_json_schema
+    from kernbench.workloads.serving.json_schema import serve_json_schema
 
     schemas = {
         Kind.PROGRAM: program_json_schema,
@@ -56,6 +58,7 @@ def schema(
         Kind.ONNX: onnx_json_schema,
         Kind.COMPARE: compare_json_schema,
         Kind.WHATIF: what_if_json_schema,
+        Kind.SERVE: serve_json_schema,
     }
     output.write(json.dumps(schemas[kind](), indent=2) + "\n")
     return output.OK

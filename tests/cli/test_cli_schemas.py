@@ -42,10 +42,12 @@ TINY = {"model_type": "llama", "hidden_size": 256, "intermediate_size": 512, "nu
         "vocab_size": 500, "head_dim": 64}  # fmt: skip
 SMALL = ("--set", "m=64", "--set", "n=64", "--set", "k=64", "--set", "block_n=32")
 TINY_MODEL = ("--set", "prompt=16", "--set", "tokens=1")
+SERVE = ("serve", "--model", "tiny.json", "--num-prompts", "30", "--request-rate", "100", "--random-input-len", "16",
+         "--random-output-len", "4")  # fmt: skip
 LLM = ("llm", "--model", "tiny.json", "--prompt", "16", "--tokens", "1")
 #: By schema: keys that are there in some answers alone.
 ENDS = {"result": {"deadlock", "engines"}, "bench": set(), "ccl": {"message", "result"}, "llm": set(), "onnx": set(),
-        "compare": set(), "whatif": set()}  # fmt: skip
+        "compare": set(), "whatif": set(), "serve": set()}  # fmt: skip
 #: What is read, and a line of a trace.
 MADE: dict[str, Callable[[], dict[str, Any]]] = {
     "program": program_json_schema,
@@ -71,6 +73,8 @@ PRINTED = {
     "compare": ("compare", ("compare", "gemm", *SMALL, "-c", "npu_server", "-c", "single_cube"), 0),
     "compare_bounds": ("compare", ("compare", "tiny.json", *TINY_MODEL, "-c", "npu_server", "-c", "npu_mobile", "--no-why"), 0),
     "compare_deadlock": ("compare", ("compare", "queues.py", "-c", "single_cube", "-c", "two_sips"), 4),
+    "serve": ("serve", (*SERVE, "--goodput", "ttft:10"), 0),
+    "serve_exact": ("serve", (*SERVE, "--exact", "--num-gpu-blocks-override", "64", "--max-model-len", "64"), 0),
     "whatif": ("whatif", ("whatif", "gemm", *SMALL, "--free", "te,dram"), 0),
     "whatif_deadlock": ("whatif", ("whatif", "queues.py", "--free", "te"), 4),
 }

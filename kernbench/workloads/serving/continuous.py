@@ -170,6 +170,7 @@ class ContinuousBatching(Scheduler):
 
     def _stop_decoding(self, request: Request) -> None:
         """It has not decoded in this round, and will not decode in the next one as others do."""
+        self._context += 1  # the sum does not count this round yet
         self._leave(request)
         request.computed -= 1
         request.generated = request.computed + 1 - request.prompt

@@ -8,6 +8,7 @@ from typing import Literal
 from kernbench.common.errors import InputError, Problem
 
 Policy = Literal["fcfs", "priority", "slo"]
+DEFAULT_BLOCK = 16  #: [token]
 POLICIES: tuple[Policy, ...] = ("fcfs", "priority", "slo")
 
 
@@ -27,7 +28,7 @@ class EngineOptions:
 
     num_gpu_blocks: int
     max_model_len: int
-    block_size: int = 16
+    block_size: int = DEFAULT_BLOCK
     max_num_seqs: int = 256
     max_num_batched_tokens: int = 2048
     enable_chunked_prefill: bool = True

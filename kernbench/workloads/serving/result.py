@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from kernbench.common.errors import InputError, Problem
+from kernbench.common.spelling import meant
 from kernbench.workloads.serving.engine import Engine
 from kernbench.workloads.serving.request import Request, State
 from kernbench.workloads.serving.scheduler import StepBatch, Tokens
 from kernbench.workloads.serving.spill import Spill
-from kernbench.workloads.serving.statistics import Summary, summary
+from kernbench.workloads.serving.statistics import Summary, summary, truncation
 from kernbench.workloads.serving.timeline import Timeline
 
 _COLUMNS = (
@@ -21,6 +24,7 @@ _COLUMNS = (
 )  # fmt: skip
 _NEVER = -1  #: of a time in a row
 METRICS = ("ttft", "tpot", "itl", "e2el", "queue")
+GOALS = ("ttft", "tpot", "e2el")  #: that a request can meet
 
 
 class Record:
@@ -28,7 +32,7 @@ class Record:
 
     def __init__(self) -> None:
         self.requests = Spill(_COLUMNS)
-        self.gaps = Spill(("ns", "count"))
+        self.gaps = Spill(("at_ns", "ns", "count"))  # times between tokens, and how many of them
         self.timeline = Timeline()
         self.steps = 0
 
@@ -36,17 +40,15 @@ class Record:
         """A step has ended."""
         self.steps += 1
         if tokens.continued:
-            self.gaps.append(end_ns - engine.last_end_ns, tokens.continued)
+            self.gaps.append(end_ns, end_ns - engine.last_end_ns, tokens.continued)
         for gap in tokens.gaps_ns:
-            self.gaps.append(gap, 1)
+            self.gaps.append(end_ns, gap, 1)
         now, took = self.timeline.at(start_ns), end_ns - start_ns
         now.steps += 1
         now.busy_ns += took
         if batch.chunks:
             now.prefill_ns += took
             now.prefill_tokens += batch.prefill_tokens
-        else:
-            now.decode_ns += took
         now.tokens += len(tokens.first) + tokens.continued + len(tokens.gaps_ns)
         now.preempted += len(batch.preempted)
         now.running_ns += took * batch.running
@@ -55,6 +57,8 @@ class Record:
 
     def request(self, request: Request, now_ns: int) -> None:
         """A request has ended."""
+        self.timeline.at(request.arrival_ns).arrived += 1
+        self.timeline.at(now_ns).ended += 1
         times = (request.scheduled_ns, request.first_token_ns, request.last_token_ns)
         self.requests.append(
             request.id, request.arrival_ns, *(_NEVER if one is None else one for one in times), request.prompt, request.output,
@@ -62,53 +66,158 @@ class Record:
         )  # fmt: skip
 
 
+@dataclass(frozen=True, slots=True)
+class Window:
+    """A part of a run: from one arrival to another."""
+
+    start_ns: int
+    end_ns: int
+
+
 class ServingResult:
     """A run. Made by `kernbench.serving.simulate`.
 
-    `first_ns`, `last_ns`: of the window that statistics are of: requests that arrived in it. By default the whole run.
+    The run has three parts: `warmup` until latencies are those of the rest (by the rule MSER-5), `steady` until the last
+    arrival, and then what is left is served. Numbers are of the whole run, or of the steady part.
     """
 
-    def __init__(self, record: Record, end_ns: int, window_ns: tuple[int, int] | None = None) -> None:
+    def __init__(self, record: Record, end_ns: int) -> None:
         self.record = record
         self.end_ns = end_ns
         self._columns = {name: record.requests.column(name) for name in _COLUMNS}
-        self.window_ns = window_ns or (0, end_ns)
         arrival = self._columns["arrival_ns"]
-        self._inside = (arrival >= self.window_ns[0]) & (arrival <= self.window_ns[1])
-        self._done = self._inside & (self._columns["state"] == State.FINISHED)
+        self._done: NDArray[np.bool_] = self._columns["state"] == State.FINISHED
+        self.whole = Window(int(arrival.min()) if len(arrival) else 0, end_ns)
+        self.steady = self._find_steady()
+
+    def _find_steady(self) -> Window | None:
+        """None if the requests came at once, or were too few."""
+        arrival, last = (self._columns[name][self._done] for name in ("arrival_ns", "last_token_ns"))
+        order = np.argsort(arrival, kind="stable")
+        place = truncation(((last - arrival)[order]).astype(np.float64))
+        if place is None or arrival[order[place]] == arrival[order[-1]]:
+            return None
+        return Window(int(arrival[order[place]]), int(arrival[order[-1]]))
 
     def count(self, state: State) -> int:
-        """Requests of the window that ended so."""
-        return int(np.count_nonzero(self._inside & (self._columns["state"] == state)))
+        """Requests that ended so."""
+        return int(np.count_nonzero(self._columns["state"] == state))
 
-    def _of(self, name: str) -> NDArray[np.int64]:
-        return self._columns[name][self._done]
+    def _inside(self, window: Window | None) -> NDArray[np.bool_]:
+        arrival, found = self._columns["arrival_ns"], self._done
+        if window is not None:
+            found = found & (arrival >= window.start_ns) & (arrival <= window.end_ns)
+        return found
 
-    def values_ms(self, metric: str) -> NDArray[np.float64]:
-        """[ms] of each finished request: `ttft`, `tpot` (of those with two tokens or more), `e2el` or `queue`."""
-        arrival, first, last = self._of("arrival_ns"), self._of("first_token_ns"), self._of("last_token_ns")
+    def values_ms(self, metric: str, window: Window | None = None) -> NDArray[np.float64]:
+        """[ms] of each finished request that arrived in the window: `ttft`, `tpot`, `e2el` or `queue`; nan where it has
+        none."""
+        inside = self._inside(window)
+        arrival, first, last, output = (
+            self._columns[name][inside] for name in ("arrival_ns", "first_token_ns", "last_token_ns", "output")
+        )
+        found: NDArray[np.float64]
         if metric == "ttft":
-            return (first - arrival) / 1e6
-        if metric == "e2el":
-            return (last - arrival) / 1e6
-        if metric == "queue":
-            return (self._of("scheduled_ns") - arrival) / 1e6
-        output = self._of("output")
-        more = output > 1
-        tpot: NDArray[np.float64] = (last - first)[more] / (output[more] - 1) / 1e6
-        return tpot
+            found = (first - arrival) / 1e6
+        elif metric == "e2el":
+            found = (last - arrival) / 1e6
+        elif metric == "queue":
+            found = (self._columns["scheduled_ns"][inside] - arrival) / 1e6
+        elif metric == "tpot":
+            found = np.where(output > 1, (last - first) / np.maximum(output - 1, 1) / 1e6, np.nan)
+        else:
+            rule = f"it must be one of {', '.join(METRICS)}"
+            raise InputError(Problem("serving", rule, "metric", metric, meant(metric, METRICS)))
+        return found
 
-    def summary(self, metric: str) -> Summary | None:
+    def summary(self, metric: str, window: Window | None = None) -> Summary | None:
         """Of one of `ttft`, `tpot`, `itl`, `e2el`, `queue`, in ms; None where there is no value."""
-        if metric == "itl":
-            return summary(self.record.gaps.column("ns") / 1e6, self.record.gaps.column("count"))
-        return summary(self.values_ms(metric))
+        if metric != "itl":
+            values = self.values_ms(metric, window)
+            return summary(values[~np.isnan(values)])
+        values, weights = self.record.gaps.column("ns") / 1e6, self.record.gaps.column("count")
+        if window is not None:
+            at = self.record.gaps.column("at_ns")
+            inside = (at >= window.start_ns) & (at <= window.end_ns)
+            values, weights = values[inside], weights[inside]
+        return summary(values, weights)
+
+    def rates(self, window: Window | None = None) -> dict[str, float]:
+        """[1/s] of requests, output tokens and all tokens of requests that ended in the window."""
+        window = window or self.whole
+        last = self._columns["last_token_ns"]
+        inside = self._done & (last >= window.start_ns) & (last <= window.end_ns)
+        seconds = (window.end_ns - window.start_ns) / 1e9
+        output, prompt = (int(self._columns[name][inside].sum()) for name in ("output", "prompt"))
+        counts = {"requests": int(np.count_nonzero(inside)), "output_tokens": output, "total_tokens": output + prompt}
+        return {f"{name}_per_s": count / seconds if seconds else 0.0 for name, count in counts.items()}
+
+    def goodput(self, goals_ms: Mapping[str, float], window: Window | None = None) -> tuple[float, float]:
+        """[1/s] of requests that meet all goals (`ttft`, `tpot`, `e2el`: at most so many ms), and their share of the
+        finished."""
+        for name in goals_ms:
+            if name not in GOALS:
+                rule = f"it must be one of {', '.join(GOALS)}"
+                raise InputError(Problem("serving", rule, "goodput", name, meant(name, GOALS)))
+        good = np.ones(int(np.count_nonzero(self._inside(window))), np.bool_)
+        for name, most in goals_ms.items():
+            good &= ~(self.values_ms(name, window) > most)  # a request of one token has no TPOT, and meets every goal for it
+        window = window or self.whole
+        seconds = (window.end_ns - window.start_ns) / 1e9
+        count = int(np.count_nonzero(good))
+        return (count / seconds if seconds else 0.0), (count / len(good) if len(good) else 0.0)
 
     def rows(self) -> Iterator[dict[str, Any]]:
         """A row for each request, in the order in which they ended."""
         for block in self.record.requests.blocks():
             for values in block.tolist():
                 yield row_of(dict(zip(_COLUMNS, values, strict=True)))
+
+    def to_dict(self, goals_ms: Mapping[str, float] | None = None) -> dict[str, Any]:
+        """The run as plain data; `kbsim schema serve` describes it."""
+        found: dict[str, Any] = {
+            "duration_s": (self.end_ns - self.whole.start_ns) / 1e9,
+            "requests": {state.name.lower(): self.count(state) for state in (State.FINISHED, State.ABORTED, State.REJECTED)},
+            "preemptions": int(self._columns["preemptions"].sum()),
+            "cached_tokens": int(self._columns["cached"].sum()),
+            "prompt_tokens": int(self._columns["prompt"][self._done].sum()),
+            "output_tokens": int(self._columns["generated"].sum()),
+            "steps": self.record.steps,
+            "whole": self._window_dict(None, goals_ms),
+            "steady": None if self.steady is None else self._window_dict(self.steady, goals_ms),
+            "timeline": self._timeline_dict(),
+        }
+        return found
+
+    def _window_dict(self, window: Window | None, goals_ms: Mapping[str, float] | None) -> dict[str, Any]:
+        at = window or self.whole
+        found: dict[str, Any] = {"start_s": at.start_ns / 1e9, "end_s": at.end_ns / 1e9, **self.rates(window)}
+        if goals_ms:
+            rate, share = self.goodput(goals_ms, window)
+            found |= {"goodput_per_s": rate, "good_share": share}
+        for metric in METRICS:
+            of = self.summary(metric, window)
+            found[f"{metric}_ms"] = None if of is None else of.to_dict()
+        return found
+
+    def _timeline_dict(self) -> dict[str, Any]:
+        line = self.record.timeline
+        length = line.length_ns
+        columns: dict[str, list[float]] = {name: [] for name in TIMELINE}
+        for one in line.intervals:
+            busy = max(1, one.busy_ns)
+            values = (
+                one.busy_ns / length, one.prefill_ns / length, one.running_ns / busy, one.waiting_ns / busy, one.kv_ns / busy,
+                one.preempted, one.prefill_tokens, one.tokens, one.arrived, one.ended,
+            )  # fmt: skip
+            for name, value in zip(TIMELINE, values, strict=True):
+                columns[name].append(round(value, 6))
+        return {"interval_s": length / 1e9, **columns}
+
+
+TIMELINE = (
+    "busy", "prefill", "running", "waiting", "kv_blocks", "preempted", "prefill_tokens", "tokens", "arrived", "ended",
+)  # fmt: skip
 
 
 def row_of(plain: dict[str, int]) -> dict[str, Any]:

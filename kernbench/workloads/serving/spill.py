@@ -22,6 +22,10 @@ class Spill:
         self._file: IO[bytes] | None = None
         self._stored = 0
 
+    def __del__(self) -> None:
+        if self._file is not None:
+            self._file.close()
+
     def __len__(self) -> int:
         return self._stored + len(self._rows) // len(self.names)
 
@@ -30,7 +34,7 @@ class Spill:
         self._rows.extend(values)
         if len(self._rows) >= _ROWS * len(self.names):
             if self._file is None:
-                self._file = tempfile.TemporaryFile()  # noqa: SIM115  # it lives as long as the table
+                self._file = tempfile.TemporaryFile()  # noqa: SIM115  # `__del__` closes it
             self._rows.tofile(self._file)
             self._stored += len(self._rows) // len(self.names)
             self._rows = array("q")

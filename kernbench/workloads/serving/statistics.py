@@ -53,3 +53,21 @@ def summary(values: NDArray[np.float64], weights: NDArray[np.int64] | None = Non
         low = int(place)
         found[percent] = at(low) + (place - low) * (at(min(low + 1, count - 1)) - at(low))
     return Summary(count, mean, std, found)
+
+
+_BATCH = 5
+
+
+def truncation(values: NDArray[np.float64]) -> int | None:
+    """How many of the first values are of the warm-up, by the rule MSER-5; None of fewer than 20 values.
+
+    The cut is where the standard error of the means of five values behind it is smallest; it is at most half of them.
+    """
+    count = len(values) // _BATCH
+    if count < 4:
+        return None
+    means = values[: count * _BATCH].reshape(count, _BATCH).mean(axis=1)
+    left = np.arange(count, 0, -1)
+    sums, squares = (np.cumsum(one[::-1])[::-1] for one in (means, means**2))
+    errors = (squares - sums**2 / left) / left**2
+    return int(np.argmin(errors[: count // 2 + 1])) * _BATCH

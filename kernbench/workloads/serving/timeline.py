@@ -16,7 +16,6 @@ class Interval:
     running_ns: int = 0
     waiting_ns: int = 0
     kv_ns: int = 0
-    decode_ns: int = 0  #: of steps with decodes only
     prefill_ns: int = 0  #: of steps with prefill
     steps: int = 0
     prefill_tokens: int = 0

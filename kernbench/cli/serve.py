@@ -1,0 +1,401 @@
+"""`kbsim serve`: requests arrive at a model on a machine; latencies, throughput, and what they depend on."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from typer.core import TyperGroup
+
+from kernbench.cli import output, widgets
+from kernbench.cli.commands import Section
+from kernbench.cli.llm import ActivationBits, ModelName, Parallel, WeightBits
+from kernbench.cli.options import AllowCode, Config, Json, Overrides, Quiet, count_of
+from kernbench.cli.text import DIM, WAIT, Justify, duration, percent, short, table
+from kernbench.common.errors import InputError, Problem
+from kernbench.common.json_shapes import counted
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+
+
+class RunByDefault(TyperGroup):
+    """`kbsim serve --model ...` is `kbsim serve run --model ...`."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Parse as usual, with `run` where options come first."""
+        if args and args[0].startswith("-") and args[0] not in ("-h", "--help"):
+            args = ["run", *args]
+        return super().parse_args(ctx, args)
+
+
+app = Section("Serve requests with a model on a machine: latencies, throughput, and what limits them.")
+app.info.cls = RunByDefault
+
+
+@app.callback()
+def serve() -> None:
+    """Serve requests with a model on a machine: latencies, throughput, and what limits them."""
+
+
+class DatasetName(StrEnum):
+    """Where the requests come from."""
+
+    RANDOM = "random"
+    SHAREGPT = "sharegpt"
+    BURSTGPT = "burstgpt"
+    PREFIX_REPETITION = "prefix_repetition"
+    CUSTOM = "custom"
+
+
+class RampUpStrategy(StrEnum):
+    """How the rate rises."""
+
+    LINEAR = "linear"
+    EXPONENTIAL = "exponential"
+
+
+class SchedulingPolicy(StrEnum):
+    """Which request that waits is first."""
+
+    FCFS = "fcfs"
+    PRIORITY = "priority"
+    SLO = "slo"
+
+
+class CacheType(StrEnum):
+    """The type of keys and values."""
+
+    AUTO = "auto"
+    BFLOAT16 = "bfloat16"
+    FP8 = "fp8"
+    INT4 = "int4"
+
+
+_CACHE_BITS = {CacheType.AUTO: None, CacheType.BFLOAT16: 16, CacheType.FP8: 8, CacheType.INT4: 4}
+
+
+def _rate(text: str) -> float:
+    """A number, or inf."""
+    try:
+        found = float(text)
+    except ValueError:
+        found = math.nan
+    if not found > 0:
+        raise typer.BadParameter(f"{text!r} is not a number greater than 0")
+    return found
+
+
+_DATASET, _ENGINE, _OUTPUT = "Workload", "Engine", "Output"
+
+
+def _number(name: str, text: str, panel: str, least: int = 1, **more: Any) -> Any:
+    """An option with a number of tokens, requests or blocks: `512`, `8k`."""
+
+    def parsed(value: str) -> int:
+        found = count_of(value)
+        if found < least:
+            raise typer.BadParameter(f"it must be at least {least}")
+        return found
+
+    return typer.Option(name, metavar="N", parser=parsed, help=text, rich_help_panel=panel, **more)
+
+
+DatasetPath = Annotated[
+    Path | None,
+    typer.Option(
+        "--dataset-path", metavar="FILE", show_default=False, rich_help_panel=_DATASET,
+        help="File of sharegpt (.json), burstgpt (.csv) or custom (.jsonl, .csv) requests.",
+    ),
+]  # fmt: skip
+Goals = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--goodput", metavar="METRIC:MS", show_default=False, rich_help_panel=_OUTPUT,
+        help="Count requests that meet a goal, as ttft:200,tpot:50: at most so many ms of ttft, tpot or e2el.",
+    ),
+]  # fmt: skip
+
+
+@app.command()
+def run(
+    model: ModelName = "llama3-8b",
+    config: Config = "npu_server",
+    overrides: Overrides = None,
+    w: WeightBits = None,
+    a: ActivationBits = None,
+    kv_cache_dtype: Annotated[CacheType, typer.Option("--kv-cache-dtype", help="Type of the KV cache.")] = CacheType.AUTO,
+    tp: Parallel = 1,
+    runtime: Annotated[
+        str | None,
+        typer.Option("--runtime", metavar="NAME|FILE", help="What the host adds.", show_default="none; on a chip vllm"),
+    ] = None,
+    dataset_name: Annotated[
+        DatasetName, typer.Option("--dataset-name", help="Where requests come from.", rich_help_panel=_DATASET)
+    ] = DatasetName.RANDOM,
+    dataset_path: DatasetPath = None,
+    num_prompts: Annotated[
+        int | None, _number("--num-prompts", "Number of requests.", _DATASET, show_default="1000, or all of the file")
+    ] = None,
+    request_rate: Annotated[
+        str,
+        typer.Option(
+            "--request-rate", metavar="R", help="Requests per second; inf: all at once, or as a file says.",
+            rich_help_panel=_DATASET,
+        ),
+    ] = "inf",
+    burstiness: Annotated[
+        str,
+        typer.Option(
+            "--burstiness", metavar="B", rich_help_panel=_DATASET,
+            help="Shape of the gamma distribution of intervals: 1 is Poisson, less is burstier, inf is even.",
+        ),
+    ] = "1",
+    max_concurrency: Annotated[
+        int | None,
+        _number("--max-concurrency", "Send a request only if fewer are under way.", _DATASET, show_default="no limit"),
+    ] = None,
+    ramp_up_strategy: Annotated[
+        RampUpStrategy | None,
+        typer.Option("--ramp-up-strategy", help="Raise the rate over the run.", show_default=False, rich_help_panel=_DATASET),
+    ] = None,
+    ramp_up_start_rps: Annotated[
+        str | None,
+        typer.Option(
+            "--ramp-up-start-rps", metavar="R", help="Rate at the start.", show_default=False, rich_help_panel=_DATASET
+        ),
+    ] = None,
+    ramp_up_end_rps: Annotated[
+        str | None,
+        typer.Option("--ramp-up-end-rps", metavar="R", help="Rate at the end.", show_default=False, rich_help_panel=_DATASET),
+    ] = None,
+    seed: Annotated[int, _number("--seed", "Seed of arrivals and lengths.", _DATASET, 0)] = 0,
+    random_input_len: Annotated[int, _number("--random-input-len", "random: tokens of a prompt.", _DATASET)] = 1024,
+    random_output_len: Annotated[int, _number("--random-output-len", "random: tokens of an output.", _DATASET)] = 128,
+    random_range_ratio: Annotated[
+        float,
+        typer.Option(
+            "--random-range-ratio", metavar="R", rich_help_panel=_DATASET,
+            help="random: lengths are uniform from 1 - R to 1 + R times these.",
+        ),
+    ] = 0.0,
+    random_prefix_len: Annotated[
+        int, _number("--random-prefix-len", "random: tokens before each prompt that all share.", _DATASET, 0)
+    ] = 0,
+    prefix_repetition_prefix_len: Annotated[
+        int, _number("--prefix-repetition-prefix-len", "prefix_repetition: tokens of a prefix.", _DATASET)
+    ] = 256,
+    prefix_repetition_suffix_len: Annotated[
+        int, _number("--prefix-repetition-suffix-len", "prefix_repetition: tokens after it.", _DATASET)
+    ] = 256,
+    prefix_repetition_num_prefixes: Annotated[
+        int, _number("--prefix-repetition-num-prefixes", "prefix_repetition: different prefixes.", _DATASET)
+    ] = 10,
+    prefix_repetition_output_len: Annotated[
+        int, _number("--prefix-repetition-output-len", "prefix_repetition: tokens of an output.", _DATASET)
+    ] = 128,
+    sharegpt_output_len: Annotated[
+        int | None,
+        _number("--sharegpt-output-len", "sharegpt: tokens of an output.", _DATASET, show_default="as in the file"),
+    ] = None,
+    max_num_seqs: Annotated[int, _number("--max-num-seqs", "Requests that run at a time.", _ENGINE)] = 256,
+    max_num_batched_tokens: Annotated[int, _number("--max-num-batched-tokens", "Tokens of a step.", _ENGINE)] = 2048,
+    max_model_len: Annotated[
+        int | None,
+        _number("--max-model-len", "Tokens of a prompt and its output.", _ENGINE, 2, show_default="of the model"),
+    ] = None,
+    block_size: Annotated[int, _number("--block-size", "Tokens of a block of the KV cache.", _ENGINE)] = 16,
+    num_gpu_blocks_override: Annotated[
+        int | None, _number("--num-gpu-blocks-override", "Blocks of the KV cache.", _ENGINE, 2, show_default="from the memory")
+    ] = None,
+    gpu_memory_utilization: Annotated[
+        float,
+        typer.Option(
+            "--gpu-memory-utilization", "--npu-memory-utilization", metavar="SHARE", rich_help_panel=_ENGINE,
+            help="Share of the memory for weights and KV cache.",
+        ),
+    ] = 0.9,
+    enable_chunked_prefill: Annotated[
+        bool,
+        typer.Option(
+            "--enable-chunked-prefill/--no-enable-chunked-prefill", help="Cut prefills into chunks.", rich_help_panel=_ENGINE
+        ),
+    ] = True,
+    long_prefill_token_threshold: Annotated[
+        int, _number("--long-prefill-token-threshold", "Tokens of one prefill in a step; 0: no limit.", _ENGINE, 0)
+    ] = 0,
+    enable_prefix_caching: Annotated[
+        bool,
+        typer.Option(
+            "--enable-prefix-caching/--no-enable-prefix-caching", help="Reuse full blocks of equal tokens.",
+            rich_help_panel=_ENGINE,
+        ),
+    ] = True,
+    async_scheduling: Annotated[
+        bool,
+        typer.Option(
+            "--async-scheduling/--no-async-scheduling", help="Schedule a step while the one before runs.",
+            rich_help_panel=_ENGINE,
+        ),
+    ] = True,
+    scheduler_reserve_full_isl: Annotated[
+        bool,
+        typer.Option(
+            "--scheduler-reserve-full-isl/--no-scheduler-reserve-full-isl", rich_help_panel=_ENGINE,
+            help="Start a request only if all its tokens fit.",
+        ),
+    ] = True,
+    scheduling_policy: Annotated[
+        SchedulingPolicy,
+        typer.Option("--scheduling-policy", help="Order of requests that wait.", rich_help_panel=_ENGINE),
+    ] = SchedulingPolicy.FCFS,
+    exact: Annotated[bool, typer.Option("--exact", help="Simulate every distinct step, without a table.")] = False,
+    check_steps: Annotated[
+        int, _number("--check-steps", "Simulate so many steps of the run to measure the error of the table.", _OUTPUT, 0)
+    ] = 8,
+    goodput: Goals = None,
+    rows: Annotated[
+        Path | None,
+        typer.Option(
+            "--rows", metavar="FILE", help="Write a row for each request: .csv or .parquet.", show_default=False,
+            rich_help_panel=_OUTPUT,
+        ),
+    ] = None,
+    allow_code: AllowCode = None,
+    as_json: Json = False,
+    quiet: Quiet = False,
+) -> int:  # fmt: skip
+    """Serve a workload: when each token comes, how busy the machine is, and how far the KV cache is filled."""
+    from kernbench.config import load_config
+    from kernbench.workloads.models.files import load_model
+    from kernbench.workloads.serving.arrivals import Arrivals
+    from kernbench.workloads.serving.rows import check_rows, write_rows
+    from kernbench.workloads.serving.scenario import Scenario
+    from kernbench.workloads.serving.workload import Workload
+
+    goals = goals_of(goodput or [])
+    if rows is not None:
+        check_rows(rows)
+    found = load_model(model)
+    for note in () if quiet else found.notes:
+        output.note(f"warning: {note}")
+    arrivals = Arrivals(
+        request_rate=_rate(request_rate), burstiness=_rate(burstiness),
+        ramp_up=None if ramp_up_strategy is None else ramp_up_strategy.value,
+        ramp_up_start_rps=None if ramp_up_start_rps is None else _rate(ramp_up_start_rps),
+        ramp_up_end_rps=None if ramp_up_end_rps is None else _rate(ramp_up_end_rps),
+    )  # fmt: skip
+    workload = Workload(
+        dataset_name=dataset_name.value, dataset_path=dataset_path, num_prompts=num_prompts, arrivals=arrivals, seed=seed,
+        random_input_len=random_input_len, random_output_len=random_output_len, random_range_ratio=random_range_ratio,
+        random_prefix_len=random_prefix_len, prefix_repetition_prefix_len=prefix_repetition_prefix_len,
+        prefix_repetition_suffix_len=prefix_repetition_suffix_len,
+        prefix_repetition_num_prefixes=prefix_repetition_num_prefixes,
+        prefix_repetition_output_len=prefix_repetition_output_len, sharegpt_output_len=sharegpt_output_len,
+    )  # fmt: skip
+    engine = {
+        "max_num_seqs": max_num_seqs, "max_num_batched_tokens": max_num_batched_tokens, "block_size": block_size,
+        "enable_chunked_prefill": enable_chunked_prefill, "long_prefill_token_threshold": long_prefill_token_threshold,
+        "enable_prefix_caching": enable_prefix_caching, "async_scheduling": async_scheduling,
+        "scheduler_reserve_full_isl": scheduler_reserve_full_isl, "scheduling_policy": scheduling_policy.value,
+    }  # fmt: skip
+    machine = load_config(config, overrides or (), allow_code=tuple(allow_code or ()))
+    scenario = Scenario(
+        model=found, machine=machine, workload=workload, engine=engine, num_gpu_blocks=num_gpu_blocks_override,
+        max_model_len=max_model_len, gpu_memory_utilization=gpu_memory_utilization, max_concurrency=max_concurrency, w=w, a=a,
+        kv=_CACHE_BITS[kv_cache_dtype], tp=tp, runtime=runtime, exact=exact, sample=check_steps,
+    )  # fmt: skip
+    done = scenario.run()
+    plain = done.to_dict(goals)
+    if rows is not None:
+        write_rows(done.result.rows(), rows)
+        if not (quiet or as_json):
+            output.note(f"{rows}: {counted(len(done.result.record.requests), 'row')}")
+    if as_json:
+        output.show_json(plain)
+    elif not quiet:
+        output.show(serving_summary(plain))
+    return output.OK
+
+
+def goals_of(texts: list[str]) -> dict[str, float]:
+    """[ms] by metric. InputError for what is no goal."""
+    from kernbench.workloads.serving.result import GOALS
+
+    found: dict[str, float] = {}
+    for text in (one for several in texts for one in several.replace(",", " ").split()):
+        name, _, value = text.partition(":")
+        try:
+            most = float(value)
+        except ValueError:
+            most = math.nan
+        if name not in GOALS or not most > 0:
+            rule = f"it must be METRIC:MS, with METRIC one of {', '.join(GOALS)}"
+            raise InputError(Problem("kbsim serve", rule, "--goodput", text, "write ttft:200,tpot:50"))
+        found[name] = most
+    return found
+
+
+_TITLES = {"ttft": "TTFT", "tpot": "TPOT", "itl": "ITL", "e2el": "E2EL", "queue": "queue"}
+
+
+def serving_summary(plain: Mapping[str, Any]) -> Iterator[RenderableType]:
+    """The output of `kbsim serve`."""
+    steady, whole = plain["steady"], plain["whole"]
+    shown = steady or whole
+    line = widgets.Text(f"{short(shown['requests_per_s'])} requests/s", "bold")
+    for name in ("ttft", "tpot"):
+        of = shown[f"{name}_ms"]
+        if of is not None:
+            line.append(f"  {_TITLES[name]} p50 {_ms(of['p50'])}, p99 {_ms(of['p99'])}")
+    yield line
+    counts = plain["requests"]
+    told = f"{plain['model']} on {plain['machine']}: {counted(counts['finished'], 'request')} in {short(plain['duration_s'])} s"
+    yield widgets.Text(f"{told}, {short(shown['output_tokens_per_s'])} output tokens/s")
+    blocks = f"{plain['num_gpu_blocks']:,} blocks of {plain['block_size']} tokens, at most {plain['max_model_len']:,} a request"
+    yield widgets.Text(f"{blocks}; {counted(plain['steps'], 'step')}, {counted(plain['preemptions'], 'preemption')}", DIM)
+    for name in ("rejected", "aborted"):
+        if counts[name]:
+            yield widgets.Text(f"{counted(counts[name], 'request')} {name}", WAIT)
+    if "goodput_per_s" in shown:
+        goals = ", ".join(f"{_TITLES[name]} at most {_ms(most)}" for name, most in plain["goals_ms"].items())
+        yield widgets.Text(f"goodput {short(shown['goodput_per_s'])} requests/s, {percent(shown['good_share'])}: {goals}")
+    if plain["table"] is not None:
+        yield _table_line(plain["table"])
+    yield ""
+    yield _latencies("steady state" if steady else "whole run", shown)
+    if steady:
+        yield ""
+        yield _latencies("whole run, with warm-up and drain", whole)
+        yield widgets.Text(
+            f"warm-up until {short(steady['start_s'])} s, steady until the last arrival at {short(steady['end_s'])} s", DIM
+        )
+
+
+def _ms(value: float) -> str:
+    return duration(value * 1e6)
+
+
+def _latencies(title: str, of: Mapping[str, Any]) -> Any:
+    columns: list[tuple[str, Justify]] = [("", "left")]
+    columns += [(name, "right") for name in ("mean", "std", "p50", "p90", "p95", "p99")]
+    made = table(title, columns)
+    for name, label in _TITLES.items():
+        found = of[f"{name}_ms"]
+        if found is not None:
+            made.add_row(label, *(_ms(found[one]) for one in ("mean", "std", "p50", "p90", "p95", "p99")))
+    return made
+
+
+def _table_line(of: Mapping[str, Any]) -> Any:
+    told = f"step times from {counted(of['entries'], 'entry')}, {of['simulated']:,} simulated now"
+    error = of["error"]
+    if error is not None:
+        told += f"; error {error['mean']:.1%} on average, {error['worst']:.1%} at most"
+        told += f" in {counted(error['steps'], 'exact step')}"
+    return widgets.Text(told, DIM)

@@ -1,0 +1,78 @@
+"""Entries of tables of steps, kept between runs by what they depend on."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+from kernbench.common.errors import InputError, Problem
+from kernbench.common.files import read_bounded, write_whole
+
+_SCHEMA = "kernbench/step_table/1"
+_BYTES = 64 << 20
+
+
+class TableStore:
+    """Entries by name. With a folder, those of the same `content` are read from it, and `save` writes them back.
+
+    `content`: all that the entries depend on, as plain data.
+    """
+
+    def __init__(self, folder: str | os.PathLike[str] | None = None, content: Any = None) -> None:
+        self._entries: dict[str, float] = {}
+        self._new = False
+        self.path: Path | None = None
+        if folder is not None:
+            digest = hashlib.sha256(json.dumps(content, sort_keys=True, default=str).encode()).hexdigest()
+            self.path = Path(folder) / f"{digest[:32]}.json"
+            self._entries.update(_read(self.path))
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def get(self, name: str) -> float | None:
+        """[ns] of an entry."""
+        return self._entries.get(name)
+
+    def put(self, name: str, ns: float) -> None:
+        """Add an entry."""
+        self._entries[name] = ns
+        self._new = True
+
+    def save(self) -> None:
+        """Write the entries, with those that another run has written since. InputError where the folder cannot be written."""
+        if self.path is None or not self._new:
+            return
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise InputError(Problem(str(self.path.parent), f"the folder of tables cannot be made: {error.strerror}")) from None
+        entries = {**_read(self.path), **self._entries}
+        text = json.dumps({"schema": _SCHEMA, "ns": dict(sorted(entries.items()))}, indent=0)
+        write_whole(self.path, text.encode())
+        self._new = False
+
+
+def _read(path: Path) -> dict[str, float]:
+    """The entries of a file; none if it is not there. InputError if it is damaged."""
+    if not path.exists():
+        return {}
+    try:
+        plain = json.loads(read_bounded(os.fspath(path), _BYTES, remedy="remove it"))
+        if plain["schema"] != _SCHEMA:
+            raise ValueError
+        found = {str(name): float(ns) for name, ns in plain["ns"].items()}
+        if not all(0 < ns < 1e18 for ns in found.values()):
+            raise ValueError
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        raise InputError(Problem(str(path), f"it must be a table of the form {_SCHEMA}", remedy="remove the file")) from None
+    return found
+
+
+def default_folder() -> Path:
+    """Where tables are kept: `kernbench/steps` in the user's cache."""
+    base = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
+    return Path(base) / "kernbench" / "steps"

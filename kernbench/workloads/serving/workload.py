@@ -1,0 +1,290 @@
+"""The requests of a run: lengths that are drawn, or a file that says them."""
+
+from __future__ import annotations
+
+import csv
+import json
+import math
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO, Any, Literal
+
+import numpy as np
+
+from kernbench.common.errors import InputError, Problem
+from kernbench.common.files import read_bounded
+from kernbench.common.spelling import meant
+from kernbench.workloads.serving.arrivals import Arrivals
+from kernbench.workloads.serving.request import Request
+
+Dataset = Literal["random", "sharegpt", "burstgpt", "prefix_repetition", "custom"]
+DATASETS: tuple[Dataset, ...] = ("random", "sharegpt", "burstgpt", "prefix_repetition", "custom")
+MOST_TOKENS = 1 << 24  #: of one request
+MOST_LINE = 1 << 20  #: [byte] of a line of a file
+SHAREGPT_BYTES = 1 << 30  #: [byte] of a file of conversations
+TOKEN_BYTES = 4  #: [byte] of text a token, where a file has text and no counts
+_DRAWS = 4096
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Workload:
+    """Requests in the words of `vllm bench serve`.
+
+    `dataset_name`: `random` draws lengths around `random_input_len` and `random_output_len`, each within its
+    `random_range_ratio`, after a prefix of `random_prefix_len` tokens that all share. `prefix_repetition` gives each of
+    `prefix_repetition_num_prefixes` prefixes to as many requests. `sharegpt` and `burstgpt` read files of these names,
+    `custom` any JSON Lines or CSV file with `input_tokens` and `output_tokens`, and perhaps `arrival_s`, `prefix` with
+    `prefix_tokens`, `priority`, `ttft_target_ms` and `abort_ms`. Arrivals of a file are replayed unless `arrivals` has a
+    rate.
+
+    >>> from kernbench.serving import Arrivals, Workload
+    >>> load = Workload(num_prompts=2, random_input_len=64, random_output_len=8, arrivals=Arrivals(request_rate=10), seed=1)
+    >>> [(request.prompt, request.output) for request in load.requests()]
+    [(64, 8), (64, 8)]
+    """
+
+    dataset_name: Dataset = "random"
+    dataset_path: str | os.PathLike[str] | None = None
+    num_prompts: int | None = None
+    arrivals: Arrivals = field(default_factory=Arrivals)
+    seed: int = 0
+    random_input_len: int = 1024
+    random_output_len: int = 128
+    random_range_ratio: float = 0.0
+    random_prefix_len: int = 0
+    prefix_repetition_prefix_len: int = 256
+    prefix_repetition_suffix_len: int = 256
+    prefix_repetition_num_prefixes: int = 10
+    prefix_repetition_output_len: int = 128
+    sharegpt_output_len: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.dataset_name not in DATASETS:
+            rule = f"it must be one of {', '.join(DATASETS)}"
+            raise InputError(Problem("workload", rule, "dataset_name", self.dataset_name, meant(self.dataset_name, DATASETS)))
+        leasts = {
+            "num_prompts": 1, "random_input_len": 1, "random_output_len": 1, "random_prefix_len": 0,
+            "prefix_repetition_prefix_len": 1, "prefix_repetition_suffix_len": 1, "prefix_repetition_num_prefixes": 1,
+            "prefix_repetition_output_len": 1, "sharegpt_output_len": 1, "seed": 0,
+        }  # fmt: skip
+        for name, least in leasts.items():
+            value = getattr(self, name)
+            if value is None and name in ("num_prompts", "sharegpt_output_len"):
+                continue
+            if type(value) is not int or not least <= value < 1 << 62:
+                raise InputError(Problem("workload", f"it must be an integer of at least {least}", name, value))
+        if not 0 <= self.random_range_ratio < 1:
+            rule = "it must be at least 0 and less than 1"
+            raise InputError(Problem("workload", rule, "random_range_ratio", self.random_range_ratio))
+        drawn = self.dataset_name in ("random", "prefix_repetition")
+        if drawn == (self.dataset_path is not None):
+            rule = f"{self.dataset_name} {'draws its lengths, and reads no file' if drawn else 'is read from a file'}"
+            path = self.dataset_path
+            raise InputError(Problem("workload", rule, "dataset_path", None if path is None else os.fspath(path)))
+
+    @property
+    def count(self) -> int | None:
+        """How many requests are drawn, or at most read; None for all of the file."""
+        if self.dataset_name in ("random", "prefix_repetition") and self.num_prompts is None:
+            return 1000
+        return self.num_prompts
+
+    def requests(self) -> Iterator[Request]:
+        """The requests in the order of their arrivals. A file is read line by line."""
+        rows = {
+            "random": self._random, "prefix_repetition": self._repeated, "custom": self._custom, "sharegpt": self._sharegpt,
+            "burstgpt": self._burstgpt,
+        }[self.dataset_name]()  # fmt: skip
+        rated = self.arrivals.ramp_up is not None or not math.isinf(self.arrivals.request_rate)
+        count = self.count
+        if rated and count is None:
+            count = sum(1 for _ in self._again())
+        times = self.arrivals.times_ns(count, self.seed) if count is not None and rated else None
+        last = 0
+        for number, row in enumerate(rows):
+            if number == count:
+                break
+            arrival = row.pop("arrival_ns", 0) if times is None else next(times)
+            row.pop("arrival_ns", None)
+            if arrival < last:
+                where = row.pop("where", "")
+                rule = f"arrivals must not go back: the one before is at {last / 1e9:g} s"
+                raise InputError(Problem(where, rule, "arrival_s", arrival / 1e9, "sort the file by arrival"))
+            last = arrival
+            row.pop("where", None)
+            yield Request(number, arrival_ns=arrival, **row)
+
+    def _again(self) -> Iterator[dict[str, Any]]:
+        return {"custom": self._custom, "sharegpt": self._sharegpt, "burstgpt": self._burstgpt}[self.dataset_name]()
+
+    def _random(self) -> Iterator[dict[str, Any]]:
+        random = np.random.default_rng([self.seed, 0])
+        ranges = []
+        for length in (self.random_input_len, self.random_output_len):
+            low = max(1, math.floor(length * (1 - self.random_range_ratio)))
+            ranges.append((low, math.ceil(length * (1 + self.random_range_ratio))))
+        shared = self.random_prefix_len
+        prefix = (("random", shared),) if shared else ()
+        while True:
+            prompts, outputs = (random.integers(low, high + 1, _DRAWS).tolist() for low, high in ranges)
+            for prompt, output in zip(prompts, outputs, strict=True):
+                yield {"prompt": shared + prompt, "output": output, "prefix": prefix}
+
+    def _repeated(self) -> Iterator[dict[str, Any]]:
+        prefix, suffix = self.prefix_repetition_prefix_len, self.prefix_repetition_suffix_len
+        count = self.count or 0
+        names = np.arange(count) % self.prefix_repetition_num_prefixes
+        np.random.default_rng([self.seed, 0]).shuffle(names)
+        for name in names.tolist():
+            shared = ((name, prefix),)
+            yield {"prompt": prefix + suffix, "output": self.prefix_repetition_output_len, "prefix": shared}
+
+    def _rows(self, names: tuple[str, ...]) -> Iterator[tuple[str, dict[str, Any]]]:
+        """Where it is and the values by name, of each row of a JSON Lines or CSV file."""
+        path = Path(os.fspath(self.dataset_path or ""))
+        kind = path.suffix.lower()
+        if kind not in (".jsonl", ".csv"):
+            raise InputError(Problem(str(path), "its name must end in .jsonl or .csv", remedy="convert or rename the file"))
+        try:
+            file = path.open(encoding="utf-8", newline="")
+        except OSError as error:
+            raise InputError(Problem(str(path), f"it cannot be read: {error.strerror}")) from None
+        with file:
+            try:
+                yield from (_json_lines if kind == ".jsonl" else _csv_lines)(str(path), file, names)
+            except UnicodeDecodeError:
+                raise InputError(Problem(str(path), "it must be UTF-8 text")) from None
+
+    def _custom(self) -> Iterator[dict[str, Any]]:
+        for where, row in self._rows(("input_tokens", "output_tokens")):
+            found: dict[str, Any] = {
+                "where": where,
+                "prompt": _count(where, row, "input_tokens"),
+                "output": _count(where, row, "output_tokens"),
+            }
+            if _given(row, "arrival_s"):
+                found["arrival_ns"] = round(_number(where, row, "arrival_s") * 1e9)
+            if _given(row, "prefix") or _given(row, "prefix_tokens"):
+                if not _given(row, "prefix") or not isinstance(row["prefix"], (str, int)):
+                    rule = "it must be text or an integer beside prefix_tokens"
+                    raise InputError(Problem(where, rule, "prefix", row.get("prefix")))
+                tokens = _count(where, row, "prefix_tokens")
+                if tokens > found["prompt"]:
+                    rule = f"it must be at most input_tokens = {found['prompt']}"
+                    raise InputError(Problem(where, rule, "prefix_tokens", tokens))
+                found["prefix"] = ((row["prefix"], tokens),)
+            if _given(row, "priority"):
+                found["priority"] = _count(where, row, "priority", -(1 << 31))
+            for name in ("ttft_target", "abort"):
+                if _given(row, f"{name}_ms"):
+                    found[f"{name}_ns"] = round(_number(where, row, f"{name}_ms") * 1e6)
+            yield found
+
+    def _burstgpt(self) -> Iterator[dict[str, Any]]:
+        names = ("Timestamp", "Request tokens", "Response tokens")
+        first = None
+        for where, row in self._rows(names):
+            if _number(where, row, names[2]) == 0:  # a request that failed
+                continue
+            time = _number(where, row, names[0])
+            first = time if first is None else first
+            prompt, output = _count(where, row, names[1]), _count(where, row, names[2])
+            yield {"where": where, "prompt": prompt, "output": output, "arrival_ns": round((time - first) * 1e9)}
+
+    def _sharegpt(self) -> Iterator[dict[str, Any]]:
+        path = os.fspath(self.dataset_path or "")
+        content = read_bounded(path, SHAREGPT_BYTES, remedy="take a part of the file")
+        try:
+            plain = json.loads(content)
+        except (ValueError, RecursionError) as error:
+            raise InputError(Problem(path, f"it must be JSON: {error}")) from None
+        if not isinstance(plain, list):
+            raise InputError(Problem(path, "it must be a list of conversations"))
+        for number, one in enumerate(plain):
+            where = f"{path}: [{number}]"
+            turns = one.get("conversations") if isinstance(one, dict) else None
+            if not isinstance(turns, list):
+                raise InputError(Problem(where, "it must have a list of turns", "conversations", turns))
+            if len(turns) < 2:
+                continue
+            lengths = []
+            for place, turn in enumerate(turns[:2]):
+                text = turn.get("value") if isinstance(turn, dict) else None
+                if not isinstance(text, str):
+                    raise InputError(Problem(where, "it must be text", f"conversations[{place}].value", text))
+                lengths.append(-(-len(text.encode("utf-8", "replace")) // TOKEN_BYTES))
+            prompt, output = lengths[0], self.sharegpt_output_len or lengths[1]
+            if prompt >= 4 and output >= 4 and prompt <= 1024 and prompt + output <= 2048:  # what vLLM's benchmark takes
+                yield {"where": where, "prompt": prompt, "output": output}
+
+
+def _json_lines(path: str, file: IO[str], names: tuple[str, ...]) -> Iterator[tuple[str, dict[str, Any]]]:
+    number = 0
+    while line := file.readline(MOST_LINE):
+        number += 1
+        where = f"{path}:{number}"
+        if len(line) == MOST_LINE:
+            raise InputError(Problem(where, f"a line must be shorter than {MOST_LINE} characters"))
+        if not line.strip():
+            continue
+        try:
+            row = json.loads(line)
+        except (ValueError, RecursionError) as error:
+            raise InputError(Problem(where, f"it must be a JSON object: {error}")) from None
+        if not isinstance(row, dict):
+            remedy = 'write {"input_tokens": 512, "output_tokens": 128}'
+            raise InputError(Problem(where, "it must be a JSON object", remedy=remedy))
+        _check_names(where, row, names)
+        yield where, row
+
+
+def _csv_lines(path: str, file: IO[str], names: tuple[str, ...]) -> Iterator[tuple[str, dict[str, Any]]]:
+    rows = csv.reader(file)
+    try:
+        head = [name.strip() for name in next(rows, [])]
+        _check_names(f"{path}:1", dict.fromkeys(head), names)
+        for cells in rows:
+            if not cells:
+                continue
+            where = f"{path}:{rows.line_num}"
+            if len(cells) != len(head):
+                raise InputError(Problem(where, f"it has {len(cells)} values, but the first line has {len(head)} names"))
+            yield where, dict(zip(head, cells, strict=True))
+    except csv.Error as error:
+        raise InputError(Problem(f"{path}:{rows.line_num}", f"it must be CSV: {error}")) from None
+
+
+def _check_names(where: str, row: dict[str, Any], names: tuple[str, ...]) -> None:
+    for name in names:
+        if name not in row:
+            remedy = meant(name, row)
+            raise InputError(Problem(where, "it must have this field", name, remedy=remedy))
+
+
+def _given(row: dict[str, Any], name: str) -> bool:
+    return row.get(name) not in (None, "")
+
+
+def _number(where: str, row: dict[str, Any], name: str) -> float:
+    """A finite number of at least 0."""
+    value = row[name]
+    try:
+        found = math.nan if isinstance(value, bool) else float(value)
+    except (TypeError, ValueError, OverflowError):
+        found = math.nan
+    if not 0 <= found < 1e9:
+        raise InputError(Problem(where, "it must be a number from 0 to 1e9", name, value))
+    return found
+
+
+def _count(where: str, row: dict[str, Any], name: str, least: int = 1) -> int:
+    value = row.get(name)
+    try:
+        found = None if isinstance(value, bool) else float(value)  # type: ignore[arg-type]  # what is no number is caught
+    except (TypeError, ValueError, OverflowError):
+        found = None
+    if found is None or not least <= found <= MOST_TOKENS or found != int(found):
+        raise InputError(Problem(where, f"it must be an integer from {least} to {MOST_TOKENS}", name, value))
+    return int(found)

@@ -42,6 +42,7 @@ SUITES: dict[str, str] = {
     "plans": "kernbench.validate.suites.plans",
     "chips": "kernbench.validate.suites.chips",
     "caches": "kernbench.validate.suites.caches",
+    "serving": "kernbench.validate.suites.serving",
 }
 
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import functools
+import inspect
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -22,6 +25,7 @@ from kernbench.common.json_shapes import counted
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
+    from kernbench.workloads.serving.scenario import Scenario
 
 
 class RunByDefault(TyperGroup):
@@ -122,8 +126,7 @@ Goals = Annotated[
 ]  # fmt: skip
 
 
-@app.command()
-def run(
+def scenario_of(
     model: ModelName = "llama3-8b",
     config: Config = "npu_server",
     overrides: Overrides = None,
@@ -255,35 +258,15 @@ def run(
         typer.Option("--scheduling-policy", help="Order of requests that wait.", rich_help_panel=_ENGINE),
     ] = SchedulingPolicy.FCFS,
     exact: Annotated[bool, typer.Option("--exact", help="Simulate every distinct step, without a table.")] = False,
-    check_steps: Annotated[
-        int, _number("--check-steps", "Simulate so many steps of the run to measure the error of the table.", _OUTPUT, 0)
-    ] = 8,
-    goodput: Goals = None,
-    rows: Annotated[
-        Path | None,
-        typer.Option(
-            "--rows", metavar="FILE", help="Write a row for each request: .csv or .parquet.", show_default=False,
-            rich_help_panel=_OUTPUT,
-        ),
-    ] = None,
     allow_code: AllowCode = None,
-    as_json: Json = False,
-    quiet: Quiet = False,
-) -> int:  # fmt: skip
-    """Serve a workload: when each token comes, how busy the machine is, and how far the KV cache is filled."""
+) -> Scenario:  # fmt: skip
+    """The options that say what is served, where and how."""
     from kernbench.config import load_config
     from kernbench.workloads.models.files import load_model
     from kernbench.workloads.serving.arrivals import Arrivals
-    from kernbench.workloads.serving.rows import check_rows, write_rows
     from kernbench.workloads.serving.scenario import Scenario
     from kernbench.workloads.serving.workload import Workload
 
-    goals = goals_of(goodput or [])
-    if rows is not None:
-        check_rows(rows)
-    found = load_model(model)
-    for note in () if quiet else found.notes:
-        output.note(f"warning: {note}")
     arrivals = Arrivals(
         request_rate=_rate(request_rate), burstiness=_rate(burstiness),
         ramp_up=None if ramp_up_strategy is None else ramp_up_strategy.value,
@@ -305,12 +288,59 @@ def run(
         "scheduler_reserve_full_isl": scheduler_reserve_full_isl, "scheduling_policy": scheduling_policy.value,
     }  # fmt: skip
     machine = load_config(config, overrides or (), allow_code=tuple(allow_code or ()))
-    scenario = Scenario(
-        model=found, machine=machine, workload=workload, engine=engine, num_gpu_blocks=num_gpu_blocks_override,
+    return Scenario(
+        model=load_model(model), machine=machine, workload=workload, engine=engine, num_gpu_blocks=num_gpu_blocks_override,
         max_model_len=max_model_len, gpu_memory_utilization=gpu_memory_utilization, max_concurrency=max_concurrency, w=w, a=a,
-        kv=_CACHE_BITS[kv_cache_dtype], tp=tp, runtime=runtime, exact=exact, sample=check_steps,
+        kv=_CACHE_BITS[kv_cache_dtype], tp=tp, runtime=runtime, exact=exact,
     )  # fmt: skip
-    done = scenario.run()
+
+
+def with_scenario(command: Callable[..., int]) -> Callable[..., int]:
+    """A command whose first argument is a scenario takes the options of `scenario_of` before its own."""
+    names = {"Scenario": object}  # it is imported when a command runs
+    shared = inspect.signature(scenario_of, eval_str=True, locals=names).parameters
+    _, *own = inspect.signature(command, eval_str=True, locals=names).parameters.values()
+
+    @functools.wraps(command)
+    def called(**values: Any) -> int:
+        scenario = scenario_of(**{name: values.pop(name) for name in shared})
+        for note in () if values["quiet"] else scenario.model.notes:
+            output.note(f"warning: {note}")
+        return command(scenario, **values)
+
+    parameters = [one.replace(kind=inspect.Parameter.KEYWORD_ONLY) for one in (*shared.values(), *own)]
+    called.__signature__ = inspect.Signature(parameters, return_annotation=int)  # type: ignore[attr-defined]
+    called.__annotations__ = {one.name: one.annotation for one in parameters} | {"return": int}
+    del called.__wrapped__  # its annotations are not those of the command
+    return called
+
+
+@app.command()
+@with_scenario
+def run(
+    scenario: Scenario,
+    *,
+    check_steps: Annotated[
+        int, _number("--check-steps", "Simulate so many steps of the run to measure the error of the table.", _OUTPUT, 0)
+    ] = 8,
+    goodput: Goals = None,
+    rows: Annotated[
+        Path | None,
+        typer.Option(
+            "--rows", metavar="FILE", help="Write a row for each request: .csv or .parquet.", show_default=False,
+            rich_help_panel=_OUTPUT,
+        ),
+    ] = None,
+    as_json: Json = False,
+    quiet: Quiet = False,
+) -> int:  # fmt: skip
+    """Serve a workload: when each token comes, how busy the machine is, and how far the KV cache is filled."""
+    from kernbench.workloads.serving.rows import check_rows, write_rows
+
+    goals = goals_of(goodput or [])
+    if rows is not None:
+        check_rows(rows)
+    done = replace(scenario, sample=check_steps).run()
     plain = done.to_dict(goals)
     if rows is not None:
         write_rows(done.result.rows(), rows)
@@ -399,3 +429,90 @@ def _table_line(of: Mapping[str, Any]) -> Any:
         told += f"; error {error['mean']:.1%} on average, {error['worst']:.1%} at most"
         told += f" in {counted(error['steps'], 'exact step')}"
     return widgets.Text(told, DIM)
+
+
+class RouterName(StrEnum):
+    """Which engine gets a request."""
+
+    ROUND_ROBIN = "round_robin"
+    LEAST_OUTSTANDING = "least_outstanding"
+    PREFIX_AWARE = "prefix_aware"
+    RANDOM = "random"
+
+
+_FLEET = "Fleet"
+
+
+@app.command()
+@with_scenario
+def capacity(
+    scenario: Scenario,
+    *,
+    slo: Annotated[
+        str,
+        typer.Option(
+            "--slo", metavar="TARGETS", rich_help_panel="Search",
+            help="Targets: 'p99 ttft<200ms, p99 tpot<50ms'. Statistics: mean, median, p50, p90, p95, p99; of ttft, tpot, itl, "
+            "e2el, queue.",
+        ),
+    ],
+    seeds: Annotated[
+        int, typer.Option("--seeds", metavar="N", min=1, help="Searches, each with its own seed.", rich_help_panel="Search")
+    ] = 5,
+    tolerance: Annotated[
+        float, typer.Option("--tolerance", metavar="SHARE", help="Where bisection ends.", rich_help_panel="Search")
+    ] = 0.02,
+    replicas: Annotated[
+        int, _number("--replicas", "Engines; with --prefill-replicas those that decode.", _FLEET)
+    ] = 1,
+    prefill_replicas: Annotated[int, _number("--prefill-replicas", "Engines that only prefill.", _FLEET, 0)] = 0,
+    router: Annotated[
+        RouterName, typer.Option("--router", help="Which engine gets a request.", rich_help_panel=_FLEET)
+    ] = RouterName.ROUND_ROBIN,
+    kv_link_gb_s: Annotated[
+        float | None,
+        typer.Option(
+            "--kv-link-gb-s", metavar="GB/S", show_default="of the chip", rich_help_panel=_FLEET,
+            help="Link of an engine that prefills to those that decode.",
+        ),
+    ] = None,
+    as_json: Json = False,
+    quiet: Quiet = False,
+) -> int:  # fmt: skip
+    """Find the largest request rate that meets latency targets, by bisection for each seed."""
+    from kernbench.workloads.serving.capacity import parse_slo
+    from kernbench.workloads.serving.deployment import Deployment
+
+    deployment = Deployment(
+        scenario=replace(scenario, sample=0), replicas=replicas, prefill=prefill_replicas, routing=router.value,
+        kv_link_gb_s=kv_link_gb_s,
+    )  # fmt: skip
+    first = scenario.workload.seed
+    found = deployment.capacity(parse_slo(slo), seeds=range(first, first + seeds), tolerance=tolerance)
+    plain = deployment.to_dict(found)
+    if as_json:
+        output.show_json(plain)
+    elif not quiet:
+        output.show(capacity_summary(plain))
+    return output.OK
+
+
+def capacity_summary(plain: Mapping[str, Any]) -> Iterator[RenderableType]:
+    """The output of `kbsim serve capacity`."""
+    low, high = plain["interval"]
+    line = widgets.Text(f"{short(plain['rate'])} requests/s", "bold")
+    line.append(f"  95 % interval {short(low)} to {short(high)}" if high is not None else "  of one seed, without an interval")
+    yield line
+    engines = counted(plain["replicas"], "engine")
+    if plain["prefill_replicas"]:
+        engines = f"{counted(plain['prefill_replicas'], 'engine')} for prefill and {plain['replicas']} for decode"
+    yield widgets.Text(f"{plain['model']} on {plain['machine']}: {engines}, {', '.join(plain['slo'])}")
+    for name, unit in (("requests_per_s_per_usd_per_hour", "$/hour"), ("requests_per_s_per_watt", "W")):
+        if plain[name] is not None:
+            yield widgets.Text(f"{short(plain[name])} requests/s per {unit}")
+    yield ""
+    made = table("by seed", [(name, "right") for name in ("seed", "met", "missed", "runs")] + [("missed there", "left")])
+    for one in plain["seeds"]:
+        missed = "none" if one["missed"] is None else short(one["missed"])
+        made.add_row(str(one["seed"]), short(one["met"]), missed, str(one["runs"]), one["bound"])
+    yield made

@@ -1,0 +1,136 @@
+"""A scenario on several engines: one run of it, and the largest rate that it carries under latency targets."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+from kernbench.common.errors import InputError, Problem
+from kernbench.config.schema import NpuConfig
+from kernbench.workloads.serving.capacity import Capacity, Target, find_capacity
+from kernbench.workloads.serving.continuous import ContinuousBatching
+from kernbench.workloads.serving.fleet import Fleet, Instance, KvLink, Role, simulate_fleet
+from kernbench.workloads.serving.machine_step import MachineStep
+from kernbench.workloads.serving.options import EngineOptions
+from kernbench.workloads.serving.result import ServingResult
+from kernbench.workloads.serving.routing import router
+from kernbench.workloads.serving.scenario import Scenario
+from kernbench.workloads.serving.step_time import MachineTimer, TableTimer
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Deployment:
+    """So many engines of a scenario. Each has `tp` devices of its own.
+
+    `replicas`: engines; with `prefill` those that decode. `prefill`: engines that only prefill; their keys and values cross a
+    link of `kv_link_gb_s`, by default that of the machine's `chip` section. `routing`: how requests choose an engine.
+    """
+
+    scenario: Scenario
+    replicas: int = 1
+    prefill: int = 0
+    routing: str = "round_robin"
+    kv_link_gb_s: float | None = None
+
+    def __post_init__(self) -> None:
+        for name, value, least in (("replicas", self.replicas, 1), ("prefill", self.prefill, 0)):
+            if type(value) is not int or value < least:
+                raise InputError(Problem("fleet", f"it must be an integer of at least {least}", name, value))
+        if self.kv_link_gb_s is not None and not self.kv_link_gb_s > 0:
+            raise InputError(Problem("fleet", "it must be above 0", "kv_link_gb_s", self.kv_link_gb_s))
+        router(self.routing)
+
+    @property
+    def engines(self) -> int:
+        """Of both kinds."""
+        return self.replicas + self.prefill
+
+    @property
+    def machines(self) -> int:
+        """Machine files that stand side by side: a file of one chip `tp` times an engine, else the file holds all of it."""
+        machine = self.scenario.machine
+        single = isinstance(machine, NpuConfig) and machine.chip is not None
+        return self.engines * (self.scenario.tp if single else 1)
+
+    def link(self, step: MachineStep) -> KvLink | None:
+        """From an engine that prefills to those that decode; None if none does. InputError if nothing says how fast it is."""
+        if not self.prefill:
+            return None
+        machine = self.scenario.machine
+        chip = machine.chip if isinstance(machine, NpuConfig) else None
+        if self.kv_link_gb_s is None and chip is None:
+            rule = "the machine says nothing about links to others, but keys and values go from prefill to decode"
+            raise InputError(Problem(machine.source, rule, "chip", remedy="give the bandwidth by --kv-link-gb-s"))
+        rate = self.kv_link_gb_s
+        latency = 0
+        if chip is not None:
+            latency = round(chip.link_latency_ns)
+            rate = rate or float(chip.links * chip.link_gb_s) * self.scenario.tp
+        assert rate is not None
+        return KvLink(token_bytes=step.token_bytes() * self.scenario.tp, bytes_per_ns=rate, latency_ns=latency)
+
+    def fleet(self, options: EngineOptions, timer: MachineTimer, link: KvLink | None, seed: int = 0) -> Fleet:
+        """The engines, empty."""
+        rest: Role = "decode" if self.prefill else "both"
+        instances = [Instance(ContinuousBatching(options), timer, "prefill") for _ in range(self.prefill)]
+        instances += [Instance(ContinuousBatching(options), timer, rest) for _ in range(self.replicas)]
+        return Fleet(instances, router(self.routing, seed), link)
+
+    def run(self) -> ServingResult:
+        """Serve the workload of the scenario."""
+        step = self.scenario.step()
+        timer = self.scenario.timer(step)
+        fleet = self.fleet(self.scenario.engine_options(step), timer, self.link(step), self.scenario.workload.seed)
+        result = simulate_fleet(self.scenario.workload.requests(), fleet, max_concurrency=self.scenario.max_concurrency)
+        _keep(timer)
+        return result
+
+    def capacity(
+        self, targets: Sequence[Target], *, seeds: Sequence[int] = (0, 1, 2, 3, 4), tolerance: float = 0.02
+    ) -> Capacity:
+        """The largest rate of the workload at which every target is met. All runs share one table of steps."""
+        step = self.scenario.step()
+        options, timer, link = self.scenario.engine_options(step), self.scenario.timer(step), self.link(step)
+
+        def at(rate: float, seed: int) -> ServingResult:
+            load = self.scenario.at_rate(rate, seed).workload
+            fleet = self.fleet(options, timer, link, seed)
+            return simulate_fleet(load.requests(), fleet, max_concurrency=self.scenario.max_concurrency)
+
+        found = find_capacity(at, targets, seeds=seeds, tolerance=tolerance, start_rate=float(self.engines))
+        _keep(timer)
+        return found
+
+    def worth(self, rate: float) -> dict[str, float | None]:
+        """What so many requests/s are for the price and the power of the machines; None where the file does not say it."""
+        cost = self.scenario.machine.cost
+
+        def per(value: Fraction | None) -> float | None:
+            return rate / (float(value) * self.machines) if value else None
+
+        return {
+            "requests_per_s_per_usd_per_hour": per(cost.usd_per_hour if cost else None),
+            "requests_per_s_per_watt": per(cost.watts if cost else None),
+        }
+
+    def to_dict(self, found: Capacity) -> dict[str, Any]:
+        """As `kbsim serve capacity --json` prints it."""
+        return {
+            "status": "done",
+            "model": self.scenario.model.name,
+            "machine": self.scenario.machine.source,
+            "tp": self.scenario.tp,
+            "replicas": self.replicas,
+            "prefill_replicas": self.prefill,
+            "router": self.routing,
+            "machines": self.machines,
+            **found.to_dict(),
+            **self.worth(found.rate),
+        }
+
+
+def _keep(timer: MachineTimer) -> None:
+    if isinstance(timer, TableTimer):
+        timer.store.save()

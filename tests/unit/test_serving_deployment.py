@@ -1,0 +1,110 @@
+"""Scenarios on several engines: capacity, machines, links and worth."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from kernbench.common.errors import InputError
+from kernbench.config import load_config
+from kernbench.serving import Arrivals, Deployment, MachineStep, Scenario, State, Workload, parse_slo
+from kernbench.workloads.blocks.batch import Sequences
+from kernbench.workloads.models.files import load_model
+
+CHIP = {"cost.watts": "450", "cost.usd_per_hour": "0.5"}
+
+
+class Steps(MachineStep):
+    """Each takes 10 ms."""
+
+    edges = ([1, 4096], [1, 512], [0, 8192])
+
+    def device_ns(self, sequences: Sequence[Sequences]) -> float:
+        return 10e6
+
+    def host_ns(self, sequences: int) -> int:
+        return 0
+
+    def weight_bytes(self) -> int:
+        return 0
+
+    def token_bytes(self) -> int:
+        return 1000
+
+    def memory_bytes(self) -> int:
+        return 1 << 32
+
+    def content(self) -> Any:
+        return "steps"
+
+
+@pytest.fixture(autouse=True)
+def steps(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
+    monkeypatch.setattr(Scenario, "step", lambda self: Steps())
+    monkeypatch.setenv("KERNBENCH_CACHE", str(tmp_path))
+
+
+def scenario(machine: str = "rtx4090", **given: Any) -> Scenario:
+    config = load_config(machine, given.pop("overrides", {}))
+    load = Workload(num_prompts=60, random_input_len=64, random_output_len=4, arrivals=Arrivals(request_rate=10))
+    engine = {"max_num_seqs": 2, "async_scheduling": False}
+    return Scenario(
+        model=load_model("llama3-8b"), machine=config, workload=load, engine=engine, num_gpu_blocks=200, max_model_len=1024,
+        sample=0, **given,
+    )  # fmt: skip
+
+
+def test_twice_the_engines_carry_twice_the_rate() -> None:
+    """An engine ends two requests of four steps every 40 ms: 50 requests/s."""
+    slo = parse_slo("p95 ttft<100ms")
+    one, two = (Deployment(scenario=scenario(), replicas=count).capacity(slo, seeds=(1, 2)) for count in (1, 2))
+    assert 25 < one.rate < 70
+    assert 1.5 * one.rate < two.rate < 3 * one.rate  # more than twice: bursts share both
+    assert one.bound == "p95 ttft < 100 ms"
+
+
+def test_a_run_serves_the_workload_of_the_scenario() -> None:
+    result = Deployment(scenario=scenario(), replicas=2, prefill=1, routing="least_outstanding").run()
+    assert result.count(State.FINISHED) == 60
+
+
+def test_a_chip_with_tensor_parallelism_is_several_machines() -> None:
+    deployment = Deployment(scenario=scenario(overrides=CHIP, tp=2), replicas=3, prefill=1)
+    assert (deployment.engines, deployment.machines) == (4, 8)
+    assert deployment.worth(36.0) == {
+        "requests_per_s_per_usd_per_hour": 36 / (0.5 * 8),
+        "requests_per_s_per_watt": 36 / (450 * 8),
+    }
+    assert Deployment(scenario=scenario("npu_server", tp=1), replicas=3).machines == 3
+
+
+def test_what_a_machine_costs_is_not_invented() -> None:
+    assert set(Deployment(scenario=scenario()).worth(10.0).values()) == {None}
+
+
+def test_the_link_is_that_of_the_chip_or_given() -> None:
+    found = Deployment(scenario=scenario(), prefill=1).link(Steps())
+    chip = scenario().machine.chip  # type: ignore[union-attr]
+    assert found is not None and chip is not None
+    assert (found.token_bytes, found.bytes_per_ns) == (1000, float(chip.links * chip.link_gb_s))
+    assert found.latency_ns == chip.link_latency_ns
+    given = Deployment(scenario=scenario("npu_server"), prefill=1, kv_link_gb_s=12.5).link(Steps())
+    assert given is not None and given.bytes_per_ns == 12.5
+    with pytest.raises(InputError, match="kv-link-gb-s"):
+        Deployment(scenario=scenario("npu_server"), prefill=1).link(Steps())
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"replicas": 0}, "at least 1"),
+        ({"prefill": -1}, "at least 0"),
+        ({"routing": "roundrobin"}, "round_robin"),
+        ({"kv_link_gb_s": 0.0}, "above 0"),
+    ],
+)
+def test_deployments_that_cannot_be(given: dict[str, Any], words: str) -> None:
+    with pytest.raises(InputError, match=words):
+        Deployment(scenario=scenario(), **given)

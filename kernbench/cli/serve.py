@@ -462,6 +462,13 @@ def capacity(
     tolerance: Annotated[
         float, typer.Option("--tolerance", metavar="SHARE", help="Where bisection ends.", rich_help_panel="Search")
     ] = 0.02,
+    duration: Annotated[
+        float,
+        typer.Option(
+            "--duration", metavar="S", min=0, rich_help_panel="Search",
+            help="Seconds for which requests arrive, at least; lengths that are drawn only.",
+        ),
+    ] = 20.0,
     replicas: Annotated[
         int, _number("--replicas", "Engines; with --prefill-replicas those that decode.", _FLEET)
     ] = 1,
@@ -488,7 +495,7 @@ def capacity(
         kv_link_gb_s=kv_link_gb_s,
     )  # fmt: skip
     first = scenario.workload.seed
-    found = deployment.capacity(parse_slo(slo), seeds=range(first, first + seeds), tolerance=tolerance)
+    found = deployment.capacity(parse_slo(slo), seeds=range(first, first + seeds), tolerance=tolerance, duration_s=duration)
     plain = deployment.to_dict(found)
     if as_json:
         output.show_json(plain)

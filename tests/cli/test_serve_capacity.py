@@ -13,7 +13,7 @@ from tests.unit.test_serving_deployment import Steps
 
 SMALL = (
     "serve", "capacity", "-c", "rtx4090", "--num-prompts", "40", "--random-input-len", "64", "--random-output-len", "4",
-    "--max-num-seqs", "2", "--num-gpu-blocks-override", "200", "--max-model-len", "1024",
+    "--max-num-seqs", "2", "--duration", "1", "--num-gpu-blocks-override", "200", "--max-model-len", "1024",
 )  # fmt: skip
 
 

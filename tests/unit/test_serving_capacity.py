@@ -20,6 +20,7 @@ from kernbench.serving import (
     parse_slo,
     simulate,
 )
+from kernbench.workloads.serving.capacity import BACKLOG
 
 MS = 1_000_000
 SERVICE_MS = 10.0
@@ -27,6 +28,8 @@ SERVICE_MS = 10.0
 
 class Queue:
     """An M/D/1 queue of 10 ms by its formula, as the result of a run. The seed makes it slower or faster by some per cent."""
+
+    backlog = 0.0
 
     def __init__(self, rate: float, seed: int) -> None:
         load = rate * SERVICE_MS * 1e-3 * (1 + 0.01 * (seed - 2))
@@ -69,6 +72,12 @@ def test_the_capacity_of_a_queue_is_that_of_its_formula() -> None:
 def test_the_capacity_of_an_engine() -> None:
     found = find_capacity(engine, parse_slo("mean ttft<20ms"), seeds=(1,), tolerance=0.2, start_rate=64)
     assert found.rate == pytest.approx(200 / 3, rel=0.2)
+
+
+def test_a_run_that_is_over_too_soon_does_not_count() -> None:
+    """400 requests of 10 ms wait 4 s at most, however fast they come, so the target alone would have no limit."""
+    found = find_capacity(engine, parse_slo("p99 ttft<10s"), seeds=(1,), tolerance=0.2, start_rate=64)
+    assert (found.bound, found.rate) == (BACKLOG, pytest.approx(200, rel=0.3))
 
 
 def test_the_tightest_target_decides() -> None:

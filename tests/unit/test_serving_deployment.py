@@ -59,10 +59,19 @@ def scenario(machine: str = "rtx4090", **given: Any) -> Scenario:
 def test_twice_the_engines_carry_twice_the_rate() -> None:
     """An engine ends two requests of four steps every 40 ms: 50 requests/s."""
     slo = parse_slo("p95 ttft<100ms")
-    one, two = (Deployment(scenario=scenario(), replicas=count).capacity(slo, seeds=(1, 2)) for count in (1, 2))
+    one, two = (Deployment(scenario=scenario(), replicas=count).capacity(slo, seeds=(1, 2), duration_s=1) for count in (1, 2))
     assert 25 < one.rate < 70
     assert 1.5 * one.rate < two.rate < 3 * one.rate  # more than twice: bursts share both
     assert one.bound == "p95 ttft < 100 ms"
+
+
+def test_high_rates_get_more_requests(monkeypatch: pytest.MonkeyPatch) -> None:
+    """So that requests arrive for as long as is asked."""
+    seen: list[int] = []
+    requests = Workload.requests
+    monkeypatch.setattr(Workload, "requests", lambda self: seen.append(self.count or 0) or requests(self))
+    Deployment(scenario=scenario()).capacity(parse_slo("p95 ttft<100ms"), seeds=(1,), duration_s=2, tolerance=0.5)
+    assert min(seen) == 60 and max(seen) >= 100
 
 
 def test_a_run_serves_the_workload_of_the_scenario() -> None:

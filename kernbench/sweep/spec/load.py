@@ -30,6 +30,7 @@ from kernbench.sweep.spec import DEFAULT_GOALS, MACHINE, PARAM, SCHEMA, Budget, 
 from kernbench.sweep.store.tables import METRICS
 from kernbench.sweep.targets.ccl import CclTarget
 from kernbench.sweep.targets.llm import LlmTarget
+from kernbench.sweep.targets.serve import ServeTarget
 from kernbench.sweep.targets.target import BenchTarget, ProgramTarget, Target, WorkloadTarget
 from kernbench.workloads.catalogue import WORKLOADS
 
@@ -284,6 +285,7 @@ KINDS = {
     "bench": ("bench", "label", "params", "verify"),
     "llm": ("llm", "label", "params"),
     "ccl": ("ccl", "label", "params", "verify"),
+    "serve": ("serve", "label", "params"),
 }
 SUFFIXES = (".json", ".yaml", ".yml")
 
@@ -333,6 +335,10 @@ def _target(read: Reader, given: Any, path: PathLike, folder: Path, allowed: All
         made = LlmTarget(label, str(folder / name) if name.lower().endswith(SUFFIXES) else name, params)
         made.checked({})
         return made
+    if kind == "serve":
+        service = ServeTarget(label, str(folder / name) if name.lower().endswith(SUFFIXES) else name, params)
+        service.checked({})
+        return service
     verify = read.flag((*path, "verify")) if given is not name else False
     if kind == "ccl":
         call = CclTarget(label, name, params, verify)

@@ -35,6 +35,11 @@ METRICS: dict[str, str] = {
     "ve_busy": "of the vector engines",
     "bank_denials": "denied share of the requests to scratchpad banks",
     "tokens_per_s": "of a language model: tokens that went through it, a second",
+    "requests_per_s": "of a serve target: the largest rate of requests under its latency targets",
+    "requests_per_s_low": "the lower end of its interval of 95 %",
+    "requests_per_s_high": "the upper end",
+    "requests_per_s_per_usd_per_hour": "that rate for each $/hour that the machines cost",
+    "requests_per_s_per_watt": "that rate for each W that they draw",
     "busbw": "[GB/s] of a collective: what each rank sends at least, over the time",
     "verified": "of a bench or collective with `verify`: whether its outputs are right",
 }

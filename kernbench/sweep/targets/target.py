@@ -31,6 +31,7 @@ from kernbench.sweep.sources import package_digest, source_digest
 from kernbench.sweep.store.tables import hash_of_entries, hash_of_records, measured, with_bound
 from kernbench.sweep.targets.ccl import CclTarget
 from kernbench.sweep.targets.llm import LlmTarget
+from kernbench.sweep.targets.serve import ServeTarget
 from kernbench.workloads.catalogue import WORKLOADS
 
 #: The sections that a program is checked against and lowered for; clock, allocation, control, limits and energy are not.
@@ -237,6 +238,7 @@ _PLAIN: dict[str, dict[str, type]] = {
     "workload": {"workload": str},
     "llm": {"llm": str, "label": str, "params": dict},
     "ccl": {"ccl": str, "label": str, "params": dict, "verify": bool},
+    "serve": {"serve": str, "label": str, "params": dict},
     "bench": {"bench": str, "label": str, "params": dict, "verify": bool},
 }
 
@@ -260,6 +262,8 @@ def target_of(plain: Mapping[str, Any], allow_code: AllowCode = ()) -> Target:
         return WorkloadTarget(plain["workload"])
     if kind == "llm":
         return LlmTarget(plain["label"], plain["llm"], plain["params"])
+    if kind == "serve":
+        return ServeTarget(plain["label"], plain["serve"], plain["params"])
     if kind == "ccl":
         return CclTarget(plain["label"], plain["ccl"], plain["params"], plain["verify"])
     return BenchTarget(plain["label"], plain["bench"], plain["params"], plain["verify"], allow_code)

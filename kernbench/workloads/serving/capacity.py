@@ -17,6 +17,8 @@ STATISTICS = ("mean", "median", *(f"p{percent}" for percent in PERCENTILES))
 _UNITS = {"us": 1e-3, "ms": 1.0, "s": 1e3}
 _TARGET = re.compile(r"\s*(\w+)\s+(\w+)\s*<=?\s*([0-9.]+)\s*(us|ms|s)\s*")
 _MOST_RUNS = 60  #: of one seed
+_MOST_BACKLOG = 0.5  #: of a run whose latencies count
+BACKLOG = "backlog at the last arrival"  #: what is missed by a run that is over before its latencies have grown
 _START_RATE = 1.0  #: [request/s] that the search begins with
 
 #: Quantile 0.975 of Student's t by degrees of freedom, from Abramowitz and Stegun, table 26.10; above them, that of the normal.
@@ -133,7 +135,8 @@ def find_capacity(
 
     `run(rate, seed)`: a run at so many requests/s. With one seed it should draw the same requests at every rate and only pull
     their arrivals together, so that latency grows with the rate. `tolerance`: the two rates of a seed differ by at most this
-    share. A run in which a request was rejected or has no first token misses its targets.
+    share. A run misses its targets too if no request has ended, or half of them have not when
+    the last one arrives.
     """
     if not targets:
         raise InputError(Problem("capacity", "it must have at least one target", "slo"))
@@ -181,11 +184,15 @@ def _of_seed(
 
 
 def _missed(result: ServingResult, targets: Sequence[Target]) -> str | None:
-    """The target that a run misses by the largest factor; None if it meets all."""
+    """The target that a run misses by the largest factor; None if it meets all.
+
+    Where half of the requests have not ended when the last one arrives, the rate was above what the engines serve, and latency
+    would have grown had more come.
+    """
     worst, name = 1.0, None
     for target in targets:
         value = target.value_ms(result)
         factor = math.inf if value is None else value / target.limit_ms
         if factor >= worst:
             worst, name = factor, str(target)
-    return name
+    return BACKLOG if name is None and result.backlog > _MOST_BACKLOG else name

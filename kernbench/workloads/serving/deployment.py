@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
+from math import ceil
 from typing import Any
 
 from kernbench.common.errors import InputError, Problem
@@ -88,14 +89,20 @@ class Deployment:
         return result
 
     def capacity(
-        self, targets: Sequence[Target], *, seeds: Sequence[int] = (0, 1, 2, 3, 4), tolerance: float = 0.02
-    ) -> Capacity:
-        """The largest rate of the workload at which every target is met. All runs share one table of steps."""
+        self, targets: Sequence[Target], *, seeds: Sequence[int] = (0, 1, 2, 3, 4), tolerance: float = 0.02,
+        duration_s: float = 20.0,
+    ) -> Capacity:  # fmt: skip
+        """The largest rate of the workload at which every target is met. All runs share one table of steps.
+
+        `duration_s`: [s] that requests arrive for, at least: a workload that is drawn gets more requests at high rates.
+        """
         step = self.scenario.step()
         options, timer, link = self.scenario.engine_options(step), self.scenario.timer(step), self.link(step)
 
         def at(rate: float, seed: int) -> ServingResult:
             load = self.scenario.at_rate(rate, seed).workload
+            if load.dataset_path is None:
+                load = replace(load, num_prompts=max(load.count or 1, ceil(rate * duration_s)))
             fleet = self.fleet(options, timer, link, seed)
             return simulate_fleet(load.requests(), fleet, max_concurrency=self.scenario.max_concurrency)
 

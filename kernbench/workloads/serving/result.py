@@ -103,6 +103,12 @@ class ServingResult:
         """Requests that ended so."""
         return int(np.count_nonzero(self._columns["state"] == state))
 
+    @property
+    def backlog(self) -> float:
+        """Share of the requests that had not ended when the last one arrived; near 1 the run has no steady part."""
+        arrival, last = self._columns["arrival_ns"], self._columns["last_token_ns"]
+        return float(np.mean(last > arrival.max())) if len(arrival) else 0.0
+
     def _inside(self, window: Window | None) -> NDArray[np.bool_]:
         arrival, found = self._columns["arrival_ns"], self._done
         if window is not None:

@@ -126,6 +126,28 @@ Goals = Annotated[
 ]  # fmt: skip
 
 
+class RouterName(StrEnum):
+    """Which engine gets a request."""
+
+    ROUND_ROBIN = "round_robin"
+    LEAST_OUTSTANDING = "least_outstanding"
+    PREFIX_AWARE = "prefix_aware"
+    RANDOM = "random"
+
+
+_FLEET = "Fleet"
+Replicas = Annotated[int, _number("--replicas", "Engines; with --prefill-replicas those that decode.", _FLEET)]
+PrefillReplicas = Annotated[int, _number("--prefill-replicas", "Engines that only prefill.", _FLEET, 0)]
+Routing = Annotated[RouterName, typer.Option("--router", help="Which engine gets a request.", rich_help_panel=_FLEET)]
+KvLink = Annotated[
+    float | None,
+    typer.Option(
+        "--kv-link-gb-s", metavar="GB/S", show_default="of the chip", rich_help_panel=_FLEET,
+        help="Link of an engine that prefills to those that decode.",
+    ),
+]  # fmt: skip
+
+
 def scenario_of(
     model: ModelName = "llama3-8b",
     config: Config = "npu_server",
@@ -331,16 +353,24 @@ def run(
             rich_help_panel=_OUTPUT,
         ),
     ] = None,
+    replicas: Replicas = 1,
+    prefill_replicas: PrefillReplicas = 0,
+    router: Routing = RouterName.ROUND_ROBIN,
+    kv_link_gb_s: KvLink = None,
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> int:  # fmt: skip
     """Serve a workload: when each token comes, how busy the machine is, and how far the KV cache is filled."""
+    from kernbench.workloads.serving.deployment import Deployment
     from kernbench.workloads.serving.rows import check_rows, write_rows
 
     goals = goals_of(goodput or [])
     if rows is not None:
         check_rows(rows)
-    done = replace(scenario, sample=check_steps).run()
+    done = Deployment(
+        scenario=replace(scenario, sample=check_steps), replicas=replicas, prefill=prefill_replicas, routing=router.value,
+        kv_link_gb_s=kv_link_gb_s,
+    ).run()  # fmt: skip
     plain = done.to_dict(goals)
     if rows is not None:
         write_rows(done.result.rows(), rows)
@@ -431,18 +461,6 @@ def _table_line(of: Mapping[str, Any]) -> Any:
     return widgets.Text(told, DIM)
 
 
-class RouterName(StrEnum):
-    """Which engine gets a request."""
-
-    ROUND_ROBIN = "round_robin"
-    LEAST_OUTSTANDING = "least_outstanding"
-    PREFIX_AWARE = "prefix_aware"
-    RANDOM = "random"
-
-
-_FLEET = "Fleet"
-
-
 @app.command()
 @with_scenario
 def capacity(
@@ -469,20 +487,10 @@ def capacity(
             help="Seconds for which requests arrive, at least; lengths that are drawn only.",
         ),
     ] = 20.0,
-    replicas: Annotated[
-        int, _number("--replicas", "Engines; with --prefill-replicas those that decode.", _FLEET)
-    ] = 1,
-    prefill_replicas: Annotated[int, _number("--prefill-replicas", "Engines that only prefill.", _FLEET, 0)] = 0,
-    router: Annotated[
-        RouterName, typer.Option("--router", help="Which engine gets a request.", rich_help_panel=_FLEET)
-    ] = RouterName.ROUND_ROBIN,
-    kv_link_gb_s: Annotated[
-        float | None,
-        typer.Option(
-            "--kv-link-gb-s", metavar="GB/S", show_default="of the chip", rich_help_panel=_FLEET,
-            help="Link of an engine that prefills to those that decode.",
-        ),
-    ] = None,
+    replicas: Replicas = 1,
+    prefill_replicas: PrefillReplicas = 0,
+    router: Routing = RouterName.ROUND_ROBIN,
+    kv_link_gb_s: KvLink = None,
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> int:  # fmt: skip

@@ -17,7 +17,7 @@ from kernbench.workloads.serving.machine_step import MachineStep
 from kernbench.workloads.serving.options import EngineOptions
 from kernbench.workloads.serving.result import ServingResult
 from kernbench.workloads.serving.routing import router
-from kernbench.workloads.serving.scenario import Scenario
+from kernbench.workloads.serving.scenario import Scenario, ScenarioResult
 from kernbench.workloads.serving.step_time import MachineTimer, TableTimer
 
 
@@ -79,14 +79,16 @@ class Deployment:
         instances += [Instance(ContinuousBatching(options), timer, rest) for _ in range(self.replicas)]
         return Fleet(instances, router(self.routing, seed), link)
 
-    def run(self) -> ServingResult:
+    def run(self) -> ScenarioResult:
         """Serve the workload of the scenario."""
+        if self.engines == 1:
+            return self.scenario.run()
         step = self.scenario.step()
-        timer = self.scenario.timer(step)
-        fleet = self.fleet(self.scenario.engine_options(step), timer, self.link(step), self.scenario.workload.seed)
+        options, timer = self.scenario.engine_options(step), self.scenario.timer(step)
+        fleet = self.fleet(options, timer, self.link(step), self.scenario.workload.seed)
         result = simulate_fleet(self.scenario.workload.requests(), fleet, max_concurrency=self.scenario.max_concurrency)
         _keep(timer)
-        return result
+        return ScenarioResult(self.scenario, options, timer, result)
 
     def capacity(
         self, targets: Sequence[Target], *, seeds: Sequence[int] = (0, 1, 2, 3, 4), tolerance: float = 0.02,

@@ -21,6 +21,7 @@ from kernbench.config.chip import Chip
 from kernbench.config.dram_controller import DramController
 from kernbench.config.dram_device import RowBuffer
 from kernbench.config.mma import Mma, MmaShape
+from kernbench.config.schema import Cost
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
@@ -95,6 +96,7 @@ def test_every_key_is_in_the_reference_with_its_default() -> None:
     wanted |= {f"dram.controller.{name}" for name in DramController.model_fields}
     wanted |= {f"llc.{name}" for name in NpuLlc.model_fields}
     wanted |= {f"chip.{name}" for name in Chip.model_fields}
+    wanted |= {f"cost.{name}" for name in Cost.model_fields}
     wanted -= {"dram.row_buffer"}
     wanted |= {"spm.arbiter", "dram.device", "dram.policy", *YOUNGER}  # left out of machines that do not set them
     assert found == wanted

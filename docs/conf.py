@@ -15,6 +15,7 @@ import llm_pictures  # noqa: E402
 import pictures  # noqa: E402
 import reference  # noqa: E402
 import run_picture  # noqa: E402
+import scaling_pictures  # noqa: E402
 import topology_pictures  # noqa: E402
 import trace_pictures  # noqa: E402
 import validation_tables  # noqa: E402
@@ -78,6 +79,7 @@ def generate(app: Any) -> None:
     drawn = {**pictures.all_pictures(), **trace_pictures.trace_pictures(), **topology_pictures.topology_pictures()}
     drawn |= core_pictures.core_pictures()
     drawn |= llm_pictures.llm_pictures()
+    drawn |= scaling_pictures.scaling_pictures()
     drawn |= validation_tables.validation_tables()
     shown = run_picture.shown_run()
     drawn |= run_picture.run_pictures(shown)

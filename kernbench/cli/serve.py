@@ -25,7 +25,7 @@ from kernbench.common.json_shapes import counted
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from kernbench.workloads.serving.scenario import Scenario
+    from kernbench.workloads.serving.scenario import Scenario, ScenarioResult
 
 
 class RunByDefault(TyperGroup):
@@ -353,6 +353,13 @@ def run(
             rich_help_panel=_OUTPUT,
         ),
     ] = None,
+    trace: Annotated[
+        Path | None,
+        typer.Option(
+            "--trace", metavar="FILE", show_default=False, rich_help_panel=_OUTPUT,
+            help="Write the steps of one engine in Chrome's format (.json), which Perfetto opens.",
+        ),
+    ] = None,
     replicas: Replicas = 1,
     prefill_replicas: PrefillReplicas = 0,
     router: Routing = RouterName.ROUND_ROBIN,
@@ -361,16 +368,24 @@ def run(
     quiet: Quiet = False,
 ) -> int:  # fmt: skip
     """Serve a workload: when each token comes, how busy the machine is, and how far the KV cache is filled."""
+    from kernbench.common.files import check_apart, check_writable
     from kernbench.workloads.serving.deployment import Deployment
     from kernbench.workloads.serving.rows import check_rows, write_rows
 
     goals = goals_of(goodput or [])
     if rows is not None:
         check_rows(rows)
-    done = Deployment(
+    if trace is not None:
+        check_writable(trace)
+    check_apart([rows, trace], [scenario.workload.dataset_path])
+    deployment = Deployment(
         scenario=replace(scenario, sample=check_steps), replicas=replicas, prefill=prefill_replicas, routing=router.value,
         kv_link_gb_s=kv_link_gb_s,
-    ).run()  # fmt: skip
+    )  # fmt: skip
+    if trace is not None and deployment.engines > 1:
+        rule = f"it is of one engine, and this has {deployment.engines}"
+        raise InputError(Problem("kbsim serve", rule, "--trace", str(trace)))
+    done = deployment.run() if trace is None else _traced_run(deployment.scenario, trace)
     plain = done.to_dict(goals)
     if rows is not None:
         write_rows(done.result.rows(), rows)
@@ -381,6 +396,21 @@ def run(
     elif not quiet:
         output.show(serving_summary(plain))
     return output.OK
+
+
+def _traced_run(scenario: Scenario, path: Path) -> ScenarioResult:
+    """Run, and write each step as it ends. InputError if the file cannot be written."""
+    from kernbench.common.files import placed, target_of
+    from kernbench.workloads.serving.step_trace import StepTrace
+
+    try:
+        with placed(target_of(path)) as out:
+            trace = StepTrace(out)
+            done = scenario.run(trace)
+            trace.close()
+    except OSError as error:
+        raise InputError(Problem(str(path), f"it cannot be written: {error.strerror}")) from None
+    return done
 
 
 def goals_of(texts: list[str]) -> dict[str, float]:

@@ -16,6 +16,7 @@ from kernbench.workloads.serving.request import Request, State
 from kernbench.workloads.serving.scheduler import StepBatch, Tokens
 from kernbench.workloads.serving.spill import Spill
 from kernbench.workloads.serving.statistics import Summary, summary, truncation
+from kernbench.workloads.serving.step_trace import StepTrace
 from kernbench.workloads.serving.timeline import Timeline
 
 _COLUMNS = (
@@ -30,7 +31,8 @@ GOALS = ("ttft", "tpot", "e2el")  #: that a request can meet
 class Record:
     """Takes down what the engine tells."""
 
-    def __init__(self) -> None:
+    def __init__(self, trace: StepTrace | None = None) -> None:
+        self.trace = trace
         self.requests = Spill(_COLUMNS)
         self.gaps = Spill(("at_ns", "ns", "count"))  # times between tokens, and how many of them
         self.timeline = Timeline()
@@ -39,6 +41,8 @@ class Record:
     def step(self, engine: Engine, batch: StepBatch, start_ns: int, end_ns: int, tokens: Tokens) -> None:
         """A step has ended."""
         self.steps += 1
+        if self.trace is not None:
+            self.trace.step(batch, start_ns, end_ns)
         if tokens.continued:
             self.gaps.append(end_ns, end_ns - engine.last_end_ns, tokens.continued)
         for gap in tokens.gaps_ns:

@@ -18,6 +18,7 @@ from kernbench.workloads.serving.options import DEFAULT_BLOCK, EngineOptions
 from kernbench.workloads.serving.result import ServingResult
 from kernbench.workloads.serving.simulate import simulate
 from kernbench.workloads.serving.step_time import ExactTimer, MachineTimer, TableTimer
+from kernbench.workloads.serving.step_trace import StepTrace
 from kernbench.workloads.serving.table_store import TableStore
 from kernbench.workloads.serving.workload import Workload
 
@@ -89,12 +90,12 @@ class Scenario:
             kept = None if programs is None else programs.parent / "serving"
         return TableTimer(step, step.capture_sizes, store=TableStore(kept, step.content()), sample=self.sample)
 
-    def run(self) -> ScenarioResult:
-        """Serve the workload."""
+    def run(self, trace: StepTrace | None = None) -> ScenarioResult:
+        """Serve the workload. `trace`: where each step is written."""
         step = self.step()
         options, timer = self.engine_options(step), self.timer(step)
         result = simulate(
-            self.workload.requests(), ContinuousBatching(options), timer, max_concurrency=self.max_concurrency
+            self.workload.requests(), ContinuousBatching(options), timer, max_concurrency=self.max_concurrency, trace=trace
         )
         if isinstance(timer, TableTimer):
             timer.store.save()

@@ -9,15 +9,17 @@ from kernbench.workloads.serving.request import Request
 from kernbench.workloads.serving.result import Record, ServingResult
 from kernbench.workloads.serving.scheduler import Scheduler
 from kernbench.workloads.serving.step_time import StepTimer
+from kernbench.workloads.serving.step_trace import StepTrace
 
 
 def simulate(
-    requests: Iterable[Request], scheduler: Scheduler, timer: StepTimer, *, max_concurrency: int | None = None
-) -> ServingResult:
+    requests: Iterable[Request], scheduler: Scheduler, timer: StepTimer, *, max_concurrency: int | None = None,
+    trace: StepTrace | None = None,
+) -> ServingResult:  # fmt: skip
     """Serve all requests, which are in the order of their arrivals, and measure them.
 
     `max_concurrency`: a request is sent only when fewer are under way; its time starts then. The requests can come from a
-    generator: memory does not grow with their number.
+    generator: memory does not grow with their number. `trace`: where each step is written as it ends.
 
     >>> from kernbench.serving import ContinuousBatching, EngineOptions, Request, fixed_step, simulate
     >>> engine = ContinuousBatching(EngineOptions(num_gpu_blocks=64, max_model_len=256))
@@ -25,6 +27,6 @@ def simulate(
     >>> result.summary("ttft").mean, result.summary("itl").mean, result.summary("e2el").mean
     (2.0, 2.0, 8.0)
     """
-    record = Record()
+    record = Record(trace)
     end_ns = drive(requests, Engine(scheduler, timer, record), max_concurrency)
     return ServingResult(record, end_ns)

@@ -97,7 +97,7 @@ class TableTimer(MachineTimer):
         self, step: MachineStep, capture_sizes: Sequence[int] = (), *, store: TableStore | None = None, sample: int = 8
     ) -> None:
         super().__init__(step, capture_sizes)
-        self.store = store or TableStore()
+        self.store = TableStore() if store is None else store
         self.filled = 0  #: entries that were simulated for this run
         self._axes = step.edges
         self._cells: dict[tuple[int, int, int], tuple[float, ...]] = {}

@@ -1,0 +1,108 @@
+"""`kbsim serve`: workloads of files, rows, traces, and what is refused."""
+
+from __future__ import annotations
+
+import csv
+import json
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cli.conftest import Kbsim
+
+TINY = {"model_type": "llama", "hidden_size": 256, "intermediate_size": 512, "num_hidden_layers": 2, "num_attention_heads": 4,
+        "vocab_size": 500, "head_dim": 64}  # fmt: skip
+CUSTOM = ("serve", "--model", "tiny.json", "--dataset-name", "custom", "--dataset-path")
+
+
+@pytest.fixture(autouse=True)
+def files(_place: None, tmp_path: Path) -> None:
+    (tmp_path / "tiny.json").write_text(json.dumps(TINY), encoding="utf-8")
+    rows = [{"arrival_s": i / 1000, "input_tokens": 20 + i, "output_tokens": 1 + i % 3} for i in range(5)]
+    (tmp_path / "load.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+
+
+def test_rows_and_steps_of_a_replayed_file(kbsim: Kbsim, tmp_path: Path) -> None:
+    said = kbsim(*CUSTOM, "load.jsonl", "--rows", "rows.csv", "--trace", "steps.json", "--json", "--check-steps", "0")
+    assert said.code == 0, said.err
+    plain = json.loads(said.out)
+    with open(tmp_path / "rows.csv", encoding="utf-8", newline="") as file:
+        rows = sorted(csv.DictReader(file), key=lambda row: int(row["id"]))
+    assert [float(row["arrival_ms"]) for row in rows] == [0, 1, 2, 3, 4]
+    assert [int(row["generated"]) for row in rows] == [1, 2, 3, 1, 2] and plain["output_tokens"] == 9
+    events: list[dict[str, Any]] = json.loads((tmp_path / "steps.json").read_text(encoding="utf-8"))["traceEvents"]
+    steps = [event for event in events if event["ph"] == "X"]
+    assert len(steps) == plain["steps"]
+    assert sum(step["args"]["prefill_tokens"] for step in steps) == plain["prompt_tokens"]
+    assert sum(step["args"]["decodes"] for step in steps) == 9 - 5
+    assert all(one["ts"] + one["dur"] <= other["ts"] + 1e-6 for one, other in pairwise(steps))
+
+
+def test_parquet_has_the_rows_of_csv(kbsim: Kbsim, tmp_path: Path) -> None:
+    parquet = pytest.importorskip("pyarrow.parquet")
+    for name in ("rows.csv", "rows.parquet"):
+        assert kbsim(*CUSTOM, "load.jsonl", "--rows", name, "--quiet", "--check-steps", "0").code == 0
+    with open(tmp_path / "rows.csv", encoding="utf-8", newline="") as file:
+        want = list(csv.DictReader(file))
+    found = parquet.read_table(tmp_path / "rows.parquet").to_pylist()
+    assert [{name: "" if value is None else str(value) for name, value in row.items()} for row in found] == want
+
+
+def test_a_filled_table_gives_what_an_empty_one_gave(kbsim: Kbsim, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("KERNBENCH_CACHE", str(tmp_path / "cache"))
+    runs = [json.loads(kbsim(*CUSTOM, "load.jsonl", "--json").out) for _ in range(2)]
+    assert runs[0]["table"]["simulated"] > 0 == runs[1]["table"]["simulated"]
+    assert {**runs[0], "table": None} == {**runs[1], "table": None}
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "told"),
+    [
+        ("a.jsonl", '{"input_tokens": 4}\n', "a.jsonl:1: output_tokens: it must have this field"),
+        ("a.jsonl", '{"input_tokens": 4, "output_tokens": 0}\n', "output_tokens = 0, but it must be an integer from 1"),
+        ("a.jsonl", '{"input_tokens": 4,\n', "a.jsonl:1: it must be a JSON object"),
+        ("a.jsonl", "[1]\n", "a.jsonl:1: it must be a JSON object"),
+        ("a.jsonl", '{"input_tokens": NaN, "output_tokens": 1}\n', "it must be an integer from 1"),
+        ("a.jsonl", '{"input_tokens": 1e400, "output_tokens": 1}\n', "it must be an integer from 1"),
+        (
+            "a.jsonl", '{"arrival_s": 2, "input_tokens": 4, "output_tokens": 1}\n'
+            '{"arrival_s": 1, "input_tokens": 4, "output_tokens": 1}\n',
+            "a.jsonl:2: arrival_s = 1.0, but arrivals must not go back",
+        ),
+        (
+            "a.jsonl", '{"input_tokens": 4, "output_tokens": 1, "prefix": "p", "prefix_tokens": 5}\n',
+            "prefix_tokens = 5, but it must be at most input_tokens = 4",
+        ),
+        ("a.csv", "input_tokens,output_tokens\n1\n", "a.csv:2: it has 1 values, but the first line has 2 names"),
+        ("a.csv", "input_token,output_tokens\n1,1\n", "did you mean input_token?"),
+        ("a.txt", "", "its name must end in .jsonl or .csv"),
+    ],
+)  # fmt: skip
+def test_what_is_no_workload_is_refused(name: str, text: str, told: str, kbsim: Kbsim, tmp_path: Path) -> None:
+    (tmp_path / name).write_text(text, encoding="utf-8")
+    said = kbsim(*CUSTOM, name)
+    assert said.code == 2
+    assert told in " ".join(said.err.split()), said.err
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        (("--dataset-path", "load.jsonl"), "random draws its lengths, and reads no file"),
+        (("--dataset-name", "custom"), "custom is read from a file"),
+        (("--goodput", "itl:3"), "it must be METRIC:MS, with METRIC one of ttft, tpot, e2el"),
+        (("--trace", "a.json", "--replicas", "2"), "it is of one engine, and this has 2"),
+        (("--rows", "rows.txt"), "its name must end in .csv or .parquet"),
+        (("--ramp-up-strategy", "linear"), "it is needed with ramp_up"),
+        (("--num-gpu-blocks-override", "8", "--max-model-len", "4096"), "it must be at most what the KV cache holds"),
+        (("--gpu-memory-utilization", "0.00001"), "leave no room for KV"),
+        (("--gpu-memory-utilization", "1.5"), "it must be more than 0 and at most 1"),
+        (("--request-rate", "-1"), "greater than 0"),
+    ],
+)
+def test_what_is_no_run_is_refused(options: tuple[str, ...], told: str, kbsim: Kbsim) -> None:
+    said = kbsim("serve", "--model", "tiny.json", *options)
+    assert said.code == 2
+    assert told in " ".join(said.err.replace("│", " ").split()), said.err

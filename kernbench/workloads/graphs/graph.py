@@ -108,7 +108,7 @@ class Product:
     """Matrices of `a` [m, k] times matrices of `b` [k, n], or [n, k] where it is `swapped`, to matrices of `out` [m, n].
 
     `matrices`: number of the matrix of a, of b and of out, for each product. With a `window` the rows of `a` are what it
-    looks at, `groups` products side by side.
+    looks at, `groups` products side by side. `blocks`: groups of the operator in one product, whose matrix has zeros elsewhere.
     """
 
     a: str
@@ -122,6 +122,7 @@ class Product:
     op: Literal["gemm", "qkt", "av"] = "gemm"
     window: Window | None = None
     groups: int = 1
+    blocks: int = 1
 
 
 @dataclass(frozen=True, slots=True)

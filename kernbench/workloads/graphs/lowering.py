@@ -9,6 +9,7 @@ from kernbench.workloads.graphs.graph import Array, Graph, Lowered, Node, Tensor
 from kernbench.workloads.graphs.patterns import Patterns, find_patterns
 
 Rule = Callable[["Lowering", Node], None]
+Together = Callable[[int, int, int], int]  # of groups, depth and columns of one of them
 MOST_ENTRIES = 1 << 18  #: of a program: more take half a gigabyte and half a minute to write
 RULES: dict[str, Rule] = {}  #: by operator; filled by the modules `ops_*`
 _OF_MICROSOFT = frozenset((
@@ -47,8 +48,9 @@ def rules() -> dict[str, Rule]:
 class Lowering:
     """The lowering of one graph: the inputs and the outputs of rules."""
 
-    def __init__(self, graph: Graph, activation_bits: int) -> None:
+    def __init__(self, graph: Graph, activation_bits: int, together: Together | None) -> None:
         self.graph = graph
+        self.together = together
         self.activation_bits = activation_bits
         self.result = Lowered(graph, dict(graph.tensors))
         self.patterns: Patterns = find_patterns(graph)
@@ -215,9 +217,9 @@ class Lowering:
         return count
 
 
-def lower_graph(graph: Graph, activation_bits: int) -> Lowered:
-    """A graph as work."""
-    return Lowering(graph, activation_bits).run()
+def lower_graph(graph: Graph, activation_bits: int, together: Together | None = None) -> Lowered:
+    """A graph as work. `together`: how many groups of a convolution are one product; by default one."""
+    return Lowering(graph, activation_bits, together).run()
 
 
 def missing_lines(lowered: Lowered) -> Iterator[tuple[str, str]]:

@@ -169,7 +169,12 @@ def conv(at: Lowering, node: Node) -> None:
     if window.plain and groups == 1:
         at.add(Product(x, weight_name, place, m, n, k, swapped=True))
     else:
-        at.add(Product(x, weight_name, place, m, n, k, swapped=True, window=window, groups=groups))
+        blocks = 1
+        if groups > 1 and at.together is not None and at.tensor(weight_name).source == "weight":
+            blocks = at.together(groups, k, n)
+        name = _in_blocks(at, weight_name, blocks) if blocks > 1 else weight_name
+        width, depth, left = n * blocks, k * blocks, groups // blocks
+        at.add(Product(x, name, place, m, width, depth, swapped=True, window=window, groups=left, blocks=blocks))
     if biased:
         params = (at.operand(node.input(bias)),) if node.input(bias) else ()
         target = at.temporary(m, filters) if scaled else final
@@ -177,6 +182,14 @@ def conv(at: Lowering, node: Node) -> None:
         place = target
     if scaled:
         at.add(Vector("mul", place, final, filters, m))
+
+
+def _in_blocks(at: Lowering, name: str, blocks: int) -> str:
+    """The filters of several groups as one matrix, with zeros where a filter does not look; made before the run."""
+    weights, own = at.tensor(name), f"{name} (in blocks of {blocks})"
+    shape = (weights.shape[0], blocks * weights.shape[1], *weights.shape[2:])
+    at.result.tensors[own] = replace(weights, name=own, shape=shape)
+    return own
 
 
 def multiply(

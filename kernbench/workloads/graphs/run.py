@@ -19,7 +19,7 @@ from kernbench.workloads.graphs.emit.others import emit_work
 from kernbench.workloads.graphs.graph import Graph, Lowered, Product, read_by
 from kernbench.workloads.graphs.lowering import MOST_ENTRIES, lower_graph, missing_lines
 from kernbench.workloads.graphs.memory import Memory, check_machine
-from kernbench.workloads.graphs.planner import GraphPlan, plan_graph, product_cycles
+from kernbench.workloads.graphs.planner import GraphPlan, groups_together, plan_graph, product_cycles
 from kernbench.workloads.graphs.sizes import Sizes
 from kernbench.workloads.hazards import Emitter
 from kernbench.workloads.limit import ENDLESS, StoppedError
@@ -118,7 +118,9 @@ class GraphProgram:
         endless = {"max_cycles": ENDLESS if max_cycles is None else max_cycles}
         self.target: Any = config.model_copy(update=endless)
         self.machine = as_npu(config).model_copy(update=endless)
-        self.lowered = lower_graph(graph, activation_bits)
+        weight_bits = min((tensor.bits for tensor in graph.tensors.values() if tensor.source == "weight"), default=8)
+        together = groups_together(self.machine, weight_bits, activation_bits)
+        self.lowered = lower_graph(graph, activation_bits, together)
         if self.lowered.missing and not partial:
             lines = [Problem(f"{graph.name}: {node}", reason) for node, reason in missing_lines(self.lowered)]
             raise InputError(lines)
@@ -214,7 +216,9 @@ class GraphProgram:
                 continue
             row.jobs += 1
             row.busy[entry.engine] += time.end - time.start
-            row.macs += work_of(entry) if entry.engine == "te" else 0
+            if entry.engine == "te":
+                work = self.lowered.jobs[self.works[entry.id]][1]
+                row.macs += work_of(entry) // (work.blocks if isinstance(work, Product) else 1)
             if isinstance(entry, DmaEntry):
                 role = "activations" if entry.tensor_role == "activation" else "weights"
                 row.bytes[role] += transfer_of(entry, self.machine).bytes_aligned
@@ -231,7 +235,9 @@ class GraphProgram:
         sizes = Sizes(self.lowered, self.machine)
         once = dict.fromkeys(name for _, work in self.lowered.jobs for name in read_by(work))
         tensors = self.lowered.tensors
-        least = sum(sizes.nbytes(name) for name in once if tensors[name].source != "work" and not self._is_table(name))
+        blocks = {work.b: work.blocks for _, work in self.lowered.jobs if isinstance(work, Product)}
+        stored = [name for name in once if tensors[name].source != "work" and not self._is_table(name)]
+        least = sum(sizes.nbytes(name) // blocks.get(name, 1) for name in stored)
         least += sum(sizes.nbytes(name) for name in self.lowered.graph.outputs if name in tensors)
         rate = self.machine.dram.capacity * self.machine.dram.channels
         cycles = sum(product_cycles(work, sizes) for _, work in self.lowered.jobs if isinstance(work, Product))

@@ -383,7 +383,7 @@ class Values:
             x = x.reshape(images, channels, *window.size)
             rows = columns_of(x, window, work.groups)
             places = window.out if len(kernel) == 2 else window.out[1:]
-        flat = weights.reshape(work.groups, filters // work.groups, -1)
+        flat = in_blocks(weights.reshape(work.groups * work.blocks, -1, prod(weights.shape[1:])), work.blocks)
         out = np.full((rows.shape[0], work.groups, work.n), np.nan)
         for tile in tiles:
             last = tile.col + tile.cols
@@ -415,6 +415,15 @@ class Values:
 def _partial(work: Work, elements: int) -> bool:
     """Whether a work makes only a part of a tensor that others make too: a head."""
     return isinstance(work, Product) and len(work.matrices) * work.m * work.n * work.groups < elements
+
+
+def in_blocks(weights: Array, blocks: int) -> Array:
+    """Matrices `[group][column][depth]` with so many groups in one, and zeros between them."""
+    groups, columns, depth = weights.shape
+    made = np.zeros((groups // blocks, blocks, columns, blocks, depth))
+    for number in range(blocks):
+        made[:, number, :, number] = weights[number::blocks]
+    return made.reshape(groups // blocks, blocks * columns, blocks * depth)
 
 
 def columns_of(x: Array, window: Any, groups: int) -> Array:

@@ -14,9 +14,9 @@ from kernbench.common.errors import InputError, Problem
 from kernbench.common.spelling import meant
 from kernbench.config import NpuConfig, SystemConfig, load_config
 from kernbench.config.fields import TERM_LIMIT
-from kernbench.config.machine import Section
 from kernbench.config.rules import ONE_MEMBER
 from kernbench.config.schema import Dma, Spm
+from kernbench.config.section import Section
 from kernbench_core.numbers import TRANSFER_CHANNELS
 
 LARGEST = TERM_LIMIT - 1  # terms of capacities and rates stay below 2^31 (docs/model/index.md)

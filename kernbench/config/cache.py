@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated, Literal
 
-from pydantic import Field
-
 from kernbench.config.fields import Flag, Natural, Place, Rate, Size, TermSize, integer
-from kernbench.config.machine import Section
 from kernbench.config.rules import BrokenRule, Path
+from kernbench.config.section import Field, Section
 
 if TYPE_CHECKING:
     from kernbench.config.schema import Noc, NpuConfig

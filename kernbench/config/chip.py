@@ -9,10 +9,8 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import Annotated, Any, Literal
 
-from pydantic import Field
-
-from kernbench.config.fields import Count, Energy, Factors, Flag, Natural, Rate, Rule, Size, integer, refuse
-from kernbench.config.machine import Section
+from kernbench.config.fields import Count, Energy, Factors, Flag, Natural, Rate, Size, integer, refuse
+from kernbench.config.section import Field, Rule, Section
 
 
 def _tiles(value: Any) -> Any:

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import importlib.resources
 import json
 import re
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
+from kernbench.common.package_files import package_folder
 from kernbench.config.document import MACHINE_BYTES, read_document
 from kernbench.config.keys import Key, binary_size, fields_of, is_list, keys_of, section_in
-from kernbench.config.machine import MachineConfig, Section, plain_value
+from kernbench.config.machine import MachineConfig, plain_value
+from kernbench.config.section import Section
 
 COLUMN = 40  #: where comments begin
 LONGEST = 120  #: width; a comment that does not fit is put above its key
@@ -146,6 +146,6 @@ def _file_text(config: MachineConfig) -> str | None:
     """The text of the file of the machine, or None without a file."""
     if config.path is not None:
         return read_document(config.path, MACHINE_BYTES).text
-    folder = Path(str(importlib.resources.files("kernbench.configs")))
+    folder = package_folder("kernbench.configs")
     file = next(iter(folder.rglob(config.source)), None) if config.source.endswith(".yaml") else None
     return None if file is None else file.read_text(encoding="utf-8")

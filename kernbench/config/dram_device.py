@@ -9,12 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated, ClassVar
 
-from pydantic import Field
-
 from kernbench.common.units import plain_number
 from kernbench.config.fields import TERM_LIMIT, Size, integer, one_of
-from kernbench.config.machine import Section
 from kernbench.config.rules import BrokenRule, Path
+from kernbench.config.section import Field, Section
 
 if TYPE_CHECKING:
     from kernbench.config.schema import Dram

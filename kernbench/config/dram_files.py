@@ -6,27 +6,27 @@ the policy, then what the machine itself gives. A time of a device in nanosecond
 
 from __future__ import annotations
 
-import importlib.resources
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache
-from pathlib import Path
 from typing import Any
 
+import msgspec
+
+from kernbench.common.package_files import package_folder
 from kernbench.common.units import parse_rational, plain_number
 from kernbench.config.document import MACHINE_BYTES, Document, read_document
 from kernbench.config.dram_controller import DramController
-from kernbench.config.fields import Rule, refuse
+from kernbench.config.fields import refuse
 from kernbench.config.places import PathLike
+from kernbench.config.section import Rule
 
 DEVICES, POLICIES = "dram", "dram_policies"  #: folders of `configs`
 SECTIONS: tuple[PathLike, ...] = (("dram",), ("cube", "hbm"))  #: where a machine has its DRAM
 ALLOCATION = "row_buffer_v2"
 
 
-@dataclass(frozen=True, slots=True)
-class DramFile:
+class DramFile(msgspec.Struct, frozen=True):
     """A device or a policy."""
 
     name: str
@@ -60,14 +60,14 @@ def named(folder: str) -> Rule:
 
 @cache
 def _names(folder: str) -> list[str]:
-    files = importlib.resources.files("kernbench.configs") / folder
+    files = package_folder("kernbench.configs") / folder
     return sorted(file.name.removesuffix(".yaml") for file in files.iterdir() if file.name.endswith(".yaml"))
 
 
 @cache
 def read_dram_file(folder: str, name: str) -> DramFile:
     """A file of the package."""
-    path = Path(str(importlib.resources.files("kernbench.configs") / folder / f"{name}.yaml"))
+    path = package_folder("kernbench.configs") / folder / f"{name}.yaml"
     found = read_document(path, MACHINE_BYTES)
     data = found.data
     clock, peak = data.get("clock_ghz"), data.get("peak_gb_per_s")

@@ -6,9 +6,10 @@ A rule holds for every program by the text of the timing model, or it is not her
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
+
+import msgspec
 
 from kernbench.common.units import plain_number
 from kernbench.config.dram_device import RowBuffer
@@ -22,8 +23,7 @@ if TYPE_CHECKING:
 AGED = "oldest_first"  #: the arbiter that uses `spm.max_wait_cycles`
 
 
-@dataclass(frozen=True, slots=True)
-class Unused:
+class Unused(msgspec.Struct, frozen=True):
     """A value that has no effect on its machine."""
 
     path: str  #: of the value, or of the table that it is in
@@ -32,8 +32,7 @@ class Unused:
     beside: str = ""  #: a value that is set together with it, or after it, to say how a part is made: then it says no more
 
 
-@dataclass(frozen=True, slots=True)
-class Told:
+class Told(msgspec.Struct, frozen=True):
     """A value that the user set, which has no effect: where, and what to do."""
 
     where: str
@@ -47,7 +46,7 @@ class Told:
 
     def to_dict(self) -> dict[str, Any]:
         """For `--json`."""
-        return {name: getattr(self, name) for name in self.__slots__} | {"message": str(self)}
+        return {name: getattr(self, name) for name in self.__struct_fields__} | {"message": str(self)}
 
 
 def told_unused(config: MachineConfig) -> list[Told]:

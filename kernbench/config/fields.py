@@ -8,16 +8,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import Annotated, Any
-
-from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler
-from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
 from kernbench.common.errors import shown
 from kernbench.common.units import SIZE_UNITS, parse_rational, parse_size
 from kernbench.config.remedies import MOST_GHZ
+from kernbench.config.section import JsonSchema, Refused, Rule
 
 QBITS: tuple[int, ...] = (1, 2, 4, 8, 16, 32, 64)
 TERM_LIMIT = 2**31  # terms of capacities and rates stay below it (docs/model/index.md)
@@ -32,28 +29,9 @@ WITHOUT_SFU = ("add", "copy", "layernorm", "max", "min", "mul", "rmsnorm", "soft
 CODE_PATTERN = "[A-Za-z_][A-Za-z0-9_.]*:[A-Za-z_][A-Za-z0-9_.]*"
 _CODE = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*(\.[A-Za-z_]\w*)*")
 
-JsonSchema = dict[str, Any]
-
-
-def refuse(rule: str) -> PydanticCustomError:
-    """The error that a check raises; braces in the rule are safe."""
-    return PydanticCustomError("rule", "{rule}", {"rule": rule})
-
-
-@dataclass(frozen=True)
-class Rule:
-    """The type of a field: a check that returns the value in its final type, and a JSON Schema."""
-
-    check: Callable[[Any], Any]
-    json: Callable[[], JsonSchema]
-
-    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
-        if source is Fraction:  # the check's result is final; older pydantic has no schema of Fraction
-            return core_schema.no_info_plain_validator_function(self.check)
-        return core_schema.no_info_before_validator_function(self.check, handler(source))
-
-    def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchema:
-        return self.json()
+def refuse(rule: str) -> Refused:
+    """The error that a check raises."""
+    return Refused("rule", rule)
 
 
 def integer(low: int, limit: int = TERM_LIMIT) -> Rule:
@@ -103,7 +81,7 @@ def size(low: int = 1, limit: int = WIDE_LIMIT) -> Rule:
         if isinstance(value, str):
             try:
                 return _in_range(parse_size(value), low, limit)
-            except PydanticCustomError:
+            except Refused:
                 raise
             except ValueError as error:
                 raise refuse(str(error)) from None

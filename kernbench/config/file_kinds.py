@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Final
+
+import msgspec
 
 from kernbench.common.errors import InputError, Problem
 from kernbench.common.files import read_bounded
@@ -14,8 +15,7 @@ HEAD_BYTES: Final = 1 << 20  #: [B] a larger file of an unknown kind is not look
 _SQLITE: Final = b"SQLite format 3\0"
 
 
-@dataclass(frozen=True, slots=True)
-class FileKind:
+class FileKind(msgspec.Struct, frozen=True):
     """A kind of input file."""
 
     noun: str  #: as in `it is a sweep`

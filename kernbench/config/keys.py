@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Any
 
-from pydantic_core import PydanticUndefined
-
 from kernbench.common.errors import InputError, Problem
+from kernbench.config.json_schema import section_json_schema
 from kernbench.config.load import KINDS
-from kernbench.config.machine import MachineConfig, Section
+from kernbench.config.machine import MachineConfig
+from kernbench.config.section import REQUIRED, Section
 
 
 def short_name(schema: str) -> str:
@@ -75,7 +75,7 @@ class SectionKeys:
 
 def sections_of(model: type[MachineConfig]) -> list[SectionKeys]:
     """All keys of a kind of machine; those of the top level first, then each section in the file's order."""
-    schema = model.model_json_schema(by_alias=True)
+    schema = section_json_schema(model)
     top: list[Key] = []
     found: list[SectionKeys] = []
     for name, field in fields_of(model):
@@ -132,12 +132,12 @@ def _inside(section: str, prefix: str, model: type[Section], schema: dict[str, A
 def _key(path: str, section: str, field: Any, schema: dict[str, Any]) -> Key:
     kind, allowed, choices = _type_and_range(schema)
     unit, meaning = split_unit(field.description)
-    default = "required" if field.is_required() else _default(field.get_default(call_default_factory=True))
+    default = "required" if field.is_required() else _default(field.get_default())
     return Key(path, section, kind, default, unit, allowed, choices, meaning)
 
 
 def _default(value: Any) -> str:
-    if value is PydanticUndefined:
+    if value is REQUIRED:
         return "required"
     if value is None:
         return "absent"

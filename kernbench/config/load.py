@@ -2,34 +2,28 @@
 
 from __future__ import annotations
 
-import importlib.resources
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar, overload
 
-from pydantic import ValidationError
-
 from kernbench.common.errors import ABSENT, InputError, Problem
+from kernbench.common.package_files import package_folder
 from kernbench.common.spelling import file_meant, meant, nearest
 from kernbench.config.allowed_code import AllowCode, AllowedCode
 from kernbench.config.document import FORMATS, MACHINE_BYTES, Document, data_document, path_text, read_document
 from kernbench.config.dram_files import with_files, without_files
 from kernbench.config.file_kinds import check_kind
-from kernbench.config.machine import MachineConfig, Section
+from kernbench.config.machine import MachineConfig
 from kernbench.config.overrides import Override, apply_overrides, parse_overrides
 from kernbench.config.places import KEY, PathLike, normal_path, value_at
 from kernbench.config.remedies import key_meant, section_meant, value_meant
 from kernbench.config.schema import NpuConfig
+from kernbench.config.section import Section, ValidationError
 from kernbench.config.system import SystemConfig
 
 _NAME = re.compile(r"[A-Za-z0-9_-]+")  # of a preset or chip
-_CONTAINER_RULES = {
-    "model_type": "it must be a mapping",
-    "dict_type": "it must be a mapping",
-    "tuple_type": "it must be a list",
-}
 
 Source = str | os.PathLike[str] | Mapping[str, Any]
 Overrides = Mapping[str, Any] | Sequence[str]
@@ -131,10 +125,10 @@ def preset_names(kind: type[MachineConfig] = MachineConfig) -> list[str]:
 
 def _presets() -> list[Path]:
     try:
-        folder = importlib.resources.files("kernbench.configs")
+        folder = package_folder("kernbench.configs")
     except ModuleNotFoundError:
         return []
-    return [Path(str(file)) for file in folder.iterdir() if file.name.endswith(".yaml")]
+    return [file for file in folder.iterdir() if file.name.endswith(".yaml")]
 
 
 def chip_names() -> list[str]:
@@ -158,8 +152,8 @@ def board_names() -> list[str]:
 
 
 def _chips(under: str = "chips") -> list[Path]:
-    folder = importlib.resources.files("kernbench.configs") / under
-    return [Path(str(file)) for file in folder.iterdir() if file.name.endswith(".yaml")] if folder.is_dir() else []
+    folder = package_folder("kernbench.configs") / under
+    return [file for file in folder.iterdir() if file.name.endswith(".yaml")] if folder.is_dir() else []
 
 
 def _document(source: Source, max_bytes: int) -> tuple[Document, Path | None]:
@@ -193,21 +187,20 @@ def _problems(
 ) -> list[Problem]:
     """Each validation error as a Problem, placed in the file or at the override that set the value."""
     found: list[tuple[PathLike, str, Any, str]] = []
-    for item in error.errors(include_url=False):
+    for item in error.errors():
         path: PathLike = item["loc"]
         context = item.get("ctx", {})
         if item["type"] == "rules":
             found += [(b.path, b.rule, ABSENT if b.value is None else b.value, "") for b in context["broken"]]
-        elif item["type"] == "extra_forbidden":
+        elif item["type"] == "unknown_key":
             rule, remedy = _unknown_key(model, path, _asked(path, data, applied))
             found.append(((*path, KEY), rule, ABSENT, remedy))
-        elif item["type"] == "invalid_key":
-            found.append(((*path, KEY), "a key must be text here", ABSENT, ""))
+        elif item["type"] == "key":
+            found.append(((*path, KEY), item["msg"], ABSENT, ""))
         elif item["type"] == "missing":
-            found.append((path, "it is required: it has no default", ABSENT, ""))
+            found.append((path, item["msg"], ABSENT, ""))
         else:
-            rule = _rule(item["type"], item["msg"], context)
-            found.append((path, rule, item["input"], _remedy(path, rule, item, data)))
+            found.append((path, item["msg"], item["input"], _remedy(path, item, data)))
     told = [_of_override(entry, applied) for entry in found]
     placed = iter(document.problems(entry for entry, problem in zip(found, told, strict=True) if problem is None))
     return [next(placed) if problem is None else problem for problem in told]
@@ -221,23 +214,13 @@ def _of_override(item: tuple[PathLike, str, Any, str], applied: Sequence[Overrid
     return None
 
 
-def _rule(kind: str, message: str, context: Mapping[str, Any]) -> str:
-    """A pydantic error in the words of kernbench."""
-    if kind == "rule":
-        return message
-    if kind == "literal_error":
-        expected = str(context["expected"])
-        return "it must be one of " + expected.replace("'", "").replace(" or ", ", ")
-    return _CONTAINER_RULES.get(kind, message)
-
-
-def _remedy(path: PathLike, rule: str, item: Any, data: Any) -> str:
+def _remedy(path: PathLike, item: Any, data: Any) -> str:
     """What to write instead of a value of a wrong type or range, as far as that is clear."""
-    if item["type"] == "literal_error":
-        return meant(item["input"], re.findall("'(.*?)'", str(item["ctx"]["expected"])))
-    if item["type"] in _CONTAINER_RULES:
+    if item["type"] == "choice":
+        return meant(item["input"], [one for one in item["ctx"]["choices"] if isinstance(one, str)])
+    if item["type"] in ("mapping", "list"):
         return section_meant(item["input"])
-    return value_meant(path_text(path), rule, item["input"], data)
+    return value_meant(path_text(path), item["msg"], item["input"], data)
 
 
 def _asked(path: PathLike, data: Any, applied: Sequence[Override]) -> PathLike:

@@ -2,28 +2,15 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from fractions import Fraction
 from pathlib import Path
-from typing import Any, ClassVar
-
-from pydantic import BaseModel, ConfigDict, PrivateAttr, model_validator
-from pydantic_core import PydanticCustomError
+from typing import Any
 
 from kernbench.common.units import plain_number
 from kernbench.config.allowed_code import AllowedCode
 from kernbench.config.rules import BrokenRule
-
-
-class Section(BaseModel):
-    """A mapping of the machine file: unknown keys are errors, values never change."""
-
-    # A section is checked as part of a file; its own validator is made on first use.
-    model_config = ConfigDict(extra="forbid", frozen=True, protected_namespaces=(), defer_build=True)
-
-    #: Fields that `to_dict` omits at their default, because they are newer than existing digests and stores.
-    younger: ClassVar[frozenset[str]] = frozenset()
+from kernbench.config.section import Refused, Section
 
 
 class MachineConfig(Section):
@@ -34,23 +21,22 @@ class MachineConfig(Section):
     True
     """
 
-    _source: str = PrivateAttr("machine")
-    _path: Path | None = PrivateAttr(None)
-    _origins: dict[str, str] = PrivateAttr(default_factory=dict)
-    _overrides: dict[str, str] = PrivateAttr(default_factory=dict)
-    _filled: frozenset[str] = PrivateAttr(frozenset())
-    _allowed_code: AllowedCode = PrivateAttr(default_factory=AllowedCode)
+    # `load_config` sets these on each machine.
+    _source: str = "machine"
+    _path: Path | None = None
+    _origins: dict[str, str] = {}
+    _overrides: dict[str, str] = {}
+    _filled: frozenset[str] = frozenset()
+    _allowed_code: AllowedCode = AllowedCode()
 
     def broken_rules(self) -> list[BrokenRule]:
         """The rules between keys that the values break."""
         raise NotImplementedError
 
-    @model_validator(mode="after")
-    def _keep_rules_between_fields(self) -> MachineConfig:
+    def check_whole(self) -> None:
         broken = self.broken_rules()
         if broken:
-            raise PydanticCustomError("rules", "{text}", {"text": "; ".join(b.rule for b in broken), "broken": broken})
-        return self
+            raise Refused("rules", "; ".join(b.rule for b in broken), {"broken": broken})
 
     @property
     def source(self) -> str:
@@ -74,6 +60,8 @@ class MachineConfig(Section):
 
     def digest(self) -> str:
         """SHA-256, in hex, of `to_dict()`: the same for machines that are equal."""
+        import hashlib  # inside: a short run needs no digest
+
         text = json.dumps(self.to_dict(), sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(text.encode()).hexdigest()
 
@@ -114,7 +102,7 @@ def plain_value(value: Any, *, whole: bool = False) -> Any:
         fields = type(value).model_fields
         kept = {name: spec for name, spec in fields.items() if whole or not _is_silent(value, name)}
         items = {(spec.alias or name): plain_value(getattr(value, name), whole=whole) for name, spec in kept.items()}
-        items |= {name: plain_value(item) for name, item in sorted((value.model_extra or {}).items())}
+        items |= {name: plain_value(item) for name, item in sorted(value.model_extra.items())}
         return {name: item for name, item in items.items() if item is not None}
     if isinstance(value, Fraction):
         return plain_number(value)

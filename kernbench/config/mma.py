@@ -5,11 +5,9 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import Annotated, Literal
 
-from pydantic import Field
-
 from kernbench.common.errors import InputError, Problem
 from kernbench.config.fields import Count, Name, Natural, Pairs, Rate, integer
-from kernbench.config.machine import Section
+from kernbench.config.section import Field, Section
 
 Bits = Literal[1, 2, 4, 8, 16, 32, 64]
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
+
+import msgspec
 
 from kernbench.common.errors import ABSENT, InputError, Problem, shown
 from kernbench.config.document import MAX_DEPTH
@@ -16,8 +17,7 @@ from kernbench.config.yaml_text import parse
 _STEP = re.compile(r"\.?([A-Za-z0-9_]+)|\[([0-9]{1,6})\]")
 
 
-@dataclass(frozen=True)
-class Override:
+class Override(msgspec.Struct, frozen=True):
     """One value set from outside the file."""
 
     where: str  #: how errors name it: `override dram.channels=4`

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from math import gcd
 from typing import TYPE_CHECKING, Any
+
+import msgspec
 
 from kernbench.common.units import plain_number
 from kernbench.config.fields import QBITS, TERM_LIMIT, WIDE_LIMIT
@@ -104,8 +105,7 @@ Path = tuple[str | int, ...]
 MOST_HOPS = 2**22  # limit over all routes, so that a typing error does not need gigabytes of tables
 
 
-@dataclass(frozen=True, slots=True)
-class BrokenRule:
+class BrokenRule(msgspec.Struct, frozen=True):
     """A rule that a machine breaks, at the field that has to change."""
 
     path: Path

@@ -6,19 +6,17 @@ takes to start a kernel is a value of the chip.
 
 from __future__ import annotations
 
-import importlib.resources
 import os
 from fractions import Fraction
 from pathlib import Path
 from typing import Literal
 
-from pydantic import Field, ValidationError
-
 from kernbench.common.errors import InputError, Problem
+from kernbench.common.package_files import package_folder
 from kernbench.common.spelling import meant
 from kernbench.config.document import MACHINE_BYTES, read_document
 from kernbench.config.fields import Count, Energy, Flag, Natural, Rate
-from kernbench.config.machine import Section
+from kernbench.config.section import Field, Section, ValidationError
 
 CLASSES = ("matmul", "attention", "norm", "elementwise", "gather", "collective", "other")  #: of operations, as tables name them
 
@@ -106,7 +104,7 @@ def _first(table: dict[str, Fraction], name: str, kind: str) -> Fraction:
 
 def runtime_names() -> list[str]:
     """The profiles of the package."""
-    folder = importlib.resources.files("kernbench.configs") / "runtimes"
+    folder = package_folder("kernbench.configs") / "runtimes"
     return sorted(file.name.removesuffix(".yaml") for file in folder.iterdir() if file.name.endswith(".yaml"))
 
 
@@ -116,7 +114,7 @@ def load_runtime(name: str | os.PathLike[str]) -> Runtime:
     if text.endswith((".yaml", ".yml", ".json")):
         path = Path(text)
     elif text in runtime_names():
-        path = Path(str(importlib.resources.files("kernbench.configs") / "runtimes" / f"{text}.yaml"))
+        path = package_folder("kernbench.configs") / "runtimes" / f"{text}.yaml"
     else:
         rule = f"there is no such runtime profile; profiles are {', '.join(runtime_names())}"
         raise InputError(
@@ -126,5 +124,5 @@ def load_runtime(name: str | os.PathLike[str]) -> Runtime:
     try:
         return Runtime.model_validate(document.data)
     except ValidationError as error:
-        found = [(item["loc"], item["msg"].lower(), item["input"], "") for item in error.errors(include_url=False)]
+        found = [(item["loc"], item["msg"], item["input"], "") for item in error.errors()]
         raise InputError(document.problems(found)) from None

@@ -10,8 +10,6 @@ from fractions import Fraction
 from math import prod
 from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import Field, model_validator
-
 from kernbench.config.cache import NpuLlc, npu_cache_rules
 from kernbench.config.chip import Chip
 from kernbench.config.dram_controller import DramController, controller_rules
@@ -40,9 +38,10 @@ from kernbench.config.fields import (
     integer,
     one_of,
 )
-from kernbench.config.machine import MachineConfig, Section
+from kernbench.config.machine import MachineConfig
 from kernbench.config.mma import Mma
 from kernbench.config.rules import BrokenRule, Path, broken_rules, cache_weight, dram_weight
+from kernbench.config.section import Field, Section
 
 Allocation = Literal["shared_bw_v1", "max_min_v1", "fifo_v1", "row_buffer_v1", "row_buffer_v2"]
 DeviceName = Annotated[str, named(DEVICES)]
@@ -168,11 +167,9 @@ class Spm(Section):
         default="none", description="what happens if the ranges of unordered jobs overlap"
     )
 
-    @model_validator(mode="before")
-    @classmethod
-    def _split_ports_replace_ports(cls, data: Any) -> Any:
+    def complete_given(self, data: Mapping[str, Any]) -> Mapping[str, Any]:
         """`ports` has its default only if neither of the other two keys is given."""
-        if isinstance(data, dict) and "ports" not in data and ("read_ports" in data or "write_ports" in data):
+        if "ports" not in data and ("read_ports" in data or "write_ports" in data):
             return {**data, "ports": None}
         return data
 

@@ -8,9 +8,10 @@ They are read when a file names code that is neither of kernbench nor of an inst
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+import msgspec
 
 from kernbench.common.errors import InputError, Problem
 from kernbench.config.document import Document, read_document
@@ -20,8 +21,7 @@ SETTINGS_BYTES = 64 << 10  # [B] of the file at most
 KEYS = ("allow_code",)
 
 
-@dataclass(frozen=True, slots=True)
-class Settings:
+class Settings(msgspec.Struct, frozen=True):
     """The permanent settings of a user."""
 
     allow_code: tuple[str, ...] = ()  #: directories and files, links resolved, whose modules can be named in files

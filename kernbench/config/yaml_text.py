@@ -27,33 +27,33 @@ _HEX = re.compile(r"0x[0-9a-fA-F]+")
 _DECIMAL = re.compile(r"[-+]?([0-9]+\.[0-9]*|\.[0-9]+)([eE][-+][0-9]+)?")
 _QUOTE = "quote it if it is text"
 
-#: Refused texts: pattern, how readers interpret them, what to write instead.
-_TRAPS: tuple[tuple[re.Pattern[str], str, str], ...] = (
-    (re.compile(r"(?i:yes|no|on|off)"), "YAML 1.1 reads it as a boolean", "write true or false, or quote it"),
+#: Refused texts: pattern (compiled on first use), how readers interpret them, what to write instead.
+_TRAPS: tuple[tuple[str, str, str], ...] = (
+    (r"(?i:yes|no|on|off)", "YAML 1.1 reads it as a boolean", "write true or false, or quote it"),
     (
-        re.compile(r"[-+]?0[0-9_]+|[-+]?0o[0-7_]+"),
+        r"[-+]?0[0-9_]+|[-+]?0o[0-7_]+",
         "YAML versions disagree whether it is octal",
         "write it in decimal or as 0x..",
     ),
-    (re.compile(r"[-+]?0b[01_]+"), "YAML versions disagree whether it is binary", "write it in decimal or as 0x.."),
+    (r"[-+]?0b[01_]+", "YAML versions disagree whether it is binary", "write it in decimal or as 0x.."),
     (
-        re.compile(r"[-+]?[0-9][0-9_]*(:[0-5]?[0-9])+(\.[0-9_]*)?"),
+        r"[-+]?[0-9][0-9_]*(:[0-5]?[0-9])+(\.[0-9_]*)?",
         "YAML 1.1 reads it as a number in base 60",
         _QUOTE,
     ),
     (
-        re.compile(r"[-+]?([0-9]+(\.[0-9]*)?|\.[0-9]+)[eE][-+]?[0-9]+"),
+        r"[-+]?([0-9]+(\.[0-9]*)?|\.[0-9]+)[eE][-+]?[0-9]+",
         "YAML 1.1 reads it as text",
         "write it without an exponent, or like 1.0e+3",
     ),
-    (re.compile(r"[-+]?\.(?i:inf|nan)"), "it is not a finite number", ""),
+    (r"[-+]?\.(?i:inf|nan)", "it is not a finite number", ""),
     (
-        re.compile(r"[-+]?[0-9][0-9_]*(\.[0-9_]*)?"),
+        r"[-+]?[0-9][0-9_]*(\.[0-9_]*)?",
         "YAML versions disagree whether it is a number",
         "write it without _",
     ),
-    (re.compile(r"[0-9]{4}-[0-9]{1,2}-[0-9]{1,2}([Tt \t].*)?"), "YAML 1.1 reads it as a date", _QUOTE),
-    (re.compile(r"=|<<"), "it has a special meaning in YAML 1.1", _QUOTE),
+    (r"[0-9]{4}-[0-9]{1,2}-[0-9]{1,2}([Tt \t].*)?", "YAML 1.1 reads it as a date", _QUOTE),
+    (r"=|<<", "it has a special meaning in YAML 1.1", _QUOTE),
 )
 
 
@@ -206,6 +206,6 @@ def _scalar(event: yaml.ScalarEvent, place: Place, path: list[Any]) -> Any:
         except ValueError as error:
             raise Fault(place, str(error), tuple(path), text) from None
     for pattern, reading, remedy in _TRAPS:
-        if pattern.fullmatch(text):
+        if re.fullmatch(pattern, text):
             raise Fault(place, f"{text} is not read: {reading}", tuple(path), remedy=remedy)
     return text

@@ -8,8 +8,6 @@ import threading
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from pydantic import ValidationError
-
 from kernbench.common.errors import InputError, Problem
 from kernbench.config import MachineConfig, load_config
 from kernbench.config.allowed_code import AllowCode, AllowedCode
@@ -18,6 +16,7 @@ from kernbench.config.load import KINDS
 from kernbench.config.machine import plain_value
 from kernbench.config.overrides import apply_overrides, parse_overrides
 from kernbench.config.places import value_at
+from kernbench.config.section import ValidationError
 
 MOST_KEPT = 4096  #: most cached sections of one name
 

@@ -15,12 +15,12 @@ import pytest
 import yaml
 from hypothesis import given
 from hypothesis import strategies as st
-from pydantic import ValidationError
 
 from kernbench.common.errors import InputError
 from kernbench.config import NpuConfig, load_config, machine_json_schema, preset_names
 from kernbench.config import document as document_module
 from kernbench.config.rules import link_weight
+from kernbench.config.section import ValidationError
 from kernbench.topology.mesh import mesh_route
 
 FORMATS_DEFAULTS = """

@@ -13,10 +13,10 @@ from typing import Any
 import jsonschema  # type: ignore[import-untyped]
 import pytest
 import yaml
-from pydantic import ValidationError
 
 from kernbench.common.errors import InputError
 from kernbench.config import MachineConfig, NpuConfig, SystemConfig, load_config, preset_names, system_json_schema
+from kernbench.config.section import ValidationError
 
 SCHEMA = {"schema": "kernbench/system/1"}
 PRESETS = ["pod_8sip", "single_cube", "sip_4x4", "two_sips"]

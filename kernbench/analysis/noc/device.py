@@ -9,14 +9,11 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, ValidationError, model_validator
-from pydantic_core import PydanticCustomError
-
 from kernbench.common.errors import InputError, Problem
 from kernbench.common.units import ceil_div
 from kernbench.config.document import read_document
 from kernbench.config.fields import Count, Natural, Places, Rate, TermSize, integer
-from kernbench.config.machine import Section
+from kernbench.config.section import Field, Refused, Section, ValidationError
 
 DEVICE_BYTES = 1 << 20
 SUFFIXES = (".yaml", ".yml", ".json")
@@ -76,21 +73,20 @@ class Device(Section):
     controllers: Annotated[tuple[Places, ...], Field(min_length=1, description="[row, column] of each controller's tiles")]
     ethernet: Places = Field(description="[row, column] of the tiles of Ethernet ports")
 
-    @model_validator(mode="after")
-    def _places_are_tiles(self) -> Device:
+    def check_whole(self) -> None:
+        """Its places are tiles, each once; its networks turn; its packets have sizes in order."""
         said = [*(place for tiles in self.controllers for place in tiles), *self.ethernet]
         for row, column in said:
             if row >= self.rows or column >= self.columns:
                 rule = f"[{row}, {column}] is no tile of {self.rows} rows and {self.columns} columns"
-                raise PydanticCustomError("place", "{text}", {"text": rule})
+                raise Refused("place", rule)
             if said.count((row, column)) > 1:
-                raise PydanticCustomError("place", "{text}", {"text": f"[{row}, {column}] is there twice"})
+                raise Refused("place", f"[{row}, {column}] is there twice")
         for noc, (first, second) in self.nocs.items():
             if AXES[first] == AXES[second]:
-                raise PydanticCustomError("nocs", "{text}", {"text": f"{noc} has two directions of one axis"})
+                raise Refused("nocs", f"{noc} has two directions of one axis")
         if not self.packet_rates or list(self.packet_rates) != sorted(self.packet_rates):
-            raise PydanticCustomError("rates", "{text}", {"text": "packet_rates must be sizes in rising order, at least one"})
-        return self
+            raise Refused("rates", "packet_rates must be sizes in rising order, at least one")
 
     @cached_property
     def controller_of(self) -> dict[Tile, int]:
@@ -153,7 +149,7 @@ def _read(path: Path) -> Device:
     try:
         return Device.model_validate(_with_sizes(data))
     except ValidationError as error:
-        found = [(item["loc"], _rule(item["type"], item["msg"]), item["input"], "") for item in error.errors(include_url=False)]
+        found = [(item["loc"], item["msg"], item["input"], "") for item in error.errors()]
         raise InputError(document.problems([one if one[0] else ((), one[1], document.data, "") for one in found])) from None
 
 
@@ -164,8 +160,3 @@ def _with_sizes(data: dict[str, Any]) -> dict[str, Any]:
         return data
     sizes = {int(key) if isinstance(key, str) and key.isdecimal() else key: value for key, value in rates.items()}
     return {**data, "packet_rates": sizes}
-
-
-def _rule(kind: str, message: str) -> str:
-    """Pydantic's sentences begin with a capital; those of this file are clauses already."""
-    return message if kind in ("place", "nocs", "rates") else message[:1].lower() + message[1:]

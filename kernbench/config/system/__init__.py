@@ -5,8 +5,6 @@ from __future__ import annotations
 from itertools import product
 from typing import ClassVar, Literal
 
-from pydantic import Field
-
 from kernbench.common import naming
 from kernbench.config.cache import Llc
 from kernbench.config.fields import Frequency
@@ -28,6 +26,7 @@ from kernbench.config.schema import (
     KvLayout,
     memory_rules,
 )
+from kernbench.config.section import Field
 from kernbench.config.system.parts import Components, Cube, Hbm, Io, Package, Pe, Sip, Wires
 from kernbench.config.system.rules import most_flow_weight, system_rules
 

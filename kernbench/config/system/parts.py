@@ -8,8 +8,6 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import ConfigDict, Field
-
 from kernbench.common.errors import shown
 from kernbench.common.naming import KINDS, io_index
 from kernbench.config.cache import Llc
@@ -21,15 +19,14 @@ from kernbench.config.fields import (
     Length,
     Natural,
     Rate,
-    Rule,
     Size,
     Width,
     integer,
     names_code,
     refuse,
 )
-from kernbench.config.machine import Section
 from kernbench.config.schema import Dma, Dram, Spm, Te, Ve
+from kernbench.config.section import Field, Rule, Section
 
 MAX_SIDE = 1024  # SIPs, and cubes of a SIP, along a row or column
 MAX_MESH = 64  # routers of a cube along a row or column, and UCIe ports of a side
@@ -298,14 +295,14 @@ Impl = Annotated[str, Rule(_impl, lambda: {"type": "string", "pattern": f"^{BUIL
 class ComponentSpec(Section):
     """What simulates a kind of node; further keys are its own."""
 
-    model_config = ConfigDict(extra="allow")
+    open_ended: ClassVar[bool] = True
 
     impl: Impl = Field(default=BUILTIN, description="builtin, or the class `package.module:Class`")
 
     @property
     def spec(self) -> dict[str, Any]:
         """The component's own keys."""
-        return dict(self.model_extra or {})
+        return dict(self.model_extra)
 
 
 def _kinds(value: Any) -> Any:

@@ -15,7 +15,7 @@ import numpy as np
 
 from kernbench.benches._blocks import blocks_in_flight, cuts
 from kernbench.benches._reference import DTYPE, IN_FLIGHT, SEED, normal, product, rounded, wide
-from kernbench.common.dtypes import Array
+from kernbench.common.dtypes import Array, dtype_of
 from kernbench.common.errors import InputError, Problem
 from kernbench.common.pointers import DevicePointer
 from kernbench.runtime_api import Context, DPPolicy, bench
@@ -105,6 +105,25 @@ def rows_over(pes: int, ctx: Context) -> DPPolicy:
     return DPPolicy("row_wise", "row_wise", "row_wise", sips=sips, cubes=cubes)
 
 
+def columns_of_a_block(ctx: Context, rows: int) -> int:
+    """The largest divisor of `n` up to `block_n` whose blocks fit the scratchpad of a PE with so many rows.
+
+    Counted are a panel of `a` and the blocks of `b` in work and in flight. If no width fits, it is the largest divisor, and
+    the kernel reports what does not fit.
+    """
+    params = ctx.params
+    n, k, nbytes = params["n"], params["k"], dtype_of(params["dtype"]).numpy.itemsize
+    widths = [width for width in range(min(params["block_n"], n), 0, -1) if n % width == 0]
+    ahead = blocks_in_flight(ctx, "te") + 2
+
+    def fits(width: int) -> bool:
+        blocks = min(ahead, n // width)
+        held = min(params["block_m"], rows) * k + blocks * k * width
+        return bool(held * nbytes <= ctx.machine.scratchpad_bytes)
+
+    return next(filter(fits, widths), widths[0])
+
+
 @bench(
     name="gemm",
     description="c = a @ b, rows over the PEs: bound by the tensor engine where k is large",
@@ -131,7 +150,7 @@ def run(ctx: Context) -> None:
     replicas = DPPolicy(sips=rows.sips, cubes=rows.cubes, pes=rows.pes)
     a = ctx.from_numpy(normal(seed, m, k, scale=1 / np.sqrt(k)), name="a", dtype=dtype, placement=rows)
     pinned_mode = params["mode"] == "pinned"
-    block_n = next(width for width in range(min(params["block_n"], n), 0, -1) if n % width == 0)
+    block_n = columns_of_a_block(ctx, a.parts[0].shape[0]) if pinned_mode else params["block_n"]
     shape = (n // block_n, k, block_n) if pinned_mode else (k, n)
     b = ctx.from_numpy(normal(seed + 1, *shape), name="b", dtype=dtype, placement=replicas)
     c = ctx.empty((m, n), dtype, name="c", placement=rows)

@@ -154,3 +154,12 @@ def test_a_sharded_gemm_is_right(machine: str, pes: int) -> None:
 def test_a_gemm_takes_any_number_of_columns(mode: str, n: int) -> None:
     found = ran("gemm", mode=mode, m=20, n=n, k=64)
     assert found.verification is not None and found.verification.ok, str(found.verification)
+
+
+def test_gemm_takes_blocks_that_fit_a_small_scratchpad() -> None:
+    """256 KiB do not hold four blocks of 512 x 128 elements of 2 bytes."""
+    small = load_config("npu_mobile", {"spm.num_banks": 16, "spm.bank_size_bytes": "16 KiB"})
+    engine = GraphEngine(small)
+    engine.run(load_bench("gemm"), m=4, n=512, k=512)
+    found = report(engine, verify=True)
+    assert found.verification is not None and found.verification.ok

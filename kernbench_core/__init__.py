@@ -2,26 +2,47 @@
 
 `DmaEngine` can also be used alone: with `CoreMemory`, or with any other `MemoryModel`.
 """
+from importlib import import_module
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from kernbench_libraries import find_compiled
 
 find_compiled(__file__)
 
-from kernbench_core.plugin.pyarbiter import Arbiter, BankRequest, Scratchpad
+from kernbench_core.core import Core, state_layout
 from kernbench_core.plugin.component_base import Component, ComponentBase
-from kernbench_core.standalone.dma_engine import DmaEngine
-from kernbench_core.standalone.dma_job import CompletionEvent, DmaJob, IllegalTransition, KvRange, MemoryModel, TraceEngine
+from kernbench_core.plugin.pyarbiter import Arbiter, BankRequest, Scratchpad
+from kernbench_core.plugin.pycomponent import BANKS, BUSY, FLOW, JOB, NEVER, Job, JobRegion, NoRoom, Refused
 from kernbench_core.trace.events import Trace
 from kernbench_core.trace.format import Format
-from kernbench_core.core import Core, state_layout
-from kernbench_core.standalone.memory import CoreMemory
-from kernbench_core.standalone.process import Environment, Process
-from kernbench_core.plugin.pycomponent import BANKS, BUSY, FLOW, JOB, NEVER, Job, JobRegion, NoRoom, Refused
 from kernbench_core.trace.samples import Samples
 from kernbench_core.types import Allocation, EngineType, Opkind, Overlap, Status
 
+if TYPE_CHECKING:
+    from kernbench_core.standalone.dma_engine import DmaEngine
+    from kernbench_core.standalone.dma_job import CompletionEvent, DmaJob, IllegalTransition, KvRange, MemoryModel, TraceEngine
+    from kernbench_core.standalone.memory import CoreMemory
+    from kernbench_core.standalone.process import Environment, Process
+
+#: What is used without a machine, by the modules that have it: they are imported on first use.
+_STANDALONE = {
+    "standalone.dma_engine": ("DmaEngine",),
+    "standalone.dma_job": ("CompletionEvent", "DmaJob", "IllegalTransition", "KvRange", "MemoryModel", "TraceEngine",),
+    "standalone.memory": ("CoreMemory",),
+    "standalone.process": ("Environment", "Process",),
+}
+
 STATE = f"4-{state_layout()}"  #: snapshots of cores with another STATE cannot be restored
+
+
+def __getattr__(name: str) -> Any:
+    """A name of `_STANDALONE`; AttributeError for any other."""
+    for module, names in _STANDALONE.items():
+        if name in names:
+            return getattr(import_module(f"kernbench_core.{module}"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
 
 def get_include() -> str:
     """The directory of `abi.h`, for the compiler of a component in C.

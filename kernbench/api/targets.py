@@ -79,9 +79,13 @@ def program_of(target: Target, config: MachineConfig) -> Program:
         raise InputError(_only_programs(target.name))
     name = os.fspath(target)
     if is_program_file(name) or isinstance(target, Path):
-        from kernbench.cmdq.compiled import load_cached, load_compiled
+        if name.lower().endswith(COMPILED):
+            from kernbench.cmdq.compiled import load_compiled
 
-        return load_compiled(name, config) if name.lower().endswith(COMPILED) else load_cached(name, config)
+            return load_compiled(name, config)
+        from kernbench.cmdq.program_cache import load_cached
+
+        return load_cached(name, config)
     return workload_of(name, config)
 
 

@@ -23,7 +23,7 @@ from kernbench.ccl.group import Group
 from kernbench.ccl.measure import MOST_PAIRS, Asked, bytes_of, queues_of, row, schedule_of
 from kernbench.ccl.registry import Entry, Registry
 from kernbench.ccl.weights import weights_of
-from kernbench.cmdq.compiled import folder
+from kernbench.cmdq.program_cache import folder
 from kernbench.common.dtypes import dtype_of
 from kernbench.common.errors import InputError, Problem
 from kernbench.common.files import write_whole

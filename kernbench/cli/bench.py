@@ -40,7 +40,7 @@ from kernbench.common.json_shapes import counted
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from kernbench.cli.run import Asked
+    from kernbench.cli.run_target import Asked
     from kernbench.runtime_api.bench import Bench
     from kernbench.runtime_api.report import BenchReport
     from kernbench.sim_engine.engine import GraphEngine, LaunchTimes

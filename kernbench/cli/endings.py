@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+
+import msgspec
 
 from kernbench.cli import output
 from kernbench.common.errors import InputError, InternalError, KernbenchError, Problem, error_text
@@ -12,8 +13,7 @@ from kernbench.common.errors import InputError, InternalError, KernbenchError, P
 STATUSES = ("interrupted", "refused", "aborted", "failed", "internal error")
 
 
-@dataclass(frozen=True, slots=True)
-class Ending:
+class Ending(msgspec.Struct, frozen=True):
     """Why a command ended."""
 
     status: str  #: `done`, or one of STATUSES

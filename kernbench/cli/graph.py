@@ -31,7 +31,8 @@ Emit = Annotated[
     Path | None, typer.Option("--emit", metavar="FILE", help="Write the program, and do not run it.", show_default=False)
 ]
 Trace = Annotated[
-    Path | None, typer.Option("--trace", metavar="FILE", help="Write a trace of a second run.", show_default=False)
+    Path | None,
+    typer.Option("--trace", metavar="FILE", help="Run a second time, and write the trace of that run.", show_default=False),
 ]
 Verify = Annotated[
     bool, typer.Option("--verify", help="Compute the graph from its tiles, and compare its outputs with a reference.")

@@ -12,10 +12,22 @@ import typer
 
 from kernbench.cli import output, widgets
 from kernbench.cli.commands import option_meant
-from kernbench.cli.options import AllowCode, Config, Json, Overrides, Quiet, Walk, count_of, max_cycles_of
+from kernbench.cli.options import (
+    AllowCode,
+    Config,
+    Json,
+    Overrides,
+    Quiet,
+    TraceCycles,
+    TraceLevel,
+    TraceWindow,
+    Walk,
+    count_of,
+    max_cycles_of,
+)
 from kernbench.cli.target import warn_of_values
 from kernbench.cli.text import WAIT, Justify, duration, headed, percent, scaled, short, size_text, table, unit
-from kernbench.cli.tracing import TraceCycles, Traced, TraceLevel, TraceWindow
+from kernbench.cli.tracing import Traced
 from kernbench.common.errors import InputError, Problem
 from kernbench.common.json_shapes import counted
 

@@ -69,6 +69,13 @@ def exit_code(arguments: Sequence[str]) -> int:
 
 def _invoke(arguments: Sequence[str], as_json: bool) -> int:
     """Return the exit code of a command, and print usage errors."""
+    from kernbench.cli.plain_arguments import plain_run
+
+    plain = plain_run(arguments)
+    if plain is not None:
+        from kernbench.cli.run_target import run_target
+
+        return run_target(plain)
     import typer  # inside, as the commands are: an interrupt while they are loaded is one like any other
     from typer.main import get_command
 

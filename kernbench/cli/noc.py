@@ -214,7 +214,10 @@ def load(
     cycles: Annotated[
         int,
         typer.Option(
-            "--cycles", metavar="CYCLES", min=1, help="Cycles of measurement: packets that are created in them are measured."
+            "--cycles",
+            metavar="CYCLES",
+            min=1,
+            help="Length of the measurement, in cycles. Only packets created in these cycles are measured.",
         ),
     ] = 10000,
     links: Annotated[int, typer.Option("--links", metavar="N", min=0, help="Show the N most loaded links.")] = 0,

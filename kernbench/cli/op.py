@@ -36,7 +36,7 @@ Prefill = Annotated[int, typer.Option("--prefill", min=0, max=MOST_TOKENS, help=
 Heads = Annotated[int, typer.Option("--heads", min=1, help="Query heads (attention).")]
 KvHeads = Annotated[int, typer.Option("--kv-heads", min=1, help="Key and value heads (attention).")]
 Workers = Annotated[int, typer.Option("--ranks", min=2, help="Chips of the collective.")]
-Bytes = Annotated[int, typer.Option("--bytes", min=1, help="Bytes per chip of the collective.")]
+Bytes = Annotated[int, typer.Option("--bytes", min=1, help="With a collective: bytes of each chip.")]
 Plan = Annotated[bool, typer.Option("--plan", help="Show the plans of the product that were compared.")]
 
 

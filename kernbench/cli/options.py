@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -51,7 +52,7 @@ AnyOverrides = Annotated[
 def _walk(context: typer.Context, value: str | None) -> str | None:
     """Select the walk for every run of this command and of its workers, which read the environment."""
     if value is not None:
-        from kernbench.sim_engine.run.state import VARIABLE, walk_of
+        from kernbench.sim_engine.run.stops import VARIABLE, walk_of
 
         before = os.environ.get(VARIABLE)
         os.environ[VARIABLE] = walk_of(value, "--walk")
@@ -125,6 +126,49 @@ AllowCode = Annotated[
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout instead of text.")]
 Quiet = Annotated[
     bool, typer.Option("--quiet", "-q", help="Print no summary and no progress; only the exit code shows the outcome.")
+]
+
+#: Of a traced run (`tracing`).
+TraceTo = Annotated[
+    Path | None,
+    typer.Option(
+        "--trace", metavar="FILE", help="Write the trace to FILE: .jsonl, .jsonl.gz or .jsonl.zst.", show_default=False
+    ),
+]
+Report = Annotated[
+    Path | None,
+    typer.Option(
+        "--report", metavar="FILE", help="Write an HTML page of the run's trace, at --trace-level.", show_default=False
+    ),
+]
+TraceLevel = Annotated[
+    str | None,
+    typer.Option(
+        "--trace-level",
+        metavar="LEVEL",
+        help="summary, full (ranges and waits) or access (every request).",
+        show_default="summary",
+    ),
+]
+TraceWindow = Annotated[
+    int | None,
+    typer.Option(
+        "--trace-window",
+        min=1,
+        metavar="N",
+        help="Length of a sampling window for bandwidth and queues, in cycles.",
+        show_default="1024",
+    ),
+]
+TraceCycles = Annotated[
+    str | None,
+    typer.Option("--trace-cycles", metavar="A:B", help="Trace only cycles A to B - 1.", show_default=False),
+]
+TraceOnly = Annotated[
+    str | None,
+    typer.Option(
+        "--trace-only", metavar="UNITS", help="Trace only these units, separated by commas: dma0,te*.", show_default=False
+    ),
 ]
 
 

@@ -33,6 +33,41 @@ def console(stream: TextIO, like: Console | None = None) -> Console:
     return Console(file=stream, highlight=False, emoji=False, markup=False, **as_it)
 
 
+def is_file(stream: TextIO) -> bool:
+    """Whether a stream is surely no terminal and takes no colours, by the rules of rich."""
+    environment = os.environ
+    if "FORCE_COLOR" in environment or environment.get("TTY_COMPATIBLE") == "1" or "IPython" in sys.modules:
+        return False
+    try:
+        return stream is not None and not stream.isatty()
+    except (AttributeError, ValueError):
+        return False
+
+
+def width() -> int:
+    """[column] Of the terminal, or `COLUMNS`; 80 where there is neither."""
+    if not is_file(sys.stdout):
+        return console(sys.stdout).width
+    given = os.environ.get("COLUMNS", "")
+    if given.isdigit():
+        return int(given) or 80
+    for number in range(3):
+        try:
+            return os.get_terminal_size(number).columns or 80
+        except (ValueError, OSError):
+            continue
+    return 80
+
+
+def show_summary(drawables: Iterable[RenderableType]) -> bool:
+    """`show` what `drawn` has, without rich if stdout is a file or a pipe. False if the reader has closed the pipe."""
+    from kernbench.cli.drawn import lines_of
+
+    found = list(drawables)
+    lines = lines_of(found, width()) if is_file(sys.stdout) else None
+    return show(found) if lines is None else write("".join(f"{line}\n" for line in lines))
+
+
 def show(renderables: Iterable[RenderableType], *, whole: bool = False) -> bool:
     """Print for a person, on stdout. `whole`: lines stay lines where the terminal is narrower, as programs may read them.
 

@@ -15,10 +15,24 @@ import typer
 
 from kernbench.cli import output, widgets
 from kernbench.cli.bench import prepared, said
-from kernbench.cli.options import DEFAULT_MACHINE, AllowCode, AnyConfig, AnyOverrides, AnyTarget, Json, StrictWait, Walk
+from kernbench.cli.options import (
+    DEFAULT_MACHINE,
+    AllowCode,
+    AnyConfig,
+    AnyOverrides,
+    AnyTarget,
+    Json,
+    StrictWait,
+    TraceCycles,
+    TraceLevel,
+    TraceOnly,
+    TraceTo,
+    TraceWindow,
+    Walk,
+)
 from kernbench.cli.target import load_machine
 from kernbench.cli.text import WAIT, WORK, Justify, common_place, rational, status_text, table, without_place
-from kernbench.cli.tracing import TraceCycles, Traced, TraceLevel, TraceOnly, TraceTo, TraceWindow, traced
+from kernbench.cli.tracing import Traced, traced
 from kernbench.common import naming
 from kernbench.common.errors import InputError, Problem
 from kernbench.common.json_shapes import counted
@@ -188,7 +202,8 @@ def step(
 ) -> int:
     """Run some cycles and print the state of every engine.
 
-    With --cycles and --until, whichever comes first stops it. With --watch, --cycles is the distance of two looks.
+    With --cycles and --until, whichever comes first stops the run. With --watch, --cycles is the number of cycles from one
+    printed state to the next.
     With --save, --trace leaves the file open-ended: --from with the same --trace goes on with it, byte for byte.
     """
     from kernbench.common.files import check_apart

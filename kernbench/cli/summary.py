@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from kernbench.cli import widgets
+from kernbench.cli.drawn import Drawable, Line, Table, headed, status_line
 from kernbench.cli.rows import fits, joined, joined_name, mean
 from kernbench.cli.text import (
     BAD,
@@ -21,24 +21,18 @@ from kernbench.cli.text import (
     Justify,
     common_place,
     duration,
-    headed,
     ids,
     percent,
     rational,
     scaled,
     share_text,
     short,
-    status_text,
-    table,
     unit,
     without_place,
 )
 from kernbench.common.json_shapes import counted
 
 if TYPE_CHECKING:
-    from rich.console import RenderableType
-    from rich.table import Table
-
     from kernbench.sim_engine.result import Result
     from kernbench.sim_engine.run.waits import Wait
     from kernbench.sim_engine.summary import BankConflicts, BoundShare, EngineUse, ResourceUse, RunSummary
@@ -51,7 +45,7 @@ NEAR_LIMIT = 0.75  # of the run: a bound so near to it is what limits
 FEW_WAITS = 3  # that are shown, if not all
 
 
-def run_summary(summary: RunSummary, width: int, *, whole: bool = False) -> Iterator[RenderableType]:
+def run_summary(summary: RunSummary, width: int, *, whole: bool = False) -> Iterator[Drawable]:
     """The output of `kbsim run`, section by section, for a terminal of `width` columns: about 30 lines, or everything if
     `whole`.
     """
@@ -86,7 +80,7 @@ def limit_of(bound: BoundShare, status: str) -> str:
     return bound.name if status == "done" and bound.cycles and bound.share >= NEAR_LIMIT else ""
 
 
-def advice_lines(summary: RunSummary) -> Iterator[RenderableType]:
+def advice_lines(summary: RunSummary) -> Iterator[Drawable]:
     """Advice, if some engines of the machine had no work and others of their kind had some."""
     from kernbench.sim_engine.summary import idle_advice
 
@@ -96,30 +90,30 @@ def advice_lines(summary: RunSummary) -> Iterator[RenderableType]:
         yield headed("Note").append(advice)
 
 
-def headline(summary: RunSummary) -> Iterator[widgets.Text]:
+def headline(summary: RunSummary) -> Iterator[Line]:
     """Status, cycles and time; then program and machine."""
     result = summary.result
-    text = status_text(result.status).append("  ").append(counted(result.cycles, "cycle"), LIMIT)
+    text = status_line(result.status).append("  ").append(counted(result.cycles, "cycle"), LIMIT)
     yield text.append(f", {duration(result.t_ns)} at {float(summary.freq_ghz):g} GHz")
-    yield widgets.Text(f"{result.program or 'a program'} on {result.machine}, {counted(summary.entries, 'entry')}")
+    yield Line(f"{result.program or 'a program'} on {result.machine}, {counted(summary.entries, 'entry')}")
 
 
-def bound_lines(summary: RunSummary) -> Iterator[widgets.Text]:
+def bound_lines(summary: RunSummary) -> Iterator[Line]:
     """The lower bound: `DRAM bound 6.41 M, achieved 6.63 M, 97%`; then the largest bounds of other kinds."""
     bound = summary.bound
     if not bound.cycles:  # there is nothing to do
         return
-    text = widgets.Text.assemble(f"{bound.kind} bound ", (f"{bound.cycles:,}", LIMIT))
+    text = Line(f"{bound.kind} bound ", (f"{bound.cycles:,}", LIMIT))
     if summary.result.status == "done":
         text.append(", achieved ").append(f"{bound.achieved:,} cycles", LIMIT)
         text.append(", ").append(percent(bound.share), LIMIT)
     yield text.append(f"  ({bound.name})" if bound.kind != bound.name else "", DIM)
     if bound.others:
         others = ", ".join(f"{name} {cycles:,}" for name, cycles in bound.others)
-        yield widgets.Text(f"other bounds: {others}", DIM)
+        yield Line((f"other bounds: {others}", DIM))
 
 
-def ending(summary: RunSummary) -> Iterator[RenderableType]:
+def ending(summary: RunSummary) -> Iterator[Drawable]:
     """The explanation of a run that did not end as done."""
     result = summary.result
     if result.status == "aborted":
@@ -130,18 +124,18 @@ def ending(summary: RunSummary) -> Iterator[RenderableType]:
         )
     if result.failure is not None:
         if "traceback" in result.failure:
-            yield widgets.Text(str(result.failure["traceback"]), DIM)
-        yield widgets.Text(str(result.failure["message"]), BAD)
+            yield Line((str(result.failure["traceback"]), DIM))
+        yield Line((str(result.failure["message"]), BAD))
     if result.status == "deadlock":
         yield f"nothing can ever happen again: {summary.unfinished:,} of {counted(summary.entries, 'entry')} have not ended"
         yield from ("", deadlock_table(result))
 
 
-def deadlock_table(result: Result) -> RenderableType:
+def deadlock_table(result: Result) -> Drawable:
     """Which entry waits for which, and since which cycle."""
     waiting = result.waiting
     more = len(waiting) - MOST_WAITING
-    made = table(
+    made = Table(
         "Waiting",
         [("entry", "left"), ("waits for", "left"), ("since cycle", "right"), ("because of", "left")],
         f"the first {MOST_WAITING} of {len(waiting):,}" if more > 0 else "",
@@ -151,7 +145,7 @@ def deadlock_table(result: Result) -> RenderableType:
     return made
 
 
-def energy_line(result: Result) -> widgets.Text:
+def energy_line(result: Result) -> Line:
     """Energy, average power, and the components with at least 1% of the energy."""
     total = result.metrics["energy_pj"]["total"]
     parts = [(pj, name) for name, pj in result.metrics["energy_pj"].items() if name != "total" and pj >= total / 100]
@@ -161,11 +155,11 @@ def energy_line(result: Result) -> widgets.Text:
     return text.append(": " + ", ".join(f"{name} {percent(pj / total)}" for pj, name in sorted(parts, reverse=True)))
 
 
-def warnings(result: Result) -> Iterator[RenderableType]:
+def warnings(result: Result) -> Iterator[Drawable]:
     """The run's warnings, of many the first."""
     if not result.warnings:
         return
-    yield from ("", widgets.Text(f"Warnings ({len(result.warnings):,})", f"bold {WAIT}"))
+    yield from ("", Line((f"Warnings ({len(result.warnings):,})", f"bold {WAIT}")))
     for warning in result.warnings[:MOST_WARNINGS]:
         yield f"cycle {warning['cycle']:,}: {warning['message']}"
     more = len(result.warnings) - MOST_WARNINGS
@@ -202,16 +196,16 @@ def engine_table(engines: Sequence[EngineUse], width: int, limit: str = "", *, w
     full = fits([head for head, _ in columns], [*texts, ["< limit"] + [""] * (len(columns) - 1)], width - 9 * bool(limit))
     together = any(len(group) > 1 for group in groups)
     note = f"{BUSY} busy  {STALLED} stalled  {IDLE} idle" if barred else ""
-    made = table("Engines" + _of(place), columns, f"{note}{JOINED if together else ''}".strip())
+    made = Table("Engines" + _of(place), columns, f"{note}{JOINED if together else ''}".strip())
     for label, group in pairs:
         limits = limit in [engine.name for engine in group] or limit.rpartition(" ")[2] == group[0].kind
-        cells: list[str | widgets.Text | Bar] = list(_engine_texts(group, wide, full=full))
-        cells[0] = widgets.Text(str(cells[0]), LIMIT)
+        cells: list[str | Line | Bar] = list(_engine_texts(group, wide, full=full))
+        cells[0] = Line((str(cells[0]), LIMIT))
         if barred:
             cells.insert(0, _engine_bar(group, width))
-        made.add_row(widgets.Text(label, LIMIT if limits else ""), *cells, widgets.Text("< limit" if limits else "", LIMIT))
+        made.add_row(Line((label, LIMIT if limits else "")), *cells, Line(("< limit" if limits else "", LIMIT)))
     for kind, (most, count) in rest.items():
-        at_most = widgets.Text(f"{count} more {kind}, at most", DIM)
+        at_most = Line((f"{count} more {kind}, at most", DIM))
         made.add_row(at_most, *([""] * barred), percent(most))
     return made
 
@@ -264,13 +258,13 @@ def _of(place: str) -> str:
     return f" of {place[:-1]}" if place else ""
 
 
-def queue_lines(engines: Sequence[EngineUse]) -> Iterator[widgets.Text]:
+def queue_lines(engines: Sequence[EngineUse]) -> Iterator[Line]:
     """Job-cycles that transfers spent stalled in the queues of DMA engines, where there are any."""
     for engine in engines:
         waits = (("queue_full", engine.queue_full), ("priority_deferred", engine.priority_deferred))
         parts = [f"{short(count)} {name}" for name, count in waits if count]
         if parts:
-            yield widgets.Text(f"{engine.name} queue: {', '.join(parts)} job-cycles", DIM)
+            yield Line((f"{engine.name} queue: {', '.join(parts)} job-cycles", DIM))
 
 
 def resource_table(
@@ -297,19 +291,19 @@ def resource_table(
     columns += [("rate of capacity", "right"), *([] if same_clock else [("", "right")])]  # type: ignore[list-item]
     columns += [("active", "right")] if width >= WIDE else []
     together = any(len(group) > 1 for _, group in rows)
-    made = table(title + _of(place), [*columns, ("", "left")], JOINED.strip() if together else "")
+    made = Table(title + _of(place), [*columns, ("", "left")], JOINED.strip() if together else "")
     for label, group in rows:
         limits = limit in [resource.name for resource in group]
         use, first = mean([resource.share for resource in group]), group[0]
-        cells: list[str | widgets.Text | Bar] = [Bar([(use, BUSY, WORK)], _bar_width(width))] if barred else []
-        cells += [widgets.Text(percent(first.share), LIMIT), unit(mean([resource.bytes for resource in group]), "B")]
+        cells: list[str | Line | Bar] = [Bar([(use, BUSY, WORK)], _bar_width(width))] if barred else []
+        cells += [Line((percent(first.share), LIMIT)), unit(mean([resource.bytes for resource in group]), "B")]
         cells.append(f"{share_text(mean([one.achieved for one in group]))} of {rational(first.capacity)} B/cycle")
         cells += [] if same_clock else [f"{share_text(mean([one.gb_per_s for one in group]))} GB/s"]
         if width >= WIDE:
             cells.append(percent(mean([one.busy / one.cycles if one.cycles else 0.0 for one in group])))
-        made.add_row(widgets.Text(label, LIMIT if limits else ""), *cells, widgets.Text("< limit" if limits else "", LIMIT))
+        made.add_row(Line((label, LIMIT if limits else "")), *cells, Line(("< limit" if limits else "", LIMIT)))
     for label, left in rest:
-        at_most = widgets.Text(f"{label}, at most ", DIM)
+        at_most = Line((f"{label}, at most ", DIM))
         moved = unit(sum(one.bytes for one in left), "B")
         made.add_row(at_most, *([""] * barred), percent(max(one.share for one in left)), moved)
     return made
@@ -318,7 +312,7 @@ def resource_table(
 LONG_NAME = 20  # characters of a resource's name beside which a bar has room, in 80 columns
 
 
-def banks_line(banks: BankConflicts) -> widgets.Text:
+def banks_line(banks: BankConflicts) -> Line:
     """Requests and denials of the scratchpad's banks, and the worst of them."""
     text = headed("Scratchpad banks").append(f"{short(banks.requests)} requests, {short(banks.denials)} denied")
     if banks.worst is None:
@@ -333,8 +327,7 @@ def wait_table(summary: RunSummary, width: int, most: int = FEW_WAITS) -> Table:
     waits = summary.waits[:most]
     note = f"the longest {len(waits)} of {summary.waits_in_all:,}" if summary.waits_in_all > len(waits) else ""
     columns: list[tuple[str, Justify]] = [("cycles", "right"), ("entry", "left"), ("from", "right"), ("to", "right")]
-    made = table("Waits", [*columns, ("waited for", "left")], note)
-    made.columns[-1].no_wrap = False
+    made = Table("Waits", [*columns, ("waited for", "left")], note, wrap_last=True)
     for wait in waits:
         until = "now" if wait.until is None else f"{wait.until:,}"
         cause = _cause(wait, width >= WIDE)

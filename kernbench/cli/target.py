@@ -26,7 +26,7 @@ def refuse_bench_options(target: str, **given: bool) -> None:
     """InputError if an option of benches is given with a program."""
     wrong = [f"--{name.replace('_', '-')}" for name, value in given.items() if value]
     if wrong:
-        rule = f"{', '.join(wrong)} is for benches, and {target} is none"
+        rule = f"{', '.join(wrong)} is for benches, and {target} is not one"
         raise InputError(Problem("kbsim", rule, remedy="leave it out; kbsim bench list names benches"))
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from itertools import takewhile
 from math import log10
@@ -96,7 +96,12 @@ def headed(head: str) -> widgets.Text:
 
 def status_text(status: str) -> widgets.Text:
     """A status as coloured text."""
-    return widgets.Text.assemble((status, STATUS_STYLES.get(status, f"bold {BAD}")))
+    return widgets.Text.assemble((status, status_style(status)))
+
+
+def status_style(status: str) -> str:
+    """The style of a status."""
+    return STATUS_STYLES.get(status, f"bold {BAD}")
 
 
 def rational(value: Fraction) -> str:
@@ -154,7 +159,11 @@ class Bar:
         self.width = width
 
     def __rich_console__(self, console: widgets.Console, options: widgets.ConsoleOptions) -> widgets.RenderResult:
-        width = min(self.width, options.max_width)
+        for cells, style in self.pieces(min(self.width, options.max_width)):
+            yield widgets.Segment(cells, widgets.Style.parse(style))
+
+    def pieces(self, width: int) -> Iterator[tuple[str, str]]:
+        """The characters of each part at this width, with their style; then those of the rest."""
         drawn = 0
         reached = 0.0
         for share, character, style in self.parts:
@@ -163,9 +172,9 @@ class Bar:
                 cells = solid(max(0.0, reached * width - drawn), share > 0, width - drawn)
             else:
                 cells = character * max(0, min(round(reached * width) - drawn, width - drawn))
-            yield widgets.Segment(cells, widgets.Style.parse(style))
+            yield cells, style
             drawn += len(cells)
-        yield widgets.Segment(IDLE * (width - drawn), widgets.Style.parse(DIM))
+        yield IDLE * (width - drawn), DIM
 
     def __rich_measure__(self, console: widgets.Console, options: widgets.ConsoleOptions) -> object:
         from rich.measure import Measurement

@@ -60,7 +60,7 @@ def compile_(
     allow_code: AllowCode = None,
     as_json: Json = False,
 ) -> int:
-    """Check and build a system, and update the cube_mesh.yaml beside its file."""
+    """Check a system, build its graph, and update the file cube_mesh.yaml in the same folder."""
     from time import perf_counter
 
     from kernbench.common.errors import InputError, Problem

@@ -1,14 +1,13 @@
-"""The options of a traced run, and the file around it."""
+"""A traced run: its options, and the file around it."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
-import typer
+import msgspec
 
 from kernbench.common.errors import InputError, Problem
 from kernbench.common.interrupts import interrupts_held
@@ -17,51 +16,8 @@ if TYPE_CHECKING:
     from kernbench.sim_engine.machine import Machine
     from kernbench.sim_engine.recording import TraceOptions
 
-TraceTo = Annotated[
-    Path | None,
-    typer.Option(
-        "--trace", metavar="FILE", help="Write the trace to FILE: .jsonl, .jsonl.gz or .jsonl.zst.", show_default=False
-    ),
-]
-Report = Annotated[
-    Path | None,
-    typer.Option(
-        "--report", metavar="FILE", help="Write an HTML page of the run's trace, at --trace-level.", show_default=False
-    ),
-]
-TraceLevel = Annotated[
-    str | None,
-    typer.Option(
-        "--trace-level",
-        metavar="LEVEL",
-        help="summary, full (ranges and waits) or access (every request).",
-        show_default="summary",
-    ),
-]
-TraceWindow = Annotated[
-    int | None,
-    typer.Option(
-        "--trace-window",
-        min=1,
-        metavar="N",
-        help="Length of a sampling window for bandwidth and queues, in cycles.",
-        show_default="1024",
-    ),
-]
-TraceCycles = Annotated[
-    str | None,
-    typer.Option("--trace-cycles", metavar="A:B", help="Trace only cycles A to B - 1.", show_default=False),
-]
-TraceOnly = Annotated[
-    str | None,
-    typer.Option(
-        "--trace-only", metavar="UNITS", help="Trace only these units, separated by commas: dma0,te*.", show_default=False
-    ),
-]
 
-
-@dataclass(frozen=True)
-class Traced:
+class Traced(msgspec.Struct, frozen=True):
     """The trace options: `--trace-level` and the others; None for an option that is not given."""
 
     level: str | None
@@ -76,7 +32,7 @@ class Traced:
         """
         from kernbench.sim_engine.recording import TraceOptions
 
-        said = {f"--trace-{name}": value for name, value in vars(self).items() if value is not None}
+        said = {f"--trace-{name}": value for name, value in msgspec.structs.asdict(self).items() if value is not None}
         if not said:
             return None
         if not any(places):

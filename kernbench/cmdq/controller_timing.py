@@ -6,10 +6,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
+import msgspec
 import numpy as np
 
 from kernbench.config.dram_controller import FIELDS, PAGES, SCHEDULERS, map_fields, map_pairs
@@ -21,8 +21,7 @@ JEDEC = "JESD79-4 (DDR4), JESD79-5 (DDR5), JESD209-5 (LPDDR5), JESD235 (HBM2), J
 BUS = "the data bus takes one burst at a time"
 
 
-@dataclass(frozen=True, slots=True)
-class Rule:
+class Rule(msgspec.Struct, frozen=True):
     """From a command to another of a scope, or `other` than its node: at least the sum of `times`; `-t_cl` is subtracted."""
 
     scope: str

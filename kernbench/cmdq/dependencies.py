@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from itertools import chain
 from operator import attrgetter
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 
@@ -160,8 +161,7 @@ def _circle_problem(entries: Sequence[Entry], circle: list[int]) -> tuple[int, F
 _FILLS = {"dma": "dma/30", "te": "te/30", "ve": "ve/30", "control": "control/20"}
 
 
-@dataclass(frozen=True, slots=True)
-class Edge:
+class Edge(msgspec.Struct, frozen=True):
     """`target` waits for `source`; both are indices."""
 
     source: int

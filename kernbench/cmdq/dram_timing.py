@@ -6,9 +6,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
+import msgspec
 import numpy as np
 
 from kernbench.config.dram_device import ADDRESS_MAPS, PAGE_POLICIES, SCHEDULERS
@@ -20,8 +20,7 @@ JESD235 = "JESD235 (HBM), AC timings"
 BUS = "the data bus takes one burst at a time"
 
 
-@dataclass(frozen=True, slots=True)
-class Rule:
+class Rule(msgspec.Struct, frozen=True):
     """From one command to another in a scope: at least the sum of the `times`, `turn` DRAM clocks more.
 
     `-t_cwl` is taken off; `burst` is `dram_burst_cycles`.

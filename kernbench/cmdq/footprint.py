@@ -6,10 +6,10 @@ Each formula is here once, for numbers or columns: `columns.py` calls it for a w
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import gcd, lcm
 from typing import Any, overload
 
+import msgspec
 import numpy as np
 
 from kernbench.cmdq.entries import DmaEntry, Entry, KvEntry, TeEntry, VeEntry
@@ -132,8 +132,7 @@ def work_of(entry: Entry) -> int:
     raise InternalError(f"{entry.where} is neither a TE nor a VE entry")
 
 
-@dataclass(frozen=True, slots=True)
-class Transfer:
+class Transfer(msgspec.Struct, frozen=True):
     """One entry's transfer. Row `i` is `[dram_addr + i * stride, ... + row_bytes)`, widened by itself to `alignment`."""
 
     write: bool  #: True: scratchpad to DRAM
@@ -168,8 +167,7 @@ class Transfer:
         return start // self.alignment * self.alignment, end
 
 
-@dataclass(frozen=True, slots=True)
-class Region:
+class Region(msgspec.Struct, frozen=True):
     """A scratchpad range that a TE or VE job reads or writes."""
 
     addr: int  #: flat scratchpad address

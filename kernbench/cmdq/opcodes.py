@@ -6,8 +6,9 @@ field are defined once.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, Literal
+
+import msgspec
 
 from kernbench.common.errors import ABSENT
 
@@ -18,8 +19,7 @@ QBITS: tuple[int, ...] = (1, 2, 4, 8, 16, 32, 64)
 MAX_INT = 2**63 - 1  # cycles, bytes and ids are signed 64-bit integers in the core
 
 
-@dataclass(frozen=True, slots=True)
-class FieldSpec:
+class FieldSpec(msgspec.Struct, frozen=True):
     """One field of an entry: its type, range, default and meaning."""
 
     name: str
@@ -31,8 +31,7 @@ class FieldSpec:
     fields: tuple[FieldSpec, ...] = ()  #: fields of a range (a nested mapping)
 
 
-@dataclass(frozen=True, slots=True)
-class OpcodeSpec:
+class OpcodeSpec(msgspec.Struct, frozen=True):
     """One opcode: the engine that runs it and its own fields."""
 
     name: str

@@ -9,6 +9,8 @@ from fractions import Fraction
 from functools import cache
 from typing import Any
 
+import msgspec
+
 from kernbench.cmdq.entries import DmaEntry, Entry, entry_type
 from kernbench.cmdq.footprint import bytes_of
 from kernbench.cmdq.opcodes import ENTRY_FIELDS, MAX_INT, META_FIELDS, OPCODES, RESERVED_PREFIX, FieldSpec, OpcodeSpec
@@ -20,8 +22,7 @@ MAX_DEBUG_DEPTH = 32  # levels: saving and loading recurse
 MAX_DEBUG_BITS = 200  # a JSON number of 60 digits, which is the longest that is read again
 
 
-@dataclass(frozen=True, slots=True)
-class FieldProblem:
+class FieldProblem(msgspec.Struct, frozen=True):
     """The problem with one field of an entry, before the location of the entry is known."""
 
     path: tuple[Any, ...]  #: inside the entry: `("kv_range", "t_len")`

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import select
 import stat
-import tempfile
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from io import FileIO
@@ -165,6 +164,8 @@ def placed(target: Path) -> Iterator[BinaryIO]:
         with target.open("wb", buffering=BUFFER) as device:
             yield device
         return
+    import tempfile  # inside: it imports much, and a run without a file needs none of it
+
     handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name[:100]}.", suffix=".tmp")
     temporary = Path(name)
     try:

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Container
-from dataclasses import dataclass
+
+import msgspec
 
 SPM = "spm"  #: the scratchpad
 CONTROL = "control"  #: the command queue's executor
@@ -73,8 +74,7 @@ def mesh_link(source: tuple[int, int], target: tuple[int, int]) -> str:
 # Systems ----------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class NodeName:
+class NodeName(msgspec.Struct, frozen=True):
     """The components of a node id; None for a level that it does not have."""
 
     kind: str  #: one of `KINDS`

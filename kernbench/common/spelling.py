@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import os
 from collections.abc import Iterable
 
@@ -23,6 +22,8 @@ def nearest(name: object, known: Iterable[str], cutoff: float = 0.6) -> str:
     for one in known:
         names.setdefault(_plain(one), one)
         lower.setdefault(one.lower(), one)
+    import difflib  # inside: only mistakes need it
+
     wanted = _plain(name)
     begin = [one for one in names if one.startswith(wanted)] if len(wanted) > 5 else []
     found = [wanted] if wanted in names else sorted(begin, key=lambda one: (len(one), one))[:1]

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
+
+import msgspec
 
 from kernbench.common.errors import InternalError
 from kernbench.common.units import ceil_div
@@ -19,8 +20,7 @@ REDUCTIONS = frozenset({
 _PLAIN = frozenset({"add", "mul", "copy"})  # elementwise ops without an `sfu` entry
 
 
-@dataclass(frozen=True, slots=True)
-class ServiceTime:
+class ServiceTime(msgspec.Struct, frozen=True):
     """Cycles of one job; only the body streams operands."""
 
     init: int
@@ -101,8 +101,7 @@ def named(kind: str, job: Any) -> dict[str, int]:
 # A product on a systolic array: folds, their fill and drain, and operand stalls.
 
 
-@dataclass(frozen=True, slots=True)
-class Folds:
+class Folds(msgspec.Struct, frozen=True):
     """A product `(m, k) @ (k, n)` as folds of an array; all count as the largest does."""
 
     count: int
@@ -149,8 +148,7 @@ def _feed(te: Te, bits: int) -> int:
 # A product on an engine that executes matrix instructions (`timing: mma`): blocks and waves.
 
 
-@dataclass(frozen=True, slots=True)
-class Tiling:
+class Tiling(msgspec.Struct, frozen=True):
     """How a product is cut into blocks; the planner's or the op's choice."""
 
     tile_m: int
@@ -158,8 +156,7 @@ class Tiling:
     split_k: int = 1  #: number of parts of `k`; a vector job adds their partial results
 
 
-@dataclass(frozen=True, slots=True)
-class Waves:
+class Waves(msgspec.Struct, frozen=True):
     """A product on the cores of an engine."""
 
     tiling: Tiling

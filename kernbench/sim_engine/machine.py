@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -37,7 +36,7 @@ from kernbench.sim_engine.result import MODEL_VERSION, EntryTimes, Result
 from kernbench.sim_engine.run.commands import Commands
 from kernbench.sim_engine.run.counters import empty_warnings, named_counters, overlap_warnings
 from kernbench.sim_engine.run.failure import ARBITER, arbiter_failure, component_failure, overflow_refusal, overlap_failure
-from kernbench.sim_engine.run.state import FOREVER, MachineState, machine_state, stops_of, walk_of
+from kernbench.sim_engine.run.stops import FOREVER, stops_of, walk_of
 from kernbench.sim_engine.run.waits import OnItsWay, PeQueues, who_waits
 from kernbench.version import VERSION
 from kernbench_core import BANKS, BUSY, FLOW, JOB, NEVER, Arbiter, Component
@@ -48,6 +47,7 @@ from kernbench_core.standalone.flit_load import FlitLoad
 if TYPE_CHECKING:
     from kernbench.sim_engine.recording.metadata import TraceState
     from kernbench.sim_engine.recording.tracing import Tracing
+    from kernbench.sim_engine.run.state import MachineState
 
 __all__ = ["BANKS", "BUSY", "FLOW", "JOB", "NEVER", "Arbiter", "Component", "Machine", "simulate"]
 
@@ -276,6 +276,8 @@ class Machine:
 
     def peek(self) -> MachineState:
         """The state of every engine. It changes nothing."""
+        from kernbench.sim_engine.run.state import machine_state  # inside: a run to its end looks at no engine
+
         known = self.commands or Commands(self.program, self.plan, (), self._core.describe)
         return machine_state(self.plan, known, self._core.engines(), self.cycle, self.status)
 
@@ -333,6 +335,8 @@ class Machine:
         return None if late < 0 else overlap_failure(self.program, self.cycle, late, dict(self._core.overlaps())[late])
 
     def _header(self) -> dict[str, Any]:
+        import hashlib  # inside: only checkpoints need it
+
         own_rule = {} if self.arbiter is None else {ARBITER: arbiter_name(self.arbiter)}
         return {
             "version": VERSION,

@@ -116,7 +116,7 @@ class Result:
 
         InputError if matplotlib is not installed.
         """
-        from kernbench.sim_engine.summary import draw_engines
+        from kernbench.sim_engine.result_look import draw_engines
 
         ax = new_axes() if ax is None else ax
         draw_engines(ax, self)
@@ -124,6 +124,6 @@ class Result:
 
     def _repr_html_(self) -> str:
         """The summary for notebooks."""
-        from kernbench.sim_engine.summary import result_html
+        from kernbench.sim_engine.result_look import result_html
 
         return result_html(self)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from kernbench import Program, load_config, simulate
-from kernbench.sim_engine.summary import result_html
+from kernbench.sim_engine.result_look import result_html
 from tests.cli.conftest import Kbsim
 
 NONE = "the program has no entries: nothing ran"

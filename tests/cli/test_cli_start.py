@@ -6,14 +6,19 @@ import io
 import subprocess
 import sys
 from contextlib import redirect_stdout
+from typing import Any
 
+import msgspec
 import pytest
 from typer.main import get_command
 from typer.rich_utils import rich_format_help
 
+import kernbench.cli.run as run_command
 from kernbench.cli.app import app
 from kernbench.cli.main import main
 from kernbench.cli.overview import COMMANDS, help_text
+from kernbench.cli.plain_arguments import FLAGS, LISTS, VALUES, plain_run
+from kernbench.cli.run_target import RunOptions
 
 #: Packages that take long to import.
 HEAVY = ("click", "kernbench_core", "ml_dtypes", "numpy", "pydantic", "rich", "scipy", "typer", "yaml")
@@ -43,7 +48,8 @@ def test_the_help_of_kbsim_imports_nothing(arguments: tuple[str, ...]) -> None:
 
 def test_a_run_imports_what_it_runs() -> None:
     found = imported("run", "tiles.json", "--config", "small.yaml", "--json")
-    assert not {name for name in found if name.partition(".")[0] in ("ml_dtypes", "rich", "scipy", "polars", "matplotlib")}
+    unused = ("ml_dtypes", "rich", "scipy", "polars", "matplotlib", "typer", "click", "pydantic")
+    assert not {name for name in found if name.partition(".")[0] in unused}
     left_out = (
         "numpy.ma", "numpy.random", "runpy", "kernbench.components.parts", "kernbench.topology.graph",
         "kernbench.triton_emu", "kernbench.runtime_api", "kernbench.ccl", "kernbench.workloads.llm", "kernbench.sweep",
@@ -81,3 +87,40 @@ def test_help_is_printed_by_both_ways(capsys: pytest.CaptureFixture[str], monkey
         assert ended.value.code == code
         assert capsys.readouterr().out == help_text(100, False) + "\n"
     assert all(name in help_text(100, False) for name in COMMANDS)
+
+
+PLAIN = (
+    "a.json", "a.json -c m.yaml --json", "--json --config=m.yaml a.json", "a.json --set dram.channels=4 --set te.engines=1 -q",
+    "gemm --verify --strict-wait --all --no-skip", "a.json -o out.json --trace t.jsonl --report p.html --trace-level full",
+    "a.json --trace=t.jsonl --trace-cycles 0:5 --trace-only dma0", "s.py --check memory --allow-code here --allow-code there",
+    "a.json --set=x=1 --set n=", "a.json --config=", "a.json --out=",
+)  # fmt: skip
+LEFT_TO_TYPER = (
+    "", "--json", "a.json b.json", "a.json -c m -c n", "a.json --config m --config=n", "a.json --bogus", "a.json -c",
+    "a.json -c --json", "a.json -cm", "a.json --", "-- a.json", "a.json --json --json", "a.json --json=1", "a.json --help",
+    "a.json -h", "- x", "a.json -c -", "a.json --walk plain", "a.json --trace-window 5", "a.json --checks off",
+    "a.json --conf m",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("line", PLAIN)
+def test_a_plain_line_is_read_as_typer_reads_it(line: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    arguments = ["run", *line.split(" ")]
+    asked: list[Any] = []
+    monkeypatch.setattr(run_command, "run_target", asked.append)
+    with pytest.raises(SystemExit):
+        get_command(app)(arguments, prog_name="kbsim")
+    assert [plain_run(arguments)] == asked
+
+
+@pytest.mark.parametrize("line", LEFT_TO_TYPER)
+def test_every_other_line_is_left_to_typer(line: str) -> None:
+    assert plain_run(["run", *line.split()]) is None
+    assert plain_run(["step", "a.json"]) is None
+
+
+def test_plain_options_are_those_of_the_command() -> None:
+    params = {name: one.name for one in get_command(app).commands["run"].load().params for name in one.opts}  # type: ignore[attr-defined]
+    plain = {**FLAGS, **LISTS, **{name: field for name, (field, _) in VALUES.items()}}
+    assert plain.items() <= params.items()
+    assert set(params.values()) - {"walk"} == {field.name for field in msgspec.structs.fields(RunOptions)}

@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, note, settings
 from hypothesis import strategies as st
 
 from kernbench import Machine, load_config, load_program
-from kernbench.sim_engine.run.state import WALKS
+from kernbench.sim_engine.run.stops import WALKS
 from tests.oracles import reference
 from tests.strategies import systems
 

@@ -18,7 +18,8 @@ from kernbench.cli.step import machine_state
 from kernbench.cli.summary import run_summary
 from kernbench.cmdq.dependencies import dependency_graph, dot_text, mermaid_text
 from kernbench.sim_engine.json_schema import result_json_schema
-from kernbench.sim_engine.summary import result_html, summarise_run
+from kernbench.sim_engine.result_look import result_html
+from kernbench.sim_engine.summary import summarise_run
 from tests.strategies import systems
 
 SCHEMA = jsonschema.Draft202012Validator(result_json_schema())

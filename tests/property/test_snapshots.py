@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from kernbench import Machine, load_config, load_program
 from kernbench.bounds.laws import BrokenLaw
 from kernbench.common.errors import InputError
-from kernbench.sim_engine.run.state import WALKS
+from kernbench.sim_engine.run.stops import WALKS
 from tests.row_strategies import row_systems
 from tests.strategies import systems
 from tests.system_rings import rings

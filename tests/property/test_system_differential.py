@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from kernbench import Machine, load_config, load_program
-from kernbench.sim_engine.run.state import WALKS
+from kernbench.sim_engine.run.stops import WALKS
 from tests.oracles.ref_system import simulate_system
 from tests.system_rings import rings
 from tests.system_roads import PlainRoads

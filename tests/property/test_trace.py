@@ -14,7 +14,7 @@ from kernbench.cmdq import load_program
 from kernbench.config import load_config
 from kernbench.sim_engine.machine import Machine
 from kernbench.sim_engine.recording import TraceOptions
-from kernbench.sim_engine.run.state import WALKS
+from kernbench.sim_engine.run.stops import WALKS
 from tests.oracles.ref_trace import reference_trace
 from tests.trace_systems import traced_systems
 

@@ -21,7 +21,7 @@ HELP_GOAL, RUN_GOAL = 3, 8  #: times the CPU time of `python -c pass`, measured 
 COMMAND = "from kernbench.cli.main import main; main({})"  # as the script of the package does
 LOAD = """
 import gc, json, sys, time
-from kernbench.cmdq.compiled import load_cached
+from kernbench.cmdq.program_cache import load_cached
 from kernbench.cmdq.plan import plan_npu
 from kernbench.config import load_config
 from tests.speed.peak import peak_mib

@@ -15,10 +15,11 @@ import pytest
 
 from kernbench import InputError, Program, load_config, load_program, simulate
 from kernbench.cmdq import compiled
-from kernbench.cmdq import compiled as cache_module
-from kernbench.cmdq.compiled import MAGIC, SEAL, Unreadable, load_cached, load_compiled, pack, packed, save_compiled, unpack
+from kernbench.cmdq import program_cache as cache_module
+from kernbench.cmdq.compiled import MAGIC, SEAL, Unreadable, load_compiled, pack, packed, save_compiled, unpack
 from kernbench.cmdq.lower import lower_program
 from kernbench.cmdq.plan import plan_npu, plan_program
+from kernbench.cmdq.program_cache import load_cached
 from kernbench.cmdq.table_rules import broken_rule
 from tests.cli.samples import MACHINE, tiles
 

@@ -9,8 +9,9 @@ from html.parser import HTMLParser
 import pytest
 
 from kernbench import Machine, Program, Result, load_config, simulate
+from kernbench.sim_engine.result_look import result_html
 from kernbench.sim_engine.run.waits import Wait
-from kernbench.sim_engine.summary import RunSummary, result_html, summarise_run
+from kernbench.sim_engine.summary import RunSummary, summarise_run
 
 PLACES = {"ifm_bank": 0, "ifm_offset": 0, "wgt_bank": 0, "wgt_offset": 0, "ofm_bank": 0, "ofm_offset": 0}
 GEMM = {"m": 8, "n": 8, "k": 8, "qbits_weight": 8, "qbits_activation": 8, **PLACES}

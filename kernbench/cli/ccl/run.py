@@ -20,20 +20,22 @@ from kernbench.cli.ccl.list import Files
 from kernbench.cli.ccl.plot import check_plot, draw
 from kernbench.cli.ccl.table import average, chosen, ended, head, line, notes, unfinished, wrong_elements
 from kernbench.cli.endings import Ending, answering, ending_of
-from kernbench.cli.options import AllowCode, Json, Overrides, Quiet, Walk
-from kernbench.cli.progress import ProgressBar
-from kernbench.cli.target import warn_of_values
-from kernbench.cli.tracing import (
+from kernbench.cli.options import (
+    AllowCode,
+    Json,
+    Overrides,
+    Quiet,
     Report,
     TraceCycles,
-    Traced,
     TraceLevel,
     TraceOnly,
     TraceTo,
     TraceWindow,
-    check_page,
-    reported,
+    Walk,
 )
+from kernbench.cli.progress import ProgressBar
+from kernbench.cli.target import warn_of_values
+from kernbench.cli.tracing import Traced, check_page, reported
 from kernbench.common.errors import InputError, Problem
 from kernbench.common.json_shapes import counted
 from kernbench.common.units import parse_size_text

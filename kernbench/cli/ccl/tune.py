@@ -38,7 +38,7 @@ Estimate = Annotated[
     bool,
     typer.Option(
         "--estimate",
-        help="Estimate --shape by the cost model, also if the machine has fewer SIPs, cubes or PEs. Nothing is simulated.",
+        help="Estimate --shape with the cost model and simulate nothing. The machine may have fewer SIPs, cubes or PEs.",
     ),
 ]
 Save = Annotated[Path | None, typer.Option("--save", metavar="FILE", help="Also write the table, as JSON.", show_default=False)]

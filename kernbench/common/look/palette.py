@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from functools import cache
-from importlib import resources
 from typing import Any, Literal
+
+from kernbench.common.package_files import package_folder
 
 Theme = Literal["light", "dark"]
 THEMES: tuple[Theme, ...] = ("light", "dark")
@@ -20,7 +21,7 @@ def tokens() -> dict[str, Any]:
     """The token file."""
     import tomllib  # inside: a run that draws nothing reads no tokens
 
-    return tomllib.loads((resources.files("kernbench.common") / "look" / "tokens.toml").read_text(encoding="utf-8"))
+    return tomllib.loads((package_folder("kernbench.common") / "look" / "tokens.toml").read_text(encoding="utf-8"))
 
 
 def colour(name: str, theme: Theme = "light") -> str:

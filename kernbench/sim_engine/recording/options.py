@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from kernbench.common.errors import InputError, Problem
-from kernbench.trace.schema import LEVELS
 
 WINDOW = 1024  #: [cycle] default length of a window of samples
 FOREVER = 2**62  # [cycle]
@@ -34,6 +33,8 @@ class TraceOptions:
     cycles: tuple[int, int] | None = None
 
     def __post_init__(self) -> None:
+        from kernbench.trace.schema import LEVELS  # inside: a run without a trace needs no schema
+
         if self.level not in LEVELS[1:]:
             raise InputError(Problem("trace", f"it must be one of {', '.join(LEVELS[1:])}", "level", self.level))
         if not 0 < self.window <= MAX_WINDOW:

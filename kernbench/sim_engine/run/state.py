@@ -1,15 +1,12 @@
-"""What every engine of a paused machine is doing (`Machine.peek`, `kbsim step`), and conditions that end a run early."""
+"""What every engine of a paused machine is doing (`Machine.peek`, `kbsim step`)."""
 
 from __future__ import annotations
 
-import os
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from fractions import Fraction
 from typing import Any
 
 from kernbench.cmdq.plan import Plan
-from kernbench.common.errors import InputError, Problem
 from kernbench.sim_engine.run.commands import Command, Commands
 from kernbench_core.numbers import CHANNELS, DMA_STATES, STALLS
 
@@ -182,38 +179,3 @@ def _compute_engine(name: str, engine: dict[str, Any], known: Commands, cycle: i
         next_event=None if due is None else max(cycle, due),
         line=_line(engine["entry"], known),
     )
-
-
-FOREVER = 2**62  # [cycle]
-
-
-def stops_of(until: str | None, position: Mapping[int, int]) -> tuple[int, dict[str, Any]]:
-    """(limit, what the core stops at) of end:ID, start:ID, stall, conflict or cycle:N; `position`: of entries, by id."""
-    kind, _, value = (until or "").partition(":")
-    if until is None:
-        return FOREVER, {}
-    if until in ("stall", "conflict"):
-        return FOREVER, {until: True}
-    if kind in ("end", "start", "cycle") and value.isascii() and value.isdigit() and len(value) < 19:
-        if kind == "cycle":
-            return int(value), {}
-        if int(value) in position:
-            return FOREVER, {f"{kind}_of": position[int(value)]}
-        raise InputError(Problem("--until", "no entry of the program has this id", kind, int(value)))
-    raise InputError(Problem("--until", "it must be end:ID, start:ID, stall, conflict or cycle:N", "condition", until))
-
-
-WALKS = ("plain", "fast")
-VARIABLE = "KERNBENCH_WALK"
-
-
-def walk_of(asked: str | None, where: str = "walk") -> str:
-    """The requested walk, else that of the environment variable KERNBENCH_WALK, else `fast`.
-
-    InputError if it is neither `plain` nor `fast`.
-    """
-    if asked is None:
-        asked, where = os.environ.get(VARIABLE) or "fast", VARIABLE
-    if asked not in WALKS:
-        raise InputError(Problem("walk of the run", f"it must be one of {', '.join(WALKS)}", where, asked))
-    return asked

@@ -17,13 +17,15 @@ import heapq
 from bisect import bisect_right
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from kernbench.cmdq import Entry, Program
 from kernbench.cmdq.dependencies import predecessors
 from kernbench.cmdq.plan import Plan
 from kernbench.sim_engine.result import EntryTimes, Result
-from kernbench.sim_engine.run.state import EngineState, MachineState
+
+if TYPE_CHECKING:
+    from kernbench.sim_engine.run.state import EngineState, MachineState
 
 Reason = Literal["queue", "barrier", "issue width"]
 

@@ -18,7 +18,7 @@ from kernbench.common.units import ceil_div
 from kernbench.config.kinds import as_npu, larger
 from kernbench.config.schema import KvLayout, NpuConfig
 from kernbench.config.system import SystemConfig
-from kernbench.sim_engine.run.state import walk_of
+from kernbench.sim_engine.run.stops import walk_of
 from kernbench.workloads.blocks.batch import Batch, Sequences
 from kernbench.workloads.hazards import Emitter
 from kernbench.workloads.layer.decoder import emit_layer

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from kernbench.cmdq.compiled import folder
+from kernbench.cmdq.program_cache import folder
 from kernbench.common.errors import InputError, Problem
 from kernbench.config.schema import NpuConfig
 from kernbench.config.system import SystemConfig

@@ -71,7 +71,7 @@ def test_another_kind_than_asked_for_is_refused(source: Any, kind: type[MachineC
 
 def test_what_both_kinds_have_has_the_same_defaults() -> None:
     both = set(NpuConfig.model_fields) & set(SystemConfig.model_fields) - {"schema_name"}
-    assert both == {"freq_ghz", "allocation", "max_cycles", "control", "kv_layouts", "energy"}
+    assert both == {"freq_ghz", "allocation", "max_cycles", "control", "kv_layouts", "energy", "cost"}
     for key in both:
         assert getattr(SystemConfig(), key) == getattr(NpuConfig(), key)
     for key in ("dma", "te", "ve", "spm"):
@@ -207,7 +207,7 @@ KINDS = (
     "pe_math, pe_tcm, pe_ipcq)"
 )
 KEYS = (
-    "schema, freq_ghz, allocation, max_cycles, control, system, sip, cube, io, pe, wires, components, kv_layouts, energy"
+    "schema, freq_ghz, allocation, max_cycles, control, system, sip, cube, io, pe, wires, components, kv_layouts, energy, cost"
 )
 REFUSALS = [
     ("system: {sips: 0}", "s.yaml:2:16: system.sips = 0, but it must be at least 1"),

@@ -554,7 +554,7 @@ def capacity_summary(plain: Mapping[str, Any]) -> Iterator[RenderableType]:
     yield widgets.Text(f"{plain['model']} on {plain['machine']}: {engines}, {', '.join(plain['slo'])}")
     for name, unit in (("requests_per_s_per_usd_per_hour", "$/hour"), ("requests_per_s_per_watt", "W")):
         if plain[name] is not None:
-            yield widgets.Text(f"{short(plain[name])} requests/s per {unit}")
+            yield widgets.Text(f"{plain[name]:.3g} requests/s per {unit}")
     yield ""
     made = table("by seed", [(name, "right") for name in ("seed", "met", "missed", "runs")] + [("missed there", "left")])
     for one in plain["seeds"]:

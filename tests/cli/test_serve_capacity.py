@@ -34,7 +34,9 @@ def test_it_prints_the_rate_its_interval_and_what_was_missed(capsys: pytest.Capt
     cost = ("--set", "cost.watts=450", "--set", "cost.usd_per_hour=0.5")
     code, out, _ = kbsim(capsys, "--slo", "p95 ttft<100ms", "--seeds", "2", *cost)
     assert code == 0
-    assert "95 % interval" in out and "requests/s per $/hour" in out and "requests/s per W" in out
+    rate = float(out.split()[0])
+    assert "95 % interval" in out and f"{rate / 450:.2g}" in out.split(" requests/s per W")[0].split()[-1]
+    assert float(out.split(" requests/s per $/hour")[0].split()[-1]) == pytest.approx(rate / 0.5, rel=0.01)
     assert "1 engine, p95 ttft < 100 ms" in out
 
 

@@ -281,3 +281,44 @@ def test_results_do_not_depend_on_where_memory_ends() -> None:
         spill.append(*want[-1])
     assert len(spill) == 70_000
     assert spill.column("b").tolist() == [b for _, b in want] and spill.column("a").tolist() == list(range(70_000))
+
+
+def test_a_table_is_exact_at_its_entries_and_linear_between_them() -> None:
+    """A step whose time is linear in tokens and contexts is exact everywhere; only entries that have a share are simulated."""
+    from kernbench.workloads.blocks.batch import Sequences
+    from kernbench.workloads.serving.machine_step import CoreStep, MachineStep
+    from kernbench.workloads.serving.step_time import ExactTimer, TableTimer
+
+    class Linear(MachineStep):
+        edges = CoreStep.edges
+
+        def __init__(self) -> None:
+            self.asked: list[list[Sequences]] = []
+
+        def device_ns(self, sequences: Any) -> float:
+            self.asked.append(list(sequences))
+            rows = sum(one.tokens * one.count for one in sequences)
+            pairs = sum(one.count * one.tokens * (one.context + one.tokens / 2) for one in sequences if one.tokens > 1)
+            context = sum(one.count for one in sequences if one.tokens == 1) * 3
+            return 5000.0 + 70 * rows + 0.25 * pairs + context
+
+        def host_ns(self, sequences: int) -> int:
+            return 0
+
+        def weight_bytes(self) -> int:
+            return 0
+
+        token_bytes = memory_bytes = content = weight_bytes
+
+    linear = Linear()
+    table, exact = TableTimer(linear), ExactTimer(linear)
+    decodes = [(Request(i, arrival_ns=0, prompt=64, output=9), 1) for i in range(8)]
+    for request, _ in decodes:
+        request.computed = 64
+    assert table.device_ns(StepBatch(decodes)) == exact.device_ns(StepBatch(decodes))
+    assert len(linear.asked) == 2 and table.filled == 1
+    prefills = [(Request(9, arrival_ns=0, prompt=300, output=2), 300), (Request(10, arrival_ns=0, prompt=900, output=2), 900)]
+    for batch in (StepBatch(prefills), StepBatch([*decodes[:5], *prefills]), StepBatch(decodes[:3])):
+        assert table.device_ns(batch) == pytest.approx(exact.device_ns(batch), abs=1)
+    error = table.error()
+    assert error is not None and error.steps == 4 and error.worst < 1e-3

@@ -82,6 +82,7 @@ class TableError:
 
 
 _PROMPT = 512  #: [token] of the longest prompt in an entry of the table
+_NO_CONTEXT = ((0, 1.0),)
 _SLOPE = (512, 2048)  #: tokens of a chunk and context, of which the slope over the context is taken
 
 
@@ -100,7 +101,7 @@ class TableTimer(MachineTimer):
         self.store = TableStore() if store is None else store
         self.filled = 0  #: entries that were simulated for this run
         self._axes = step.edges
-        self._cells: dict[tuple[int, int, int], tuple[float, ...]] = {}
+        self._known: dict[tuple[int, int, int], float] = {}
         self._slope_ns: float | None = None
         self._sample: list[tuple[list[Sequences], float]] = []
         self._most, self._seen, self._random = sample, 0, random.Random(0)
@@ -119,32 +120,18 @@ class TableTimer(MachineTimer):
 
     def _interpolated(self, prefill: float, decodes: float, context: float, pairs: float) -> float:
         tokens_axis, decodes_axis, context_axis = self._axes
-        i, a = _place(tokens_axis, prefill)
-        j, b = _place(decodes_axis, decodes)
-        k, c = _place(context_axis, context) if decodes else (0, 0.0)
-        values = self._cells.get((i, j, k))
-        if values is None:
-            values = self._cells[i, j, k] = self._corners(i, j, k, bool(prefill), bool(decodes))
-        v000, v001, v010, v011, v100, v101, v110, v111 = values
-        low = (v000 * (1 - c) + v001 * c) * (1 - b) + (v010 * (1 - c) + v011 * c) * b
-        high = (v100 * (1 - c) + v101 * c) * (1 - b) + (v110 * (1 - c) + v111 * c) * b
-        found = low * (1 - a) + high * a
+        found = known = 0.0
+        for tokens, a in _edges(tokens_axis, prefill):
+            known += a * tokens * min(tokens, _PROMPT) / 2
+            for count, b in _edges(decodes_axis, decodes):
+                for before, c in _edges(context_axis, context) if decodes else _NO_CONTEXT:
+                    value = self._known.get((tokens, count, before))
+                    if value is None:
+                        value = self._known[tokens, count, before] = self._entry(tokens, count, before)
+                    found += a * b * c * value
         if prefill:
-            known = tokens_axis[i] * min(tokens_axis[i], _PROMPT) * (1 - a) / 2
-            if a:
-                known += tokens_axis[i + 1] * min(tokens_axis[i + 1], _PROMPT) * a / 2
             found += (pairs - known) * self._slope()
         return max(found, 1.0)
-
-    def _corners(self, i: int, j: int, k: int, prefills: bool, decodes: bool) -> tuple[float, ...]:
-        found = []
-        for x in (i, i + 1):
-            for y in (j, j + 1):
-                for z in (k, k + 1):
-                    tokens = self._axes[0][x] if prefills else 0
-                    count = self._axes[1][y] if decodes else 0
-                    found.append(self._entry(tokens, count, self._axes[2][z] if decodes else 0))
-        return tuple(found)
 
     def _entry(self, tokens: int, decodes: int, context: int) -> float:
         whole, rest = divmod(tokens, _PROMPT)
@@ -192,7 +179,14 @@ class TableTimer(MachineTimer):
         )
 
 
-def _place(edges: Sequence[int], value: float) -> tuple[int, float]:
-    """The edge at or below a value, and the share of the way to the next one. Past the ends the last interval is extended."""
-    place = min(max(bisect_left(edges, value) - 1, 0), len(edges) - 2)
-    return place, (value - edges[place]) / (edges[place + 1] - edges[place])
+def _edges(edges: Sequence[int], value: float) -> tuple[tuple[int, float], ...]:
+    """The edges around a value, each with its share: one if the value is an edge, or 0. Past the last edge the line goes on."""
+    if not value:
+        return ((0, 1.0),)
+    place = bisect_left(edges, value)
+    if place < len(edges) and edges[place] == value:
+        return ((edges[place], 1.0),)
+    place = min(max(place - 1, 0), len(edges) - 2)
+    low, high = edges[place], edges[place + 1]
+    share = (value - low) / (high - low)
+    return ((low, 1 - share), (high, share))

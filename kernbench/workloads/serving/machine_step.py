@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from kernbench.common.errors import InputError, Problem
+from kernbench.config.machine import plain_value
 from kernbench.config.runtime import Runtime, load_runtime
 from kernbench.config.schema import NpuConfig
 from kernbench.config.system import SystemConfig
@@ -166,7 +167,7 @@ class ChipStep(MachineStep):
     def content(self) -> Any:
         return {
             "versions": [MODEL_VERSION, VERSION], "shape": repr(self._shape), "machine": self._config.to_dict(),
-            "runtime": self._runtime.model_dump(mode="json"), "shards": self._shards, "bits": self._weight_bits,
+            "runtime": plain_value(self._runtime, whole=True), "shards": self._shards, "bits": self._weight_bits,
         }  # fmt: skip
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from kernbench.serving import MachineStep
+from kernbench.validate.chips import FOLDER
 from kernbench.validate.run import Options, Stand
 from kernbench.validate.suite import Row, Skipped, read_suite_data
 from kernbench.validate.suites import serving
@@ -96,3 +97,13 @@ def test_lower_rates_are_predicted_and_drawn(tmp_path: Path, monkeypatch: pytest
 def test_without_tables_it_is_skipped(tmp_path: Path) -> None:
     with pytest.raises(Skipped, match="folder of chip tables"):
         list(serving.rows(read_suite_data("serving"), Stand(Options(chip_tables=tmp_path))))
+
+
+@pytest.mark.nightly
+@pytest.mark.skipif(not (FOLDER / "rtx4090").is_dir(), reason="the tables of chips are not beside this checkout")
+def test_the_measured_run_is_inside_its_tolerances() -> None:
+    found = list(serving.rows(read_suite_data("serving"), Stand()))
+    assert {row.verdict for row in found if "predicted" not in row.case} == {"inside"}
+    lower, higher = (next(row for row in found if row.case.startswith(f"{rate}/s")) for rate in (1, 3))
+    assert lower.ours > 0.9  # it serves what arrives
+    assert higher.ours < 2  # it is saturated, as at 10 a second

@@ -78,7 +78,7 @@ def test_a_run_serves_the_workload_of_the_scenario() -> None:
     done = Deployment(scenario=scenario(), replicas=2, prefill=1, routing="least_outstanding").run()
     assert done.result.count(State.FINISHED) == 60
     alone = Deployment(scenario=scenario()).run()
-    assert alone.to_dict() == scenario().run().to_dict()
+    assert alone.result.to_dict() == scenario().run().result.to_dict()
 
 
 def test_a_chip_with_tensor_parallelism_is_several_machines() -> None:

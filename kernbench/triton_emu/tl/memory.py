@@ -160,7 +160,8 @@ class TlMemory(TlTiles):
         msg = DmaWriteCmd.__new__(DmaWriteCmd)
         msg.handle, msg.dst_addr, msg.nbytes, msg.line, msg.channel = tile, at, nbytes, line, channel
         msg.dst_space = runner.memory.space_of(at)
-        msg.dst_strides, msg.lanes, msg.rmw, msg._quiet, msg.dependency_ids = steps, None, "", False, ()
+        msg.dst_strides, msg.lanes, msg.rmw, msg.old, msg.compare = steps, None, "", None, None
+        msg._quiet, msg.dependency_ids = False, ()
         msg.op_id = runner.memory.new_id()
         if self._after:
             msg.dependency_ids, self._after = self._after, ()

@@ -4,7 +4,8 @@
     python docs/ccl_costs.py --fit   # fits the times that come with the package
 
 The times are those of `GROUPS`, and the rows of more than 8 ranks in the table of all-reduces (`ccl_tables.py` simulates them).
-Weights minimise the mean and the largest relative error of each algorithm over all its times.
+Weights minimise the mean and the largest relative error of each algorithm over all its times. What is left of the errors is
+written beside the times: the tuner corrects its estimates by them.
 """
 
 from __future__ import annotations
@@ -33,11 +34,19 @@ FAR: tuple[int, ...] = (64, KIB, 16 * KIB, 128 * KIB, KIB**2)
 #: Two algorithms each, whose times are a line in the size or do not depend on it: fewer sizes are enough.
 IN_A_CUBE = {name: FEW if name in ("send_recv", "barrier") else MANY for name in COLLECTIVES}
 OVER_SIPS = {name: FAR for name in COLLECTIVES if name not in ("send_recv", "barrier", "all_to_all")}
+MOVING = tuple(name for name in COLLECTIVES if name not in ("send_recv", "barrier"))
+OVER_CUBES = dict.fromkeys(MOVING, (64, KIB, 16 * KIB, 128 * KIB))
+OVER_PODS = dict.fromkeys(("all_reduce", "all_gather", "reduce_scatter", "broadcast"), (KIB,))
+MOST_MESSAGES = 10_000  #: a size with more takes too long to simulate
 #: Machine, ranks, and the sizes [B] of each collective.
 GROUPS: tuple[tuple[str, int, dict[str, tuple[int, ...]]], ...] = (
     *(("single_cube", ranks, IN_A_CUBE) for ranks in (2, 3, 5, 8)),
     ("two_sips", 16, OVER_SIPS),
+    ("single_cube", 4, dict.fromkeys(MOVING, FEW)),
+    *(("sip_4x4", ranks, OVER_CUBES) for ranks in (16, 32, 64)),
+    ("pod_8sip", 256, OVER_PODS),
 )
+DIGITS = (1, 3, 2, 3, 2)  #: of the weights, as they are written
 LARGEST = 0.5  #: weight of the largest error beside the mean
 
 
@@ -49,7 +58,7 @@ def simulated() -> list[dict[str, object]]:
         group = group_of(config, shape_for(config, ranks))
         tuner = Tuner(config, group, read_registry())
         for collective, sizes in sizes_of.items():
-            for _ in simulate(tuner, collective, sizes, "f16"):
+            for _ in simulate(tuner, collective, sizes, "f16", MOST_MESSAGES):
                 pass
         about = {"machine": machine, "digest": config.digest(), "shape": list(group.shape), "topology": group.kind_name}
         found.append({**about, "times": dict(tuner.times)})
@@ -87,11 +96,20 @@ def fitted(features: np.ndarray, cycles: np.ndarray) -> np.ndarray:
 
 
 Rows = list[tuple[tuple[float, ...], float]]
+Points = dict[str, dict[int, dict[int, list[tuple[tuple[float, ...], float]]]]]  #: by algorithm, ranks and bytes
 
 
 def rows_of(groups: Iterable[dict[str, object]]) -> dict[str, Rows]:
     """By algorithm: what the model sees of each time, and the time."""
-    registry, rows = read_registry(), dict[str, Rows]()
+    return {
+        name: [one for sizes in of_ranks.values() for some in sizes.values() for one in some]
+        for name, of_ranks in points_of(groups).items()
+    }
+
+
+def points_of(groups: Iterable[dict[str, object]]) -> Points:
+    """The same, by ranks and bytes."""
+    registry, rows = read_registry(), Points()
     entries = {one.full_name: one for one in registry.entries}
     for one in groups:
         config = load_config(str(one["machine"]), kind=SystemConfig)
@@ -101,8 +119,26 @@ def rows_of(groups: Iterable[dict[str, object]]) -> dict[str, Rows]:
             assert outline is not None, name
             for nbytes, cycles in times:
                 features = outline.features(nbytes, 2, queues.slot_bytes or 0, tuner.latencies.link)
-                rows.setdefault(name, []).append((features, cycles))
+                of_ranks = rows.setdefault(name, {}).setdefault(tuner.group.size, {})
+                of_ranks.setdefault(nbytes, []).append((features, cycles))
     return rows
+
+
+def errors(points: Points, found: dict[str, np.ndarray]) -> dict[str, list[object]]:
+    """By algorithm, ranks and bytes: simulated over estimated cycles, the geometric mean of several groups."""
+    return {
+        name: [
+            [
+                ranks,
+                [
+                    [max(1, nbytes), round(float(np.exp(np.mean([np.log(c / np.dot(f, found[name])) for f, c in some]))), 4)]
+                    for nbytes, some in sorted(sizes.items())
+                ],
+            ]
+            for ranks, sizes in sorted(of_ranks.items())
+        ]
+        for name, of_ranks in sorted(points.items())
+    }
 
 
 def weights(rows: dict[str, Rows]) -> dict[str, np.ndarray]:
@@ -118,7 +154,8 @@ def write(found: dict[str, np.ndarray]) -> None:
     before, _, _ = WEIGHTS.read_text(encoding="utf-8").partition("FITTED: ")
     after = WEIGHTS.read_text(encoding="utf-8").partition("\n}\n")[2]
     lines = "".join(
-        f'    "{name}": ({w[0]:.1f}, {w[1]:.3f}, {w[2]:.2f}, {w[3]:.3f}, {w[4]:.2f}),\n' for name, w in found.items()
+        f'    "{name}": ({", ".join(f"{one:.{digits}f}" for one, digits in zip(w, DIGITS, strict=True))}),\n'
+        for name, w in found.items()
     )
     WEIGHTS.write_text(f"{before}FITTED: Mapping[str, Weights] = {{\n{lines}}}\n{after}", encoding="utf-8")
 
@@ -128,5 +165,8 @@ if __name__ == "__main__":
         groups = json.loads(KNOWN.read_text(encoding="utf-8"))["groups"]
     else:
         groups = simulated()
-        KNOWN.write_text(json.dumps({"schema": SCHEMA, "groups": groups}) + "\n", encoding="utf-8")
-    write(weights(rows_of([*groups, *tabled()])))
+    points = points_of([*groups, *tabled()])
+    made = weights(rows_of([*groups, *tabled()]))
+    write(made)
+    made = {name: np.array([np.round(w, digits) for w, digits in zip(one, DIGITS, strict=True)]) for name, one in made.items()}
+    KNOWN.write_text(json.dumps({"schema": SCHEMA, "groups": groups, "errors": errors(points, made)}) + "\n", encoding="utf-8")

@@ -1,20 +1,22 @@
 """What a collective takes, without a simulation: latencies of the machine's routes, messages and bytes, step by step.
 
 The model is linear in features of a call: that it loads and stores, the latencies of its steps, its messages, and the time of
-its bytes on the link of a PE. Lanes that follow each other cost only what the busiest rank does for each. The weights of the
-features (`weights`) were fitted to simulations of the presets, for each algorithm; they depend on neither ranks nor sizes.
+its bytes on the link of a PE, or on a link between SIPs, which all ranks of a SIP share, where that takes longer. Lanes that
+follow each other cost only what the busiest rank or link does for each. The weights of the features (`weights`) were fitted to
+simulations of the presets, for each algorithm; they depend on neither ranks nor sizes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
 from math import ceil, sqrt
 
 from kernbench.ccl.contract import Shape, pieces
 from kernbench.ccl.halving_doubling import steps_of
-from kernbench.ccl.rings import RING, grid_of
+from kernbench.ccl.rings import MESH, RING, grid_of
 from kernbench.ccl.schedule import Schedule
 from kernbench.common import naming
 from kernbench.config import SystemConfig
@@ -30,6 +32,12 @@ class Latencies:
     cube: int
     sip: int
     link: float  #: [B/cycle] of the link of a PE
+    far_link: float = 0.0  #: [B/cycle] of a link between SIPs; 0 without any
+
+    @property
+    def shared(self) -> float:
+        """Cycles of a byte on a link between SIPs, in those of a byte on the link of a PE."""
+        return self.link / self.far_link if self.far_link else 0.0
 
     def between(self, shape: Shape, kind: int, a: int, b: int) -> int:
         """From one rank to another: a route over several SIPs or cubes takes as often the latency of one."""
@@ -48,6 +56,22 @@ def _hops(count: int, kind: int, a: int, b: int) -> int:
     return max(1, abs(a // cols - b // cols) + abs(a % cols - b % cols))
 
 
+def _links(count: int, kind: int, a: int, b: int) -> Iterator[tuple[int, int]]:
+    """The links between SIPs on the way from one to another: round a ring in the shorter direction, or along a row and a
+    column of a grid, over its edge where that is shorter on a torus.
+    """
+    rows, cols = (1, count) if kind == RING else grid_of(count)
+    row, col = divmod(a, cols)
+    for size, here, there, along in ((cols, col, b % cols, True), (rows, row, b // cols, False)):
+        forward = (there - here) % size
+        wraps = kind != MESH
+        step = 1 if (forward * 2 <= size if wraps else there > here) else -1
+        while here != there:
+            after = (here + step) % size
+            yield (row * cols + here, row * cols + after) if along else (here * cols + b % cols, after * cols + b % cols)
+            here = after
+
+
 def latencies(config: SystemConfig) -> Latencies:
     """The latencies of a machine, by three of its routes."""
     router = PathRouter(build_topology(config))
@@ -60,7 +84,8 @@ def latencies(config: SystemConfig) -> Latencies:
     near = cycles(here, naming.place(0, cube=0, pe=1)) if pes > 1 else 1
     across = cycles(here, naming.place(0, cube=1, pe=0)) - near if cubes > 1 else 0
     far = cycles(here, naming.place(1, cube=0, pe=0)) - near if sips > 1 else 0
-    return Latencies(near, max(0, across), max(0, far), float(config.pe.link.bytes_per_cycle))
+    far_link = float(config.system.link.bytes_per_cycle) if sips > 1 else 0.0
+    return Latencies(near, max(0, across), max(0, far), float(config.pe.link.bytes_per_cycle), far_link)
 
 
 @dataclass(frozen=True)
@@ -69,7 +94,7 @@ class Step:
 
     latency: int
     messages: int
-    share: float
+    share: float  #: or more, if a link between SIPs takes longer for all that goes over it
 
 
 @dataclass(frozen=True, eq=False)
@@ -112,10 +137,17 @@ def outline_of(schedule: Schedule, shape: Shape, kind: int, times: Latencies) ->
     steps: list[Step] = []
     unit = 1 / schedule.positions if schedule.vector else 1.0
     work = [[0, 0] for _ in range(schedule.ranks)]
+    each_sip = shape.ranks // shape.sips
+    carried: Counter[tuple[int, int]] = Counter()  # positions, by link between SIPs
     for step in schedule.steps:
         busy: dict[int, list[int]] = {}
+        loads: Counter[tuple[int, int]] = Counter()
         latency = 0
         for one in step:
+            a, b = one.source // each_sip, one.target // each_sip
+            if a != b:
+                for link in _links(shape.sips, kind, a, b):
+                    loads[link] += len(one.sent)
             latency = max(latency, times.between(shape, kind, one.source, one.target))
             for rank, way in ((one.source, 0), (one.target, 1)):
                 row = busy.setdefault(rank, [0, 0, 0, 0])
@@ -125,10 +157,13 @@ def outline_of(schedule: Schedule, shape: Shape, kind: int, times: Latencies) ->
                 work[rank][1] += len(one.sent)
         if busy:
             messages = max(max(row[0], row[1]) for row in busy.values())
-            steps.append(Step(latency, messages, max(max(row[2], row[3]) for row in busy.values()) * unit))
+            most = max(max(row[2], row[3]) for row in busy.values())
+            carried.update(loads)
+            steps.append(Step(latency, messages, max(most, max(loads.values(), default=0) * times.shared) * unit))
     each = max(work, key=lambda row: row[1], default=[0, 0])
     moved = (len(schedule.loads[0]) + len(schedule.stores[0])) * unit
-    return Outline(steps, each[0] // 2, (each[1] / 2) * unit + moved / 2, schedule.widest * unit, schedule.far, schedule.adds)
+    share = max((each[1] / 2) * unit + moved / 2, max(carried.values(), default=0) * times.shared * unit)
+    return Outline(steps, each[0] // 2, share, schedule.widest * unit, schedule.far, schedule.adds)
 
 
 Form = Callable[[Shape, int, Latencies], Outline]
@@ -152,13 +187,16 @@ def _levels(sizes: Callable[[Shape, int], Sequence[int]]) -> Form:
 
     def made(shape: Shape, kind: int, times: Latencies) -> Outline:
         steps: list[Step] = []
-        share = 1.0
-        for size, far in zip(sizes(shape, kind), (times.sip, times.cube, 0), strict=False):
+        share, widest = 1.0, 0.0
+        levels = list(zip(sizes(shape, kind), (times.sip, times.cube, 0), strict=False))
+        for number, (size, far) in reversed(list(enumerate(levels))):  # what is left of the elements goes to the next level
             if size > 1:
                 share /= size
-                steps += [Step(times.pe + far, 1, share)] * (2 * (size - 1))
+                widest = max(widest, share)
+                shared = times.shared * (shape.ranks // shape.sips) if number == 0 and shape.sips > 1 else 0.0
+                steps += [Step(times.pe + far, 1, share * max(1.0, shared))] * (2 * (size - 1))
         total = sum(one.share for one in steps)
-        return Outline(steps, len(steps), total, max((one.share for one in steps), default=1.0), False, True)
+        return Outline(steps, len(steps), total, widest or 1.0, False, True)
 
     return made
 
@@ -167,7 +205,9 @@ def _halves(shape: Shape, kind: int, times: Latencies) -> Outline:
     n, steps = shape.ranks, []
     for k in range(steps_of(n)):
         latency = times.between(shape, kind, 0, min(1 << k, n - 1))
-        steps += [Step(latency, 1, 1 / (2 << k))] * 2
+        each_sip = n // shape.sips
+        crossing = times.shared * each_sip * max(1, (1 << k) // each_sip) if shape.sips > 1 and 1 << k >= each_sip else 0.0
+        steps += [Step(latency, 1, max(1.0, crossing) / (2 << k))] * 2
     spare = n - (1 << steps_of(n))
     if spare:
         steps += [Step(times.pe, 1, 1.0)] * 2

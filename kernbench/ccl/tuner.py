@@ -20,7 +20,7 @@ from typing import Any
 from kernbench.ccl.collectives import COLLECTIVES
 from kernbench.ccl.cost import Latencies, Outline, form_of, latencies, outline_of
 from kernbench.ccl.group import Group
-from kernbench.ccl.measure import MOST_PAIRS, Asked, bytes_of, queues_of, row, schedule_of
+from kernbench.ccl.measure import MOST_PAIRS, Asked, bytes_of, messages, queues_of, row, schedule_of
 from kernbench.ccl.registry import Entry, Registry
 from kernbench.ccl.weights import weights_of
 from kernbench.cmdq.program_cache import folder
@@ -75,6 +75,7 @@ class Tuner:
         return _latencies(self.config)
 
     _outlines: dict[str, Outline | None] = field(default_factory=dict)
+    _errors: dict[tuple[str, int], list[tuple[float, float]]] = field(default_factory=dict, init=False)  #: of `times`
 
     def candidates(self, collective: str) -> Iterator[Entry]:
         """The algorithms of the package that this group can have, and that the model knows."""
@@ -93,13 +94,23 @@ class Tuner:
         return Choice(found, all(self.times.get(one.full_name) for one in entries))
 
     def cycles(self, entry: Entry, count: int, itemsize: int) -> float:
-        """[cycle] of an algorithm: between simulated sizes on a line in logarithms, beyond the last in proportion, or by the
-        model.
+        """[cycle] of an algorithm: by the model, times its error at simulated sizes of this group, or else of groups of nearly
+        as many ranks.
         """
-        points = self.times.get(entry.full_name, ())
-        nbytes = count * itemsize
+        name, nbytes = entry.full_name, count * itemsize
+        points = self.times.get(name, ())
         if points:
-            return _between(points, nbytes)
+            if (name, itemsize) not in self._errors:
+                self._errors[name, itemsize] = [
+                    (log(max(1, size)), log(cycles / self._modelled(entry, size, itemsize))) for size, cycles in points
+                ]
+            error = _on_line(self._errors[name, itemsize], log(max(1, nbytes)))
+        else:
+            error = _error(errors_of_model().get(name, ()), self.group.shape.ranks, nbytes)
+        return self._modelled(entry, nbytes, itemsize) * exp(error)
+
+    def _modelled(self, entry: Entry, nbytes: int, itemsize: int) -> float:
+        """[cycle] by the model alone."""
         outline, queues = self.outline(entry), queues_of(self.registry, entry)
         assert outline is not None and queues.slot_bytes is not None
         return outline.cycles(weights_of(entry.full_name), nbytes, itemsize, queues.slot_bytes, self.latencies.link)
@@ -122,21 +133,24 @@ class Tuner:
         return None if schedule is None else outline_of(schedule, group.shape, group.kind, times)
 
 
-def _between(points: Sequence[tuple[int, int]], nbytes: int) -> float:
-    sizes = [size for size, _ in points]
-    at = bisect_left(sizes, nbytes)
-    if at < len(sizes) and sizes[at] == nbytes:
-        return float(points[at][1])
-    if at == 0:
-        return float(points[0][1])
-    if at == len(points):
-        if len(points) == 1:
-            return points[0][1] * max(1.0, nbytes / points[0][0])
-        (a, s), (b, t) = points[-2:]
-        return t + max(0.0, (t - s) / (b - a)) * (nbytes - b)
-    (a, s), (b, t) = points[at - 1], points[at]
-    part = log(nbytes / a) / log(b / a)
-    return exp(log(s) + part * (log(t) - log(s)))
+Errors = Sequence[tuple[int, Sequence[tuple[int, float]]]]  #: by ranks: bytes of `n_elem`, and simulated over estimated cycles
+
+
+def _error(errors: Errors, ranks: int, nbytes: int) -> float:
+    """The logarithm of simulated over estimated cycles: on lines between the sizes of a group, and between two groups."""
+    at = bisect_left(errors, ranks, key=lambda one: one[0])
+    near = errors[max(0, at - 1) : at + 1]
+    found = [_on_line([(log(size), log(ratio)) for size, ratio in rows], log(max(1, nbytes))) for _, rows in near]
+    return _on_line([(log(many), error) for (many, _), error in zip(near, found, strict=True)], log(ranks)) if near else 0.0
+
+
+def _on_line(points: Sequence[tuple[float, float]], at: float) -> float:
+    """The value between two points; before the first and after the last one, theirs."""
+    k = bisect_left(points, at, key=lambda one: one[0])
+    if k in (0, len(points)):
+        return points[min(k, len(points) - 1)][1]
+    (a, s), (b, t) = points[k - 1], points[k]
+    return s + (t - s) * (at - a) / (b - a)
 
 
 _LATENCIES: dict[str, Latencies] = {}  #: by the digest of a machine
@@ -181,8 +195,20 @@ def known_times(digest: str, group: Group) -> dict[str, list[tuple[int, int]]]:
 
 
 @cache
+def errors_of_model() -> Mapping[str, Errors]:
+    """By the full name of an algorithm: how far the model is off at the groups that were simulated for the package."""
+    found: dict[str, Errors] = _file()["errors"]
+    return found
+
+
 def _known() -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = json.loads(KNOWN.read_text(encoding="utf-8"))["groups"]
+    found: list[dict[str, Any]] = _file()["groups"]
+    return found
+
+
+@cache
+def _file() -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(KNOWN.read_text(encoding="utf-8"))
     return found
 
 
@@ -195,8 +221,10 @@ def read_times(path: Path) -> dict[str, list[tuple[int, int]]]:
         return {}
 
 
-def simulate(tuner: Tuner, collective: str, sizes: Sequence[int], dtype: str) -> Iterator[tuple[Entry, int, int, float]]:
-    """Simulate all algorithms at these sizes [B] and keep the times.
+def simulate(
+    tuner: Tuner, collective: str, sizes: Sequence[int], dtype: str, most_messages: int | None = None
+) -> Iterator[tuple[Entry, int, int, float]]:
+    """Simulate all algorithms at these sizes [B] and keep the times. `most_messages`: sizes with more are left out.
 
     Yields algorithm, bytes, cycles, and what the model says.
     """
@@ -208,13 +236,17 @@ def simulate(tuner: Tuner, collective: str, sizes: Sequence[int], dtype: str) ->
         rows: dict[int, int] = dict(times.get(entry.full_name, ()))
         for size in sizes:
             count = what.count_of(size, tuner.group.size, itemsize) if what.moves else 1
+            if most_messages is not None and messages(asked, count)[0] > most_messages:
+                continue
             made, _ = row(asked, count)
             if made is None:
                 continue
             rows[count * itemsize] = made.cycles
             yield entry, bytes_of(asked, count), made.cycles, model.cycles(entry, count, itemsize)
-        times[entry.full_name] = sorted(rows.items())
+        if rows:
+            times[entry.full_name] = sorted(rows.items())
     tuner.times = times
+    tuner._errors.clear()
 
 
 def save(tuner: Tuner, path: Path) -> None:

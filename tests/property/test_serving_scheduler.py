@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from kernbench.serving import ContinuousBatching, EngineOptions, State, StepBatch
 from kernbench.serving import Request as Served
 from tests.oracles.serving_reference import Batch, ReferenceScheduler, Request, steps
-from tests.serving_workloads import Workload, workloads
+from tests.serving_workloads import Asked, Workload, workloads
 
 ENDED = (State.FINISHED, State.ABORTED, State.REJECTED)
 
@@ -110,3 +110,18 @@ def test_batches_are_those_of_the_reference(workload: Workload) -> None:
 @given(workloads())
 def test_batches_are_those_of_the_reference_on_1000_workloads(workload: Workload) -> None:
     compare(workload)
+
+
+def test_blocks_become_free_in_the_order_of_the_batch() -> None:
+    """Two requests end in one step. The one that was admitted first began to decode last; its blocks are free first."""
+    options = {
+        "num_gpu_blocks": 22, "block_size": 4, "max_num_seqs": 2, "max_num_batched_tokens": 46, "max_model_len": 46,
+        "enable_chunked_prefill": False, "long_prefill_token_threshold": 1, "enable_prefix_caching": True, "policy": "priority",
+        "async_scheduling": False,
+    }  # fmt: skip
+    asked = [
+        (0, 1, 29, 0, 0), (6, 32, 14, 32, 0), (6, 38, 8, 32, 1), (6, 1, 1, 0, 1), (6, 9, 9, 0, 1), (6, 29, 7, 0, 0),
+        (6, 1, 7, 0, 1), (6, 1, 9, 0, 1), (7, 9, 1, 8, 2),
+    ]  # fmt: skip
+    requests = tuple(Asked(step, inputs, outputs, 0, shared, priority) for step, inputs, outputs, shared, priority in asked)
+    compare(Workload(options, requests, ()))

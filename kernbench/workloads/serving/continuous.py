@@ -321,7 +321,7 @@ class ContinuousBatch(StepBatch):
                 assert request.last_token_ns is not None
                 found.gaps_ns.append(end_ns - request.last_token_ns)
             request.last_token_ns = end_ns
-        for request in self.ending:
+        for request in sorted(self.ending, key=_order):  # blocks become free in the order of the batch
             if request.state != State.ABORTED:
                 request.generated = request.output
                 request.last_token_ns = end_ns

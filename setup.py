@@ -8,11 +8,16 @@ import runpy
 import subprocess
 import sys
 import sysconfig
+import traceback
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 
 from Cython.Build import cythonize
+from Cython.Build.Dependencies import create_dependency_tree
+from Cython.Compiler import Main
+from Cython.Compiler.Scanning import FileSourceDescriptor
 from setuptools import Extension, setup
 from setuptools.command.build_ext import build_ext
 from setuptools.modified import newer_group
@@ -175,6 +180,57 @@ def differs(record: Path, text: str) -> bool:
     return record.exists() and record.read_text(encoding="ascii") != text
 
 
+class ByName(dict):
+    """Goes over its items in the order of their names."""
+
+    def items(self):
+        return sorted(super().items())
+
+
+class ParsedOnce:
+    """Cython's `compile_single`, which parses a .pxd and all that it cimports once a process instead of once a module.
+
+    Translating a module changes what was parsed for it, so Cython parses all .pxd files again for the next one. Here each
+    module that cimports all of them is translated by a process that is forked for it, and its changes end with that process.
+    """
+
+    def __init__(self, pxd: str) -> None:
+        self.pxd, self.module = pxd, ".".join(Path(pxd).with_suffix("").parts)
+        self.translate = Main.compile_single
+        self.warm = False       # Cython has read its own templates, for the first module
+        self.parsed = None      # Cython's context
+
+    def __call__(self, source, options, full_module_name, cache=None, context=None, fingerprint=None):
+        needs = create_dependency_tree().all_dependencies
+        if not (self.warm and hasattr(os, "fork") and needs(self.pxd) <= needs(source)):
+            self.warm = True
+            return self.translate(source, options, full_module_name, context=self.empty(options))
+        if self.parsed is None:
+            self.parsed = self.empty(options)
+            self.parsed.setup_errors(options, None)
+            self.parsed.find_module(self.module, pos=(FileSourceDescriptor(self.pxd), 1, 0))
+        sys.stdout.flush()
+        sys.stderr.flush()
+        child = os.fork()
+        if child:
+            return SimpleNamespace(num_errors=abs(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])))
+        status = 1
+        try:
+            status = int(self.translate(source, options, full_module_name, context=self.parsed).num_errors > 0)
+        except BaseException:
+            traceback.print_exc()
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(status)
+
+    @staticmethod
+    def empty(options):
+        """A context. The order of inline functions in C does not depend on the order in which .pxd files were parsed."""
+        context = Main.Context.from_options(options)
+        context.pxds = ByName()
+        return context
+
+
 def rooms(names: list[str]) -> list[Extension]:
     """A library for each room, still without the objects of its modules; the lists of them are written."""
     found = [(library(name), name.rpartition(".")[2]) for name in names]
@@ -218,6 +274,7 @@ def translated(modules: list[Extension], shared: str, directives: dict[str, obje
     )
 
 
+Main.compile_single = ParsedOnce("kernbench_core/model/sim.pxd")
 WORKERS = os.cpu_count() or 1
 MADE = Path(f"build/cython-{BUILD}")
 #: The directives that the C was made with: Cython compares sources alone.

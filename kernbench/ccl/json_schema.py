@@ -1,4 +1,4 @@
-"""The JSON Schema of what `kbsim ccl run --json` prints."""
+"""The JSON Schemas of what `kbsim ccl run --json` and `kbsim ccl replay --json` print."""
 
 from __future__ import annotations
 
@@ -56,3 +56,30 @@ def ccl_json_schema() -> Shape:
     }, ("message", "result", "algorithms", "warmup", "iters"))  # fmt: skip
     many = closed({"status": {"enum": list(STATUSES)}, "runs": list_of(one)})
     return titled("kernbench collectives", {"anyOf": [one, many]})
+
+
+def replay_json_schema() -> Shape:
+    """JSON Schema (draft 2020-12) of `kbsim ccl replay --json`."""
+    kinds = {"compute": COUNT, "communication": COUNT, "cpu": COUNT}
+    call = {
+        "collective": {"enum": ["send", *COLLECTIVES]},
+        "size": {**COUNT, "description": "[B] that a rank has before it"},
+        "ranks": list_of(COUNT),
+        "algorithm": {**TEXT, "description": "- where nothing is sent"},
+        "cycles": COUNT,
+        "times": {**COUNT, "description": "how often the trace has it"},
+    }
+    return titled(
+        "kernbench replay",
+        closed({
+            "status": {"enum": ["done"]},
+            "machine": TEXT,
+            "ranks": COUNT,
+            "cycles": COUNT,
+            "time_us": NUMBER,
+            "estimated": {"type": "boolean"},
+            "critical_path": closed(kinds),
+            "per_rank": list_of(closed({"rank": COUNT, "nodes": COUNT, **kinds, "end": COUNT})),
+            "communication": list_of(closed(call)),
+        }),
+    )  # fmt: skip

@@ -18,6 +18,7 @@ from kernbench.ccl.group import Group
 from kernbench.ccl.imports.chakra import CALLERS, COLLECTIVE_NAMES, Node, Trace
 from kernbench.ccl.measure import Asked, check_room, queues_of, resolved, row
 from kernbench.ccl.process_groups import on_machine
+from kernbench.ccl.recording import FIRST, Manner, manner_of
 from kernbench.ccl.registry import AUTO, Registry
 from kernbench.ccl.tuner import tuner_of
 from kernbench.common.dtypes import dtype_of
@@ -40,6 +41,7 @@ class Wanted:
     ranks: tuple[int, ...]
     root: int  #: rank of the group
     message: bool = False  #: it is one message, timed as a broadcast of two ranks
+    manner: Manner | None = None  #: None: the tuner chooses
 
 
 @dataclass
@@ -88,17 +90,28 @@ class Times:
         return self.found[wanted]
 
     def _timed(self, wanted: Wanted) -> tuple[str, int]:
-        what, entry = COLLECTIVES[wanted.collective], self.registry.find(wanted.collective, AUTO)
-        if len(wanted.ranks) == 1 or (what.moves and not wanted.size):
+        what, manner = COLLECTIVES[wanted.collective], wanted.manner
+        entry = self.registry.find(wanted.collective, AUTO if manner is None else manner.algorithm)
+        dtype = self.dtype if manner is None else manner.dtype
+        if (what.moves and not wanted.size) or (len(wanted.ranks) == 1 and manner is None):
             return "-", 0
-        count = ceil_div(wanted.size, dtype_of(self.dtype).bits // 8) if what.moves else 1
+        count = ceil_div(wanted.size, dtype_of(dtype).bits // 8) if what.moves else 1
         if what.blocks_in:
             count = ceil_div(count, len(wanted.ranks))
         group = self._members(wanted.ranks)
         if self.estimates:
-            choice = tuner_of(self.config, group, self.registry).choose(wanted.collective, count, self.dtype)
-            return choice.name, ceil(choice.cycles[choice.name])
-        asked = Asked(self.config, group, entry, self.dtype, queues_of(self.registry, entry), False, root=wanted.root)
+            choice = tuner_of(self.config, group, self.registry).choose(wanted.collective, count, dtype)
+            name = choice.name if manner is None else manner.algorithm
+            if name not in choice.cycles:
+                raise InputError(Problem("replay", f"the cost model does not know {entry.full_name} for this group"))
+            return name, ceil(choice.cycles[name])
+        if group.kind_name not in entry.topologies:
+            rule = f"{entry.full_name} is for {', '.join(entry.topologies)}, and the group is a {group.kind_name}"
+            raise InputError(Problem("replay", rule))
+        given = () if manner is None else (manner.slots, manner.slot_bytes, manner.tier)
+        queues = queues_of(self.registry, entry, *given)
+        redop = "sum" if manner is None else manner.redop
+        asked = Asked(self.config, group, entry, dtype, queues, False, root=wanted.root, redop=redop)
         asked = resolved(asked, count)
         check_room(asked, [count])
         made, _ = row(asked, count)
@@ -112,7 +125,7 @@ class Times:
         return replace(on_machine(self.group, ranks), rows=rows, placed=self.group.shape)
 
 
-def jobs_of(traces: Sequence[Trace]) -> list[Job]:
+def jobs_of(traces: Sequence[Trace], registry: Registry) -> list[Job]:
     """The nodes of all ranks as jobs, with collectives and messages matched. InputError with node, field and rule."""
     jobs: list[Job] = []
     at: dict[tuple[int, int], int] = {}  # the job of a rank's node
@@ -148,7 +161,7 @@ def jobs_of(traces: Sequence[Trace]) -> list[Job]:
                 jobs.append(Job([(rank, node)], kind, [(rank, kind)]))
     _pair(traces, jobs, sent, received)
     for name, by_rank in calls.items():
-        for job in _collectives(traces, name, by_rank):
+        for job in _collectives(traces, name, by_rank, registry):
             at |= {(rank, node.number): len(jobs) for rank, node in job.nodes}
             jobs.append(job)
     for job in jobs:
@@ -196,7 +209,9 @@ def _first_left(sends: Sequence[int], receives: Sequence[int]) -> int:
     return longer[len(shorter)]
 
 
-def _collectives(traces: Sequence[Trace], name: str, by_rank: Mapping[int, Sequence[Node]]) -> Iterator[Job]:
+def _collectives(
+    traces: Sequence[Trace], name: str, by_rank: Mapping[int, Sequence[Node]], registry: Registry
+) -> Iterator[Job]:
     """The n-th collectives of all ranks of a group belong together."""
     ranks = tuple(sorted(by_rank)) if name else tuple(range(len(traces)))
     most = max(ranks, key=lambda rank: len(by_rank.get(rank, ())))
@@ -208,27 +223,27 @@ def _collectives(traces: Sequence[Trace], name: str, by_rank: Mapping[int, Seque
                 rule = f"it is collective {place + 1} of {whose}, and rank {rank} has {len(by_rank.get(rank, ()))}"
                 raise traces[most].error(node, "comm_type", rule)
             nodes.append((rank, by_rank[rank][place]))
-        whats = [_what(traces[rank], one, ranks) for rank, one in nodes]
+        whats = [_what(traces[rank], one, ranks, registry) for rank, one in nodes]
         for (rank, one), what in zip(nodes, whats, strict=True):
             if what != whats[0]:
                 first = whats[0]
-                at = next(k for k in range(3) if what[k] != first[k])
+                at = next(k for k in range(4) if what[k] != first[k])
                 rule = f"node {nodes[0][1].number} of rank {nodes[0][0]}, to which it belongs, has {first[at]}"
-                raise traces[rank].error(one, ("comm_type", "comm_size", "root_rank")[at], rule, what[at])
-        collective, size, root = whats[0]
-        wanted = Wanted(collective, size, ranks, root)
+                raise traces[rank].error(one, ("comm_type", "comm_size", "root_rank", FIRST)[at], rule, str(what[at]))
+        collective, size, root, manner = whats[0]
+        wanted = Wanted(collective, size, ranks, root, manner=manner)
         yield Job(nodes, COMMUNICATION, [(rank, COMMUNICATION) for rank in ranks], wanted=wanted)
 
 
-def _what(trace: Trace, node: Node, ranks: Sequence[int]) -> tuple[str, int, int]:
-    """Collective, size and root."""
+def _what(trace: Trace, node: Node, ranks: Sequence[int], registry: Registry) -> tuple[str, int, int, Manner | None]:
+    """Collective, size, root and how it was run."""
     collective = COLLECTIVE_NAMES[trace.natural(node, "comm_type", len(COLLECTIVE_NAMES) - 1)]
     what = COLLECTIVES[collective]
     size = trace.natural(node, "comm_size", MOST_SIZE) if what.moves else 0
     root = trace.natural(node, "root_rank", MOST_SIZE, ranks[0]) if what.rooted else ranks[0]
     if root not in ranks:
         raise trace.error(node, "root_rank", "it must be a rank of the group", root)
-    return collective, size, ranks.index(root)
+    return collective, size, ranks.index(root), manner_of(trace, node, collective, registry)
 
 
 def _check_order(traces: Sequence[Trace], jobs: Sequence[Job]) -> None:

@@ -22,6 +22,7 @@ class Kind(StrEnum):
     SWEEP = "sweep"
     BENCH = "bench"
     CCL = "ccl"
+    REPLAY = "replay"
     LLM = "llm"
     ONNX = "onnx"
     COMPARE = "compare"
@@ -33,9 +34,9 @@ def schema(
     kind: Annotated[Kind, typer.Argument(metavar="KIND", help=f"Which schema: {', '.join(Kind)}.", show_default=False)],
 ) -> int:
     """Print a JSON Schema: of an input (program, machine, system, sweep), of a trace line, or of the JSON that a command prints
-    (result, bench, collectives, language model, graph, comparison, what-if, serving)."""
+    (result, bench, collectives, replay, language model, graph, comparison, what-if, serving)."""
     from kernbench.analysis.json_schema import compare_json_schema, what_if_json_schema
-    from kernbench.ccl.json_schema import ccl_json_schema
+    from kernbench.ccl.json_schema import ccl_json_schema, replay_json_schema
     from kernbench.cmdq import program_json_schema
     from kernbench.config import machine_json_schema, system_json_schema
     from kernbench.runtime_api.json_schema import bench_json_schema
@@ -54,6 +55,7 @@ def schema(
         Kind.SWEEP: sweep_json_schema,
         Kind.BENCH: bench_json_schema,
         Kind.CCL: ccl_json_schema,
+        Kind.REPLAY: replay_json_schema,
         Kind.LLM: llm_json_schema,
         Kind.ONNX: onnx_json_schema,
         Kind.COMPARE: compare_json_schema,

@@ -10,6 +10,7 @@ from typing import Any
 import jsonschema  # type: ignore[import-untyped]
 import pytest
 
+from kernbench.ccl.imports.chakra import Node, write_chakra
 from kernbench.cmdq import Program, program_json_schema
 from kernbench.config import machine_json_schema, system_json_schema
 from kernbench.trace.json_schema import trace_json_schema
@@ -46,8 +47,8 @@ SERVE = ("serve", "--model", "tiny.json", "--num-prompts", "30", "--request-rate
          "--random-output-len", "4")  # fmt: skip
 LLM = ("llm", "--model", "tiny.json", "--prompt", "16", "--tokens", "1")
 #: By schema: keys that are there in some answers alone.
-ENDS = {"result": {"deadlock", "engines"}, "bench": set(), "ccl": {"message", "result"}, "llm": set(), "onnx": set(),
-        "compare": set(), "whatif": set(), "serve": set()}  # fmt: skip
+ENDS = {"result": {"deadlock", "engines"}, "bench": set(), "ccl": {"message", "result"}, "replay": set(), "llm": set(),
+        "onnx": set(), "compare": set(), "whatif": set(), "serve": set()}  # fmt: skip
 #: What is read, and a line of a trace.
 MADE: dict[str, Callable[[], dict[str, Any]]] = {
     "program": program_json_schema,
@@ -67,6 +68,7 @@ PRINTED = {
     "bench_step": ("bench", ("step", "gemm", *SMALL, "--cycles", "800"), 0),
     "ccl": ("ccl", ("ccl", "run", "all_reduce", "-b", "1K"), 0),
     "ccl_aborted": ("ccl", ("ccl", "run", "broadcast", "-b", "1K", "--set", "max_cycles=500"), 3),
+    "replay": ("replay", ("ccl", "replay", "trace"), 0),
     "llm": ("llm", LLM, 0),
     "llm_compared": ("llm", (*LLM, "--phase", "decode", "--compare", "kv=4,8"), 0),
     "onnx": ("onnx", ("onnx", "odd.onnx", "--partial"), 0),
@@ -91,6 +93,10 @@ def files(_place: None, tmp_path: Path) -> None:
     (tmp_path / "scale.py").write_text(BENCH, encoding="utf-8")
     (tmp_path / "queues.py").write_text(QUEUES, encoding="utf-8")
     (tmp_path / "tiny.json").write_text(json.dumps(TINY), encoding="utf-8")
+    (tmp_path / "trace").mkdir()
+    calls = [Node(1, "COMP_NODE", micros=1), Node(2, "COMM_COLL_NODE", attributes={"comm_type": 0, "comm_size": 1024})]
+    for rank in range(2):
+        (tmp_path / f"trace/t.{rank}.et").write_bytes(write_chakra(calls))
     b = Builder()
     x = b.input("x", 4, 8)
     b.output(b.node("Relu", x, name="good"), b.node("Det", x, name="bad"))

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from kernbench.cli import output, widgets
-from kernbench.cli.ccl.run import MachineOption, Topo, dtype_of
+from kernbench.cli.ccl.run import GroupShape, MachineOption, Topo, dtype_of
 from kernbench.cli.options import Json, Overrides
 from kernbench.cli.text import percent, size_text, table
 
@@ -42,6 +42,7 @@ def replay(
     trace: Place,
     config: MachineOption = None,
     overrides: Overrides = None,
+    shape: GroupShape = None,
     topo: Topo = None,
     dtype: ElementType = "f16",
     estimates: Estimate = False,
@@ -56,9 +57,10 @@ def replay(
 
     kind = dtype_of(dtype)
     traces = read_chakra(trace, control)
-    jobs = jobs_of(traces)
-    machine, group = _group([], config, overrides or [], (), len(traces), None, topo)
-    times = Times(machine, group, read_registry(), kind, estimates)
+    registry = read_registry()
+    jobs = jobs_of(traces, registry)
+    machine, group = _group([], config, overrides or [], (), len(traces), shape, topo)
+    times = Times(machine, group, registry, kind, estimates)
     time_jobs(traces, jobs, times)
     run_jobs(jobs)
     data = _plain(jobs, times, len(traces))

@@ -175,6 +175,16 @@ Plot = Annotated[
     typer.Option("--plot", metavar="FILE", help="Draw bandwidth and time over size, as .svg or .png.", show_default=False),
 ]
 
+Chakra = Annotated[
+    Path | None,
+    typer.Option(
+        "--chakra",
+        metavar="DIR",
+        help="Write the runs as a Chakra execution trace, a file for each rank (kbsim ccl replay).",
+        show_default=False,
+    ),
+]
+
 _NAMES = {"half": "f16", "float": "f32", "bfloat16": "bf16", "int": "i32", "long": "i64", "char": "i8"}  # other programs' names
 
 
@@ -245,6 +255,7 @@ class Told:
     plot: Path | None
     csv: Path | None = None
     page: Path | None = None  #: of curves
+    chakra: Path | None = None  #: directory of an execution trace
     shown: int = 0  #: of the rows
     headed: Asked | None = None  #: of the last header
     read: bool = True  #: somebody reads stdout
@@ -290,6 +301,10 @@ class Told:
 
             series = [(_label(batch.asked, self.batches), batch.asked, batch.rows) for batch in self.batches if batch.rows]
             write_whole(self.page, page_bytes(self.title, series))
+        if self.chakra is not None and self.rows:
+            from kernbench.ccl.recording import record
+
+            record(self.chakra, self.rows)
 
     @property
     def title(self) -> str:
@@ -384,6 +399,7 @@ def run(
     seed: Seed = 0,
     plot: Plot = None,
     csv: Csv = None,
+    chakra: Chakra = None,
     trace: TraceTo = None,
     report: Report = None,
     trace_level: TraceLevel = None,
@@ -417,7 +433,11 @@ def run(
                     batches.append(Batch(asked, counts_of(asked, *sizes)))
     if csv == Path("-") and as_json:
         raise InputError(Problem("kbsim ccl run", "--csv - and --json both write to stdout", remedy="leave one out"))
-    told = Told(batches, as_json, quiet or csv == Path("-"), plot, csv)
+    if chakra is not None:
+        from kernbench.ccl.recording import check_recorded
+
+        check_recorded(chakra, [(batch.asked, len(batch.counts)) for batch in batches])
+    told = Told(batches, as_json, quiet or csv == Path("-"), plot, csv, chakra=chakra)
     if report is not None and sum(len(batch.counts) for batch in batches) > 1:
         told.page, report = report, None
     how = Traced(trace_level, trace_window, trace_cycles, trace_only)
@@ -623,7 +643,7 @@ def _run_all(told: Told, registry: Registry, around: Around) -> Result | None:
             if made is None:
                 return outcome.engine.machine.result()
             told.row(batch, made)
-            if not told.read and told.plot is None and told.page is None and told.csv is None:
+            if not told.read and not any((told.plot, told.page, told.csv, told.chakra)):
                 return None
     return None
 

@@ -1,0 +1,125 @@
+"""Runs of collectives as Chakra execution traces: a collective node a rank for each run, with how the run was made."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from math import ceil
+from pathlib import Path
+from typing import Any
+
+from kernbench.ccl.collectives import CCL_DTYPES, COLLECTIVES
+from kernbench.ccl.imports.chakra import COLLECTIVE_NAMES, MOST_RANKS, Node, Trace, write_chakra
+from kernbench.ccl.measure import Asked, Row, resolved
+from kernbench.ccl.reduction import OPERATIONS, Reduction
+from kernbench.ccl.registry import TIERS, Registry, read_registry
+from kernbench.common.dtypes import dtype_of
+from kernbench.common.errors import InputError, Problem
+from kernbench.common.files import write_whole
+
+MOST_NODES = 1 << 20  # of all ranks
+MOST_QUEUE = 1 << 40  # slots, and bytes of one: the machine says what it has
+PREFIX = "kernbench_"  #: of our attributes, which other readers skip
+FIRST = PREFIX + "algorithm"
+
+
+@dataclass(frozen=True)
+class Manner:
+    """How a collective was run: what the format has no field for."""
+
+    algorithm: str
+    dtype: str
+    redop: str
+    slots: int
+    slot_bytes: int
+    tier: str
+
+    def __str__(self) -> str:
+        return f"{self.algorithm} of {self.dtype}, {self.redop}, {self.slots} slots of {self.slot_bytes} bytes in {self.tier}"
+
+
+def manner_of(trace: Trace, node: Node, collective: str, registry: Registry) -> Manner | None:
+    """How the collective of a node was run; None of a trace that is not ours. InputError for values that there are not."""
+    if FIRST not in node.attributes:
+        return None
+    algorithms = [one.name for one in registry.entries if one.collective == collective]
+    texts = {"algorithm": algorithms, "dtype": CCL_DTYPES, "redop": tuple(OPERATIONS), "tier": TIERS}
+    found: dict[str, Any] = {}
+    for name, there in texts.items():
+        value = node.attributes.get(PREFIX + name)
+        if value not in there:
+            raise trace.error(node, PREFIX + name, f"it must be one of {', '.join(there)}", "" if value is None else value)
+        found[name] = value
+    for name in ("slots", "slot_bytes"):
+        found[name] = trace.natural(node, PREFIX + name, MOST_QUEUE)
+    if COLLECTIVES[collective].reduces:
+        Reduction(found["redop"]).check(trace.source, found["dtype"])
+    return Manner(**found)
+
+
+def check_recorded(folder: str | os.PathLike[str], runs: Sequence[tuple[Asked, int]]) -> None:
+    """Refuse, before the runs, what a trace cannot have so that its replay takes as long. Each run has a number of sizes."""
+    place = Path(folder)
+    if place.exists() and not place.is_dir():
+        raise _refused(folder, "it must be a directory, and it is a file")
+    if place.is_dir() and any(place.iterdir()):
+        raise _refused(folder, "the directory is not empty", "give a new one: a trace is all files of its directory")
+    ranks, rows = runs[0][0].group.size, sum(sizes for _, sizes in runs)
+    if ranks > MOST_RANKS:
+        raise _refused(folder, f"the trace would have {ranks:,} ranks, and at most {MOST_RANKS:,} are written")
+    if ranks * rows > MOST_NODES:
+        rule = f"the trace would have {ranks * rows:,} nodes, and at most {MOST_NODES:,} are written"
+        raise _refused(folder, rule, "take fewer sizes or ranks")
+    ours = read_registry().entries
+    for asked, _ in runs:
+        entry = asked.entry
+        if entry.collective not in COLLECTIVE_NAMES:
+            raise _refused(folder, f"the format has no {entry.collective}; it has {', '.join(dict.fromkeys(COLLECTIVE_NAMES))}")
+        if entry not in ours and (entry.registry is None or not set(entry.registry.entries) <= set(ours)):
+            rule = f"a replay has the algorithms of kernbench, and {entry.full_name} is of a file"
+            raise _refused(folder, rule, "leave out --msccl and --ccl")
+        if asked.in_place:
+            raise _refused(folder, "the format does not say that results are in place", "leave out --in-place")
+        if asked.warmup or asked.iters != 1:
+            rule = "the time of several launches is a mean, and a replay runs each collective once"
+            raise _refused(folder, rule, "leave out -w and --iters")
+
+
+def _refused(folder: str | os.PathLike[str], rule: str, remedy: str = "") -> InputError:
+    return InputError(Problem("kbsim ccl run", rule, "--chakra", os.fspath(folder), remedy))
+
+
+def record(folder: str | os.PathLike[str], rows: Sequence[tuple[Asked, Row]]) -> None:
+    """Write the trace: `COLLECTIVE.RANK.et` for each rank, in which each run waits for the one before it. InputError if that is
+    not possible.
+    """
+    asked = rows[0][0]
+    nodes = list(_nodes(rows))
+    data = write_chakra(nodes)  # all ranks do the same
+    try:
+        Path(folder).mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise _refused(folder, f"it cannot be made: {error.strerror}") from None
+    for rank in range(asked.group.size):
+        write_whole(Path(folder) / f"{asked.entry.collective}.{rank}.et", data)
+
+
+def _nodes(rows: Sequence[tuple[Asked, Row]]) -> Iterator[Node]:
+    for number, (given, row) in enumerate(rows, 1):
+        asked = resolved(given, max(1, row.count))
+        collective, queues = COLLECTIVES[asked.entry.collective], asked.queues
+        size = collective.has(row.count, asked.group.size) * (dtype_of(asked.dtype).bits // 8)
+        assert queues.slots is not None and queues.slot_bytes is not None and queues.tier is not None
+        manner = Manner(asked.entry.name, asked.dtype, asked.redop, queues.slots, queues.slot_bytes, queues.tier)
+        attributes = {
+            "is_cpu_op": False,
+            "comm_type": COLLECTIVE_NAMES.index(collective.name),
+            "comm_size": size,
+            **({"root_rank": asked.root} if collective.rooted else {}),
+            **{PREFIX + name: value for name, value in asdict(manner).items()},
+            PREFIX + "cycles": row.cycles,
+        }
+        after = (number - 1,) if number > 1 else ()
+        name = f"{asked.entry.full_name} {size} B"
+        yield Node(number, "COMM_COLL_NODE", name, data=after, micros=ceil(row.time_us), attributes=attributes)

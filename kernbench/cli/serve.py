@@ -360,6 +360,13 @@ def run(
             help="Write the steps of one engine in Chrome's format (.json), which Perfetto opens.",
         ),
     ] = None,
+    html: Annotated[
+        Path | None,
+        typer.Option(
+            "--html", metavar="FILE", show_default=False, rich_help_panel=_OUTPUT,
+            help="Write an HTML page with time lines and distributions, which needs no network.",
+        ),
+    ] = None,
     replicas: Replicas = 1,
     prefill_replicas: PrefillReplicas = 0,
     router: Routing = RouterName.ROUND_ROBIN,
@@ -375,9 +382,10 @@ def run(
     goals = goals_of(goodput or [])
     if rows is not None:
         check_rows(rows)
-    if trace is not None:
-        check_writable(trace)
-    check_apart([rows, trace], [scenario.workload.dataset_path])
+    for path in (trace, html):
+        if path is not None:
+            check_writable(path)
+    check_apart([rows, trace, html], [scenario.workload.dataset_path])
     deployment = Deployment(
         scenario=replace(scenario, sample=check_steps), replicas=replicas, prefill=prefill_replicas, routing=router.value,
         kv_link_gb_s=kv_link_gb_s,
@@ -391,6 +399,13 @@ def run(
         write_rows(done.result.rows(), rows)
         if not (quiet or as_json):
             output.note(f"{rows}: {counted(len(done.result.record.requests), 'row')}")
+    if html is not None:
+        from kernbench.cli.serve_page import page_bytes
+        from kernbench.common.files import write_whole
+
+        write_whole(html, page_bytes(plain, done.result))
+        if not (quiet or as_json):
+            output.note(f"{html}: open it in a browser")
     if as_json:
         output.show_json(plain)
     elif not quiet:
@@ -431,7 +446,8 @@ def goals_of(texts: list[str]) -> dict[str, float]:
     return found
 
 
-_TITLES = {"ttft": "TTFT", "tpot": "TPOT", "itl": "ITL", "e2el": "E2EL", "queue": "queue"}
+#: Metrics in the output.
+TITLES = {"ttft": "TTFT", "tpot": "TPOT", "itl": "ITL", "e2el": "E2EL", "queue": "queue"}
 
 
 def serving_summary(plain: Mapping[str, Any]) -> Iterator[RenderableType]:
@@ -442,7 +458,7 @@ def serving_summary(plain: Mapping[str, Any]) -> Iterator[RenderableType]:
     for name in ("ttft", "tpot"):
         of = shown[f"{name}_ms"]
         if of is not None:
-            line.append(f"  {_TITLES[name]} p50 {_ms(of['p50'])}, p99 {_ms(of['p99'])}")
+            line.append(f"  {TITLES[name]} p50 {ms_text(of['p50'])}, p99 {ms_text(of['p99'])}")
     yield line
     counts = plain["requests"]
     told = f"{plain['model']} on {plain['machine']}: {counted(counts['finished'], 'request')} in {short(plain['duration_s'])} s"
@@ -453,10 +469,11 @@ def serving_summary(plain: Mapping[str, Any]) -> Iterator[RenderableType]:
         if counts[name]:
             yield widgets.Text(f"{counted(counts[name], 'request')} {name}", WAIT)
     if "goodput_per_s" in shown:
-        goals = ", ".join(f"{_TITLES[name]} at most {_ms(most)}" for name, most in plain["goals_ms"].items())
+        goals = ", ".join(f"{TITLES[name]} at most {ms_text(most)}" for name, most in plain["goals_ms"].items())
         yield widgets.Text(f"goodput {short(shown['goodput_per_s'])} requests/s, {percent(shown['good_share'])}: {goals}")
+    yield from (widgets.Text(line) for line in why_lines(shown))
     if plain["table"] is not None:
-        yield _table_line(plain["table"])
+        yield widgets.Text(table_text(plain["table"]), DIM)
     yield ""
     yield _latencies("steady state" if steady else "whole run", shown)
     if steady:
@@ -467,7 +484,8 @@ def serving_summary(plain: Mapping[str, Any]) -> Iterator[RenderableType]:
         )
 
 
-def _ms(value: float) -> str:
+def ms_text(value: float) -> str:
+    """A time in ms, in its unit."""
     return duration(value * 1e6)
 
 
@@ -475,20 +493,54 @@ def _latencies(title: str, of: Mapping[str, Any]) -> Any:
     columns: list[tuple[str, Justify]] = [("", "left")]
     columns += [(name, "right") for name in ("mean", "std", "p50", "p90", "p95", "p99")]
     made = table(title, columns)
-    for name, label in _TITLES.items():
+    for name, label in TITLES.items():
         found = of[f"{name}_ms"]
         if found is not None:
-            made.add_row(label, *(_ms(found[one]) for one in ("mean", "std", "p50", "p90", "p95", "p99")))
+            made.add_row(label, *(ms_text(found[one]) for one in ("mean", "std", "p50", "p90", "p95", "p99")))
     return made
 
 
-def _table_line(of: Mapping[str, Any]) -> Any:
-    told = f"step times from {counted(of['entries'], 'entry')}, {of['simulated']:,} simulated now"
-    error = of["error"]
-    if error is not None:
-        told += f"; error {error['mean']:.1%} on average, {error['worst']:.1%} at most"
-        told += f" in {counted(error['steps'], 'exact step')}"
-    return widgets.Text(told, DIM)
+#: What the parts of `why` are, in the output.
+PARTS = {
+    "kv_blocks": "waiting for KV blocks",
+    "sequence_slots": "waiting for a place (--max-num-seqs)",
+    "token_budget": "waiting for tokens of a step (--max-num-batched-tokens)",
+    "running_step": "waiting for steps scheduled before",
+    "prefill": "prefill",
+    "decode_step": "steps of decodes alone",
+    "prefill_step": "steps with prefill",
+    "host": "host beyond the device",
+    "between_steps": "preempted or not scheduled",
+}
+
+
+def why_parts(of: Mapping[str, Any] | None) -> dict[str, float]:
+    """The share of each part of TTFT or of the time between tokens; parts of nothing are left out."""
+    values = {name.removesuffix("_ms"): value for name, value in (of or {}).items() if name != "bound"}
+    whole = sum(values.values())
+    return {name: value / whole for name, value in values.items() if value > 0}
+
+
+def why_lines(shown: Mapping[str, Any]) -> Iterator[str]:
+    """What TTFT and TPOT consist of, the largest part first."""
+    for name in ("ttft", "tpot"):
+        parts = why_parts(shown["why"][name])
+        if parts:
+            largest = sorted(parts, key=lambda one: -parts[one])
+            yield f"{TITLES[name]} is " + ", ".join(f"{percent(parts[one])} {PARTS[one]}" for one in largest)
+
+
+def table_text(of: Mapping[str, Any]) -> str:
+    """Where the times of steps come from, and their error."""
+    return f"step times from {counted(of['entries'], 'entry')}, {of['simulated']:,} simulated now{error_text(of['error'])}"
+
+
+def error_text(error: Mapping[str, Any] | None) -> str:
+    """How far interpolated steps are from exact ones, as the end of a line."""
+    if error is None:
+        return ""
+    steps = counted(error["steps"], "exact step")
+    return f"; error {error['mean']:.1%} on average, {error['worst']:.1%} at most in {steps}"
 
 
 @app.command()

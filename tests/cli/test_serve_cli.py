@@ -10,6 +10,10 @@ from typing import Any
 
 import pytest
 
+from kernbench.cli.serve import ms_text
+from kernbench.cli.serve_page import page_bytes
+from kernbench.cli.text import percent, short
+from kernbench.serving import ContinuousBatching, EngineOptions, Request, fixed_step, simulate
 from tests.cli.conftest import Kbsim
 
 TINY = {"model_type": "llama", "hidden_size": 256, "intermediate_size": 512, "num_hidden_layers": 2, "num_attention_heads": 4,
@@ -106,3 +110,29 @@ def test_what_is_no_run_is_refused(options: tuple[str, ...], told: str, kbsim: K
     said = kbsim("serve", "--model", "tiny.json", *options)
     assert said.code == 2
     assert told in " ".join(said.err.replace("│", " ").split()), said.err
+
+
+def test_a_page_shows_the_run_and_has_the_same_bytes_again(kbsim: Kbsim, tmp_path: Path) -> None:
+    given = (*CUSTOM, "load.jsonl", "--check-steps", "0", "--goodput", "ttft:1000")
+    said = [kbsim(*given, "--json", "--html", name) for name in ("one.html", "two.html")]
+    assert [one.code for one in said] == [0, 0], said[0].err
+    pages = [(tmp_path / name).read_text(encoding="utf-8") for name in ("one.html", "two.html")]
+    first = pages[0]
+    assert first == pages[1]  # though the first run fills the table
+    whole = json.loads(said[0].out)["whole"]
+    assert f"{short(whole['requests_per_s'])} requests/s</p>" in first and "Goodput" in first
+    assert f"p99 TTFT {ms_text(whole['ttft_ms']['p99'])}" in first
+    share = whole["why"]["ttft"]["prefill_ms"] / whole["ttft_ms"]["mean"]
+    assert f"prefill {percent(share)}, {ms_text(whole['why']['ttft']['prefill_ms'])}" in first
+    assert [first.count(f"<h2>{name} <small>") for name in ("Running", "KV cache", "TTFT", "TPOT", "ITL", "E2EL")] == [1] * 6
+    assert "http:" not in first and "https:" not in first and "src=" not in first
+
+
+def test_a_page_escapes_names_and_leaves_out_what_no_request_has(kbsim: Kbsim) -> None:
+    plain = json.loads(kbsim(*CUSTOM, "load.jsonl", "--check-steps", "0", "--json").out)
+    engine = ContinuousBatching(EngineOptions(num_gpu_blocks=64, max_model_len=256))
+    result = simulate([Request(0, arrival_ns=0, prompt=8, output=1)], engine, fixed_step(1000))
+    alone = result.to_dict()
+    page = page_bytes({**plain, **alone, "model": "a<b>&c"}, result).decode()
+    assert "a&lt;b&gt;&amp;c" in page and "<b>&c" not in page
+    assert '<h2>TPOT</h2><p class="none">' in page and "<b>TPOT" not in page

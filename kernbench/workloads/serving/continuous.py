@@ -82,8 +82,7 @@ class ContinuousBatching(Scheduler):
         batch.ending = list(self._ending.pop(self.round, ()))
         for request in batch.ending:
             self._leave(request)
-        if not batch.preempted:
-            self._admit(batch, budget, now_ns)
+        batch.blocked = "kv_blocks" if batch.preempted else self._admit(batch, budget, now_ns)
         self._join(batch)
         batch.running, batch.waiting, batch.kv_blocks = len(self.running), len(self.waiting), self.pool.used
         if batch:
@@ -199,13 +198,13 @@ class ContinuousBatching(Scheduler):
         self.waiting.put_back(request)
         batch.preempted.append(request)
 
-    def _admit(self, batch: ContinuousBatch, budget: int, now_ns: int) -> None:
-        """Start requests that wait, until one of them finds no place, no tokens or no blocks."""
+    def _admit(self, batch: ContinuousBatch, budget: int, now_ns: int) -> str | None:
+        """Start requests that wait, until one of them finds no place, no tokens or no blocks. What it does not find."""
         options, pool = self.options, self.pool
         while budget > 0 and len(self.running) < options.max_num_seqs:
             request = self.waiting.peek(now_ns)
             if request is None:
-                break
+                return None
             found: list[int] = []
             if options.enable_prefix_caching and (request.prefix or request.preemptions):
                 most = (request.tokens - 1) // options.block_size  # one token at least is computed
@@ -217,11 +216,11 @@ class ContinuousBatching(Scheduler):
             if 0 < options.long_prefill_token_threshold < tokens:
                 tokens = options.long_prefill_token_threshold
             if not options.enable_chunked_prefill and tokens > budget:
-                break
+                return "token_budget"
             tokens = min(tokens, budget)
             need = self._blocks(request.tokens if options.scheduler_reserve_full_isl else hit + tokens) - len(found)
             if need + (pool.unused(found) if found else 0) > pool.free:
-                break
+                return "kv_blocks"
             self.waiting.pop(request)
             pool.share(found)
             request.blocks, request.computed = found, hit
@@ -233,6 +232,7 @@ class ContinuousBatching(Scheduler):
             self.running.append(request)
             self._prefilling[request] = None
             budget -= self._chunk(batch, request, tokens)
+        return ("token_budget" if budget <= 0 else "sequence_slots") if len(self.waiting) else None
 
     def _join(self, batch: ContinuousBatch) -> None:
         """Requests whose prefill ends with this step decode from the next round on."""

@@ -9,7 +9,7 @@ from typing import Protocol
 
 from kernbench.common.errors import InternalError, Problem
 from kernbench.workloads.serving.request import Request, State
-from kernbench.workloads.serving.scheduler import Scheduler, StepBatch, Tokens
+from kernbench.workloads.serving.scheduler import BLOCKED, Scheduler, StepBatch, Tokens
 from kernbench.workloads.serving.step_time import StepTimer
 
 _ENDED = (State.FINISHED, State.ABORTED, State.REJECTED)
@@ -39,6 +39,10 @@ class Engine:
         self._batch: StepBatch | None = None  # of the step that runs
         self._next: StepBatch | None = None  # that is scheduled already
         self._start = self._end = 0
+        self.device_ns = 0  #: [ns] of the device in the step that runs, or ended last
+        self._arrived: list[Request] = []  # since the last step was scheduled
+        self._considered: list[Request] = []  # arrived before the next step was scheduled, after the one before was
+        self._blocked_ns = [0] * len(BLOCKED)  # time of steps by what the first of the queue had too little of
         self.last_end_ns = -1  #: [ns] when the last step ended
 
     @property
@@ -53,26 +57,41 @@ class Engine:
             self.recorder.request(request, now_ns)
             return False
         self.outstanding += 1
+        self._arrived.append(request)
         return True
 
     def start(self, now_ns: int) -> int | None:
         """Start a step if anything can run. [ns] when it ends."""
-        batch = self._next or self.scheduler.schedule(now_ns)
+        batch = self._next or self._schedule(now_ns)
         self._next = None
         if not batch:
             return None
         batch.commit()
         self._batch, self._start = batch, now_ns
+        for request in self._considered:
+            if request.scheduled_ns is None:  # else another engine has computed its prompt
+                request.queued_ns = tuple(self._blocked_ns)
+        self._considered = []
         for request, _, _ in batch.chunks:
             if request.scheduled_ns is None:
                 request.scheduled_ns = now_ns
+                request.queued_ns = tuple(now - then for now, then in zip(self._blocked_ns, request.queued_ns, strict=True))
         device, host = self.timer.device_ns(batch), self.timer.host_ns(batch)
+        self.device_ns = device
         beside = self.scheduler.asynchronous
         self._end = now_ns + (max(device, host) if beside else device + host)
+        if batch.blocked is not None:
+            self._blocked_ns[BLOCKED.index(batch.blocked)] += self._end - now_ns
         if beside:
-            self._next = self.scheduler.schedule(now_ns)
+            self._next = self._schedule(now_ns)
             self._next.commit()
         return self._end
+
+    def _schedule(self, now_ns: int) -> StepBatch:
+        """The next step. Requests that have arrived since the last one wait in the queue from its start on."""
+        self._considered += self._arrived
+        self._arrived = []
+        return self.scheduler.schedule(now_ns)
 
     def end(self) -> list[Request]:
         """The step ends. The requests that ended with it."""

@@ -216,7 +216,7 @@ def _prompt_of(request: Request) -> Request:
     """The request as an engine that prefills has it: it ends with the first token."""
     return Request(
         request.id, arrival_ns=request.arrival_ns, prompt=request.prompt, output=1, priority=request.priority,
-        prefix=request.prefix, ttft_target_ns=request.ttft_target_ns, lora=request.lora,
+        prefix=request.prefix, ttft_target_ns=request.ttft_target_ns,
     )  # fmt: skip
 
 
@@ -224,6 +224,7 @@ def _rest_of(request: Request, prefilled: Request) -> Request:
     """The request as an engine that decodes has it: all but the last token of the prompt are computed."""
     request.remote = request.prompt - 1
     request.scheduled_ns = prefilled.scheduled_ns
+    request.queued_ns = prefilled.queued_ns
     request.cached = prefilled.cached
     return request
 

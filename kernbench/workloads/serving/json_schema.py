@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from kernbench.common.json_shapes import COUNT, NUMBER, TEXT, Shape, closed, list_of, or_null, titled
-from kernbench.workloads.serving.result import GOALS, METRICS, TIMELINE
+from kernbench.workloads.serving.result import GOALS, METRICS, TIMELINE, TPOT_PARTS, TTFT_PARTS
 
 _SUMMARY = closed({"count": COUNT, **dict.fromkeys(("mean", "median", "std", "p50", "p90", "p95", "p99"), NUMBER)})
 _SIGNED: Shape = {"type": "number"}
+
+
+def _parts(names: Sequence[str]) -> Shape:
+    return or_null(closed({"bound": {"enum": list(names)}, **{f"{name}_ms": NUMBER for name in names}}))
 
 
 def serve_json_schema() -> Shape:
@@ -14,7 +20,9 @@ def serve_json_schema() -> Shape:
     rates = dict.fromkeys(("requests_per_s", "output_tokens_per_s", "total_tokens_per_s"), NUMBER)
     window = closed(
         {
-            "start_s": NUMBER, "end_s": NUMBER, **rates, "goodput_per_s": NUMBER, "good_share": {**NUMBER, "maximum": 1},
+            "start_s": NUMBER, "end_s": NUMBER, **rates,
+            "why": closed({"ttft": _parts(TTFT_PARTS), "tpot": _parts(TPOT_PARTS)}),
+            "goodput_per_s": NUMBER, "good_share": {**NUMBER, "maximum": 1},
             **{f"{name}_ms": or_null(_SUMMARY) for name in METRICS},
         },
         optional=("goodput_per_s", "good_share"),

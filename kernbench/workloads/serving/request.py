@@ -26,7 +26,7 @@ class Request:
     served first by the policy `priority`. `prefix`: what the prompt starts with, as pairs of an identity and a number of
     tokens: prompts with equal pairs at their start have equal tokens there, and nothing else is shared. `ttft_target_ns`: [ns]
     the time to first token that the client wants, for the policy `slo`. `abort_ns`: [ns] after its arrival, when the client
-    leaves if the request has not ended. `lora`: the number of its adapter, 0 for none.
+    leaves if the request has not ended.
 
     >>> from kernbench.serving import Request
     >>> Request(0, arrival_ns=1_000_000, prompt=512, output=128)
@@ -35,14 +35,13 @@ class Request:
 
     __slots__ = (
         "_decoding", "_end_round", "_joined", "_offset", "_order", "abort_ns", "arrival_ns", "blocks", "cached", "computed",
-        "first_token_ns", "generated", "id", "last_token_ns", "lora", "output", "preemptions", "prefix", "priority", "prompt",
-        "remote", "scheduled_ns", "state", "ttft_target_ns",
+        "first_token_ns", "generated", "id", "last_token_ns", "output", "preemptions", "prefix", "priority", "prompt",
+        "queued_ns", "remote", "scheduled_ns", "state", "ttft_target_ns",
     )  # fmt: skip
 
     def __init__(
         self, id: int, *, arrival_ns: int, prompt: int, output: int, priority: int = 0,
         prefix: Sequence[tuple[int | str, int]] = (), ttft_target_ns: int | None = None, abort_ns: int | None = None,
-        lora: int = 0,
     ) -> None:  # fmt: skip
         for name, value, least in (("arrival_ns", arrival_ns, 0), ("prompt", prompt, 1), ("output", output, 1)):
             if type(value) is not int or value < least:
@@ -57,13 +56,13 @@ class Request:
         self.prefix = tuple(prefix)
         self.ttft_target_ns = ttft_target_ns
         self.abort_ns = abort_ns
-        self.lora = lora
         self.state = State.WAITING
         self.computed = 0  #: [token] whose keys and values are in the cache after the steps scheduled so far
         self.generated = 0  #: [token] of output after the steps that have ended
         self.preemptions = 0
         self.cached = 0  #: [token] of the prompt that the prefix cache held when it was first scheduled
         self.remote = 0  #: [token] of the prompt whose keys and values another engine has computed and sent
+        self.queued_ns: tuple[int, ...] = ()  #: [ns] of the queue by `scheduler.BLOCKED`; until it starts, the engine's clocks
         self.scheduled_ns: int | None = None  #: start of its first step
         self.first_token_ns: int | None = None
         self.last_token_ns: int | None = None

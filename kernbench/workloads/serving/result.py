@@ -13,7 +13,7 @@ from kernbench.common.errors import InputError, Problem
 from kernbench.common.spelling import meant
 from kernbench.workloads.serving.engine import Engine
 from kernbench.workloads.serving.request import Request, State
-from kernbench.workloads.serving.scheduler import StepBatch, Tokens
+from kernbench.workloads.serving.scheduler import BLOCKED, StepBatch, Tokens
 from kernbench.workloads.serving.spill import Spill
 from kernbench.workloads.serving.statistics import Summary, summary, truncation
 from kernbench.workloads.serving.step_trace import StepTrace
@@ -21,10 +21,15 @@ from kernbench.workloads.serving.timeline import Timeline
 
 _COLUMNS = (
     "id", "arrival_ns", "scheduled_ns", "first_token_ns", "last_token_ns", "prompt", "output", "generated", "cached",
-    "preemptions", "state",
+    "preemptions", "state", *(f"queued_{name}_ns" for name in BLOCKED),
 )  # fmt: skip
 _NEVER = -1  #: of a time in a row
 METRICS = ("ttft", "tpot", "itl", "e2el", "queue")
+#: Of TTFT: in the queue by what was missing, or for steps that were scheduled before; from the first step to the first token.
+TTFT_PARTS = (*BLOCKED, "running_step", "prefill")
+#: Of the time between tokens: the device in steps of decodes alone or with prefill, the host beyond it, no step of its own.
+TPOT_PARTS = ("decode_step", "prefill_step", "host", "between_steps")
+_POINTS = 200  #: of a curve
 GOALS = ("ttft", "tpot", "e2el")  #: that a request can meet
 
 
@@ -34,7 +39,8 @@ class Record:
     def __init__(self, trace: StepTrace | None = None) -> None:
         self.trace = trace
         self.requests = Spill(_COLUMNS)
-        self.gaps = Spill(("at_ns", "ns", "count"))  # times between tokens, and how many of them
+        # times between tokens, how many of them, the time of the step and of its device, whether it has prefill
+        self.gaps = Spill(("at_ns", "ns", "count", "step_ns", "device_ns", "prefill"))
         self.timeline = Timeline()
         self.steps = 0
 
@@ -43,11 +49,12 @@ class Record:
         self.steps += 1
         if self.trace is not None:
             self.trace.step(batch, start_ns, end_ns)
-        if tokens.continued:
-            self.gaps.append(end_ns, end_ns - engine.last_end_ns, tokens.continued)
-        for gap in tokens.gaps_ns:
-            self.gaps.append(end_ns, gap, 1)
         now, took = self.timeline.at(start_ns), end_ns - start_ns
+        of_step = took, engine.device_ns, bool(batch.chunks)
+        if tokens.continued:
+            self.gaps.append(end_ns, end_ns - engine.last_end_ns, tokens.continued, *of_step)
+        for gap in tokens.gaps_ns:
+            self.gaps.append(end_ns, gap, 1, *of_step)
         now.steps += 1
         now.busy_ns += took
         if batch.chunks:
@@ -67,6 +74,7 @@ class Record:
         self.requests.append(
             request.id, request.arrival_ns, *(_NEVER if one is None else one for one in times), request.prompt, request.output,
             request.generated, request.cached, request.preemptions, request.state,
+            *(request.queued_ns if request.scheduled_ns is not None else [0] * len(BLOCKED)),
         )  # fmt: skip
 
 
@@ -145,12 +153,56 @@ class ServingResult:
         if metric != "itl":
             values = self.values_ms(metric, window)
             return summary(values[~np.isnan(values)])
-        values, weights = self.record.gaps.column("ns") / 1e6, self.record.gaps.column("count")
-        if window is not None:
-            at = self.record.gaps.column("at_ns")
-            inside = (at >= window.start_ns) & (at <= window.end_ns)
-            values, weights = values[inside], weights[inside]
-        return summary(values, weights)
+        gaps, count = self._gaps(window, "ns", "count")
+        return summary(gaps / 1e6, count)
+
+    def _gaps(self, window: Window | None, *names: str) -> list[NDArray[np.int64]]:
+        """Columns of the times between tokens that end in the window."""
+        columns = [self.record.gaps.column(name) for name in names]
+        if window is None:
+            return columns
+        at = self.record.gaps.column("at_ns")
+        inside = (at >= window.start_ns) & (at <= window.end_ns)
+        return [column[inside] for column in columns]
+
+    @property
+    def longest_step_ns(self) -> int:
+        """Of the steps that gave a request its second or a later token."""
+        return int(self.record.gaps.column("step_ns").max(initial=0))
+
+    def curve_ms(self, metric: str, window: Window | None = None) -> list[tuple[float, float]]:
+        """The cumulative distribution in at most some hundred points: ms, and the share of values that are at most that."""
+        if metric == "itl":
+            gaps, count = self._gaps(window, "ns", "count")
+            values = gaps / 1e6
+        else:
+            values = self.values_ms(metric, window)
+            values = values[~np.isnan(values)]
+            count = np.ones(len(values), np.int64)
+        if not len(values):
+            return []
+        order = np.argsort(values, kind="stable")
+        ends = np.cumsum(count[order])
+        shares = np.arange(_POINTS + 1) / _POINTS
+        places = np.minimum(np.searchsorted(ends, shares * ends[-1]), len(values) - 1)
+        return [(float(values[order[place]]), float(share)) for place, share in zip(places, shares, strict=True)]
+
+    def why(self, window: Window | None = None) -> dict[str, Any]:
+        """What TTFT and the time between tokens consist of, as far as the engine measures it.
+
+        `ttft`: [ms] of a request on average, by what it waited for in the queue, and its prefill. `tpot`: [ms] of a token on
+        average, by what its step did. None where there is no value. The parts add up to the mean of `ttft` and `itl`.
+        """
+        inside = self._inside(window)
+        arrival, scheduled, first = (self._columns[f"{name}_ns"][inside] for name in ("arrival", "scheduled", "first_token"))
+        queued = [int(self._columns[f"queued_{name}_ns"][inside].sum()) for name in BLOCKED]
+        prefill, queue = int((first - scheduled).sum()), int((scheduled - arrival).sum())
+        ttft = dict(zip(TTFT_PARTS, (*queued, queue - sum(queued), prefill), strict=True))
+        gaps, count, step, device, beside = self._gaps(window, "ns", "count", "step_ns", "device_ns", "prefill")
+        worked = np.minimum(step, device)
+        sums = (worked * (1 - beside), worked * beside, step - worked, gaps - step)
+        tpot = dict(zip(TPOT_PARTS, (int((one * count).sum()) for one in sums), strict=True))
+        return {"ttft": _shares(ttft, len(arrival)), "tpot": _shares(tpot, int(count.sum()))}
 
     def rates(self, window: Window | None = None) -> dict[str, float]:
         """[1/s] of requests, output tokens and all tokens of requests that ended in the window."""
@@ -205,6 +257,7 @@ class ServingResult:
         if goals_ms:
             rate, share = self.goodput(goals_ms, window)
             found |= {"goodput_per_s": rate, "good_share": share}
+        found["why"] = self.why(window)
         for metric in METRICS:
             of = self.summary(metric, window)
             found[f"{metric}_ms"] = None if of is None else of.to_dict()
@@ -223,6 +276,14 @@ class ServingResult:
             for name, value in zip(TIMELINE, values, strict=True):
                 columns[name].append(round(value, 6))
         return {"interval_s": length / 1e9, **columns}
+
+
+def _shares(parts_ns: Mapping[str, int], count: int) -> dict[str, Any] | None:
+    """[ms] of one of so many, by part, and the largest part."""
+    if not count:
+        return None
+    bound = max(parts_ns, key=lambda name: parts_ns[name])
+    return {"bound": bound, **{f"{name}_ms": ns / count / 1e6 for name, ns in parts_ns.items()}}
 
 
 TIMELINE = (

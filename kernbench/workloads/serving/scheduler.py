@@ -9,6 +9,9 @@ from dataclasses import dataclass, field
 from kernbench.workloads.blocks.batch import Sequences
 from kernbench.workloads.serving.request import Request, State
 
+#: What the first request of the queue has too little of when a step is scheduled.
+BLOCKED = ("kv_blocks", "sequence_slots", "token_budget")
+
 
 @dataclass(slots=True)
 class Tokens:
@@ -24,18 +27,19 @@ class StepBatch:
     """What one step computes: so many new tokens of each request, in the order in which they were scheduled.
 
     `scheduled`: requests and their new tokens. `preempted`: requests whose blocks were taken away for this step, in that order.
-    `running`, `waiting`: how many requests are; `kv_blocks`: blocks of the KV cache that requests have. They are reported, and
-    change nothing.
+    `running`, `waiting`: how many requests are; `kv_blocks`: blocks of the KV cache that requests have. `blocked`: what the
+    first of the queue has too little of, one of `BLOCKED`. They are reported, and change nothing.
     """
 
     def __init__(
         self, scheduled: Sequence[tuple[Request, int]] = (), preempted: Sequence[Request] = (), *, running: int | None = None,
-        waiting: int = 0, kv_blocks: int = 0,
+        waiting: int = 0, kv_blocks: int = 0, blocked: str | None = None,
     ) -> None:  # fmt: skip
         self.preempted = list(preempted)
         self.running = len(scheduled) if running is None else running
         self.waiting = waiting
         self.kv_blocks = kv_blocks
+        self.blocked = blocked
         #: prefills, whole or in chunks: request, new tokens, tokens before them
         self.chunks: list[tuple[Request, int, int]] = []
         self._decodes: list[tuple[Request, int]] = []

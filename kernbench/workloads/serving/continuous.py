@@ -309,8 +309,6 @@ class ContinuousBatch(StepBatch):
         if self._scheduler.flying is self:
             self._scheduler.flying = None
         self._scheduler.last_end_ns = end_ns
-        for request in self.late:
-            request.last_token_ns = end_ns
         for request in self.finishing:
             if request.state == State.ABORTED:
                 continue
@@ -320,6 +318,8 @@ class ContinuousBatch(StepBatch):
             else:
                 assert request.last_token_ns is not None
                 found.gaps_ns.append(end_ns - request.last_token_ns)
+            request.last_token_ns = end_ns
+        for request in self.late:  # after its gap is known: it may be one whose prefill ends
             request.last_token_ns = end_ns
         for request in sorted(self.ending, key=_order):  # blocks become free in the order of the batch
             if request.state != State.ABORTED:

@@ -65,7 +65,10 @@ def timings() -> list[Timed]:
 
 def _register() -> None:
     """Names the backend for `torch.compile`, also where the package's entry point is not installed."""
-    import_torch("kernbench.torch")
+    try:
+        import_torch("kernbench.torch")
+    except InputError as missing:  # what Python and its tools expect of an import
+        raise ImportError(str(missing)) from None
     from torch._dynamo.backends import registry
 
     if "kernbench" not in registry.list_backends(exclude_tags=()):

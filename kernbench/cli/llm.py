@@ -105,7 +105,12 @@ class Reductions(StrEnum):
 
 
 Reduce = Annotated[
-    Reductions, typer.Option("--reduce", help="Algorithm of their all-reduce; auto: the fastest alone for each size.")
+    Reductions,
+    typer.Option(
+        "--reduce",
+        metavar="ALGO",
+        help="Their all-reduce: direct, ring, tree, recursive_doubling, or auto: the fastest alone for each size.",
+    ),
 ]
 Experts = Annotated[bool, typer.Option("--ep", help="Distribute whole experts over these PEs, not a share of each expert.")]
 Routes = Annotated[

@@ -161,7 +161,11 @@ def scenario_of(
         typer.Option("--runtime", metavar="NAME|FILE", help="What the host adds.", show_default="none; on a chip vllm"),
     ] = None,
     dataset_name: Annotated[
-        DatasetName, typer.Option("--dataset-name", help="Where requests come from.", rich_help_panel=_DATASET)
+        DatasetName,
+        typer.Option(
+            "--dataset-name", metavar="NAME", rich_help_panel=_DATASET,
+            help="Where requests come from: random, sharegpt, burstgpt, prefix_repetition or custom.",
+        ),
     ] = DatasetName.RANDOM,
     dataset_path: DatasetPath = None,
     num_prompts: Annotated[
@@ -277,7 +281,10 @@ def scenario_of(
     ] = True,
     scheduling_policy: Annotated[
         SchedulingPolicy,
-        typer.Option("--scheduling-policy", help="Order of requests that wait.", rich_help_panel=_ENGINE),
+        typer.Option(
+            "--scheduling-policy", metavar="POLICY", rich_help_panel=_ENGINE,
+            help="Order of requests that wait: fcfs, priority or slo.",
+        ),
     ] = SchedulingPolicy.FCFS,
     exact: Annotated[bool, typer.Option("--exact", help="Simulate every distinct step, without a table.")] = False,
     allow_code: AllowCode = None,

@@ -34,11 +34,14 @@ def test_a_rule_is_four_files() -> None:
 
 
 def test_a_rule_stands_nowhere_else() -> None:
-    """Its name and its number are in the files that the page shows, and in no other of the product's sources."""
+    """Its name and its number are in the files that the page shows, and in no other of the product's sources.
+
+    Routers of served fleets have a rule of the same name, which is another one.
+    """
     found = set()
     for folder in ("kernbench", "kernbench_core"):
         for path in sorted((ROOT / folder).rglob("*")):
-            source = path.suffix in (".py", ".pyx", ".pxd", ".h")
+            source = path.suffix in (".py", ".pyx", ".pxd", ".h") and not {"serving", "serve.py"} & set(path.parts)
             if source and "round_robin" in path.read_text(encoding="utf-8").lower():
                 found.add(str(path.relative_to(ROOT)))
     assert found == {name for name, _ in SHOWN}

@@ -48,6 +48,7 @@ def test_the_weights_of_the_package_are_the_best_for_its_times(costs: Any, group
     assert error(small, FITTED[one]) > 1.2 * error(small, costs.weights({one: small})[one])
 
 
+@pytest.mark.nightly
 def test_the_times_of_the_package_are_of_the_groups_and_sizes_of_the_script(costs: Any, groups: Any) -> None:
     """Barriers have no size, and the file has rows of the same time for them."""
     entries = read_registry().entries

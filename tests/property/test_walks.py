@@ -13,7 +13,7 @@ from contextlib import ExitStack, contextmanager
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, Phase, event, given, settings
+from hypothesis import HealthCheck, Phase, event, given, seed, settings
 from hypothesis import strategies as st
 
 from kernbench_core.fast.paths import PATHS, leave_out
@@ -23,8 +23,9 @@ from tests.hard_strategies import DISTRIBUTIONS
 from tests.reached import watched
 
 RELAXED = settings(deadline=None, suppress_health_check=list(HealthCheck))
-COUNTED = settings(RELAXED, phases=[Phase.generate], derandomize=True, database=None)
-DRAWS, DRAWS_OF_SLOW = 40, 100
+COUNTED = settings(RELAXED, phases=[Phase.generate], database=None)
+DRAWS, DRAWS_OF_SLOW = 60, 100
+SEED = 3  # else the draws would change with the text of a test
 # Their runs are long, most of it in the reference: `make nightly` runs and counts them, as the searches do.
 SLOW = {"rows", "cached_rows"}
 SLOW_TO_COUNT = SLOW | {"controllers", "pressed_controllers", "rows_of_pes"}
@@ -99,6 +100,7 @@ def test_a_distribution_reaches_what_it_is_named_for(name: str) -> None:
     """A request that reads and writes one bank, a denial on a machine of one bank, a weight that matters, and so on."""
     distribution, reached = DISTRIBUTIONS[name], []
 
+    @seed(SEED)
     @settings(COUNTED, max_examples=DRAWS_OF_SLOW if name in SLOW_TO_COUNT else DRAWS)
     @given(distribution.systems)
     def draw(system: Any) -> None:
@@ -113,6 +115,7 @@ def test_cuts_fall_on_ends_of_entries() -> None:
     at_end: list[bool] = []
     before: list[bool] = []
 
+    @seed(SEED)
     @settings(COUNTED, max_examples=DRAWS)
     @given(cases(DISTRIBUTIONS["split_ports"].systems))
     def draw(drawn: Drawn) -> None:

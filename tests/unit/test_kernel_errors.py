@@ -224,7 +224,7 @@ def no_bits_of_all(tl: Any) -> None:
 
 
 def sums_of_nothing(tl: Any) -> None:
-    tl.sum(tl.load(0, (4,), "f32"), dtype_acc="f64")
+    tl.sum(tl.load(0, (4,), "f32"), dtype_acc="f80")
 
 
 def products_of_nothing(tl: Any) -> None:
@@ -259,7 +259,7 @@ def for_a_number(tl: Any) -> None:
     tl.wait_any(5)
 
 
-TYPES = "f32, f16, bf16, f8e4m3, f8e5m2, i64, i32, i16, i8, u32, u16, u8, i4, bool"
+TYPES = "f32, f16, bf16, f8e4m3, f8e5m2, f64, f8e4m3fnuz, f8e5m2fnuz, i64, i32, i16, i8, u32, u16, u8, i4, bool"
 NONE = "has no elements, and a command needs one at least"
 
 
@@ -283,7 +283,7 @@ NONE = "has no elements, and a command needs one at least"
         (bits_of_floats, f"{at(bits_of_floats, 1)}: and takes integers and truth values, and not f32"),
         (no_bits, f"{at(no_bits, 1)}: not takes integers and truth values, and not f16"),
         (no_bits_of_all, f"{at(no_bits_of_all, 1)}: not takes integers and truth values, and not f32"),
-        (sums_of_nothing, f"{at(sums_of_nothing, 1)}: dtype_acc = 'f64', but it must be one of {TYPES}"),
+        (sums_of_nothing, f"{at(sums_of_nothing, 1)}: dtype_acc = 'f80', but it must be one of {TYPES}"),
         (products_of_nothing, f"{at(products_of_nothing, 1)}: dtype_acc = 'float32', but it must be one of {TYPES}"),
         (one_axis, f"{at(one_axis, 1)}: transpose swaps the last two axes, and [4] has 1"),
         (other_axis, f"{at(other_axis, 1)}: program_id(-1): the grid is 1, and has the axis 0"),

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import scipy.special
 
 from kernbench.sim_engine.replay.math_ops import MOVES, SPECIAL, SPECIAL_PAIRS, evaluate, reduce, run_math, tf32
 
@@ -15,6 +16,8 @@ ONE: dict[str, Any] = {
 } | {
     "log10": math.log10, "acosh": math.acosh, "exp10": lambda x: 10**x, "cbrt": math.cbrt,
     "trunc": math.trunc, "rint": round, "round_away": lambda x: math.floor(x + 0.5), "isnan": math.isnan, "isinf": math.isinf,
+    "j0": scipy.special.j0, "j1": scipy.special.j1, "y0": scipy.special.y0, "y1": scipy.special.y1,
+    "cyl_bessel_i0": scipy.special.i0, "cyl_bessel_i1": scipy.special.i1,
     "tf32": lambda x: float(tf32(np.float32(x))),
 }  # fmt: skip
 

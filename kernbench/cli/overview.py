@@ -32,7 +32,8 @@ COMMANDS = {
     "validate": "Compare simulated results with closed forms and published figures; "
     "exit with 1 if an error exceeds its tolerance.",
     "schema": "Print a JSON Schema: of an input (program, machine, system, sweep), of a trace line, "
-    "or of the JSON that a command prints (result, bench, collectives, language model, graph, comparison, what-if, serving).",
+    "or of the JSON that a command prints (result, bench, collectives, replay, language model, graph, comparison, what-if, "
+    "serving).",
     "bench": "List and describe benches: kernels with inputs, parameters and a reference.",
     "program": "Check, show and compile programs, and write workloads as programs.",
     "config": "Write, check and show machines: their keys, values and origins.",

@@ -24,10 +24,10 @@ from tests.reached import watched
 
 RELAXED = settings(deadline=None, suppress_health_check=list(HealthCheck))
 COUNTED = settings(RELAXED, phases=[Phase.generate], derandomize=True, database=None)
-DRAWS, MANY_DRAWS = 60, 400
+DRAWS = 100
 # Their runs are long, most of it in the reference: `make nightly` runs and counts them, as the searches do.
 SLOW = {"rows", "cached_rows"}
-SLOW_TO_COUNT = SLOW | {"controllers", "pressed_controllers", "rows_of_pes"}
+SLOW_TO_COUNT = SLOW | {"controllers", "pressed_controllers"}
 COUNTED_NAMES = [pytest.param(name, marks=pytest.mark.nightly) if name in SLOW_TO_COUNT else name for name in DISTRIBUTIONS]
 
 
@@ -58,7 +58,7 @@ def without(*paths: str) -> Iterator[None]:
 
 
 @pytest.mark.parametrize("paths", [*((path,) for path in PATHS), PATHS], ids=[*PATHS, "all"])
-@settings(RELAXED, max_examples=8)
+@settings(RELAXED, max_examples=12)
 @given(data=st.data())
 def test_a_fast_path_can_be_left_out(paths: tuple[str, ...], data: st.DataObject) -> None:
     """As if its line in the table were deleted: other paths or the model run its cycles, and results are the same."""
@@ -94,31 +94,18 @@ def test_the_search_runs(capsys: pytest.CaptureFixture[str]) -> None:
         search.main(["--programs", "2000"])
 
 
-def reached_by(name: str, draws: int) -> list[bool]:
-    """Of so many draws of a distribution, which reach what it is for."""
+@pytest.mark.parametrize("name", COUNTED_NAMES)
+def test_a_distribution_reaches_what_it_is_named_for(name: str) -> None:
+    """A request that reads and writes one bank, a denial on a machine of one bank, a weight that matters, and so on."""
     distribution, reached = DISTRIBUTIONS[name], []
 
-    @settings(COUNTED, max_examples=draws)
+    @settings(COUNTED, max_examples=DRAWS)
     @given(distribution.systems)
     def draw(system: Any) -> None:
         reached.append(distribution.reaches(watched(system)[1]))
 
     draw()
-    return reached
-
-
-@pytest.mark.parametrize("name", COUNTED_NAMES)
-def test_a_distribution_reaches_what_it_is_named_for(name: str) -> None:
-    """A request that reads and writes one bank, a denial on a machine of one bank, a weight that matters, and so on."""
-    assert any(reached_by(name, DRAWS))
-
-
-@pytest.mark.nightly
-@pytest.mark.parametrize("name", DISTRIBUTIONS)
-def test_a_distribution_reaches_it_often(name: str) -> None:
-    """Draws of Hypothesis come in clusters and depend on what is imported: a share needs many of them."""
-    reached = reached_by(name, MANY_DRAWS)
-    assert 100 * sum(reached) >= DISTRIBUTIONS[name].percent * len(reached) / 2, f"{sum(reached)} of {len(reached)}"
+    assert 100 * sum(reached) >= distribution.percent * len(reached), f"{sum(reached)} of {len(reached)}"
 
 
 def test_cuts_fall_on_ends_of_entries() -> None:
@@ -135,4 +122,4 @@ def test_cuts_fall_on_ends_of_entries() -> None:
         before.append(any(cut + 1 in ends for cut in drawn.case.cuts))
 
     draw()
-    assert 100 * sum(at_end) >= 10 * len(at_end) and 100 * sum(before) >= 5 * len(before), (sum(at_end), sum(before))
+    assert 100 * sum(at_end) >= 20 * len(at_end) and 100 * sum(before) >= 10 * len(before), (sum(at_end), sum(before))

@@ -41,14 +41,15 @@ def first_cells(table: str) -> list[str]:
     return re.findall(r"^\| `([^`]+)` \|", table, re.MULTILINE)
 
 
-def test_build_without_a_warning(tmp_path: Path) -> None:
-    """With subsets of the suites of validation; `make docs` has them whole."""
+@pytest.mark.parametrize("quick", ["1", pytest.param("0", marks=pytest.mark.nightly)], ids=["subsets", "whole"])
+def test_build_without_a_warning(quick: str, tmp_path: Path) -> None:
+    """With subsets of the suites of validation, and nightly with the suites that `make docs` has."""
     for name in ("sphinx", "furo", "myst_parser"):
         pytest.importorskip(name)
     command = [sys.executable, "-m", "sphinx", "-W", "--keep-going", "-q", "-b", "html", "-d", str(tmp_path / "trees")]
     command += [str(DOCS), str(tmp_path / "html")]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False,
-                          env={**os.environ, "KERNBENCH_DOCS_QUICK": "1"})
+    done = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False,
+                          env={**os.environ, "KERNBENCH_DOCS_QUICK": quick})  # fmt: skip
     assert done.returncode == 0, done.stderr
     html = (tmp_path / "html" / "model" / "by_example.html").read_text(encoding="utf-8")
     assert html.count('<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 720') == 2

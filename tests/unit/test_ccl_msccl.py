@@ -55,6 +55,20 @@ def direct(ranks: int) -> str:
     return head + "\n".join(gpus) + "</algo>"
 
 
+def gather(ranks: int) -> str:
+    """An all-gather in place round a ring: each rank has one chunk of its results before it."""
+    gpus = []
+    for rank in range(ranks):
+        steps = [step(0, "s", ("o", rank), ("o", rank))]
+        for number in range(1, ranks):
+            got = (rank - number) % ranks
+            steps.append(step(number, "rcs" if number < ranks - 1 else "r", ("o", got), ("o", got)))
+        block = f'<tb id="0" send="{(rank + 1) % ranks}" recv="{(rank - 1) % ranks}" chan="0">{"".join(steps)}</tb>'
+        gpus.append(f'<gpu id="{rank}" i_chunks="0" o_chunks="{ranks}" s_chunks="0">{block}</gpu>')
+    head = f'<algo name="gather" nchunksperloop="{ranks}" ngpus="{ranks}" coll="allgather" inplace="1">'
+    return head + "\n".join(gpus) + "</algo>"
+
+
 def two(body_0: str, body_1: str, **changes: str) -> str:
     """An all-reduce of two ranks out of place with a scratch of one chunk, from what stands in its thread blocks."""
     values = {"coll": "allreduce", "ngpus": "2", "nchunksperloop": "1", "inplace": "0", "name": "two", **changes}
@@ -87,7 +101,9 @@ def written(folder: Path, text: str) -> Path:
 
 
 @pytest.mark.parametrize(
-    "text", [ring(4), ring(5), direct(4), GOOD, two(*SCRATCH)], ids=["ring4", "ring5", "direct4", "two", "re"]
+    "text",
+    [ring(4), ring(5), direct(4), gather(3), GOOD, two(*SCRATCH)],
+    ids=["ring4", "ring5", "direct4", "gather3", "two", "re"],
 )
 def test_an_algorithm_runs_and_is_verified(tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str) -> None:
     path = written(tmp_path, text)

@@ -50,7 +50,7 @@ def _schedule(root: Element) -> Program:
         collective=COLLECTIVE_NAMES[name],
         chunks=chunks,
         in_place=in_place and (not out_of_place or "outofplace" not in root.attributes),
-        ranks=(),
+        ranks=((),) * ranks,
         scratch=max((gpu.integer("s_chunks", 0, MOST_CHUNKS, 0) for gpu in root.of("gpu")), default=0),
     )
     if (made.rules.blocks_in or made.rules.blocks_out) and chunks % ranks:

@@ -7,10 +7,10 @@ ended (control.md). They hold for runs that end `done`.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property
 from typing import Any
 
 from kernbench.cmdq.plan import Plan, plan_program
@@ -79,6 +79,8 @@ class _Run:
         self.cycles, self.period = [0] * count, [1] * count  # from start to end; it starts in multiples of
         self.occupies = [0] * count  # [cycle] for which its engine, or a slot of a DMA engine, is busy
         self.on: list[On] = [()] * count
+        self.ways: list[On] = []  #: the different ones,
+        self.way_of = [-1] * count  #: and the number of each entry's
         self._add_transfers()
         self._add_works()
 
@@ -93,14 +95,15 @@ class _Run:
     def _add_transfers(self) -> None:
         """The least cycles of a transfer; bank conflicts with itself may add more."""
         jobs = self.plan.program["dma"]
-        known: dict[tuple[Any, ...], tuple[int, On]] = {}  # programs move a few shapes very often
+        known: dict[tuple[Any, ...], tuple[int, On, int]] = {}  # programs move a few shapes very often
         columns = (jobs[name].tolist() for name in ("entry", "engine", "memory", "route"))
         for entry, engine, memory, route, moved in zip(*columns, self.plan.on_channels, strict=True):
             key = engine, memory, route, moved
             found = known.get(key)
             if found is None:
-                found = known[key] = self._way(*key)
-            self.cycles[entry], self.on[entry] = found
+                found = known[key] = (*self._way(*key), len(self.ways))
+                self.ways.append(found[1])
+            self.cycles[entry], self.on[entry], self.way_of[entry] = found
             self.occupies[entry], self.period[entry] = found[0], self.plan.machine["dma"][engine]["period"]
 
     def _way(self, engine: int, memory: int, route: int, moved: tuple[int, ...]) -> tuple[int, On]:
@@ -137,9 +140,10 @@ class _Run:
     def _resources(self, runs: Iterable[int], numbers: range, *, idle: bool = False) -> dict[str, int]:
         """Cycles of resources for the jobs at indices `runs`; `idle`: also of those without traffic."""
         totals = dict.fromkeys(numbers, 0) if idle else {}
-        for i in runs:
-            for resource, nbytes in self.on[i]:
-                totals[resource] = totals.get(resource, 0) + nbytes
+        counts = Counter(map(self.way_of.__getitem__, runs))
+        for number, way in enumerate(self.ways):
+            for resource, nbytes in way if counts[number] else ():
+                totals[resource] = totals.get(resource, 0) + nbytes * counts[number]
         plan, controllers = self.plan, self.plan.machine.get("controllers")
         posted = controllers["write_queue"] * controllers["burst_bytes"] if controllers is not None else 0
         waiting = {r: posted if r < plan.channels else 0 for r in numbers}  # [byte] that may be in queues at the end
@@ -166,9 +170,12 @@ class _Run:
         out = {plan.dma[k]: ceil_div(n, at_a_time[k]) for k, n in sorted(dma.items())}
         return out | {plan.compute[k]: n - saved[k] for k, n in sorted(work.items())}
 
-    @cached_property
+    @property
     def waits(self) -> list[tuple[int, ...]]:
         """Per entry, indices of what it waits for, barriers and END included."""
+        return self.plan.kept("waits", self._waits)
+
+    def _waits(self) -> list[tuple[int, ...]]:
         barrier: int | None = None
         waits = []
         for i, (entry, explicit) in enumerate(zip(self.entries, self.plan.predecessors, strict=True)):
@@ -196,16 +203,21 @@ class _Run:
             stuck=tuple(entry.id for entry, end in zip(self.entries, ends, strict=True) if end is None),
         )
 
+    def _dependents(self) -> list[list[int]]:
+        """Per entry, indices of what waits for it."""
+        dependents: list[list[int]] = [[] for _ in self.entries]
+        for i, waits in enumerate(self.waits):
+            for other in waits:
+                dependents[other].append(i)
+        return dependents
+
     def _earliest(self) -> tuple[list[int | None], list[int | None], list[int]]:
         """For each entry: earliest end (None if it is never issued), its latest dependency, and the length of its longest
         chain.
         """
         count = len(self.entries)
-        dependents: list[list[int]] = [[] for _ in range(count)]
+        dependents = self.plan.kept("dependents", self._dependents)
         missing = [len(waits) for waits in self.waits]
-        for i, waits in enumerate(self.waits):
-            for other in waits:
-                dependents[other].append(i)
         ends: list[int | None] = [None] * count
         before: list[int | None] = [None] * count
         ready, depths = [0] * count, [1] * count

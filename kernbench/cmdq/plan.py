@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from kernbench.cmdq.system.routes import Reach
     from kernbench.config import SystemConfig
 
+T = TypeVar("T")
+
 
 @dataclass(frozen=True)
 class Plan:
@@ -41,7 +43,7 @@ class Plan:
     scratchpads: tuple[str, ...]  #: number of scratchpads that count; further ones represent nodes without banks
 
     reach: Reach | None = None  #: of a whole system: the routes to memories, found on first use
-    _cached: dict[str, list[dict[str, int]]] = field(default_factory=dict, repr=False)
+    _cached: dict[str, Any] = field(default_factory=dict, repr=False)  #: what follows from the program alone
     extra: Mapping[int, int] = field(default_factory=dict)  #: per entry, the head latency of components [cycle]
 
     @property
@@ -114,7 +116,15 @@ class Plan:
         if kind not in self._cached:
             columns = {name: table.tolist() for name, table in self.program[kind].items() if table.ndim == 1}
             self._cached[kind] = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
-        return self._cached[kind]
+        rows: list[dict[str, int]] = self._cached[kind]
+        return rows
+
+    def kept(self, name: str, make: Callable[[], T]) -> T:
+        """What was made of the program alone by this name; plans of the program for other machines share it."""
+        if name not in self._cached:
+            self._cached[name] = make()
+        found: T = self._cached[name]
+        return found
 
     @cached_property
     def units(self) -> tuple[str, ...]:

@@ -10,13 +10,15 @@ chosen. On systolic arrays the products take the cycles of their shapes.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from copy import copy
+from dataclasses import dataclass, replace
 from itertools import combinations, product
 
 from kernbench.common.errors import InputError, Problem
 from kernbench.config.schema import NpuConfig
 from kernbench.workloads.layer.buffers import ATTENTION, DOWN, GATE_UP, OUT, STAGES, Buffering, LayerBuffers
-from kernbench.workloads.layer.bytes import QUERY_TOKENS, LayerBytes, layer_bytes, stage_cycles, stage_weights
+from kernbench.workloads.layer.bytes import QUERY_TOKENS, layer_bytes, stage_cycles, stage_weights
+from kernbench.workloads.llm.known import Known, texts_of
 from kernbench.workloads.models import ModelShape
 from kernbench.workloads.scratchpad import DoesNotFit, ScratchpadPlan
 from kernbench.workloads.transfers import load_cycles, setup_bytes, tile_sizes
@@ -82,7 +84,7 @@ def plan_layer(
 
     InputError if no tiling fits the scratchpad.
     """
-    buffers = LayerBuffers(model, config, tokens, context, batch, page_tokens)
+    buffers = _buffers(model, config, tokens, context, batch, page_tokens)
     levels = [level for level in _levels(config) if buffers.has_tiles(level)]
     if not levels:
         rule = f"a column of a weight matrix must fit a tile of {_TILE_KIB[0]} KiB"
@@ -97,6 +99,20 @@ def plan_layer(
         least = min(plan.least_cycles for plan in plans if plan is not None)
     most = least * _SLACK[0] // _SLACK[1]
     return next(plan for plan in plans if plan is not None and plan.least_cycles <= most)
+
+
+BUFFERS = Known[LayerBuffers](1 << 8)  #: by shape, step, and what of the machine they depend on: all but the DRAM
+
+
+def _buffers(
+    model: ModelShape, config: NpuConfig, tokens: int, context: int, batch: int, page_tokens: int
+) -> LayerBuffers:
+    """The buffers of a layer; what was computed of them for a machine with another DRAM is not computed again."""
+    step = tokens, context, batch, page_tokens
+    key = model, *step, texts_of(config, ("dma", "spm", "te"))
+    known = copy(BUFFERS.get(key, lambda: LayerBuffers(model, config, *step)))
+    known.config = config
+    return known
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,9 +171,19 @@ def _choices() -> Iterator[frozenset[str]]:
 
 
 def _try(buffers: LayerBuffers, level: Buffering, resident: frozenset[str]) -> LayerPlan | None:
+    """The plan of a division. What does not depend on the DRAM is kept in `buffers`."""
     blocks = _blocks(buffers, level, resident)
     if blocks is None:
         return None
+    key = level, resident, tuple(blocks)
+    if key not in buffers.divided:
+        buffers.divided[key] = _divided(buffers, level, resident, blocks)
+    plan = buffers.divided[key]
+    return None if plan is None else replace(plan, least_cycles=_least_cycles(buffers, level, plan.dram_bytes, blocks))
+
+
+def _divided(buffers: LayerBuffers, level: Buffering, resident: frozenset[str], blocks: list[int]) -> LayerPlan | None:
+    """A plan without its cycles; None if it does not fit."""
     moved = layer_bytes(buffers, resident, blocks)
     try:
         places = ScratchpadPlan(buffers.needs(level, resident, blocks), buffers.capacity, buffers.line)
@@ -177,7 +203,7 @@ def _try(buffers: LayerBuffers, level: Buffering, resident: frozenset[str]) -> L
         kv_tile_tokens=buffers.kv_tile_tokens(level),
         kv_slot_bytes=buffers.kv_slot_bytes(level, blocks[ATTENTION]),
         scratchpad=places,
-        least_cycles=_least_cycles(buffers, level, moved, blocks),
+        least_cycles=0,
         dram_bytes=moved.total,
     )
 
@@ -188,10 +214,12 @@ def _blocks(buffers: LayerBuffers, level: Buffering, resident: frozenset[str]) -
     The largest blocks load weights least often. But if the products of a stage take four times as long as its loads, more
     loads cost nothing: then the smallest blocks leave most room, and let most jobs run concurrently.
     """
-    fits = {
-        s: [m for m in _block_sizes(buffers.rows(s)) if buffers.live_bytes(level, resident, s, m) <= buffers.capacity]
-        for s in STAGES
-    }
+    fits = buffers.fitting.get((level, resident))
+    if fits is None:
+        fits = buffers.fitting[level, resident] = {
+            s: [m for m in _block_sizes(buffers.rows(s)) if buffers.live_bytes(level, resident, s, m) <= buffers.capacity]
+            for s in STAGES
+        }
     if not all(fits.values()):
         return None
     chosen = [_size(buffers, level, stage, fits[stage]) for stage in STAGES]
@@ -217,7 +245,7 @@ def _size(buffers: LayerBuffers, level: Buffering, stage: int, fits: list[int]) 
     return fits[0]
 
 
-def _least_cycles(buffers: LayerBuffers, level: Buffering, moved: LayerBytes, blocks: Sequence[int]) -> int:
+def _least_cycles(buffers: LayerBuffers, level: Buffering, moved: int, blocks: Sequence[int]) -> int:
     """Each stage takes as long as its weights or its products, and the layer at least as long as all that it moves."""
     stages = (
         max(
@@ -226,7 +254,7 @@ def _least_cycles(buffers: LayerBuffers, level: Buffering, moved: LayerBytes, bl
         )
         for s in STAGES
     )
-    return max(sum(stages), load_cycles(buffers.config, moved.total))
+    return max(sum(stages), load_cycles(buffers.config, moved))
 
 
 def _block_sizes(tokens: int) -> list[int]:

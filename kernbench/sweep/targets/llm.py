@@ -9,11 +9,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from kernbench.common.units import cycles_to_ns, plain_number
-from kernbench.config import MachineConfig
+from kernbench.config import MachineConfig, NpuConfig
 from kernbench.sim_engine.machine import Machine
 from kernbench.sim_engine.result import Result
 from kernbench.sweep.sources import package_digest
 from kernbench.sweep.store.tables import hash_of_entries, measured
+from kernbench.workloads.llm.emitted import Emitted
 from kernbench.workloads.llm.known import Known
 from kernbench.workloads.llm.params import checked_params, llm_programs
 from kernbench.workloads.llm.report import report_of
@@ -126,7 +127,11 @@ class _Run:
                     self._add(segment, count)
 
     def _add(self, segment: Segment, count: int) -> None:
-        result = SIMULATED.get(self.programs.content(segment), lambda: self._simulated(segment))
+        program = self.programs.emitted(segment)
+        if program is None:
+            result = SIMULATED.get(self.programs.content(segment), lambda: self._simulated(segment))
+        else:
+            result = SIMULATED.get(self.programs.run_content(program), lambda: self._simulated(segment, program))
         self.digest.update(f"{count} {result.times}\n".encode())
         self.status = result.status
         self.cycles += result.cycles * count
@@ -142,8 +147,12 @@ class _Run:
             if name not in ("cycles", "limit"):
                 self.bounds[name.replace("_", " ")] += cycles * count
 
-    def _simulated(self, segment: Segment) -> Simulated:
-        machine = Machine(self.programs.target, self.programs.segment_program(segment))
+    def _simulated(self, segment: Segment, known: Emitted | None = None) -> Simulated:
+        if known is None:
+            machine = Machine(self.programs.target, self.programs.segment_program(segment))
+        else:
+            assert isinstance(self.programs.target, NpuConfig)
+            machine = Machine(self.programs.target, known.program, plan=known.plan(self.programs.target))
         machine.run()
         result: Result = machine.result()
         fields = measured(result, self.programs.target.freq_ghz)

@@ -35,6 +35,8 @@ class PartPrograms(LlmPrograms):
     Raises InputError as `LlmPrograms` does, and for a model with an encoder.
     """
 
+    shares = False
+
     def __init__(
         self, model: Model, precision: Precision, config: NpuConfig | SystemConfig, job: Job, *, max_cycles: int | None = None,
         batches: Sequence[Batch] = (),

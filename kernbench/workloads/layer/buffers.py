@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import lcm
+from typing import Any
 
 from kernbench.cmdq.footprint import bytes_of
 from kernbench.common.units import ceil_div
@@ -53,6 +54,10 @@ class LayerBuffers:
         self._widest = {matrix.name: self._most_bits(matrix) for matrix in self.matrices}
         self._tile_cols: dict[int, dict[str, int]] = {}  # by tile_bytes: asked for again and again
         self.shaped: dict[tuple[int, int, int, int], int] = {}  #: as well: cycles of `shaped_cycles`
+        self.weights: dict[tuple[int, int], int] = {}  #: bytes of `stage_weights`
+        self.cycles: dict[tuple[int, int], int] = {}  #: of `stage_cycles` where the shapes of products do not matter
+        self.fitting: dict[tuple[Buffering, frozenset[str]], dict[int, list[int]]] = {}  #: sizes of blocks by stage
+        self.divided: dict[tuple[Buffering, frozenset[str], tuple[int, ...]], Any] = {}  #: plans without their cycles
         self.pages = ceil_div(context + tokens, page_tokens) if page_tokens else 0  # of a sequence
         self.kv_step = lcm(_KV_TOKENS, page_tokens or 1)
         self.part_rows = largest_part(model, self.tokens)

@@ -46,6 +46,12 @@ def _weights(buffers: LayerBuffers, blocks: Sequence[int]) -> int:
 
 def stage_weights(buffers: LayerBuffers, stage: int, size: int) -> int:
     """[byte] of weights that a stage loads with blocks of `size` tokens."""
+    if (stage, size) not in buffers.weights:
+        buffers.weights[stage, size] = _stage_weights(buffers, stage, size)
+    return buffers.weights[stage, size]
+
+
+def _stage_weights(buffers: LayerBuffers, stage: int, size: int) -> int:
     model = buffers.model
     sizes = {matrix.name: matrix.nbytes for matrix in buffers.matrices}
     if stage == ATTENTION:
@@ -146,11 +152,13 @@ def stage_cycles(buffers: LayerBuffers, level: Buffering, stage: int, size: int)
     te = buffers.config.te
     if te.timing != "macs":
         return ceil_div(shaped_cycles(buffers, level, stage, size), te.engines)
-    total = 0
-    for bits, macs in sorted(stage_macs(buffers, stage, size).items()):
-        rate = te.rate(bits, buffers.model.activation_bits) * te.engines
-        total += ceil_div(macs * rate.denominator, rate.numerator)
-    return total
+    if (stage, size) not in buffers.cycles:
+        total = 0
+        for bits, macs in sorted(stage_macs(buffers, stage, size).items()):
+            rate = te.rate(bits, buffers.model.activation_bits) * te.engines
+            total += ceil_div(macs * rate.denominator, rate.numerator)
+        buffers.cycles[stage, size] = total
+    return buffers.cycles[stage, size]
 
 
 def shaped_cycles(buffers: LayerBuffers, level: Buffering, stage: int, size: int) -> int:

@@ -5,14 +5,17 @@ A sweep, a comparison and a search for a layout run many jobs that have segments
 
 from __future__ import annotations
 
+import json
 from collections import OrderedDict
-from collections.abc import Callable, Hashable
-from typing import Generic, TypeVar
+from collections.abc import Callable, Hashable, Iterable
+from typing import Any, Generic, TypeVar
 
-from kernbench.config.machine import MachineConfig
+from kernbench.config.machine import MachineConfig, plain_value
+from kernbench.config.schema import NpuConfig
 
 T = TypeVar("T")
 MOST_MACHINES = 256  #: whose digests are kept
+MOST_TEXTS = 4096  #: sections whose text is kept
 
 _DIGESTS: OrderedDict[int, tuple[MachineConfig, str]] = OrderedDict()
 
@@ -25,6 +28,28 @@ def digest_of(config: MachineConfig) -> str:
         if len(_DIGESTS) > MOST_MACHINES:
             _DIGESTS.popitem(last=False)
     return _DIGESTS[key][1]
+
+
+_TEXTS: OrderedDict[tuple[int, tuple[str, ...]], tuple[Any, str]] = OrderedDict()
+
+
+def section_text(section: Any, without: tuple[str, ...] = ()) -> str:
+    """A section of a machine as text, without some of its fields; made once for each object."""
+    key = id(section), without
+    known = _TEXTS.get(key)
+    if known is None or known[0] is not section:
+        plain = plain_value(section)
+        if isinstance(plain, dict):
+            plain = {name: value for name, value in plain.items() if name not in without}
+        known = _TEXTS[key] = section, json.dumps(plain, sort_keys=True)
+        if len(_TEXTS) > MOST_TEXTS:
+            _TEXTS.popitem(last=False)
+    return known[1]
+
+
+def texts_of(config: NpuConfig, names: Iterable[str], spm: tuple[str, ...] = ()) -> tuple[str, ...]:
+    """Sections of a machine as text. `spm`: fields of the scratchpad that do not count."""
+    return tuple(section_text(getattr(config, name), spm if name == "spm" else ()) for name in names)
 
 
 class Known(Generic[T]):

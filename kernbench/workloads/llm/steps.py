@@ -10,7 +10,7 @@ from collections.abc import Callable, Hashable, Iterator
 from copy import copy
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Literal
+from typing import ClassVar, Literal
 
 from kernbench.cmdq.program import Program
 from kernbench.common.errors import InputError, Problem
@@ -26,7 +26,8 @@ from kernbench.workloads.layer.dram import LayerDram, Room
 from kernbench.workloads.layer.layer import Layer
 from kernbench.workloads.limit import ENDLESS
 from kernbench.workloads.llm.dram import Ends, LlmDram, TooLarge, emit_embedding, emit_head, machine_with_layout, place_model
-from kernbench.workloads.llm.known import Known, digest_of
+from kernbench.workloads.llm.emitted import Emitted, choice_of, emitted, layout_of, run_content
+from kernbench.workloads.llm.known import Known, digest_of, texts_of
 from kernbench.workloads.llm.model import Model
 from kernbench.workloads.llm.reductions import ALGORITHMS, REDUCTIONS, Reduction, all_reduce, reduction_program
 from kernbench.workloads.llm.shards import Place, alike, pe_places, shard_of
@@ -34,10 +35,13 @@ from kernbench.workloads.models import ModelShape
 from kernbench.workloads.models.precision import Precision
 from kernbench.workloads.planner import LayerPlan, plan_layer
 from kernbench.workloads.routing import EVEN, Routing
+from kernbench.workloads.transfers import setup_bytes
 
 Phase = Literal["prefill", "decode"]
 PHASES: tuple[Phase, ...] = ("prefill", "decode")
 PLANS = Known[LayerPlan](1 << 12)  #: by shape, PE and step
+PLANNED = ("dma", "dram", "spm", "te", "ve", "kv_layouts")  #: sections of a PE that plans depend on
+PLACED = Known[LlmDram](1 << 9)  #: addresses, by what is placed
 REDUCED = Known[int](1 << 12)  #: cycles of reductions alone, by content
 DONE = {"prefill": "PREFILL_DONE", "decode": "DECODE_DONE"}  #: markers behind the last step of each phase
 
@@ -124,6 +128,8 @@ class LlmPrograms:
     Raises InputError if the numbers make no job, a layer does not fit the scratchpad, or the model not the DRAM.
     """
 
+    shares: ClassVar[bool] = True  #: `emitted` names all that its programs depend on
+
     def __init__(
         self, model: Model, precision: Precision, config: NpuConfig | SystemConfig, job: Job, *, max_cycles: int | None = None
     ) -> None:
@@ -170,13 +176,13 @@ class LlmPrograms:
         key = shape, step
         if key not in self._plans:
             how = shape, step.tokens, step.context, self.job.batch, self.job.page_tokens
-            self._plans[key] = PLANS.get((self._pe, *how), lambda: plan_layer(shape, self.machine, *how[1:]))
+            self._plans[key] = PLANS.get((self._planned_for, *how), lambda: plan_layer(shape, self.machine, *how[1:]))
         return self._plans[key]
 
     @cached_property
-    def _pe(self) -> str:
-        """The PE by its content."""
-        return self.machine.digest()
+    def _planned_for(self) -> Hashable:
+        """What of the PE plans depend on."""
+        return texts_of(self.machine, PLANNED)
 
     @cached_property
     def dram(self) -> LlmDram:
@@ -194,6 +200,15 @@ class LlmPrograms:
         room = Room(0, 0, 0, 0, self.positions, job.sequences, False, job.page_tokens)
         rows = max(step.tokens for step in self.steps) * job.batch
         ends = self.stage.embedding, ceil_div(self.model.vocab, job.shards) if self.stage.head else 0
+        if not self.shares:
+            return self._place_all(rows, room, ends)
+        model, of = self.model, self.precision.role
+        words = model.vocab, model.tied, model.shape.hidden, of("embedding"), of("lm_head"), model.name
+        plans = tuple(choice_of(plan) for shape in dict.fromkeys(self.shapes) for plan in self._plans_of(shape))
+        key = layout_of(self.machine), tuple(self.shapes), plans, rows, room, ends, words
+        return PLACED.get(key, lambda: self._place_all(rows, room, ends))
+
+    def _place_all(self, rows: int, room: Room, ends: tuple[bool, int]) -> LlmDram:
         return place_model(self.model, self.precision, self.machine, self._plans_of, rows, room, self.shapes, ends)
 
     def _would_fit(self, precision: Precision, config: NpuConfig | SystemConfig, job: Job) -> bool:
@@ -271,6 +286,28 @@ class LlmPrograms:
             return run_program(program, self).cycles
 
         return REDUCED.get((self._machine_content, elements, bits, way), simulated)
+
+    def emitted(self, segment: Segment) -> Emitted | None:
+        """The program of a segment, which points of a sweep share; None where it depends on more than is known here."""
+        if not self.shares or not isinstance(self.target, NpuConfig):
+            return None
+        job, step, shape = self.job, segment.step, segment.shape
+        work: Hashable
+        if segment.kind == "layer":
+            plan = self.plan(shape, step)
+            work = choice_of(plan), self.dram.room(segment.layer), job.page_tokens, job.routing, job.expert_parallel
+        else:
+            dram = self.dram
+            ends = dram.embedding, dram.head, dram.final_gain, dram.logits, dram.input_of(0), dram.input_of(self.layers)
+            work = ends, self.model.vocab, self.model.final_softcap, setup_bytes(self.machine)
+        machine = layout_of(self.machine, size=segment.kind != "layer")
+        key = segment.kind, self._name(segment), segment.layer, shape, step, job.batch, work, machine
+        return emitted(key, lambda: self.segment_program(segment))
+
+    def run_content(self, program: Emitted) -> Hashable:
+        """What the run of a shared program depends on."""
+        assert isinstance(self.target, NpuConfig)
+        return walk_of(None), program.content, run_content(self.target)
 
     def segment_program(self, segment: Segment) -> Program:
         """One segment alone."""

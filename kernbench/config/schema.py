@@ -275,12 +275,15 @@ class KvLayout(Section):
 class EnergyModel(Section):
     """Energy per event; it decides no cycle."""
 
+    younger: ClassVar[frozenset[str]] = frozenset({"by_cause"})
+
     dram_pj_per_byte: Energy = Field(default=Fraction(20), description="[pJ/byte] DRAM access")
     noc_pj_per_byte_hop: Energy = Field(default=Fraction(1), description="[pJ/byte] one mesh link")
     spm_pj_per_byte: Energy = Field(default=Fraction(1), description="[pJ/byte] scratchpad access")
     mac_pj: Energies = Field(default={8: Fraction(1, 5)}, description="[pJ] one MAC by qbits")
     ve_op_pj: Energy = Field(default=Fraction(1, 2), description="[pJ] one vector operation")
     static_mw: Energy = Field(default=Fraction(0), description="[mW] static power")
+    by_cause: Flag = Field(default=False, description="traces state the tensor and the bits of commands, to group their energy")
 
 
 class Cost(Section):

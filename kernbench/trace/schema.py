@@ -148,6 +148,8 @@ EVENTS: tuple[Event, ...] = (
         Field("deps", "ints", "commands that must be complete first: `deps_before`, others' `deps_after`, `wait_for`", required=False),
         Field("bytes", "int", "of a transfer, aligned", "B", required=False),
         Field("work", "int", "MACs of a TE command, operations of a VE command", required=False),
+        Field("tensor", "text", "tensor of a DMA command, or `kv`; of machines with `energy.by_cause`", required=False, since="1.2"),
+        Field("qbits", "int", "bits of the weights of a TE command; of machines with `energy.by_cause`", required=False, since="1.2"),
     )),
     Event(11, "CMD_START", "summary", 3, "CPU", "Its engine begins; a control command starts in phase 2, when it is issued.", (CMD, UNIT)),
     Event(12, "CMD_END", "summary", 0, "CPU", "It is over. At the end of a run that is not done every open command gets one.", (CMD, UNIT, STATUS)),
@@ -336,7 +338,8 @@ BY_NAME: dict[str, Event] = {event.name: event for event in EVENTS}
 
 #: Changes of fields by version, newest first: (version, what).
 CHANGES: tuple[tuple[str, str], ...] = (
-    ("1.2", "last-level caches: CACHE_LOOKUP, WRITE_BACK_START, WRITE_BACK_END; DRAM_TX events of flows over a cache alone"),
+    ("1.2", "last-level caches: CACHE_LOOKUP, WRITE_BACK_START, WRITE_BACK_END; DRAM_TX events of flows over a cache alone; `tensor` and "
+     "`qbits` of CMD_ENQUEUE, of machines with `energy.by_cause`"),
     ("1.1", "transfers between scratchpads: `peer` of DMA_START, `scratchpad` of STALL_EVENT"),
     ("1.0", "first version"),
 )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kernbench.cli.commands import Section
-from kernbench.cli.trace import align, diff, export, report, summary, validate, why
+from kernbench.cli.trace import align, diff, energy, export, report, summary, validate, why
 
 app = Section("Check, summarise, show, export and compare traces.")
 app.command()(summary.summary)
@@ -13,3 +13,4 @@ app.command()(export.export)
 app.command()(diff.diff)
 app.command()(align.align)
 app.command()(why.why)
+app.command()(energy.energy)

@@ -13,7 +13,7 @@ import msgspec
 import numpy as np
 
 from kernbench.cmdq import Program
-from kernbench.cmdq.entries import KvEntry
+from kernbench.cmdq.entries import Entry, KvEntry, TeEntry
 from kernbench.cmdq.plan import Plan
 from kernbench.common import naming
 from kernbench.common.errors import InputError, Problem
@@ -116,11 +116,13 @@ def meta_line(
     return line("TRACE_META", 0, fields)
 
 
-def command_line(command: Command, cycle: int) -> bytes:
-    """CMD_ENQUEUE of a command that a component submits in that cycle."""
+def command_line(command: Command, cycle: int, *, by_cause: bool) -> bytes:
+    """CMD_ENQUEUE of a command that a component submits in that cycle. `by_cause`: also with what groups its energy."""
     fields: dict[str, Any] = {name: command.meta.get(name) for name in _GIVEN}
     fields |= {"cmd_id": command.id, "cmd_type": command.opcode, "unit": command.unit, "deps": list(command.deps) or None}
     fields |= {name: command.given[name] for name in ("bytes", "work") if name in command.given}
+    if by_cause and command.engine == "te":
+        fields["qbits"] = command.given.get("qbits_weight")
     return line("CMD_ENQUEUE", cycle, fields, command)
 
 
@@ -135,8 +137,19 @@ def enqueue_lines(program: Program, plan: Plan) -> Iterator[bytes]:
             fields["bytes"] = plan.bytes_of(entry.index)
         elif entry.engine != "control":
             fields["work"] = plan.service(entry.index)["work"]
+        if plan.pe.energy.by_cause:
+            fields |= _energy_causes(entry)
         fields["deps"] = sorted(program.entries[other].id for other in waits_for) or None
         yield line("CMD_ENQUEUE", 0, fields, entry)
+
+
+def _energy_causes(entry: Entry) -> dict[str, Any]:
+    """What groups the energy of an entry: the tensor that it moves, the bits of the weights that it multiplies."""
+    if isinstance(entry, KvEntry):
+        return {"tensor": "kv"}
+    if isinstance(entry, TeEntry):
+        return {"qbits": entry.qbits_weight}
+    return {"tensor": getattr(entry, "tensor_role", None)} if entry.engine == "dma" else {}
 
 
 REMEDY = "make the checkpoint again with `kbsim step --save --trace`"

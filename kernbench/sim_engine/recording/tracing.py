@@ -260,7 +260,7 @@ class Tracing:
         """CMD_ENQUEUE of a command that a component has submitted."""
         command = self.commands[row]
         assert isinstance(command, Command)
-        return command_line(command, cycle)[:-1]
+        return command_line(command, cycle, by_cause=self.machine.plan.pe.energy.by_cause)[:-1]
 
     def overlap(self, cycle: int, late: int, early: int, job: int) -> bytes | None:
         """WARN OVERLAP; None if its unit is left out."""

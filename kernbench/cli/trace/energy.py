@@ -1,0 +1,103 @@
+"""`kbsim trace energy`: the energy of a run by cause."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from kernbench.cli import output, widgets
+from kernbench.cli.options import Json
+from kernbench.cli.text import Bar, Justify, duration, headed, percent, scaled, table
+from kernbench.cli.trace.summary import TraceFile
+from kernbench.cli.trace.tables import safe
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+    from rich.table import Table
+
+    from kernbench.trace.energy import Ledger
+
+JOULES = ("pJ", "nJ", "uJ", "mJ", "J")
+USUAL = "part,resource,op"
+NAMED_PARTS = 3  #: parts of a group that are named in its row
+
+
+def energy(
+    file: TraceFile,
+    by: Annotated[
+        str,
+        typer.Option(
+            "--by",
+            metavar="NAME,...",
+            help="The groupings: part, resource, action, layer, phase, node, block, head, token, tenant, op, tensor, command.",
+        ),
+    ] = USUAL,
+    top: Annotated[int, typer.Option("--top", metavar="N", min=1, help="Show N rows of each table.")] = 12,
+    accesses: Annotated[
+        Path | None,
+        typer.Option(
+            "--accesses",
+            metavar="FILE",
+            help="Also write a .csv file with the energy of each command on each resource.",
+            show_default=False,
+        ),
+    ] = None,
+    as_json: Json = False,
+) -> int:
+    """Show where the energy of a run went: by part, resource, layer, op, tensor or command. The sums are exact.
+
+    The trace must be one of level full.
+    """
+    from kernbench.common.files import check_apart, check_writable, write_whole
+    from kernbench.trace.energy import accesses_csv, energy_to_dict, ledger
+    from kernbench.trace.reader import open_trace
+
+    if accesses is not None:
+        check_writable(accesses)
+        check_apart((accesses,), (file,))
+    found = ledger(open_trace(file))
+    groupings = [name.strip() for name in by.split(",")]
+    made = energy_to_dict(found, groupings)  # refuses unknown groupings before anything is written
+    if accesses is not None:
+        write_whole(accesses, accesses_csv(found).encode())
+    if as_json:
+        output.show_json(made)
+    else:
+        output.show(energy_tables(found, groupings, top, output.console(sys.stdout).width))
+    return output.OK
+
+
+def energy_tables(found: Ledger, groupings: list[str], most: int, width: int) -> Iterator[RenderableType]:
+    """The total, and a table for each grouping."""
+    total, ns = found.total, found.ns
+    text = headed("Energy").append(scaled(float(total), JOULES), "bold")
+    if ns:
+        text.append(f" in {duration(float(ns))}, {scaled(float(total / ns), ('mW', 'W', 'kW'))} on average")
+    yield text
+    if not total:
+        yield widgets.Text("all prices of the machine's energy section are 0, or nothing was done")
+        return
+    for grouping in groupings:
+        yield ""
+        yield _group_table(found, grouping, most, width)
+
+
+def _group_table(found: Ledger, grouping: str, most: int, width: int) -> Table:
+    shares, total = found.by(grouping), found.total
+    note = f"the largest {most} of {len(shares):,}" if len(shares) > most else ""
+    columns: list[tuple[str, Justify]] = [(grouping, "left"), ("", "left"), ("share", "right"), ("energy", "right")]
+    with_parts = grouping not in ("part", "resource", "action")
+    made = table(f"Energy by {grouping}", [*columns, *([("mostly", "left")] if with_parts else [])], note)  # type: ignore[list-item]
+    for share in shares[:most]:
+        part = float(share.pj / total)
+        row = [safe(share.name, 40), Bar([(part, "█", "cyan")], max(8, width // 4))]
+        row += [widgets.Text(percent(part), "bold"), scaled(float(share.pj), JOULES)]
+        if with_parts:
+            parts = sorted(share.parts.items(), key=lambda item: -item[1])[:NAMED_PARTS]
+            row.append(", ".join(f"{name} {percent(float(pj / share.pj))}" for name, pj in parts if share.pj))
+        made.add_row(*row)
+    return made

@@ -74,6 +74,21 @@ class ComponentBase(Component):
     node_id: str = ""
     _op_logger: OpLog | None = None
 
+    def message_of(self, job: Job) -> Any:
+        """The message of a job that a kernel issued with `tl.issue`. KeyError for any other job.
+
+        >>> from kernbench import ComponentBase
+        >>> callable(ComponentBase.message_of)
+        True
+        """
+        return self._messages[job.params[0]]
+
+    @property
+    def _messages(self) -> dict[int, Any]:
+        """Messages of jobs that have not ended, by the first parameter of the job."""
+        found: dict[int, Any] = self.__dict__.setdefault("_messages_of_jobs", {})
+        return found
+
     def _on_process_start(self, env: Clock, msg: Any) -> None:
         """The component starts to serve a message at `env.now`; the latency of links is over."""
         log = self._op_logger

@@ -162,7 +162,8 @@ class GraphEngine:
 
     `graph`: a topology, a machine, or the name or file of one. `op_log`: keep what Phase 2 needs; cycles do not depend on it.
     `limit_bytes`: [B] the size from which the log is in a temporary file. `strict_wait`: using a tensor without waiting for it
-    is an error. `allow_code`: as in `load_config`, for a name or file.
+    is an error. `allow_code`: as in `load_config`, for a name or file. `components`: by name, a class or function that makes a
+    component for each run; a component with the name of an engine replaces the engine, and any other gets `tl.issue` messages.
 
     >>> import kernbench as kb
     >>> @kb.bench(name="zeros", description="zeros")
@@ -181,6 +182,7 @@ class GraphEngine:
         limit_bytes: int | None = None,
         strict_wait: bool = False,
         allow_code: AllowCode = (),
+        components: Mapping[str, Callable[[], Any]] | None = None,
     ) -> None:
         """`op_log`: keep what Phase 2 needs; cycles are the same without. Past `limit_bytes` the log goes to a temporary file.
 
@@ -193,6 +195,7 @@ class GraphEngine:
         self._keeps_log = op_log
         self._limit = limit_bytes
         self._strict_wait = strict_wait
+        self._parts = dict(components or {})
         self._machine: Machine | None = None
         self._activity: Any = None
         self.op_log: OpLogger | None = None  #: log of the last run; None if none is kept
@@ -203,9 +206,8 @@ class GraphEngine:
         self.op_log = OpLogger(store, limit_bytes=self._limit) if self._keeps_log else None
         session = Session(self.config, store, self.op_log, self._strict_wait)
         self._activity = bench.begin(session, params)
-        self._machine = Machine(
-            self.config, Program(bench.name), self._activity.components, whole=True
-        )
+        parts = {name: make() for name, make in self._parts.items()}
+        self._machine = Machine(self.config, Program(bench.name), {**self._activity.components, **parts}, whole=True)
         self._activity.bind(self._machine)
         return self._machine
 

@@ -23,6 +23,7 @@ cdef class KernelRunner(CommandSource):
     cdef public object error
     cdef public long long implicit_waits
     cdef public object implicit_wait
+    cdef public object messages
     cdef public object on_placed
     cdef public object line_of
     cdef object _launches

@@ -13,7 +13,7 @@ from typing import Any, NoReturn
 
 from greenlet import GreenletExit, getcurrent, greenlet
 
-from kernbench.common.pe_commands import CompositeCmd, IpcqRecvCmd, IpcqSendCmd
+from kernbench.common.pe_commands import CompositeCmd, IpcqRecvCmd, IpcqSendCmd, MsgBase
 from kernbench.common.pe_ops import DmaReadCmd, DmaWriteCmd, GemmCmd, MathCmd
 from kernbench.components.base import NEVER
 from kernbench.components.builtin.flight import Flight
@@ -60,6 +60,7 @@ class KernelRunner(CommandSource):
         self.error: BaseException | None = None  #: what a kernel raised
         self.implicit_waits = 0
         self.implicit_wait: Callable[[int], None] | None = None  #: told the source line's number of each
+        self.messages: Any = None  #: the part of the PE that hands messages to added components (`MessagePart`)
         self.on_placed: Callable[[Any, int], None] = _nothing  #: of the PE's processor: known elements went into the scratchpad
         self.line_of = line_of
         self._launches, self._make_context = launches, make_context
@@ -211,6 +212,8 @@ class KernelRunner(CommandSource):
             self.memory.composite_ended(msg)
             assert isinstance(msg.work.out, MemoryTensor)
             msg.work.out.flight = None
+        elif isinstance(msg, MsgBase):  # of a class of the user's own: there are no tensors
+            return
         else:
             tile = msg.out
             tile.flight = None

@@ -15,10 +15,11 @@ from typing import Any
 from kernbench.common import naming
 from kernbench.common.interrupts import put_place
 from kernbench.common.json_shapes import counted
-from kernbench.components.base import Clock, ComponentBase
+from kernbench.components.base import DMA, TE, VE, Clock, ComponentBase
 from kernbench.components.builtin.composite import TileServer
 from kernbench.components.builtin.host import Host
 from kernbench.components.builtin.ipcq_ring import QueueClock
+from kernbench.components.builtin.messages import MessagePart
 from kernbench.components.builtin.part import PePart
 from kernbench.components.builtin.pe_cpu import PeCpu
 from kernbench.components.builtin.pe_dma import PeDma
@@ -109,12 +110,13 @@ def make_pe(spec: PeSpec, shared: Shared) -> tuple[PeCpu, KernelRunner]:
         PeGemm(ids[naming.PE_GEMM], spec.engines(spec.te.engines), clock, base, spec.te),
         PeMath(ids[naming.PE_MATH], spec.engines(spec.ve.engines), clock, base, spec.ve),
     ]
+    messages = MessagePart(ids[naming.PE_SCHEDULER], clock, base)
     make = shared.kinds.make
     fetch_store: PeFetchStore = make(naming.PE_FETCH_STORE, ids[naming.PE_FETCH_STORE], clock, cycles=spec.fetch_store_cycles)
     tiles = TileServer(ids[naming.PE_SCHEDULER], clock, base, parts, fetch_store)
     queue: dict[str, Any] = {"cycles": spec.scheduler_cycles, "queue_depth": spec.queue_depth}
     queues = _queues(spec, shared, dma)
-    scheduler: PeScheduler = make(naming.PE_SCHEDULER, ids[naming.PE_SCHEDULER], parts, tiles, queues, **queue)
+    scheduler: PeScheduler = make(naming.PE_SCHEDULER, ids[naming.PE_SCHEDULER], [*parts, messages], tiles, queues, **queue)
     runner = KernelRunner(
         spec.facts,
         scheduler,
@@ -125,6 +127,7 @@ def make_pe(spec: PeSpec, shared: Shared) -> tuple[PeCpu, KernelRunner]:
         strict_wait=shared.strict_wait,
     )
     cpu: PeCpu = make(naming.PE_CPU, ids[naming.PE_CPU], runner, scheduler, clock, cycles=spec.cpu_cycles)
+    runner.messages = messages
     runner.on_placed = cpu.placed
     runner.implicit_wait = cpu.waited
     logged: list[ComponentBase] = [cpu, scheduler, fetch_store, tiles, queues, *parts]
@@ -154,6 +157,7 @@ class KernelSystem:
     launches: list[Launch]  #: in the order in which they were made
     processors: dict[str, PeCpu]  #: by the names of PEs
     queues: Queues  #: between PEs
+    log: OpLogger | None = None
     _ways: list[SystemWays] = field(default_factory=list)
 
     def bind(self, machine: Machine) -> None:
@@ -165,6 +169,7 @@ class KernelSystem:
         for cpu in self.processors.values():
             cpu.scheduler.machine = machine
         host.position = {name: i for i, name in enumerate(machine.components)}
+        self._attach(machine)
         self.queues.bind(machine, host.position)
         reach = machine.plan.reach
         if reach is None:
@@ -173,6 +178,36 @@ class KernelSystem:
             ways.reach = reach
         self.host.commands = CommandWays(reach, [name for name in machine.plan.compute if naming.counted(name) == "cpu"])
         self.host.first_endpoint = machine.plan.with_scratchpad
+
+    def _attach(self, machine: Machine) -> None:
+        """Components of the user's own log what they serve: messages of kernels, and what goes to the engines they replace."""
+        own = {
+            name: (position, component)
+            for position, (name, component) in enumerate(machine.components.items())
+            if name not in self.components and isinstance(component, ComponentBase)
+        }
+        engines = {DMA: list(machine.plan.dma)}
+        for number, kind in ((TE, "te"), (VE, "ve")):
+            engines[number] = [name for name in machine.plan.compute if naming.counted(name) == kind]
+        replaced = {name for names in engines.values() for name in names}
+        added = [(position, name, one) for name, (position, one) in own.items() if name not in replaced]
+        for _, name, component in added:
+            component.node_id = component.node_id or name
+        for name, cpu in self.processors.items():
+            self.runners[name].messages.attach(added)
+            for part in cpu.scheduler.parts:
+                if part is cpu.scheduler.queues:  # it logs messages between PEs as copies, at the receiver
+                    continue
+                names = engines.get(part.engine_type, [])
+                part.replaced |= {
+                    place: own[names[number]][1]
+                    for place, number in enumerate(part.engines)
+                    if number < len(names) and names[number] in own
+                }
+                for component in part.replaced.values():
+                    component.node_id = component.node_id or part.node_id
+        for _, component in own.values():
+            component._op_logger = self.log
 
     @contextmanager
     def _around(self) -> Iterator[None]:
@@ -229,7 +264,7 @@ def kernel_system(
     components: dict[str, ComponentBase] = {naming.HOST: host}
     components |= {cpu.node_id: cpu for cpu in processors.values()}
     queues = Queues(config, runners, {name: cpu.node_id for name, cpu in processors.items()}, shared.time, launches)
-    return KernelSystem(components, host_runner, runners, launches, processors, queues, ways)
+    return KernelSystem(components, host_runner, runners, launches, processors, queues, log, ways)
 
 
 def _npu_spec(config: NpuConfig) -> PeSpec:

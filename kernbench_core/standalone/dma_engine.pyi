@@ -1,6 +1,7 @@
 """The DMA engine by itself, as the seed document has it: `submit`, `step`, `flush`."""
 
 from collections.abc import Mapping
+from typing import Any
 
 from kernbench_core.standalone.dma_job import CompletionEvent, DmaJob, MemoryModel, TraceEngine
 
@@ -35,8 +36,11 @@ class DmaEngine:
         """Jobs that are TRANSFERRING, in submission order."""
 
     @property
-    def stats(self) -> dict[str, int]:
-        """Completed jobs, and job-cycles of queue_full and priority_deferred in episodes that have ended."""
+    def stats(self) -> dict[str, Any]:
+        """Totals so far: completed jobs, bytes moved from DRAM (`read_bytes`), to DRAM (`write_bytes`) and both (`dram_bytes`),
+        `mean_latency_cycles` of completed jobs from start to end (None without one), and job-cycles of `queue_full` and
+        `priority_deferred` in episodes that have ended.
+        """
 
     def submit(self, job: DmaJob) -> None:
         """Queue a job. It is seen by the next `step`. ValueError where the job is no valid transfer (docs/model/endings.md)."""

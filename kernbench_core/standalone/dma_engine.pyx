@@ -38,6 +38,8 @@ cdef class DmaEngine:
     cdef int64_t submitted
     cdef dict groups
     cdef cycle_t last_cycle
+    cdef int64_t read_bytes, write_bytes     # moved so far, between DRAM and scratchpad
+    cdef int64_t latency_cycles              # of completed jobs, from start to end
 
     def __init__(self, *, int32_t max_concurrent_transfers=4, int32_t kv_load_bonus=1, int64_t period=1, channels=None):
         cdef int32_t k
@@ -166,6 +168,7 @@ cdef class DmaEngine:
                 raise IllegalTransition(story_of(job, "TRANSFERRING", cycle))
             memory.enqueue(job, cycle)
             job.state = "TRANSFERRING"
+            job.start_cycle = cycle
             job.story.append((cycle, "started"))
             emit(trace, "ENGINE_EVENT", cycle, job, what="start", bytes=job.bytes_aligned)
         dma_defer(&self.engine, self.job, cycle)
@@ -179,13 +182,33 @@ cdef class DmaEngine:
         if nbytes < 0 or nbytes > job.remaining_bytes:
             self.refuse_move(job.cmdq_id, nbytes, cycle)
         if nbytes:
+            self.show_access(job, nbytes, cycle, trace)
             job.remaining_bytes -= nbytes
-            emit(trace, "MEM_ACCESS_EVENT", cycle, job, bytes=nbytes)
+            if j.write:
+                self.write_bytes += nbytes
+            else:
+                self.read_bytes += nbytes
         if job.remaining_bytes and memory.backpressure(job):
             dma_stall(&self.engine, j, BACKPRESSURE, cycle)
             self.show_stall(slot, job, cycle, trace)
         else:
             self.resume(slot, job, cycle, trace)
+        return 0
+
+    cdef int show_access(self, job, nbytes, cycle_t cycle, trace) except -1:
+        """Tell of the bytes of one cycle: one event for each row of the job that they belong to."""
+        cdef int64_t first = job.bytes_aligned - job.remaining_bytes, left = nbytes, row_bytes, row, part
+        if trace is None:
+            return 0
+        row_bytes = job.bytes_aligned // job.rows
+        while left:
+            row = min(first // row_bytes, job.rows - 1)      # the last row also has what the widths of rows leave
+            part = left if row == job.rows - 1 else min(left, (row + 1) * row_bytes - first)
+            emit(trace, "MEM_ACCESS_EVENT", cycle, job, bytes=part, direction=job.direction, source_engine="DMA",
+                 dram_addr=job.dram_addr + row * job.stride_bytes + first - row * row_bytes,
+                 spm_bank=job.spm_bank, spm_offset=job.spm_offset + first)
+            first += part
+            left -= part
         return 0
 
     cdef int complete(self, slot_t slot, job, cycle_t cycle, memory, trace) except -1:
@@ -194,7 +217,9 @@ cdef class DmaEngine:
         job.state = "COMPLETED"
         job.story.append((cycle + 1, "completed"))
         memory.dequeue(job)
-        emit(trace, "ENGINE_EVENT", cycle + 1, job, what="end", bytes=job.bytes_aligned)
+        self.latency_cycles += cycle + 1 - job.start_cycle
+        emit(trace, "ENGINE_EVENT", cycle + 1, job, what="end", bytes=job.bytes_aligned,
+             start_cycle=job.start_cycle, end_cycle=cycle + 1)
         self.jobs[slot] = None
         self.unused.append(slot)
         return 0
@@ -233,8 +258,20 @@ cdef class DmaEngine:
 
     @property
     def stats(self):
-        """Completed jobs, and job-cycles of queue_full and priority_deferred in episodes that have ended."""
-        return {"jobs": self.engine.jobs, "queue_full": self.engine.queue_full, "priority_deferred": self.engine.deferred}
+        """Totals so far: completed jobs, bytes moved from DRAM (`read_bytes`), to DRAM (`write_bytes`) and both (`dram_bytes`),
+        `mean_latency_cycles` of completed jobs from start to end (None without one), and job-cycles of `queue_full` and
+        `priority_deferred` in episodes that have ended.
+        """
+        jobs = self.engine.jobs
+        return {
+            "jobs": jobs,
+            "queue_full": self.engine.queue_full,
+            "priority_deferred": self.engine.deferred,
+            "dram_bytes": self.read_bytes + self.write_bytes,
+            "read_bytes": self.read_bytes,
+            "write_bytes": self.write_bytes,
+            "mean_latency_cycles": self.latency_cycles / jobs if jobs else None,
+        }
 
 
 def submission(job):

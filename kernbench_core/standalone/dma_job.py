@@ -56,6 +56,7 @@ class DmaJob:
     # ---
     sequence: int = field(default=-1, init=False)  #: submission number in the engine; breaks ties, also for banks
     remaining_bytes: int = field(default=0, init=False)
+    start_cycle: int = field(default=-1, init=False)  #: [cycle] in which it began to transfer; -1 before
     state: Literal["QUEUED", "TRANSFERRING", "COMPLETED"] = field(default="QUEUED", init=False)
     stalled: bool = field(default=False, init=False)
     stall_reason: str | None = field(default=None, init=False)  #: queue_full, priority_deferred, backpressure
@@ -125,7 +126,13 @@ class TraceEngine(Protocol):
     """
 
     def emit(self, event_type: str, cycle: int, fields: Mapping[str, Any]) -> None:
-        """ENGINE_EVENT (`what`: start or end), STALL_EVENT, RESUME_EVENT (with `duration`), MEM_ACCESS_EVENT (`bytes`)."""
+        """An event; its fields have `cmdq_id`.
+
+        ENGINE_EVENT has `what` (start or end) and `bytes`, at the end also `start_cycle` and `end_cycle`. STALL_EVENT has
+        `reason`, RESUME_EVENT also `duration`. MEM_ACCESS_EVENT tells of the bytes of one row that moved in this cycle: `bytes`,
+        `direction` (read or write), `source_engine` (DMA), `dram_addr`, `spm_bank` and `spm_offset` of the first of them; the
+        offset may be beyond the bank, as addresses of a scratchpad run on into the next bank.
+        """
 
 
 class IllegalTransition(RuntimeError):

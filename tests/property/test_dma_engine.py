@@ -165,6 +165,22 @@ class DmaLedger(RuleBasedStateMachine):
             assert sum(job.channel == name for job in inside) <= limit
 
     @invariant()
+    def accesses_and_totals(self) -> None:
+        """The accesses of a job are its bytes from its address on, once each; totals are the sums over jobs."""
+        if not hasattr(self, "trace"):
+            return
+        at = {key: job.dram_addr for key, job in self.jobs.items()}
+        for kind, _, fields in self.trace.events:
+            if kind == "MEM_ACCESS_EVENT":
+                key = fields["cmdq_id"]
+                assert (fields["dram_addr"], fields["direction"]) == (at[key], self.jobs[key].direction)
+                at[key] += fields["bytes"]
+        assert {key: end - self.jobs[key].dram_addr for key, end in at.items()} == self.moved
+        moved = {way: sum(n for key, n in self.moved.items() if self.jobs[key].direction == way) for way in ("read", "write")}
+        stats = self.engine.stats
+        assert (stats["read_bytes"], stats["write_bytes"]) == (moved["read"], moved["write"])
+
+    @invariant()
     def episodes_pair(self) -> None:
         """Every stall of the trace is resumed before the next, with its duration, or is still open."""
         if not hasattr(self, "trace"):
@@ -262,7 +278,10 @@ def test_stall_durations_are_exact() -> None:
         ("ENGINE_EVENT", 5),
     ]
     assert trace.events[1][2]["duration"] == 3
-    assert engine.stats == {"jobs": 0, "queue_full": 3, "priority_deferred": 0}
+    assert engine.stats == {
+        "jobs": 0, "queue_full": 3, "priority_deferred": 0,
+        "dram_bytes": 0, "read_bytes": 0, "write_bytes": 0, "mean_latency_cycles": None,
+    }  # fmt: skip
 
 
 @st.composite
@@ -335,4 +354,7 @@ def test_engine_with_the_cores_memory_is_the_machines_engine(case: tuple[dict[st
     starts = {f["cmdq_id"]: cycle for kind, cycle, f in trace.events if kind == "ENGINE_EVENT" and f["what"] == "start"}
     assert {key: (starts[key], ends[key]) for key in ends} == want
     counters = machine.result().counters["dma0"]
-    assert engine.stats == {key: counters[key] for key in ("jobs", "queue_full", "priority_deferred")}
+    stats = engine.stats
+    assert {key: counters[key] for key in ("jobs", "queue_full", "priority_deferred")}.items() <= stats.items()
+    assert stats["dram_bytes"] == counters["bytes"] == stats["read_bytes"] + stats["write_bytes"]
+    assert stats["mean_latency_cycles"] == sum(end - start for start, end in want.values()) / len(want)  # type: ignore[operator]

@@ -15,6 +15,7 @@ cdef class Serving(Typed):
     cdef bint _own_hooks
     cdef object _record
     cdef object _record_of
+    cdef public dict replaced
 
     cpdef bint plan(self, Flight flight) except -1
 
@@ -30,3 +31,5 @@ cdef class Serving(Typed):
 
     @cython.locals(command=Command, clock=Clock)
     cpdef ended(self, Flight flight)
+
+    cdef hooks_of(self, object component, Flight flight)

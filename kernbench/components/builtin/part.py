@@ -32,6 +32,7 @@ class Serving(Typed):
         self._own_hooks = (getattr(kind, "_on_process_start", None), getattr(kind, "_on_process_end", None)) != _HOOKS
         self._record: Callable[[float, float, str, Any], None] | None = None
         self._record_of: OpLog | None = None
+        self.replaced: dict[int, ComponentBase] = {}  #: components in the place of engines, by position in `engines`
 
     def orders(self, msg: Any) -> Sequence[Order]:
         """The jobs that the message is, at least one; all go to one engine."""
@@ -71,7 +72,10 @@ class Serving(Typed):
         return 0 if len(load) == 1 else load.index(min(load))
 
     def ended(self, flight: Flight) -> None:
-        """Log a message that was served."""
+        """Log a message that was served; a component that replaces the engine logs it by its own hooks."""
+        if self.replaced and flight.engine in self.replaced:
+            self.hooks_of(self.replaced[flight.engine], flight)
+            return
         log = self._op_logger
         if log is None:
             return
@@ -84,9 +88,16 @@ class Serving(Typed):
             if not command._quiet:
                 self._record(clock.at(flight.start).now, clock.at(flight.end).now, self.node_id, msg)
             return
-        component = cast(ComponentBase, self)
-        component._on_process_start(clock.at(flight.start), msg)
-        component._on_process_end(clock.at(flight.end), msg)
+        self.hooks_of(cast(ComponentBase, self), flight)
+
+    def hooks_of(self, component: ComponentBase, flight: Flight) -> None:
+        """Call the hooks of the component that served a message, with the times that the core recorded."""
+        component._on_process_start(self.clock.at(flight.start), flight.msg)
+        component._on_process_end(self.clock.at(flight.end), flight.msg)
+
+    def unit_of(self, flight: Flight) -> str:
+        """The component that serves a command, for traces; empty where the core knows the engine."""
+        return ""
 
 
 class PePart(Serving, ComponentBase):

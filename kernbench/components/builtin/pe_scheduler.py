@@ -188,7 +188,9 @@ class CommandQueue(Typed):
         self._jobs[(number & _PLACE) % self.places] = flight
         self._in_core += 1
         if self.machine is not None and self.machine.commands is not None:
-            flight.command = self.machine.commands.add(number, part.opcode(flight.msg), deps=flight.after, marker=flight.line)
+            flight.command = self.machine.commands.add(
+                number, part.opcode(flight.msg), unit=part.unit_of(flight), deps=flight.after, marker=flight.line
+            )
 
 
 class PeScheduler(CommandQueue, ComponentBase, kind=PE_SCHEDULER):

@@ -1,0 +1,55 @@
+"""Messages of the user's own: `tl.issue` hands one to a component that was added to the machine (seed ADR-0020 D4)."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+from kernbench.common.pe_commands import MsgBase
+from kernbench.triton_emu.errors import KernelError, line_of
+from kernbench.triton_emu.tl.memory import Completion
+
+if TYPE_CHECKING:
+    from kernbench.triton_emu.kernel_runner import KernelRunner
+
+
+class Issued(Completion):
+    """What `tl.issue` returns: `tl.wait` takes it, and waits until the component has served the message."""
+
+    @property
+    def handle_id(self) -> str:
+        """The name of the message in errors and states."""
+        return f"the {self.known_name} to {self.target}"
+
+
+class TlMessages:
+    """The part of `tl` that issues messages."""
+
+    _runner: KernelRunner
+
+    def issue(self, msg: MsgBase, *, to: str, wait: bool = False) -> Issued:
+        """Give a message to a component of the machine; it becomes one job of that component.
+
+        `msg`: an object of a class of your own that derives from `MsgBase`. If its `data_op` is true, the op log records the
+        message when the component has completed the job. `to`: the name under which the component was added; its class
+        derives from `ComponentBase`. `wait`: True waits for the end of the job. Returns a handle for `wait`.
+
+        Raises KernelError for anything but such a message, and InputError for an unknown component.
+        """
+        line = line_of(sys._getframe(1))
+        runner = self._runner
+        part = runner.messages
+        if not isinstance(msg, MsgBase) or type(msg).__module__.startswith("kernbench."):
+            rule = "tl.issue takes an object of a class of your own that derives from MsgBase"
+            raise KernelError(f"{line}: {rule}, and not a {type(msg).__name__}")
+        part.send_to(to, line)
+        if getattr(msg, "data_op", False):
+            for name, value in (("line", line), ("op_id", runner.memory.new_id())):
+                if not getattr(msg, name, None):
+                    setattr(msg, name, value)
+        done = Issued.__new__(Issued)
+        done.flight = flight = runner.issue(msg, line)
+        done.op_id, done.known_name, done.number, done.target = getattr(msg, "op_id", None), type(msg).__name__, 0, to
+        if wait:
+            runner.wait_for(flight, done.handle_id)
+        return done

@@ -28,6 +28,8 @@ class Kind(StrEnum):
     COMPARE = "compare"
     WHATIF = "whatif"
     SERVE = "serve"
+    SERVE_WHY = "serve-why"
+    SERVE_CAPACITY = "serve-capacity"
 
 
 def schema(
@@ -44,7 +46,7 @@ def schema(
     from kernbench.sweep.json_schema import sweep_json_schema
     from kernbench.trace.json_schema import trace_json_schema
     from kernbench.workloads.json_schema import llm_json_schema, onnx_json_schema
-    from kernbench.workloads.serving.json_schema import serve_json_schema
+    from kernbench.workloads.serving.json_schema import serve_capacity_json_schema, serve_json_schema, serve_why_json_schema
 
     schemas = {
         Kind.PROGRAM: program_json_schema,
@@ -61,6 +63,8 @@ def schema(
         Kind.COMPARE: compare_json_schema,
         Kind.WHATIF: what_if_json_schema,
         Kind.SERVE: serve_json_schema,
+        Kind.SERVE_WHY: serve_why_json_schema,
+        Kind.SERVE_CAPACITY: serve_capacity_json_schema,
     }
     output.write(json.dumps(schemas[kind](), indent=2) + "\n")
     return output.OK

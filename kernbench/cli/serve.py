@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 import math
+import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from enum import StrEnum
@@ -521,6 +522,20 @@ PARTS = {
 }
 
 
+#: The same where there is little room.
+SHORT_PARTS = {
+    "kv_blocks": "KV blocks",
+    "sequence_slots": "--max-num-seqs",
+    "token_budget": "tokens of a step",
+    "running_step": "steps before",
+    "prefill": "prefill",
+    "decode_step": "decode steps",
+    "prefill_step": "prefill steps",
+    "host": "host",
+    "between_steps": "not scheduled",
+}
+
+
 def why_parts(of: Mapping[str, Any] | None) -> dict[str, float]:
     """The share of each part of TTFT or of the time between tokens; parts of nothing are left out."""
     values = {name.removesuffix("_ms"): value for name, value in (of or {}).items() if name != "bound"}
@@ -548,6 +563,91 @@ def error_text(error: Mapping[str, Any] | None) -> str:
         return ""
     steps = counted(error["steps"], "exact step")
     return f"; error {error['mean']:.1%} on average, {error['worst']:.1%} at most in {steps}"
+
+
+_SPAN = re.compile(r"(\d+(?:\.\d+)?)(ms|s|min|m|h)?")
+_SECONDS = {"ms": 1e-3, "s": 1.0, None: 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
+
+
+def _span(text: str) -> float:
+    """[s] of `90`, `500ms`, `10s`, `5m`, `1h`."""
+    found = _SPAN.fullmatch(text)
+    seconds = 0.0 if found is None else float(found[1]) * _SECONDS[found[2]]
+    if not 0 < seconds < math.inf:
+        raise typer.BadParameter(f"{text!r} is not a time greater than 0, such as 500ms, 10s, 5m or 1h")
+    return seconds
+
+
+@app.command()
+@with_scenario
+def why(
+    scenario: Scenario,
+    *,
+    every: Annotated[
+        str | None,
+        typer.Option(
+            "--every", metavar="TIME", show_default="at most 12 periods", rich_help_panel=_OUTPUT,
+            help="Length of a period: 500ms, 10s, 5m, 1h.",
+        ),
+    ] = None,
+    replicas: Replicas = 1,
+    prefill_replicas: PrefillReplicas = 0,
+    router: Routing = RouterName.ROUND_ROBIN,
+    kv_link_gb_s: KvLink = None,
+    as_json: Json = False,
+    quiet: Quiet = False,
+) -> int:  # fmt: skip
+    """Serve a workload, and say what bound TTFT and TPOT, period by period: what requests waited for, and which resource
+    of the machine limits a typical step."""
+    from kernbench.workloads.serving.deployment import Deployment
+    from kernbench.workloads.serving.periods import advice, periods_of
+
+    length = None if every is None else _span(every)
+    deployment = Deployment(
+        scenario=replace(scenario, sample=0), replicas=replicas, prefill=prefill_replicas, routing=router.value,
+        kv_link_gb_s=kv_link_gb_s,
+    )  # fmt: skip
+    done = deployment.run()
+    periods = periods_of(done.result, done.timer.step, length)
+    plain = {
+        "status": "done", "model": scenario.model.name, "machine": scenario.machine.source,
+        "num_gpu_blocks": done.options.num_gpu_blocks, "engines": deployment.engines,
+        "periods": [period.to_dict() for period in periods], "advice": advice(periods),
+    }  # fmt: skip
+    if as_json:
+        output.show_json(plain)
+    elif not quiet:
+        output.show(why_summary(plain))
+    return output.OK
+
+
+def why_summary(plain: Mapping[str, Any]) -> Iterator[RenderableType]:
+    """The output of `kbsim serve why`."""
+    yield widgets.Text(f"{plain['model']} on {plain['machine']}: {counted(plain['engines'], 'engine')}", DIM)
+    for name, change in plain["advice"].items():
+        yield widgets.Text(f"{TITLES[name]}: change first {change}")
+    for name in ("ttft", "tpot"):
+        yield ""
+        columns: list[tuple[str, Justify]] = [("from", "right"), ("arrived" if name == "ttft" else "running", "right")]
+        columns += [("KV", "right"), ("mean", "right"), ("most of it", "left"), ("the device's limit", "left")]
+        made = table(TITLES[name], columns)
+        for one in plain["periods"]:
+            shares = why_parts(one[name])
+            if not shares:
+                continue
+            most = max(shares, key=lambda part: shares[part])
+            limit = one[f"{name}_limit"]
+            share = "" if limit is None else f"{limit['resource']}, {percent(limit['shares'][limit['resource']])}"
+            made.add_row(
+                f"{short(one['start_s'])} s", str(one["arrived"]) if name == "ttft" else short(one["running"]),
+                percent(one["kv_blocks"] / max(1, plain["num_gpu_blocks"] - 1)), ms_text(one[f"{name}_ms"]),
+                f"{percent(shares[most])} {SHORT_PARTS[most]}", share,
+            )  # fmt: skip
+        yield made
+    yield widgets.Text(
+        "Most of it: what requests wait for, or what steps do. The device's limit: the resource that alone needs the largest "
+        "share of a typical step.", DIM,
+    )  # fmt: skip
 
 
 @app.command()

@@ -48,7 +48,8 @@ SERVE = ("serve", "--model", "tiny.json", "--num-prompts", "30", "--request-rate
 LLM = ("llm", "--model", "tiny.json", "--prompt", "16", "--tokens", "1")
 #: By schema: keys that are there in some answers alone.
 ENDS = {"result": {"deadlock", "engines"}, "bench": set(), "ccl": {"message", "result"}, "replay": set(), "llm": set(),
-        "onnx": set(), "compare": set(), "whatif": set(), "serve": set()}  # fmt: skip
+        "onnx": set(), "compare": set(), "whatif": set(), "serve": set(), "serve-why": set(),
+        "serve-capacity": set()}  # fmt: skip
 #: What is read, and a line of a trace.
 MADE: dict[str, Callable[[], dict[str, Any]]] = {
     "program": program_json_schema,
@@ -77,6 +78,9 @@ PRINTED = {
     "compare_deadlock": ("compare", ("compare", "queues.py", "-c", "single_cube", "-c", "two_sips"), 4),
     "serve": ("serve", (*SERVE, "--goodput", "ttft:10"), 0),
     "serve_exact": ("serve", (*SERVE, "--exact", "--num-gpu-blocks-override", "64", "--max-model-len", "64"), 0),
+    "serve_why": ("serve-why", ("serve", "why", *SERVE[1:], "--every", "50ms"), 0),
+    "serve_capacity": ("serve-capacity", ("serve", "capacity", *SERVE[1:], "--slo", "p50 ttft<100ms", "--seeds", "1",
+                                          "--duration", "0.1"), 0),
     "whatif": ("whatif", ("whatif", "gemm", *SMALL, "--free", "te,dram"), 0),
     "whatif_deadlock": ("whatif", ("whatif", "queues.py", "--free", "te"), 4),
 }

@@ -11,7 +11,7 @@ from kernbench.config.system import SystemConfig
 from kernbench.workloads.blocks.batch import Batch, Sequences
 from kernbench.workloads.blocks.programs import PartPrograms
 from kernbench.workloads.llm.model import Model
-from kernbench.workloads.llm.run import step_cycles
+from kernbench.workloads.llm.run import Tally, run_llm, step_cycles
 from kernbench.workloads.llm.steps import Job
 from kernbench.workloads.models.precision import Precision
 from kernbench.workloads.routing import EVEN, Routing
@@ -42,14 +42,15 @@ class StepTimer:
 
         InputError for an empty batch, and for one that does not fit the machine.
         """
-        merged = Counter[tuple[int, int]]()
-        for group in Batch.of(batch).groups:
-            merged[group.tokens, group.context] += group.count
-        key = Batch(tuple(Sequences(tokens, context, count) for (tokens, context), count in sorted(merged.items())))
+        key = _merged(batch)
         if key not in self._known:
             programs = PartPrograms(*self._made, self._job, batches=[key])
             self._known[key] = step_cycles(programs, programs.steps[0])
         return self._known[key]
+
+    def step_tally(self, batch: Iterable[Sequences]) -> Tally:
+        """The same step with its bytes, bounds and energy, which take longer to find."""
+        return run_llm(PartPrograms(*self._made, self._job, batches=[_merged(batch)])).steps[0].total
 
     def bucketed_cycles(self, batch: Iterable[Sequences]) -> float:
         """[cycle] by interpolation between batches at powers of two: of tokens of prefill, of decodes, and of their context.
@@ -70,6 +71,14 @@ class StepTimer:
             corner += [Sequences(1, before, count)] if count else []
             total += share * self.step_cycles(corner)
         return total
+
+
+def _merged(batch: Iterable[Sequences]) -> Batch:
+    """Equal sequences as one group, in the order of their sizes."""
+    merged = Counter[tuple[int, int]]()
+    for group in Batch.of(batch).groups:
+        merged[group.tokens, group.context] += group.count
+    return Batch(tuple(Sequences(tokens, context, count) for (tokens, context), count in sorted(merged.items())))
 
 
 def _edges(value: float, least: int) -> list[tuple[int, float]]:

@@ -90,6 +90,14 @@ class OperationTimer:
             self._known[op] = Timed(cycles / self.view.freq, launch.kernel, self._causes(launch))
         return self._known[op]
 
+    def causes(self, op: Operation) -> dict[str, float]:
+        """[ns] that each part of an operation would take alone, its body by engine (`te`, `ve`). Nothing is simulated."""
+        launch = self.launch(op)
+        found = self._causes(launch)
+        if "body" in found:
+            found[launch.kernel.engine] = found.pop("body")
+        return found
+
     def device_ns(self, op: Operation) -> float:
         """The time of one operation on the device, without the host."""
         if op not in self._device:

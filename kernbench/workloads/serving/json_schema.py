@@ -1,10 +1,10 @@
-"""The JSON Schema of what `kbsim serve --json` prints."""
+"""The JSON Schemas of what `kbsim serve` prints with `--json`: of a run, of `why` and of `capacity`."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from kernbench.common.json_shapes import COUNT, NUMBER, TEXT, Shape, closed, list_of, or_null, titled
+from kernbench.common.json_shapes import COUNT, NUMBER, TEXT, Shape, closed, list_of, map_of, or_null, titled
 from kernbench.workloads.serving.result import GOALS, METRICS, TIMELINE, TPOT_PARTS, TTFT_PARTS
 
 _SUMMARY = closed({"count": COUNT, **dict.fromkeys(("mean", "median", "std", "p50", "p90", "p95", "p99"), NUMBER)})
@@ -13,6 +13,41 @@ _SIGNED: Shape = {"type": "number"}
 
 def _parts(names: Sequence[str]) -> Shape:
     return or_null(closed({"bound": {"enum": list(names)}, **{f"{name}_ms": NUMBER for name in names}}))
+
+
+_LIMIT = or_null(
+    closed({"kind": {"enum": ["decode", "prefill"]}, "tokens": COUNT, "resource": TEXT, "shares": map_of(NUMBER)})
+)
+
+
+def serve_why_json_schema() -> Shape:
+    """JSON Schema (draft 2020-12) of `kbsim serve why --json`."""
+    period = closed(
+        {
+            "start_s": NUMBER, "end_s": NUMBER, "arrived": COUNT, "ended": COUNT,
+            "running": NUMBER, "waiting": NUMBER, "kv_blocks": NUMBER,
+            "ttft_ms": or_null(NUMBER), "ttft": _parts(TTFT_PARTS), "ttft_limit": _LIMIT,
+            "tpot_ms": or_null(NUMBER), "tpot": _parts(TPOT_PARTS), "tpot_limit": _LIMIT,
+        }
+    )  # fmt: skip
+    advice = {"type": "object", "properties": {"ttft": TEXT, "tpot": TEXT}, "additionalProperties": False}
+    return titled("kernbench serve why", closed({
+        "status": {"const": "done"}, "model": TEXT, "machine": TEXT, "num_gpu_blocks": COUNT, "engines": COUNT,
+        "periods": list_of(period), "advice": advice,
+    }))  # fmt: skip
+
+
+def serve_capacity_json_schema() -> Shape:
+    """JSON Schema (draft 2020-12) of `kbsim serve capacity --json`."""
+    seed = closed({"seed": COUNT, "met": NUMBER, "missed": or_null(NUMBER), "runs": COUNT, "bound": TEXT})
+    return titled("kernbench serve capacity", closed({
+        "status": {"const": "done"}, "model": TEXT, "machine": TEXT,
+        **dict.fromkeys(("tp", "replicas", "prefill_replicas"), COUNT), "router": TEXT, "machines": COUNT,
+        "slo": list_of(TEXT), "rate": NUMBER,
+        "interval": {"type": "array", "items": or_null(_SIGNED), "minItems": 2, "maxItems": 2}, "bound": TEXT,
+        "seeds": list_of(seed),
+        "requests_per_s_per_usd_per_hour": or_null(NUMBER), "requests_per_s_per_watt": or_null(NUMBER),
+    }))  # fmt: skip
 
 
 def serve_json_schema() -> Shape:

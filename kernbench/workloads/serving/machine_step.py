@@ -17,6 +17,7 @@ from kernbench.workloads.blocks.batch import Batch, Sequences
 from kernbench.workloads.blocks.programs import PartPrograms
 from kernbench.workloads.blocks.timer import StepTimer as CoreTimer
 from kernbench.workloads.llm.model import Model
+from kernbench.workloads.llm.report import words
 from kernbench.workloads.llm.steps import Job
 from kernbench.workloads.models.precision import Precision, uniform_precision
 from kernbench.workloads.ops.decoder import DecoderShape, step_operations
@@ -38,6 +39,11 @@ class MachineStep(ABC):
     @abstractmethod
     def device_ns(self, sequences: Sequence[Sequences]) -> float:
         """[ns] of a step of these sequences."""
+
+    def limits(self, sequences: Sequence[Sequences]) -> dict[str, float]:
+        """What needs the time of a step: resources in words, each with the share of the step that it needs alone; the largest
+        first. A step that is not told apart is the device's."""
+        return {"the device": 1.0}
 
     @abstractmethod
     def host_ns(self, sequences: int) -> int:
@@ -89,6 +95,14 @@ class CoreStep(MachineStep):
 
     def device_ns(self, sequences: Sequence[Sequences]) -> float:
         return self._timer.step_cycles(sequences) / self._freq
+
+    def limits(self, sequences: Sequence[Sequences]) -> dict[str, float]:
+        tally = self._timer.step_tally(sequences)
+        found: dict[str, float] = {}
+        for name, cycles in tally.bounds.items():
+            if name != "critical path":  # it is of jobs on all resources
+                found[words(name)] = max(found.get(words(name), 0.0), cycles / tally.cycles)
+        return _largest_first(found)
 
     def host_ns(self, sequences: int) -> int:
         return _host_ns(self._runtime, sequences)
@@ -151,6 +165,16 @@ class ChipStep(MachineStep):
                 host += times * float(self._runtime.launch(op.name, op.kind))
         return max(device, host) if self._runtime.ahead > 1 else device + host
 
+    def limits(self, sequences: Sequence[Sequences]) -> dict[str, float]:
+        groups = tuple(OperationSequences(one.count, one.tokens, one.context) for one in sequences)
+        found: dict[str, float] = {}
+        for op, times in step_operations(self._shape, groups, tp=self._shards, weight_bytes=self._weight_bits / 8):
+            if op.name not in self._runtime.fused:
+                for name, ns in self._timer.causes(op).items():
+                    found[_CAUSES[name]] = found.get(_CAUSES[name], 0.0) + times * ns
+        whole = self.device_ns(sequences)
+        return _largest_first({name: ns / whole for name, ns in found.items()})
+
     def host_ns(self, sequences: int) -> int:
         return _host_ns(self._runtime, sequences)
 
@@ -169,6 +193,17 @@ class ChipStep(MachineStep):
             "versions": [MODEL_VERSION, VERSION], "shape": repr(self._shape), "machine": self._config.to_dict(),
             "runtime": plain_value(self._runtime, whole=True), "shards": self._shards, "bits": self._weight_bits,
         }  # fmt: skip
+
+
+#: Causes of the time of a kernel, in words.
+_CAUSES = {
+    "host": "launches by the host", "start": "starts of kernels", "te": "tensor engines", "ve": "vector engines",
+    "memory": "DRAM bandwidth", "after": "reductions of split kernels",
+}  # fmt: skip
+
+
+def _largest_first(shares: dict[str, float]) -> dict[str, float]:
+    return dict(sorted(((name, share) for name, share in shares.items() if share > 0), key=lambda one: -one[1]))
 
 
 def _host_ns(runtime: Runtime | None, sequences: int) -> int:

@@ -57,9 +57,16 @@ class Record:
             self.gaps.append(end_ns, gap, 1, *of_step)
         now.steps += 1
         now.busy_ns += took
+        now.decodes += batch.decodes
+        now.decode_context += batch.decode_context
         if batch.chunks:
             now.prefill_ns += took
+            now.prefill_steps += 1
+            now.prefill_decodes += batch.decodes
+            now.prefill_decode_context += batch.decode_context
+            now.chunks += len(batch.chunks)
             now.prefill_tokens += batch.prefill_tokens
+            now.chunk_context += sum(before for _, _, before in batch.chunks)
         now.tokens += len(tokens.first) + tokens.continued + len(tokens.gaps_ns)
         now.preempted += len(batch.preempted)
         now.running_ns += took * batch.running

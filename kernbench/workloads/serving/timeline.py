@@ -18,7 +18,14 @@ class Interval:
     kv_ns: int = 0
     prefill_ns: int = 0  #: of steps with prefill
     steps: int = 0
+    prefill_steps: int = 0  #: steps with prefill
     prefill_tokens: int = 0
+    chunks: int = 0  #: prefills of all steps, whole or in chunks
+    chunk_context: int = 0  #: [token] before those, the sum
+    decodes: int = 0  #: of all steps
+    decode_context: int = 0  #: [token] before those, the sum
+    prefill_decodes: int = 0  #: the same of steps with prefill
+    prefill_decode_context: int = 0
     tokens: int = 0
     preempted: int = 0
     arrived: int = 0

@@ -1,0 +1,185 @@
+"""What bound latencies over time: a run in periods, each with the parts of its latencies and the device's limit."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from kernbench.common.errors import InputError, Problem
+from kernbench.workloads.blocks.batch import Sequences
+from kernbench.workloads.serving.machine_step import MachineStep
+from kernbench.workloads.serving.result import TPOT_PARTS, TTFT_PARTS, ServingResult, Window
+from kernbench.workloads.serving.timeline import Interval
+
+MOST_PERIODS = 1024
+_DEFAULT_PERIODS = 12
+
+#: What to change first, by the largest part.
+REMEDIES: Mapping[str, str] = {
+    "kv_blocks": "more room for the KV cache: fewer bits (--kv-cache-dtype fp8, --w) or more devices (--tp, --replicas)",
+    "sequence_slots": "a larger --max-num-seqs, or more engines (--replicas)",
+    "token_budget": "a larger --max-num-batched-tokens if TPOT allows it, or more engines (--replicas)",
+    "running_step": "shorter steps: a smaller --max-num-batched-tokens, or more engines (--replicas)",
+    "prefill": "a faster device or more devices (--tp), or shorter chunks beside it (--max-num-batched-tokens)",
+    "decode_step": "a faster device or more devices (--tp), or fewer bits of weights and cache (--w, --kv-cache-dtype)",
+    "prefill_step": "a smaller --max-num-batched-tokens, or engines that only prefill (--prefill-replicas)",
+    "host": "a runtime profile with less host work (--runtime), or --async-scheduling",
+    "between_steps": "fewer preemptions: more room for the KV cache, or a smaller --max-num-seqs",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """What limits a typical step: each resource with the share of the step's time that it needs alone."""
+
+    kind: str  #: `decode` or `prefill`
+    sequences: tuple[Sequences, ...]
+    shares: dict[str, float]  #: the largest first
+
+    @property
+    def resource(self) -> str:
+        """The resource that needs the largest share."""
+        return next(iter(self.shares))
+
+    def to_dict(self) -> dict[str, Any]:
+        """As plain data."""
+        tokens = sum(one.tokens * one.count for one in self.sequences)
+        return {"kind": self.kind, "tokens": tokens, "resource": self.resource, "shares": dict(self.shares)}
+
+
+@dataclass(frozen=True, slots=True)
+class Period:
+    """A part of a run. Latencies are of requests that arrive in it, and of tokens that come in it."""
+
+    window: Window
+    arrived: int
+    ended: int
+    ttft: dict[str, Any] | None  #: as `ServingResult.why` has it
+    tpot: dict[str, Any] | None
+    running: float  #: requests, on average over the busy time
+    waiting: float
+    kv_blocks: float
+    ttft_limit: Limit | None  #: of a typical step with prefill
+    tpot_limit: Limit | None  #: of a typical step of the kind that TPOT is mostly made of
+
+    @property
+    def parts(self) -> dict[str, dict[str, float]]:
+        """The share of each part of TTFT and TPOT."""
+        return {name: shares_of(of, parts) for name, of, parts in _latencies(self)}
+
+    def to_dict(self) -> dict[str, Any]:
+        """As plain data."""
+        found: dict[str, Any] = {
+            "start_s": self.window.start_ns / 1e9, "end_s": (self.window.end_ns + 1) / 1e9,
+            "arrived": self.arrived, "ended": self.ended,
+            "running": round(self.running, 6), "waiting": round(self.waiting, 6), "kv_blocks": round(self.kv_blocks, 6),
+        }  # fmt: skip
+        for name, of, parts in _latencies(self):
+            found[f"{name}_ms"] = None if of is None else sum(of[f"{part}_ms"] for part in parts)
+            found[name] = of
+        for name, limit in (("ttft", self.ttft_limit), ("tpot", self.tpot_limit)):
+            found[f"{name}_limit"] = None if limit is None else limit.to_dict()
+        return found
+
+
+def _latencies(period: Period) -> tuple[tuple[str, dict[str, Any] | None, Sequence[str]], ...]:
+    return ("ttft", period.ttft, TTFT_PARTS), ("tpot", period.tpot, TPOT_PARTS)
+
+
+def shares_of(of: Mapping[str, Any] | None, parts: Sequence[str]) -> dict[str, float]:
+    """The share of each part that is not 0, the largest first."""
+    values = {part: float((of or {}).get(f"{part}_ms", 0.0)) for part in parts}
+    whole = sum(values.values())
+    return {part: value / whole for part, value in sorted(values.items(), key=lambda one: -one[1]) if value > 0}
+
+
+def periods_of(result: ServingResult, step: MachineStep, every_s: float | None = None) -> list[Period]:
+    """The run in periods of about `every_s` seconds: whole intervals of its time line. By default at most 12 periods.
+
+    InputError if there would be more than 1,024 periods.
+    """
+    line = result.record.timeline
+    count = len(line.intervals)
+    if every_s is None:
+        each = max(1, -(-count // _DEFAULT_PERIODS))
+    else:
+        each = max(1, round(every_s * 1e9 / line.length_ns))
+        if every_s * 1e9 * MOST_PERIODS < result.end_ns:
+            rule = f"it gives more than {MOST_PERIODS} periods of a run of {result.end_ns / 1e9:.6g} s"
+            raise InputError(Problem("kbsim serve why", rule, "--every", every_s))
+    limits: dict[tuple[Sequences, ...], dict[str, float]] = {}
+    found = []
+    for first in range(0, count, each):
+        whole = Interval()
+        for one in line.intervals[first : first + each]:
+            whole.take(one)
+        window = Window(first * line.length_ns, min((first + each) * line.length_ns - 1, max(result.end_ns, 1)))
+        found.append(_period(result, step, window, whole, limits))
+    return found
+
+
+def _period(
+    result: ServingResult, step: MachineStep, window: Window, whole: Interval,
+    limits: dict[tuple[Sequences, ...], dict[str, float]],
+) -> Period:  # fmt: skip
+    why = result.why(window)
+    busy = max(1, whole.busy_ns)
+
+    def limit(kind: str) -> Limit | None:
+        typical = typical_step(whole, kind)
+        if not typical:
+            return None
+        if typical not in limits:
+            limits[typical] = step.limits(typical)
+        return Limit(kind, typical, limits[typical])
+
+    tpot = why["tpot"]
+    kind = "decode" if tpot is None or tpot["decode_step_ms"] >= tpot["prefill_step_ms"] else "prefill"
+    return Period(
+        window, whole.arrived, whole.ended, why["ttft"], tpot, whole.running_ns / busy, whole.waiting_ns / busy,
+        whole.kv_ns / busy, limit("prefill"), limit(kind),
+    )  # fmt: skip
+
+
+def typical_step(whole: Interval, kind: str) -> tuple[Sequences, ...]:
+    """A step with the mean numbers of those with prefill (`prefill`), or of decodes alone (`decode`); empty if there is none.
+
+    Sizes are rounded to three binary digits, so that periods which hardly differ have one step, which is simulated once.
+    """
+    if kind == "prefill":
+        steps, decodes, context = whole.prefill_steps, whole.prefill_decodes, whole.prefill_decode_context
+    else:
+        steps = whole.steps - whole.prefill_steps
+        decodes, context = whole.decodes - whole.prefill_decodes, whole.decode_context - whole.prefill_decode_context
+    if not steps:
+        return ()
+    found = []
+    if kind == "prefill":
+        chunks = max(1, round(whole.chunks / steps))
+        tokens, before = whole.prefill_tokens / steps / chunks, whole.chunk_context / whole.chunks
+        found.append(Sequences(max(1, _rounded(tokens)), _rounded(before), chunks))
+    if round(decodes / steps):
+        found.append(Sequences(1, _rounded(context / decodes), _rounded(decodes / steps)))
+    return tuple(found)
+
+
+def _rounded(value: float) -> int:
+    """To three binary digits."""
+    step = 1 << max(0, round(value).bit_length() - 3)
+    return round(value / step) * step
+
+
+def advice(periods: Sequence[Period]) -> dict[str, str]:
+    """What to change first for each latency: by the part that took most time, over all periods and requests."""
+    found = {}
+    for name, parts in (("ttft", TTFT_PARTS), ("tpot", TPOT_PARTS)):
+        sums = dict.fromkeys(parts, 0.0)
+        for period in periods:
+            of = period.ttft if name == "ttft" else period.tpot
+            weight = period.arrived if name == "ttft" else period.running
+            for part in parts:
+                sums[part] += weight * (of or {}).get(f"{part}_ms", 0.0)
+        if any(sums.values()):
+            found[name] = REMEDIES[max(parts, key=lambda part: sums[part])]
+    return found

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.forked import Forked
+from tests.forked import Forked
 
 HEAD = """\
 import asyncio, contextlib, multiprocessing, os, posix, signal, sys, threading
@@ -224,9 +224,9 @@ def test_an_interrupt_says_where_it_came(what: str, kind: str, forked: Forked, t
 def test_an_interrupt_while_kernels_wait(forked: Forked, tmp_path: Path) -> None:
     """Kernels without end, all of which mostly wait for the machine: the line where most of them stood."""
     line = written(tmp_path, "tl", "open('here', 'w').close()\nwhile True: tl.wait(tl.load(x, (4,), 'f32'))")
-    code, _, err = forked.kbsim("run", "bad.py", "--json", folder=tmp_path, stop=signal.SIGINT)
+    code, out, err = forked.kbsim("run", "bad.py", "--json", folder=tmp_path, stop=signal.SIGINT)
     assert code == 130 and err.startswith(f"interrupted: bad.py:{line}")
-    assert json.loads((tmp_path / "out").read_text())["place"].startswith(f"bad.py:{line}")
+    assert json.loads(out)["place"].startswith(f"bad.py:{line}")
 
 
 def test_stdout_that_a_kernel_replaced_is_put_back(forked: Forked, tmp_path: Path) -> None:

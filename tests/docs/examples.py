@@ -26,10 +26,11 @@ import importlib.metadata
 import io
 import os
 import re
+import shlex
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -40,6 +41,8 @@ BLOCK = re.compile(
     re.MULTILINE | re.DOTALL,
 )
 ANYTHING = "..."
+SHELL = re.compile(r"[^\w\s.,:/=@%+'\"-]")  #: in what the shell does more for than start a command
+SHOWS_CODE = '; echo "exit code $?"'
 NOT_RUN = ("make ", "kbsim validate")  #: what needs the source tree, and what takes minutes and has tests of its own
 
 
@@ -75,6 +78,10 @@ def first_pages() -> list[Path]:
     return [page for page in pages() if page.name == "README.md" or page.parent.name == "tutorials"]
 
 
+#: Runs `kbsim` with these arguments in this environment: what it prints on stdout and stderr, and its exit code.
+Kbsim = Callable[[Sequence[str], Mapping[str, str]], tuple[str, int]]
+
+
 @dataclass(frozen=True)
 class Place:
     """Where commands run."""
@@ -82,6 +89,7 @@ class Place:
     columns: int = 80
     hidden: Sequence[str] = ()  #: modules that cannot be imported
     shell: bool = False  #: whether commands of `sh` blocks run
+    kbsim: Kbsim | None = None  #: runs those that the shell would only start, in its stead; `hidden` is its own matter
 
 
 def run_page(page: Path, place: Place = Place()) -> list[Shown]:
@@ -199,14 +207,23 @@ def _shell(command: str, place: Place) -> tuple[str, int]:
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}"
     keep = {name: value for name, value in os.environ.items() if name not in ("FORCE_COLOR", "KBSIM_DEBUG")}
     environment = {**keep, "PATH": path, "COLUMNS": str(place.columns), "NO_COLOR": "1", "PYTHONIOENCODING": "utf-8"}
+    started = command.removesuffix(SHOWS_CODE)
+    if place.kbsim is not None and started.startswith("kbsim ") and not SHELL.search(started):
+        printed, code = place.kbsim(shlex.split(started)[1:], environment)
+        return (printed, code) if started == command else (f"{printed}exit code {code}\n", 0)
     with tempfile.TemporaryDirectory() as folder:
         if place.hidden:
-            hides = f"import sys\nsys.modules.update(dict.fromkeys({list(place.hidden)!r}))\n"
-            (Path(folder) / "sitecustomize.py").write_text(hides, encoding="utf-8")
-            environment["PYTHONPATH"] = f"{folder}{os.pathsep}{os.environ.get('PYTHONPATH', '')}".rstrip(os.pathsep)
+            environment |= hiding(place.hidden, Path(folder))
         both = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
         done = subprocess.run(command, shell=True, env=environment, timeout=300, check=False, **both)
     return done.stdout.decode("utf-8"), done.returncode
+
+
+def hiding(modules: Sequence[str], folder: Path) -> dict[str, str]:
+    """Environment of processes that cannot import these; a file for it is written into the folder."""
+    hides = f"import sys\nsys.modules.update(dict.fromkeys({list(modules)!r}))\n"
+    (folder / "sitecustomize.py").write_text(hides, encoding="utf-8")
+    return {"PYTHONPATH": f"{folder}{os.pathsep}{os.environ.get('PYTHONPATH', '')}".rstrip(os.pathsep)}
 
 
 def wrong_at(page: Path, wide: int, *, shell: bool = False) -> list[str]:

@@ -2,21 +2,84 @@
 
 from __future__ import annotations
 
+import os
+import random
 import re
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import pytest
 
-from tests.docs.examples import BLOCK, ROOT, Place, Shown, extra_modules, first_pages, pages, run_page, run_text, wrong_at
+from tests.docs import examples
+from tests.docs.examples import (
+    BLOCK,
+    ROOT,
+    Kbsim,
+    Place,
+    Shown,
+    extra_modules,
+    first_pages,
+    pages,
+    run_page,
+    run_text,
+    wrong_at,
+)
+from tests.forked import Forked
 
 PAGES = [page for page in pages() if page.exists() and BLOCK.search(page.read_text(encoding="utf-8"))]
 
 
-@pytest.mark.skipif(not (ROOT / "docs" / "index.md").exists(), reason="the documentation is not in this source tree")
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
-def test_examples_print_what_the_page_says(page: Path) -> None:
+IN_TREE = pytest.mark.skipif(not (ROOT / "docs" / "index.md").exists(), reason="the documentation is not in this source tree")
+EACH = pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+#: Commands of these pages start as a user starts them, as those of the README do (below); nightly those of all pages.
+STARTED = random.Random(25).sample([page for page in PAGES if page not in first_pages()], 4)
+
+
+@pytest.fixture(scope="module")
+def full() -> Iterator[Kbsim]:
+    """Commands in forked children, which spare the time that a start takes."""
+    with Forked() as forked:
+        yield forking(forked)
+
+
+@pytest.fixture(scope="module")
+def plain(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kbsim]:
+    """The same, with nothing to import but what a plain install has."""
+    hides = examples.hiding(extra_modules(), tmp_path_factory.mktemp("plain"))
+    with Forked({**os.environ, **hides}) as forked:
+        yield forking(forked)
+
+
+def forking(forked: Forked) -> Kbsim:
+    def kbsim(arguments: Sequence[str], environment: Mapping[str, str]) -> tuple[str, int]:
+        ended = forked.kbsim(*arguments, folder=Path.cwd(), environment=environment, together=True, seconds=300, teardown=False)
+        return ended.out, ended.code
+
+    return kbsim
+
+
+@IN_TREE
+@EACH
+def test_examples_print_what_the_page_says(page: Path, full: Kbsim, plain: Kbsim) -> None:
     """README and the tutorials have nothing to import but what a plain install has."""
-    place = Place(hidden=extra_modules()) if page in first_pages() else Place()
+    place = Place(hidden=extra_modules(), kbsim=plain) if page in first_pages() else Place(kbsim=full)
+    agrees(page, place)
+
+
+@pytest.mark.nightly
+@IN_TREE
+@EACH
+def test_examples_do_so_in_processes_that_the_shell_starts(page: Path) -> None:
+    agrees(page, Place(hidden=extra_modules()) if page in first_pages() else Place())
+
+
+@IN_TREE
+def test_some_examples_do_so_in_processes_that_the_shell_starts() -> None:
+    for page in STARTED:
+        agrees(page, Place(hidden=extra_modules()) if page in first_pages() else Place())
+
+
+def agrees(page: Path, place: Place) -> None:
     wrong = [shown for shown in run_page(page, place) if not shown.agrees()]
     text = "\n".join(f"line {shown.line}:\n{shown.said}--- printed:\n{shown.printed}" for shown in wrong)
     assert not wrong, f"{page.relative_to(ROOT)} (python -m tests.docs.examples --write): {text}"
@@ -32,6 +95,20 @@ def test_dots_stand_for_lines_and_nothing_else_does() -> None:
     assert not Shown(1, "a\nc\n", printed, (0, 0)).agrees()
     assert not Shown(1, "a\n.\nc\n", printed, (0, 0)).agrees()
     assert not Shown(1, "", printed, (0, 0)).agrees()
+
+
+def test_a_forked_child_prints_what_a_process_prints(full: Kbsim, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Answers, refusals and help, on stdout and stderr; and what only a shell can run is left to it."""
+    monkeypatch.chdir(tmp_path)
+    commands = ["run gemm --json", "run nothing", "run gemm --set dram.channels=5", "trace --help", "sweep", "config show tiny"]
+    commands += ["run gemm --config single_cube", 'run nothing; echo "exit code $?"']
+    text = "".join(f"```console\n$ kbsim {command}\n```\n" for command in commands)
+    forked, started = ([(one.printed, one.code) for one in run_text(text, place)] for place in (Place(kbsim=full), Place()))
+    assert forked == started and {code for _, code in forked} == {0, 2}
+    asked: list[Sequence[str]] = []
+    spy = Place(kbsim=lambda arguments, environment: (asked.append(arguments), ("", 0))[1])
+    run_text("```console\n$ kbsim --version | cat\n$ kbsim run 'a b.json'\n```\n", spy)
+    assert asked == [["run", "a b.json"]]
 
 
 def test_the_readme_at_160_columns() -> None:

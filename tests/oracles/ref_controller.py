@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from fractions import Fraction
+from functools import cache
 from math import ceil, floor
 from typing import TYPE_CHECKING, Any
 
@@ -116,6 +117,7 @@ class ControllerChannel:
     def __init__(self, dram: dict[str, Any]) -> None:
         self.t = settings(dram["controller"])
         t = self.t
+        self.held, self.distance = cache(self._held), cache(self._distance)  # they read the timings only, and are asked often
         self.ratio: Fraction = t["clock"]
         self.buffers: dict[Flow, Buffer] = {}
         self.queue: dict[bool, list[Request]] = {False: [], True: []}  # reads, writes
@@ -472,7 +474,7 @@ class ControllerChannel:
 
     def _allowed(self, clock: int, command: str, bank: Bank) -> bool:
         for then, given, _ in self.commands:
-            if self._bus(given) == self._bus(command) and clock < then + self._held(given):
+            if self._bus(given) == self._bus(command) and clock < then + self.held(given):
                 return False
         if self.t["phases"] == 2 and clock % 2 and not self._may_be_odd(clock, command, bank):
             return False
@@ -482,7 +484,7 @@ class ControllerChannel:
             opened = [then for then, given, other in self.commands if given == "ACT" and other[:2] == bank[:2]]
             if len(opened) >= 4 and clock < opened[-4] + self.t["t_faw"]:
                 return False
-        return all(clock >= then + self._distance(given, command, other, bank) for then, given, other in self.commands)
+        return all(clock >= then + self.distance(given, command, other, bank) for then, given, other in self.commands)
 
     def _may_be_odd(self, clock: int, command: str, bank: Bank) -> bool:
         if command not in ("PRE", "PREA"):
@@ -491,7 +493,7 @@ class ControllerChannel:
         if not rows:
             return True
         then, given, other = rows[-1]
-        if clock != then + self._held(given) or other[0] != bank[0]:
+        if clock != then + self.held(given) or other[0] != bank[0]:
             return True
         return not (command == "PREA" or given in ALL or other == bank)
 
@@ -557,7 +559,7 @@ class ControllerChannel:
                 ("WR", "RD"): written + t["t_rtrs"] - t["t_cl"],
             }
             nominal.append(turn.get(pair, 0))
-        return max(0, *(n + self._held(given) - self._held(command) for n in nominal if n > 0), 0)
+        return max(0, *(n + self.held(given) - self.held(command) for n in nominal if n > 0), 0)
 
 
 def _column(request: Request) -> str:

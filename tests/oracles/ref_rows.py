@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -87,6 +88,7 @@ class RowChannel:
         self.scheduler: str = self.t.get("scheduler", "fr_fcfs_cap")
         self.page: str = self.t.get("page", "open")
         self.map: str = self.t.get("map", "row_bank_column_group")
+        self.distance = cache(self._distance)  # it reads the timings only, and is asked often
         self.commands: list[tuple[int, str, Bank]] = []  # clock, command, bank
         self.open: dict[Bank, int] = {}  # the row that is open
         self.passed: dict[Bank, int] = {}  # bursts that passed the oldest of the bank since its ACT
@@ -263,7 +265,7 @@ class RowChannel:
             opened = [then for then, given, _ in self.commands if given == "ACT"]
             if len(opened) >= 4 and clock < opened[-4] + self.t["t_faw"]:
                 return False
-        return all(clock >= then + self._distance(given, command, other, bank) for then, given, other in self.commands)
+        return all(clock >= then + self.distance(given, command, other, bank) for then, given, other in self.commands)
 
     def _distance(self, given: str, command: str, other: Bank, bank: Bank) -> int:
         """From a command to the bank `other` to one to `bank`, in clocks, at least."""

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import kernbench
-from tests.cli.forked import OVER, Forked
+from tests.forked import OVER, Forked
 from tests.same.inputs import write_inputs
 from tests.same.items import Found, Item
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import pytest
@@ -14,10 +15,13 @@ from kernbench.common.errors import InputError, InternalError
 from kernbench.config import load_config
 from kernbench.workloads import LLAMA_2_7B, decoder_layer
 from kernbench.workloads.hazards import BUCKET_BITS, Hazards
+from kernbench.workloads.layer.buffers import STAGES, LayerBuffers
 from kernbench.workloads.layer.dram import ActivationLayout, DramMap, Span, WeightLayout
 from kernbench.workloads.layer.kv import KvCache, KvTile, kv_layout_for, kv_tiles, slot_bytes
 from kernbench.workloads.models import Matrix, ModelShape
+from kernbench.workloads.planner import _choices, _levels
 from kernbench.workloads.scratchpad import Buffer, DoesNotFit, Need, Ring, ScratchpadPlan, bank_and_offset
+from tests.llm_cases import CASES
 from tests.workload_programs import TINY, tiny_machine
 
 SIZE = 24  # bytes of the little address space
@@ -245,3 +249,18 @@ def test_the_published_shape() -> None:
     per_layer = sum(matrix.rows * matrix.cols for matrix in shape.matrices)
     total = 32 * per_layer + 2 * 32000 * 4096 + 65 * 4096  # layers; embedding and head of 32000 words; norms
     assert total == 6_738_415_616  # "7B"
+
+
+@pytest.mark.parametrize("name", ["plain", "post_tight", "experts", "mixed"])
+def test_live_bytes_are_those_of_the_buffers_that_are_placed(name: str) -> None:
+    """In any order of questions: what was asked for once is kept, by what it depends on."""
+    case = CASES[name]
+    programs = case.programs()
+    step = programs.steps[0]
+    buffers = LayerBuffers(programs.shapes[0], programs.machine, step.tokens, step.context, case.job.batch)
+    levels = [level for level in _levels(programs.machine)[::16] if buffers.has_tiles(level)]
+    for level, resident, m in itertools.product(levels, _choices(), (1, 8)):
+        needs = buffers.needs(level, resident, [m] * len(STAGES))
+        for stage in STAGES:
+            live = [need.nbytes for need in needs if need.first <= stage <= need.last]
+            assert buffers.live_bytes(level, resident, stage, m) == sum(-(-one // buffers.line) * buffers.line for one in live)

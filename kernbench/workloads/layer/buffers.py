@@ -17,6 +17,12 @@ from kernbench.workloads.scratchpad import Need
 
 ATTENTION, OUT, GATE_UP, DOWN = STAGES = range(4)
 STAGE_MATRICES = (("wq", "wk", "wv"), ("wo",), ("w_gate", "w_up"), ("w_down",))  #: what each stage multiplies by
+_RESIDENT_IN = (  # which of the resident tensors the live bytes of each stage depend on
+    frozenset({"residual", "attention"}),
+    frozenset({"residual", "attention"}),
+    frozenset({"residual", "ffn"}),
+    frozenset({"residual", "ffn"}),
+)
 _STRIP_BYTES = 1 << 10  # a strip is at least this, so that one token does not make an entry for every few elements
 _KV_TOKENS = 64  # KV tiles are whole multiples of it
 _EVEN_COLS = 16  # tiles with that many columns or more have a multiple of it
@@ -53,6 +59,8 @@ class LayerBuffers:
         self.matrices = model.matrices
         self._widest = {matrix.name: self._most_bits(matrix) for matrix in self.matrices}
         self._tile_cols: dict[int, dict[str, int]] = {}  # by tile_bytes: asked for again and again
+        self._shared_live: dict[tuple[Buffering, frozenset[str]], list[int]] = {}  # as well: `_shared_bytes`,
+        self._live: dict[tuple[Buffering, frozenset[str], int, int], int] = {}  # and `live_bytes`
         self.shaped: dict[tuple[int, int, int, int], int] = {}  #: as well: cycles of `shaped_cycles`
         self.weights: dict[tuple[int, int], int] = {}  #: bytes of `stage_weights`
         self.cycles: dict[tuple[int, int], int] = {}  #: of `stage_cycles` where the shapes of products do not matter
@@ -146,8 +154,19 @@ class LayerBuffers:
 
     def live_bytes(self, level: Buffering, resident: frozenset[str], stage: int, m: int) -> int:
         """Bytes that are live in a stage with blocks of `m` tokens."""
-        shared = [need for need in self._shared(level, resident) if need.first <= stage <= need.last]
-        return sum(self._lines(need.nbytes) for need in (*shared, *self._local(level, resident, stage, m)))
+        key = level, resident & _RESIDENT_IN[stage], stage, m
+        if key not in self._live:
+            local = sum(self._lines(need.nbytes) for need in self._local(level, resident, stage, m))
+            self._live[key] = self._shared_bytes(level, resident)[stage] + local
+        return self._live[key]
+
+    def _shared_bytes(self, level: Buffering, resident: frozenset[str]) -> list[int]:
+        """[byte] by stage of what `_shared` has live in it."""
+        key = level, resident
+        if key not in self._shared_live:
+            needs = [(need.first, need.last, self._lines(need.nbytes)) for need in self._shared(level, resident)]
+            self._shared_live[key] = [sum(size for first, last, size in needs if first <= stage <= last) for stage in STAGES]
+        return self._shared_live[key]
 
     def needs(self, level: Buffering, resident: frozenset[str], blocks: Sequence[int]) -> list[Need]:
         """Every buffer, those with the longest lives first; `blocks`: [token] of a block per stage."""

@@ -20,11 +20,11 @@ PE_GEMM, PE_MATH, PE_TCM, PE_IPCQ = "pe_gemm", "pe_math", "pe_tcm", "pe_ipcq"
 PE_PARTS = (PE_CPU, PE_SCHEDULER, PE_DMA, PE_FETCH_STORE, PE_GEMM, PE_MATH, PE_TCM, PE_IPCQ)
 M_CPU, SRAM, HBM = "m_cpu", "sram", "hbm_ctrl"
 IO_NOC, IO_CPU, PCIE_EP = "io_noc", "io_cpu", "pcie_ep"
-ROUTER, UCIE = "router", "ucie"
+ROUTER, UCIE, SWITCH = "router", "ucie", "switch"
 IO_PARTS = (IO_NOC, IO_CPU, PCIE_EP)
 CUBE_PARTS = (M_CPU, SRAM, HBM)
 #: Every kind of node: what `components` of a system may name.
-KINDS = (HOST, *IO_PARTS, *CUBE_PARTS, ROUTER, UCIE, *PE_PARTS)
+KINDS = (HOST, SWITCH, *IO_PARTS, *CUBE_PARTS, ROUTER, UCIE, *PE_PARTS)
 SIDES = ("n", "e", "s", "w")
 
 _NUMBER = "(?:0|[1-9][0-9]*)"
@@ -38,6 +38,7 @@ _PART = re.compile(rf"(?:pe(?P<pe>{_NUMBER})\.)?(?P<part>.*)")
 _ROUTER = re.compile(rf"r({_NUMBER})c({_NUMBER})")
 _PORT = re.compile(rf"ucie_([nesw])({_NUMBER})")
 _IO_NAME = re.compile(rf"io({_NUMBER})")
+_SWITCH = re.compile(rf"{SWITCH}{_NUMBER}")
 
 
 def engine(kind: str, index: int) -> str:
@@ -78,11 +79,16 @@ class NodeName(msgspec.Struct, frozen=True):
     """The components of a node id; None for a level that it does not have."""
 
     kind: str  #: one of `KINDS`
-    part: str  #: last component of the id: `pe_dma`, `r0c1`, `ucie_n0`, `host`
+    part: str  #: last component of the id: `pe_dma`, `r0c1`, `ucie_n0`, `host`, `switch0`
     sip: int | None = None
     io: int | None = None
     cube: int | None = None
     pe: int | None = None
+
+
+def switch(index: int) -> str:
+    """The id of a switch between SIPs: `switch0`."""
+    return f"{SWITCH}{index}"
 
 
 def router(row: int, col: int) -> str:
@@ -140,6 +146,8 @@ def parse_node(node: str) -> NodeName:
     """Parse a node id. ValueError for any other text."""
     if node == HOST:
         return NodeName(HOST, HOST)
+    if _SWITCH.fullmatch(node):
+        return NodeName(SWITCH, node)
     match = _NODE.fullmatch(node)
     if match is None:
         raise ValueError(f"{node} is not a node id like sip0.cube3.pe1.pe_dma")

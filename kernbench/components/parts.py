@@ -35,6 +35,7 @@ RULES: dict[str, type[PassivePart]] = {
     naming.IO_CPU: IoCpu,
     naming.PCIE_EP: PcieEp,
     naming.IO_NOC: PassivePart,
+    naming.SWITCH: PassivePart,
     naming.ROUTER: PassivePart,
     naming.UCIE: PassivePart,
     naming.PE_TCM: PassivePart,

@@ -13,7 +13,7 @@ import sys
 from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import reduce
 from pathlib import Path
@@ -25,7 +25,7 @@ from kernbench.common.errors import InputError, Problem
 from kernbench.config.allowed_code import AllowCode
 from kernbench.config.load import load_config
 from kernbench.config.system import SystemConfig
-from kernbench.config.system.links import Pair
+from kernbench.config.system.links import SWITCHED, Pair
 from kernbench.config.system.parts import BUILTIN
 from kernbench.topology.cube import Wire, cube_edges, cube_nodes, link_wire, plain_wire
 from kernbench.topology.graph import WITHOUT_COMMAND, Edge, EdgeKind, Node, Topology
@@ -159,6 +159,8 @@ def assemble(config: SystemConfig, mesh: CubeMesh, clock: StageClock | None = No
     with clock.stage("edges"):
         for pair in sip_pairs(config):
             system.join_sips(pair)
+        if config.system.kind in SWITCHED:
+            system.add_switches()
         topology = Topology(config, tuple(system.nodes), tuple(system.edges))
         _check_reach(topology)
     return topology
@@ -239,6 +241,33 @@ class _System:
         first = naming.in_io(pair.first, self._io_towards(pair.side), naming.IO_NOC)
         second = naming.in_io(pair.second, self._io_towards(OPPOSITE[pair.side]), naming.IO_NOC)
         self._join(first, second, wire)
+
+    def add_switches(self) -> None:
+        """A leaf for the SIPs of each row, and with several leaves a core that each has an uplink to.
+
+        The uplink has the bandwidth of all parallel uplinks of a leaf, as if these carried equal shares.
+        """
+        system, board = self.config.system, self.config.wires.board_mm_per_cycle
+        if not self._io or system.sips == 1:
+            return
+        wire = link_wire(EdgeKind.SIP, system.link, system.pitch_mm, board)
+        cols, core = self.config.sip_cols, naming.switch(system.rows)
+        leaves = [naming.switch(row) for row in range(system.rows)]
+        switches = [*leaves, core] if len(leaves) > 1 else leaves
+        self.nodes += [Node(name, naming.SWITCH, None, None, None, Fraction(0), Fraction(0)) for name in switches]
+        for sip in range(system.sips):
+            port = naming.in_io(sip, next(iter(self._io)), naming.IO_NOC)
+            self._join_switch(port, leaves[sip // cols], wire)
+        if len(leaves) > 1:
+            uplink = system.link.bytes_per_cycle * cols / system.switch.oversubscription
+            for leaf in leaves:
+                self._join_switch(leaf, core, replace(wire, bytes_per_cycle=uplink))
+
+    def _join_switch(self, below: str, switch: str, wire: Wire) -> None:
+        """A connection with a switch above, whose latency counts where a transfer enters a switch."""
+        entering = replace(wire, cycles=wire.cycles + self.config.system.switch.cycles)
+        up_again = entering if naming.parse_node(below).kind == naming.SWITCH else wire
+        self.edges += [entering.edge(below, switch), up_again.edge(switch, below)]
 
     def _io_towards(self, side: str) -> int:
         """The IO chiplet at a side of the SIP, else the first one."""

@@ -26,7 +26,7 @@ class EdgeKind(StrEnum):
     UCIE = "ucie"  # ports of two neighbouring cubes
     UCIE_IO = "ucie_io"  # a cube's port and an IO chiplet
     IO_INTERNAL = "io_internal"  # components of an IO chiplet
-    SIP = "sip"  # IO chiplets of two SIPs
+    SIP = "sip"  # IO chiplets of two SIPs, or of one SIP and a switch; two switches
     PCIE = "pcie"  # the host and a PCIe endpoint
 
 
@@ -44,7 +44,7 @@ class Node:
 
     id: str  #: made by `common/naming.py`
     kind: str  #: the component: `pe_dma`, `router`, `ucie`, `hbm_ctrl`, ...
-    sip: int | None  #: None: the host
+    sip: int | None  #: None: the host and switches between SIPs
     cube: int | None
     pe: int | None
     x_mm: Fraction  #: of the SIP's plane, from its west edge

@@ -12,7 +12,7 @@ from fractions import Fraction
 from typing import NamedTuple
 
 from kernbench.common.errors import InputError, Problem
-from kernbench.common.naming import HOST, parse_node, place, short
+from kernbench.common.naming import parse_node, place, short
 from kernbench.common.spelling import meant
 from kernbench.topology.graph import Edge, EdgeKind, Node, Topology
 
@@ -119,12 +119,12 @@ def _as_system(node: Node) -> _Box:
 
 
 def _as_sip(node: Node) -> _Box:
-    return _Box(HOST, HOST) if node.sip is None else _Box(Level.SIP, place(node.sip))
+    return _Box(node.kind, node.id) if node.sip is None else _Box(Level.SIP, place(node.sip))
 
 
 def _as_die(node: Node) -> _Box:
     if node.sip is None:
-        return _Box(HOST, HOST)
+        return _Box(node.kind, node.id)
     if node.cube is None:
         return _Box(IO, place(node.sip, io=parse_node(node.id).io))
     return _Box(Level.CUBE, place(node.sip, cube=node.cube))

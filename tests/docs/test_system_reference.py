@@ -38,7 +38,7 @@ def test_every_kind_of_node_and_its_id() -> None:
     kinds = [kind for row in rows for kind in names(row[0])]
     assert sorted(kinds) == sorted(naming.KINDS)
     for row in rows:
-        example = next(name for name in names(row[1]) if name.startswith(("sip", "host")))
+        example = next(name for name in names(row[1]) if name.startswith(("sip", "host", "switch")))
         assert naming.parse_node(example).kind in names(row[0])
 
 

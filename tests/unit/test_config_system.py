@@ -87,6 +87,7 @@ def test_presets_are_read_back_as_they_were(name: str) -> None:
     jsonschema.validate(config.to_dict(), system_json_schema())
     defaults = {path for path, _, origin in config.effective() if origin == "default"}
     added = {"pe.te.fill", "pe.te.clock_ratio", "pe.ve.clock_ratio", "system.failed", "energy.by_cause"}
+    added |= {"system.switch.cycles", "system.switch.oversubscription"}
     assert defaults == {"cube.hbm.period", "pe.dma.period", "pe.te.period", "pe.te.timing", "pe.ve.period"} | added
     text = importlib.resources.files("kernbench.configs").joinpath(f"{name}.yaml").read_text(encoding="utf-8")
     jsonschema.validate(yaml.safe_load(json.dumps(yaml.safe_load(text))), system_json_schema())
@@ -203,15 +204,16 @@ def test_the_schema_refuses_what_it_can_see() -> None:
 # Refusals ---------------------------------------------------------------------------------------------------------
 
 KINDS = (
-    "(host, io_noc, io_cpu, pcie_ep, m_cpu, sram, hbm_ctrl, router, ucie, pe_cpu, pe_scheduler, pe_dma, pe_fetch_store, pe_gemm, "
-    "pe_math, pe_tcm, pe_ipcq)"
+    "(host, switch, io_noc, io_cpu, pcie_ep, m_cpu, sram, hbm_ctrl, router, ucie, pe_cpu, pe_scheduler, pe_dma, pe_fetch_store, "
+    "pe_gemm, pe_math, pe_tcm, pe_ipcq)"
 )
 KEYS = (
     "schema, freq_ghz, allocation, max_cycles, control, system, sip, cube, io, pe, wires, components, kv_layouts, energy, cost"
 )
 REFUSALS = [
     ("system: {sips: 0}", "s.yaml:2:16: system.sips = 0, but it must be at least 1"),
-    ("system: {kind: star}", 's.yaml:2:16: system.kind = "star", but it must be one of ring, torus, mesh, all_to_all, dragonfly'),
+    ("system: {kind: star}",
+     's.yaml:2:16: system.kind = "star", but it must be one of ring, torus, mesh, all_to_all, dragonfly, switch, fat_tree'),
     ("system: {sips: 2, rows: 2}", "s.yaml:2:25: system.rows = 2, but a ring has one row"),
     ("system: {sips: 6, kind: torus, rows: 4}", "s.yaml:2:38: system.rows = 4, but it must divide the number of SIPs (6)"),
     ("system: {sips: 6, kind: mesh, rows: 2, cols: 2}", "s.yaml:2:46: system.cols = 2, but times rows (2) it must be the number of SIPs (6)"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import combinations
 
 import pytest
@@ -126,3 +127,60 @@ def test_a_sip_that_no_link_reaches_is_refused() -> None:
     with pytest.raises(InputError) as error:
         gather(system(2, "ring", 1, "system.failed=[0-1]"))
     assert "there is no path" in str(error.value) or "no route" in str(error.value)
+
+
+def test_a_switch_is_one_node_that_every_sip_has_a_link_with() -> None:
+    topology = build_topology(system(3, "switch", 1, "system.link.mm=0", "system.link.cycles=10", "system.switch.cycles=7"))
+    links = {(edge.source, edge.target): edge for edge in topology.edges if edge.kind is EdgeKind.SIP}
+    ports = [f"sip{sip}.io0.io_noc" for sip in range(3)]
+    assert set(links) == {pair for port in ports for pair in ((port, "switch0"), ("switch0", port))}
+    assert {edge.cycles for pair, edge in links.items() if pair[1] == "switch0"} == {17}
+    assert {edge.cycles for pair, edge in links.items() if pair[0] == "switch0"} == {10}
+    assert topology.by_id["switch0"].kind == naming.parse_node("switch0").kind == naming.SWITCH
+
+
+def test_a_fat_tree_has_a_leaf_a_row_and_uplinks_to_a_core() -> None:
+    config = system(6, "fat_tree", 2, "system.link.bytes_per_cycle=40", "system.switch.oversubscription=2")
+    links = {(edge.source, edge.target): edge for edge in build_topology(config).edges if edge.kind is EdgeKind.SIP}
+    for sip in range(6):
+        assert links[f"sip{sip}.io0.io_noc", f"switch{sip // 3}"].bytes_per_cycle == 40
+    for leaf in ("switch0", "switch1"):
+        assert links[leaf, "switch2"].bytes_per_cycle == links["switch2", leaf].bytes_per_cycle == 3 * 40 / 2
+    assert len(links) == 2 * (6 + 2)
+
+
+def test_one_sip_has_no_switch_and_a_switch_has_no_link_between_sips() -> None:
+    assert not [node for node in build_topology(system(1, "switch")).nodes if node.kind == naming.SWITCH]
+    with pytest.raises(InputError, match="there is no such link in a switch of 4 SIPs"):
+        system(4, "switch", 1, "system.failed=[0-1]")
+    with pytest.raises(InputError, match="a switch has one row"):
+        system(4, "switch", 2)
+
+
+def shift(config: SystemConfig, distance: int, nbytes: int = 1 << 17) -> int:
+    """Cycles of an all-to-all of half the SIPs each with the one at a distance, as messages of a schedule of pairs."""
+    entry = REGISTRY.find("send_recv", "ring")
+    group = group_of(config, Shape(config.system.sips, 1, 1))
+    order = [sip for first in range(distance) for sip in (first, first + distance)]
+    moved = replace(group, pes=tuple(group.pes[sip] for sip in order), rows=tuple(group.rows[sip] for sip in order))
+    made, _ = row(Asked(config, moved, entry, "f16", queues_of(REGISTRY, entry), False), nbytes // 2)
+    assert made is not None
+    return made.cycles
+
+
+def test_an_oversubscribed_uplink_is_shared() -> None:
+    """Four SIPs on two leaves, each sends to the next: with 4 : 1 the uplink of a leaf carries half of what one link does, and
+    both SIPs of a leaf send over it.
+    """
+    nbytes = 1 << 17
+    full = shift(system(4, "fat_tree", 2, *SLOW), 2)
+    quarter = shift(system(4, "fat_tree", 2, *SLOW, "system.switch.oversubscription=4"), 2)
+    assert nbytes / 8 < full < 1.6 * nbytes / 8
+    assert 2 * 2 * nbytes / 8 / 2 * 2 <= quarter < 1.3 * (2 * nbytes / 4)
+
+
+def test_links_of_a_switch_are_as_wide_as_those_between_every_two() -> None:
+    """Blocks of two SIPs share the link from the switch; between every two SIPs, each block has a link of its own."""
+    nbytes = 1 << 17
+    switched, each = gather(system(3, "switch", 1, *SLOW)), gather(system(3, "all_to_all", 1, *SLOW))
+    assert switched >= 2 * nbytes / 8 > each

@@ -18,14 +18,19 @@ class Pair(NamedTuple):
     steps: int  #: pitches from the one to the other
 
 
+SWITCHED = ("switch", "fat_tree")  #: kinds in which SIPs are linked with switches
+
+
 def all_sip_pairs(config: SystemConfig) -> list[Pair]:
     """The SIPs with a link between them, each pair once.
 
     A ring and a torus also connect the ends of a row or column of three or more; of two, the ends are neighbours as it is. In
     `all_to_all` there is a link between every two. In a dragonfly a row is a group: there is a link between every two SIPs of
-    a group, and one between every two groups.
+    a group, and one between every two groups. With switches no two SIPs have a link.
     """
     rows, cols = config.system.rows, config.sip_cols
+    if config.system.kind in SWITCHED:
+        return []
     if config.system.kind == "all_to_all":
         return list(_row_pairs(0, cols))
     if config.system.kind == "dragonfly":

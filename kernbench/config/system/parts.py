@@ -79,23 +79,33 @@ def _failed_link(value: Any) -> str:
 FailedLink = Annotated[str, Rule(_failed_link, lambda: {"type": "string", "pattern": "^[0-9]{1,5}-[0-9]{1,5}$"})]
 
 
+class Switches(Section):
+    """The switches of a `switch` or `fat_tree`."""
+
+    cycles: Natural = Field(default=0, description="[cycle] latency of a switch, added to each link that enters it")
+    oversubscription: Rate = Field(
+        default=Fraction(1), description="links of the SIPs of a leaf over its uplink, in bandwidth; for a fat_tree"
+    )
+
+
 class Package(Section):
     """The SIPs and what connects them."""
 
-    younger: ClassVar[frozenset[str]] = frozenset({"failed"})
+    younger: ClassVar[frozenset[str]] = frozenset({"failed", "switch"})
 
     sips: Annotated[int, integer(1, MAX_SIDE + 1)] = Field(default=1, description="number of SIPs")
-    kind: Literal["ring", "torus", "mesh", "all_to_all", "dragonfly"] = Field(
+    kind: Literal["ring", "torus", "mesh", "all_to_all", "dragonfly", "switch", "fat_tree"] = Field(
         default="ring", description="how SIPs are connected"
     )
     rows: Annotated[int, integer(1, MAX_SIDE + 1)] = Field(
-        default=1, description="rows of SIPs; a ring and all_to_all have one, a dragonfly one for each group"
+        default=1, description="rows of SIPs: one in a ring, all_to_all or switch; groups of a dragonfly; leaves of a fat_tree"
     )
     cols: Annotated[int, integer(1, MAX_SIDE + 1)] | None = Field(
         default=None, description="columns of SIPs; absent: as many as it takes"
     )
     link: SipLink = Field(default_factory=SipLink, description="between neighbouring SIPs")
     pitch_mm: Length = Field(default=Fraction(100), description="[mm] between the middles of neighbouring SIPs")
+    switch: Switches = Field(default_factory=Switches, description="what a switch or fat_tree consists of")
     failed: tuple[FailedLink, ...] = Field(default=(), description="links between SIPs that are broken, like 0-1")
 
 

@@ -28,8 +28,9 @@ def system_rules(config: SystemConfig) -> list[BrokenRule]:
 
 def _package_rules(config: SystemConfig) -> Iterator[BrokenRule]:
     system = config.system
-    if system.kind in ("ring", "all_to_all") and system.rows != 1:
-        yield BrokenRule(("system", "rows"), system.rows, f"{'a ring' if system.kind == 'ring' else system.kind} has one row")
+    if system.kind in ("ring", "all_to_all", "switch") and system.rows != 1:
+        article = "" if system.kind == "all_to_all" else "a "
+        yield BrokenRule(("system", "rows"), system.rows, f"{article}{system.kind} has one row")
     elif system.cols is None and system.sips % system.rows:
         yield BrokenRule(("system", "rows"), system.rows, f"it must divide the number of SIPs ({system.sips})")
     elif system.cols is not None and system.rows * system.cols != system.sips:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from kernbench.common.naming import SWITCH
 from kernbench.topology.draw.svg import Box, Pen, Picture, box, size_text
 from kernbench.topology.graph import EdgeKind, Topology
 from kernbench.topology.views import IO, View, ViewEdge, ViewNode
@@ -17,7 +18,7 @@ def _counted(number: int, noun: str) -> str:
 
 
 def draw_system(topology: Topology, view: View) -> Picture:
-    """SIPs in rows and columns, a ring of many folded, below the host."""
+    """SIPs in rows and columns, a ring of many folded, below the host; leaf switches beside their rows, and the core."""
     config = topology.config
     sips = [node for node in view.nodes if node.kind == "sip"]
     in_a_circle = config.system.kind in ("ring", "all_to_all")
@@ -33,13 +34,19 @@ def draw_system(topology: Topology, view: View) -> Picture:
     for host in hosts:
         left = -WIDTH / 2 - GAP / 2
         boxes[host.id] = box(host, (left + right) / 2, -HEIGHT / 2 - GAP - 17, right - left, 34)
+    switches = [node for node in view.nodes if node.kind == SWITCH]
+    rows = max(row for row, _ in places) + 1
+    for number, node in enumerate(switches):
+        is_core = number == rows
+        y = (rows - 1) * (HEIGHT + GAP) / 2 if is_core else number * (HEIGHT + GAP)
+        boxes[node.id] = box(node, right + (3 if is_core else 1) * (GAP + STUB_WIDTH / 2), y, STUB_WIDTH, STUB_HEIGHT)
     pen = Pen(view.edges)
     for edge in pen.lines:
         points = _from_host(edge, boxes) if edge.kind is EdgeKind.PCIE else _between(boxes[edge.source], boxes[edge.target])
         picture.links.append(pen.link(edge, points))
     hbm = f"{size_text(config.cubes * config.cube.hbm.capacity_bytes)} HBM"
     facts = [_counted(config.cubes, "cube"), _counted(config.cubes * config.cube.pes, "PE"), hbm]
-    for node in (*hosts, *sips):
+    for node in (*hosts, *sips, *switches):
         picture.boxes.append(boxes[node.id])
         picture.label(boxes[node.id], [node.id, *(facts if node.kind == "sip" else [])])
     return picture

@@ -158,7 +158,8 @@ WIDEST, THINNEST = 8.0, 1.4  # [px] of links
 _PLAIN = ("head", "soft")
 #: Fill and stroke of a box: the hue of the resource; what only forwards or commands is neutral.
 NODE_COLOURS: dict[str, tuple[str, str]] = {
-    "sip": _PLAIN, "cube": _PLAIN, "io": ("link/10", "link"), "host": _PLAIN, "pe": ("dma/16", "dma"), "router": _PLAIN,
+    "sip": _PLAIN, "cube": _PLAIN, "io": ("link/10", "link"), "host": _PLAIN, "switch": _PLAIN,
+    "pe": ("dma/16", "dma"), "router": _PLAIN,
     "ucie": ("link/18", "link"), "hbm_ctrl": ("dram/18", "dram"), "sram": ("sram/18", "sram"),
     "m_cpu": ("control/20", "control"), "io_cpu": ("control/20", "control"), "pcie_ep": ("link/18", "link"),
     "io_noc": ("link/18", "link"), "pe_cpu": ("control/20", "control"), "pe_scheduler": ("control/20", "control"),

@@ -346,7 +346,7 @@ def test_the_size_of_an_export_is_told_before_it_is_written(kbsim: Kbsim, name: 
         (["-o", "x.csv", "--only", "jobs", "--without", "jobs"], '--without = "jobs", but it leaves nothing'),
         (["-o", "x.csv", "--layer", "first"], '--layer = "first", but it must be numbers of layers'),
         (["-o", "x.jsonl", "--without", "jobs"], "--without: --to jsonl makes a trace again, which must be whole"),
-        (["-o", "x.parquet", "--dry-run"], "--dry-run: --to parquet compresses columns"),
+        (["-o", "x.parquet", "--dry-run"], "--dry-run: --to parquet is written as a whole"),
     ],
 )
 def test_a_selection_that_makes_no_sense_is_refused(kbsim: Kbsim, options: list[str], message: str) -> None:

@@ -23,7 +23,6 @@ PRICES: dict[str, Any] = {
 MESH = {"rows": 2, "cols": 2, "dma_at": [[0, 0]], "dram_at": [[1, 1]]}
 
 
-
 def product_of_two_layers() -> Program:
     """Two products, of 8 and of 4 bits, each with the load of its weights and the store of its output."""
     program = Program("two products")

@@ -94,7 +94,7 @@ def _group_table(found: Ledger, grouping: str, most: int, width: int) -> Table:
     made = table(f"Energy by {grouping}", [*columns, *([("mostly", "left")] if with_parts else [])], note)  # type: ignore[list-item]
     for share in shares[:most]:
         part = float(share.pj / total)
-        row = [safe(share.name, 40), Bar([(part, "█", "cyan")], max(8, width // 4))]
+        row: list[RenderableType] = [safe(share.name, 40), Bar([(part, "█", "cyan")], max(8, width // 4))]
         row += [widgets.Text(percent(part), "bold"), scaled(float(share.pj), JOULES)]
         if with_parts:
             parts = sorted(share.parts.items(), key=lambda item: -item[1])[:NAMED_PARTS]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
@@ -18,9 +19,9 @@ from kernbench.trace.exporters.write import Format, TimeUnit
 def export(
     file: Annotated[str, typer.Argument(metavar="FILE", help="A trace: .jsonl, .jsonl.gz, .jsonl.zst.", show_default=False)],
     out: Annotated[
-        Path,
+        Path | None,
         typer.Option("--out", "-o", metavar="OUT", help="The file to write; .gz and .zst are compressed.", show_default=False),
-    ],
+    ] = None,
     to: Annotated[
         Format | None,
         typer.Option(
@@ -33,7 +34,27 @@ def export(
     time: Annotated[
         TimeUnit | None,
         typer.Option(
-            "--time", help="With chrome and perfetto: whether 1 ns in the file is a nanosecond or a cycle.", show_default="ns"
+            "--time",
+            help="With chrome, perfetto and otlp: whether 1 ns in the file is a nanosecond or a cycle.",
+            show_default="ns",
+        ),
+    ] = None,
+    endpoint: Annotated[
+        str | None,
+        typer.Option("--endpoint", metavar="URL", help="Send the spans to an OpenTelemetry collector.", show_default=False),
+    ] = None,
+    protocol: Annotated[
+        Protocol | None, typer.Option("--protocol", help="With --endpoint: the protocol of OTLP.", show_default="http")
+    ] = None,
+    origin: Annotated[
+        int | None,
+        typer.Option(
+            "--origin",
+            metavar="NS",
+            min=0,
+            max=2**62,
+            help="With otlp: the time of cycle 0 in ns since 1970.",
+            show_default="0",
         ),
     ] = None,
     only: Annotated[
@@ -53,13 +74,22 @@ def export(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show about how large it would be; write nothing.")] = False,
     as_json: Json = False,
 ) -> int:
-    """Export a trace as Chrome JSON, Perfetto protobuf, CSV, Parquet, or self-contained JSON Lines."""
+    """Export a trace as Chrome JSON, Perfetto protobuf, CSV, Parquet, OpenTelemetry spans, or self-contained JSON Lines."""
     from kernbench.common.errors import InputError, Problem
     from kernbench.common.files import check_apart
     from kernbench.trace.exporters.write import TIMED
     from kernbench.trace.exporters.write import export as write
 
+    if endpoint is not None:
+        return _send(file, endpoint, protocol or Protocol.HTTP, out, to, time, origin or 0, as_json=as_json)
+    if protocol is not None:
+        raise InputError(Problem("kbsim trace export", "it is only for --endpoint", "--protocol", protocol.value))
+    if out is None:
+        rule = "there is nowhere to write to"
+        raise InputError(Problem("kbsim trace export", rule, remedy="add --out FILE, or --endpoint URL for a collector"))
     form = format_of(out) if to is None else to
+    if origin is not None and form is not Format.OTLP:
+        raise InputError(Problem("kbsim trace export", "it is only for --to otlp", "--origin", origin))
     if time is not None and form not in TIMED:
         rule = f"--to {form.value} has cycles and nanoseconds both"
         raise InputError(Problem("kbsim trace export", rule, "--time", time.value))
@@ -73,12 +103,12 @@ def export(
     unit = TimeUnit.NS if time is None else time
     trace = SelectedTrace(file, selection)
     if dry_run or Path(file).stat().st_size >= LARGE:
-        size = None if form is Format.PARQUET else estimate(file, selection, form, unit)
+        size = None if form in UNSIZED else estimate(file, selection, form, unit)
         if dry_run:
             return _show_size(size, out, form, as_json=as_json)
         if size is not None and size.total >= TOLD:
             output.note(f"{out}: about {unit_text(size.total, 'B')}{_packed(out)}, {_largest(size)}")
-    counts = write(trace, form, out, unit)
+    counts = write(trace, form, out, unit, origin or 0)
     if as_json:
         broken = None if trace.broken is None else str(trace.broken)
         output.show_json({"out": str(out), "format": form.value, **counts, "broken": broken})
@@ -92,6 +122,48 @@ def export(
     return output.REFUSED
 
 
+class Protocol(StrEnum):
+    """How a collector is spoken to."""
+
+    HTTP = "http"
+    GRPC = "grpc"
+
+
+def _send(
+    file: str,
+    endpoint: str,
+    protocol: Protocol,
+    out: Path | None,
+    to: Format | None,
+    time: TimeUnit | None,
+    origin: int,
+    *,
+    as_json: bool,
+) -> int:
+    """Send a whole trace to a collector."""
+    from kernbench.common.errors import InputError, Problem
+    from kernbench.common.json_shapes import counted
+    from kernbench.trace.exporters.otlp import collector, emit
+    from kernbench.trace.reader import open_trace
+
+    if out is not None:
+        raise InputError(Problem("kbsim trace export", "--out and --endpoint exclude each other", "--endpoint", endpoint))
+    if to not in (None, Format.OTLP):
+        raise InputError(Problem("kbsim trace export", "a collector takes --to otlp", "--to", to.value))
+    trace = open_trace(file)
+    counts = emit(trace, collector(endpoint, protocol.value), time or TimeUnit.NS, origin)
+    if as_json:
+        broken = None if trace.broken is None else str(trace.broken)
+        output.show_json({"endpoint": endpoint, "protocol": protocol.value, **counts, "broken": broken})
+    else:
+        output.note(f"{endpoint}: {', '.join(counted(count, name[:-1]) for name, count in counts.items())}")
+    if trace.broken is None:
+        return output.OK
+    output.note(f"error: {file}: {trace.broken}")
+    return output.REFUSED
+
+
+UNSIZED = (Format.PARQUET, Format.OTLP)  #: whose sizes are not those of their events added up
 SELECTING = ("--only", "--without", "--layer", "--phase")
 LARGE = 200_000  #: [B] of a trace from which on the size of its export is estimated before it is written
 TOLD = 20_000_000  #: [B] of an export from which on that is told
@@ -139,7 +211,7 @@ def _show_size(size: Size | None, out: Path, form: Format, *, as_json: bool) -> 
     from kernbench.common.errors import InputError, Problem
 
     if size is None:
-        rule = f"--to {form.value} compresses columns: its size is known only when it is written"
+        rule = f"--to {form.value} is written as a whole: its size is known only then"
         raise InputError(Problem("kbsim trace export", rule, "--dry-run"))
     if as_json:
         kinds = {kind: {"events": count, "bytes": size.nbytes[kind]} for kind, count in size.events.items()}
@@ -162,6 +234,7 @@ ENDINGS = {
     ".csv": Format.CSV,
     ".parquet": Format.PARQUET,
     ".jsonl": Format.JSONL,
+    ".otlp": Format.OTLP,
 }
 
 

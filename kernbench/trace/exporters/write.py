@@ -53,9 +53,10 @@ class Format(StrEnum):
     CSV = "csv"
     PARQUET = "parquet"
     JSONL = "jsonl"
+    OTLP = "otlp"
 
 
-TIMED = (Format.CHROME, Format.PERFETTO)  #: those that have nanoseconds and no cycles
+TIMED = (Format.CHROME, Format.PERFETTO, Format.OTLP)  #: those that have nanoseconds and no cycles
 
 
 class TimeUnit(StrEnum):
@@ -65,12 +66,16 @@ class TimeUnit(StrEnum):
     CYCLES = "cycles"  #: a cycle, whatever the clock is: every cycle can be told from the next
 
 
-def export(trace: Trace, form: Format, path: str | os.PathLike[str], time: TimeUnit = TimeUnit.NS) -> dict[str, int]:
-    """Write a trace to a file in another format; how much of what was written.
+def export(
+    trace: Trace, form: Format, path: str | os.PathLike[str], time: TimeUnit = TimeUnit.NS, origin_ns: int = 0
+) -> dict[str, int]:
+    """Write a trace to a file in another format; how much of what was written. `origin_ns`: of cycle 0, with OTLP.
 
     A trace that breaks off is written up to there: `trace.broken` tells. A name that ends in `.gz` or `.zst` is packed, but
     for Parquet, which packs by itself. InputError if a package is missing or the file cannot be written.
     """
     writer: Callable[..., dict[str, int]] = import_module(f"kernbench.trace.exporters.{form.value}").export
     with whole_file(path, pack=form is not Format.PARQUET) as out:
+        if form is Format.OTLP:
+            return writer(trace, out, time, origin_ns)
         return writer(trace, out, time) if form in TIMED else writer(trace, out)

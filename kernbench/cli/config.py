@@ -11,6 +11,7 @@ import typer
 
 from kernbench.cli import output, widgets
 from kernbench.cli.commands import Section
+from kernbench.cli.config_energy import energy
 from kernbench.cli.config_init import init
 from kernbench.cli.config_keys import keys
 from kernbench.cli.options import Json, Overrides, Quiet
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 app = Section("Write, check and show machines: their keys, values and origins.")
 app.command()(init)
 app.command()(keys)
+app.command()(energy)
 
 Machine = Annotated[
     str, typer.Argument(metavar="NAME|FILE", help="A preset's name, or a .yaml or .json file.", show_default=False)

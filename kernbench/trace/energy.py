@@ -171,6 +171,15 @@ class Ledger:
             found[item.resource, item.action] += item.count
         return dict(found)
 
+    def action_counts(self) -> list[tuple[str, int | None, int]]:
+        """Bytes, MACs, operations and cycles by part; MACs also by the bits of their weights, as far as prices differ."""
+        found: Counter[tuple[str, int]] = Counter()
+        for item in self.items:
+            cause = self.cause(item)
+            bits = 8 if cause is None or cause.bits not in self.prices.mac else cause.bits
+            found[item.part, bits if item.part == "mac" else 0] += item.count
+        return [(part, bits or None, count) for (part, bits), count in sorted(found.items(), key=lambda one: _order(one[0]))]
+
     def cause(self, item: Item) -> Cause | None:
         """What its command states; None of an item without a command."""
         return None if item.cmd_id is None else self.causes.get(item.cmd_id)
@@ -216,6 +225,10 @@ GROUPINGS: dict[str, Callable[[Ledger, Item], str]] = {
     "node": _node,
     "command": _command,
 }
+
+
+def _order(key: tuple[str, int]) -> tuple[int, int]:
+    return PARTS.index(key[0]), key[1]
 
 
 def ledger(trace: Trace) -> Ledger:

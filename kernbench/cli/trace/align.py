@@ -11,7 +11,7 @@ import typer
 
 from kernbench.cli import output, widgets
 from kernbench.cli.options import Json
-from kernbench.cli.text import BAD, WAIT, short, table
+from kernbench.cli.text import BAD, WAIT, Justify, duration, percent, short, table
 from kernbench.cli.trace.tables import safe
 from kernbench.common.json_shapes import counted
 
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from kernbench.trace.compare.align import Aligned, Line
+    from kernbench.trace.compare.profile import Alignment
 
 
 def align(
@@ -41,9 +42,29 @@ def align(
             "--out", "-o", metavar="OUT", help="Also write the trace with the measured counters added.", show_default=False
         ),
     ] = None,
+    profile: Annotated[
+        bool, typer.Option("--profile", help="COUNTERS is a profile: operations with names and durations, as .csv.")
+    ] = False,
+    rules: Annotated[
+        str | None,
+        typer.Option("--rules", metavar="FILE", help="With --profile: which names mean which operations.", show_default=False),
+    ] = None,
+    approve: Annotated[
+        list[str] | None,
+        typer.Option("--approve", metavar="NAME", help="With --profile: take the proposal for NAME; '*' takes all."),
+    ] = None,
+    save: Annotated[
+        Path | None,
+        typer.Option(
+            "--save", metavar="FILE", help="With --profile: write the rules, and those approved, to a file.", show_default=False
+        ),
+    ] = None,
     as_json: Json = False,
 ) -> int:
-    """Compare hardware counters with the simulated ones, as a table and as events of the trace."""
+    """Compare hardware counters, or a profile of operations, with the simulated ones."""
+    if profile:
+        return _profile(file, counters, rules, approve or [], save, mapping or out, as_json=as_json)
+    _refuse_without_profile(rules, approve, save)
     from kernbench.common.files import check_writable
     from kernbench.trace.compare.align import align as put_beside
     from kernbench.trace.compare.align import merge, read_meanings, read_readings, to_dict
@@ -63,6 +84,78 @@ def align(
     else:
         output.show(trace_align(found))
     return output.OK
+
+
+def _refuse_without_profile(rules: str | None, approve: list[str] | None, save: Path | None) -> None:
+    from kernbench.common.errors import InputError, Problem
+
+    for option, given in (("--rules", rules), ("--approve", approve), ("--save", save)):
+        if given:
+            raise InputError(Problem("kbsim trace align", "it is only for --profile", option, str(given)))
+
+
+def _profile(
+    file: str, source: str, rules: str | None, approve: list[str], save: Path | None, other: Path | None, *, as_json: bool
+) -> int:
+    from kernbench.common.errors import InputError, Problem
+    from kernbench.common.files import check_writable, write_whole
+    from kernbench.trace.compare.profile import align_profile, profile_to_dict, read_profile, read_rules, rules_text
+    from kernbench.trace.reader import open_trace
+
+    if other is not None:
+        rule = "--profile excludes --map and --out"
+        raise InputError(Problem("kbsim trace align", rule, remedy="--rules says which names mean which operations"))
+    if save is not None:
+        check_writable(save)
+    known = [] if rules is None else read_rules(rules)
+    found, added = align_profile(open_trace(file), source, read_profile(source), known, approve)
+    if save is not None:
+        write_whole(save, rules_text([*known, *added]).encode())
+    if as_json:
+        output.show_json(profile_to_dict(found))
+    else:
+        output.show(profile_tables(found))
+    return output.OK
+
+
+def profile_tables(found: Alignment) -> Iterator[RenderableType]:
+    """The output of `kbsim trace align --profile`: errors by class, operations, and proposals that wait for approval."""
+    if found.pairs:
+        heads: list[tuple[str, Justify]] = [("class", "left"), ("operations", "right"), ("measured", "right")]
+        heads += [("simulated", "right"), ("error", "right"), ("mean error", "right")]
+        made = table("Error by class", heads, "mean error: of the operations, without sign")
+        for one in found.classes():
+            times = duration(float(one.measured_us) * 1000), duration(float(one.simulated_us) * 1000)
+            made.add_row(one.kind, f"{one.pairs:,}", *times, _error(one.error), percent(float(one.mean)))
+        yield made
+        yield ""
+        heads = [("operation", "left"), ("class", "left"), ("measured", "right"), ("simulated", "right"), ("error", "right")]
+        note = f"the first {MOST} of {len(found.pairs):,}" if len(found.pairs) > MOST else ""
+        made = table("Operations", [*heads, ("there called", "left")], note)
+        for pair in found.pairs[:MOST]:
+            times = duration(float(pair.measured_us) * 1000), duration(float(pair.simulated_us) * 1000)
+            error = "n/a" if pair.error is None else _error(pair.error)
+            made.add_row(safe(pair.operation.name, NAME), safe(pair.kind, NAME), *times, error, _names(pair.names))
+        yield made
+    if found.proposals:
+        if found.pairs:
+            yield ""
+        heads = [("name", "left"), ("may mean", "left"), ("likeness", "right")]
+        made = table("Proposals", heads, "not counted: --approve NAME takes one, --approve '*' all")
+        for proposal in found.proposals[:MOST]:
+            made.add_row(safe(proposal.name, 40), safe(proposal.operation, 40), f"{proposal.likeness:.2f}")
+        yield made
+    names = {row.name for row in found.unknown} - {proposal.name for proposal in found.proposals}
+    if names:
+        text = f"{counted(len(names), 'name')} without a rule or a proposal: {safe(', '.join(sorted(names)), 200)}"
+        yield widgets.Text(text, WAIT)
+    if found.missing:
+        text = ", ".join(one.name for one in found.missing)
+        yield widgets.Text(f"{counted(len(found.missing), 'simulated operation')} not in the profile: {safe(text, 200)}", WAIT)
+
+
+def _error(error: Fraction) -> str:
+    return f"{100 * float(error):+.1f}%"
 
 
 MOST = 40  #: readings that are shown; --json has all

@@ -1,0 +1,118 @@
+"""`kbsim config energy`: the energy section of a machine, from a table of components, and from and to Accelergy's files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from kernbench.cli import output
+from kernbench.cli.options import Json, Overrides
+
+if TYPE_CHECKING:
+    from kernbench.config import NpuConfig, SystemConfig
+
+WHERE = "kbsim config energy"
+
+
+def energy(
+    machine: Annotated[
+        str, typer.Argument(metavar="NAME|FILE", help="A preset's name, or a .yaml or .json file.", show_default=False)
+    ],
+    table: Annotated[
+        str | None,
+        typer.Option("--table", metavar="NAME|FILE", help="A table of components: 7nm, 45nm or a file.", show_default=False),
+    ] = None,
+    dram: Annotated[
+        str | None,
+        typer.Option(
+            "--dram", metavar="KIND", help="With --table: ddr, gddr, hbm or lpddr.", show_default="that of the machine's device"
+        ),
+    ] = None,
+    ert: Annotated[
+        str | None,
+        typer.Option("--ert", metavar="FILE", help="An energy reference table of Accelergy.", show_default=False),
+    ] = None,
+    mapping: Annotated[
+        str | None,
+        typer.Option(
+            "--map", metavar="FILE", help="With --ert: the component and action of each key of the section.", show_default=False
+        ),
+    ] = None,
+    accelergy: Annotated[
+        Path | None,
+        typer.Option("--accelergy", metavar="DIR", help="Write the machine as files of Accelergy.", show_default=False),
+    ] = None,
+    trace: Annotated[
+        str | None,
+        typer.Option(
+            "--trace", metavar="FILE", help="With --accelergy: also the action counts of this trace.", show_default=False
+        ),
+    ] = None,
+    overrides: Overrides = None,
+    as_json: Json = False,
+) -> int:
+    """Print the energy section of a machine: its own, by a table of components, or from Accelergy; or export it."""
+    from kernbench.common.errors import InputError, Problem
+    from kernbench.config import load_config
+
+    if sum(one is not None for one in (table, ert, accelergy)) > 1:
+        raise InputError(Problem(WHERE, "--table, --ert and --accelergy exclude each other"))
+    for option, value, needs, there in (("--dram", dram, "--table", table), ("--map", mapping, "--ert", ert)):
+        if value is not None and there is None:
+            raise InputError(Problem(WHERE, f"it is only for {needs}", option, value))
+    if trace is not None and accelergy is None:
+        raise InputError(Problem(WHERE, "it is only for --accelergy", "--trace", trace))
+    config: NpuConfig | SystemConfig = load_config(machine, overrides or [])
+    if accelergy is not None:
+        return _export(config, accelergy, trace, as_json=as_json)
+    if table is not None:
+        from kernbench.common.units import plain_number
+        from kernbench.config.energy_table import areas, prices, read_table, section_yaml
+
+        read = read_table(table)
+        found, area = prices(read, config, dram), areas(read, config)
+        if as_json:
+            rows = [{"key": one.key, "value": plain_number(one.value), "source": one.why} for one in found]
+            places = [{"part": one.key, "mm2": float(one.value), "source": one.why} for one in area]
+            output.show_json({"table": read.name, "energy": rows, "area": places})
+            return output.OK
+        output.write(section_yaml(found, f"by the table {read.name}"))
+        for one in area:
+            output.write(f"# area of {one.key}: {float(one.value):.3f} mm2 ({one.why})\n")
+        return output.OK
+    section = config.to_dict()["energy"]
+    if ert is not None:
+        from kernbench.config.accelergy import read_reference_table
+
+        section = read_reference_table(ert, config.freq_ghz, mapping)
+    macs = {int(bits): pj for bits, pj in section.get("mac_pj", {}).items()}
+    if as_json:
+        output.show_json({"energy": {**section, **({"mac_pj": {str(b): pj for b, pj in macs.items()}} if macs else {})}})
+    else:
+        import yaml
+
+        output.write(str(yaml.safe_dump({"energy": {**section, **({"mac_pj": macs} if macs else {})}}, sort_keys=False)))
+    return output.OK
+
+
+def _export(config: NpuConfig | SystemConfig, folder: Path, trace: str | None, *, as_json: bool) -> int:
+    from kernbench.common.files import write_whole
+    from kernbench.config.accelergy import action_counts, architecture, reference_table
+
+    attributes = {"spm": {"width_bits": 8}, "dram": {"width_bits": 8}, "noc": {"width_bits": 8}}
+    texts = {"architecture.yaml": architecture(attributes), "ERT.yaml": reference_table(config.pe.energy, config.freq_ghz)}
+    if trace is not None:
+        from kernbench.trace.energy import ledger
+        from kernbench.trace.reader import open_trace
+
+        texts["action_counts.yaml"] = action_counts(ledger(open_trace(trace)).action_counts())
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, text in texts.items():
+        write_whole(folder / name, text.encode())
+    if as_json:
+        output.show_json({"folder": str(folder), "files": sorted(texts)})
+    else:
+        output.note(f"{folder}: {', '.join(sorted(texts))}")
+    return output.OK

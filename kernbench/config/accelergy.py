@@ -1,0 +1,149 @@
+"""The `energy` section of a machine in the files of Accelergy, and the other way round.
+
+Written are `architecture.yaml` (components with classes and attributes), `ERT.yaml` (energy of each action in pJ), and with a
+run `action_counts.yaml`. Read is an ERT: by default of the names that are written, or of any names with a map.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from fractions import Fraction
+from typing import Any
+
+import yaml
+
+from kernbench.common.errors import InputError
+from kernbench.common.spelling import meant
+from kernbench.common.units import parse_rational, plain_number
+from kernbench.config.document import MACHINE_BYTES, Document, read_document
+
+VERSION = 0.4  #: of Accelergy's formats
+ROOT = "machine"
+#: By key of the `energy` section, the component, its class and the action of one unit.
+COMPONENTS: dict[str, tuple[str, str, str]] = {
+    "dram_pj_per_byte": ("dram", "DRAM", "byte"),
+    "noc_pj_per_byte_hop": ("noc", "wire", "byte"),
+    "spm_pj_per_byte": ("spm", "SRAM", "byte"),
+    "mac_pj": ("te", "mac", "mac"),
+    "ve_op_pj": ("ve", "vector", "op"),
+    "static_mw": ("static", "static", "leak"),
+}
+
+
+def architecture(attributes: Mapping[str, Mapping[str, Any]]) -> str:
+    """`architecture.yaml`; `attributes`: by component."""
+    local = [
+        {"name": name, "class": kind, "attributes": dict(attributes.get(name, {}))} for name, kind, _ in COMPONENTS.values()
+    ]
+    top = {"name": ROOT, "attributes": {"technology": "unknown"}, "local": local, "subtree": []}
+    return _text({"architecture": {"version": VERSION, "subtree": [top]}})
+
+
+def reference_table(section: Any, freq_ghz: Fraction) -> str:
+    """`ERT.yaml` of an `energy` section: [pJ] of a byte, MAC, operation, and of a cycle for static power."""
+    tables = []
+    for key, (name, _, action) in COMPONENTS.items():
+        if key == "mac_pj":
+            actions = [_action(action, pj, {"qbits": bits}) for bits, pj in sorted(section.mac_pj.items())]
+        else:
+            value = getattr(section, key) / freq_ghz if key == "static_mw" else getattr(section, key)
+            actions = [_action(action, value, {})]
+        tables.append({"name": f"{ROOT}.{name}", "actions": actions})
+    return _text({"ERT": {"version": VERSION, "tables": tables}})
+
+
+def _action(name: str, pj: Fraction, arguments: dict[str, Any]) -> dict[str, Any]:
+    return {"name": name, "arguments": arguments, "energy": float(pj)}
+
+
+def action_counts(counts: Iterable[tuple[str, int | None, int]]) -> str:
+    """`action_counts.yaml` of (part, bits of the weights or None, count)."""
+    actions = {part: action for part, (_, _, action) in zip(_PARTS, COMPONENTS.values(), strict=True)}
+    names = {part: name for part, (name, _, _) in zip(_PARTS, COMPONENTS.values(), strict=True)}
+    by_part: dict[str, list[dict[str, Any]]] = {}
+    for part, bits, count in counts:
+        arguments = {} if bits is None else {"qbits": bits}
+        by_part.setdefault(part, []).append({"name": actions[part], "arguments": arguments, "counts": count})
+    local = [{"name": f"{ROOT}.{names[part]}", "action_counts": rows} for part, rows in by_part.items()]
+    return _text({"action_counts": {"version": VERSION, "local": local}})
+
+
+_PARTS = ("dram", "noc", "spm", "mac", "ve", "static")  #: of a result, in the order of COMPONENTS
+
+
+def _text(data: Any) -> str:
+    return str(yaml.safe_dump(data, sort_keys=False, default_flow_style=False))
+
+
+def read_reference_table(path: str, freq_ghz: Fraction, mapping: str | None = None) -> dict[str, Any]:
+    """The `energy` section of an ERT; keys whose component the table lacks are left out.
+
+    `mapping`: a file with `KEY: {name: COMPONENT, action: ACTION, bytes: N}` for other names: N bytes are one action.
+    InputError for a file that is no ERT, and for a component or action that it lacks.
+    """
+    document = read_document(path, MACHINE_BYTES)
+    tables = _tables(document)
+    wanted = _default_map() if mapping is None else _read_map(mapping)
+    found: dict[str, Any] = {}
+    for key, (component, action, nbytes, given) in wanted.items():
+        rows = tables.get(component)
+        if rows is None:
+            if given:
+                raise InputError(
+                    document.problem(("ERT", "tables"), "there is no such component", component, meant(component, tables))
+                )
+            continue
+        prices = [row for row in rows if row["name"] == action]
+        if not prices:
+            names = {str(row["name"]) for row in rows}
+            rule = f"{component} has no such action; it has {', '.join(sorted(names))}"
+            raise InputError(document.problem(("ERT", "tables"), rule, action, meant(action, names)))
+        if key == "mac_pj" and "qbits" in (prices[0].get("arguments") or {}):
+            found[key] = {int(row["arguments"]["qbits"]): plain_number(_energy(document, row)) for row in prices}
+        else:
+            value = max(_energy(document, row) for row in prices) / nbytes  # of several arguments the dearest
+            value = value * freq_ghz if key == "static_mw" else value
+            found[key] = {8: plain_number(value)} if key == "mac_pj" else plain_number(value)
+    return found
+
+
+def _tables(document: Document) -> dict[str, list[dict[str, Any]]]:
+    top = document.data.get("ERT")
+    tables = top.get("tables") if isinstance(top, dict) else None
+    rule = "it must be an energy reference table of Accelergy: {ERT: {version: ..., tables: [{name, actions: [...]}]}}"
+    if not isinstance(tables, list):
+        raise InputError(document.problem((), rule))
+    for i, one in enumerate(tables):
+        actions = one.get("actions") if isinstance(one, dict) else None
+        if not isinstance(actions, list) or not all(isinstance(a, dict) and {"name", "energy"} <= a.keys() for a in actions):
+            raise InputError(document.problem(("ERT", "tables", i), rule))
+    return {str(one["name"]): one["actions"] for one in tables}
+
+
+def _energy(document: Document, row: Mapping[str, Any]) -> Fraction:
+    try:
+        value = parse_rational(row["energy"])
+    except ValueError as error:
+        raise InputError(document.problem(("ERT", "tables"), str(error), row["energy"])) from None
+    if value < 0:
+        raise InputError(document.problem(("ERT", "tables"), "an energy must be at least 0", row["energy"]))
+    return value
+
+
+def _default_map() -> dict[str, tuple[str, str, int, bool]]:
+    return {key: (f"{ROOT}.{name}", action, 1, False) for key, (name, _, action) in COMPONENTS.items()}
+
+
+def _read_map(path: str) -> dict[str, tuple[str, str, int, bool]]:
+    document = read_document(path, MACHINE_BYTES)
+    found = {}
+    for key, value in document.data.items():
+        if key not in COMPONENTS:
+            rule = f"keys are those of the energy section: {', '.join(COMPONENTS)}"
+            raise InputError(document.problem((key,), rule, remedy=meant(str(key), COMPONENTS)))
+        fits = isinstance(value, dict) and {"name", "action"} <= value.keys() <= {"name", "action", "bytes"}
+        nbytes = value.get("bytes", 1) if isinstance(value, dict) else 0
+        if not fits or type(nbytes) is not int or nbytes < 1:
+            raise InputError(document.problem((key,), "it must be {name: COMPONENT, action: ACTION, bytes: N}", value))
+        found[key] = (str(value["name"]), str(value["action"]), nbytes, True)
+    return found

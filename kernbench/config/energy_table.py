@@ -1,0 +1,193 @@
+"""Tables of the energy of components (`configs/energy`), and the `energy` section that a machine has by one of them.
+
+A table has figures by kind of component: MACs by type, vector functions, SRAM by size and width, DRAM by kind of device, links,
+static power and area. Each figure names its source.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+from kernbench.common.errors import InputError, Problem
+from kernbench.common.package_files import package_folder
+from kernbench.common.spelling import meant
+from kernbench.common.units import parse_rational, plain_number
+from kernbench.config.document import MACHINE_BYTES, Document, read_document
+from kernbench.config.schema import Spm
+from kernbench.config.system import SystemConfig
+
+SCHEMA = "kernbench/energy-table/1"
+FOLDER = "energy"  #: of `configs`
+_KEYS = {
+    "schema", "about", "technology_nm", "sources", "mac", "vector", "sram", "dram", "link", "static_mw_per_mm2", "area",
+}  # fmt: skip
+_NEEDED = ("schema", "sources", "mac", "sram", "dram")
+_TYPES = {4: "int4", 8: "int8", 16: "fp16", 32: "fp32"}  #: of a MAC, by the bits of its weights
+SPM_PLACES = 6  #: decimals of a price that a square root is in
+_DIES = ("lpddr", "gddr", "hbm", "ddr")  #: kinds of DRAM, as devices' names begin
+
+
+@dataclass(frozen=True, slots=True)
+class Price:
+    """A figure of a table for a machine, and where it is from."""
+
+    key: str  #: of the `energy` section
+    value: Fraction
+    why: str  #: how it follows from the table, with its source
+
+
+def table_names() -> list[str]:
+    """Names that `--table` takes beside files."""
+    return sorted(path.stem for path in (package_folder("kernbench.configs") / FOLDER).glob("*.yaml"))
+
+
+class EnergyTable:
+    """A table, checked."""
+
+    def __init__(self, document: Document, name: str) -> None:
+        self.document, self.name, self.data = document, name, document.data
+        problems = [document.problem((key,), f"keys are {', '.join(sorted(_KEYS))}") for key in self.data if key not in _KEYS]
+        problems += [document.problem((), f"there is no {key}") for key in _NEEDED if key not in self.data]
+        if self.data.get("schema", SCHEMA) != SCHEMA:
+            problems.append(document.problem(("schema",), f"it must be {SCHEMA}", self.data["schema"]))
+        if problems:
+            raise InputError(problems)
+        self._check_sources(self.data, ())
+
+    def _check_sources(self, value: Any, path: tuple[Any, ...]) -> None:
+        """Every mapping with a figure names a source of the table. InputError for one that does not."""
+        if isinstance(value, list):
+            for i, item in enumerate(value):
+                self._check_sources(item, (*path, i))
+        if not isinstance(value, Mapping) or path == ("sources",):
+            return
+        figures = [key for key in ("pj", "pj_per_byte", "value") if key in value]
+        if figures and value.get("source") not in self.data["sources"]:
+            rule = f"a figure must name one of the table's sources: {', '.join(self.data['sources'])}"
+            raise InputError(self.document.problem((*path, "source"), rule, value.get("source", "")))
+        for key, item in value.items():
+            self._check_sources(item, (*path, key))
+
+    def figure(self, *path: Any) -> tuple[Fraction, str]:
+        """A figure and its source. InputError if the table does not have it, or if it is no number of at least 0."""
+        value: Any = self.data
+        for k, step in enumerate(path):
+            if not isinstance(value, Mapping) or step not in value:
+                have = ", ".join(map(str, value)) if isinstance(value, Mapping) else "none"
+                rule = f"the table {self.name} has no {path[-1]} there; it has {have}"
+                raise InputError(self.document.problem(path[:k], rule, remedy="add the figure with its source"))
+            value = value[step]
+        name = next((key for key in ("pj", "pj_per_byte", "value") if key in value), "value")
+        return self._number((*path, name), value.get(name)), self._source(value)
+
+    def _number(self, path: tuple[Any, ...], given: Any) -> Fraction:
+        try:
+            number = parse_rational(given)
+        except ValueError as error:
+            raise InputError(self.document.problem(path, str(error), given)) from None
+        if number < 0:
+            raise InputError(self.document.problem(path, "it must be at least 0", given))
+        return number
+
+    def _source(self, value: Mapping[str, Any]) -> str:
+        about = self.data["sources"][value["source"]]
+        checked = "" if about.get("checked") or value["source"] == "assumed" else ", not checked"
+        return f"{value['source']}{checked}"
+
+    def sram_per_byte(self, size_bytes: int) -> tuple[Fraction, str]:
+        """[pJ/byte] An access of a SRAM of this size: between two sizes by the square root of the size, which is the length of
+        its lines; outside the table by the nearest one."""
+        rows = sorted(
+            (int(row["size_bytes"]), self._number(("sram", i, "pj"), row["pj"]) * 8 / int(row["width_bits"]), self._source(row))
+            for i, row in enumerate(self.data["sram"])
+        )
+        below = [row for row in rows if row[0] <= size_bytes] or rows[:1]
+        above = [row for row in rows if row[0] >= size_bytes] or rows[-1:]
+        (low, at_low, source), (high, at_high, _) = below[-1], above[0]
+        if low == high or at_low == at_high:
+            return at_low, f"{source}: SRAM of {low:,} bytes"
+        if size_bytes < low or size_bytes > high:  # outside: the nearest
+            return at_low, f"{source}: SRAM of {low:,} bytes"
+        part = (math.sqrt(size_bytes) - math.sqrt(low)) / (math.sqrt(high) - math.sqrt(low))
+        value = float(at_low) + part * float(at_high - at_low)
+        return Fraction(f"{value:.{SPM_PLACES}f}"), f"{source}: between SRAMs of {low:,} and {high:,} bytes"
+
+
+def read_table(name: str) -> EnergyTable:
+    """A table by its name or its file. InputError if there is none or it is wrong."""
+    if "/" in name or name.endswith((".yaml", ".yml", ".json")):
+        return EnergyTable(read_document(name, MACHINE_BYTES), name)
+    if name not in table_names():
+        rule = f"there is no such table; tables are {', '.join(table_names())}, or a .yaml file"
+        raise InputError(Problem("kbsim config energy", rule, "--table", name, meant(name, table_names())))
+    return EnergyTable(read_document(package_folder("kernbench.configs") / FOLDER / f"{name}.yaml", MACHINE_BYTES), name)
+
+
+def dram_kind(machine: Any) -> str | None:
+    """The kind of DRAM that a machine names by its device; None if it names none."""
+    dram = machine.cube.hbm if isinstance(machine, SystemConfig) else machine.dram
+    device = getattr(dram, "device", None) or ""
+    return next((kind for kind in _DIES if device.startswith(kind)), None)
+
+
+def prices(table: EnergyTable, machine: Any, dram: str | None = None) -> list[Price]:
+    """The `energy` section of a machine by a table. `dram`: the kind of DRAM; None for that of its device.
+
+    InputError if the machine does not say its kind of DRAM, or the table lacks a figure.
+    """
+    kind = dram or dram_kind(machine)
+    if kind is None:
+        rule = "the machine names no DRAM device"
+        raise InputError(Problem("kbsim config energy", rule, remedy=f"say its kind: --dram {', '.join(table.data['dram'])}"))
+    found: list[Price] = []
+
+    def add(key: str, figure: tuple[Fraction, str], what: str) -> None:
+        found.append(Price(key, figure[0], f"{figure[1]}{': ' if what else ''}{what}"))
+
+    add("dram_pj_per_byte", table.figure("dram", kind), f"DRAM {kind}")
+    add("noc_pj_per_byte_hop", table.figure("link", "mesh"), "link of a mesh")
+    spm: Spm = machine.pe.spm if isinstance(machine, SystemConfig) else machine.spm
+    add("spm_pj_per_byte", table.sram_per_byte(spm.bank_size_bytes), f"a bank of {spm.bank_size_bytes:,} bytes")
+    for bits, name in _TYPES.items():
+        if name in table.data["mac"]:
+            add(f"mac_pj.{bits}", table.figure("mac", name), f"MAC {name}")
+    add("ve_op_pj", table.figure("vector", "add"), "sum of a lane")
+    area = areas(table, machine)
+    power, source = table.figure("static_mw_per_mm2")
+    total = sum(one.value for one in area)
+    found.append(Price("static_mw", Fraction(f"{float(power * total):.3f}"), f"{source}: {float(power):g} mW/mm2 of the area"))
+    return found
+
+
+def areas(table: EnergyTable, machine: Any) -> list[Price]:
+    """[mm2] The area of scratchpads and tensor engines of a whole machine."""
+    system = isinstance(machine, SystemConfig)
+    part = machine.pe if system else machine
+    pes = machine.pes if system else 1
+    sram, sram_source = table.figure("area", "sram_mm2_per_mib")
+    mac, mac_source = table.figure("area", "mac_mm2")
+    nbytes = pes * part.spm.num_banks * part.spm.bank_size_bytes
+    macs = Fraction(pes * part.te.engines) * part.te.macs_per_cycle
+    return [
+        Price("spm", sram * Fraction(nbytes, 2**20), f"{sram_source}: {nbytes:,} bytes"),
+        Price("te", mac * macs, f"{mac_source}: {float(macs):,.0f} MACs"),
+    ]
+
+
+def section_yaml(found: list[Price], title: str) -> str:
+    """The `energy` section as YAML, each value with its source in a comment."""
+    lines = [f"energy:  # {title}"]
+    mac = [price for price in found if price.key.startswith("mac_pj.")]
+    for price in found:
+        value = plain_number(price.value)
+        if price.key.startswith("mac_pj."):
+            if price is mac[0]:
+                lines.append("  mac_pj:")
+            lines.append(f"    {price.key.removeprefix('mac_pj.')}: {value}  # {price.why}")
+        else:
+            lines.append(f"  {price.key}: {value}  # {price.why}")
+    return "\n".join([*lines, ""])

@@ -212,14 +212,33 @@ class ServingResult:
         return {"ttft": _shares(ttft, len(arrival)), "tpot": _shares(tpot, int(count.sum()))}
 
     def rates(self, window: Window | None = None) -> dict[str, float]:
-        """[1/s] of requests, output tokens and all tokens of requests that ended in the window."""
-        window = window or self.whole
-        last = self._columns["last_token_ns"]
-        inside = self._done & (last >= window.start_ns) & (last <= window.end_ns)
-        seconds = (window.end_ns - window.start_ns) / 1e9
+        """[1/s] of requests, output tokens and all tokens.
+
+        Of the whole run: those of all finished requests, for its duration. Of a window: those of the requests that arrived in
+        it, for the time in which such a number ends. That is the window, and longer where latency grows over the window.
+        """
+        inside = self._inside(window)
+        seconds = self._seconds(window)
         output, prompt = (int(self._columns[name][inside].sum()) for name in ("output", "prompt"))
         counts = {"requests": int(np.count_nonzero(inside)), "output_tokens": output, "total_tokens": output + prompt}
         return {f"{name}_per_s": count / seconds if seconds else 0.0 for name, count in counts.items()}
+
+    def _seconds(self, window: Window | None) -> float:
+        """[s] in which the requests of a window end: those that arrive later by some time end later by the growth of latency
+        beside it. The growth is that from the first quarter of the requests to the last."""
+        if window is None:
+            return (self.whole.end_ns - self.whole.start_ns) / 1e9
+        inside = self._inside(window)
+        arrival, last = (self._columns[name][inside] for name in ("arrival_ns", "last_token_ns"))
+        quarter = len(arrival) // 4
+        length = window.end_ns - window.start_ns
+        if not quarter:
+            return length / 1e9
+        order = np.argsort(arrival, kind="stable")
+        early, late = order[:quarter], order[-quarter:]
+        apart = int(arrival[late].sum()) - int(arrival[early].sum())
+        growth = int((last - arrival)[late].sum()) - int((last - arrival)[early].sum())
+        return length * (1 + max(0, growth) / apart) / 1e9 if apart else length / 1e9
 
     def goodput(self, goals_ms: Mapping[str, float], window: Window | None = None) -> tuple[float, float]:
         """[1/s] of requests that meet all goals (`ttft`, `tpot`, `e2el`: at most so many ms), and their share of the
@@ -231,8 +250,7 @@ class ServingResult:
         good = np.ones(int(np.count_nonzero(self._inside(window))), np.bool_)
         for name, most in goals_ms.items():
             good &= ~(self.values_ms(name, window) > most)  # a request of one token has no TPOT, and meets every goal for it
-        window = window or self.whole
-        seconds = (window.end_ns - window.start_ns) / 1e9
+        seconds = self._seconds(window)
         count = int(np.count_nonzero(good))
         return (count / seconds if seconds else 0.0), (count / len(good) if len(good) else 0.0)
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from fractions import Fraction
+from functools import wraps
 from math import gcd
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 import msgspec
 
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
     from kernbench.config.mma import Mma
     from kernbench.config.schema import Dma, Noc, NpuConfig, Spm, Te, Ve
 
+P = ParamSpec("P")
+T = TypeVar("T")
 
 _ROW, _COL = 0, 1
 ONE_MEMBER = ("fifo_v1", "row_buffer_v1")  #: at most one member flow a DRAM channel
@@ -77,6 +80,27 @@ class _Places:
         return before, len(coordinates) - before
 
 
+MOST_KEPT = 256  #: answers about sections
+
+
+def _kept(rule: Callable[P, T]) -> Callable[P, T]:
+    """A rule whose answers are kept for the objects that it was asked about: machines of a sweep have sections in common."""
+    kept: dict[tuple[object, ...], tuple[object, T]] = {}
+
+    @wraps(rule)
+    def asked(*given: P.args, **named: P.kwargs) -> T:
+        key = (id(given[0]), *given[1:], *named.values())
+        known = kept.get(key)
+        if known is None or known[0] is not given[0]:
+            if len(kept) >= MOST_KEPT:
+                kept.clear()
+            known = kept[key] = given[0], rule(*given, **named)
+        return known[1]
+
+    return asked
+
+
+@_kept
 def _busiest_link(noc: Noc, load: int, store: int, one_flow_a_channel: bool) -> int:
     """The largest sum on a link where each pair of engine and channel has `load` one way and `store` the other.
 
@@ -158,6 +182,7 @@ _ONLY_WITH = {
 _REQUIRED = {"macs": (), "systolic": ("rows", "cols", "dataflow"), "mma": ("mma",)}
 
 
+@_kept
 def _te_rules(te: Te) -> list[BrokenRule]:
     broken = []
     for timing, keys in _ONLY_WITH.items():
@@ -190,6 +215,7 @@ def _mma_rules(mma: Mma) -> list[BrokenRule]:
     return []
 
 
+@_kept
 def _ve_rules(ve: Ve) -> list[BrokenRule]:
     for qbits in QBITS:
         rate = ve.rate(qbits)

@@ -33,6 +33,7 @@ from tests.speed.sweep_rows import sweep_row, sweep_table
 from tests.speed.topology_rows import topology_rows, topology_table
 from tests.speed.trace_rows import trace_rows
 from tests.speed.traced_runs import traced_runs, traced_table
+from tests.speed.wait_rows import wait_line, wait_rows
 from tests.speed.walk_rows import WalkRow, model_lines, walk_rows, walk_table
 from tests.speed.workloads import LOADS
 
@@ -103,6 +104,11 @@ def main(arguments: list[str] | None = None) -> int:
     if not chosen.quick:
         print(f"\n{instruction_table(counts)}", flush=True)
     traces = _traces(chosen.quick)
+    print("\nwhat users wait for, CPU time")
+    waits = []
+    for row in () if chosen.quick else wait_rows():
+        print(wait_line(row), flush=True)
+        waits.append(plain(row))
     _history(_ratios(rows, walks, core, traces), chosen.keep, chosen.quick)
     if chosen.json:
         report = {**_report(rows, chosen.quick), "traces": traces}
@@ -111,6 +117,7 @@ def main(arguments: list[str] | None = None) -> int:
         report |= {"starts": [plain(row) for row in starts], "loads": [plain(row) for row in loads]}
         report |= {"systems": [plain(row) for row in systems], "llm": plain(model)}
         report["components"] = [plain(row) for row in parts]
+        report["waits"] = waits
         report["sweep"] = plain(sweep)
         report |= {"kernels": kernels, "replay": replays}
         report["collectives"] = [plain(row) for row in collectives]

@@ -9,7 +9,7 @@ import subprocess
 import sys
 import time
 from collections import deque
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection, wait
@@ -22,6 +22,7 @@ import kernbench.common
 from kernbench.common.errors import InputError, Problem
 from kernbench.config.allowed_code import AllowCode, AllowedCode
 from kernbench.sweep.points import Task
+from kernbench.sweep.shared_runs import shared_runs
 from kernbench.sweep.spec import Limits
 from kernbench.sweep.store.tables import Row, failed_row
 from kernbench.sweep.work import Context
@@ -128,10 +129,10 @@ MOST_DEATHS = 3  # processes that a task may cost before it is given up
 class Process:
     """One worker, as its parent sees it."""
 
-    def __init__(self, start: bytes) -> None:
+    def __init__(self, start: bytes, variables: Mapping[str, str]) -> None:
         ours, theirs = Pipe()
         command = worker_command(str(theirs.fileno()), str(os.getpid()))
-        environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
+        environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", **variables}
         self.connection: Connection = ours
         self.process = subprocess.Popen(
             command,
@@ -183,6 +184,7 @@ class Pool:
         self._limits = limits
         self._processes: list[Process] = []
         self._deaths: dict[str, int] = {}
+        self._variables: Mapping[str, str] = {}  # of the environment of processes
         self._unborn = 0  # processes in a row that died before they could work
         self._mean = 1.0  # [s] of a task, lately
 
@@ -190,18 +192,19 @@ class Pool:
         """A row for each finished task, and None from time to time. Closing it kills the processes."""
         source = iter(tasks)
         again: deque[Task] = deque()
-        try:
-            while True:
-                self._fill(source, again)
-                if not any(process.tasks for process in self._processes):
-                    return
-                yield from self._heard(again)
-                yield from self._overdue(again)
-                yield None
-        finally:
-            for process in self._processes:
-                process.end()
-            self._processes = []
+        with shared_runs() as self._variables:
+            try:
+                while True:
+                    self._fill(source, again)
+                    if not any(process.tasks for process in self._processes):
+                        return
+                    yield from self._heard(again)
+                    yield from self._overdue(again)
+                    yield None
+            finally:
+                for process in self._processes:
+                    process.end()
+                self._processes = []
 
     def _fill(self, source: Iterator[Task], again: deque[Task]) -> None:
         """Give every process enough to do, those first that have least."""
@@ -212,7 +215,7 @@ class Pool:
             if first is None:
                 more = False
                 break
-            process = Process(self._start)
+            process = Process(self._start, self._variables)
             process.tasks.append(first)  # sent when it is ready
             self._processes.append(process)
         for process in self._processes:

@@ -49,11 +49,15 @@ class Influence:
     relative: bool = False  #: means are relative to the mean of the target of each point
 
 
-def influences(table: SweepTable, goal: Goal) -> list[Influence]:
+Cuts = dict[tuple[str, tuple[int, ...]], tuple[list[Any], list[int]]]  #: groups of an axis, and the group of each point
+
+
+def influences(table: SweepTable, goal: Goal, cuts: Cuts | None = None) -> list[Influence]:
     """The share of the variance that each axis explains (the first-order index of a full grid), the largest first.
 
     Drawn axes are cut into eighths of their points by rank. Axes with one level say nothing and are left out.
     With several targets, a point is divided by the mean of the points of its target.
+    `cuts`: keeps how axes were cut, for further goals of the same table.
     """
     known = [(entry, float(found)) for entry in table.entries if (found := _score(entry, goal)) is not None]
     several = len({entry.target for entry, _ in known}) > 1
@@ -62,16 +66,31 @@ def influences(table: SweepTable, goal: Goal) -> list[Influence]:
     if len(known) < 2:
         return []
     total = _variance([value for _, value in known])
+    points = tuple(entry.number for entry, _ in known)
+    kept = {} if cuts is None else cuts
     out = []
     for name in (name for name in table.names if name != "target"):
-        levels = [table.place(entry)[name] for entry, _ in known]
-        groups: dict[str, tuple[Any, list[float]]] = {}
-        for _, cut, (_, value) in sorted(zip(levels, _cut(levels), known, strict=True), key=_rising(levels)):
-            groups.setdefault(json.dumps(cut), (cut, []))[1].append(value)
+        if (name, points) not in kept:
+            kept[name, points] = _groups([table.value(entry, name) for entry, _ in known])
+        labels, group_of = kept[name, points]
+        groups: list[tuple[Any, list[float]]] = [(label, []) for label in labels]
+        for group, (_, value) in zip(group_of, known, strict=True):
+            groups[group][1].append(value)
         if len(groups) > 1:
             sign = -1 if goal[1] == "max" else 1
-            out.append(replace(_influence(name, sign, list(groups.values()), total), relative=several))
+            out.append(replace(_influence(name, sign, groups, total), relative=several))
     return sorted(out, key=lambda one: -one.share)
+
+
+def _groups(levels: list[Any]) -> tuple[list[Any], list[int]]:
+    """The different levels, or eighths of them, in rising order; and for each point the number of its own."""
+    cut = [json.dumps(value) for value in _cut(levels)]
+    rising = _rising(levels)
+    order = sorted(range(len(levels)), key=lambda i: rising((levels[i],)))
+    number: dict[str, int] = {}
+    for i in order:
+        number.setdefault(cut[i], len(number))
+    return [json.loads(text) for text in number], [number[text] for text in cut]
 
 
 def interactions(found: list[Influence], points: int) -> float | None:

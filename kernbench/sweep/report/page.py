@@ -14,7 +14,7 @@ from typing import Any
 from kernbench.common.look.css import look_js, page_css
 from kernbench.common.look.page import page_html, page_json
 from kernbench.common.units import parse_rational
-from kernbench.sweep.report.analysis import Influence, influences, interactions, ranked
+from kernbench.sweep.report.analysis import Cuts, Influence, influences, interactions, score
 from kernbench.sweep.report.table import Entry, SweepTable, plain_text
 from kernbench.sweep.spec import Goal
 from kernbench.sweep.spec.load import GOALS
@@ -44,15 +44,17 @@ def _part(name: str) -> str:
 
 
 def _data(table: SweepTable, goals: Sequence[Goal], reasons: dict[str, str]) -> dict[str, Any]:
-    """The data of the page: columns with one value for each point."""
+    """The data of the page: columns with one value for each point. Points that a sentence is about have a label."""
     numbers = [name for name in GOALS if any(_number(entry, name) is not None for entry in table.entries)]
-    places = [table.place(entry) for entry in table.entries]
-    found = {name: influences(table, (name, _way(goals, name))) for name in numbers}
+    cuts: Cuts = {}
+    found = {name: influences(table, (name, _way(goals, name)), cuts) for name in numbers}
+    named = [entry.task.key in reasons or (entry.row is not None and bool(entry.row.error)) for entry in table.entries]
+    axes = [name for name in table.names if name != "target"]
     return {
         "name": table.name,
         "version": VERSION,
         "goals": [list(goal) for goal in goals],
-        "axes": [name for name in table.names if name != "target"],
+        "axes": axes,
         "numbers": numbers,
         "about": {name: text for name, text in METRICS.items() if name in numbers},
         "units": {name: UNITS[name] for name in numbers if name in UNITS},
@@ -61,17 +63,22 @@ def _data(table: SweepTable, goals: Sequence[Goal], reasons: dict[str, str]) -> 
         "invalid": table.about.invalid,
         "number": [entry.number for entry in table.entries],
         "target": [entry.target for entry in table.entries],
-        "label": [table.label(entry) for entry in table.entries],
+        "label": [table.label(entry) if shown else "" for entry, shown in zip(table.entries, named, strict=True)],
         "status": [entry.status for entry in table.entries],
         "limit": ["" if entry.row is None else str(entry.row.metrics.get("bound_by", "")) for entry in table.entries],
         "error": ["" if entry.row is None else entry.row.error[:LONGEST] for entry in table.entries],
         "hash": ["" if entry.row is None else entry.row.jobs_hash[:12] for entry in table.entries],
-        "values": {name: [_shown(place[name]) for place in places] for name in table.names if name != "target"},
+        "values": {name: [_shown(table.value(entry, name)) for entry in table.entries] for name in axes},
         "results": {name: [_number(entry, name) for entry in table.entries] for name in numbers},
         "influences": {name: _influences(found[name]) for name in numbers},
-        "rest": {name: interactions(found[name], len(ranked(table, (name, _way(goals, name))))) for name in numbers},
+        "rest": {name: interactions(found[name], _scored(table, (name, _way(goals, name)))) for name in numbers},
         "why": [[entry.number, reasons[entry.task.key][:LONGEST]] for entry in table.entries if entry.task.key in reasons],
     }
+
+
+def _scored(table: SweepTable, goal: Goal) -> int:
+    """How many points have a value of a goal."""
+    return sum(entry.row is not None and score(entry.row, goal) is not None for entry in table.entries)
 
 
 def _shown(value: Any) -> Any:

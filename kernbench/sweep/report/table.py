@@ -73,6 +73,14 @@ class SweepTable:
         known = {"target": entry.target, "machine": entry.machine, **dict(zip(self.about.names, entry.values, strict=True))}
         return {name: known[name] for name in self.names}
 
+    def value(self, entry: Entry, name: str) -> Any:
+        """What of one of `names` a point is."""
+        return entry.values[self._columns[name]] if name in self._columns else getattr(entry, name)
+
+    @cached_property
+    def _columns(self) -> dict[str, int]:
+        return {name: i for i, name in enumerate(self.about.names)}
+
     def label(self, entry: Entry) -> str:
         """A point in words: `dram.channels=4, te.engines=2`."""
         return ", ".join(f"{name}={plain_text(value)}" for name, value in self.place(entry).items()) or entry.target

@@ -12,6 +12,7 @@ from kernbench.common.units import cycles_to_ns, plain_number
 from kernbench.config import MachineConfig, NpuConfig
 from kernbench.sim_engine.machine import Machine
 from kernbench.sim_engine.result import Result
+from kernbench.sweep.shared_runs import shared
 from kernbench.sweep.sources import package_digest
 from kernbench.sweep.store.tables import hash_of_entries, measured
 from kernbench.workloads.llm.emitted import Emitted
@@ -131,7 +132,8 @@ class _Run:
         if program is None:
             result = SIMULATED.get(self.programs.content(segment), lambda: self._simulated(segment))
         else:
-            result = SIMULATED.get(self.programs.run_content(program), lambda: self._simulated(segment, program))
+            key = self.programs.run_content(program)
+            result = SIMULATED.get(key, lambda: shared(key, Simulated, lambda: self._simulated(segment, program)))
         self.digest.update(f"{count} {result.times}\n".encode())
         self.status = result.status
         self.cycles += result.cycles * count

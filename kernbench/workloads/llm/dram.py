@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass, field, replace
 from itertools import product
 from math import gcd, lcm
@@ -274,3 +274,9 @@ def _head_buffers(ends: Ends) -> tuple[int, int, dict[str, Ring]]:
         if rings is not None:
             return cols, tiles, rings
     raise ends.refusal("LM head")
+
+
+def head_places(ends: Ends) -> Hashable:
+    """All that the program of the LM head takes from the size of the scratchpad and the speed of the DRAM."""
+    cols, tiles, rings = _head_buffers(ends)
+    return cols, tiles, tuple((name, ring.buffer) for name, ring in rings.items())

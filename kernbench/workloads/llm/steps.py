@@ -25,7 +25,16 @@ from kernbench.workloads.layer.decoder import emit_layer
 from kernbench.workloads.layer.dram import LayerDram, Room
 from kernbench.workloads.layer.layer import Layer
 from kernbench.workloads.limit import ENDLESS
-from kernbench.workloads.llm.dram import Ends, LlmDram, TooLarge, emit_embedding, emit_head, machine_with_layout, place_model
+from kernbench.workloads.llm.dram import (
+    Ends,
+    LlmDram,
+    TooLarge,
+    emit_embedding,
+    emit_head,
+    head_places,
+    machine_with_layout,
+    place_model,
+)
 from kernbench.workloads.llm.emitted import Emitted, choice_of, emitted, layout_of, run_content
 from kernbench.workloads.llm.known import Known, digest_of, texts_of
 from kernbench.workloads.llm.model import Model
@@ -35,7 +44,6 @@ from kernbench.workloads.models import ModelShape
 from kernbench.workloads.models.precision import Precision
 from kernbench.workloads.planner import LayerPlan, plan_layer
 from kernbench.workloads.routing import EVEN, Routing
-from kernbench.workloads.transfers import setup_bytes
 
 Phase = Literal["prefill", "decode"]
 PHASES: tuple[Phase, ...] = ("prefill", "decode")
@@ -233,6 +241,10 @@ class LlmPrograms:
 
     def content(self, segment: Segment) -> Hashable:
         """What the cycles of a segment depend on: segments with equal contents take equal ones, of whichever job."""
+        return self._machine_content, *self._work(segment)
+
+    def _work(self, segment: Segment) -> tuple[Hashable, ...]:
+        """What a segment does, on any machine."""
         job, step, batch = self.job, segment.step, self.batch_of(segment.step)
         rows = batch.groups[0].tokens if len(batch.groups) == 1 else 1
         work: Hashable = (rows, batch.sequences)  # of the head
@@ -241,7 +253,7 @@ class LlmPrograms:
         elif segment.kind == "layer":
             work = batch, self.positions, job.sequences, job.page_tokens, job.reduction, job.routing, job.expert_parallel
         ends = () if segment.kind == "layer" else (self.model.vocab, self.model.final_softcap, self._widths)
-        return type(self), self._machine_content, segment.kind, segment.shape, work, ends
+        return type(self).__name__, segment.kind, segment.shape, work, ends
 
     @property
     def _limits(self) -> Hashable:
@@ -256,11 +268,15 @@ class LlmPrograms:
     @cached_property
     def _machine_content(self) -> Hashable:
         """The machine, its PEs, and addresses where they cost time: of rows and caches."""
+        alikes = self.job.staging, alike(self.target, self.places), self._addresses
+        return walk_of(None), digest_of(self._given), self._limits, *alikes
+
+    @cached_property
+    def _addresses(self) -> str | None:
+        """Addresses where they cost time: None on other machines, where each region begins at the first channel."""
         memory = as_npu(self.target).dram
-        cached = self._given.cache is not None
-        fixed = memory.row_buffer is None and memory.controller is None and not cached
-        addresses = None if fixed else repr(self.dram)
-        return walk_of(None), digest_of(self._given), self._limits, self.job.staging, alike(self.target, self.places), addresses
+        fixed = memory.row_buffer is None and memory.controller is None and self._given.cache is None
+        return None if fixed else repr(self.dram)
 
     def way_of(self, elements: int, bits: int) -> Reduction:
         """The algorithm of a reduction of so many elements; with `auto` the fastest alone, the first of several."""
@@ -291,18 +307,14 @@ class LlmPrograms:
         """The program of a segment, which points of a sweep share; None where it depends on more than is known here."""
         if not self.shares or not isinstance(self.target, NpuConfig):
             return None
-        job, step, shape = self.job, segment.step, segment.shape
-        work: Hashable
+        chosen: Hashable = None
         if segment.kind == "layer":
-            plan = self.plan(shape, step)
-            work = choice_of(plan), self.dram.room(segment.layer), job.page_tokens, job.routing, job.expert_parallel
-        else:
-            dram = self.dram
-            ends = dram.embedding, dram.head, dram.final_gain, dram.logits, dram.input_of(0), dram.input_of(self.layers)
-            work = ends, self.model.vocab, self.model.final_softcap, setup_bytes(self.machine)
-        machine = layout_of(self.machine, size=segment.kind != "layer")
-        key = segment.kind, self._name(segment), segment.layer, shape, step, job.batch, work, machine
-        return emitted(key, lambda: self.segment_program(segment))
+            chosen = choice_of(self.plan(segment.shape, segment.step))
+        elif segment.kind == "head":
+            chosen = head_places(self._ends(segment))
+        at = self._addresses, None if self._addresses is None else segment.layer
+        machine = layout_of(self.machine, size=segment.kind == "embedding")
+        return emitted((self._work(segment), chosen, at, machine), lambda: self.segment_program(segment))
 
     def run_content(self, program: Emitted) -> Hashable:
         """What the run of a shared program depends on."""
@@ -343,22 +355,27 @@ class LlmPrograms:
 
     def emit(self, segment: Segment, program: Program) -> None:
         """Append the entries of a segment."""
-        step, job, common = segment.step, self.job, self._common(segment)
+        step, common = segment.step, self._common(segment)
         emits = [Emitter("", self.machine, common, program, place.node, place.dram_base) for place in self.places]
         if segment.kind == "layer":
             plan = self.plan(segment.shape, step)
             dram = LayerDram(segment.shape, self.machine, plan, self.dram.room(segment.layer))
             _emit_together([Layer(segment.shape, self.machine, plan, emit, dram) for emit in emits], self.way_of)
             return
-        cap, words = self.model.final_softcap, self.model.vocab
-        shared = ceil_div(words, job.shards)
         for number, emit in enumerate(emits):
-            vocab = words if segment.kind == "embedding" else min(shared, words - number * shared)
-            ends = Ends(segment.shape, vocab, cap, self.machine, self.dram, step.tokens, step.context, job.batch)
+            ends = self._ends(segment, number)
             if segment.kind == "embedding":
                 emit_embedding(ends, emit)
             else:
                 emit_head(ends, emit, self.layers)
+
+    def _ends(self, segment: Segment, number: int = 0) -> Ends:
+        """What the embedding or the LM head of a shard works on."""
+        step, words = segment.step, self.model.vocab
+        shared = ceil_div(words, self.job.shards)
+        vocab = words if segment.kind == "embedding" else min(shared, words - number * shared)
+        cap = self.model.final_softcap
+        return Ends(segment.shape, vocab, cap, self.machine, self.dram, step.tokens, step.context, self.job.batch)
 
     def common_fields(self, step: Step) -> dict[str, object]:
         """Fields of entries between segments."""

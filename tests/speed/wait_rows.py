@@ -1,0 +1,258 @@
+"""`python -m tests.speed.wait_rows`: what users wait for, each with its goal and, where it is known, what another tool takes.
+
+CPU time; each figure is the median of three runs of the work in this process, or of one measurement that has its own repeats.
+No test.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import json
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from kernbench.analysis.noc.device import load_device
+from kernbench.analysis.noc.events import read_trace
+from kernbench.analysis.noc.load import Window, run_load
+from kernbench.analysis.noc.replay import replayed
+from kernbench.cmdq.controller_timing import controller_table
+from kernbench.config import load_config
+from kernbench.noc.network import MeshSpec
+from kernbench.noc.traffic import Traffic
+from kernbench.sim_engine.machine import run_dram_load
+from kernbench.sweep.targets.llm import SIMULATED, LlmTarget
+from kernbench.validate.ramulator import bursts_of, read_figures
+from kernbench.workloads import planner
+from kernbench.workloads.llm import emitted, run, steps
+from kernbench.workloads.llm.run import run_llm
+from kernbench.workloads.llm.steps import Job, LlmPrograms
+from kernbench.workloads.models.files import load_model
+from kernbench.workloads.models.precision import uniform_precision
+from tests.speed.ccl_rows import send_rows
+from tests.speed.kernel_rows import kernel_rows
+from tests.speed.replay_rows import replay_rows
+from tests.speed.sample import Sample, plain
+from tests.speed.skip_rows import skip_rows
+from tests.speed.start_rows import load_rows, start_rows
+from tests.speed.sweep_rows import sweep_row
+from tests.speed.trace_rows import trace_rows
+
+ROOT = Path(__file__).resolve().parents[2]
+DATA = ROOT.parent / "shared" / "data"  #: recorded traffic and figures of others; rows that need it are left out without it
+REPEATS = 3
+#: A machine as wide as an A100: 40 channels of HBM, 40 MiB of scratchpad, 16 engines of a kind.
+WIDE = {
+    "schema": "kernbench/npu/1", "freq_ghz": 1.41, "max_cycles": 10**12,
+    "dma": {"engines": 8, "max_concurrent_transfers": 8, "channels": {"act_weight": {"max_concurrent": 8}}},
+    "dram": {"channels": 40, "capacity_bytes": "80 GiB", "dram_burst_cycles": 1, "peak_bw_bytes_per_cycle": 36.1525,
+             "t_setup_cycles": 552},
+    "spm": {"num_banks": 64, "bank_size_bytes": 655360, "bank_width_bytes": 128, "read_ports": 4, "write_ports": 4},
+    "te": {"engines": 16, "macs_per_cycle": 8192, "f_a": {8: 1, 16: 0.5, 32: 0.25}},
+    "ve": {"engines": 16, "lanes": 432, "f_a": {8: 1, 16: 1, 32: 1}},
+}  # fmt: skip
+CONTEXTS = (128, 512, 1024)  #: of a point of a sweep
+DDR4 = {"standard": "DDR4", "pattern": "rand", "read_pct": "100", "load_pct": "sat"}.items()  #: a row of the figures
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """One figure."""
+
+    work: str
+    value: float
+    unit: str
+    goal: float
+    more: bool = False  #: more is better
+    beside: str = ""  #: what another tool takes, or what the figure was
+
+
+def _cpu(work: Callable[[], Any], repeats: int = REPEATS) -> Sample:
+    """[s] of CPU time."""
+    found = []
+    for _ in range(repeats):
+        gc.collect()
+        begin = time.process_time()
+        work()
+        found.append(time.process_time() - begin)
+    return Sample(found)
+
+
+def _forget() -> None:
+    """Let nothing be known from an earlier run."""
+    for known in (SIMULATED, run.TALLIES, run.CYCLES, steps.PLANS, steps.PLACED, emitted.PROGRAMS, planner.BUFFERS):
+        known.clear()
+
+
+def llm(quick: bool) -> Iterator[Wait]:
+    """`kbsim llm` without the start of its process."""
+    model, config = load_model("llama2-7b"), load_config(WIDE)
+    job = Job(prompt=128, tokens=2, phases=("decode",))
+
+    def whole() -> None:
+        _forget()
+        run_llm(LlmPrograms(model, uniform_precision(w=16, a=16, kv=16), config, job))
+
+    yield Wait("Llama-2-7B in 16 bit on a machine with 40 channels, two tokens", _cpu(whole, 1 if quick else 3), "s", 1)
+
+
+def points(quick: bool) -> Iterator[Wait]:
+    """A point of a sweep: of contexts that nobody has run, of another bandwidth, of another scratchpad with the same plan."""
+    target = LlmTarget("model", "llama2-7b", {"phase": "decode", "tokens": 1})
+    base = {"spm.bank_size_bytes": 1 << 20}  # 64 MiB
+
+    def point(**changes: Any) -> float:
+        config = load_config("npu_server", base | {name.replace("__", "."): value for name, value in changes.items()})
+        begin = time.process_time()
+        for context in CONTEXTS:
+            target.simulate(config, {"prompt": context})
+        return time.process_time() - begin
+
+    fresh, wider, larger = [], [], []
+    for turn in range(REPEATS):
+        _forget()
+        fresh.append(point())
+        wider.append(point(dram__peak_bw_bytes_per_cycle=90 + turn))
+        larger.append(point(spm__bank_size_bytes=(1 << 20) + 65536))
+    what = "a point of a sweep of Llama-2-7B, three contexts"
+    yield Wait(f"{what}: the first", Sample(fresh), "s", 0.03)
+    yield Wait(f"{what}: another DRAM bandwidth", Sample(wider), "s", 0.03, beside="0.61 before")
+    yield Wait(f"{what}: another scratchpad, same plan", Sample(larger), "s", 0.03, beside="0.61 before")
+
+
+def decode(quick: bool) -> Iterator[Wait]:
+    """The decoder layer."""
+    row = next(one for one in skip_rows(REPEATS) if one.load == "decode")
+    yield Wait("decode layer of Llama-2-7B on npu_server", row.cycles_a_second / 1e6, "M cycles/s", 20, more=True)
+
+
+def wormhole(quick: bool) -> Iterator[Wait]:
+    """Recorded traffic of a chip."""
+    folder = DATA / "noc_traces"
+    files = sorted(folder.rglob("*.json")) if folder.exists() else []
+    if not files:
+        return
+    device = load_device("wormhole")
+    traces = [read_trace(path, device) for path in files[:: 8 if quick else 1]]
+    spent = _cpu(lambda: [replayed(trace, device, "recorded") for trace in traces], 1 if quick else REPEATS)
+    scaled = Sample([spent * 1000 / len(traces)])
+    scaled.spread = spent.spread
+    yield Wait("a Wormhole trace at its recorded times", scaled, "ms", 4, beside="tt-npe, one cycle a step: 224 ms")
+
+
+def dram(quick: bool) -> Iterator[Wait]:
+    """Random reads of 64 bytes, as fast as the queues take them."""
+    if not (DATA / "dram" / "ramulator2.csv").exists():
+        return
+    clocks = 20_000 if quick else 100_000
+    figure = next(one for one in read_figures(DATA / "dram") if one.row.items() >= DDR4)
+    table = controller_table(figure.controller())
+    bursts = bursts_of(figure.preset, "rand", 100, "sat", clocks)
+    spent = [clocks / _cpu(lambda: run_dram_load(table, bursts, 0, clocks), 1) / 1e6 for _ in range(REPEATS)]
+    told = "Ramulator 2: 1.10"
+    yield Wait("DRAM controller alone, random 64 bytes of DDR4", Sample(spent), "M cycles/s", 2, more=True, beside=told)
+
+
+def flits(quick: bool) -> Iterator[Wait]:
+    """A network of routers."""
+    net, traffic, window = MeshSpec(columns=8, rows=8), Traffic(rate=0.2), Window(500, 4000 if quick else 10000, 5000)
+    clocks = run_load(net, traffic, window).clocks
+    rates = [clocks / _cpu(lambda: run_load(net, traffic, window), 1) / 1e3 for _ in range(REPEATS)]
+    told = "the goal is 5 times BookSim"
+    yield Wait("flit network 8x8, uniform 0.2", Sample(rates), "k clocks/s", 5 * 43, more=True, beside=told)
+
+
+def kernels(quick: bool) -> Iterator[Wait]:
+    """Kernels on 64 PEs with the op log."""
+    rows = kernel_rows(quick)
+    for name, what in (("loads", "load"), ("dots", "product")):
+        yield Wait(f"a kernel's {what} on 64 PEs, logged", rows[f"{name}_logged_us"], "us", 2)
+
+
+def sends(quick: bool) -> Iterator[Wait]:
+    """Messages of collectives."""
+    row = send_rows(quick)[-1]
+    yield Wait(f"a send between {row.ranks:,} ranks", row.us_a_send, "us", 15)
+
+
+def sweeps(quick: bool) -> Iterator[Wait]:
+    """Beside the runs."""
+    row = sweep_row(True)
+    yield Wait("overhead of a point of a sweep, 400 points", row.overhead_ms, "ms", 0.5, beside="3.7 before")
+    if not quick:
+        row = sweep_row(False)
+        yield Wait("overhead of a point of a sweep, 10,000 points", row.overhead_ms, "ms", 0.5, beside="1.1 before")
+
+
+def replay(quick: bool) -> Iterator[Wait]:
+    """Phase 2."""
+    rows = replay_rows(True)
+    yield Wait("replay of single ops, 1,024 cubed", rows["dots_times"], "times numpy", 1.2)
+
+
+def loads(quick: bool) -> Iterator[Wait]:
+    """Programs."""
+    (row,) = load_rows((100_000,), 1 if quick else REPEATS)
+    yield Wait("a program of 100,000 entries, from JSON to the core", row.plain, "s", 0.5)
+
+
+def traces(quick: bool) -> Iterator[Wait]:
+    """Laws of a trace."""
+    rates = []
+    for _ in range(1 if quick else REPEATS):
+        row = next(one for one in trace_rows(100_000 if quick else 300_000) if one.job == "validate")
+        rates.append(row.events_per_second / 1e6)
+    yield Wait("trace validate", Sample(rates), "M events/s", 2, more=True)
+
+
+def starts(quick: bool) -> Iterator[Wait]:
+    """Processes."""
+    rows = {row.command: row for row in start_rows(3 if quick else 9)}
+    value = rows["kbsim run"].seconds - rows["python"].seconds
+    yield Wait("kbsim run of 15 entries, over Python's own start", value, "s", 0.15)
+
+
+ROWS: dict[str, Callable[[bool], Iterator[Wait]]] = {
+    "llm": llm, "points": points, "decode": decode, "wormhole": wormhole, "dram": dram, "flits": flits, "kernels": kernels,
+    "sends": sends, "replay": replay, "loads": loads, "traces": traces, "starts": starts, "sweeps": sweeps,
+}  # fmt: skip
+
+
+def wait_rows(quick: bool = False, only: str = "") -> Iterator[Wait]:
+    """All rows, one by one."""
+    for name, row in ROWS.items():
+        if only in name:
+            yield from row(quick)
+
+
+def wait_line(row: Wait) -> str:
+    """A row for a person."""
+    holds = row.value >= row.goal if row.more else row.value <= row.goal
+    spread = f" {row.value.about}" if isinstance(row.value, Sample) else ""
+    told = f"{row.value:9.3g} {row.unit}{spread}"
+    beside = f" ({row.beside})" if row.beside else ""
+    return f"  {row.work:62} {told:27} goal {row.goal:g}{'' if holds else ', NOT MET'}{beside}"
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Print the rows as they are measured."""
+    parser = argparse.ArgumentParser(prog="python -m tests.speed.wait_rows", description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="shorter runs, noisier figures")
+    parser.add_argument("--only", default="", metavar="TEXT", help=f"rows with this in their names: {', '.join(ROWS)}")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="also write them to FILE")
+    chosen = parser.parse_args(arguments)
+    found = []
+    for row in wait_rows(chosen.quick, chosen.only):
+        print(wait_line(row), flush=True)
+        found.append(plain(row))
+    if chosen.json is not None:
+        chosen.json.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

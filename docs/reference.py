@@ -23,8 +23,8 @@ KINDS = {
     "any": "anything",
 }
 API = (
-    "run", "Run", "compare", "Comparison", "llm", "LlmRun", "whatif", "WhatIfs", "why", "Explanation", "probe", "ProbeResult",
-    "sweep", "read_sweep", "SweepResult", "validate", "Validation",
+    "run", "Run", "compare", "Comparison", "llm", "LlmRun", "whatif", "WhatIfs", "fuzz", "FuzzResult", "why", "Explanation",
+    "probe", "ProbeResult", "sweep", "read_sweep", "SweepResult", "validate", "Validation",
     "load_config", "load_program", "check_program", "simulate", "Machine", "Result", "Program", "NpuConfig", "SystemConfig",
     "bench", "Bench", "Context", "DPPolicy", "GraphEngine", "DataExecutor", "machine",
     "Component", "ComponentBase", "Arbiter", "PassivePart", "MemoryPart", "Passage",

@@ -17,6 +17,7 @@ from kernbench_libraries import find_compiled
 
 if TYPE_CHECKING:
     from kernbench.api.compare import Comparison, compare
+    from kernbench.api.fuzz import FuzzResult, fuzz
     from kernbench.api.llm import LlmRun, llm, step_timer
     from kernbench.api.probe import ProbeResult, probe
     from kernbench.api.run import Run, run
@@ -44,6 +45,7 @@ find_moved()
 _HOMES = {
     **dict.fromkeys(("Comparison", "compare"), "kernbench.api.compare"),
     **dict.fromkeys(("Explanation", "why"), "kernbench.api.why"),
+    **dict.fromkeys(("FuzzResult", "fuzz"), "kernbench.api.fuzz"),
     **dict.fromkeys(("LlmRun", "llm", "step_timer"), "kernbench.api.llm"),
     "Sequences": "kernbench.workloads.blocks.batch",
     **dict.fromkeys(("ProbeResult", "probe"), "kernbench.api.probe"),
@@ -89,6 +91,7 @@ __all__ = [
     "DPPolicy",
     "DataExecutor",
     "Explanation",
+    "FuzzResult",
     "GraphEngine",
     "InputError",
     "InternalError",
@@ -112,6 +115,7 @@ __all__ = [
     "bench",
     "check_program",
     "compare",
+    "fuzz",
     "llm",
     "load_config",
     "load_program",

@@ -11,5 +11,6 @@ cdef class Core:
     cdef Arena arena
     cdef list components
     cdef object arbiter       # of the run's own, or None
+    cdef int refuse_saving(self) except -1
     cdef bint has_plugs(self)
     cdef int restore_whole(self, bytes image) except -1

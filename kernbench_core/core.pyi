@@ -108,6 +108,7 @@ class Core:
     def wake(self, component: int, at: int) -> None:
         """Let a component, given by its position, run in cycle `at`: from inside another one. ValueError for a cycle that has begun."""
 
+    def submitted_there(self) -> list[int]: ...
     def describe(self, job: int, row: int) -> tuple[int, int, tuple[int, ...], tuple[int, ...]]:
         """A component's job is a command, which stands at that row behind the entries; `(Opkind, engine, params, more)` of it.
 

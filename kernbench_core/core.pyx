@@ -4,6 +4,7 @@ import hmac
 import os
 
 from kernbench_core.fast.loop cimport begin_fast, catch_up, run_fast
+from kernbench_core.model.dma cimport CHANNELS
 from kernbench_core.model.loop cimport finished, run_plain
 from kernbench_core.model.routes cimport route_add, route_refuse_snapshot
 from kernbench_core.plugin.component cimport component_flow_changed
@@ -236,6 +237,11 @@ cdef class Core:
         """`(MACs by bits of the weights, operations, bytes of streamed operands)` of jobs of components that ended."""
         return submitted_work(&self.sim)
 
+    def submitted_there(self):
+        """Of a perturbed run: how many transfers components submitted to each channel of each PE, PE by PE."""
+        cdef int32_t k
+        return [self.sim.perturbed.submitted[k] for k in range(self.sim.n_spm * CHANNELS)]
+
     def tracer(self, int32_t level):
         """A `Trace` for this run, for `run`."""
         cdef int32_t words = 1, k
@@ -257,7 +263,7 @@ cdef class Core:
         one of these cannot be saved.
         """
         refuse_snapshot(self.components)
-        route_refuse_snapshot(&self.sim)
+        self.refuse_saving()
         if not self.has_plugs():
             return take_snapshot(&self.sim)
         plug_check_snapshot(&self.sim)
@@ -270,7 +276,7 @@ cdef class Core:
         ValueError where it is none, and says which value cannot be; the run then stands where it stood. A snapshot of a run with
         components is taken back only by the process that made it: what a component makes of its bytes is not known here.
         """
-        route_refuse_snapshot(&self.sim)
+        self.refuse_saving()
         if self.has_plugs():
             plug_check_snapshot(&self.sim)
             self.restore_whole(unsealed(image))
@@ -295,7 +301,7 @@ cdef class Core:
         if not self.has_plugs():
             return hashlib.sha256(self.snapshot()).hexdigest()
         refuse_snapshot(self.components)
-        route_refuse_snapshot(&self.sim)
+        self.refuse_saving()
         plug_check_snapshot(&self.sim)
         seen = [self.cycle, self.status, self.counters(), self.engines()]
         if self.components:
@@ -309,6 +315,13 @@ cdef class Core:
         if self.has_plugs():
             raise ValueError("a run with components, or an arbiter of its own, has no model state by itself")
         return show_snapshot(&self.sim)
+
+    cdef int refuse_saving(self) except -1:
+        """ValueError where the run has what no snapshot holds."""
+        route_refuse_snapshot(&self.sim)
+        if self.sim.perturbed != NULL:
+            raise ValueError("a perturbed run is in no snapshot")
+        return 0
 
     cdef bint has_plugs(self):
         """Something plugged in has state that is not known here."""

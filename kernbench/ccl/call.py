@@ -182,7 +182,7 @@ def run_call(
     inputs = [_random(call.dtype, has, seed + rank) for rank in range(call.group.size if check else 1)]
     found: dict[str, Any] = {}
     engine = GraphEngine(config, op_log=check)
-    engine.run(_bench(call, collective, queues, inputs, found, warmup + iters), progress=progress, around=around)
+    engine.run(_made(call, collective, queues, inputs, found, warmup + iters), progress=progress, around=around)
     status, launches, wrong = engine.machine.status, found["launches"], None
     if status != "done":
         return Outcome(status, 0, None, engine)
@@ -199,10 +199,16 @@ def run_call(
     return Outcome(status, round(exact), wrong, engine, launches[-1].end - launches[0].start, exact)
 
 
+def call_bench(call: Call, collective: Collective, queues: Queues, seed: int = 0) -> Bench:
+    """The same as a bench, with random elements of each rank; its results are the tensor `out`, or `in` of a call in place."""
+    inputs = [_random(call.dtype, collective.has(call.count, call.group.size), seed + rank) for rank in range(call.group.size)]
+    return _made(call, collective, queues, inputs, {})
+
+
 def call_machine(config: MachineConfig, call: Call, collective: Collective, queues: Queues) -> Machine:
     """The same at cycle 0, without a log and not verified. InputError as `GraphEngine.prepare`."""
     inputs = [_random(call.dtype, collective.has(call.count, call.group.size), 0)]
-    return GraphEngine(config, op_log=False).prepare(_bench(call, collective, queues, inputs, {}))
+    return GraphEngine(config, op_log=False).prepare(_made(call, collective, queues, inputs, {}))
 
 
 def _next_inputs(call: Call, collective: Collective, inputs: Sequence[Array], results: Sequence[Array]) -> list[Array]:
@@ -218,7 +224,7 @@ def _next_inputs(call: Call, collective: Collective, inputs: Sequence[Array], re
     return found
 
 
-def _bench(
+def _made(
     call: Call, collective: Collective, queues: Queues, inputs: Sequence[Array], found: dict[str, Any], times: int = 1
 ) -> Bench:
     """The bench that runs it, with the elements of each rank or of all; `found` receives the tensor of the results and the

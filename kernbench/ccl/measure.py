@@ -7,7 +7,7 @@ from contextlib import nullcontext
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Any, TypeAlias, cast
 
-from kernbench.ccl.call import Call, Outcome, Queues, call_machine, run_call
+from kernbench.ccl.call import Call, Outcome, Queues, call_bench, call_machine, run_call
 from kernbench.ccl.collectives import COLLECTIVES
 from kernbench.ccl.contract import pieces, segments
 from kernbench.ccl.group import Group, with_root
@@ -22,6 +22,7 @@ from kernbench.common.free_memory import free_memory
 from kernbench.common.units import ceil_div
 from kernbench.config import SystemConfig
 from kernbench.runtime_api.allocator import ALIGNMENT
+from kernbench.runtime_api.bench import Bench
 from kernbench.sim_engine.engine import Around
 from kernbench.sim_engine.machine import Machine
 from kernbench.sim_engine.summary import roofs
@@ -189,6 +190,12 @@ def machine_of(asked: Asked, count: int) -> Machine:
     """One count on its machine at cycle 0, without a log. InputError as `single.call_machine`."""
     asked = resolved(asked, count)
     return call_machine(asked.config, _call(asked, count), COLLECTIVES[asked.entry.collective], asked.queues)
+
+
+def bench_of(asked: Asked, count: int) -> Bench:
+    """One count as a bench, with random elements of each rank."""
+    asked = resolved(asked, count)
+    return call_bench(_call(asked, count), COLLECTIVES[asked.entry.collective], asked.queues, asked.seed)
 
 
 def _call(asked: Asked, count: int) -> Call:

@@ -18,6 +18,7 @@ from kernbench.bounds.laws import BrokenLaw, check_counters, check_laws
 from kernbench.bounds.program import plan_bounds
 from kernbench.cmdq import Program, load_program
 from kernbench.cmdq.plan import Plan, lower_parameters, plan_program
+from kernbench.common import naming
 from kernbench.common.errors import InputError, Problem
 from kernbench.common.units import cycles_to_ns
 from kernbench.components.replacements import (
@@ -31,6 +32,7 @@ from kernbench.components.replacements import (
 from kernbench.config import MachineConfig, NpuConfig, SystemConfig
 from kernbench.config.load import Source, config_of
 from kernbench.sim_engine import checkpoint
+from kernbench.sim_engine.perturbation import current, needs_plain_walk, perturbed_plan, submitted_jobs
 from kernbench.sim_engine.recording.options import Sink, TraceOptions
 from kernbench.sim_engine.result import MODEL_VERSION, EntryTimes, Result
 from kernbench.sim_engine.run.commands import Commands
@@ -96,6 +98,11 @@ class Machine:
         self.components |= components or {}
         self.impls = {name: impl_of(component) for name, component in self.components.items()}
         self.arbiter = configured_arbiter(self.config) if arbiter is None else arbiter
+        draws = current()
+        if draws is not None:
+            self.plan = perturbed_plan(self.plan, self.program, draws, kernels=naming.HOST in self.components)
+            self.walk = "plain" if needs_plain_walk(self.plan) else self.walk
+            draws.machine = self
         self._core = self._new_core()
         self.wake: Callable[[int, int], None] = self._core.wake  #: wakes a component, by its position, in a later cycle
         if self.plan.reach is not None:
@@ -333,6 +340,10 @@ class Machine:
             return component_failure(self.impls, *broken, refused=kernbench_core.Refused)
         late = self._core.failed_entry
         return None if late < 0 else overlap_failure(self.program, self.cycle, late, dict(self._core.overlaps())[late])
+
+    def submitted_jobs(self) -> dict[str, int]:
+        """Of a perturbed run: the transfers that kernels submitted, by PE and channel."""
+        return submitted_jobs(self.plan, self._core.submitted_there())
 
     def _header(self) -> dict[str, Any]:
         import hashlib  # inside: only checkpoints need it

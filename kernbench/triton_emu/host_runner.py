@@ -11,6 +11,7 @@ from greenlet import GreenletExit, greenlet
 from kernbench.common.errors import InternalError
 from kernbench.components.base import COMPONENT, CPU, DMA, NEVER, HasCommands
 from kernbench.components.builtin.host import Host
+from kernbench.sim_engine.perturbation import START, Perturbed
 from kernbench.triton_emu.errors import KernelError, check_ran
 from kernbench.triton_emu.launch import HostCopy, Launch, PeWork
 from kernbench.triton_emu.system_ways import CommandWays
@@ -35,6 +36,7 @@ class HostRunner:
         self.error: BaseException | None = None  #: what the program raised
         self.commands: CommandWays | None = None  #: of a system
         self.machine: HasCommands | None = None  #: machine whose trace gets descriptions of jobs
+        self.perturbed: Perturbed | None = None  #: draws of when PEs start
         self.first_endpoint = 0  #: number in the core of the first DMA engine of a PCIe endpoint
         self._body = body
         self._processors = processors
@@ -44,6 +46,7 @@ class HostRunner:
         self._left: dict[int, int] = {}  # by id of what is open: its parts that have not ended
         self._due: list[tuple[int, int, Launch, PeWork]] = []  # commands in flight from an M_CPU to a PE
         self._sent = 0
+        self._latest: dict[str, int] = {}  # of a perturbed run: when each PE gets its last share
         self._wanted: tuple[Thing, ...] = ()
         self._waits = False
         self._greenlet: Any = None
@@ -149,7 +152,10 @@ class HostRunner:
             assert self.commands is not None
             for work in share:
                 self._sent += 1
-                heapq.heappush(self._due, (end + self.commands.to_processor(work.pe), self._sent, thing, work))
+                at = end + self.commands.to_processor(work.pe)
+                if self.perturbed is not None:
+                    at = self._later(at, thing, work.pe)
+                heapq.heappush(self._due, (at, self._sent, thing, work))
             return self._due[0][0] <= end
         if isinstance(thing, HostCopy):
             start = host.started(number)
@@ -164,6 +170,13 @@ class HostRunner:
             return False
         self._after = thing.before if isinstance(thing, Launch) else told
         return True
+
+    def _later(self, at: int, launch: Launch, pe: str) -> int:
+        """When a PE of a perturbed run gets its share of a launch; launches on one PE keep their order."""
+        assert self.perturbed is not None
+        at += self.perturbed.draws.value(START, pe, launch.number, self.perturbed.ranges.start)
+        at = self._latest[pe] = max(at, self._latest.get(pe, 0))
+        return at
 
     def next_due(self) -> int:
         return self._due[0][0] if self._due else NEVER

@@ -38,9 +38,11 @@ from kernbench.policy.routing.resolver import address_map
 from kernbench.sim_engine.machine import Machine
 from kernbench.sim_engine.memory_store import MemoryStore
 from kernbench.sim_engine.op_log import OpLogger
+from kernbench.sim_engine.perturbation import current
 from kernbench.triton_emu.host_runner import HostRunner
 from kernbench.triton_emu.kernel_runner import KernelRunner
 from kernbench.triton_emu.launch import Launch, PeFacts, PeState
+from kernbench.triton_emu.memory.perturbed import PerturbedMemory
 from kernbench.triton_emu.memory.side import MemorySide, Translation
 from kernbench.triton_emu.queues import Queues
 from kernbench.triton_emu.system_ways import CommandWays, SystemWays
@@ -253,17 +255,25 @@ def kernel_system(
     kinds = KernelParts(config)
     sram = address_map(config).sram
     side = MemorySide(store, log, memory, (sram.base, sram.end))
+    run = current()
     shared = Shared(side, log, Clock(config.freq_ghz), launches, strict_wait, kinds, QueueClock())
     ways: list[SystemWays] = []
     specs = [_npu_spec(config)] if isinstance(config, NpuConfig) else list(_system_specs(config, ways))
     pes = {spec.name: make_pe(spec, shared) for spec in specs}
     processors = {name: cpu for name, (cpu, _) in pes.items()}
     runners = {name: runner for name, (_, runner) in pes.items()}
+    if run is not None:
+        opened: list[Any] = []
+        for name, runner in runners.items():
+            runner.memory = PerturbedMemory(name, run, opened, store, log, memory, (sram.base, sram.end))
+            runner.memory._order = side._order
     host_runner = HostRunner(body, {name: cpu.node_id for name, cpu in processors.items()}, launches)
+    host_runner.perturbed = run
     host = Host(host_runner, jobs=max(64, 2 * len(pes)))
     components: dict[str, ComponentBase] = {naming.HOST: host}
     components |= {cpu.node_id: cpu for cpu in processors.values()}
     queues = Queues(config, runners, {name: cpu.node_id for name, cpu in processors.items()}, shared.time, launches)
+    queues.perturbed = run
     return KernelSystem(components, host_runner, runners, launches, processors, queues, log, ways)
 
 

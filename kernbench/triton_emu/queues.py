@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, SupportsIndex
 
 from kernbench.common.errors import InputError, Problem
@@ -13,6 +13,7 @@ from kernbench.components.builtin.ipcq_ring import DIRECTIONS, TIERS, End, Queue
 from kernbench.config import NpuConfig, SystemConfig
 from kernbench.config.kinds import a_system
 from kernbench.policy.routing.resolver import AddressMap, address_map
+from kernbench.sim_engine.perturbation import CREDITS, Perturbed
 from kernbench.triton_emu.errors import ScratchpadFullError
 from kernbench.triton_emu.kernel_runner import KernelRunner
 from kernbench.triton_emu.launch import ALONE, Group, Launch
@@ -191,6 +192,7 @@ class Queues:
         self._machine: Machine | None = None
         self._room: list[int] = [0] * len(runners)  # transfers at a time that the core has room for, by PE
         self.reserve: Callable[[int, int], None] | None = None  #: told which bytes of HBM are slots
+        self.perturbed: Perturbed | None = None  #: draws of how many credits there are
 
     def bind(self, machine: Machine, position: Mapping[str, int]) -> None:
         """Before the run: the machine is there."""
@@ -258,7 +260,12 @@ class Queues:
                 raise InputError(Problem("queues", f"it must be an integer from 1 to {most}", name, value))
         if form.tier not in TIERS:
             raise InputError(Problem("queues", f"it must be one of {', '.join(TIERS)}", "tier", form.tier))
-        return form
+        return form if self.perturbed is None else self._fewer(form, self.perturbed)
+
+    def _fewer(self, form: QueueForm, run: Perturbed) -> QueueForm:
+        """The credits of a perturbed run: 1 to all slots."""
+        run.installed += 1
+        return replace(form, slots=form.slots - run.draws.value(CREDITS, "queues", run.installed, form.slots - 1))
 
     def _check(self, table: NeighbourTable) -> None:
         """The PEs are there, and nothing of the queues that were is in use."""

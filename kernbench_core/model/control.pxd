@@ -23,12 +23,14 @@ cdef struct Control:
     int32_t width             # engine jobs a cycle; 0: no limit
     int32_t completed         # entries that are complete
     int32_t tied              # entries that are so, and not complete
-    int32_t* ready_jobs       # heaps by position
+    int32_t* ready_jobs       # heaps by position; of a perturbed run by `rank`
     int32_t n_ready_jobs      # how many these are
     int32_t* ready_control    # heap of positions of ready control entries
     int32_t n_ready_control   # how many these are
     int32_t* later            # became ready behind the cursor: the next pass sees them
     int32_t n_later           # how many these are
+    int32_t* rank             # NULL; of a perturbed run the rank of each position in P2,
+    int32_t* ranked           # and the position of each rank
     int32_t cursor            # position of the entry that this pass handles
     int32_t* finished         # engine entries that have ended since the last P2
     int32_t n_finished        # how many these are

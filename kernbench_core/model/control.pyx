@@ -11,9 +11,15 @@ cdef bint is_job(Entry* e) noexcept nogil:
     return e.op == OP_DMA or e.op == OP_COMPUTE
 
 
+cdef inline int32_t pop_job(Control* q) noexcept nogil:
+    """Take the first of the ready jobs."""
+    cdef int32_t first = int_pop(q.ready_jobs, &q.n_ready_jobs)
+    return first if q.rank == NULL else q.ranked[first]
+
+
 cdef void make_ready(Control* q, int32_t i) noexcept nogil:
     if is_job(&q.entry[i]):
-        int_push(q.ready_jobs, &q.n_ready_jobs, i)
+        int_push(q.ready_jobs, &q.n_ready_jobs, i if q.rank == NULL else q.rank[i])
     else:
         int_push(q.ready_control, &q.n_ready_control, i)
 
@@ -73,7 +79,7 @@ cdef int32_t control_take(Control* q, cycle_t now) noexcept nogil:
     cdef int32_t i
     if q.n_ready_jobs == 0:
         return -1
-    i = int_pop(q.ready_jobs, &q.n_ready_jobs)
+    i = pop_job(q)
     q.entry[i].issue = now
     q.entry[i].number = q.submitted
     q.submitted += 1
@@ -101,7 +107,7 @@ cdef int32_t next_ready(Control* q, bint jobs_allowed) noexcept nogil:
     cdef int32_t control = q.ready_control[0] if q.n_ready_control else q.n + 1
     cdef int32_t job = q.ready_jobs[0] if q.n_ready_jobs and jobs_allowed else q.n + 1
     if job < control:
-        return int_pop(q.ready_jobs, &q.n_ready_jobs) if job <= gate else -1
+        return pop_job(q) if job <= gate else -1
     return int_pop(q.ready_control, &q.n_ready_control) if control <= gate else -1
 
 

@@ -57,6 +57,7 @@ cdef struct DmaChannel:
 cdef struct DmaLimit:         # of a channel
     int32_t max_concurrent    # transfers at a time, at most
     int32_t score, weight     # priority, with the bonus for KV loads; of its flows
+    int32_t tie               # among channels of equal score the least goes first; all 0: the order of submission decides
     bint seen                 # P3: it had room at some turn,
     slot_t since_seen         # and the job of it that started after the last such turn
 

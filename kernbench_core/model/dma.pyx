@@ -71,17 +71,18 @@ cdef void dma_begin_admission(DmaEngine* e) noexcept nogil:
 cdef slot_t dma_pick(DmaEngine* e, DmaJob* jobs) noexcept nogil:
     """The eligible job of the highest score, the earliest submitted of those; NONE where none is eligible."""
     cdef slot_t best = NONE, job
-    cdef int32_t k, score = 0
+    cdef int32_t k, score = 0, tie = 0
     if e.pending == 0 or e.active - e.channel[COMM].outstanding >= e.max_concurrent:
         return NONE
     for k in range(COMM):
         job = eligible_head(e, jobs, k)
         if job == NONE:
             continue
-        if best == NONE or e.limit[k].score > score or (
-                e.limit[k].score == score and jobs[job].seq < jobs[best].seq):
+        if best == NONE or e.limit[k].score > score or (e.limit[k].score == score and (
+                e.limit[k].tie < tie or e.limit[k].tie == tie and jobs[job].seq < jobs[best].seq)):
             best = job
             score = e.limit[k].score
+            tie = e.limit[k].tie
     return best
 
 

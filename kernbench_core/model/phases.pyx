@@ -16,6 +16,7 @@ from kernbench_core.model.entry cimport entry_ended, entry_started
 from kernbench_core.model.overlap cimport overlap_allows
 from kernbench_core.model.pair cimport pair_close, pair_open
 from kernbench_core.model.pair_requesters cimport far_requester
+from kernbench_core.model.perturbed cimport grant_key, more_latency
 from kernbench_core.trace.record cimport (
     record_enter, record_issue, record_leave, record_members, record_open, record_press, record_queue_resume, record_queue_stall)
 from kernbench_core.model.dram.models cimport dram_close, dram_open, dram_phase
@@ -144,7 +145,7 @@ cdef void start_transfer(Sim* s, slot_t job, cycle_t now) noexcept nogil:
     dma_start(&s.dma[j.engine], s.dma_job, job, now)
     if memory_of(s, job).cache != NONE:
         cache_look_up(s, job, now)
-    j.head = open_flows(s, job)
+    j.head = open_flows(s, job) + more_latency(s.perturbed, job)
     entry_started(s, j.entry, now)
     j.live = 0
     j.out = 0
@@ -215,7 +216,13 @@ cdef void start_compute(Sim* s, int32_t c, cycle_t now) noexcept nogil:
     if body == NEVER:
         timer_push(&s.ends, e.done_at, c)
     else:
-        open_requester(s, s.n_flows + c, spm, (<int64_t>e.kind << 32) | e.id, 0, False, body)
+        open_requester(
+            s, s.n_flows + c, spm, grant_key(s.perturbed, s.n_dma + c, (<int64_t>e.kind << 32) | e.id), 0, False, body)
+
+
+cdef inline bint starts_later(Sim* s, int32_t engine, cycle_t now) noexcept nogil:
+    """Of a perturbed run: the engine's PE has not started yet."""
+    return now < s.perturbed.ready[s.dma_spm[engine] if engine < s.n_dma else s.compute_spm[engine - s.n_dma]]
 
 
 cdef void start_phase(Sim* s, cycle_t now) noexcept nogil:
@@ -233,6 +240,9 @@ cdef void start_phase(Sim* s, cycle_t now) noexcept nogil:
                 if component_offer(s, engine, now):
                     more = True
                     continue
+            elif s.perturbed != NULL and starts_later(s, engine, now):
+                more = True
+                continue
             elif engine < s.n_dma:
                 if now % s.dma[engine].period:
                     more = True
@@ -255,13 +265,14 @@ cdef void join_transfer(Sim* s, slot_t job, cycle_t now) noexcept nogil:
     """The head latency is over: every flow becomes a requester of the scratchpad and enters its resources."""
     cdef DmaJob* j = &s.dma_job[job]
     cdef slot_t flow = j.flows
+    cdef int64_t key = grant_key(s.perturbed, j.engine, j.engine)
     cdef int32_t n = 0
     scratchpad_changes(s, s.dma_spm[j.engine], now)
     while flow != NONE:
-        open_requester(s, flow, s.dma_spm[j.engine], j.engine, (j.seq << 20) | s.share.flow[flow].channel, not j.write, NEVER)
+        open_requester(s, flow, s.dma_spm[j.engine], key, (j.seq << 20) | s.share.flow[flow].channel, not j.write, NEVER)
         if j.peer != NONE:
             scratchpad_changes(s, j.peer, now)
-            open_requester(s, far_requester(s, flow), j.peer, j.engine, j.seq << 20, j.write, NEVER)
+            open_requester(s, far_requester(s, flow), j.peer, key, j.seq << 20, j.write, NEVER)
             pair_open(s, flow)
         share_enter(&s.share, flow, now)
         if s.trace != NULL:

@@ -8,7 +8,8 @@ from kernbench_core.plugin.component_jobs cimport COUNTS, fill_compute, fill_dma
 from kernbench_core.plugin.component_flows cimport flow_close, flow_open
 from kernbench_core.model.compute cimport compute_enqueue
 from kernbench_core.model.control cimport Entry
-from kernbench_core.model.dma cimport dma_submit
+from kernbench_core.model.dma cimport CHANNELS, dma_submit
+from kernbench_core.model.perturbed cimport submitted_there
 from kernbench_core.plugin.component_tables cimport (
     BAD_BANKS, BAD_BYTES, BAD_JOB, BAD_NAME, BAD_PATH, BAD_WEIGHT, FORGOTTEN_JOB, NAME_ROOM, NAMES, OUTSIDE, UNKNOWN_ENGINE, UNKNOWN_FLOW,
     UNKNOWN_JOB, UNKNOWN_SPM, Ghost, Plug, Plugs, PlugState, place_in, plug_mistake)
@@ -95,6 +96,7 @@ cdef void enqueue(Sim* s, int32_t engine, int32_t ghost) noexcept nogil:
     if engine < s.n_dma:
         if s.dma_job[e.job].peer != NONE:
             s.far_open[s.dma_job[e.job].peer] += 1
+        submitted_there(s.perturbed, e.job, s.dma_spm[engine] * CHANNELS + s.dma_job[e.job].channel)
         dma_submit(&s.dma[engine], s.dma_job, e.job, e.number)
     elif engine < s.n_dma + s.n_compute:
         compute_enqueue(&s.compute[engine - s.n_dma], s.compute_job, e.job)

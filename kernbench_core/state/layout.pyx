@@ -23,6 +23,7 @@ from kernbench_core.model.controller.requests cimport Controllers
 from kernbench_core.state.cache_layout cimport lay_out_caches, lay_out_write_backs
 from kernbench_core.state.controller_layout cimport lay_out_controllers
 from kernbench_core.state.device_layout cimport lay_out_devices
+from kernbench_core.state.perturbed_layout cimport lay_out_perturbed
 from kernbench_core.model.share.membership cimport Flow, Resource, Route
 from kernbench_core.model.share.rules cimport SHARE_RULES
 from kernbench_core.model.sim cimport Sim, memory_of
@@ -203,6 +204,8 @@ cdef int lay_out_dma(Sim* s, Arena a, dict m, dict p) except -1:
         for c in range(CHANNELS):
             if c < len(spec["channels"]):               # else nothing goes through it
                 e.limit[c].max_concurrent, e.limit[c].score, e.limit[c].weight = spec["channels"][c]
+                if "ties" in spec:                      # of a perturbed run
+                    e.limit[c].tie = spec["ties"][c]
             e.channel[c].first = NONE
             e.channel[c].last = NONE
     for k in range(s.n_dma_jobs):
@@ -293,6 +296,18 @@ cdef int lay_out_compute(Sim* s, Arena a, dict m, dict p) except -1:
     return lay_out_streams(s, a)
 
 
+cdef int lay_out_issue(Control* q, Arena a, issue) except -1:
+    """The rank of each entry in P2 of a perturbed run: a permutation in which each barrier keeps its position."""
+    cdef const int64_t* rank = int64s(issue, q.n)
+    cdef int32_t k
+    a.own(<void**>&q.rank, q.n, sizeof(int32_t), False)
+    a.own(<void**>&q.ranked, q.n, sizeof(int32_t), False)
+    for k in range(q.n):
+        q.rank[k] = <int32_t>rank[k]
+        q.ranked[rank[k]] = k
+    return 0
+
+
 cdef int lay_out_control(Sim* s, Arena a, dict m, dict p) except -1:
     cdef int32_t n = len(p["op"]), edges = len(p["dependents"])
     cdef const int64_t* op = int64s(p["op"], n)
@@ -316,6 +331,8 @@ cdef int lay_out_control(Sim* s, Arena a, dict m, dict p) except -1:
         q.dependents[k] = <int32_t>dependents[k]
     for k in range(q.n + 1):
         q.entry[k].after = <int32_t>after[k]
+    if m.get("perturbed") is not None and m["perturbed"]["issue"] is not None:
+        lay_out_issue(q, a, m["perturbed"]["issue"])
     for k in range(q.n):
         q.entry[k].op = <int32_t>op[k]
         q.entry[k].job = <int32_t>job[k]
@@ -427,5 +444,6 @@ cdef int lay_out(Sim* s, Arena a, dict machine, dict program) except -1:
     if s.overlap:
         for k in range(s.control.n):
             s.overlap_with[k] = NONE
+    lay_out_perturbed(s, a, machine.get("perturbed"))
     groups_look(s)
     return 0

@@ -12,7 +12,7 @@ from kernbench.cli.app import every_command
 from tests.cli.conftest import Kbsim
 
 MACHINE_COMMANDS = [
-    "run", "step", "llm", "onnx", "torch", "compare", "whatif", "probe",
+    "run", "step", "llm", "onnx", "torch", "compare", "whatif", "fuzz", "probe",
     "program check", "program show", "program emit", "program compile",
     "topology show", "topology compile", "topology route", "topology draw", "ccl run", "ccl tune", "ccl replay",
     "op", "calibrate", "triton", "serve run", "serve why", "serve capacity",

@@ -15,8 +15,8 @@ import kernbench as kb
 from kernbench.common.extras import frame_of, optional
 from tests.cli.samples import MACHINE, tiles, write_samples
 
-MODULES = ("run", "why", "compare", "whatif", "probe", "llm", "sweep", "validate")
-ANSWERS = ("Run", "Explanation", "Comparison", "WhatIfs", "ProbeResult", "LlmRun", "SweepResult", "Validation")
+MODULES = ("run", "why", "compare", "whatif", "fuzz", "probe", "llm", "sweep", "validate")
+ANSWERS = ("Run", "Explanation", "Comparison", "WhatIfs", "FuzzResult", "ProbeResult", "LlmRun", "SweepResult", "Validation")
 NOTHING = "import sys; sys.modules['{0}'] = None; "
 
 

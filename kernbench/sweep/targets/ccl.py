@@ -58,9 +58,9 @@ class CclTarget:
         return f"ccl {self.collective} {package_digest('kernbench.ccl')}{verified}"
 
     def longest(self, config: MachineConfig, params: Mapping[str, Any]) -> tuple[str, Machine]:
-        return "", machine_of(*self._asked(config, params))
+        return "", machine_of(*self.asked(config, params))
 
-    def _asked(self, config: MachineConfig, params: Mapping[str, Any]) -> tuple[Asked, int]:
+    def asked(self, config: MachineConfig, params: Mapping[str, Any]) -> tuple[Asked, int]:
         """The call, and its count."""
         given = self.checked(params)
         entry = self._entry(given)
@@ -75,7 +75,7 @@ class CclTarget:
         return Asked(a_system(self.label, config), group, entry, given["dtype"], queues, self.verify), count
 
     def simulate(self, config: MachineConfig, params: Mapping[str, Any]) -> dict[str, Any]:
-        asked, count = self._asked(config, params)
+        asked, count = self.asked(config, params)
         made, outcome = row(asked, count)
         timing = outcome.engine.get_timing_result()
         fields = measured(timing.result, asked.config.freq_ghz)

@@ -9,7 +9,7 @@ cdef class MemorySide:
     cdef public MemoryStore store
     cdef public object log
     cdef public object translation
-    cdef MemoryOrder _order
+    cdef public MemoryOrder _order
     cdef readonly object new_id
     cdef bint _started
     cdef long long _sram, _sram_end

@@ -1,0 +1,274 @@
+"""`kernbench.fuzz`: a program under many legal timings, searched for races and lost waits."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, ClassVar
+
+from kernbench.analysis.fuzz.finding import Finding, ranges_of, read_finding
+from kernbench.analysis.fuzz.report import junit, to_dict
+from kernbench.analysis.fuzz.search import FINDINGS, RUNS, Search, run_once, search
+from kernbench.analysis.fuzz.target import Fuzzed, FuzzedBench, FuzzedProgram, Outcome, check_reference
+from kernbench.api.answer import Answer, Row
+from kernbench.api.targets import DEFAULT_MACHINE, Config, Overrides, Target, bench_of, machine_of, name_of, program_of
+from kernbench.ccl.collectives import COLLECTIVES
+from kernbench.common.errors import InputError, Problem
+from kernbench.common.json_shapes import counted
+from kernbench.config.allowed_code import AllowCode
+from kernbench.sim_engine.perturbation import KINDS, ListedDraws, NoDraws, Ranges
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class FuzzResult(Answer):
+    """A search for races. `kernbench.fuzz` makes it. Its truth value is whether nothing was found.
+
+    The table of `to_frame`: a row a finding: `kind` (tensor, race, deadlock, failed), `what`, `first` and `second` (the ops),
+    `bytes` that they share, `delays` that show it.
+
+    >>> import kernbench as kb
+    >>> result = kb.fuzz("reduce", runs=5)
+    >>> bool(result), result.runs, result.orders
+    (True, 5, 1)
+    """
+
+    tables: ClassVar[tuple[str, ...]] = ("findings",)
+
+    search: Search
+
+    def __bool__(self) -> bool:
+        return not self.search.findings
+
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        """What was found; `save(path)` writes one for `kbsim fuzz --replay`."""
+        return tuple(self.search.findings)
+
+    @property
+    def runs(self) -> int:
+        """The number of runs."""
+        return self.search.runs
+
+    @property
+    def orders(self) -> int:
+        """How many distinct orders of conflicting accesses were seen."""
+        return len(self.search.orders)
+
+    @property
+    def metrics(self) -> Row:
+        """`runs`, `orders`, `findings`, `showing` (runs with something wrong) and `aborted` (runs that were given up)."""
+        one = self.search
+        return {
+            "runs": one.runs,
+            "orders": len(one.orders),
+            "findings": len(one.findings),
+            "showing": one.showing,
+            "aborted": one.aborted,
+        }
+
+    @property
+    def headline(self) -> str:
+        return f"{self.search.target.name} on {self.search.target.config.source}: {self.search.progress}"
+
+    def rows(self, table: str) -> list[Row]:
+        found: list[Row] = []
+        for one in self.findings:
+            race = one.wrong.race
+            found.append(
+                {
+                    "kind": one.wrong.kind,
+                    "what": one.wrong.what,
+                    "first": None if race is None else str(race.first),
+                    "second": None if race is None else str(race.second),
+                    "bytes": None if race is None else race.high - race.low,
+                    "delays": len(one.draws),
+                }
+            )
+        return found
+
+    def to_dict(self) -> Row:
+        """As `kbsim fuzz --json` prints it."""
+        return to_dict(self.search)
+
+    def junit(self) -> str:
+        """A JUnit report."""
+        return junit(self.search)
+
+    def draw(self, ax: Any) -> None:
+        """A bar a finding: the delays that show it."""
+        rows = self.rows("findings")
+        ax.barh([f"{k}: {row['kind']}" for k, row in enumerate(rows, 1)], [row["delays"] for row in rows])
+        ax.set_xlabel("delays that show it")
+        ax.set_title(self.headline, fontsize="medium", loc="left")
+
+
+def fuzz(
+    target: Target,
+    config: Config | None = None,
+    overrides: Overrides = (),
+    *,
+    runs: int = RUNS,
+    time_budget: float | None = None,
+    seed: int = 0,
+    jobs: int = 1,
+    latency: int = Ranges.latency,
+    start: int = Ranges.start,
+    slowest: str | Fraction = Ranges.slowest,
+    vary: Sequence[str] = KINDS,
+    most_findings: int = FINDINGS,
+    strict_wait: bool = False,
+    allow_code: AllowCode = (),
+    progress: Callable[[Search], None] | None = None,
+    **params: Any,
+) -> FuzzResult:
+    """Run a target under many legal timings and compare the tensors of each run with those of the run without delays.
+
+    `target`: as in `run`, or the name of a collective, whose `params` are those of a sweep (`algo`, `ranks`, `size`, `dtype`,
+    `topo`, `slots`, `slot_bytes`, `tier`). `runs`: at most so many. `time_budget`: [s] after which no run begins. `jobs`:
+    number of processes. `latency`, `start`: [cycle] the most by which a head latency grows, and a PE starts later. `slowest`:
+    the least share of its capacity that a link or DRAM channel may have. `vary`: what varies. `most_findings`: the search ends
+    after so many. The same seed and number of runs give the same findings with any `jobs`.
+
+    InputError as in `run`, if the run without delays does not end, and for values that are not allowed.
+
+    >>> import kernbench as kb
+    >>> kb.fuzz("all_reduce", runs=3, ranks=4, size="1KiB").findings
+    ()
+    """
+    ranges = ranges_of("fuzz", latency, start, str(slowest), tuple(vary))
+    for name, value, least in (("runs", runs, 1), ("jobs", jobs, 1), ("most_findings", most_findings, 1), ("seed", seed, 0)):
+        if type(value) is not int or value < least:
+            raise InputError(Problem("fuzz", f"it must be an integer of at least {least}", name, value))
+    if time_budget is not None and not 0 < time_budget < 1e9:
+        raise InputError(Problem("fuzz", "it must be a number of seconds above 0", "time_budget", time_budget))
+    fuzzed = fuzzed_of(target, config, overrides, params, strict_wait=strict_wait, allow_code=allow_code)
+    found = search(
+        fuzzed,
+        described(target, config, overrides, params, strict_wait=strict_wait),
+        runs=runs,
+        budget=time_budget,
+        seed=seed,
+        jobs=jobs,
+        ranges=ranges,
+        most_findings=most_findings,
+        progress=progress,
+    )
+    return FuzzResult(found)
+
+
+def fuzzed_of(
+    target: Target,
+    config: Config | None,
+    overrides: Overrides,
+    params: Mapping[str, Any],
+    *,
+    strict_wait: bool = False,
+    allow_code: AllowCode = (),
+) -> Fuzzed:
+    """The target as the search runs it. InputError for a target, parameter or machine that is not valid."""
+    if isinstance(target, str) and target in COLLECTIVES:
+        from kernbench.ccl.measure import bench_of as collective_bench
+        from kernbench.sweep.targets.ccl import CclTarget
+
+        made = CclTarget(target, target, params)
+        machine = machine_of(config or made.default_machine, overrides, allow_code=allow_code)
+        return FuzzedBench(target, collective_bench(*made.asked(machine, {})), {}, machine, strict_wait)
+    bench = bench_of(target)
+    if bench is not None:
+        from kernbench.runtime_api.bench import checked
+
+        machine = machine_of(config or bench.machine, overrides, allow_code=allow_code)
+        return FuzzedBench(name_of(target), bench, checked(bench.where, bench.params, params), machine, strict_wait)
+    if params:
+        rule = f"{', '.join(params)} is for benches and collectives, and {name_of(target)} is a program"
+        raise InputError(Problem("fuzz", rule, remedy="leave it out; a value of the machine has its path, as dram.channels=4"))
+    machine = machine_of(config or DEFAULT_MACHINE, overrides, allow_code=allow_code)
+    return FuzzedProgram(name_of(target), program_of(target, machine), machine)
+
+
+def described(
+    target: Target, config: Config | None, overrides: Overrides, params: Mapping[str, Any], *, strict_wait: bool
+) -> dict[str, Any]:
+    """What a saved finding has of its target: enough for `fuzzed_of`, if the target and the machine have names."""
+    given = [f"{path}={value}" for path, value in overrides.items()] if isinstance(overrides, Mapping) else list(overrides)
+    named = isinstance(target, (str, os.PathLike)) and (config is None or isinstance(config, (str, os.PathLike)))
+    return {
+        "target": os.fspath(target) if isinstance(target, (str, os.PathLike)) else name_of(target),
+        "config": None if not isinstance(config, (str, os.PathLike)) else os.fspath(config),
+        "overrides": given,
+        "params": {name: value for name, value in params.items() if isinstance(value, (str, int, float, bool))},
+        "strict_wait": strict_wait,
+        "named": named,
+    }
+
+
+@dataclass(frozen=True)
+class Replay:
+    """A saved finding, run again."""
+
+    saved: Finding
+    outcome: Outcome
+    again: Finding  #: as it is told now
+
+    @property
+    def same(self) -> bool:
+        """Whether the run gave the same cycles, tensors and order of accesses as when the finding was saved."""
+        return self.outcome.digest == self.saved.digest
+
+    @property
+    def headline(self) -> str:
+        """The outcome in a sentence."""
+        if self.same:
+            return f"the finding is there again, exactly: {self.saved.wrong.kind}, {counted(self.outcome.cycles, 'cycle')}"
+        if self.again.wrong.what:
+            return "the finding is there again, but the run is another one: the target, the machine or the version has changed"
+        return "the finding is not there any more"
+
+
+def replay(path: str | os.PathLike[str], target: Target | None = None, *, allow_code: AllowCode = ()) -> Replay:
+    """Run a saved finding again. `target`: needed if the saved one has no name, such as a bench that was given as an object.
+
+    InputError for a file that is not a finding, and as `fuzz`.
+    """
+    from kernbench.analysis.fuzz.finding import Wrong, wrong_with
+
+    saved = read_finding(path)
+    there = _checked_target(os.fspath(path), saved.target, target is not None)
+    fuzzed = fuzzed_of(
+        there["target"] if target is None else target,
+        there["config"],
+        there["overrides"],
+        there["params"],
+        strict_wait=there["strict_wait"],
+        allow_code=allow_code,
+    )
+    reference = fuzzed.run(NoDraws(), saved.ranges)
+    check_reference(fuzzed.name, reference)
+    outcome = run_once(fuzzed, reference, ListedDraws(saved.draws), saved.ranges)
+    wrong = wrong_with(reference, outcome) or Wrong(saved.wrong.kind, "", None)
+    again = Finding(saved.target, saved.ranges, saved.run, saved.draws, wrong, outcome.digest, outcome.cycles, saved.original)
+    return Replay(saved, outcome, again)
+
+
+def _checked_target(where: str, plain: Mapping[str, Any], given: bool) -> Mapping[str, Any]:
+    """The target of a file. InputError if its values are of other types."""
+    texts: Any = plain.get("overrides")
+    params: Any = plain.get("params")
+    right = (
+        isinstance(plain.get("target"), str)
+        and isinstance(plain.get("config"), (str, type(None)))
+        and isinstance(texts, list)
+        and all(isinstance(one, str) for one in texts)
+        and isinstance(params, dict)
+        and all(isinstance(one, (str, int, float, bool)) for one in params.values())
+        and isinstance(plain.get("strict_wait"), bool)
+    )
+    if not right:
+        rule = "it must have target, config, overrides (a list of texts), params (plain values) and strict_wait"
+        raise InputError(Problem(where, rule, "target", remedy="kbsim fuzz --save DIR writes such files"))
+    if plain.get("named") is False and not given:
+        rule = f"{plain['target']} was given as an object, which no file can hold"
+        raise InputError(Problem(where, rule, "target", remedy="kernbench.api.fuzz.replay(path, target) takes the object"))
+    return plain

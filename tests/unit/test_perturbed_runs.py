@@ -1,0 +1,138 @@
+"""Perturbed runs (docs/model/perturbed_runs.md): each kind of draw does what the page says, to the cycle, in both walks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pytest
+
+from kernbench import load_config, load_program
+from kernbench.sim_engine.machine import Machine
+from kernbench.sim_engine.perturbation import (
+    KINDS,
+    Draws,
+    Key,
+    ListedDraws,
+    NoDraws,
+    Perturbed,
+    Ranges,
+    SeededDraws,
+    mixed,
+    perturbed,
+)
+
+LOAD = {"opcode": "DMA_LOAD_TILE", "tensor_role": "weight", "qbits": 8, "num_elements": 256, "spm_bank": 0}
+GEMM = {"opcode": "TE_GEMM_TILE", "m": 16, "n": 16, "k": 16, "qbits_weight": 8, "qbits_activation": 8, "ifm_bank": 0,
+        "ifm_offset": 0, "wgt_bank": 1, "wgt_offset": 0, "ofm_bank": 2, "ofm_offset": 0}  # fmt: skip
+
+
+def program(*entries: Mapping[str, Any]) -> Any:
+    return load_program({"metadata": {"version": "1.0", "name": "p"}, "cmdq": list(entries)})
+
+
+def run(entries: Any, draws: Draws, overrides: list[str] | None = None, walk: str = "fast") -> Machine:
+    with perturbed(Perturbed(draws)):
+        machine = Machine(load_config("npu_mobile", overrides or []), entries, walk=walk)
+    machine.run()
+    return machine
+
+
+def spans(machine: Machine) -> list[tuple[int | None, int | None, int | None]]:
+    return [(one.issue, one.start, one.end) for one in machine.result().entries]
+
+
+def listed(*draws: tuple[Key, int]) -> ListedDraws:
+    return ListedDraws(dict(draws))
+
+
+TWO = program({**LOAD, "dram_addr": 0, "spm_offset": 0}, {**LOAD, "dram_addr": 4096, "spm_offset": 1024, "deps_before": [0]})
+
+
+def test_run_without_draws_is_that_of_the_model() -> None:
+    there = Machine(load_config("npu_mobile"), TWO)
+    there.run()
+    assert spans(run(TWO, NoDraws())) == spans(there)
+
+
+def test_head_latency_grows_by_the_draw() -> None:
+    (_, first), (_, second) = [one[1:] for one in spans(run(TWO, NoDraws()))]
+    late = spans(run(TWO, listed((("latency", "entry", 0), 7))))
+    assert late[0][2] == first + 7 and late[1][1:] == (first + 7, second + 7)
+
+
+def test_pe_starts_no_job_before_its_draw() -> None:
+    for walk in ("plain", "fast"):
+        both = program(GEMM, {**LOAD, "dram_addr": 0, "spm_offset": 4096})
+        machine = run(both, listed((("start", "pe0", 0), 100)), walk=walk)
+        assert [one[1] for one in spans(machine)] == [100, 100]
+
+
+def test_capacity_shrinks_by_steps() -> None:
+    """8 of 8 steps to the slowest, a quarter: further bytes take four times as long."""
+
+    def end(elements: int, draws: Draws) -> int:
+        machine = run(program({**LOAD, "dram_addr": 0, "spm_offset": 0, "num_elements": elements}), draws)
+        return spans(machine)[0][2] or 0
+
+    names = run(TWO, NoDraws()).plan.resources
+    slow = listed(*((("capacity", name, 0), 8) for name in names))
+    assert end(8192, slow) - end(4096, slow) == 4 * (end(8192, NoDraws()) - end(4096, NoDraws())) > 0
+
+
+def test_order_of_p2_follows_the_draw_and_keeps_barriers_and_queues() -> None:
+    entries = program(*({**GEMM, "te_id": 0} for _ in range(2)), *({**LOAD, "dram_addr": 0, "spm_offset": 0} for _ in range(2)),
+                      {"opcode": "BARRIER", "wait_for": [0]}, {**GEMM, "te_id": 0})  # fmt: skip
+    orders = set()
+    for drawn in range(1, 30):
+        machine = run(entries, listed((("ties", "issue", 0), drawn)), ["control.issue_width=1"])
+        issues = [one[0] for one in spans(machine)]
+        assert issues[0] < issues[1] and issues[2] < issues[3], "entries of one queue keep their order"
+        assert max(issues[:1]) < issues[4] <= issues[5], "no entry passes the barrier"
+        orders.add(tuple(issues[:4]))
+    assert len(orders) > 3
+
+
+def test_order_of_channels_of_equal_score_follows_the_draw() -> None:
+    same = ["dma.channels.kv_store.priority=1", "dma.channels.act_weight.priority=1", "dma.max_concurrent_transfers=1"]
+    stored = {**LOAD, "opcode": "DMA_STORE_TILE", "tensor_role": "kv", "dram_addr": 8192, "spm_offset": 2048}
+    moves = program({**LOAD, "dram_addr": 0, "spm_offset": 0}, stored)
+    firsts = set()
+    for drawn in range(7):
+        starts = [one[1] for one in spans(run(moves, listed((("ties", "dma0 start", 0), drawn)), same))]
+        firsts.add(starts.index(0))
+    assert firsts == {0, 1}
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_both_walks_are_equal_with_draws(seed: int) -> None:
+    entries = program(
+        *({**LOAD, "dram_addr": 4096 * k, "spm_offset": 256 * (k % 4), "dma_id": 0, "num_elements": 700} for k in range(6)),
+        *({**GEMM, "ifm_offset": 64 * k} for k in range(3)),
+    )
+    plain = run(entries, SeededDraws(seed), walk="plain")
+    fast = run(entries, SeededDraws(seed), walk="fast")
+    assert spans(plain) == spans(fast) and plain.result().counters == fast.result().counters
+
+
+def test_draws_depend_on_nothing_but_seed_kind_name_and_ordinal() -> None:
+    one, other = SeededDraws(3), SeededDraws(3)
+    whole = one.values("latency", "pe0 0", 200, 1000)
+    assert [other.value("latency", "pe0 0", k, 1000) for k in reversed(range(200))] == whole[::-1]
+    assert one.used == {("latency", "pe0 0", k): value for k, value in enumerate(whole) if value} == other.used
+    assert any(whole) and max(whole) <= 1000
+    assert SeededDraws(4).values("latency", "pe0 0", 200, 1000) != whole
+    assert not any(SeededDraws(3, Ranges(kinds=tuple(set(KINDS) - {"latency"}))).values("latency", "pe0 0", 200, 1000))
+
+
+def test_generator_is_the_finalizer_of_splitmix64() -> None:
+    with np.errstate(over="ignore"):
+        first = mixed(np.array([0x9E3779B97F4A7C15], np.uint64))
+    assert int(first[0]) == 0xE220A8397B1DCDAF  # of the published generator, with seed 0
+
+
+def test_perturbed_run_is_in_no_snapshot() -> None:
+    machine = run(TWO, NoDraws())
+    with pytest.raises(Exception, match="a perturbed run is in no snapshot"):
+        machine.snapshot()

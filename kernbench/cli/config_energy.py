@@ -102,7 +102,7 @@ def _export(config: NpuConfig | SystemConfig, folder: Path, trace: str | None, *
     from kernbench.config.accelergy import action_counts, architecture, reference_table
 
     attributes = {"spm": {"width_bits": 8}, "dram": {"width_bits": 8}, "noc": {"width_bits": 8}}
-    texts = {"architecture.yaml": architecture(attributes), "ERT.yaml": reference_table(config.pe.energy, config.freq_ghz)}
+    texts = {"architecture.yaml": architecture(attributes), "ERT.yaml": reference_table(config.energy, config.freq_ghz)}
     if trace is not None:
         from kernbench.trace.energy import ledger
         from kernbench.trace.reader import open_trace

@@ -668,6 +668,7 @@ def llm_summary(report: LlmReport) -> Iterator[RenderableType]:
         yield ""
         yield _collectives(report)
     energy = [line for phase in report.phases.values() for line in _energy(phase)]
+    energy += [line for phase in report.phases.values() for line in _cost(report, phase)]
     if energy:
         yield ""
         yield from energy
@@ -762,6 +763,12 @@ def _collectives(report: LlmReport) -> Table:
             numbers = (f"{one.pes:,}", unit(one.nbytes, "B"), f"{one.count:,}", f"{one.each:,}", f"{one.exposed:,}")
             made.add_row(name, what, *numbers, percent(one.exposed / phase.step_cycles))
     return made
+
+
+def _cost(report: LlmReport, phase: PhaseReport) -> Iterator[widgets.Text]:
+    usd = report.usd_per_million_tokens(phase)
+    if usd is not None:
+        yield headed("Cost").append(f"${usd:.3g} a million tokens", "bold").append(f" of {phase.phase}")
 
 
 def _energy(phase: PhaseReport) -> Iterator[widgets.Text]:

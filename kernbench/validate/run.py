@@ -43,6 +43,7 @@ SUITES: dict[str, str] = {
     "chips": "kernbench.validate.suites.chips",
     "caches": "kernbench.validate.suites.caches",
     "serving": "kernbench.validate.suites.serving",
+    "energy": "kernbench.validate.suites.energy",
 }
 
 

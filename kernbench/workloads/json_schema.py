@@ -49,8 +49,9 @@ def _phase() -> Shape:
         "least_bytes": closed(dict.fromkeys(ROLES, COUNT)),
         "energy_pj": map_of(NUMBER),
         "energy_pj_per_token": NUMBER,
+        "usd_per_million_tokens": NUMBER,
         "segments": {**map_of(segment), "propertyNames": {"enum": list(SEGMENTS)}},
-    })  # fmt: skip
+    }, optional=("usd_per_million_tokens",))  # fmt: skip
 
 
 def onnx_json_schema() -> Shape:

@@ -46,12 +46,17 @@ def why(
         typer.Option("--op", metavar="ID", min=0, help="Explain only this command.", show_default=False),
     ] = None,
     top: Annotated[int, typer.Option("--top", metavar="N", min=1, help="Show N rows of each table.")] = 12,
+    energy: Annotated[
+        bool, typer.Option("--energy", help="Also show where the energy went, as kbsim trace energy does.")
+    ] = False,
     as_json: Json = False,
 ) -> int:
     """Explain the time of a run: its critical path, the cost of each resource on it, or the waits of one command.
 
     The trace must be one of level full.
     """
+    from kernbench.cli.trace.energy import USUAL, energy_tables
+    from kernbench.trace.energy import energy_to_dict, ledger
     from kernbench.trace.reader import open_trace
     from kernbench.trace.why import explain
     from kernbench.trace.why.json import story_to_dict, why_to_dict
@@ -59,11 +64,16 @@ def why(
     trace = open_trace(file)
     found = explain(trace)
     story = None if op is None else found.story(op)
+    spent = ledger(open_trace(file)) if energy else None
+    groupings = USUAL.split(",")
     if as_json:
-        output.show_json(why_to_dict(found) if story is None else story_to_dict(found, story))
+        plain = why_to_dict(found) if story is None else story_to_dict(found, story)
+        output.show_json({**plain, **({} if spent is None else {"energy": energy_to_dict(spent, groupings, top)})})
     else:
         width = output.console(sys.stdout).width
         output.show(run_story(found, top, width) if story is None else command_story(found, story, top, width))
+        if spent is not None:
+            output.show(["", *energy_tables(spent, groupings, top, width)])
     if trace.broken is None:
         return output.OK
     output.note(f"error: {file}: {trace.broken}")

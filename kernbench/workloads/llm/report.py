@@ -198,12 +198,24 @@ class LlmReport:
             "least_bytes": {role: getattr(floor, role) for role in ROLES},
             "energy_pj": dict(sorted(phase.total.energy_pj.items())),
             "energy_pj_per_token": phase.per_token(sum(phase.total.energy_pj.values())),
+            **self._cost(phase),
             "segments": {
                 kind: {"count": count, "cycles": tally.cycles, "limit": tally.limit[0], "bound": tally.limit[1]}
                 for kind, (count, tally) in phase.kinds.items()
             },
             **({"collectives": [asdict(one) for one in phase.collectives]} if phase.collectives else {}),
         }
+
+    def usd_per_million_tokens(self, phase: PhaseReport) -> float | None:
+        """[$] What a million tokens of a phase cost; None where the machine states no price."""
+        cost, rate = self.run.programs.machine.cost, self.rate(phase)
+        if cost is None or cost.usd_per_hour is None or not rate:
+            return None
+        return float(cost.usd_per_hour) / 3600 / rate * 1e6
+
+    def _cost(self, phase: PhaseReport) -> dict[str, Any]:
+        usd = self.usd_per_million_tokens(phase)
+        return {} if usd is None else {"usd_per_million_tokens": usd}
 
     def _step(self, run: StepRun) -> dict[str, Any]:
         step = run.step

@@ -180,10 +180,8 @@ def controller_systems_of_pes(draw: Draw) -> System:
 
 
 def dram_program(draw: Draw, system: dict[str, Any]) -> dict[str, Any]:
-    """A program over the PEs of a system; one without a transfer with DRAM is drawn a second time."""
-    program: dict[str, Any] = draw(system_programs(system))
-    if not any(entry["opcode"] in MOVES for entry in program["cmdq"]):
-        program = draw(system_programs(system))
+    """A program over the PEs of a system, whose transfers mostly use its stacks."""
+    program: dict[str, Any] = draw(system_programs(system, on_stacks=True))
     return program
 
 

@@ -24,7 +24,7 @@ ROLES = st.sampled_from(["activation", "weight", "kv", "embedding"])
 class Ground:
     """What the entries of one program share: a system, who and what is crowded, and a budget of work."""
 
-    def __init__(self, draw: Draw, system: dict[str, Any]) -> None:
+    def __init__(self, draw: Draw, system: dict[str, Any], on_stacks: bool) -> None:
         self.draw = draw
         config = load_config(system)
         assert isinstance(config, SystemConfig)
@@ -37,7 +37,10 @@ class Ground:
         self.pes = [f"sip{sip}.cube{cube}.pe{pe}" for sip, cube in cubes for pe in range(config.cube.pes)]
         self.memories = self._memories(config, cubes)
         self.crowd = draw(st.lists(st.sampled_from(self.pes), min_size=2, max_size=3, unique=True))
-        self.busy = draw(st.lists(st.sampled_from(self.memories), min_size=1, max_size=2))
+        sram = config.cube.sram.bytes
+        srams = [self.roads.resolver.base(f"sip{sip}.cube{cube}.sram") for sip, cube in cubes]
+        stacks = [(start, end) for start, end in self.memories if not any(one <= start < one + sram for one in srams)]
+        self.busy = draw(st.lists(st.sampled_from((on_stacks and stacks) or self.memories), min_size=1, max_size=2))
         self.kv_bases: list[int] = []
 
     def _memories(self, config: SystemConfig, cubes: list[tuple[int, int]]) -> list[Bytes]:
@@ -80,10 +83,13 @@ class Ground:
 
 
 @st.composite
-def system_programs(draw: Draw, system: dict[str, Any]) -> dict[str, Any]:
-    """A program dict that is valid on `system`, with dependencies in both directions of the file."""
-    ground = Ground(draw, system)
-    entries: list[Entry] = []
+def system_programs(draw: Draw, system: dict[str, Any], on_stacks: bool = False) -> dict[str, Any]:
+    """A program dict that is valid on `system`, with dependencies in both directions of the file.
+
+    `on_stacks`: its busy memories are slices of HBM, and a first transfer uses one.
+    """
+    ground = Ground(draw, system, on_stacks)
+    entries: list[Entry] = _move(ground) if on_stacks else []
     for _ in range(draw(st.sampled_from(COUNTS))):
         entries += draw(st.sampled_from(PATTERNS))(ground)
     if draw(st.sampled_from([False, False, True])):

@@ -27,7 +27,8 @@ COUNTED = settings(RELAXED, phases=[Phase.generate], derandomize=True, database=
 DRAWS = 100
 # Their runs are long, most of it in the reference: `make nightly` runs and counts them, as the searches do.
 SLOW = {"rows", "cached_rows"}
-SLOW_TO_COUNT = SLOW | {"controllers", "pressed_controllers"}
+SLOW_TO_COUNT = SLOW | {"controllers", "pressed_controllers", "controllers_of_pes", "pressed_rows", "rows_of_pes"}
+SLOW_TO_COUNT |= {"cached_pes", "every_addition"}
 COUNTED_NAMES = [pytest.param(name, marks=pytest.mark.nightly) if name in SLOW_TO_COUNT else name for name in DISTRIBUTIONS]
 
 
@@ -39,7 +40,7 @@ def others() -> Iterator[list[OtherIsa]]:
 
 
 @pytest.mark.parametrize("name", [name for name in DISTRIBUTIONS if name not in SLOW])
-@settings(RELAXED, max_examples=8)
+@settings(RELAXED, max_examples=5)
 @given(data=st.data())
 def test_all_walks_say_what_the_reference_says(name: str, others: list[OtherIsa], data: st.DataObject) -> None:
     drawn = data.draw(cases(DISTRIBUTIONS[name].systems))
@@ -58,7 +59,7 @@ def without(*paths: str) -> Iterator[None]:
 
 
 @pytest.mark.parametrize("paths", [*((path,) for path in PATHS), PATHS], ids=[*PATHS, "all"])
-@settings(RELAXED, max_examples=12)
+@settings(RELAXED, max_examples=8)
 @given(data=st.data())
 def test_a_fast_path_can_be_left_out(paths: tuple[str, ...], data: st.DataObject) -> None:
     """As if its line in the table were deleted: other paths or the model run its cycles, and results are the same."""

@@ -175,7 +175,7 @@ def scenario_of(
     request_rate: Annotated[
         str,
         typer.Option(
-            "--request-rate", metavar="R", help="Requests per second; inf: all at once, or as a file says.",
+            "--request-rate", metavar="R", help="Requests per second; inf: the times in the file, or all requests at once.",
             rich_help_panel=_DATASET,
         ),
     ] = "inf",
@@ -188,7 +188,7 @@ def scenario_of(
     ] = "1",
     max_concurrency: Annotated[
         int | None,
-        _number("--max-concurrency", "Send a request only if fewer are under way.", _DATASET, show_default="no limit"),
+        _number("--max-concurrency", "Send a request only if fewer than N are unfinished.", _DATASET, show_default="no limit"),
     ] = None,
     ramp_up_strategy: Annotated[
         RampUpStrategy | None,

@@ -179,6 +179,11 @@ class _System:
         self._cube_nodes = cube_nodes(config, mesh)
         self._cube_edges = cube_edges(config, mesh)
         inside = {node.name: node.place for node in self._cube_nodes}
+        self._slow: dict[tuple[int, int], list[tuple[int, Fraction]]] = {}  # by SIP and cube: its slow PEs
+        for value in config.system.slow:
+            name, _, factor = value.partition(":")
+            at, cube, pe = naming.parse_pe(name)
+            self._slow.setdefault((at, cube), []).append((pe, Fraction(factor)))
         self._places = []  # of every node of every cube, in the plane of the SIP
         for cube in range(config.cubes):
             x, y = cube_corner(config, cube)
@@ -206,7 +211,13 @@ class _System:
             for node in self._cube_nodes:
                 x, y = places[node.name]
                 self.nodes.append(Node(ids[node.name], node.kind, sip, cube, node.pe, x, y))
-            self.edges += [edge.wire.edge(ids[edge.source], ids[edge.target]) for edge in self._cube_edges]
+            slow = {naming.pe_node(sip, cube, pe, naming.PE_DMA): factor for pe, factor in self._slow.get((sip, cube), ())}
+            for edge in self._cube_edges:
+                made = edge.wire.edge(ids[edge.source], ids[edge.target])
+                factor = slow.get(made.source, slow.get(made.target)) if slow and made.kind is EdgeKind.PE_ROUTER else None
+                if factor is not None and made.bytes_per_cycle is not None:
+                    made = replace(made, bytes_per_cycle=made.bytes_per_cycle / factor)
+                self.edges.append(made)
 
     def join_cubes(self, sip: int) -> None:
         """UCIe between neighbouring cubes, port by port."""

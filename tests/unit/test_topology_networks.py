@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
+from fractions import Fraction
 from itertools import combinations
 
 import pytest
@@ -20,6 +22,9 @@ from kernbench.config.system.links import all_sip_pairs
 from kernbench.topology.builder import build_topology
 from kernbench.topology.graph import EdgeKind
 from kernbench.topology.sips import sip_pairs
+from tests.cli.conftest import Kbsim, kbsim
+
+__all__ = ["kbsim"]
 
 REGISTRY = read_registry()
 
@@ -92,7 +97,7 @@ def test_refusals(kind: str, rows: int, failed: str, said: str) -> None:
 
 def test_defaults_are_as_before() -> None:
     """A key that a file does not have is no part of what identifies the machine."""
-    assert "failed" not in load_config("two_sips").to_dict()["system"]
+    assert {"failed", "slow", "switch"}.isdisjoint(load_config("two_sips").to_dict()["system"])
 
 
 def gather(config: SystemConfig, nbytes: int = 1 << 17) -> int:
@@ -184,3 +189,37 @@ def test_links_of_a_switch_are_as_wide_as_those_between_every_two() -> None:
     nbytes = 1 << 17
     switched, each = gather(system(3, "switch", 1, *SLOW)), gather(system(3, "all_to_all", 1, *SLOW))
     assert switched >= 2 * nbytes / 8 > each
+
+
+def test_a_slow_pe_has_less_bandwidth_each_way() -> None:
+    topology = build_topology(system(2, "ring", 1, "system.slow=[sip1.cube0.pe3:2.5]"))
+    dma = "sip1.cube0.pe3.pe_dma"
+    ends = [edge for edge in topology.edges if edge.kind is EdgeKind.PE_ROUTER and dma in (edge.source, edge.target)]
+    assert len(ends) == 2 and {edge.bytes_per_cycle for edge in ends} == {Fraction(128 * 2, 5)}
+    others = [edge for edge in topology.edges if edge.kind is EdgeKind.PE_ROUTER and edge not in ends]
+    assert {edge.bytes_per_cycle for edge in others} == {128}
+
+
+@pytest.mark.parametrize(
+    ("slow", "said"),
+    [
+        ("sip0.cube0.pe9:2", 'system.slow.0 = "sip0.cube0.pe9:2", but there is no sip0.cube0.pe9'),
+        ("sip0.cube0.pe1:2, sip0.cube0.pe1:3", "its PE is named twice"),
+        ("sip0.cube0.pe1:0.5", 'it must be a PE and a factor of at least 1, like "sip0.cube0.pe3:2"'),
+        ("sip0.cube0:2", "it must be a PE and a factor"),
+        ("sip0.cube0.pe1:1/0", "it must be a PE and a factor"),
+    ],
+)
+def test_slow_pes_that_are_refused(slow: str, said: str) -> None:
+    with pytest.raises(InputError) as error:
+        system(2, "ring", 1, f"system.slow=[{slow}]")
+    assert said in str(error.value)
+
+
+def test_one_slow_rank_slows_a_ring_to_its_own_pace(kbsim: Kbsim) -> None:
+    """Long messages: every chunk passes the slow rank, whose link has a quarter of the bandwidth."""
+    run = ("ccl", "run", "all_reduce", "-a", "ring", "-g", "4", "-b", "1M", "--no-check", "--json")
+    cycles = [json.loads(kbsim(*run, *more).out)["rows"][0]["cycles"] for more in ((), ("--slow", "2:4"))]
+    assert 3 < cycles[1] / cycles[0] < 4.5
+    said = kbsim(*run, "--slow", "4:2")
+    assert said.code == 2 and '--slow = "4:2", but it must be a rank from 0 to 3 and a factor, like 3:2' in said.err

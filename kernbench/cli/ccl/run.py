@@ -157,7 +157,19 @@ Topo = Annotated[
 Fail = Annotated[
     list[str] | None,
     typer.Option(
-        "--fail", metavar="A-B", help="Break the link between two SIPs, like 0-1. May be repeated.", show_default=False
+        "--fail",
+        metavar="A-B",
+        help="Break the link between two SIPs, like 0-1 or link:0-1. May be repeated.",
+        show_default=False,
+    ),
+]
+Slow = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--slow",
+        metavar="RANK:FACTOR",
+        help="Give a rank so many times less bandwidth, like 3:2. May be repeated.",
+        show_default=False,
     ),
 ]
 Slots = Annotated[
@@ -390,6 +402,7 @@ def run(
     overrides: Overrides = None,
     topo: Topo = None,
     fail: Fail = None,
+    slow: Slow = None,
     slots: Slots = None,
     slot_bytes: SlotBytes = None,
     tier: Tier = None,
@@ -419,8 +432,13 @@ def run(
     entries = _entries_of(registry, collective, algo, msccl or [])
     if msccl and ranks is None and shape is None:
         ranks = max(one.ranks for one in entries)
-    settings = [*(overrides or []), *([f"system.failed=[{', '.join(fail)}]"] if fail else [])]
+    failed = ", ".join(one.removeprefix("link:") for one in fail or [])
+    settings = [*(overrides or []), *([f"system.failed=[{failed}]"] if fail else [])]
     machine, group = _group(entries, config, settings, allow_code or (), ranks, shape, topo, quiet=quiet)
+    if slow:
+        wanted = ", ".join(_slow_pe(one, group) for one in slow)
+        settings.append(f"system.slow=[{wanted}]")
+        machine, group = _group(entries, config, settings, allow_code or (), ranks, shape, topo, quiet=True)
     roots = _roots(entries[0].collective, root, group.size)
     sizes, batches = _sizes(begin, end, factor, step), []
     for given in entries:
@@ -442,6 +460,15 @@ def run(
         told.page, report = report, None
     how = Traced(trace_level, trace_window, trace_cycles, trace_only)
     return _tell(told, registry, _watched(told, trace, report, how, (config, *(files or []))))
+
+
+def _slow_pe(text: str, group: Group) -> str:
+    """`3:2` as the PE of rank 3 and the factor, for `system.slow`. InputError for a rank that is not there."""
+    rank, colon, factor = text.partition(":")
+    if not (colon and rank.isascii() and rank.isdigit() and int(rank) < group.size):
+        rule = f"it must be a rank from 0 to {group.size - 1} and a factor, like 3:2"
+        raise InputError(Problem("kbsim ccl run", rule, "--slow", text))
+    return f'"{group.pes[int(rank)]}:{factor}"'
 
 
 def _operations(collective: str, op: str, dtype: str) -> list[str]:

@@ -9,7 +9,7 @@ from fractions import Fraction
 from typing import Annotated, Any, ClassVar, Literal
 
 from kernbench.common.errors import shown
-from kernbench.common.naming import KINDS, io_index
+from kernbench.common.naming import KINDS, io_index, parse_pe
 from kernbench.config.cache import Llc
 from kernbench.config.fields import (
     CODE_PATTERN,
@@ -79,6 +79,21 @@ def _failed_link(value: Any) -> str:
 FailedLink = Annotated[str, Rule(_failed_link, lambda: {"type": "string", "pattern": "^[0-9]{1,5}-[0-9]{1,5}$"})]
 
 
+def _slow_pe(value: Any) -> str:
+    name, colon, factor = value.rpartition(":") if isinstance(value, str) else ("", "", "")
+    try:
+        parse_pe(name)
+        right = bool(colon) and len(factor) < 9 and Fraction(factor) >= 1
+    except (ValueError, ZeroDivisionError):
+        right = False
+    if not right:
+        raise refuse('it must be a PE and a factor of at least 1, like "sip0.cube0.pe3:2"')
+    return f"{name}:{Fraction(factor)}"
+
+
+SlowPe = Annotated[str, Rule(_slow_pe, lambda: {"type": "string", "pattern": "^sip[0-9]+\\.cube[0-9]+\\.pe[0-9]+:[0-9./]+$"})]
+
+
 class Switches(Section):
     """The switches of a `switch` or `fat_tree`."""
 
@@ -91,7 +106,7 @@ class Switches(Section):
 class Package(Section):
     """The SIPs and what connects them."""
 
-    younger: ClassVar[frozenset[str]] = frozenset({"failed", "switch"})
+    younger: ClassVar[frozenset[str]] = frozenset({"failed", "slow", "switch"})
 
     sips: Annotated[int, integer(1, MAX_SIDE + 1)] = Field(default=1, description="number of SIPs")
     kind: Literal["ring", "torus", "mesh", "all_to_all", "dragonfly", "switch", "fat_tree"] = Field(
@@ -105,8 +120,11 @@ class Package(Section):
     )
     link: SipLink = Field(default_factory=SipLink, description="between neighbouring SIPs")
     pitch_mm: Length = Field(default=Fraction(100), description="[mm] between the middles of neighbouring SIPs")
-    switch: Switches = Field(default_factory=Switches, description="what a switch or fat_tree consists of")
+    switch: Switches = Field(default=Switches(), description="what a switch or fat_tree consists of")
     failed: tuple[FailedLink, ...] = Field(default=(), description="links between SIPs that are broken, like 0-1")
+    slow: tuple[SlowPe, ...] = Field(
+        default=(), description="PEs whose link with their router has so many times less bandwidth, like sip0.cube0.pe3:2"
+    )
 
 
 def _io_name(value: Any) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from kernbench.common.naming import parse_pe
 from kernbench.common.units import plain_number
 from kernbench.config.cache import cache_rules
 from kernbench.config.fields import WIDE_LIMIT
@@ -38,6 +39,7 @@ def _package_rules(config: SystemConfig) -> Iterator[BrokenRule]:
         yield BrokenRule(("system", "cols"), system.cols, rule)
     elif system.failed:
         yield from _failed_rules(config)
+    yield from _slow_rules(config)
 
 
 def _failed_rules(config: SystemConfig) -> Iterator[BrokenRule]:
@@ -53,6 +55,18 @@ def _failed_rules(config: SystemConfig) -> Iterator[BrokenRule]:
             yield BrokenRule(("system", "failed", i), name, "it is named twice")
         seen.add(ends)
 
+
+
+def _slow_rules(config: SystemConfig) -> Iterator[BrokenRule]:
+    """A PE that is slow must be there, and only once."""
+    there, seen = config.shape, set[str]()
+    for i, value in enumerate(config.system.slow):
+        name = value.partition(":")[0]
+        if any(number >= most for number, most in zip(parse_pe(name), there, strict=True)):
+            yield BrokenRule(("system", "slow", i), value, f"there is no {name}")
+        elif name in seen:
+            yield BrokenRule(("system", "slow", i), value, "its PE is named twice")
+        seen.add(name)
 
 
 def _io_rules(config: SystemConfig) -> Iterator[BrokenRule]:

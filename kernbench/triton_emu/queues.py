@@ -260,10 +260,10 @@ class Queues:
                 raise InputError(Problem("queues", f"it must be an integer from 1 to {most}", name, value))
         if form.tier not in TIERS:
             raise InputError(Problem("queues", f"it must be one of {', '.join(TIERS)}", "tier", form.tier))
-        return form if self.perturbed is None else self._fewer(form, self.perturbed)
+        return form if self.perturbed is None or slots is not None else self._fewer(form, self.perturbed)
 
     def _fewer(self, form: QueueForm, run: Perturbed) -> QueueForm:
-        """The credits of a perturbed run: 1 to all slots."""
+        """The credits of a perturbed run: 1 to all slots of the machine. A program that names slots needs them."""
         run.installed += 1
         return replace(form, slots=form.slots - run.draws.value(CREDITS, "queues", run.installed, form.slots - 1))
 

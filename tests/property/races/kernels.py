@@ -23,7 +23,7 @@ def ring(ranks: int) -> tuple[list[str], dict[Any, Any]]:
     return [f"sip0.cube0.pe{i}" for i in range(ranks)], links
 
 
-def made(name: str, kernel: Callable[..., None], right: bool, ranks: int = 2, slots: int = 2, rows: int = 8) -> Bench:
+def made(name: str, kernel: Callable[..., None], right: bool, ranks: int = 2, slots: int | None = 2, rows: int = 8) -> Bench:
     """A bench that runs `kernel(x, out, right, tl)` on a ring of PEs."""
 
     @bench(name=f"{name}_{'right' if right else 'wrong'}", description=name, machine="single_cube")
@@ -279,6 +279,6 @@ COLLECTIVES: dict[str, Callable[[bool], Bench]] = {
         (broadcast_read_early, 4),
         (reduce_reads_one_too_early, 4),
         (reduce_scratch_reused, 2),
-        (sends_need_two_slots, 2),
     )
 }
+COLLECTIVES["sends_need_two_slots"] = lambda right: made("sends", sends_need_two_slots, right, slots=None)

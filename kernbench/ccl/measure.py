@@ -195,7 +195,10 @@ def machine_of(asked: Asked, count: int) -> Machine:
 def bench_of(asked: Asked, count: int) -> Bench:
     """One count as a bench, with random elements of each rank."""
     asked = resolved(asked, count)
-    return call_bench(_call(asked, count), COLLECTIVES[asked.entry.collective], asked.queues, asked.seed)
+    collective, call = COLLECTIVES[asked.entry.collective], _call(asked, count)
+    if asked.entry.only_in_place:
+        call = replace(call, in_place=collective)
+    return call_bench(call, collective, asked.queues, asked.seed)
 
 
 def _call(asked: Asked, count: int) -> Call:

@@ -19,6 +19,7 @@ EXIT_CODES = (
 COMMANDS = {
     "run": "Run a bench or a program to its end and report how long it took, and why.",
     "step": "Run some cycles and print the state of every engine.",
+    "debug": "Go forward and back through a run, and look at its state at any cycle.",
     "llm": "Run a language model on a machine and report its tokens per second, and what limits them.",
     "serve": "Serve requests with a model on a machine: latencies, throughput, and what limits them.",
     "onnx": "Lower an ONNX model to a machine's command queue, run it, and report how long each node takes.",

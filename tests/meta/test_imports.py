@@ -37,6 +37,7 @@ LAYERS = (
     "sweep",
     "validate",
     "api",
+    "debug",
     "cli",
     "testing",
 )

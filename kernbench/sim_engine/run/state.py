@@ -95,6 +95,13 @@ def machine_state(plan: Plan, known: Commands, raw: dict[str, Any], cycle: int, 
     return MachineState(cycle, status, tuple(engines), members)
 
 
+def engine_state(plan: Plan, known: Commands, raw: dict[str, Any], name: str, cycle: int) -> EngineState:
+    """The state of one engine, by its name."""
+    if name in plan.dma:
+        return _dma_engine(name, raw["dma"][plan.dma.index(name)], known, plan, cycle)
+    return _compute_engine(name, raw["compute"][plan.compute.index(name)], known, cycle)
+
+
 def _flow(flow: dict[str, Any], plan: Plan) -> FlowState:
     waits = None
     if flow["held_since"] is not None:

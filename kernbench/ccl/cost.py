@@ -12,14 +12,16 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
+from itertools import pairwise
 from math import ceil, sqrt
 
 from kernbench.ccl.contract import Shape, pieces
 from kernbench.ccl.halving_doubling import steps_of
-from kernbench.ccl.rings import MESH, RING, grid_of
+from kernbench.ccl.rings import MESH, RING, Levels, grid_of, grid_rings, level_rings
 from kernbench.ccl.schedule import Schedule
 from kernbench.common import naming
 from kernbench.config import SystemConfig
+from kernbench.config.system.links import SWITCHED
 from kernbench.policy.routing.router import PathRouter
 from kernbench.topology.builder import build_topology
 
@@ -33,6 +35,7 @@ class Latencies:
     sip: int
     link: float  #: [B/cycle] of the link of a PE
     far_link: float = 0.0  #: [B/cycle] of a link between SIPs; 0 without any
+    network: str = "ring"  #: `system.kind`, where the SIPs are no ring, mesh or torus
 
     @property
     def shared(self) -> float:
@@ -43,8 +46,21 @@ class Latencies:
         """From one rank to another: a route over several SIPs or cubes takes as often the latency of one."""
         (s, c, _), (t, d, _) = shape.place(a), shape.place(b)
         if s != t:
-            return self.pe + self.sip * _hops(shape.sips, kind, s, t)
+            return self.pe + self.sip * (1 if self.network in ONE_HOP else _hops(shape.sips, kind, s, t))
         return self.pe + self.cube * abs(c - d) if c != d else self.pe
+
+
+    def links(self, shape: Shape, kind: int, a: int, b: int) -> Iterator[tuple[int, int]]:
+        """The links on the way from one SIP to another. A switch is number -1."""
+        if self.network == "all_to_all":
+            return iter([(a, b)])
+        if self.network in SWITCHED:
+            return iter([(a, -1), (-1, b)])
+        return _links(shape.sips, kind, a, b)
+
+
+#: Kinds of systems whose SIPs are all equally far apart.
+ONE_HOP = ("all_to_all", *SWITCHED)
 
 
 def _hops(count: int, kind: int, a: int, b: int) -> int:
@@ -85,7 +101,8 @@ def latencies(config: SystemConfig) -> Latencies:
     across = cycles(here, naming.place(0, cube=1, pe=0)) - near if cubes > 1 else 0
     far = cycles(here, naming.place(1, cube=0, pe=0)) - near if sips > 1 else 0
     far_link = float(config.system.link.bytes_per_cycle) if sips > 1 else 0.0
-    return Latencies(near, max(0, across), max(0, far), float(config.pe.link.bytes_per_cycle), far_link)
+    link = float(config.pe.link.bytes_per_cycle)
+    return Latencies(near, max(0, across), max(0, far), link, far_link, config.system.kind)
 
 
 @dataclass(frozen=True)
@@ -146,7 +163,7 @@ def outline_of(schedule: Schedule, shape: Shape, kind: int, times: Latencies) ->
         for one in step:
             a, b = one.source // each_sip, one.target // each_sip
             if a != b:
-                for link in _links(shape.sips, kind, a, b):
+                for link in times.links(shape, kind, a, b):
                     loads[link] += len(one.sent)
             latency = max(latency, times.between(shape, kind, one.source, one.target))
             for rank, way in ((one.source, 0), (one.target, 1)):
@@ -182,19 +199,26 @@ def _ring(turns: int, share: Callable[[int], float], adds: bool = True) -> Form:
     return made
 
 
-def _levels(sizes: Callable[[Shape, int], Sequence[int]]) -> Form:
+def _levels(levels_of: Levels) -> Form:
     """All-reduce over rings in sequence."""
 
     def made(shape: Shape, kind: int, times: Latencies) -> Outline:
         steps: list[Step] = []
-        share, widest = 1.0, 0.0
-        levels = list(zip(sizes(shape, kind), (times.sip, times.cube, 0), strict=False))
-        for number, (size, far) in reversed(list(enumerate(levels))):  # what is left of the elements goes to the next level
-            if size > 1:
-                share /= size
-                widest = max(widest, share)
-                shared = times.shared * (shape.ranks // shape.sips) if number == 0 and shape.sips > 1 else 0.0
-                steps += [Step(times.pe + far, 1, share * max(1.0, shared))] * (2 * (size - 1))
+        share, widest, each_sip = 1.0, 0.0, shape.ranks // shape.sips
+        for rings in levels_of(kind, shape):
+            size = rings[0].size
+            if size == 1:
+                continue
+            share /= size  # what is left of the elements goes to the next level
+            widest = max(widest, share)
+            loads: Counter[tuple[int, int]] = Counter()
+            for ring in rings:
+                for a, b in pairwise((*ring.members, ring.members[0])):
+                    if a // each_sip != b // each_sip:
+                        loads.update(times.links(shape, kind, a // each_sip, b // each_sip))
+            hops = list(pairwise((*rings[0].members, rings[0].members[0]))) if loads else [rings[0].members[:2]]
+            latency = max(times.between(shape, kind, a, b) for a, b in hops)
+            steps += [Step(latency, 1, share * max(1.0, times.shared * max(loads.values(), default=0)))] * (2 * (size - 1))
         total = sum(one.share for one in steps)
         return Outline(steps, len(steps), total, widest or 1.0, False, True)
 
@@ -237,17 +261,12 @@ def _signals(shape: Shape, kind: int, times: Latencies) -> Outline:
     return Outline([Step(times.between(shape, kind, 0, one), 1, 0.0) for one in far], 1, 0.0, 1.0, False, False)
 
 
-def _grid(shape: Shape, kind: int) -> Sequence[int]:
-    rows, cols = grid_of(shape.ranks) if shape.ranks == shape.sips or shape.sips == 1 else (shape.sips, shape.cubes * shape.pes)
-    return (rows, cols)
-
-
 FORMS: Mapping[str, Form] = {
     "all_reduce_ring": _ring(2, lambda n: 1 / n),
     "all_reduce_bidirectional": _ring(2, lambda n: 1 / n),
     "all_reduce_halving_doubling": _halves,
-    "all_reduce_torus": _levels(_grid),
-    "all_reduce_hierarchical": _levels(lambda shape, kind: shape),
+    "all_reduce_torus": _levels(grid_rings),
+    "all_reduce_hierarchical": _levels(level_rings),
     "all_gather_ring": _ring(1, lambda n: 1.0, adds=False),
     "reduce_scatter_ring": _ring(1, lambda n: 1.0),
     "broadcast_ring": _chain,

@@ -13,11 +13,12 @@ from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
-from math import exp, log
+from math import exp, log, log2
 from pathlib import Path
 from typing import Any
 
 from kernbench.ccl.collectives import COLLECTIVES
+from kernbench.ccl.contract import Shape
 from kernbench.ccl.cost import Latencies, Outline, form_of, latencies, outline_of
 from kernbench.ccl.group import Group
 from kernbench.ccl.measure import MOST_PAIRS, Asked, bytes_of, messages, queues_of, row, schedule_of
@@ -75,13 +76,30 @@ class Tuner:
         return _latencies(self.config)
 
     _outlines: dict[str, Outline | None] = field(default_factory=dict)
-    _errors: dict[tuple[str, int], list[tuple[float, float]]] = field(default_factory=dict, init=False)  #: of `times`
+    _errors: dict[tuple[str, int], Line] = field(default_factory=dict, init=False)
+    _queues: dict[str, int] = field(default_factory=dict, init=False)  #: by full name: of the rank that has the most
 
     def candidates(self, collective: str) -> Iterator[Entry]:
-        """The algorithms of the package that this group can have, and that the model knows."""
-        for entry in self.registry.entries:
-            if entry.collective == collective and self.group.kind_name in entry.topologies and self.outline(entry) is not None:
-                yield entry
+        """The algorithms of the package that this group can have, that the model knows, and whose queues have room; if none has
+        room, the first.
+        """
+        known = [
+            entry
+            for entry in self.registry.entries
+            if entry.collective == collective and self.group.kind_name in entry.topologies and self.outline(entry) is not None
+        ]
+        yield from [entry for entry in known if self._fits(entry)] or known[:1]
+
+    def _fits(self, entry: Entry) -> bool:
+        """Whether the queues of each rank leave a quarter of a scratchpad for tiles."""
+        group, queues = self.group, queues_of(self.registry, entry)
+        if queues.tier != "tcm" or group.shape.ranks > MOST_RANKS:
+            return True
+        if entry.full_name not in self._queues:
+            table = entry.load().neighbours(group.kind, group.shape)
+            self._queues[entry.full_name] = max((len(ways) for ways in table.values()), default=0)
+        assert queues.slots is not None and queues.slot_bytes is not None
+        return 4 * self._queues[entry.full_name] * queues.slots * queues.slot_bytes <= 3 * self.config.pe.spm.size_bytes
 
     def choose(self, collective: str, count: int, dtype: str) -> Choice:
         """Estimates of `n_elem` elements. InputError for a collective without a known algorithm."""
@@ -94,20 +112,18 @@ class Tuner:
         return Choice(found, all(self.times.get(one.full_name) for one in entries))
 
     def cycles(self, entry: Entry, count: int, itemsize: int) -> float:
-        """[cycle] of an algorithm: by the model, times its error at simulated sizes of this group, or else of groups of nearly
-        as many ranks.
-        """
+        """[cycle] of an algorithm: by the model, times its error at simulated sizes of this group, or of similar ones."""
         name, nbytes = entry.full_name, count * itemsize
-        points = self.times.get(name, ())
+        if (name, itemsize) not in self._errors:
+            self._errors[name, itemsize] = self._error(entry, itemsize)
+        return self._modelled(entry, nbytes, itemsize) * exp(_on_line(self._errors[name, itemsize], log(max(1, nbytes))))
+
+    def _error(self, entry: Entry, itemsize: int) -> Line:
+        """The logarithm of simulated over modelled cycles, by that of the bytes of `n_elem`."""
+        points = self.times.get(entry.full_name, ())
         if points:
-            if (name, itemsize) not in self._errors:
-                self._errors[name, itemsize] = [
-                    (log(max(1, size)), log(cycles / self._modelled(entry, size, itemsize))) for size, cycles in points
-                ]
-            error = _on_line(self._errors[name, itemsize], log(max(1, nbytes)))
-        else:
-            error = _error(errors_of_model().get(name, ()), self.group.shape.ranks, nbytes)
-        return self._modelled(entry, nbytes, itemsize) * exp(error)
+            return [(log(max(1, size)), log(cycles / self._modelled(entry, size, itemsize))) for size, cycles in points]
+        return error_near(errors_of_model().get(entry.full_name, ()), self.group.shape, self.group.kind_name)
 
     def _modelled(self, entry: Entry, nbytes: int, itemsize: int) -> float:
         """[cycle] by the model alone."""
@@ -133,18 +149,40 @@ class Tuner:
         return None if schedule is None else outline_of(schedule, group.shape, group.kind, times)
 
 
-Errors = Sequence[tuple[int, Sequence[tuple[int, float]]]]  #: by ranks: bytes of `n_elem`, and simulated over estimated cycles
+Line = Sequence[tuple[float, float]]  #: points of a curve that is straight between them
+OTHER_KIND = 1.0  #: how far apart two groups are for their arrangement; twice the ranks on a level are 1
+OVER_SIPS = 3.0  #: and if only one of them has several SIPs
 
 
-def _error(errors: Errors, ranks: int, nbytes: int) -> float:
-    """The logarithm of simulated over estimated cycles: on lines between the sizes of a group, and between two groups."""
-    at = bisect_left(errors, ranks, key=lambda one: one[0])
-    near = errors[max(0, at - 1) : at + 1]
-    found = [_on_line([(log(size), log(ratio)) for size, ratio in rows], log(max(1, nbytes))) for _, rows in near]
-    return _on_line([(log(many), error) for (many, _), error in zip(near, found, strict=True)], log(ranks)) if near else 0.0
+@dataclass(frozen=True)
+class KnownError:
+    """How far the model is off at the simulated sizes of a group."""
+
+    shape: Shape
+    topology: str
+    line: Line  #: the logarithm of simulated over modelled cycles, by that of the bytes of `n_elem`
+
+    def distance(self, shape: Shape, topology: str) -> float:
+        """How different another group is: 0 for one of the same shape and topology."""
+        levels = sum(abs(log2(one / other)) for one, other in zip(self.shape, shape, strict=True))
+        over = (self.shape.sips > 1) != (shape.sips > 1)
+        return levels + OVER_SIPS * over + OTHER_KIND * (self.topology != topology)
 
 
-def _on_line(points: Sequence[tuple[float, float]], at: float) -> float:
+def error_near(known: Sequence[KnownError], shape: Shape, topology: str) -> Line:
+    """The error of groups of the same shape and topology, or else the mean over all groups, each weighted by the inverse square
+    of its distance.
+    """
+    far = [(one.distance(shape, topology), one.line) for one in known]
+    same = [(1.0, line) for distance, line in far if distance == 0]
+    weighted = same or [(distance**-2, line) for distance, line in far]
+    sizes = sorted({size for _, line in weighted for size, _ in line})
+    whole = sum(weight for weight, _ in weighted)
+    found = [(size, sum(weight * _on_line(line, size) for weight, line in weighted) / whole) for size in sizes]
+    return found or [(0.0, 0.0)]
+
+
+def _on_line(points: Line, at: float) -> float:
     """The value between two points; before the first and after the last one, theirs."""
     k = bisect_left(points, at, key=lambda one: one[0])
     if k in (0, len(points)):
@@ -188,21 +226,21 @@ def tuner_of(config: SystemConfig, group: Group, registry: Registry) -> Tuner:
 
 def known_times(digest: str, group: Group) -> dict[str, list[tuple[int, int]]]:
     """The times of a group of a preset, which come with the package; none of other groups and machines."""
-    for one in _known():
+    for one in _file()["groups"]:
         if (one["digest"], one["shape"], one["topology"]) == (digest, list(group.shape), group.kind_name):
-            return {name: [(int(a), int(b)) for a, b in rows] for name, rows in one["times"].items()}
+            return {name: [(int(size), int(cycles)) for size, cycles, _ in rows] for name, rows in one["times"].items()}
     return {}
 
 
 @cache
-def errors_of_model() -> Mapping[str, Errors]:
+def errors_of_model() -> Mapping[str, Sequence[KnownError]]:
     """By the full name of an algorithm: how far the model is off at the groups that were simulated for the package."""
-    found: dict[str, Errors] = _file()["errors"]
-    return found
-
-
-def _known() -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = _file()["groups"]
+    found: dict[str, list[KnownError]] = {}
+    for one in _file()["groups"]:
+        shape, topology = Shape(*one["shape"]), one["topology"]
+        for name, rows in one["times"].items():
+            line = [(log(max(1, size)), log(ratio)) for size, _, ratio in rows]
+            found.setdefault(name, []).append(KnownError(shape, topology, line))
     return found
 
 
@@ -222,9 +260,15 @@ def read_times(path: Path) -> dict[str, list[tuple[int, int]]]:
 
 
 def simulate(
-    tuner: Tuner, collective: str, sizes: Sequence[int], dtype: str, most_messages: int | None = None
+    tuner: Tuner,
+    collective: str,
+    sizes: Sequence[int],
+    dtype: str,
+    most_messages: int | None = None,
+    within: float | None = None,
 ) -> Iterator[tuple[Entry, int, int, float]]:
-    """Simulate all algorithms at these sizes [B] and keep the times. `most_messages`: sizes with more are left out.
+    """Simulate all algorithms at these sizes [B] and keep the times. `most_messages`: sizes with more are left out. `within`:
+    as are algorithms whose estimate is more than so many times the lowest one.
 
     Yields algorithm, bytes, cycles, and what the model says.
     """
@@ -238,6 +282,10 @@ def simulate(
             count = what.count_of(size, tuner.group.size, itemsize) if what.moves else 1
             if most_messages is not None and messages(asked, count)[0] > most_messages:
                 continue
+            if within is not None:
+                estimates = tuner.choose(collective, count, dtype).cycles
+                if estimates[entry.name] > within * min(estimates.values()):
+                    continue
             made, _ = row(asked, count)
             if made is None:
                 continue

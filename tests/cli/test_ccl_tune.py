@@ -20,13 +20,14 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_table_says_which_algorithm_is_taken(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    code, out, _ = kbsim(capsys, "tune", "broadcast", "-n", "6", "-b", "256", "-e", "64K", "-f", "16", "--json")
+    unknown = ("broadcast", "-c", "sip_4x4", "-n", "6")
+    code, out, _ = kbsim(capsys, "tune", *unknown, "-b", "256", "-e", "64K", "-f", "16", "--json")
     said = json.loads(out)
     assert code == 0 and not said["simulated"] and [row["size"] for row in said["rows"]] == [256, 4096, 65536]
     assert all(row["algorithm"] == min(row["cycles"], key=row["cycles"].get) for row in said["rows"])
     plot, table = tmp_path / "t.svg", tmp_path / "t.json"
     files = ("--plot", str(plot), "--save", str(table))
-    code, out, _ = kbsim(capsys, "tune", "broadcast", "-n", "6", "-b", "4K", "-e", "4K", "--simulate", *files)
+    code, out, _ = kbsim(capsys, "tune", *unknown, "-b", "4K", "-e", "4K", "--simulate", *files)
     assert code == 0 and "simulated times" in out.replace("\n", " ") and "the cost model is off by" in out
     assert plot.read_bytes().startswith(b"<?xml") and json.loads(table.read_text())["simulated"]
     assert list((tmp_path / "cache" / "ccl").iterdir())

@@ -72,7 +72,7 @@ def head(asked: Asked, width: int) -> Iterator[widgets.Text]:
     built = f"queues of {counted(queues.slots or 0, 'slot')} of {size_text(queues.slot_bytes or 0)} in {queues.tier}"
     yield widgets.Text(f"# {asked.entry.full_name} of {counted(group.size, 'rank')} on {asked.config.source}")
     if asked.entry.registry is not None:
-        built = "the tuner chooses the algorithm of each size, with its queues"
+        built = "the tuner chooses each algorithm"
     yield widgets.Text(f"# {where}; {built}", "dim")
     if asked.entry.only_in_place:
         yield widgets.Text("# in place, as its file says", "dim")

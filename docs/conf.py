@@ -11,6 +11,7 @@ sys.path.insert(0, str(HERE))
 sys.path.insert(0, str(HERE.parent))
 
 import core_pictures  # noqa: E402
+import debug_pictures  # noqa: E402
 import llm_pictures  # noqa: E402
 import pictures  # noqa: E402
 import reference  # noqa: E402
@@ -78,6 +79,7 @@ def generate(app: Any) -> None:
     """Write the generated parts before the first page is read."""
     drawn = {**pictures.all_pictures(), **trace_pictures.trace_pictures(), **topology_pictures.topology_pictures()}
     drawn |= core_pictures.core_pictures()
+    drawn |= debug_pictures.debug_pictures()
     drawn |= llm_pictures.llm_pictures()
     drawn |= scaling_pictures.scaling_pictures()
     drawn |= validation_tables.validation_tables()

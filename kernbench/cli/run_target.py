@@ -65,6 +65,7 @@ def run_target(given: RunOptions) -> int:
         options=options,
         checks=given.checks == "on",
         whole=given.whole,
+        debugger=_debugger(given),
     )
     if given.check is not None:
         _only_check(
@@ -95,6 +96,16 @@ def run_target(given: RunOptions) -> int:
         )
     refuse_bench_options(given.target, verify=given.verify, strict_wait=given.strict_wait)
     return _run_program(given.target, given.config or DEFAULT_MACHINE, given.overrides, given.allow_code, asked)
+
+
+def _debugger(given: RunOptions) -> str:
+    """The command line that debugs the same run."""
+    import shlex
+
+    words = ["kbsim", "debug", given.target, *(["--config", given.config] if given.config else [])]
+    words += [word for one in given.overrides or () for word in ("--set", one)]
+    words += [word for one in given.allow_code or () for word in ("--allow-code", one)]
+    return shlex.join([*words, *(["--strict-wait"] if given.strict_wait else [])])
 
 
 def _only_check(**given: object) -> None:
@@ -145,13 +156,15 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
     options: TraceOptions | None  #: options of the trace, if any are given
     checks: bool = True  #: check conservation laws after the run
     whole: bool = False  #: print every engine, channel, link and wait
+    debugger: str | None = None  #: the command line that debugs the run
 
     def run(self, machine: Machine) -> None:
         """Run to the end, with the trace and progress that the options ask for."""
         from kernbench.cli.progress import progress_bar
 
         machine.checks = self.checks
-        with reported(machine, self.trace, self.page, self.options), progress_bar(not self.quiet) as progress:
+        around = reported(machine, self.trace, self.page, self.options, self.debugger)
+        with around, progress_bar(not self.quiet) as progress:
             machine.run(skip=self.skip, progress=progress)
 
     def tell(self, result: str, show: Callable[[int], Iterable[RenderableType]]) -> None:

@@ -102,8 +102,12 @@ def check_page(command: str, page: Path) -> None:
 
 
 @contextmanager
-def reported(machine: Machine, trace: Path | None, page: Path | None, options: TraceOptions | None) -> Iterator[None]:
-    """`traced`, and a page of the trace after the run, even if the trace itself is not kept."""
+def reported(
+    machine: Machine, trace: Path | None, page: Path | None, options: TraceOptions | None, debugger: str | None = None
+) -> Iterator[None]:
+    """`traced`, and a page of the trace after the run, even if the trace itself is not kept. `debugger`: the command line that
+    debugs the run, for the page.
+    """
     if page is None:
         with traced(machine, trace, options):
             yield
@@ -112,7 +116,7 @@ def reported(machine: Machine, trace: Path | None, page: Path | None, options: T
 
     from kernbench.common.files import write_whole
     from kernbench.trace.reader import open_trace
-    from kernbench.trace.report import report_html
+    from kernbench.trace.report import DEBUGGER, report_html
     from kernbench.trace.timeline import read_timeline
     from kernbench.trace.why import explain_or_error
 
@@ -122,4 +126,4 @@ def reported(machine: Machine, trace: Path | None, page: Path | None, options: T
         with traced(machine, path, options):
             yield
         whole = open_trace(str(path))
-        write_whole(page, report_html(read_timeline(whole), explain_or_error(whole)))
+        write_whole(page, report_html(read_timeline(whole), explain_or_error(whole), debugger=debugger or DEBUGGER))

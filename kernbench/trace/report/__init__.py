@@ -34,13 +34,18 @@ _RUN = (
     "sim_config", "commands", "filter",
 )  # fmt: skip
 _LONGEST_TITLE = 100
+DEBUGGER = "kbsim debug TARGET"  #: a trace does not say which target and machine it is of
 PAGE_COLOURS = (*COLOURS, "component")  #: axes that the page colours by
 
 
-def report_html(timeline: Timeline, why: Why | InputError | None = None, *, embedded: bool = False) -> bytes:
-    """The whole page, UTF-8. `why`: what `explain` makes of the trace, or why it cannot."""
+def report_html(
+    timeline: Timeline, why: Why | InputError | None = None, *, embedded: bool = False, debugger: str = DEBUGGER
+) -> bytes:
+    """The whole page, UTF-8. `why`: what `explain` makes of the trace, or why it cannot. `debugger`: the command line that
+    debugs the run, which a span completes with its cycle.
+    """
     pack = Pack()
-    head = _head(timeline, pack) | {"answer": answer_of(timeline, why, pack)}
+    head = _head(timeline, pack) | {"answer": answer_of(timeline, why, pack), "debugger": debugger}
     script = page_script()
     values = {"HEAD": page_json(head), "DATA": base64.b64encode(pack.finish()).decode(), "SCRIPT": script}
     return page_html(

@@ -51,9 +51,21 @@ function spanPanel(span) {
     make("div", { className: "acts" },
       make("button", { onclick: () => seeSpan(span), title: "F" }, "Zoom to it"), make("button", { onclick: () => step(-1), title: "[" }, "\u2190 before"),
       make("button", { onclick: () => step(1), title: "]" }, "after \u2192"), make("button", { onclick: copyLink }, "Copy link")),
+    ...debuggerPanel(span),
     ...(causes.length ? causePanel(causes) : []), ...waitPanel(span),
     make("details", {}, make("summary", {}, "All fields"), fieldList(rows, 10000)),
   ];
+}
+
+/** The command that opens the debugger after the first cycle of a span, with a button that copies it. */
+function debuggerPanel(span) {
+  const line = `${app.head.debugger} --at ${app.start[span] + 1}`;
+  return [make("p", { className: "acts" }, make("code", {}, safe(line, 400)), make("button", { onclick: (event) => copyText(event.currentTarget, line), title: "Copy this command, which opens the debugger where the span begins" }, "Copy"))];
+}
+
+async function copyText(button, text) {
+  try { await navigator.clipboard.writeText(text); button.textContent = "Copied"; }
+  catch { button.textContent = "Select it to copy"; }
 }
 
 function waitPanel(span) {

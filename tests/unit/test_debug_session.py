@@ -1,0 +1,98 @@
+"""Sessions of the debugger in Python: how long a step back takes, what waits, and what expressions are."""
+
+from __future__ import annotations
+
+import time
+from fractions import Fraction
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kernbench.common.errors import InputError
+from kernbench.debug import Session
+from kernbench.debug.expression import Name, read
+
+BACK_SECONDS = 0.05  # of a step back in the Llama layer
+
+
+@pytest.fixture(scope="module")
+def session() -> Session:
+    return Session("llama2-7b-decode")
+
+
+def test_a_step_back_in_the_llama_layer_takes_less_than_50_ms(session: Session) -> None:
+    """CPU time, of the slowest of steps all over the run."""
+    session.end()
+    slowest = 0.0
+    for cycle in (129_000, 100_123, 64_512, 40_000, 1_025, 2):
+        session.goto(cycle)
+        begin = time.process_time()
+        session.back()
+        slowest = max(slowest, time.process_time() - begin)
+        assert session.cycle == cycle - 1
+    assert slowest < BACK_SECONDS
+
+
+def test_waits_name_the_entries_that_are_waited_for(session: Session) -> None:
+    session.goto(60_000)
+    found = {wait.who: wait for wait in session.waits()}
+    assert found["825 TE_GEMM_TILE"].waits_for == ("824 DMA_LOAD_TILE",)
+    assert found["825 TE_GEMM_TILE"].reason == "dependency"
+    assert "824 DMA_LOAD_TILE" not in found  # it works
+
+
+def value(text: str, **names: Any) -> Any:
+    """The value of an expression, with these names."""
+
+    def lookup(name: Name) -> Any:
+        return names[name.text]
+
+    return read(text).value(lookup)
+
+
+@pytest.mark.parametrize(
+    ("text", "result"),
+    [
+        ("1 + 2 * 3", 7),
+        ("(1 + 2) * 3", 9),
+        ("10 - 2 - 3", 5),
+        ("7 % 4 + 1 / 2", Fraction(7, 2)),
+        ("-a + 1", -4),
+        ("not a == 5 or none == b", True),
+        ("a > 4 and c == 'x y'", True),
+        ("b > 1", False),
+        ("b + 1", None),
+        ("1 / 0", None),
+        ("max(a, 7) - min(1, 2) + abs(0 - 3)", 9),
+    ],
+)
+def test_expressions(text: str, result: Any) -> None:
+    assert value(text, a=5, b=None, c="x y") == result
+
+
+def test_names_have_parts_and_indices() -> None:
+    assert [name.parts for name in read("spm.bank[3].denials + noc.r0c0-r0c1.members").names] == [
+        ("spm", "bank", 3, "denials"),
+        ("noc", "r0c0-r0c1", "members"),
+    ]
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "1 +", "a b", "a[", "(a", "f(1)", "a = 1", "a; b", "().x", "a." * 3, "(" * 100 + "1", "1" * 2000, "@", '"open'],
+)
+def test_what_is_no_expression_is_refused(text: str) -> None:
+    with pytest.raises(InputError):
+        read(text)
+
+
+@settings(max_examples=40)
+@given(st.text(st.sampled_from("ab01.[]()+-*/%<>=!'\" \u00e9_,"), max_size=40))
+def test_any_text_is_an_expression_or_refused(text: str) -> None:
+    try:
+        found = read(text)
+    except InputError:
+        return
+    found.value(lambda name: None)

@@ -76,7 +76,7 @@ Page = Annotated[int, typer.Option("--page", metavar="N", help="Tokens per page 
 Parallel = Annotated[int, typer.Option("--tp", metavar="N", help="Number of PEs of a system that share the model.")]
 Stages = Annotated[int, typer.Option("--pp", metavar="N", help="Pipeline stages: each has --tp PEs and some layers.")]
 Micro = Annotated[
-    int, typer.Option("--micro-batches", metavar="N", help="Parts of the batch that take turns in the stages; 0: one a stage.")
+    int, typer.Option("--micro-batches", metavar="N", help="Parts of the batch, which take turns in stages; 0: one a stage.")
 ]
 Replicas = Annotated[int, typer.Option("--dp", metavar="N", help="Copies of the model that share the batch.")]
 

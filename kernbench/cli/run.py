@@ -45,7 +45,7 @@ Checks = Annotated[
 Whole = Annotated[
     bool,
     typer.Option(
-        "--all", help="Print every engine, channel, link and wait. Without it rows of equal use are one, with the mean of each."
+        "--all", help="Print every engine, channel, link and wait. Without it, equally used units share a row with their mean."
     ),
 ]
 

@@ -215,7 +215,7 @@ def scenario_of(
         ),
     ] = 0.0,
     random_prefix_len: Annotated[
-        int, _number("--random-prefix-len", "random: tokens before each prompt that all share.", _DATASET, 0)
+        int, _number("--random-prefix-len", "random: tokens that all prompts have in common at their start.", _DATASET, 0)
     ] = 0,
     prefix_repetition_prefix_len: Annotated[
         int, _number("--prefix-repetition-prefix-len", "prefix_repetition: tokens of a prefix.", _DATASET)

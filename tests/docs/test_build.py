@@ -99,7 +99,7 @@ def test_every_key_is_in_the_reference_with_its_default() -> None:
     wanted |= {f"chip.{name}" for name in Chip.model_fields}
     wanted |= {f"cost.{name}" for name in Cost.model_fields}
     wanted -= {"dram.row_buffer"}
-    wanted |= {"spm.arbiter", "dram.device", "dram.policy", "energy.by_cause", *YOUNGER}  # left out of machines that do not set them
+    wanted |= {"spm.arbiter", "dram.device", "dram.policy", "energy.by_cause", *YOUNGER}  # not in machines without them
     assert found == wanted
     assert f"`{NpuConfig().max_cycles}`" in text
 

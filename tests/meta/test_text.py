@@ -67,11 +67,7 @@ def leaves(value: object) -> list[object]:
     return [value]
 
 
-#: Each figure of an energy table names one of the table's sources: other tables are refused (test_energy_tables).
-PRESETS = [path for path in files("configs", suffixes=(".yaml",)) if path.parent.name != "energy"]
-
-
-@pytest.mark.parametrize("path", PRESETS, ids=name)
+@pytest.mark.parametrize("path", files("configs", suffixes=(".yaml",)), ids=name)
 def test_every_number_of_a_preset_has_a_source(path: Path) -> None:
     without = []
     for i, line in enumerate(path.read_text(encoding="utf-8").split("\n"), 1):

@@ -235,6 +235,17 @@ def test_seed_0052_d5_the_stage_of_the_start_is_kept() -> None:
     assert "m" not in found.params
 
 
+def test_seed_0052_d5_in_a_component_of_the_users() -> None:
+    """A component in the place of an engine gets the stage of a tile as a job, and its hooks get the token."""
+    from tests.seeds.test_seed_0020 import Engine
+
+    parts = {"te0": Engine(9), "te1": Engine(9)}
+    run = Run(composite, memory={0: A}, parts=parts).run()
+    tile = record(run, "TileToken/GEMM")
+    assert (tile.t_end - tile.t_start, tile.component_id) == (9, "pe_gemm")
+    assert [name for part in parts.values() for _, name, _ in part.told] == ["Token", "Token"]
+
+
 def test_seed_0052_d6() -> None:
     """Two levels: space, then address."""
     store = MemoryStore()

@@ -87,6 +87,9 @@ def test_files_that_are_no_findings_are_refused(programs: Path, kbsim: Kbsim) ->
         Path("bad.json").write_text(json.dumps(plain | change), encoding="utf-8")
         said = kbsim("fuzz", "--replay", "bad.json")
         assert said.code == 2 and rule in " ".join(said.err.split()), name
+    unnamed = {"draws": [{"kind": "latency", "name": "nothing", "ordinal": 0, "value": 1}]}
+    Path("other.json").write_text(json.dumps(plain | unnamed), encoding="utf-8")
+    assert kbsim("fuzz", "--replay", "other.json").code == 0, "a delay of something that is not there changes nothing"
     for text in ("", "[]", "{", "[" * 100_000, '{"schema": 1}'):
         Path("bad.json").write_text(text, encoding="utf-8")
         assert kbsim("fuzz", "--replay", "bad.json").code == 2

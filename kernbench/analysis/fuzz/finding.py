@@ -167,7 +167,7 @@ def told_draw(key: Key, value: int) -> str:
     if kind == LATENCY:
         if name == "entry":
             return f"entry {ordinal} has {counted(value, 'cycle')} more head latency"
-        pe, channel = name.rsplit(" ", 1)
+        pe, _, channel = name.rpartition(" ")
         channel = CHANNELS[int(channel)] if channel.isdecimal() and int(channel) < len(CHANNELS) else channel
         return f"transfer {ordinal} of {pe}, channel {channel}, has {counted(value, 'cycle')} more head latency"
     if kind == START:

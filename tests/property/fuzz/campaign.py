@@ -26,6 +26,7 @@ import kernbench
 from tests.property.fuzz.case import SPECIAL, Case, Format
 from tests.property.fuzz.formats.checkpoint import CheckpointFormat
 from tests.property.fuzz.formats.compiled import CompiledFormat
+from tests.property.fuzz.formats.findings import FindingFormat
 from tests.property.fuzz.formats.machine_files import MachineFormat, MeshFormat, ProgramFormat, SystemFormat
 from tests.property.fuzz.formats.models import CclFormat, ModelFormat, PolicyFormat
 from tests.property.fuzz.formats.noc import DeviceFormat, NocFormat
@@ -64,6 +65,7 @@ FORMATS: dict[str, tuple[Callable[[int, int], Format], int]] = {
     "model": (ModelFormat, 3),
     "policy": (PolicyFormat, 1),
     "ccl": (CclFormat, 2),
+    "finding": (FindingFormat, 1),
     "noc": (NocFormat, 2),
     "device": (DeviceFormat, 1),
 }

@@ -19,7 +19,7 @@ PENDING: dict[str, str] = {}
 #: Together in one process each, which imports everything once.
 GROUPS = (
     ("program", "machine", "system", "mesh"),
-    ("checkpoint",),
+    ("checkpoint", "finding"),
     ("kbp", "onnx", "model", "policy"),
     ("trace", "counters", "noc", "device"),
     ("spec", "store", "op_log", "ccl"),

@@ -13,7 +13,7 @@ find_compiled(__file__)
 from kernbench_core.core import Core, state_layout
 from kernbench_core.plugin.component_base import Component, ComponentBase
 from kernbench_core.plugin.pyarbiter import Arbiter, BankRequest, Scratchpad
-from kernbench_core.plugin.pycomponent import BANKS, BUSY, FLOW, JOB, NEVER, Job, JobRegion, NoRoom, Refused
+from kernbench_core.plugin.pycomponent import BANKS, BUSY, FLOW, JOB, MEMBERS, NEVER, Job, JobRegion, Member, NoRoom, Refused
 from kernbench_core.trace.events import Trace
 from kernbench_core.trace.format import Format
 from kernbench_core.trace.samples import Samples
@@ -60,6 +60,7 @@ __all__ = [
     "BUSY",
     "FLOW",
     "JOB",
+    "MEMBERS",
     "NEVER",
     "STATE",
     "Allocation",
@@ -79,6 +80,7 @@ __all__ = [
     "Job",
     "JobRegion",
     "KvRange",
+    "Member",
     "MemoryModel",
     "NoRoom",
     "Opkind",

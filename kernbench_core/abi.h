@@ -28,7 +28,7 @@ typedef enum kb_status {
 } kb_status;
 
 enum kb_engine_type { KB_DMA = 0, KB_TE = 1, KB_VE = 2, KB_COMPONENT = 6, KB_CPU = 7 }; /* whom `submit` names; CPU: an M_CPU */
-enum kb_notice { KB_FLOW = 0, KB_BANKS = 1, KB_JOB = 2 };                   /* what has come to its end */
+enum kb_notice { KB_FLOW = 0, KB_BANKS = 1, KB_JOB = 2, KB_MEMBERS = 3 };   /* what has come to its end; MEMBERS: see watch */
 
 typedef struct kb_region { /* an operand in the scratchpad */
     int64_t addr;          /* flat address */
@@ -46,6 +46,15 @@ typedef struct kb_job {
     kb_region region[KB_REGIONS];
 } kb_job;
 
+typedef struct kb_member { /* a flow that shares a resource */
+    int64_t id;      /* of its job, or of a flow that a component opened */
+    int32_t engine;  /* DMA engine of the job, -1: a component opened the flow */
+    int32_t weight;
+    int64_t nbytes;  /* of the flow, moved and not */
+    int64_t num;     /* rate num/den [B/cycle] by the last P4; 0/1: it has none yet */
+    int64_t den;
+} kb_member;
+
 typedef struct kb_core_api {
     uint32_t abi_version;
     uint32_t struct_size;
@@ -57,6 +66,14 @@ typedef struct kb_core_api {
     int64_t (*ask_banks)(void *core, int32_t spm, const uint64_t *reads, const uint64_t *writes, int32_t words); /* the ask's id */
     int64_t (*emit)(void *core, int64_t job, const char *name, int64_t value); /* a MARKER of an accepted job's command */
     int64_t (*started)(void *core, int64_t job); /* when a submitted job started, KB_BUSY before; up to and in the notice of its end */
+    /* KB_MEMBERS with a resource's number in P4 of each cycle in which flows entered or left it, or its capacity was set since
+     * the last P4; before rates are found. A resource has one watcher: the last that asked. What `notify` does then counts as
+     * it does in P7, but for set_capacity, which counts in this cycle. */
+    int64_t (*watch)(void *core, int32_t resource);
+    /* From the next P4 on, up to a change: P4 of this cycle in P1, P3 and P4. At most what the machine has; den divides its. */
+    int64_t (*set_capacity)(void *core, int32_t resource, int64_t num, int64_t den);
+    /* How many flows share a resource; of the first `room`, in the order of their jobs, what they are. */
+    int64_t (*members)(void *core, int32_t resource, kb_member *out, int32_t room);
 } kb_core_api;
 
 typedef struct kb_engine_ops {

@@ -4,7 +4,7 @@ from libc.string cimport memset
 from kernbench_core.model.bank cimport Requester, order_insert, order_remove
 from kernbench_core.model.cache_flows cimport cache_look_up, cache_release, caches_find_next
 from kernbench_core.model.compute cimport Compute, compute_complete, compute_enqueue, compute_start
-from kernbench_core.plugin.component cimport component_offer, component_takes
+from kernbench_core.plugin.component cimport component_members, component_offer, component_takes
 from kernbench_core.model.control cimport Entry
 from kernbench_core.model.dma cimport (
     BACKPRESSURE, CHANNELS, PRIORITY_DEFERRED, QUEUE_FULL, DmaEngine, DmaJob, dma_begin_admission, dma_complete, dma_defer,
@@ -296,6 +296,8 @@ cdef void share_phase(Sim* s, cycle_t now) noexcept nogil:
     s.n_rejoin = 0
     while s.joins.n and s.joins.item[0].at <= now:
         join_transfer(s, timer_pop(&s.joins), now)
+    if s.plugs != NULL and s.plugs.watched and s.share.n_dirty:
+        component_members(s, now)
     if s.share.devices != NULL:
         dram_phase(&s.share, now)
     elif s.share.n_dirty:

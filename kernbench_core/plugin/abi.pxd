@@ -17,6 +17,7 @@ cdef extern from "abi.h" nogil:
         KB_FLOW
         KB_BANKS
         KB_JOB
+        KB_MEMBERS
     const char* KB_CAPSULE
     const char* KB_ARBITER_CAPSULE
 
@@ -34,6 +35,14 @@ cdef extern from "abi.h" nogil:
         int64_t params[KB_PARAMS]
         kb_region region[KB_REGIONS]
 
+    struct kb_member:
+        int64_t id
+        int32_t engine
+        int32_t weight
+        int64_t nbytes
+        int64_t num
+        int64_t den
+
     struct kb_core_api:
         uint32_t abi_version
         uint32_t struct_size
@@ -45,6 +54,9 @@ cdef extern from "abi.h" nogil:
         int64_t (*ask_banks)(void* core, int32_t spm, const uint64_t* reads, const uint64_t* writes, int32_t words) noexcept nogil
         int64_t (*emit)(void* core, int64_t job, const char* name, int64_t value) noexcept nogil
         int64_t (*started)(void* core, int64_t job) noexcept nogil
+        int64_t (*watch)(void* core, int32_t resource) noexcept nogil
+        int64_t (*set_capacity)(void* core, int32_t resource, int64_t num, int64_t den) noexcept nogil
+        int64_t (*members)(void* core, int32_t resource, kb_member* out, int32_t room) noexcept nogil
 
     struct kb_engine_ops:
         uint32_t abi_version

@@ -4,6 +4,7 @@ from kernbench_core.plugin.component_tables cimport Plugs
 from kernbench_core.model.sim cimport Sim
 from kernbench_core.types cimport NONE, cycle_t, int32_t, slot_t
 
+cdef void component_members(Sim* s, cycle_t now) noexcept nogil
 cdef void component_wake(Sim* s, cycle_t now) noexcept nogil
 cdef bint component_offer(Sim* s, int32_t engine, cycle_t now) noexcept nogil
 cdef void component_complete(Sim* s, cycle_t now) noexcept nogil

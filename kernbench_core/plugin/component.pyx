@@ -1,11 +1,12 @@
-"""P1, P3 and P7 of plugged-in components: who is due runs, queued jobs are offered, what has ended is told.
+"""P1, P3, P4 and P7 of plugged-in components: who is due runs, queued jobs are offered, changes of members and what has ended
+are told.
 
-A component is called in these three places only. What it asks for (plugin/component_api.pyx) counts from the same cycle on in P1 and P3,
-from the next on in P7. Its mistakes are written down; the run ends before the cycle where P1 brought one, after it else.
+A component is called in these four places only. What it asks for (plugin/component_api.pyx) counts from the same cycle on in P1 and P3,
+from the next on in P4 and P7, but for a capacity that is set in P4. Its mistakes are written down; the run ends before the cycle where P1 brought one, after it else.
 """
 from libc.stdlib cimport qsort
 
-from kernbench_core.plugin.abi cimport KB_BANKS, KB_BUSY, KB_FLOW, KB_PARAMS, kb_job
+from kernbench_core.plugin.abi cimport KB_BANKS, KB_BUSY, KB_FLOW, KB_MEMBERS, KB_PARAMS, kb_job
 from kernbench_core.model.bank cimport order_remove
 from kernbench_core.plugin.cycle_heap cimport clock_next, clock_set
 from kernbench_core.plugin.component_flows cimport flow_due, flow_free
@@ -289,6 +290,22 @@ cdef void tell(Sim* s, cycle_t now) noexcept nogil:
         returned(s, c, to, now)
     hold(NULL, held)
     p.n_notices = 0
+
+
+cdef void component_members(Sim* s, cycle_t now) noexcept nogil:
+    """P4, before rates are found: resources that are watched and have changed, by number."""
+    cdef Plugs* p = s.plugs
+    cdef int32_t k, c, held = 0
+    cdef int64_t to
+    for k in range(s.share.n_res):
+        c = p.watcher[k]
+        if c == NONE or not s.share.res[k].dirty or p.mistake or p.plug[c].ops.notify == NULL:
+            continue
+        call(p, c, now, True)
+        held = hold(p.plug[c].ops, held)
+        to = p.plug[c].ops.notify(p.plug[c].ops.self, KB_MEMBERS, k, now)
+        returned(s, c, to, now)
+    hold(NULL, held)
 
 
 cdef void tell_served(Sim* s) noexcept nogil:

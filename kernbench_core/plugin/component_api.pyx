@@ -2,7 +2,7 @@
 from libc.string cimport memset, strcmp, strcpy, strlen
 
 from kernbench_core.plugin.abi cimport (
-    KB_ABI_VERSION, KB_BUSY, KB_FULL, KB_OK, KB_PARAMS, KB_REFUSED, KB_REGIONS, kb_core_api, kb_job)
+    KB_ABI_VERSION, KB_BUSY, KB_FULL, KB_OK, KB_PARAMS, KB_REFUSED, KB_REGIONS, kb_core_api, kb_job, kb_member)
 from kernbench_core.plugin.bank_requests cimport ask_open
 from kernbench_core.plugin.component_jobs cimport COUNTS, fill_compute, fill_dma
 from kernbench_core.plugin.component_flows cimport flow_close, flow_open
@@ -11,13 +11,13 @@ from kernbench_core.model.control cimport Entry
 from kernbench_core.model.dma cimport CHANNELS, dma_submit
 from kernbench_core.model.perturbed cimport submitted_there
 from kernbench_core.plugin.component_tables cimport (
-    BAD_BANKS, BAD_BYTES, BAD_JOB, BAD_NAME, BAD_PATH, BAD_WEIGHT, FORGOTTEN_JOB, NAME_ROOM, NAMES, OUTSIDE, UNKNOWN_ENGINE, UNKNOWN_FLOW,
-    UNKNOWN_JOB, UNKNOWN_SPM, Ghost, Plug, Plugs, PlugState, place_in, plug_mistake)
+    BAD_BANKS, BAD_BYTES, BAD_CAPACITY, BAD_JOB, BAD_NAME, BAD_PATH, BAD_WEIGHT, FORGOTTEN_JOB, NAME_ROOM, NAMES, OUTSIDE, UNKNOWN_ENGINE, UNKNOWN_FLOW,
+    UNKNOWN_JOB, UNKNOWN_RESOURCE, UNKNOWN_SPM, Ghost, Plug, Plugs, PlugState, place_in, plug_mistake)
 from kernbench_core.trace.record cimport record_emit
-from kernbench_core.model.share.membership cimport Resource
+from kernbench_core.model.share.membership cimport Flow, Resource, share_touch
 from kernbench_core.model.sim cimport Sim, want
 from kernbench_core.types cimport (
-    COMPONENT, CPU, DMA, FIFO, NEVER, NONE, OP_COMPONENT, OP_COMPUTE, OP_DMA, TE, VE, int32_t, int64_t, slot_t,
+    COMPONENT, CPU, DMA, FIFO, MAX_MIN, NEVER, NONE, OP_COMPONENT, OP_COMPUTE, OP_DMA, SHARED_BW, TE, VE, int32_t, int64_t, slot_t,
     uint64_t)
 
 cdef int64_t TERM = <int64_t>1 << 31       # terms of capacities and rates stay below it (docs/model/index.md)
@@ -310,6 +310,90 @@ cdef int64_t api_emit(void* core, int64_t job, const char* name, int64_t value) 
     return KB_OK
 
 
+cdef bint shared(Sim* s, int32_t resource) noexcept nogil:
+    """It is there, and its members share it by weight alone."""
+    return 0 <= resource < s.share.n_res and s.share.devices == NULL and (s.share.rule == SHARED_BW or s.share.rule == MAX_MIN)
+
+
+cdef int64_t api_watch(void* core, int32_t resource) noexcept nogil:
+    cdef Plug* u = <Plug*>core
+    cdef Sim* s = <Sim*>u.sim
+    if not inside(u):
+        return KB_REFUSED
+    if not shared(s, resource):
+        return refuse(u, UNKNOWN_RESOURCE, resource)
+    s.plugs.watched += s.plugs.watcher[resource] == NONE
+    s.plugs.watcher[resource] = u.id
+    return KB_OK
+
+
+cdef int64_t api_set_capacity(void* core, int32_t resource, int64_t num, int64_t den) noexcept nogil:
+    """The denominator stays that of the machine: terms that were checked when it was loaded stay in their bounds."""
+    cdef Plug* u = <Plug*>core
+    cdef Sim* s = <Sim*>u.sim
+    cdef Resource* r
+    if not inside(u):
+        return KB_REFUSED
+    if not shared(s, resource):
+        return refuse(u, UNKNOWN_RESOURCE, resource)
+    r = &s.share.res[resource]
+    if s.plugs.most[resource] == 0:
+        s.plugs.most[resource] = r.num
+    if den < 1 or r.den % den or not 0 < num <= s.plugs.most[resource] // (r.den // den):
+        return refuse(u, BAD_CAPACITY, num)
+    num *= r.den // den
+    if num != r.num:
+        r.num = num
+        if r.members:
+            share_touch(&s.share, resource)
+    return KB_OK
+
+
+cdef bint before(Flow* a, Flow* b) noexcept nogil:
+    """The order of members: by start, engine and submission."""
+    if a.started != b.started:
+        return a.started < b.started
+    return a.engine < b.engine if a.engine != b.engine else a.job_seq < b.job_seq
+
+
+cdef int64_t api_members(void* core, int32_t resource, kb_member* out, int32_t room) noexcept nogil:
+    cdef Plug* u = <Plug*>core
+    cdef Sim* s = <Sim*>u.sim
+    cdef slot_t node, other, slot
+    cdef Flow* f
+    cdef kb_member* m
+    cdef int32_t entry, rank
+    if not inside(u):
+        return KB_REFUSED
+    if not shared(s, resource):
+        return refuse(u, UNKNOWN_RESOURCE, resource)
+    node = s.share.res[resource].first
+    while node != NONE:
+        slot = node >> s.share.hop_shift
+        f = &s.share.flow[slot]
+        rank = 0                        # of the members, how many come before it
+        other = s.share.res[resource].first
+        while other != NONE:
+            rank += before(&s.share.flow[other >> s.share.hop_shift], f)
+            other = s.share.node_next[other]
+        if rank < room:
+            m = &out[rank]
+            memset(m, 0, sizeof(kb_member))
+            if slot >= s.plugs.first_flow:
+                m.id = s.plugs.flow[slot - s.plugs.first_flow].id
+                m.engine = -1
+            else:
+                entry = s.dma_job[f.job].entry
+                m.id = entry if entry <= s.control.n else s.plugs.ghost[entry - s.control.n - 1].job.id
+                m.engine = f.engine
+            m.weight = f.weight
+            m.nbytes = f.total
+            m.num = f.num if f.raw_den else 0
+            m.den = f.den if f.raw_den else 1
+        node = s.share.node_next[node]
+    return s.share.res[resource].members
+
+
 cdef void open_api(kb_core_api* api, Plug* plug) noexcept nogil:
     memset(api, 0, sizeof(kb_core_api))
     api.abi_version = KB_ABI_VERSION
@@ -322,3 +406,6 @@ cdef void open_api(kb_core_api* api, Plug* plug) noexcept nogil:
     api.ask_banks = api_ask_banks
     api.emit = api_emit
     api.started = api_started
+    api.watch = api_watch
+    api.set_capacity = api_set_capacity
+    api.members = api_members

@@ -73,6 +73,8 @@ class Component(Plugged):
     def notify(self, notice: int, number: int, now: int) -> int:
         """P7: a FLOW has moved its last byte, BANKS were granted, or a submitted JOB has ended. Return the next cycle to run
         in.
+
+        P4: a watched resource has other MEMBERS. `number` is the job, flow, request or resource.
         """
         return NEVER
 

@@ -27,6 +27,8 @@ cdef enum Mistake:            # why a run failed; texts in plugin/plug_layout.py
     BAD_NAME = 13
     TAKES_NO_JOBS = 14        # the job
     FORGOTTEN_JOB = 15        # the job: of started
+    UNKNOWN_RESOURCE = 16     # the resource: of watch, set_capacity and members
+    BAD_CAPACITY = 17         # its numerator
 
 cdef struct Plug:             # a component; constant
     const kb_engine_ops* ops  # its functions
@@ -118,6 +120,9 @@ cdef struct Plugs:
     nbytes_t streamed         # [B] of their operands that asked for banks
     char* names               # [NAMES][NAME_ROOM]
     int32_t n_names           # how many these are
+    int32_t* watcher          # [resources] the component that is told of the members, or NONE
+    int64_t* most             # [resources] numerator of the machine's capacity; 0: it was never set
+    int32_t watched           # resources that have ever been watched
 
 cdef enum ArbiterMistake:     # why it ended the run; texts in plugin/plugged_arbiter.pyx
     RULE_KEPT = 0

@@ -35,6 +35,9 @@ MISTAKES = (
     "an event's name has 1 to {0} bytes, with the 0 at its end",
     "it is given job {0}, but takes no jobs (accept is NULL)",
     "job {0} is none that it has submitted, or its place is taken again",
+    "resource {0} cannot be watched or set: it must be one of the machine, under shared_bw_v1 or max_min_v1 and without a model "
+    "of rows or controllers",
+    "a capacity of {0}: it must be above 0 and at most the machine's, and its denominator must divide that of the machine's",
 )  #: by Mistake (plugin/component_tables.pxd)
 
 
@@ -118,6 +121,10 @@ cdef int own_tables(Sim* s, Arena a) except -1:
     a.own(<void**>&p.row, s.n_ghosts + 1, sizeof(int32_t))
     for k in range(s.n_ghosts + 1):
         p.row[k] = NONE
+    a.own(<void**>&p.watcher, s.share.n_res, sizeof(int32_t))
+    a.own(<void**>&p.most, s.share.n_res, sizeof(int64_t))
+    for k in range(s.share.n_res):
+        p.watcher[k] = NONE
     lay_out_clock(&p.wakes, a, n)
     lay_out_clock(&p.ends, a, s.n_open)
     return 0

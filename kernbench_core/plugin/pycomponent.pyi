@@ -8,6 +8,7 @@ BUSY: int
 FLOW: int
 BANKS: int
 JOB: int
+MEMBERS: int
 
 class JobRegion(NamedTuple):
     """An operand region: flat scratchpad address, bytes, and whether the job writes it."""
@@ -24,6 +25,24 @@ class Job(NamedTuple):
     opcode: int
     params: tuple[int, ...]
     regions: tuple[JobRegion, ...]
+
+class Member(NamedTuple):
+    """A flow that shares a resource. `id`: of its job (the position of a queued entry), or of a flow that a component opened.
+
+    `engine`: the DMA engine of the job, -1 for a flow of a component. `nbytes`: of the flow, moved and not. `num`/`den`:
+    [B/cycle] the rate by the last P4; 0/1 if it has none yet.
+
+    >>> from kernbench_core import Member
+    >>> Member(id=0, engine=0, weight=1, nbytes=640, num=16, den=1).nbytes
+    640
+    """
+
+    id: int
+    engine: int
+    weight: int
+    nbytes: int
+    num: int
+    den: int
 
 class NoRoom(RuntimeError):
     """The component has as many open jobs, flows or bank requests as its limits allow."""
@@ -86,6 +105,18 @@ class Plugged:
 
     def close_flow(self, flow: int) -> int:
         """Close a flow early; return the bytes that it has moved."""
+
+    def watch(self, resource: int) -> None:
+        """Be told MEMBERS with this resource in P4 of each cycle in which flows enter or leave it or its capacity was set."""
+
+    def set_capacity(self, resource: int, num: int, den: int = 1) -> None:
+        """Set the capacity of a resource to `num`/`den` [B/cycle], from the next P4 on: in `step` and for MEMBERS, of this cycle.
+
+        It is above 0 and at most the machine's; `den` divides the denominator of the machine's. It lasts up to the next call.
+        """
+
+    def members(self, resource: int) -> tuple[Member, ...]:
+        """The flows that share a resource, in the order of start, engine and submission."""
 
     def ask_banks(self, scratchpad: int = 0, *, reads: Iterable[int] = (), writes: Iterable[int] = ()) -> int:
         """Request banks of a scratchpad to read and to write, from this cycle on; return the id that BANKS will report."""

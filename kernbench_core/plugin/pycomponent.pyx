@@ -11,8 +11,8 @@ from libc.string cimport memcpy
 from collections import namedtuple
 
 from kernbench_core.plugin.abi cimport (
-    KB_ABI_VERSION, KB_BANKS, KB_BUSY, KB_CAPSULE, KB_FAILED, KB_FLOW, KB_FULL, KB_JOB, KB_PARAMS, KB_REGIONS,
-    kb_core_api, kb_engine_ops, kb_job, kb_region)
+    KB_ABI_VERSION, KB_BANKS, KB_BUSY, KB_CAPSULE, KB_FAILED, KB_FLOW, KB_FULL, KB_JOB, KB_MEMBERS,
+    KB_PARAMS, KB_REGIONS, kb_core_api, kb_engine_ops, kb_job, kb_member, kb_region)
 from kernbench_core.plugin.plug_layout import check_operations
 from kernbench_core.types cimport NEVER as LAST_CYCLE
 from kernbench_core.types cimport int32_t, int64_t, uint64_t
@@ -28,8 +28,17 @@ cdef extern from "Python.h" nogil:
 
 NEVER = LAST_CYCLE            #: a cycle that does not come: sleep
 BUSY = KB_BUSY                #: what `accept` returns where it does not take the job now
-FLOW, BANKS, JOB = KB_FLOW, KB_BANKS, KB_JOB  #: what `notify` is told of
+FLOW, BANKS, JOB, MEMBERS = KB_FLOW, KB_BANKS, KB_JOB, KB_MEMBERS  #: what `notify` is told of
 
+Member = namedtuple("Member", "id engine weight nbytes num den")
+Member.__doc__ = """A flow that shares a resource. `id`: of its job (the position of a queued entry), or of a flow that a component
+opened. `engine`: the DMA engine of the job, -1 for a flow of a component. `nbytes`: of the flow, moved and not. `num`/`den`:
+[B/cycle] the rate by the last P4; 0/1 if it has none yet.
+
+>>> from kernbench_core import Member
+>>> Member(id=0, engine=0, weight=1, nbytes=640, num=16, den=1).nbytes
+640
+"""
 Job = namedtuple("Job", "id entry opcode params regions")
 Job.__doc__ = """A job as a component gets it. `entry`: its position in the command queue, or -1 if a component submitted it.
 
@@ -263,6 +272,36 @@ cdef class Plugged(Saved):
         """Close a flow early; return the bytes that it has moved."""
         self.check_called()
         return self.said(self.api.close_flow(self.api.core, flow))
+
+    def watch(self, int32_t resource):
+        """Be told MEMBERS with this resource in P4 of each cycle in which flows enter or leave it or its capacity was set."""
+        self.check_called()
+        self.said(self.api.watch(self.api.core, resource))
+
+    def set_capacity(self, int32_t resource, int64_t num, int64_t den=1):
+        """Set the capacity of a resource to `num`/`den` [B/cycle], from the next P4 on: in `step` and for MEMBERS, of this cycle.
+
+        It is above 0 and at most the machine's; `den` divides the denominator of the machine's. It lasts up to the next call.
+        """
+        self.check_called()
+        self.said(self.api.set_capacity(self.api.core, resource, num, den))
+
+    def members(self, int32_t resource):
+        """The flows that share a resource, as a tuple of `Member`, in the order of start, engine and submission."""
+        cdef int64_t n
+        cdef int32_t k
+        cdef kb_member* found = NULL
+        self.check_called()
+        n = self.said(self.api.members(self.api.core, resource, NULL, 0))
+        found = <kb_member*>PyMem_Malloc((n + 1) * sizeof(kb_member))
+        if found == NULL:
+            raise MemoryError(f"no memory for {n} members")
+        try:
+            self.said(self.api.members(self.api.core, resource, found, <int32_t>n))
+            return tuple([
+                Member(found[k].id, found[k].engine, found[k].weight, found[k].nbytes, found[k].num, found[k].den) for k in range(n)])
+        finally:
+            PyMem_Free(found)
 
     def ask_banks(self, int32_t scratchpad=0, *, reads=(), writes=()):
         """Request banks of a scratchpad to read and to write, from this cycle on; return the id that BANKS will report."""

@@ -2,7 +2,8 @@
 are told.
 
 A component is called in these four places only. What it asks for (plugin/component_api.pyx) counts from the same cycle on in P1 and P3,
-from the next on in P4 and P7, but for a capacity that is set in P4. Its mistakes are written down; the run ends before the cycle where P1 brought one, after it else.
+from the next on in P4 and P7, but for a capacity that is set in P4. Its mistakes are written down; the run ends before the cycle
+where P1 brought one, after it else.
 """
 from libc.stdlib cimport qsort
 

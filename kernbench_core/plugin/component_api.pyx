@@ -11,7 +11,8 @@ from kernbench_core.model.control cimport Entry
 from kernbench_core.model.dma cimport CHANNELS, dma_submit
 from kernbench_core.model.perturbed cimport submitted_there
 from kernbench_core.plugin.component_tables cimport (
-    BAD_BANKS, BAD_BYTES, BAD_CAPACITY, BAD_JOB, BAD_NAME, BAD_PATH, BAD_WEIGHT, FORGOTTEN_JOB, NAME_ROOM, NAMES, OUTSIDE, UNKNOWN_ENGINE, UNKNOWN_FLOW,
+    BAD_BANKS, BAD_BYTES, BAD_CAPACITY, BAD_JOB, BAD_NAME, BAD_PATH, BAD_WEIGHT, FORGOTTEN_JOB, NAME_ROOM, NAMES, OUTSIDE,
+    UNKNOWN_ENGINE, UNKNOWN_FLOW,
     UNKNOWN_JOB, UNKNOWN_RESOURCE, UNKNOWN_SPM, Ghost, Plug, Plugs, PlugState, place_in, plug_mistake)
 from kernbench_core.trace.record cimport record_emit
 from kernbench_core.model.share.membership cimport Flow, Resource, share_touch

@@ -22,7 +22,7 @@ KINDS = {
     "conflict": "a scratchpad bank denies requests",
     "denied": "a job begins to wait for a bank",
     "stall": "a job begins to wait for anything else: a full queue, a channel of higher priority, backpressure",
-    "message": "a message is sent to another PE, or received",
+    "message": "a message to another PE starts",
     "line": "a kernel issues a command from another source line",
 }
 MESSAGES = ("IPCQ_SEND", "IPCQ_RECV")

@@ -49,7 +49,7 @@ def test_a_race_is_told_saved_and_replayed(programs: Path, kbsim: Kbsim) -> None
 
 def test_a_right_program_passes(programs: Path, kbsim: Kbsim) -> None:
     said = kbsim("fuzz", "right.json", *COMMON, "--junit", "report.xml")
-    assert said.code == 0 and said.out.startswith("nothing found  8 runs, 1 orders, 0 findings, seed 0")
+    assert said.code == 0 and said.out.startswith("nothing found  8 runs, 1 order, 0 findings, seed 0")
     assert ElementTree.parse("report.xml").getroot().get("failures") == "0"
 
 

@@ -9,8 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from rich.console import Console
 
 import kernbench as kb
+from kernbench.cli.trace.energy import energy_tables
 from kernbench.cmdq import Program
 from kernbench.common.errors import InputError
 from kernbench.trace.energy import GROUPINGS, OTHER, UNSTATED, Ledger, accesses_csv, energy_to_dict, ledger
@@ -100,3 +102,12 @@ def test_a_trace_without_accesses_and_an_unknown_grouping_are_refused(tmp_path: 
         ledger(open_trace(traced(tmp_path, "summary", by_cause=True)[0]))
     with pytest.raises(InputError, match=r"groupings are part.*did you mean tensor"):
         energy_to_dict(found, ["tensr"])
+
+
+@pytest.mark.parametrize("width", [80, 120])
+def test_tables_of_every_grouping_fit_the_terminal(width: int, found: Ledger) -> None:
+    console = Console(width=width, file=io.StringIO(), color_system=None)
+    for part in energy_tables(found, list(GROUPINGS), 20, width):
+        console.print(part)
+    text = console.file.getvalue()  # type: ignore[attr-defined]
+    assert "…" not in text and all(name in text for name in GROUPINGS)

@@ -15,6 +15,7 @@ from kernbench.analysis.fuzz.finding import Finding, Wrong, wrong_with
 from kernbench.analysis.fuzz.shrink import fewest
 from kernbench.analysis.fuzz.target import Fuzzed, Outcome, check_reference, most_cycles
 from kernbench.common.errors import InputError, Problem
+from kernbench.common.json_shapes import counted
 from kernbench.sim_engine.perturbation import Draws, Key, ListedDraws, NoDraws, Ranges, SeededDraws, seed_of
 
 RUNS = 1000  #: by default
@@ -53,8 +54,8 @@ class Search:
     @property
     def progress(self) -> str:
         """`120 runs, 17 orders, 1 finding`"""
-        many = "finding" if len(self.findings) == 1 else "findings"
-        return f"{self.runs:,} runs, {len(self.orders):,} orders, {len(self.findings):,} {many}"
+        counts = {"run": self.runs, "order": len(self.orders), "finding": len(self.findings)}
+        return ", ".join(counted(number, noun) for noun, number in counts.items())
 
 
 def search(

@@ -92,12 +92,16 @@ def _group_table(found: Ledger, grouping: str, most: int, width: int) -> Table:
     columns: list[tuple[str, Justify]] = [(grouping, "left"), ("", "left"), ("share", "right"), ("energy", "right")]
     with_parts = grouping not in ("part", "resource", "action")
     made = table(f"Energy by {grouping}", [*columns, *([("mostly", "left")] if with_parts else [])], note)  # type: ignore[list-item]
+    rows: list[list[str]] = []
     for share in shares[:most]:
-        part = float(share.pj / total)
-        row: list[RenderableType] = [safe(share.name, 40), Bar([(part, "█", "cyan")], max(8, width // 4))]
-        row += [widgets.Text(percent(part), "bold"), scaled(float(share.pj), JOULES)]
+        cells = [safe(share.name, 40), percent(float(share.pj / total)), scaled(float(share.pj), JOULES)]
         if with_parts:
             parts = sorted(share.parts.items(), key=lambda item: -item[1])[:NAMED_PARTS]
-            row.append(", ".join(f"{name} {percent(float(pj / share.pj))}" for name, pj in parts if share.pj))
-        made.add_row(*row)
+            cells.append(", ".join(f"{name} {percent(float(pj / share.pj))}" for name, pj in parts if share.pj))
+        rows.append(cells)
+    taken = sum(2 + max(map(len, column)) for column in zip((grouping, "share", "energy", "mostly"), *rows, strict=False))
+    length = min(width // 4, max(4, width - taken))
+    for share, (name, portion, energy, *mostly) in zip(shares, rows, strict=False):
+        bar = Bar([(float(share.pj / total), "█", "cyan")], length)
+        made.add_row(name, bar, widgets.Text(portion, "bold"), energy, *mostly)
     return made

@@ -15,7 +15,7 @@ MACHINE_COMMANDS = [
     "run", "step", "llm", "onnx", "torch", "compare", "whatif", "fuzz", "probe",
     "program check", "program show", "program emit", "program compile",
     "topology show", "topology compile", "topology route", "topology draw", "ccl run", "ccl tune", "ccl replay",
-    "op", "calibrate", "triton", "serve run", "serve why", "serve capacity",
+    "op", "calibrate", "triton", "debug", "serve run", "serve why", "serve capacity",
 ]  # fmt: skip
 SYSTEM_COMMANDS = ["probe", "topology show", "topology route", "topology draw"]
 SWEEP = """\
@@ -47,7 +47,7 @@ def test_no_other_command_runs_on_a_machine_without_config() -> None:
         for sub, one in getattr(command, "commands", {"": command}).items():
             if any("--set" in param.opts for param in one.params):
                 having.add(f"{name} {sub}".strip())
-    assert having == {*MACHINE_COMMANDS, "config show", "config check", "config init"} - {"topology compile"}
+    assert having == {*MACHINE_COMMANDS, "config show", "config check", "config init", "config energy"} - {"topology compile"}
 
 
 @pytest.mark.parametrize("path", ["run", "step", "llm", "onnx", "whatif", "program show", "program emit", "program compile"])

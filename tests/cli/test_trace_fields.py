@@ -111,6 +111,7 @@ def test_every_field_of_the_schema_is_written(kbsim: Kbsim) -> None:
     found |= traced(kbsim, ENTRIES, {**NPU, "max_cycles": 40}, code=3)
     failing = {**NPU, "spm": {**NPU["spm"], "check_overlap": "error"}}  # type: ignore[dict-item]
     found |= traced(kbsim, ENTRIES, failing, code=5)
+    found |= traced(kbsim, ENTRIES, {**NPU, "energy": {**NPU.get("energy", {}), "by_cause": True}})  # type: ignore[dict-item]
     found |= traced(kbsim, SLOW, {"schema": "kernbench/npu/1"}, "--trace-window", "16")
     found |= traced(kbsim, SENDS, SYSTEM)
     assert kbsim("run", "stuck.json", "--trace", "t.jsonl", "-q").code == 4

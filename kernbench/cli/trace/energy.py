@@ -11,7 +11,7 @@ import typer
 
 from kernbench.cli import output, widgets
 from kernbench.cli.options import Json
-from kernbench.cli.text import Bar, Justify, duration, headed, percent, scaled, table
+from kernbench.cli.text import BUSY, WORK, Bar, Justify, duration, headed, percent, scaled, table
 from kernbench.cli.trace.summary import TraceFile
 from kernbench.cli.trace.tables import safe
 
@@ -102,6 +102,6 @@ def _group_table(found: Ledger, grouping: str, most: int, width: int) -> Table:
     taken = sum(2 + max(map(len, column)) for column in zip((grouping, "share", "energy", "mostly"), *rows, strict=False))
     length = min(width // 4, max(4, width - taken))
     for share, (name, portion, energy, *mostly) in zip(shares, rows, strict=False):
-        bar = Bar([(float(share.pj / total), "█", "cyan")], length)
+        bar = Bar([(float(share.pj / total), BUSY, WORK)], length)
         made.add_row(name, bar, widgets.Text(portion, "bold"), energy, *mostly)
     return made

@@ -35,6 +35,27 @@ class TlMessages:
         derives from `ComponentBase`. `wait`: True waits for the end of the job. Returns a handle for `wait`.
 
         Raises KernelError for anything but such a message, and InputError for an unknown component.
+
+        >>> from kernbench.common.pe_commands import MsgBase
+        >>> from kernbench.components.base import ComponentBase
+        >>> class Doorbell(MsgBase):
+        ...     pass
+        >>> class Mailbox(ComponentBase):
+        ...     job = None
+        ...     def accept(self, job, now):
+        ...         self.job = job.id
+        ...         return now + 9
+        ...     def step(self, now):
+        ...         if self.job is not None:
+        ...             self.complete(self.job)
+        ...         self.job = None
+        ...         return kb.NEVER
+        >>> @kb.bench(name="ring", description="rings a doorbell")
+        ... def ring(ctx):
+        ...     ctx.launch("ring", lambda tl: tl.issue(Doorbell(), to="mailbox", wait=True), grid=1)
+        >>> engine = kb.GraphEngine("single_cube", components={"mailbox": Mailbox})
+        >>> engine.run(ring).status
+        'done'
         """
         line = line_of(sys._getframe(1))
         runner = self._runner

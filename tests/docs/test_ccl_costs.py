@@ -73,7 +73,7 @@ def test_the_errors_of_the_package_are_those_of_its_weights(costs: Any, groups: 
 
 @pytest.mark.nightly
 def test_the_times_of_the_package_are_those_of_simulation(groups: Any) -> None:
-    """Of each group of the package three times, drawn by its digest."""
+    """Of each group of the package three times, drawn by its digest. The table of all-reduces has three digits."""
     entries = {entry.full_name: entry for entry in read_registry().entries}
     for known in groups:
         config = load_config(known["machine"], known["overrides"], kind=SystemConfig)
@@ -85,4 +85,4 @@ def test_the_times_of_the_package_are_those_of_simulation(groups: Any) -> None:
             if messages(asked, size // 2)[0] > 4000:
                 continue
             made, _ = row(asked, size // 2)
-            assert made is not None and made.cycles == cycles, (known["machine"], name, size)
+            assert made is not None and made.cycles == pytest.approx(cycles, rel=0.005), (known["machine"], name, size)

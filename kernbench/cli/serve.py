@@ -26,6 +26,7 @@ from kernbench.common.json_shapes import counted
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
+    from kernbench.workloads.serving.deployment import Deployment
     from kernbench.workloads.serving.scenario import Scenario, ScenarioResult
 
 
@@ -137,17 +138,6 @@ class RouterName(StrEnum):
 
 
 _FLEET = "Fleet"
-Replicas = Annotated[int, _number("--replicas", "Engines; with --prefill-replicas those that decode.", _FLEET)]
-PrefillReplicas = Annotated[int, _number("--prefill-replicas", "Engines that only prefill.", _FLEET, 0)]
-Routing = Annotated[RouterName, typer.Option("--router", help="Which engine gets a request.", rich_help_panel=_FLEET)]
-KvLink = Annotated[
-    float | None,
-    typer.Option(
-        "--kv-link-gb-s", metavar="GB/S", show_default="of the chip", rich_help_panel=_FLEET,
-        help="Link of an engine that prefills to those that decode.",
-    ),
-]  # fmt: skip
-
 
 def scenario_of(
     model: ModelName = "llama3-8b",
@@ -325,20 +315,45 @@ def scenario_of(
     )  # fmt: skip
 
 
-def with_scenario(command: Callable[..., int]) -> Callable[..., int]:
-    """A command whose first argument is a scenario takes the options of `scenario_of` before its own."""
-    names = {"Scenario": object}  # it is imported when a command runs
-    shared = inspect.signature(scenario_of, eval_str=True, locals=names).parameters
+def deployment_of(
+    scenario: Scenario,
+    replicas: Annotated[int, _number("--replicas", "Engines; with --prefill-replicas those that decode.", _FLEET)] = 1,
+    prefill_replicas: Annotated[int, _number("--prefill-replicas", "Engines that only prefill.", _FLEET, 0)] = 0,
+    router: Annotated[
+        RouterName, typer.Option("--router", help="Which engine gets a request.", rich_help_panel=_FLEET)
+    ] = RouterName.ROUND_ROBIN,
+    kv_link_gb_s: Annotated[
+        float | None,
+        typer.Option(
+            "--kv-link-gb-s", metavar="GB/S", show_default="of the chip", rich_help_panel=_FLEET,
+            help="Link of an engine that prefills to those that decode.",
+        ),
+    ] = None,
+) -> Deployment:  # fmt: skip
+    """The options that say how many engines serve it."""
+    from kernbench.workloads.serving.deployment import Deployment
+
+    return Deployment(
+        scenario=scenario, replicas=replicas, prefill=prefill_replicas, routing=router.value, kv_link_gb_s=kv_link_gb_s
+    )
+
+
+def with_deployment(command: Callable[..., int]) -> Callable[..., int]:
+    """A command whose first argument is a deployment takes the options of `scenario_of` before its own, and those of
+    `deployment_of` after them."""
+    names = {"Scenario": object, "Deployment": object}  # they are imported when a command runs
+    before = inspect.signature(scenario_of, eval_str=True, locals=names).parameters
+    _, *after = inspect.signature(deployment_of, eval_str=True, locals=names).parameters.values()
     _, *own = inspect.signature(command, eval_str=True, locals=names).parameters.values()
 
     @functools.wraps(command)
     def called(**values: Any) -> int:
-        scenario = scenario_of(**{name: values.pop(name) for name in shared})
+        scenario = scenario_of(**{name: values.pop(name) for name in before})
         for note in () if values["quiet"] else scenario.model.notes:
             output.note(f"warning: {note}")
-        return command(scenario, **values)
+        return command(deployment_of(scenario, **{one.name: values.pop(one.name) for one in after}), **values)
 
-    parameters = [one.replace(kind=inspect.Parameter.KEYWORD_ONLY) for one in (*shared.values(), *own)]
+    parameters = [one.replace(kind=inspect.Parameter.KEYWORD_ONLY) for one in (*before.values(), *own, *after)]
     called.__signature__ = inspect.Signature(parameters, return_annotation=int)  # type: ignore[attr-defined]
     called.__annotations__ = {one.name: one.annotation for one in parameters} | {"return": int}
     del called.__wrapped__  # its annotations are not those of the command
@@ -346,9 +361,9 @@ def with_scenario(command: Callable[..., int]) -> Callable[..., int]:
 
 
 @app.command()
-@with_scenario
+@with_deployment
 def run(
-    scenario: Scenario,
+    deployment: Deployment,
     *,
     check_steps: Annotated[
         int, _number("--check-steps", "Simulate so many steps of the run to measure the error of the table.", _OUTPUT, 0)
@@ -375,16 +390,11 @@ def run(
             help="Write an HTML page with time lines and distributions, which needs no network.",
         ),
     ] = None,
-    replicas: Replicas = 1,
-    prefill_replicas: PrefillReplicas = 0,
-    router: Routing = RouterName.ROUND_ROBIN,
-    kv_link_gb_s: KvLink = None,
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> int:  # fmt: skip
     """Serve a workload: when each token comes, how busy the machine is, and how far the KV cache is filled."""
     from kernbench.common.files import check_apart, check_writable
-    from kernbench.workloads.serving.deployment import Deployment
     from kernbench.workloads.serving.rows import check_rows, write_rows
 
     goals = goals_of(goodput or [])
@@ -393,11 +403,8 @@ def run(
     for path in (trace, html):
         if path is not None:
             check_writable(path)
-    check_apart([rows, trace, html], [scenario.workload.dataset_path])
-    deployment = Deployment(
-        scenario=replace(scenario, sample=check_steps), replicas=replicas, prefill=prefill_replicas, routing=router.value,
-        kv_link_gb_s=kv_link_gb_s,
-    )  # fmt: skip
+    check_apart([rows, trace, html], [deployment.scenario.workload.dataset_path])
+    deployment = replace(deployment, scenario=replace(deployment.scenario, sample=check_steps))
     if trace is not None and deployment.engines > 1:
         rule = f"it is of one engine, and this has {deployment.engines}"
         raise InputError(Problem("kbsim serve", rule, "--trace", str(trace)))
@@ -579,9 +586,9 @@ def _span(text: str) -> float:
 
 
 @app.command()
-@with_scenario
+@with_deployment
 def why(
-    scenario: Scenario,
+    deployment: Deployment,
     *,
     every: Annotated[
         str | None,
@@ -590,27 +597,19 @@ def why(
             help="Length of a period: 500ms, 10s, 5m, 1h.",
         ),
     ] = None,
-    replicas: Replicas = 1,
-    prefill_replicas: PrefillReplicas = 0,
-    router: Routing = RouterName.ROUND_ROBIN,
-    kv_link_gb_s: KvLink = None,
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> int:  # fmt: skip
     """Serve a workload, and say what bound TTFT and TPOT, period by period: what requests waited for, and which resource
     of the machine limits a typical step."""
-    from kernbench.workloads.serving.deployment import Deployment
     from kernbench.workloads.serving.periods import advice, periods_of
 
     length = None if every is None else _span(every)
-    deployment = Deployment(
-        scenario=replace(scenario, sample=0), replicas=replicas, prefill=prefill_replicas, routing=router.value,
-        kv_link_gb_s=kv_link_gb_s,
-    )  # fmt: skip
+    deployment = replace(deployment, scenario=replace(deployment.scenario, sample=0))
     done = deployment.run()
     periods = periods_of(done.result, done.timer.step, length)
     plain = {
-        "status": "done", "model": scenario.model.name, "machine": scenario.machine.source,
+        "status": "done", "model": deployment.scenario.model.name, "machine": deployment.scenario.machine.source,
         "num_gpu_blocks": done.options.num_gpu_blocks, "engines": deployment.engines,
         "periods": [period.to_dict() for period in periods], "advice": advice(periods),
     }  # fmt: skip
@@ -651,9 +650,9 @@ def why_summary(plain: Mapping[str, Any]) -> Iterator[RenderableType]:
 
 
 @app.command()
-@with_scenario
+@with_deployment
 def capacity(
-    scenario: Scenario,
+    deployment: Deployment,
     *,
     slo: Annotated[
         str,
@@ -676,22 +675,14 @@ def capacity(
             help="Seconds for which requests arrive, at least; lengths that are drawn only.",
         ),
     ] = 20.0,
-    replicas: Replicas = 1,
-    prefill_replicas: PrefillReplicas = 0,
-    router: Routing = RouterName.ROUND_ROBIN,
-    kv_link_gb_s: KvLink = None,
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> int:  # fmt: skip
     """Find the largest request rate that meets latency targets, by bisection for each seed."""
     from kernbench.workloads.serving.capacity import parse_slo
-    from kernbench.workloads.serving.deployment import Deployment
 
-    deployment = Deployment(
-        scenario=replace(scenario, sample=0), replicas=replicas, prefill=prefill_replicas, routing=router.value,
-        kv_link_gb_s=kv_link_gb_s,
-    )  # fmt: skip
-    first = scenario.workload.seed
+    deployment = replace(deployment, scenario=replace(deployment.scenario, sample=0))
+    first = deployment.scenario.workload.seed
     found = deployment.capacity(parse_slo(slo), seeds=range(first, first + seeds), tolerance=tolerance, duration_s=duration)
     plain = deployment.to_dict(found)
     if as_json:

@@ -40,7 +40,7 @@ def others() -> Iterator[list[OtherIsa]]:
 
 
 @pytest.mark.parametrize("name", [name for name in DISTRIBUTIONS if name not in SLOW])
-@settings(RELAXED, max_examples=5)
+@settings(RELAXED, max_examples=8)
 @given(data=st.data())
 def test_all_walks_say_what_the_reference_says(name: str, others: list[OtherIsa], data: st.DataObject) -> None:
     drawn = data.draw(cases(DISTRIBUTIONS[name].systems))

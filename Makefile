@@ -13,6 +13,8 @@ JOBS   ?= 2
 export OPENBLAS_NUM_THREADS = 1
 # Packages are installed without bytecode, which takes pip 10 s: Python writes that of the modules that it imports.
 export PIP_NO_COMPILE = 1
+# Python keeps that bytecode even where the environment says not to: tests start a thousand processes.
+unexport PYTHONDONTWRITEBYTECODE
 
 # The fuzzer runs so long on the release build, then on the sanitizers': less than two hours together. Failing inputs are kept.
 FUZZ_MINUTES ?= 55

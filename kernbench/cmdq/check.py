@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from operator import attrgetter
 
 from kernbench.cmdq.columns import Columns
 from kernbench.cmdq.entries import Entry
@@ -13,11 +14,13 @@ from kernbench.cmdq.read_entry import FieldProblem
 from kernbench.common.errors import InputError
 from kernbench.config.schema import NpuConfig
 
+_OF_SYSTEMS = frozenset(name for name, spec in OPCODES.items() if spec.system)
+
 
 def checked_columns(program: Program, config: NpuConfig) -> Columns:
     """The columns of a program that can be run; InputError naming every problem of one that cannot."""
     columns = Columns(program.entries, config)
-    foreign = [(k, one) for k, entry in enumerate(program.entries) for one in _system_problems(entry, config)]
+    foreign = list(_system_problems(program.entries, config))
     refuse([*columns.structure, *foreign, *columns.problems], program)
     return columns
 
@@ -29,10 +32,15 @@ def refuse(problems: list[tuple[int, FieldProblem]], program: Program) -> None:
         raise InputError(entry_problems(problems, names, program.document, program.source))
 
 
-def _system_problems(entry: Entry, config: NpuConfig) -> Iterator[FieldProblem]:
-    if OPCODES[entry.opcode].system:
-        rule = f"{config.source} is one NPU, and only a machine of kernbench/system/1 runs it"
-        yield FieldProblem(("opcode",), rule, entry.opcode)
-    elif entry.node is not None:
-        rule = f"{config.source} is one NPU, and only a machine of kernbench/system/1 has nodes"
-        yield FieldProblem(("node",), rule, entry.node)
+def _system_problems(entries: Sequence[Entry], config: NpuConfig) -> Iterator[tuple[int, FieldProblem]]:
+    """(position, problem) of entries that only a system can run."""
+    opcodes, nodes = (list(map(attrgetter(name), entries)) for name in ("opcode", "node"))
+    if nodes.count(None) == len(nodes) and _OF_SYSTEMS.isdisjoint(opcodes):
+        return
+    for k, (opcode, node) in enumerate(zip(opcodes, nodes, strict=True)):
+        if opcode in _OF_SYSTEMS:
+            rule = f"{config.source} is one NPU, and only a machine of kernbench/system/1 runs it"
+            yield k, FieldProblem(("opcode",), rule, opcode)
+        elif node is not None:
+            rule = f"{config.source} is one NPU, and only a machine of kernbench/system/1 has nodes"
+            yield k, FieldProblem(("node",), rule, node)

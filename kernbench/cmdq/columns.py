@@ -9,7 +9,7 @@ value; accepted values fit.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import partial
 from operator import attrgetter
 from typing import Any
@@ -56,6 +56,7 @@ PLAIN = 2**40  # numbers of entries below it are taken as int64: sums of them st
 _CONTROL = {"NOP": Opkind.OP_NOP, "BARRIER": Opkind.OP_BARRIER, "END": Opkind.OP_END}
 _BY_ENGINE = {"dma": Opkind.OP_DMA, "te": Opkind.OP_COMPUTE, "ve": Opkind.OP_COMPUTE, "cpu": Opkind.OP_COMPUTE}
 _OP = {name: int(_CONTROL[name] if name in _CONTROL else _BY_ENGINE[spec.engine]) for name, spec in OPCODES.items()}
+_SHORT = {name: spec.op for name, spec in OPCODES.items()}
 _MOVE, _WORK, _END = int(Opkind.OP_DMA), int(Opkind.OP_COMPUTE), int(Opkind.OP_END)  # numpy is slow with enums
 _NAMES = {"dma": "DMA engine", "te": "tensor engine", "ve": "vector engine"}
 
@@ -81,6 +82,7 @@ class Columns:
         self.op: Column = np.fromiter(map(_OP.__getitem__, opcodes), np.int64, len(entries))
         self.job: Column = np.full(len(entries), -1)
         self._kinds = list(map(type, entries))
+        self._positions: dict[type[Entry], list[int]] = {}
         moves, works = (np.flatnonzero(self.op == kind) for kind in (_MOVE, _WORK))
         self.dma, self.compute = _table(TRANSFER, moves), _table(COMPUTE, works)
         for name in OPERAND:
@@ -102,7 +104,10 @@ class Columns:
 
     def positions(self, kind: type[Entry]) -> list[int]:
         """Columns of the entries of a class."""
-        return [k for k, one in enumerate(self._kinds) if one is kind]
+        if not self._positions:
+            for k, one in enumerate(self._kinds):
+                self._positions.setdefault(one, []).append(k)
+        return self._positions.get(kind, [])
 
     def dram_range(self, index: int) -> tuple[int, int]:
         """The aligned DRAM bytes `[start, end)` of a transfer, rows and what lies between them."""
@@ -171,7 +176,7 @@ class _Group:
         self.columns, self.pe = columns, columns.pe
         self.kind = kind
         self.at = columns.positions(kind)
-        self.entries: list[Any] = [columns.entries[k] for k in self.at]
+        self.entries: list[Any] = list(map(columns.entries.__getitem__, self.at))
         self.rows: Any = columns.job[self.at]
         self.sound = np.ones(len(self.at), dtype=np.bool_)  #: nothing is wrong that makes no sense of the rest
         self._known: dict[str, Any] = {}
@@ -188,17 +193,17 @@ class _Group:
         return self._known[name]
 
     def _numbers(self, name: str) -> Any:
-        values: list[Any] = list(map(attrgetter(name), self.entries))
-        absent = values.count(None)
-        if absent == len(values):
-            return np.full(len(values), ABSENT)
-        if absent:
-            values = [ABSENT if value is None else value for value in values]
-        return np.array(values, dtype=np.int64 if max(values) < PLAIN else object)
+        get, count = attrgetter(name), len(self.entries)
+        try:
+            column = np.fromiter(map(get, self.entries), np.int64, count)
+        except TypeError:  # some are None
+            values = [ABSENT if value is None else value for value in map(get, self.entries)]
+            column = np.array(values, dtype=np.int64)
+        return column if column.max() < PLAIN else column.astype(object)
 
-    def flags(self, test: Callable[[Any], bool]) -> npt.NDArray[np.bool_]:
-        """Whether it holds for each entry."""
-        return np.array(list(map(test, self.entries)), dtype=np.bool_)
+    def flags(self, name: str, wanted: Collection[str]) -> npt.NDArray[np.bool_]:
+        """Whether a field of each entry has one of the values."""
+        return np.array([value in wanted for value in map(attrgetter(name), self.entries)], dtype=np.bool_)
 
     def put(self, table: dict[str, Any], **values: Any) -> None:
         """Columns of their rows."""
@@ -257,12 +262,8 @@ def _fill_tiles(group: _Group) -> None:
         raise InternalError("a tile has neither num_elements nor rows")
     rows, row_bytes, stride = tile_rows(flat, shape[0], shape[1], shape[2], bits)
     group.columns.regular &= not (whole & given.any(axis=0)).any() and bool((stride >= row_bytes).all())
-    write, kv = (group.flags(test) for test in (_writes, lambda entry: entry.tensor_role == "kv"))
+    write, kv = group.flags("opcode", READS_SCRATCHPAD), group.flags("tensor_role", ("kv",))
     _fill_moves(group, engine, write, kv, group.numbers("dram_addr"), rows, row_bytes, stride)
-
-
-def _writes(entry: Entry) -> bool:
-    return entry.opcode in READS_SCRATCHPAD
 
 
 def _fill_kv(group: _Group) -> None:
@@ -312,7 +313,7 @@ def _fill_kv(group: _Group) -> None:
     inside = (first_bit % 8 != 0) | ((rows > 1) & (step % 8 != 0))  # every row begins at a whole byte if the first two do
     group.refuse(inside, crooked)
     group.sound &= ~inside
-    write = group.flags(_writes)
+    write = group.flags("opcode", READS_SCRATCHPAD)
     group.put(group.columns.dma, t_start=np.where(write, t_start, 0))
     _fill_moves(group, engine, write, np.ones_like(write), first_bit // 8, rows, row_bytes, stride)
 
@@ -357,8 +358,8 @@ def _fill_moves(group: _Group, engine: Any, write: Any, kv: Any, addr: Any, rows
 def _fill_pairs(group: _Group) -> None:
     """Between scratchpads: that of the peer is where DRAM would be. The system reports the problems."""
     nbytes = bytes_of(group.numbers("num_elements"), group.numbers("qbits"))
-    write = group.flags(lambda entry: entry.opcode == "DMA_SEND_TILE")
-    kv = group.flags(lambda entry: entry.tensor_role == "kv")
+    write = group.flags("opcode", ("DMA_SEND_TILE",))
+    kv = group.flags("tensor_role", ("kv",))
     where = {"dram_addr": group.place("peer"), "spm_addr": group.place("spm")}
     sizes = dict.fromkeys(("row_bytes", "stride", "nbytes"), nbytes)
     group.put(
@@ -372,7 +373,7 @@ def _fill_host_copies(group: _Group) -> None:
     first = group.numbers("dram_addr")
     start = first // align * align
     nbytes = -(-(first + bytes_of(group.numbers("num_elements"), group.numbers("qbits"))) // align) * align - start
-    write = group.flags(lambda entry: entry.direction == "to_device")
+    write = group.flags("direction", ("to_device",))
     group.put(group.columns.dma, write=write, dram_addr=start, rows=1, row_bytes=nbytes, stride=nbytes, nbytes=nbytes)
 
 
@@ -410,7 +411,7 @@ def _tilings(group: _Group) -> list[Tiling | None]:
 def _fill_vectors(group: _Group) -> None:
     engine = group.check_engine("ve")
     length, batch, bits = (group.numbers(name) for name in ("length", "batch", "qbits_activation"))
-    ops = [OPCODES[entry.opcode].op for entry in group.entries]
+    ops = [_SHORT[opcode] for opcode in map(attrgetter("opcode"), group.entries)]
     reduces = np.array([op in VE_REDUCTIONS for op in ops], dtype=np.bool_)
     two = np.array([op in VE_BINARY_OPS for op in ops], dtype=np.bool_)
     for name in ("in2_bank", "in2_offset"):

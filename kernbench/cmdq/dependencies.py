@@ -30,7 +30,8 @@ def edges_of(entries: Sequence[Entry]) -> Edges | None:
     ranked = ids[order]
     before = _named(list(map(attrgetter("deps_before"), entries)), ranked, order)
     behind = _named(list(map(attrgetter("deps_after"), entries)), ranked, order)
-    barriers = [k for k, entry in enumerate(entries) if type(entry) is BarrierEntry]
+    kinds = list(map(type, entries))
+    barriers = [k for k, kind in enumerate(kinds) if kind is BarrierEntry] if BarrierEntry in kinds else []
     waited = _named([entries[k].wait_for for k in barriers], ranked, order)  # type: ignore[attr-defined]  # of barriers
     if before is None or behind is None or waited is None or (ranked[1:] == ranked[:-1]).any():
         return None
@@ -94,7 +95,7 @@ def structure_problems(entries: Sequence[Entry], edges: Edges | None = None) -> 
     `edges`: the result of `edges_of`, if it is known.
     """
     edges = edges_of(entries) if edges is None else edges
-    if edges is not None and (edges[0] < edges[1]).all() and all(entry.opcode != "END" for entry in entries[:-1]):
+    if edges is not None and (edges[0] < edges[1]).all() and "END" not in map(attrgetter("opcode"), entries[:-1]):
         return []  # no entry depends on a later one, so there is no cycle
     index_of = first_with_id(entries)
     problems: list[tuple[int, FieldProblem]] = []

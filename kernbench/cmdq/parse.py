@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from kernbench.cmdq.dependencies import structure_problems
 from kernbench.cmdq.entries import Entry
 from kernbench.cmdq.program import VERSION, Program
+from kernbench.cmdq.read_entries import read_entries
 from kernbench.cmdq.read_entry import FieldProblem, read_entry, read_id
 from kernbench.common.errors import ABSENT, MAX_PROBLEMS_SHOWN, InputError, Problem
 from kernbench.config.document import (
@@ -26,6 +27,7 @@ from kernbench.config.file_kinds import check_kind
 
 Source = str | os.PathLike[str] | Mapping[str, Any]
 _METADATA = ("version", "name")
+_MANY = 64  # entries from which it is worth making all of them at once
 
 
 def load_program(source: Source, *, max_bytes: int = PROGRAM_BYTES) -> Program:
@@ -102,7 +104,11 @@ def _metadata(data: Mapping[Any, Any]) -> tuple[str, list[tuple[tuple[Any, ...],
     return name, found
 
 
-def _entries(queue: Iterable[Any], document: Document) -> list[Entry]:
+def _entries(queue: Sequence[Any], document: Document) -> list[Entry]:
+    if len(queue) >= _MANY and document.text is not None and "null" not in document.text:
+        known = read_entries(queue)
+        if known is not None and not structure_problems(known):
+            return known
     entries: list[Entry] = []
     problems: list[tuple[int, FieldProblem]] = []
     sound = True

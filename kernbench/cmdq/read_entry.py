@@ -86,7 +86,7 @@ def read_entry(raw: Any, index: int) -> tuple[Entry | None, list[FieldProblem]]:
     if meta:
         values["meta"] = meta
     entry = shape.entry_type(**values)
-    return entry, _stride_problem(entry)
+    return entry, stride_problem(entry)
 
 
 def read_id(raw: Any, index: int) -> int:
@@ -164,7 +164,8 @@ def _missing(raw: Mapping[Any, Any], shape: _Shape) -> list[FieldProblem]:
     return problems
 
 
-def _stride_problem(entry: Entry) -> list[FieldProblem]:
+def stride_problem(entry: Entry) -> list[FieldProblem]:
+    """The problem of rows that are longer than the distance between them."""
     if not isinstance(entry, DmaEntry) or entry.row_elements is None or entry.stride_bytes is None:
         return []
     row_bytes = bytes_of(entry.row_elements, entry.qbits)

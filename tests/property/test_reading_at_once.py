@@ -1,0 +1,154 @@
+"""Long texts and queues are read at once by msgspec; the result is that of the readers that look at each key and entry.
+
+Both readers get the same mutated files: the same program comes out, or the same error, word for word.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kernbench.cmdq import Program, load_program, parse, read_entries
+from kernbench.cmdq.program import entry_dict
+from kernbench.common.errors import InputError
+from kernbench.config import json_text
+from tests.property.test_bad_input_fuzz import KV, LONG, PLACE, QUICK, TE, VE, mutate, mutated_text, sound_program
+
+COPIES = 8  #: of the sound program, which make a text and a queue that are long enough
+
+
+def long_program(debug: bool = False) -> dict[str, Any]:
+    """Sound, with every kind of field; `debug` has metadata that are not read at once."""
+    queue: list[dict[str, Any]] = []
+    for copy in range(COPIES):
+        first = len(queue)
+        for entry in sound_program()["cmdq"]:
+            if entry["opcode"] == "END":
+                continue
+            moved = {**entry, "id": entry["id"] + first}
+            moved |= {name: [other + first for other in entry[name]] for name in ("deps_before", "wait_for") if name in entry}
+            moved.pop("deps_after", None)
+            if not debug:
+                moved.pop("debug", None)
+            queue.append(moved)
+        queue.append({"opcode": "NOP", "marker": f"copy: {copy}", "token": copy, "deps_after": []})
+        queue.append({"opcode": "TE_GEMM_TILE", **TE, "tile_m": 4, "tile_n": 4})
+    return {"metadata": {"version": "1.0", "name": "long"}, "cmdq": queue}
+
+
+def outcome(path: Path) -> tuple[list[Any], str]:
+    try:
+        program = load_program(path)
+    except InputError as error:
+        return [], str(error)
+    return [program.name, [(type(entry), entry, entry_dict(entry)) for entry in program.entries]], ""
+
+
+def both_agree(path: Path) -> None:
+    quick = outcome(path)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(json_text, "_LONG", 1 << 60)
+        patch.setattr(parse, "_MANY", 1 << 60)
+        assert outcome(path) == quick
+
+
+def test_a_sound_program_is_read_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "p.json"
+    path.write_text(json.dumps(long_program()), encoding="utf-8")
+    both_agree(path)
+    monkeypatch.setattr(parse, "read_entry", None)  # nothing is left for it
+    monkeypatch.setattr(json_text, "_DECODER", None)
+    assert len(load_program(path)) == len(long_program()["cmdq"])
+
+
+@pytest.mark.parametrize(
+    "old, new",
+    [
+        ('"m": 8', '"m": 8, "m": 9'),  # a key twice
+        ('"m": 8', '"m": 8.0'),
+        ('"m": 8', '"m": true'),
+        ('"m": 8', '"m": null'),
+        ('"m": 8', '"m": 0'),
+        ('"m": 8', f'"m": {2**63}'),
+        ('"m": 8', f'"m": {10**70}'),
+        ('"m": 8', '"\\u006d": 8'),
+        ('"m": 8', '"m": 8, "index": 3'),
+        ('"m": 8', '"m": 8, "meta": {}'),
+        ('"m": 8', '"m": 8, "reserved_x": [[[[[[[[1.5]]]]]]]]'),
+        ('"m": 8, ', ""),
+        ('"t_start": 0, ', '"t_start": 0, "spm_bank": 1, '),
+        ('"num_elements": 64', '"num_elements": 64, "rows": 3'),
+        ('"stride_bytes": 7', '"stride_bytes": 2'),
+        ('"marker": "copy: 0"', '"marker": "copy: 0", "marker": "a:b"'),
+        ('"TE_GEMM_TILE"', '["TE_GEMM_TILE"]'),
+        ('"name": "long"', '"name": "' + "[" * 100 + '"'),
+    ],
+)
+def test_a_text_that_differs_in_one_place(tmp_path: Path, old: str, new: str) -> None:
+    text = json.dumps(long_program())
+    assert old in text
+    path = tmp_path / "p.json"
+    path.write_text(text.replace(old, new, 1), encoding="utf-8")
+    both_agree(path)
+
+
+def test_an_id_may_be_left_out_or_wrong(tmp_path: Path) -> None:
+    queue = [{"opcode": "NOP"} for _ in range(100)]
+    for wrong in ({}, {"id": 3}, {"id": -1}, {"deps_before": [7]}, {"deps_before": [100]}, {"deps_before": 3}):
+        queue[7] = {"opcode": "NOP", **wrong}
+        path = tmp_path / "p.json"
+        path.write_text(json.dumps({"metadata": {"version": "1.0"}, "cmdq": queue}) + " " * 4096, encoding="utf-8")
+        both_agree(path)
+
+
+def test_every_shape_of_an_entry_is_known() -> None:
+    """Fields in another order, defaults written out, and left out."""
+    for entry in (
+        {"opcode": "VE_COPY_TILE", **VE},
+        {**VE, "batch": 1, "opcode": "VE_COPY_TILE", "ve_id": 0},
+        {"opcode": "KV_LOAD_TILE", **KV, "kv_range": {"t_len": 1, "t_start": 0}},
+        {"opcode": "DMA_LOAD_TILE", **PLACE, "tensor_role": "kv", "qbits": 4, "dram_addr": 0, "num_elements": 2, "head_id": 3},
+    ):
+        (made,) = read_entries.read_entries([entry]) or [None]
+        assert made == load_program({"metadata": {"version": "1.0"}, "cmdq": [entry]}).entries[0]
+
+
+@st.composite
+def changed_file(draw: Any) -> bytes:
+    data = long_program(debug=draw(st.booleans()))
+    for _ in range(draw(st.integers(0, 2))):
+        mutate(data, draw)
+    try:
+        text = json.dumps(data)
+    except (TypeError, ValueError, RecursionError):  # it holds itself, or has keys that JSON has not
+        text = json.dumps(long_program())
+    return mutated_text(text, draw) if draw(st.booleans()) else text.encode(errors="replace")
+
+
+@settings(QUICK, max_examples=15)
+@given(changed_file())
+def test_mutated_files(tmp_path_factory: pytest.TempPathFactory, content: bytes) -> None:
+    path = tmp_path_factory.getbasetemp() / "changed.json"
+    path.write_bytes(content)
+    both_agree(path)
+
+
+@pytest.mark.nightly
+@LONG
+@given(changed_file())
+def test_mutated_files_for_long(tmp_path_factory: pytest.TempPathFactory, content: bytes) -> None:
+    path = tmp_path_factory.getbasetemp() / "changed.json"
+    path.write_bytes(content)
+    both_agree(path)
+
+
+def test_the_program_has_a_saved_form(tmp_path: Path) -> None:
+    path = tmp_path / "p.json"
+    program = Program("saved", load_program(long_program()).entries)
+    program.save(path)
+    assert load_program(path) == program

@@ -87,17 +87,19 @@ def _read(trace: Trace, context: Context, order: Order, laws: list[Law]) -> int:
     lines_read = 0
     t_cycle = -1
     types = ALL_TYPES if trace.newer else strict_types()
+    look, closing = order.look, context.closing
     for lines, batch in trace.numbered(types, lambda line, why: misfits.append((line, why))):
         lines_read += len(batch) + len(misfits)
         for line, record in zip(lines, batch, strict=True):
-            while misfits and misfits[0][0] < line:
-                _misfit(context, misfits)
+            if misfits:
+                while misfits and misfits[0][0] < line:
+                    _misfit(context, misfits)
             context.line = line
             if record.t_cycle != t_cycle:
                 t_cycle = record.t_cycle
-                if context.closing:
+                if closing:
                     _close(context, laws)
-            order.look(record)
+            look(record)
             for handle in handlers[record.__class__]:
                 handle(record)
         while misfits:
@@ -115,9 +117,10 @@ def _misfit(context: Context, misfits: deque[tuple[int, str]]) -> None:
 
 def _close(context: Context, laws: Iterable[Law]) -> None:
     """The cycle in which these jobs ended is over."""
+    closes = [law.close for law in laws if type(law).close is not Law.close]
     for job in context.closing:
-        for law in laws:
-            law.close(job)
+        for close in closes:
+            close(job)
         context.jobs.pop(job.number, None)
     context.closing.clear()
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from typing import Any
 
 from kernbench.common.naming import cache_of
@@ -21,12 +21,12 @@ class Counters(Law):
 
     def __init__(self, context: Context) -> None:
         super().__init__(context)
-        self._active: dict[str, Activity] = {}
+        self._active: defaultdict[str, Activity] = defaultdict(Activity)
         self._members: Counter[str] = Counter()  # [member-cycle] of flows that are over or suspended
         self._joined: dict[tuple[int, int], int] = {}  # flows that are members: since when
         self._links: dict[tuple[int, int], list[str]] = {}  # of open flows
         self._bare: set[tuple[int, int]] = set()  # those without a DRAM channel
-        self._done: dict[str, Counter[str]] = {}
+        self._done: defaultdict[str, Counter[str]] = defaultdict(Counter)
         self._sizes: dict[int, int] = {}  # of open transfers
         self._waits: dict[tuple[int, str], tuple[str, int]] = {}  # in queues: its unit, since when
 
@@ -48,7 +48,7 @@ class Counters(Law):
         }
 
     def _activity(self, unit: str) -> Activity:
-        return self._active.setdefault(unit, Activity())
+        return self._active[unit]
 
     def _over(self, unit: str, t_cycle: int) -> None:
         """Something is over on a unit; that it never started is for the law of pairs to say."""
@@ -59,7 +59,7 @@ class Counters(Law):
             activity.end_early(t_cycle, 0)
 
     def _sum(self, unit: str) -> Counter[str]:
-        return self._done.setdefault(unit, Counter())
+        return self._done[unit]
 
     def _start(self, record: Record) -> None:
         self._activity(record.unit).begin(record.t_cycle)

@@ -10,7 +10,7 @@ from typing import Any
 from kernbench.common.naming import LLC, counted
 from kernbench.trace.events import Record
 from kernbench.trace.reader import Trace
-from kernbench.trace.schema import LEVELS, PHASES
+from kernbench.trace.schema import LEVELS, PHASES, Event
 
 LAWS: dict[str, str] = {
     "schema": "an event has the fields of its type, and no others",
@@ -165,25 +165,35 @@ class Order:
         self.t_cycle: int = context.meta.t_cycle
         self.phase = 0
         self._level = LEVELS.index(context.meta.level) if context.meta.level in LEVELS else len(LEVELS)
+        self._fitting: set[tuple[type[Record], str | None]] = set()  # classes and units of earlier lines that broke no law here
 
     def look(self, record: Record) -> None:
         """A line that fits the schema."""
-        name = record.event.name
-        self._place(record, name)
-        high = LEVELS.index(record.event.level) > self._level
-        if high or (not self.context.full and name in ("STALL_EVENT", "RESUME_EVENT") and record.reason == "bank_conflict"):
-            self.context.say("level", f"{name} does not belong to a file of level {self.context.meta.level}")
-        unit = getattr(record, "unit", None)
-        if unit is None:
-            return
-        kind = self.context.units.get(unit)
-        if kind is None:
-            self.context.say("track", f"{name} is of {unit}, which is no track of TRACE_META")
-        elif name in _KINDS and kind != _KINDS[name] and not (_KINDS[name] == "DRAM" and counted(unit) == LLC):
-            self.context.say("track", f"{name} is of {unit}, which is no track of {_KINDS[name]}, but of {kind}")
+        event = record.event
+        self._place(record, event)
+        what = record.__class__, getattr(record, "unit", None)
+        if what not in self._fitting:
+            self._look_at_unit(record, event.name, what)
 
-    def _place(self, record: Record, name: str) -> None:
-        t_cycle, phase = record.t_cycle, record.event.phase
+    def _look_at_unit(self, record: Record, name: str, what: tuple[type[Record], str | None]) -> None:
+        """The level and track of an event, which are those of all events of its class and unit, but for waits."""
+        found = sum(self.context.counts.values())
+        high = LEVELS.index(record.event.level) > self._level
+        wait = not self.context.full and name in ("STALL_EVENT", "RESUME_EVENT")
+        if high or (wait and record.reason == "bank_conflict"):
+            self.context.say("level", f"{name} does not belong to a file of level {self.context.meta.level}")
+        unit = what[1]
+        if unit is not None:
+            kind = self.context.units.get(unit)
+            if kind is None:
+                self.context.say("track", f"{name} is of {unit}, which is no track of TRACE_META")
+            elif name in _KINDS and kind != _KINDS[name] and not (_KINDS[name] == "DRAM" and counted(unit) == LLC):
+                self.context.say("track", f"{name} is of {unit}, which is no track of {_KINDS[name]}, but of {kind}")
+        if not wait and found == sum(self.context.counts.values()):
+            self._fitting.add(what)
+
+    def _place(self, record: Record, event: Event) -> None:
+        t_cycle, phase, name = record.t_cycle, event.phase, event.name
         if phase == 3 and name != "DMA_START":
             phase = self._start(record, name)
         elif phase == 0:

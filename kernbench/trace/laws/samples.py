@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator
+from decimal import Context as DecimalContext
+from decimal import Decimal, Inexact
 from fractions import Fraction
 from typing import Any
 
@@ -15,6 +17,8 @@ from kernbench.trace.metric.collect import PARTS
 
 _WAITS = ("backpressure", "bank_conflict")
 _BANKS = ("requests", "grants", "denials")
+_ENERGIES = {part: f"{part}_pj" for part in PARTS}  #: fields
+_EXACT = DecimalContext(prec=1000, traps=[Inexact])  # floats from 1e-324 to the schema's 1e60 have sums of fewer digits
 _NEAR = Fraction(1, 10**9)  # of a sum of energies: each is rounded to a float
 
 
@@ -26,9 +30,9 @@ class Samples(Law):
         self._window: int = context.meta.window_cycles
         self._last: dict[tuple[str, str], int] = {}  # event type and unit: cycle of the last
         self._short = (0, 0)  # the cycle after the last window that is shorter than the others, and its line
-        self._sums: dict[str, Counter[str]] = {}
+        self._sums: defaultdict[str, Counter[str]] = defaultdict(Counter)
         self._banks: dict[str, dict[str, list[int]]] = {}
-        self._energy = dict.fromkeys(PARTS, Fraction(0))
+        self._energy = dict.fromkeys(PARTS, Decimal(0))
 
     def handlers(self) -> dict[str, Handler]:
         return {
@@ -64,7 +68,7 @@ class Samples(Law):
         if record.member_cycles < record.busy_cycles:
             text = f"{record.unit} has {record.member_cycles} member-cycles in {record.busy_cycles} busy cycles"
             self.context.say("samples", text)
-        sums = self._sums.setdefault(record.unit, Counter())
+        sums = self._sums[record.unit]
         sums["bytes"] += record.read_bytes + record.write_bytes
         sums["busy"] += record.busy_cycles
         sums["member_cycles"] += record.member_cycles
@@ -73,7 +77,7 @@ class Samples(Law):
         self._fits(record, record.unit)
         used = record.busy_cycles + record.backpressure_cycles + record.bank_conflict_cycles
         self._at_most(record, used, "busy or stalled")
-        sums = self._sums.setdefault(record.unit, Counter())
+        sums = self._sums[record.unit]
         sums["busy"] += record.busy_cycles
         sums["backpressure"] += record.backpressure_cycles
         sums["bank_conflict"] += record.bank_conflict_cycles
@@ -95,8 +99,9 @@ class Samples(Law):
 
     def _energies(self, record: Record) -> None:
         self._fits(record, "")
-        for part in PARTS:
-            self._energy[part] += parse_rational(getattr(record, f"{part}_pj"))
+        for part, name in _ENERGIES.items():
+            value = getattr(record, name)
+            self._energy[part] = _EXACT.add(self._energy[part], Decimal(value if type(value) is int else repr(value)))
 
     def finish(self, end: Record) -> None:
         if self.context.partial:
@@ -132,7 +137,8 @@ class Samples(Law):
 
     def _compare_energy(self, said: dict[str, Any]) -> None:
         numbers = dict(_numbers(said))
-        for part, pj in self._energy.items():
+        for part, energy in self._energy.items():
+            pj = Fraction(energy)
             if part in numbers and abs(pj - numbers[part]) > _NEAR * max(pj, Fraction(1)):
                 text = f"windows add up to {float(pj)} pJ of {part}, but TRACE_END says {said[part]}"
                 self.context.say("energy", text)

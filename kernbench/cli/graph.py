@@ -156,6 +156,8 @@ def graph_summary(run: GraphRun, weight_bits: int, activation_bits: int) -> Iter
     used = f"{unit(run.dram_used, 'B')} of {size_text(run.machine.dram.capacity_bytes)} of DRAM"
     what = f"{graph.name} W{weight_bits}A{activation_bits} on {run.machine.source}"
     yield widgets.Text(f"{what}: {counted(len(graph.nodes), 'node')}, {used}")
+    for line in graph.assumed:
+        yield widgets.Text(f"assumed: {line}")
     missing = list(missing_lines(run.lowered))
     if missing:
         yield ""

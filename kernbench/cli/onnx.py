@@ -21,6 +21,13 @@ Dims = Annotated[
     list[str] | None,
     typer.Option("--dim", metavar="NAME=N", help="The size of a dynamic dimension. May be repeated.", show_default=False),
 ]
+GivenBounds = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--bound", metavar="NODE=N", help="Iterations of a Loop, or the branch (then, else) of an If. May be repeated.",
+        show_default=False,
+    ),
+]  # fmt: skip
 _LARGEST = 1 << 32  # of a dimension
 
 
@@ -29,6 +36,7 @@ def onnx(
     config: Config = "npu_server",
     overrides: Overrides = None,
     dim: Dims = None,
+    bound: GivenBounds = None,
     w: WeightBits = 8,
     a: ActivationBits = 8,
     partial: Partial = False,
@@ -46,17 +54,23 @@ def onnx(
     options = Options(w, a, partial, emit, trace, live_map, verify, as_json, quiet)
     options.check("kbsim onnx")
     machine = load_machine(config, overrides, quiet=quiet)
-    sizes = _sizes(dim or [])
+    sizes, bounds = _sizes(dim or []), _bounds(bound or [])
     limit = max_cycles_of(overrides or (), machine)
     return time_graph(
-        lambda: read_onnx(model, sizes, w, a), machine, limit, options, lambda: _verify(model, sizes, machine, options)
+        lambda: read_onnx(model, sizes, w, a, bounds),
+        machine,
+        limit,
+        options,
+        lambda: _verify(model, sizes, bounds, machine, options),
     )
 
 
-def _verify(model: Path, sizes: dict[str, int], machine: MachineConfig, options: Options) -> Verification:
+def _verify(
+    model: Path, sizes: dict[str, int], bounds: dict[str, int | str], machine: MachineConfig, options: Options
+) -> Verification:
     from kernbench.workloads.graphs.onnx.reference import verify_file
 
-    return verify_file(model, sizes, machine, w=options.w, a=options.a)
+    return verify_file(model, sizes, machine, w=options.w, a=options.a, bounds=bounds)
 
 
 def _sizes(given: list[str]) -> dict[str, int]:
@@ -68,4 +82,19 @@ def _sizes(given: list[str]) -> dict[str, int]:
             rule = f"it must be NAME=N, N a whole number from 1 to {_LARGEST}"
             raise InputError(Problem("kbsim onnx", rule, "--dim", text))
         found[name] = int(value)
+    return found
+
+
+def _bounds(given: list[str]) -> dict[str, int | str]:
+    """Iterations and branches by the name of a node."""
+    from kernbench.workloads.graphs.onnx.control import LARGEST_BOUND
+
+    found: dict[str, int | str] = {}
+    for text in given:
+        name, _, value = text.rpartition("=")
+        whole = value.isascii() and value.isdigit() and len(value) < 11 and int(value) <= LARGEST_BOUND
+        if not name or not (whole or value in ("then", "else")):
+            rule = f"it must be NODE=N, N a whole number from 0 to {LARGEST_BOUND}, or NODE=then or NODE=else"
+            raise InputError(Problem("kbsim onnx", rule, "--bound", text))
+        found[name] = int(value) if whole else value
     return found

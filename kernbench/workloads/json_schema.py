@@ -72,6 +72,7 @@ def onnx_json_schema() -> Shape:
         "dram_bound": _BOUND,
         "mac_bound": _BOUND,
         "energy_pj": map_of(NUMBER),
+        "assumed": list_of(TEXT),
         "not_lowered": list_of(closed({"node": TEXT, "reason": TEXT})),
         "nodes": list_of(closed({**node, "busy": map_of(COUNT), "dram_bytes": roles})),
         "verification": closed({

@@ -61,7 +61,8 @@ class Graph:
     """Nodes in topological order.
 
     `tensors`: the tensors with known shapes. `known`: values that do not depend on the inputs. `unknown`: why nodes have
-    outputs without a shape, by number, as far as it is known.
+    outputs without a shape, by number, as far as it is known. `assumed`: what bounds say of branches and loops that depend on
+    the inputs, one line each.
     """
 
     name: str
@@ -70,6 +71,7 @@ class Graph:
     known: dict[str, Array]
     outputs: tuple[str, ...]
     unknown: Mapping[int, str] = field(default_factory=dict)
+    assumed: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

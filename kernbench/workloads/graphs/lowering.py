@@ -16,6 +16,7 @@ _OF_MICROSOFT = frozenset((
     "BiasGelu", "FastGelu", "Gelu", "GroupQueryAttention", "MultiHeadAttention", "QuickGelu", "SimplifiedLayerNormalization",
     "SkipLayerNormalization", "SkipSimplifiedLayerNormalization",
 ))  # fmt: skip
+_WITH_GRAPHS = frozenset(("If", "Loop", "Scan", "SequenceMap"))
 _DOMAINS: dict[str, frozenset[str] | None] = {"": None, "com.microsoft": _OF_MICROSOFT}
 
 
@@ -80,6 +81,8 @@ class Lowering:
             self._beforehand(node)
             return
         allowed = _DOMAINS.get(node.domain, frozenset())
+        if not node.domain and node.op in _WITH_GRAPHS:
+            raise CannotLower(self.graph.unknown.get(self._number) or "the graph inside it is not written out")
         if node.op not in RULES or (allowed is not None and node.op not in allowed):
             where = f" of {node.domain}" if node.domain else ""
             known = self.graph.unknown.get(self._number, "") if node.domain == "torch" else ""

@@ -93,6 +93,7 @@ class GraphRun:
             "dram_bound": {"cycles": self.dram_cycles, "share": self.share(self.dram_cycles)},
             "mac_bound": {"cycles": self.mac_cycles, "share": self.share(self.mac_cycles)},
             "energy_pj": self.energy_pj,
+            "assumed": list(self.lowered.graph.assumed),
             "not_lowered": [{"node": node, "reason": reason} for node, reason in missing_lines(self.lowered)],
             "nodes": [_row_dict(row) for row in self.rows],
         }

@@ -98,8 +98,9 @@ def _calls(nodes: Iterable[onnx.NodeProto]) -> Iterator[tuple[str, str]]:
 def check_model(model: onnx.ModelProto, where: str) -> None:
     """InputError with all that is wrong, each with the node or tensor, the value and the rule."""
     checks = Checks(where)
-    if len(model.graph.node) > MOST_NODES:
-        raise InputError(Problem(where, f"it has {len(model.graph.node)} nodes, and a graph has at most {MOST_NODES}"))
+    count = sum(1 for _ in nodes_in(model.graph))
+    if count > MOST_NODES:
+        raise InputError(Problem(where, f"it has {count} nodes, and a graph has at most {MOST_NODES}"))
     opsets = _opsets(model, checks)
     checks.end()
     _tensors(model.graph, checks)
@@ -108,6 +109,7 @@ def check_model(model: onnx.ModelProto, where: str) -> None:
         if checks.enough:
             break
         _node(node, number, opsets, checks)
+    _bodies(model.graph, opsets, checks)
     checks.end()
 
 
@@ -169,34 +171,90 @@ def _rank(what: str, rank: int, checks: Checks) -> None:
         checks.refuse(what, f"it has {rank} dimensions, and a tensor has at most {MOST_DIMENSIONS}")
 
 
-def _edges(graph: onnx.GraphProto, checks: Checks) -> None:
-    """Each tensor is made once, by a node before those that read it."""
+def _edges(graph: onnx.GraphProto, checks: Checks, outer: frozenset[str] = frozenset(), where: str = "") -> None:
+    """Each tensor is made once, by a node before those that read it.
+
+    `outer`: what a graph inside a node may read of the graph around it; `where`: that node.
+    """
     sparse = {item.values.name for item in graph.sparse_initializer}
     known = {item.name for item in (*graph.input, *graph.initializer)} | sparse
     made: dict[str, str] = {}
     for number, node in enumerate(graph.node):
-        name = name_of(node, number)
+        name = where + name_of(node, number)
         for output in node.output:
             if output and (output in known or output in made):
                 other = f"node {made[output]} makes too" if output in made else "is an input or an initializer"
                 checks.refuse(f"node {name}", f"it makes {output}, which {other}")
             elif output:
                 made[output] = name
-    there = set(known)
+    there = known | outer
     for number, node in enumerate(graph.node):
+        name = where + name_of(node, number)
         for source in node.input:
             if source and source not in there:
                 rule, remedy = "which is not an input, initializer or output of a node", ""
                 if source in made:
                     rule = f"which the later node {made[source]} makes"
                     remedy = "sort the nodes, so that each follows those that it reads from"
-                checks.refuse(f"node {name_of(node, number)}", f"it reads {source}, {rule}", remedy=remedy)
+                checks.refuse(f"node {name}", f"it reads {source}, {rule}", remedy=remedy)
             if checks.enough:
                 return
+        for inner in graphs_in(node):
+            _edges(inner, checks, frozenset(there), f"{name}/")
         there.update(node.output)
     for item in graph.output:
         if item.name and item.name not in there:
-            checks.refuse(f"output {item.name}", "no node makes it")
+            checks.refuse(f"output {where}{item.name}", "no node makes it")
+
+
+def graphs_in(node: onnx.NodeProto) -> Iterator[onnx.GraphProto]:
+    """The graphs inside a node."""
+    for item in node.attribute:
+        if item.HasField("g"):
+            yield item.g
+        yield from item.graphs
+
+
+def nodes_in(graph: onnx.GraphProto) -> Iterator[onnx.NodeProto]:
+    """All nodes, those of graphs inside nodes too."""
+    for node in graph.node:
+        yield node
+        for inner in graphs_in(node):
+            yield from nodes_in(inner)
+
+
+def _bodies(graph: onnx.GraphProto, opsets: dict[str, int], checks: Checks, where: str = "") -> None:
+    """The graphs inside nodes: their initializers, their nodes, and what a loop or branch must have."""
+    for number, node in enumerate(graph.node):
+        name = where + name_of(node, number)
+        for inner in graphs_in(node):
+            for weight in inner.initializer:
+                check_tensor(weight, f"initializer {name}/{weight.name}", checks)
+            for place, each in enumerate(inner.node):
+                if checks.enough:
+                    return
+                _node(each, place, opsets, checks, f"{name}/")
+            _interface(node, name, inner, checks)
+            _bodies(inner, opsets, checks, f"{name}/")
+
+
+def _interface(node: onnx.NodeProto, name: str, inner: onnx.GraphProto, checks: Checks) -> None:
+    """The numbers of inputs and outputs of a graph inside a node."""
+    what, given, results = f"node {name} ({node.op_type})", len(node.input), len(node.output)
+    if domain_of(node.domain):
+        return
+    if node.op_type == "If":
+        wanted_inputs, least = 0, results
+    elif node.op_type == "Loop":
+        wanted_inputs, least = max(given, 2), results + 1
+    elif node.op_type == "Scan":
+        wanted_inputs, least = given, results
+    else:
+        return
+    if len(inner.input) != wanted_inputs:
+        checks.refuse(what, f"the graph inside it must have {wanted_inputs} inputs", "inputs", len(inner.input))
+    if len(inner.output) != least and not (node.op_type != "If" and len(inner.output) > least):
+        checks.refuse(what, f"the graph inside it must have {least} outputs", "outputs", len(inner.output))
 
 
 def name_of(node: onnx.NodeProto, number: int) -> str:
@@ -204,11 +262,11 @@ def name_of(node: onnx.NodeProto, number: int) -> str:
     return node.name or f"{node.op_type}_{number}"
 
 
-def _node(node: onnx.NodeProto, number: int, opsets: dict[str, int], checks: Checks) -> None:
+def _node(node: onnx.NodeProto, number: int, opsets: dict[str, int], checks: Checks, where: str = "") -> None:
     """Inputs, outputs and attributes of a node, by its operator's schema."""
     from onnx import AttributeProto, defs
 
-    what, domain = f"node {name_of(node, number)} ({node.op_type})", domain_of(node.domain)
+    what, domain = f"node {where}{name_of(node, number)} ({node.op_type})", domain_of(node.domain)
     if not node.op_type:
         checks.refuse(what, "it has no operator", "op_type")
         return

@@ -14,7 +14,8 @@ from kernbench.common.errors import InputError, Problem
 from kernbench.common.files import read_bounded
 from kernbench.workloads.graphs.graph import INDEX_BITS, Graph, Node, Tensor
 from kernbench.workloads.graphs.lowering import rules
-from kernbench.workloads.graphs.onnx.check import check_functions, check_model, domain_of, name_of
+from kernbench.workloads.graphs.onnx.check import check_functions, check_model, domain_of, name_of, nodes_in
+from kernbench.workloads.graphs.onnx.control import CONTROL_FLOW, Bounds, hoist_constants, stated_sizes
 from kernbench.workloads.graphs.onnx.shapes import FOLDED, first_line, infer, shape_of, why_unknown
 from kernbench.workloads.graphs.onnx.values import read_constants
 
@@ -25,24 +26,39 @@ LARGEST = 1 << 31  # [byte] of a file: protobuf has no larger ones
 WIDEST = 16  # [byte] of an element: complex128
 
 
-def read_onnx(path: str | os.PathLike[str], dims: Mapping[str, int], weight_bits: int, activation_bits: int) -> Graph:
+def read_onnx(
+    path: str | os.PathLike[str],
+    dims: Mapping[str, int],
+    weight_bits: int,
+    activation_bits: int,
+    bounds: Mapping[str, int | str] | None = None,
+) -> Graph:
     """The main graph of a file. `dims`: the sizes of its dynamic dimensions by name.
 
-    Integers are kept as 32 bits, truth values as `activation_bits`. InputError if `onnx` is not installed, the file is
-    no model, or a dimension of an input has no size.
+    `bounds`: by the name of a node, the iterations of a Loop or the branch of an If (`then`, `else`) that depends on the
+    inputs. Integers are kept as 32 bits, truth values as `activation_bits`. InputError if `onnx` is not installed, the file
+    is no model, or a dimension of an input has no size.
     """
     model = _load(Path(path))
     check_model(model, str(path))
+    hoist_constants(model)
     read_constants(model, Path(path))
+    held = Bounds(bounds or {}, stated_sizes(model))
     _set_dims(model, dims, str(path))
     model = _with_operators_written_out(model)
-    known = infer(model, str(path))
+    known = infer(model, str(path), held)
+    for name in held.stated:
+        if name not in held.used:
+            rule = "it has no If or Loop of that name whose condition or number of iterations depends on the inputs"
+            raise InputError(Problem(str(path), rule, "--bound", name))
     graph = model.graph
     opsets = {domain_of(item.domain): item.version for item in model.opset_import}
     nodes = tuple(_node(node, number, opsets) for number, node in enumerate(graph.node))
     outputs = tuple(item.name for item in graph.output)
     tensors = _tensors(graph, weight_bits, activation_bits)
-    return Graph(Path(path).stem, nodes, tensors, known, outputs, why_unknown(model))
+    unknown = why_unknown(model)
+    unknown |= {number: held.reasons[node.name] for number, node in enumerate(nodes) if node.name in held.reasons}
+    return Graph(Path(path).stem, nodes, tensors, known, outputs, unknown, tuple(held.assumed))
 
 
 def _load(path: Path) -> onnx.ModelProto:
@@ -76,9 +92,9 @@ def _with_operators_written_out(model: onnx.ModelProto) -> onnx.ModelProto:
 
     opsets = {domain_of(item.domain): item.version for item in model.opset_import}
     wanted = set[tuple[str, str]]()
-    for node in model.graph.node:
+    for node in nodes_in(model.graph):
         domain = domain_of(node.domain)
-        mine = not domain and (node.op_type in rules() or node.op_type in FOLDED)
+        mine = not domain and (node.op_type in rules() or node.op_type in FOLDED or node.op_type in CONTROL_FLOW)
         if mine or domain.startswith("com.") or not defs.has(node.op_type, domain):
             continue
         try:
@@ -137,7 +153,7 @@ def _node(node: onnx.NodeProto, number: int, opsets: Mapping[str, int]) -> Node:
     attributes: dict[str, Any] = {}
     for item in node.attribute:
         if item.type in (AttributeProto.GRAPH, AttributeProto.GRAPHS):
-            continue  # what has a graph inside is refused by its name
+            continue  # of a node that is not written out: it is refused by its name
         value = helper.get_attribute_value(item)
         attributes[item.name] = value.decode(errors="replace") if isinstance(value, bytes) else value
     domain = domain_of(node.domain)

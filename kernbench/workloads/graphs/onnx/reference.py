@@ -12,6 +12,7 @@ import numpy as np
 from kernbench.common.errors import InputError, Problem
 from kernbench.config.machine import MachineConfig
 from kernbench.workloads.graphs.graph import Array
+from kernbench.workloads.graphs.onnx.control import hoist_constants
 from kernbench.workloads.graphs.onnx.file import read_onnx
 from kernbench.workloads.graphs.run import GraphProgram
 from kernbench.workloads.graphs.verify import Verification, verify
@@ -19,14 +20,23 @@ from kernbench.workloads.graphs.verify import Verification, verify
 SEED = 1  #: of the inputs
 
 
-def verify_file(path: Path, dims: Mapping[str, int], config: MachineConfig, *, w: int, a: int) -> Verification:
+def verify_file(
+    path: Path, dims: Mapping[str, int], config: MachineConfig, *, w: int, a: int, bounds: Mapping[str, int | str] | None = None
+) -> Verification:
     """Compare a model's outputs for random inputs with those that its tiles make. InputError if it cannot be computed."""
-    made = GraphProgram(read_onnx(path, dims, w, a), config, a)  # it checks the file
+    graph = read_onnx(path, dims, w, a, bounds)  # it checks the file
+    if graph.assumed:
+        rule = f"its results depend on what its bounds leave open: {graph.assumed[0]}"
+        raise InputError(Problem(str(path), rule, remedy="leave out --verify"))
+    made = GraphProgram(graph, config, a)
     import onnx
     from onnx.reference import ReferenceEvaluator
 
     model = onnx.load(path)
-    weights = {item.name: onnx.numpy_helper.to_array(item) for item in model.graph.initializer}
+    stored = onnx.ModelProto()
+    stored.CopyFrom(model)
+    hoist_constants(stored)
+    weights = {item.name: onnx.numpy_helper.to_array(item) for item in stored.graph.initializer}
     tensors = made.lowered.graph.tensors
     inputs = {
         item.name: _values(item, tensors[item.name].shape) for item in model.graph.input if item.name not in weights

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from kernbench.common.errors import MAX_PROBLEMS_SHOWN, InputError, Problem
 from kernbench.workloads.graphs.graph import SMALL, Array
+from kernbench.workloads.graphs.onnx.control import Bounds, Writer
 from kernbench.workloads.graphs.onnx.values import array_of
 
 if TYPE_CHECKING:
@@ -37,8 +38,10 @@ FOLDED = frozenset((
 Shapes = dict[str, tuple[int, ...] | None]
 
 
-def infer(model: onnx.ModelProto, where: str) -> dict[str, Array]:
+def infer(model: onnx.ModelProto, where: str, bounds: Bounds) -> dict[str, Array]:
     """Infers all shapes, in the model; nodes whose outputs are known become initializers. The known values by name.
+
+    Nodes with graphs inside are written out.
 
     InputError if shapes do not fit together.
     """
@@ -63,7 +66,10 @@ def infer(model: onnx.ModelProto, where: str) -> dict[str, Array]:
         for mine, its in zip(model.graph.output, inferred.output, strict=True):
             mine.type.CopyFrom(its.type)
         room = _MADE + given - sum(value.size for value in known.values())
-        if not _keep_shapes(model) and not _bound_shapes(model, known) and not _fold(model, known, room):
+        if _keep_shapes(model) or _bound_shapes(model, known) or _fold(model, known, room):
+            continue
+        writer = Writer(model, known, shapes_of(model), bounds, where)
+        if not writer.run(bounded=False) and not writer.run(bounded=True):
             break
     return known
 
@@ -116,8 +122,7 @@ def _bound_shapes(model: onnx.ModelProto, known: Mapping[str, Array]) -> bool:
     """Sets the largest size of outputs whose size depends on values; returns whether there was one."""
     graph = model.graph
     items = {item.name: item for item in (*graph.value_info, *graph.output)}
-    shapes: Shapes = {item.name: shape_of(item) for item in (*graph.value_info, *graph.output, *graph.input)}
-    shapes.update({item.name: tuple(item.dims) for item in graph.initializer})
+    shapes = shapes_of(model)
     found = False
     for node in graph.node:
         if node.domain not in ("", "ai.onnx") or node.op_type not in _BOUNDS:
@@ -194,13 +199,20 @@ def shape_of(item: onnx.ValueInfoProto) -> tuple[int, ...] | None:
     return dims if len(dims) == len(kind.shape.dim) and all(dim >= 0 for dim in dims) else None
 
 
+def shapes_of(model: onnx.ModelProto) -> Shapes:
+    """The shapes of all tensors of the main graph, by name."""
+    graph = model.graph
+    shapes: Shapes = {item.name: shape_of(item) for item in (*graph.value_info, *graph.output, *graph.input)}
+    shapes.update({item.name: tuple(item.dims) for item in graph.initializer})
+    return shapes
+
+
 def _fold(model: onnx.ModelProto, known: dict[str, Array], room: int) -> bool:
     """Computes the nodes that can be, of `room` elements together, and takes them out; whether there was one."""
     from onnx import numpy_helper
 
     graph = model.graph
-    shapes: Shapes = {item.name: shape_of(item) for item in (*graph.value_info, *graph.output, *graph.input)}
-    shapes.update({item.name: tuple(item.dims) for item in graph.initializer})
+    shapes = shapes_of(model)
     left, made = [], dict[str, Array]()
     for node in graph.node:
         values = _value(node, model, ChainMap(made, known), shapes, room)

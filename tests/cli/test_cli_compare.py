@@ -18,10 +18,22 @@ PINNED = GOLDEN / "compare"
 GEMM = ("--set", "m=256", "--set", "n=256", "--set", "k=256")
 MODEL = ("--set", "prompt=8", "--set", "tokens=1", "--set", "layers=1")
 TWO = ("-c", "npu_mobile", "-c", "npu_server")
+SMALL_MODEL = """\
+model_type: llama
+hidden_size: 512
+intermediate_size: 1376
+num_hidden_layers: 2
+num_attention_heads: 8
+num_key_value_heads: 8
+hidden_act: silu
+vocab_size: 4000
+max_position_embeddings: 512
+tie_word_embeddings: false
+"""
 COMMANDS = {
     "program": ("compare", "tiles.json", "-c", "small.yaml", "-c", "narrow.yaml"),
     "bench": ("compare", "gemm", *GEMM, "-c", "npu_mobile", "-c", "npu_server", "-c", "single_cube"),
-    "model": ("compare", "llama2-7b", *MODEL, *TWO),
+    "model": ("compare", "small_model.yaml", *MODEL, *TWO),
     "graph": ("compare", "mlp.onnx", "--set", "w=4", *TWO),
     "bounds_alone": ("compare", "llama2-7b-decode", *TWO, "--no-why"),
     "not_done": ("compare", "stuck.json", "-c", "small.yaml", "-c", "narrow.yaml"),
@@ -39,6 +51,7 @@ def _files(_place: None) -> None:
         text.replace("t_setup_cycles: 10", "t_setup_cycles: 10, peak_bw_bytes_per_cycle: 8"), encoding="utf-8"
     )
     mlp().save(Path("mlp.onnx"))
+    Path("small_model.yaml").write_text(SMALL_MODEL, encoding="utf-8")
 
 
 @pytest.mark.parametrize("width", WIDTHS)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from kernbench.triton import backends, compiler, errors, knobs, language, runtime, testing, tools
+from kernbench.triton import backends, compiler, errors, experimental, knobs, language, runtime, testing, tools
+from kernbench.triton.aggregates import aggregate
 from kernbench.triton.arguments import MockTensor, TensorWrapper, reinterpret
 from kernbench.triton.arguments import TensorPointers as pointers
 from kernbench.triton.compiler import compile
@@ -51,8 +52,8 @@ def __getattr__(name: str) -> Any:
 # fmt: off
 __all__ = [
     "Autotuner", "CompilationError", "Config", "Heuristics", "InterpreterError", "JITFunction", "KernelInterface", "MockTensor",
-    "OutOfResources", "TensorWrapper", "TritonError", "autotune", "backends", "cdiv", "compile", "compiler",
-    "constexpr_function", "errors", "heuristics", "jit", "knobs", "language", "must_use_result", "next_power_of_2", "pointers",
-    "reinterpret", "runtime", "set_allocator", "testing", "tools",
+    "OutOfResources", "TensorWrapper", "TritonError", "aggregate", "autotune", "backends", "cdiv", "compile", "compiler",
+    "constexpr_function", "errors", "experimental", "heuristics", "jit", "knobs", "language", "must_use_result",
+    "next_power_of_2", "pointers", "reinterpret", "runtime", "set_allocator", "testing", "tools",
 ]
 # fmt: on

@@ -88,8 +88,9 @@ def cast(
 ) -> tensor:
     """`input` as elements of another type; with `bitcast`, its bits as such elements."""
     value, kind = as_tensor(input), wanted(dtype)
-    if fp_downcast_rounding not in (None, "rtne"):
-        refuse(f'fp_downcast_rounding="{fp_downcast_rounding}": floats are rounded to nearest, ties to even ("rtne") alone')
+    fp_downcast_rounding = plain(fp_downcast_rounding)
+    if fp_downcast_rounding not in (None, "rtne", "rtz"):
+        refuse(f'fp_downcast_rounding="{fp_downcast_rounding}": it is "rtne" (to nearest, ties to even) or "rtz" (to zero)')
     if isinstance(kind, dtypes.pointer_type) and isinstance(value.dtype, dtypes.pointer_type):
         return tensor(value.handle, kind, value.base)
     if value.dtype == kind:
@@ -108,7 +109,19 @@ def cast(
         return tensor(current().compute("bitcast", [value.handle], value.shape, kind), kind)
     if value.dtype == uint64 and kind.is_floating():
         return unsigned.to_float(value, kind)
+    if fp_downcast_rounding == "rtz" and value.dtype.is_floating() and kind.is_floating():
+        return _towards_zero(value, kind)
     return tensor(current().compute("cast", [value.handle], value.shape, kind), kind)
+
+
+def _towards_zero(value: tensor, kind: dtype) -> tensor:
+    """A float as a narrower one: rounded to nearest, and one step back where that is further from zero than the value."""
+    near = cast(value, kind)
+    if kind.primitive_bitwidth >= value.dtype.primitive_bitwidth:
+        return near
+    bits = dtypes.int8 if kind.primitive_bitwidth == 8 else dtypes.int16
+    too_far = cast(abs_(cast(near, value.dtype)) > abs_(value), bits)
+    return cast(cast(near, bits, bitcast=True) - too_far, kind, bitcast=True)
 
 
 def binary(op: str, x: Any, y: Any) -> tensor:
@@ -330,6 +343,7 @@ def logical(op: str, x: Any, y: Any) -> tensor:
 
 
 FUNCTIONS.update(
+    where=where,
     math=math,
     binary=binary,
     unary=unary,

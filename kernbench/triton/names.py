@@ -11,13 +11,11 @@ REFUSED: dict[str, str] = {
     "block_type": _COMPILER,
     "constexpr_type": _COMPILER,
     "tuple_type": _COMPILER,
-    "aggregate_replace": "create a new instance",
     "target_info": _GPU,
     "tensor_descriptor_type": _COMPILER,
 }
 #: the same for `triton` itself
 REFUSED_ON_HOST: dict[str, str] = {
-    "aggregate": "pass tensors one by one, or in a tuple",
     **dict.fromkeys(
         ("AsyncCompileMode", "FutureKernel"),
         "it belongs to Triton's compiler; launch kernels by kernel[grid](...)",
@@ -53,7 +51,7 @@ DIFFERS: dict[str, str] = {
     "TRITON_MAX_TENSOR_NUMEL": "enforced under portable; else the scratchpad's size is the limit",
     "topk": "any k",
     "sort": "along any axis, except under portable",
-    "core": "has the names of tl, and get_int_dtype",
+    "core": "has the names of tl, get_int_dtype and CONSTEXPR_0",
     "random": "has only the names of tl",
     "standard": "has the names of tl, _log2, _is_power_of_two and _get_int_dtype",
     "extra": "has libdevice (below)",

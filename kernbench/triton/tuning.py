@@ -9,6 +9,7 @@ from typing import Any
 from kernbench.triton.arguments import array_of, arrays_in
 from kernbench.triton.dtypes import TritonError
 from kernbench.triton.jit import RUNTIME, JITFunction, KernelInterface
+from kernbench.triton_emu.errors import ScratchpadFullError
 
 
 class Config:
@@ -78,6 +79,7 @@ class Autotuner(_Wrapped):
         self.keys = list(key)
         self.reset_to_zero, self.restore_value = list(reset_to_zero or ()), list(restore_value or ())
         self.user_pre_hook, self.user_post_hook = pre_hook, post_hook
+        self.user_defined_pre_hook, self.user_defined_post_hook = pre_hook is not None, post_hook is not None
         self.pre_hook: Callable[..., Any] = self._before if pre_hook is None else pre_hook
         self.post_hook: Callable[..., Any] = (lambda *_, **__: None) if post_hook is None else post_hook
         prune = dict(prune_configs_by or {})
@@ -91,9 +93,6 @@ class Autotuner(_Wrapped):
         self.timings: list[tuple[Config, int | None]] = []  #: cycles of each that was simulated; None: it could not run
         self.configs_timings: dict[Config, float] = {}  #: the same in milliseconds, as Triton has them
         self.bench_time: float | None = None
-        unknown = [name for name in self.keys if name not in self.base.arg_names]
-        if unknown:
-            raise TritonError(f"autotune of {self.__name__}: key {', '.join(unknown)} is no argument of it")
 
     @property
     def key(self) -> list[str]:
@@ -109,6 +108,8 @@ class Autotuner(_Wrapped):
         )
         note = ""
         if key not in self.cache:
+            if not warmup and not import_module(RUNTIME).machine_tunes():
+                return self._first(key, grid, args, kwargs, given)
             self.cache[key], note = self._best(grid, args, kwargs, given)
         self.best_config = best = self.cache[key]
         if not warmup:
@@ -118,6 +119,24 @@ class Autotuner(_Wrapped):
             made.notes.insert(0, note)
         self.nargs = None
         return made
+
+    def _first(
+        self, key: tuple[Any, ...], grid: Any, args: Sequence[Any], kwargs: dict[str, Any], given: Mapping[str, Any]
+    ) -> Any:
+        """Launch the first configuration that fits into the scratchpad, and keep it."""
+        full: ScratchpadFullError | None = None
+        for config in self._apart(self.prune_configs(kwargs)):
+            self._zero(given)
+            try:
+                made = self._with(config, grid, args, kwargs)
+            except ScratchpadFullError as error:
+                full = error
+                continue
+            self.cache[key] = self.best_config = config
+            self.nargs = None
+            return made
+        assert full is not None
+        raise full
 
     def _zero(self, given: Mapping[str, Any]) -> None:
         for name in self.reset_to_zero:
@@ -221,22 +240,21 @@ def _kind_of(value: Any) -> Any:
     return tuple(str(array.dtype) for _, array in arrays_in("", value))
 
 
-_OPTIONS = frozenset({
-    "reset_to_zero", "restore_value", "prune_configs_by", "warmup", "rep", "use_cuda_graph", "do_bench", "cache_results",
-    "pre_hook", "post_hook",
-})  # fmt: skip
-
-
-def autotune(configs: Sequence[Config], key: Sequence[str], **options: Any) -> Callable[[Any], Autotuner]:
+def autotune(
+    configs: Sequence[Config], key: Sequence[str], prune_configs_by: Mapping[str, Any] | None = None,
+    reset_to_zero: Sequence[str] | None = None, restore_value: Sequence[str] | None = None,
+    pre_hook: Callable[..., Any] | None = None, post_hook: Callable[..., Any] | None = None, warmup: Any = None,
+    rep: Any = None, use_cuda_graph: bool = False, do_bench: Any = None, cache_results: bool = False,
+) -> Callable[[Any], Autotuner]:  # fmt: skip
     """Choose among `configs` by simulated cycles, again for each value of the arguments `key`.
 
     `reset_to_zero`, `restore_value` and `prune_configs_by` (`early_config_prune`, `perf_model`, `top_k`) are Triton's;
     `warmup`, `rep`, `use_cuda_graph`, `do_bench` and `cache_results` have no meaning for cycles that do not vary.
     """
-    other = sorted(set(options) - _OPTIONS)
-    if other:
-        raise TritonError(f"autotune has no {', '.join(other)}; it has {', '.join(sorted(_OPTIONS))}")
-    return lambda fn: Autotuner(fn, fn.arg_names, configs, key, **options)
+    return lambda fn: Autotuner(
+        fn, fn.arg_names, configs, key, reset_to_zero, restore_value, pre_hook, post_hook, prune_configs_by, warmup, rep,
+        use_cuda_graph, do_bench, cache_results,
+    )  # fmt: skip
 
 
 def heuristics(values: Mapping[str, Callable[[dict[str, Any]], Any]]) -> Callable[[Any], Heuristics]:

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import json
-import os
-import subprocess
 import sys
-import tempfile
 from collections import Counter
 from pathlib import Path
 
 from tests.triton_peers.outcomes import ORDER, PASSED, SKIPPED
+from tests.triton_peers.run import NothingRan, outcomes_of, print_table
 
 UNIT = Path("python/test/unit")
 #: file: whether only its cases with Triton's mark for its interpreter are counted
@@ -45,10 +42,19 @@ def main() -> int:
     counts: dict[str, Counter[str]] = {}
     lines = []
     for name in asked.files or FILES:
-        found = _run(asked, name)
+        path = asked.checkout / asked.below / name
+        settings = {
+            "sample": asked.sample, "seed": asked.seed, "limit": asked.limit, "portable": int(asked.portable),
+            "marked": int(FILES.get(name, False)),
+        }  # fmt: skip
+        try:
+            found = outcomes_of(asked.checkout, [path], settings, chosen=asked.chosen, seconds=asked.seconds)
+        except NothingRan as nothing:
+            raise SystemExit(str(nothing)) from None
         counts[name] = Counter(one["outcome"] for one in found)
         lines += [one for one in found if one["outcome"] not in (PASSED, SKIPPED)]
-    _print(counts)
+    rows = [(name.rpartition("/")[2], sum(one.values()), *(one[each] for each in ORDER)) for name, one in counts.items()]
+    print_table(("file", "cases", *ORDER), rows)
     reasons = Counter((one["outcome"], one["error"], one["shape"], one["test"]) for one in lines)
     for (outcome, error, shape, test), count in reasons.most_common(asked.reasons):
         print(f"{count:6}  {outcome}: {test}: {error}: {shape}")
@@ -56,50 +62,6 @@ def main() -> int:
         for one in lines:
             print(f"{one['case']}\n    {one['outcome']} ({one['seconds']} s) {one['error']}: {one['text']}")
     return int(any(one["wrong number"] for one in counts.values()))
-
-
-def _run(asked: argparse.Namespace, name: str) -> list[dict[str, str]]:
-    path = (asked.checkout / asked.below / name).resolve()
-    with tempfile.TemporaryDirectory() as folder:
-        out = Path(folder) / "outcomes"
-        out.touch()
-        here = Path(__file__).parents[2]
-        settings = {
-            "TRITON_INTERPRET": "1",
-            "PYTHONPATH": os.pathsep.join([str(here), *filter(None, [os.environ.get("PYTHONPATH")])]),
-            "KB_PEERS_CHECKOUT": str(asked.checkout.resolve()),
-            "KB_PEERS_OUT": str(out),
-            "KB_PEERS_SAMPLE": str(asked.sample),
-            "KB_PEERS_SEED": str(asked.seed),
-            "KB_PEERS_LIMIT": str(asked.limit),
-            "KB_PEERS_PORTABLE": str(int(asked.portable)),
-            "KB_PEERS_MARKED": str(int(FILES.get(name, False))),
-        }
-        command = [sys.executable, "-m", "pytest", "-q", "--no-header", "--tb=line", "-W", "ignore", "-p", "no:cacheprovider"]
-        command += ["-p", "tests.triton_peers.plugin", "--rootdir", str(path.parent), "--confcutdir", str(path.parent)]
-        command += ["-c", os.devnull, "--import-mode=prepend", str(path), *(["-k", asked.chosen] if asked.chosen else [])]
-        try:
-            done = subprocess.run(
-                command, env={**os.environ, **settings}, capture_output=True, text=True, check=False, timeout=asked.seconds
-            )
-            said = done.stdout[-3000:] + done.stderr[-2000:]
-        except subprocess.TimeoutExpired:
-            said = f"stopped after {asked.seconds} s"
-            print(f"{name}: {said}; the cases before that are counted", file=sys.stderr)
-        found = [json.loads(line) for line in out.read_text(encoding="utf-8").splitlines()]
-        if not found:
-            print(said, file=sys.stderr)
-            raise SystemExit(f"{name}: no case ran")
-        return found
-
-
-def _print(counts: dict[str, Counter[str]]) -> None:
-    heads = ("file", "cases", *ORDER)
-    rows = [(name.rpartition("/")[2], sum(found.values()), *(found[one] for one in ORDER)) for name, found in counts.items()]
-    widths = [max(len(str(row[i])) for row in [heads, *rows]) for i in range(len(heads))]
-    for row in [heads, *rows]:
-        cells = [str(cell) for cell in row]
-        print("  ".join([cells[0].ljust(widths[0]), *(one.rjust(w) for one, w in zip(cells[1:], widths[1:], strict=True))]))
 
 
 if __name__ == "__main__":

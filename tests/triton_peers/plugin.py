@@ -3,11 +3,15 @@
 pytest loads it by `-p tests.triton_peers.plugin`. KB_PEERS_CHECKOUT is the folder with Triton's sources, KB_PEERS_OUT the file
 of outcomes (a JSON object a line), KB_PEERS_SAMPLE how many cases of a file are run (0: all), KB_PEERS_SEED the seed of that
 choice, KB_PEERS_PORTABLE whether the rules of Triton's compiler are enforced, KB_PEERS_MARKED whether only cases with the mark
-`interpreter` are run.
+`interpreter` are run. For test files of libraries, KB_PEERS_SIZES (JSON) has for each file the largest values of parameters by
+their names, or the values themselves, KB_PEERS_TESTS (JSON) a pattern of the tests of a file, KB_PEERS_EACH how many cases of
+each test are run, and KB_PEERS_TUNE=0 takes the first configuration
+that fits instead of tuning.
 """
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import json
 import os
@@ -15,14 +19,16 @@ import random
 import signal
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 import kernbench
 import kernbench.triton.patch
+from tests.triton_peers.cases import smaller
 from tests.triton_peers.outcomes import PASSED, SKIPPED, SLOW, of_error, shape_of
 
 CHECKOUT = Path(os.environ["KB_PEERS_CHECKOUT"])
@@ -47,14 +53,40 @@ def _their_modules() -> None:
         spec.loader.exec_module(module)
 
 
+def _properties_of_the_host() -> None:
+    """What libraries ask of torch about a device, for the host: its memory, and the PEs of the machine as multiprocessors."""
+    try:
+        import torch
+    except ImportError:
+        return
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+
+    def properties(device: Any = 0) -> SimpleNamespace:
+        import triton  # type: ignore[import-not-found,unused-ignore]
+
+        pes = triton.runtime.driver.active.utils.get_device_properties(0)["multiprocessor_count"]
+        return SimpleNamespace(name="cpu", total_memory=memory, multi_processor_count=pes, major=0, minor=0, gcnArchName="")
+
+    for module in (torch.cpu, torch.cuda):
+        module.get_device_properties = properties  # type: ignore[attr-defined,assignment,unused-ignore]
+    torch.cuda.current_device = lambda: 0  # type: ignore[assignment,unused-ignore]
+    torch.cuda.get_device_capability = lambda *_: (0, 0)  # type: ignore[assignment,unused-ignore]
+    torch.cuda.device = lambda *_: contextlib.nullcontext()  # type: ignore[assignment,misc,unused-ignore]
+    for module in (torch.accelerator, torch.cuda):
+        for name in ("set_device_index", "synchronize", "empty_cache", "set_device"):
+            if hasattr(module, name):
+                setattr(module, name, lambda *_, **__: None)
+
+
 def pytest_configure(config: pytest.Config) -> None:
     _their_modules()
+    _properties_of_the_host()
     for mark in ("interpreter", "disable_warmup", "enable_warmup"):
         config.addinivalue_line("markers", f"{mark}: a mark of Triton's")
-    config.stash[_OUT] = open(os.environ["KB_PEERS_OUT"], "a", encoding="utf-8")  # noqa: SIM115
+    _OPEN.append(open(os.environ["KB_PEERS_OUT"], "a", encoding="utf-8"))  # noqa: SIM115
 
 
-_OUT: pytest.StashKey[Any] = pytest.StashKey()
+_OPEN: list[Any] = []  #: the file of outcomes
 
 
 @pytest.fixture
@@ -80,7 +112,7 @@ def fresh_triton_cache(tmp_path: Path) -> Path:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    chosen = list(items)
+    chosen = smaller(items)
     if os.environ.get("KB_PEERS_MARKED") == "1":
         chosen = [one for one in chosen if one.get_closest_marker("interpreter") is not None]
     count = int(os.environ.get("KB_PEERS_SAMPLE", "0"))
@@ -103,7 +135,9 @@ def pytest_runtest_protocol(item: pytest.Item, nextitem: Any) -> Iterator[Any]:
     before = signal.signal(signal.SIGPROF, late)
     signal.setitimer(signal.ITIMER_PROF, LIMIT)
     try:
-        with kernbench.machine(portable=os.environ.get("KB_PEERS_PORTABLE") == "1"):
+        portable, tune = os.environ.get("KB_PEERS_PORTABLE") == "1", os.environ.get("KB_PEERS_TUNE") != "0"
+        with kernbench.machine(portable=portable, tune=tune) as runs:
+            item.stash[_RUNS] = runs
             return (yield)
     finally:
         signal.setitimer(signal.ITIMER_PROF, 0)
@@ -111,7 +145,7 @@ def pytest_runtest_protocol(item: pytest.Item, nextitem: Any) -> Iterator[Any]:
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_runtest_makereport(item: pytest.Item, call: Any) -> Iterator[Any]:
+def pytest_runtest_makereport(item: pytest.Item, call: Any) -> Generator[None, Any, Any]:
     report = yield
     began = item.stash.setdefault(_BEGAN, time.perf_counter())
     if report.when != "call" and report.outcome == "passed":
@@ -130,10 +164,25 @@ def pytest_runtest_makereport(item: pytest.Item, call: Any) -> Iterator[Any]:
     line = {
         "case": item.nodeid, "file": item.path.name, "test": getattr(item, "originalname", item.name), "outcome": found,
         "error": kind, "shape": shape_of(text), "text": text[:600], "seconds": round(time.perf_counter() - began, 2),
+        "launches": len(item.stash[_RUNS]), "cycles": sum(one.cycles for one in item.stash[_RUNS]),
     }  # fmt: skip
-    item.config.stash[_OUT].write(json.dumps(line) + "\n")
-    item.config.stash[_OUT].flush()
+    _OPEN[0].write(json.dumps(line) + "\n")
+    _OPEN[0].flush()
     return report
 
 
+def pytest_collectreport(report: pytest.CollectReport) -> None:
+    """A file that cannot be imported is one failed case."""
+    if report.failed and _OPEN:
+        text = str(report.longrepr).strip().rpartition("\nE ")[2].strip()
+        name = Path(report.nodeid).name
+        line = {
+            "case": report.nodeid, "file": name, "test": "import", "outcome": "failed", "error": text.partition(":")[0],
+            "shape": shape_of(text), "text": text[:600], "seconds": 0.0, "launches": 0, "cycles": 0,
+        }  # fmt: skip
+        _OPEN[0].write(json.dumps(line) + "\n")
+        _OPEN[0].flush()
+
+
 _BEGAN: pytest.StashKey[float] = pytest.StashKey()
+_RUNS: pytest.StashKey[list[Any]] = pytest.StashKey()

@@ -16,6 +16,7 @@ import kernbench
 import kernbench.triton as triton
 import kernbench.triton.language as tl
 from kernbench.triton.runtime.autotuner import Autotuner
+from kernbench.triton_emu.errors import KernelError
 
 SIZE = tl.constexpr(8)
 FOUR = tl.constexpr(4)
@@ -140,6 +141,31 @@ def test_autotune_simulates_no_configurations_that_cannot_differ() -> None:
     with kernbench.machine("single_cube") as runs:
         alike[(2,)](x, out, 64, 2.0)
     assert len(runs) == 1
+
+
+def test_autotune_takes_the_first_configuration_that_fits() -> None:
+    configs = [triton.Config({"BLOCK": size}) for size in (1 << 24, 64, 32)]
+    tuned = triton.autotune(configs=configs, key=["n", "what only another kernel has"], reset_to_zero=["out_ptr"])(scaled)
+    x, out = np.ones(64, np.float32), np.ones(64, np.float32)
+    with kernbench.machine("single_cube", tune=False) as runs:
+        tuned[lambda meta: (triton.cdiv(64, meta["BLOCK"]),)](x, out, 64, 2.0)
+        tuned[(1,)](x, out, 64, 3.0)
+    assert len(runs) == 2 and tuned.best_config is configs[1] and np.all(out == 3)
+    with pytest.raises(KernelError, match="takes 134217728 bytes"), kernbench.machine("single_cube", tune=False):
+        triton.autotune(configs=[configs[0], triton.Config({"BLOCK": 1 << 25})], key=["n"])(scaled)[(1,)](x, out, 64, 2.0)
+
+
+def test_there_is_one_backend_and_gluon_is_refused_at_the_launch() -> None:
+    assert [one.driver.is_active() for one in triton.backends.backends.values()] == [True]
+    gluon, gl = triton.experimental.gluon, triton.experimental.gluon.language
+
+    @gluon.jit
+    def kernel(x_ptr, SIZE: gl.constexpr):
+        gl.store(x_ptr, 1.0)
+
+    with pytest.raises(triton.TritonError, match="kernel is a kernel of Gluon, which places tensors"):
+        kernel[(1,)](np.zeros(1, np.float32), 1)
+    assert not hasattr(gl, "allocate_shared_memory") and gl.load is tl.load
 
 
 def test_classes_derive_from_the_autotuner() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 import kernbench
 import kernbench.triton as triton
@@ -235,3 +236,70 @@ def test_reduce_of_an_odd_length_keeps_the_order() -> None:
     out = np.zeros(1, np.int32)
     of_five[(1,)](out)
     assert out[0] == 1545
+
+
+@triton.jit
+def by_the_sum(x_ptr, out_ptr, n: tl.constexpr, MORE: tl.constexpr):
+    x = tl.load(x_ptr + tl.arange(0, n))
+    large = 1.0 if tl.sum(x, 0) > 3.0 else x_ptr.dtype.element_ty.primitive_bitwidth / 64
+    more = tl.load(x_ptr) if MORE else None
+    if more is not None:
+        large += more
+    tl.store(out_ptr, large)
+
+
+def test_a_conditional_expression_selects_by_what_is_computed_after_the_timing() -> None:
+    out = np.zeros(1, np.float32)
+    for value, more, wanted in ((1, False, 1), (1, True, 2), (0.25, False, 0.5), (0.25, True, 0.75)):
+        by_the_sum[(1,)](np.full(8, value, np.float32), out, 8, more)
+        assert out[0] == wanted
+
+
+@triton.aggregate
+class Pair:
+    first: tl.tensor
+    second: tl.tensor
+    scale: tl.constexpr = 2
+
+    @triton.jit
+    def total(self):
+        return self.scale * (self.first + self.second)
+
+
+@triton.jit
+def pairs(x_ptr, out_ptr):
+    at = tl.arange(0, 4)
+    tl.extra.cuda.gdc_wait()
+    pair = Pair(tl.load(x_ptr + at), at)
+    changed = tl.aggregate_replace(pair, scale=tl.core.CONSTEXPR_0.value + 3)
+    tl.store(out_ptr + at, pair.total() + changed.total())
+    tl.extra.cuda.gdc_launch_dependents()
+
+
+@triton.jit
+def changes(out_ptr):
+    pair = Pair(1, second=2)
+    pair.scale = 5
+
+
+def test_aggregates_have_fields_and_methods() -> None:
+    x, out = np.arange(4, dtype=np.float32), np.zeros(4, np.float32)
+    pairs[(1,)](x, out)
+    assert np.array_equal(out, 5 * (x + np.arange(4)))
+    with pytest.raises(triton.TritonError, match=r"Pair.scale is set already; tl.aggregate_replace makes a changed copy"):
+        changes[(1,)](out)
+
+
+@triton.jit
+def cut(x_ptr, out_ptr, n: tl.constexpr):
+    at = tl.arange(0, n)
+    tl.store(out_ptr + at, tl.load(x_ptr + at).to(out_ptr.dtype.element_ty, fp_downcast_rounding="rtz"))
+
+
+def test_floats_are_narrowed_towards_zero() -> None:
+    """f16 has 10 bits of mantissa: the largest below 1.9999 is 2 - 2 ** -10, and the largest of all 65504."""
+    x = np.array([1.9999, -1.9999, 1.5, 70000, np.inf, np.nan, -0.1, 0], np.float32)
+    out = np.zeros(8, np.float16)
+    cut[(1,)](x, out, 8)
+    wanted = np.array([2 - 2**-10, -2 + 2**-10, 1.5, 65504, np.inf, np.nan, -0.09997559, 0], np.float16)
+    assert np.array_equal(out, wanted, equal_nan=True)

@@ -252,5 +252,5 @@ def test_autotune_prunes_as_triton_does() -> None:
     x = np.ones(64, np.float32)
     tuned[lambda meta: (triton.cdiv(64, meta["BLOCK"]),)](x, n=64)
     assert seen == [8, 16, 32] and [one.kwargs["BLOCK"] for one, _ in tuned.timings] == [32, 16] and np.all(x == 2)
-    with pytest.raises(triton.TritonError, match=r"^autotune has no speed; it has cache_results, do_bench, "):
-        triton.autotune(configs=configs, key=["n"], speed=print)(doubled)
+    with pytest.raises(TypeError, match="speed"):
+        triton.autotune(configs=configs, key=["n"], speed=print)

@@ -44,6 +44,7 @@ class _Machine:
     name: str
     portable: bool = False
     checks: frozenset[str] = frozenset()
+    tune: bool = True
     runs: list[KernelRun] = field(default_factory=list)
     around: _Machine | None = None  #: enclosing machine, whose checks apply too
 
@@ -59,13 +60,15 @@ def machine(
     *,
     portable: bool = False,
     check: str = "",
+    tune: bool = True,
     allow_code: AllowCode = (),
 ) -> Iterator[list[KernelRun]]:
     """Run the Triton kernels that are launched inside the `with` block on this machine.
 
     `config`: a preset, a file or a machine. `portable`: enforce the rules of Triton itself. `check`: `memory`, `races`, or
-    both, joined by a comma. Bounds are always checked; `races` are searched among the programs of each launch. `allow_code`:
-    as in `load_config`. Returns the list of runs so far. TritonError for an unknown check.
+    both, joined by a comma. Bounds are always checked; `races` are searched among the programs of each launch. `tune`: if
+    False, autotuned kernels take their first configuration that fits, and the others are not simulated. `allow_code`: as in
+    `load_config`. Returns the list of runs so far. TritonError for an unknown check.
 
     >>> import kernbench as kb
     >>> with kb.machine("single_cube") as runs:
@@ -79,7 +82,7 @@ def machine(
     found = config if isinstance(config, MachineConfig) else load_config(config, allow_code=allow_code)
     around = _CHOSEN.get()
     checks = frozenset(one for one in check.split(",") if one) | (around.checks if around else frozenset())
-    chosen = _Machine(found, _name_of(found, config), portable, checks, around=around)
+    chosen = _Machine(found, _name_of(found, config), portable, checks, tune, around=around)
     token = _CHOSEN.set(chosen)
     try:
         yield chosen.runs
@@ -101,6 +104,11 @@ def machine_name() -> str:
     """Of the machine that launches run on now."""
     found = _CHOSEN.get()
     return DEFAULT_MACHINE if found is None else found.name
+
+
+def machine_tunes() -> bool:
+    """Whether autotuned kernels simulate their configurations."""
+    return _machine().tune
 
 
 def device_properties() -> dict[str, int]:
@@ -125,7 +133,7 @@ def device_properties() -> dict[str, int]:
 def recorded() -> Iterator[list[KernelRun]]:
     """The runs of launches inside of the `with` block, on the machine that launches run on."""
     around = _machine()
-    inside = _Machine(around.config, around.name, around.portable, around.checks, around=_CHOSEN.get())
+    inside = _Machine(around.config, around.name, around.portable, around.checks, around.tune, around=_CHOSEN.get())
     token = _CHOSEN.set(inside)
     try:
         yield inside.runs

@@ -5,7 +5,13 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any
 
+from kernbench.triton.aggregates import aggregate as _aggregate
+from kernbench.triton.constants import constexpr
 from kernbench.triton.dtypes import TYPES, dtype, refuse
+
+CONSTEXPR_0 = constexpr(0)
+
+__all__ = ["CONSTEXPR_0", "_aggregate", "get_int_dtype"]
 
 
 def get_int_dtype(bitwidth: int, signed: bool) -> dtype:

@@ -1,0 +1,49 @@
+"""`triton.aggregate`: a class with fields of tensors and constants, which kernels make, and whose methods are functions."""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import dataclass
+from typing import Any
+
+from kernbench.triton.dtypes import TritonError
+
+
+def aggregate(cls: type) -> type:
+    """A class whose instances keep their fields; without an `__init__` of its own, it gets one with the annotated fields.
+
+    A field that is set later is a TritonError, as in Triton: `tl.aggregate_replace` makes a changed copy.
+    """
+    made: Any = dataclass(eq=False)(cls) if "__init__" not in cls.__dict__ else cls
+    names = [name for one in reversed(made.__mro__) for name in getattr(one, "__annotations__", {})]
+    begin = made.__init__
+
+    def init(self: Any, *args: Any, **kwargs: Any) -> None:
+        object.__setattr__(self, "_fields_are_set", False)
+        begin(self, *args, **kwargs)
+        absent = [name for name in names if not hasattr(self, name)]
+        if absent:
+            raise TritonError(f"{cls.__name__}.__init__ does not set {', '.join(absent)}")
+        object.__setattr__(self, "_fields_are_set", True)
+
+    def set_field(self: Any, name: str, value: Any) -> None:
+        if name not in names:
+            raise TritonError(f"{cls.__name__} has no field {name}; it has {', '.join(names)}")
+        if self._fields_are_set:
+            raise TritonError(f"{cls.__name__}.{name} is set already; tl.aggregate_replace makes a changed copy")
+        object.__setattr__(self, name, value)
+
+    made.__init__, made.__setattr__, made.__triton_aggregate__ = init, set_field, True
+    return made  # type: ignore[no-any-return]
+
+
+def aggregate_replace(instance: Any, **changes: Any) -> Any:
+    """A copy of an aggregate with other values in some fields."""
+    if not getattr(type(instance), "__triton_aggregate__", False):
+        raise TritonError(f"tl.aggregate_replace takes an aggregate, and not a {type(instance).__name__}")
+    made = copy.copy(instance)
+    for name, value in changes.items():
+        if not hasattr(made, name):
+            raise TritonError(f"{type(instance).__name__} has no field {name}")
+        object.__setattr__(made, name, value)
+    return made

@@ -1,0 +1,36 @@
+"""Which cases of a test file run, and at which sizes."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import re
+
+import pytest
+
+
+def smaller(items: list[pytest.Item]) -> list[pytest.Item]:
+    """Cases with parameters of at most the asked sizes, each once; a number of every test, by chance."""
+    all_sizes, tests = (json.loads(os.environ.get(f"KB_PEERS_{name}", "{}")) for name in ("SIZES", "TESTS"))
+    each = int(os.environ.get("KB_PEERS_EACH", "0"))
+    found: dict[tuple[str, str], list[pytest.Item]] = {}
+    seen: set[tuple[str, str, str]] = set()
+    for one in items:
+        test = one.path.name, getattr(one, "originalname", None) or one.name
+        if not re.search(tests.get(test[0], ""), test[1]):
+            continue
+        params = one.callspec.params if hasattr(one, "callspec") else {}
+        for name, most in all_sizes.get(test[0], {}).items():
+            given = params.get(name)
+            if name not in params:
+                continue
+            if not isinstance(most, int):
+                params[name] = most
+            elif isinstance(given, int) and not isinstance(given, bool):
+                params[name] = min(given, most)
+        if (*test, repr(params)) not in seen:
+            seen.add((*test, repr(params)))
+            found.setdefault(test, []).append(one)
+    order = random.Random(int(os.environ.get("KB_PEERS_SEED", "0")))
+    return [one for cases in found.values() for one in (order.sample(cases, each) if 0 < each < len(cases) else cases)]

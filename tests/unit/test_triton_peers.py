@@ -1,0 +1,53 @@
+"""The harness for test files of others: recipes of libraries, smaller cases, outcomes by reason."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from tests.triton_peers.cases import smaller
+from tests.triton_peers.libraries import CHECKS, change_words, recipes
+from tests.triton_peers.outcomes import FAILED, REFUSED, WRONG, of_error, shape_of
+
+
+def test_each_library_has_a_commit_and_files() -> None:
+    for library, recipe in recipes().items():
+        assert recipe["repository"].startswith("https://github.com/") and len(recipe["commit"]) == 40, library
+        assert set(recipe) <= {
+            "repository", "commit", "below", "paths", "each", "sizes", "words", "environment", "distributions", "files",
+        }  # fmt: skip
+        for name, more in recipe["files"].items():
+            assert set(more) <= {"sizes", "tests"} and (not name.startswith("check_") or (CHECKS / name).exists()), name
+
+
+def test_words_of_a_checkout_change_once(tmp_path: Path) -> None:
+    path = tmp_path / "a.py"
+    path.write_text('if kind == "cuda":\n    pass\n', encoding="utf-8")
+    for _ in range(2):
+        change_words(tmp_path, [["*.py", '== "cuda"', 'in ("cuda", "cpu")']])
+    assert path.read_text(encoding="utf-8") == 'if kind in ("cuda", "cpu"):\n    pass\n'
+
+
+def test_cases_are_made_smaller_and_run_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KB_PEERS_SIZES", '{"test_a.py": {"T": 64, "lens": [1, 2]}}')
+    monkeypatch.setenv("KB_PEERS_TESTS", '{"test_a.py": "chunk"}')
+
+    def case(test: str, **params: Any) -> Any:
+        return SimpleNamespace(path=Path("test_a.py"), originalname=test, callspec=SimpleNamespace(params=params))
+
+    given = [case("test_chunk", T=one, lens=None, causal=True) for one in (63, 1024, 2048)]
+    left = smaller([*given, case("test_other", T=1)])
+    assert left == given[:2]
+    assert [one.callspec.params for one in left] == [{"T": size, "lens": [1, 2], "causal": True} for size in (63, 64)]
+    monkeypatch.setenv("KB_PEERS_EACH", "1")
+    assert len(smaller(given)) == 1
+
+
+def test_outcomes_tell_refusals_from_wrong_numbers() -> None:
+    assert of_error("TritonError", "a.py:3: tl.x is not supported: use y") == REFUSED
+    assert of_error("TritonError", "a.py:3: TypeError: x") == FAILED
+    assert of_error("AssertionError", "Tensor-likes are not close") == WRONG
+    assert shape_of("a.py:33: 12 of 0x1f lanes") == "N of N lanes"

@@ -6,7 +6,6 @@ _COMPILER = "it is a type of Triton's compiler, and kernels run here as Python; 
 _GPU = "it is specific to one vendor's GPUs; use tl.load, tl.store and tl.dot"
 #: names of Triton that are not supported: what to use instead
 REFUSED: dict[str, str] = {
-    "inline_asm_elementwise": "GPU assembly cannot run here; use elementwise functions of tl",
     "slice": "use x[:, None], tl.split, tl.gather or tl.load",
     "block_type": _COMPILER,
     "constexpr_type": _COMPILER,
@@ -24,6 +23,7 @@ REFUSED_ON_HOST: dict[str, str] = {
 #: what works here with a difference from Triton: the difference
 DIFFERS: dict[str, str] = {
     "float8e4b15": "the name alone; use of it is refused",
+    "inline_asm_elementwise": "common PTX of one element a register; other instructions are refused by name",
     "float64": "has the rate of f32, unless the machine has one for 64 bits (`ve.f_a`, `te.f_a`)",
     "tensor": "made only by functions of tl",
     "tensor_descriptor": "made only by tl.make_tensor_descriptor",

@@ -303,3 +303,47 @@ def test_floats_are_narrowed_towards_zero() -> None:
     cut[(1,)](x, out, 8)
     wanted = np.array([2 - 2**-10, -2 + 2**-10, 1.5, 65504, np.inf, np.nan, -0.09997559, 0], np.float16)
     assert np.array_equal(out, wanted, equal_nan=True)
+
+
+SOFTPLUS = tl.constexpr("""{
+    .reg .pred p;   // large values stay what they are
+    setp.gt.f32  p, $1, 20.;
+    @p  mov.f32  $0, $1;
+    @!p mul.f32            $0, $1, 1.4426950408889634;
+    @!p ex2.approx.ftz.f32 $0, $0;
+    @!p add.f32            $0, $0, 0f3F800000;
+    @!p lg2.approx.ftz.f32 $0, $0;
+    @!p mul.f32            $0, $0, 0.6931471805599453;
+}""")
+
+
+@triton.jit
+def assembled(x_ptr, i_ptr, soft_ptr, low_ptr, high_ptr):
+    at = tl.arange(0, 8)
+    x, i = tl.load(x_ptr + at), tl.load(i_ptr + at)
+    soft = tl.inline_asm_elementwise(SOFTPLUS, "=r,r", [x], dtype=tl.float32, is_pure=True, pack=1)
+    tl.store(soft_ptr + at, soft)
+    low, high = tl.inline_asm_elementwise(
+        "sub.u32 $0, $2, $3; shr.u32 $1, $2, 28; cvt.rn.f32.s32 t, $3; fma.rn.f32 t, t, t, 0.5; cvt.rzi.s32.f32 $3, t; "
+        "add.s32 $0, $0, $3;",
+        "=r,=r,r,r", [i, at], dtype=(tl.int32, tl.uint32), is_pure=True, pack=1,
+    )  # fmt: skip
+    tl.store(low_ptr + at, low)
+    tl.store(high_ptr + at, high)
+
+
+@triton.jit
+def turned(x_ptr):
+    x = tl.load(x_ptr + tl.arange(0, 8))
+    tl.inline_asm_elementwise("shf.l.wrap.b32 $0, $1, $1, 3;", "=r,r", [x], dtype=tl.int32, is_pure=True, pack=1)
+
+
+def test_common_assembly_has_its_meaning_and_other_is_refused_by_name() -> None:
+    x, i = np.array([-30, -1, 0, 1, 5, 19, 21, 1000], np.float32), np.array([-1, 7, 0, 5, -9, 1 << 30, 2, 3], np.int32)
+    soft, low, high = np.zeros(8, np.float32), np.zeros(8, np.int32), np.zeros(8, np.uint32)
+    assembled[(1,)](x, i, soft, low, high)
+    assert np.allclose(soft, np.where(x > 20, x, np.log1p(np.exp(np.minimum(x, 20)))), rtol=1e-5, atol=1e-7)
+    at = np.arange(8, dtype=np.int32)
+    assert np.array_equal(low, i - at + at * at) and np.array_equal(high, i.view(np.uint32) >> 28)
+    with pytest.raises(triton.TritonError, match=r'"shf.l.wrap.b32" is not supported; use functions of tl'):
+        turned[(1,)](i)

@@ -257,8 +257,8 @@ def refused(body: Callable[[Any], Any], portable: bool = False) -> str:
          "add axes by x[:, None], or tl.reshape"),
         (lambda x: tl.load(x + tl.load(x + tl.arange(0, 4))), "fp32 is added to a pointer; offsets are integers: cast with "
          ".to(tl.int32)"),
-        (lambda x: tl.inline_asm_elementwise,
-         "tl.inline_asm_elementwise is not supported: GPU assembly cannot run here; use elementwise functions of tl"),
+        (lambda x: tl.target_info,
+         "tl.target_info is not supported: it is specific to one vendor's GPUs; use tl.load, tl.store and tl.dot"),
         (lambda x: tl.zeros((4,), tl.float8e4b15),
          "elements of fp8e4b15: no machine here has them; use tl.float8e4nv or another type"),
         (lambda x: tl.arange(0, 4)[0], "an index of a tensor is : or None, and not 0; use tl.gather or tl.load"),

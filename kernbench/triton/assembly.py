@@ -1,0 +1,172 @@
+"""`tl.inline_asm_elementwise` of common PTX: instructions on registers of one element each, as functions of `tl`."""
+
+from __future__ import annotations
+
+import re
+import struct
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from kernbench.triton import dtypes
+from kernbench.triton.constants import plain
+from kernbench.triton.dtypes import dtype, refuse
+from kernbench.triton.elementwise import cast, function, math, maximum, minimum, where
+from kernbench.triton.tensor import FUNCTIONS, as_tensor, number_tensor, tensor
+
+_KINDS: dict[str, dtype] = {
+    "f16": dtypes.float16, "bf16": dtypes.bfloat16, "f32": dtypes.float32, "f64": dtypes.float64, "b8": dtypes.uint8,
+    "b16": dtypes.uint16, "b32": dtypes.uint32, "b64": dtypes.uint64, "u8": dtypes.uint8, "u16": dtypes.uint16,
+    "u32": dtypes.uint32, "u64": dtypes.uint64, "s8": dtypes.int8, "s16": dtypes.int16, "s32": dtypes.int32,
+    "s64": dtypes.int64, "pred": dtypes.int1,
+}  # fmt: skip
+
+
+def _binary(op: str) -> Callable[..., tensor]:
+    return lambda x, y: FUNCTIONS["binary"](op, x, y)
+
+
+def _of(op: str) -> Callable[..., tensor]:
+    return lambda x: function(op, x)
+
+
+#: Instructions by name; modifiers of rounding and of range (`rn`, `approx`, `ftz`, `lo`, `full`) change nothing here.
+_OPS: dict[str, Callable[..., tensor]] = {
+    "mov": lambda x: x,
+    "add": _binary("add"),
+    "sub": _binary("sub"),
+    "mul": _binary("mul"),
+    "div": _binary("truediv"),
+    "and": _binary("and"),
+    "or": _binary("or"),
+    "xor": _binary("xor"),
+    "shl": _binary("shl"),
+    "shr": _binary("shr"),
+    "max": maximum,
+    "min": minimum,
+    "fma": lambda x, y, z: math("fma", [x, y, z], x.dtype),
+    "mad": lambda x, y, z: FUNCTIONS["binary"]("add", FUNCTIONS["binary"]("mul", x, y), z),
+    "not": lambda x: FUNCTIONS["unary"]("invert", x),
+    "neg": lambda x: FUNCTIONS["unary"]("neg", x),
+    "abs": lambda x: FUNCTIONS["abs"](x),
+    "ex2": _of("exp2"),
+    "lg2": _of("log2"),
+    "rcp": lambda x: FUNCTIONS["binary"]("truediv", 1.0, x),
+    "rsqrt": _of("rsqrt"),
+    "sqrt": _of("sqrt"),
+    "sin": _of("sin"),
+    "cos": _of("cos"),
+    "tanh": _of("tanh"),
+}
+_WITHOUT_MEANING = frozenset({"rn", "approx", "ftz", "lo", "full"})
+_COMPARISONS = frozenset({"eq", "ne", "lt", "le", "gt", "ge"})
+_STEP = re.compile(r"(?:@(!?)(\w+)\s+)?([a-z]\w*)((?:\.\w+)*)\s+(.+)", re.DOTALL)
+
+
+def inline_asm_elementwise(
+    asm: Any, constraints: Any, args: Sequence[Any], dtype: Any, is_pure: bool = True, pack: Any = 1, _semantic: Any = None
+) -> Any:
+    """Instructions of PTX on each element: arithmetic, logic, comparisons, selections, conversions, approximate functions.
+
+    `$0` and on are the results, and the operands follow. TritonError, which names the instruction, for others, and for more
+    than one element in a register.
+    """
+    text, outs = str(plain(asm)), plain(dtype)
+    kinds = list(outs) if isinstance(outs, tuple | list) else [outs]
+    if plain(pack) != 1:
+        refuse(f"tl.inline_asm_elementwise: pack={plain(pack)}: a register holds one element here; use pack=1")
+    registers: dict[str, tensor] = {f"${len(kinds) + number}": as_tensor(one) for number, one in enumerate(args)}
+    for step in _steps(text):
+        _run(step, registers)
+    absent = [f"${number}" for number in range(len(kinds)) if f"${number}" not in registers]
+    if absent:
+        refuse(f"tl.inline_asm_elementwise: {', '.join(absent)} is not set")
+    made = tuple(_as(registers[f"${number}"], kind) for number, kind in enumerate(kinds))
+    return made if isinstance(outs, tuple | list) else made[0]
+
+
+def _steps(text: str) -> list[str]:
+    """Instructions without braces, comments and declarations of registers."""
+    bare = re.sub(r"//[^\n]*|/\*.*?\*/", " ", text, flags=re.DOTALL)
+    steps = [" ".join(one.split()) for one in re.sub(r"^\s*\{|\}\s*$", " ", bare).replace(";", "\n").split("\n")]
+    return [one for one in _joined(steps) if one and not one.startswith(".reg")]
+
+
+def _joined(steps: list[str]) -> list[str]:
+    """Instructions that a line break divides, as one: operands end in commas."""
+    found: list[str] = []
+    for one in steps:
+        if found and found[-1].endswith(","):
+            found[-1] += " " + one
+        else:
+            found.append(one)
+    return found
+
+
+def _as(value: tensor, kind: dtype) -> tensor:
+    """The bits of a register as a type; integers of other widths keep their low bits, predicates become numbers."""
+    if value.dtype == kind:
+        return value
+    alike = kind.primitive_bitwidth == value.dtype.primitive_bitwidth and not value.dtype.is_bool() and not kind.is_bool()
+    return cast(value, kind, bitcast=alike)
+
+
+def _run(step: str, registers: dict[str, tensor]) -> None:
+    """One instruction."""
+    found = _STEP.fullmatch(step)
+    if found is None:
+        refuse(f'tl.inline_asm_elementwise: "{step}" is not understood; use functions of tl')
+    negated, predicate, name, modifiers, operands = found.groups()
+    parts = modifiers.split(".")[1:]
+    places = [one.strip() for one in operands.split(",")]
+    kinds = [_KINDS[one] for one in parts if one in _KINDS]
+    rest = [one for one in parts if one not in _KINDS and one not in _WITHOUT_MEANING]
+    if not kinds or any(one.startswith(("[", "{")) for one in places):
+        refuse(f'tl.inline_asm_elementwise: "{step}" is not supported; use functions of tl')
+    kind = kinds[0]
+
+    def operand(place: str, as_kind: dtype = kind) -> tensor:
+        if place in registers:
+            return _as(registers[place], as_kind)
+        number = _number(place)
+        if number is None:
+            refuse(f'tl.inline_asm_elementwise: {place} of "{step}" is not set')
+        return number_tensor(number, as_kind)
+
+    taken = places[1:]
+    if name == "setp" and len(rest) == 1 and rest[0] in _COMPARISONS:
+        made = FUNCTIONS["binary"](rest[0], *(operand(one) for one in taken))
+    elif name == "selp" and not rest and len(taken) == 3:
+        made = where(_as(registers[taken[2]], dtypes.int1), operand(taken[0]), operand(taken[1]))
+    elif name == "cvt" and len(kinds) == 2 and set(rest) <= {"rzi", "rz", "sat"} - ({"sat"} if kind.is_floating() else set()):
+        made = cast(operand(taken[0], kinds[1]), kind, "rtz" if "rz" in rest else None)
+    elif name in _OPS and not rest and not (name == "div" and not kind.is_floating()):
+        shifts = name in ("shl", "shr")
+        made = _OPS[name](*(operand(one, dtypes.uint32 if shifts and number else kind) for number, one in enumerate(taken)))
+    else:
+        refuse(f'tl.inline_asm_elementwise: "{name}{modifiers}" is not supported; use functions of tl')
+    if name != "setp":
+        made = _as(made, kind)
+    if predicate is not None:
+        chosen = registers.get(predicate)
+        if chosen is None:
+            refuse(f'tl.inline_asm_elementwise: {predicate} of "{step}" is not set')
+        before = registers.get(places[0])
+        if before is not None:
+            one, other = (_as(before, made.dtype), made) if negated else (made, _as(before, made.dtype))
+            made = where(chosen, one, other)
+    registers[places[0]] = made
+
+
+def _number(text: str) -> float | int | None:
+    """A constant of PTX."""
+    if re.fullmatch(r"0[fF][0-9a-fA-F]{8}", text):
+        return float(struct.unpack(">f", bytes.fromhex(text[2:]))[0])
+    try:
+        return int(text.rstrip("uU"), 0)
+    except ValueError:
+        pass
+    try:
+        return float(text)
+    except ValueError:
+        return None
+

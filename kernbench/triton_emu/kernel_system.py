@@ -32,6 +32,7 @@ from kernbench.components.builtin.transfers import OneMemory, Ways
 from kernbench.components.parts import KernelParts
 from kernbench.config import NpuConfig, SystemConfig
 from kernbench.config.schema import Dma, Spm, Te, Ve
+from kernbench.config.system.parts import PeFetchStore as FetchStoreKeys
 from kernbench.config.system.parts import PeIpcq as QueueKeys
 from kernbench.config.system.parts import PeScheduler as SchedulerKeys
 from kernbench.policy.routing.resolver import address_map
@@ -79,7 +80,7 @@ class PeSpec:
     cpu_cycles: int
     scalar_cycles: int
     scheduler_cycles: int
-    fetch_store_cycles: int
+    fetch_store: FetchStoreKeys
     queue_depth: int
     ipcq_cycles: int
 
@@ -114,7 +115,8 @@ def make_pe(spec: PeSpec, shared: Shared) -> tuple[PeCpu, KernelRunner]:
     ]
     messages = MessagePart(ids[naming.PE_SCHEDULER], clock, base)
     make = shared.kinds.make
-    fetch_store: PeFetchStore = make(naming.PE_FETCH_STORE, ids[naming.PE_FETCH_STORE], clock, cycles=spec.fetch_store_cycles)
+    port: dict[str, Any] = {"cycles": spec.fetch_store.cycles, "bytes_per_cycle": spec.fetch_store.bytes_per_cycle}
+    fetch_store: PeFetchStore = make(naming.PE_FETCH_STORE, ids[naming.PE_FETCH_STORE], clock, **port)
     tiles = TileServer(ids[naming.PE_SCHEDULER], clock, base, parts, fetch_store)
     queue: dict[str, Any] = {"cycles": spec.scheduler_cycles, "queue_depth": spec.queue_depth}
     queues = _queues(spec, shared, dma)
@@ -292,7 +294,7 @@ def _npu_spec(config: NpuConfig) -> PeSpec:
         cpu_cycles=0,
         scalar_cycles=0,
         scheduler_cycles=0,
-        fetch_store_cycles=0,
+        fetch_store=FetchStoreKeys(cycles=0),
         queue_depth=SchedulerKeys().queue_depth,
         ipcq_cycles=QueueKeys().cycles,
     )
@@ -317,7 +319,7 @@ def _system_specs(config: SystemConfig, ways: list[SystemWays]) -> Iterator[PeSp
             cpu_cycles=pe.cpu.cycles,
             scalar_cycles=pe.cpu.scalar_cycles,
             scheduler_cycles=pe.scheduler.cycles,
-            fetch_store_cycles=pe.fetch_store.cycles,
+            fetch_store=pe.fetch_store,
             queue_depth=pe.scheduler.queue_depth,
             ipcq_cycles=pe.ipcq.cycles,
         )

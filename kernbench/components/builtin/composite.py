@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kernbench.common.errors import InternalError
-from kernbench.common.pe_commands import CompositeCmd, Stage, TileToken
+from kernbench.common.pe_commands import CompositeCmd, Stage, StageType, TileToken
 from kernbench.components.base import NEVER, Clock
 from kernbench.components.builtin.flight import Flight, Order
 from kernbench.components.builtin.part import PePart
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 class Serve(NamedTuple):
     """A stage of a token that is to be served now, and by which of the part's engines."""
 
-    token: TileToken
+    token: Token
     stage: Stage
     engine: int
 
@@ -72,6 +72,13 @@ class Token(TileToken):
     out_place: int = -1  #: buffer of its result
     there: bool = False  #: its operands have arrived
     computing: bool = False
+
+    def port_bytes(self, stage: Stage) -> int:
+        """What a stage moves between the scratchpad and the engines: all operands, or the result."""
+        if stage.stage_type is StageType.FETCH:
+            return sum(rows.nbytes for rows in self.step.operands)
+        assert self.step.out is not None
+        return self.step.out.nbytes
 
 
 class Composite:
@@ -216,7 +223,8 @@ class TileServer(PePart):
             if stage.component != self._fetch_store.kind:
                 raise InternalError(f"{self.node_id}: no part of the PE is a {stage.component}")
             tile = Flight(token, self, now, flight.line)
-            tile.parent, tile.after, tile.start, tile.end = flight, after, now, now + self._fetch_store.cycles
+            tile.parent, tile.after = flight, after
+            tile.start, tile.end = self._fetch_store.serve(token.port_bytes(stage), now)
             self._fetch_store.passed(token, tile.start, tile.end)
             if tile.end == now:
                 waiting += self._walks[flight].ended(token)

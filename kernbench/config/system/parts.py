@@ -267,7 +267,12 @@ class PeScheduler(Section):
 class PeFetchStore(Section):
     """What hands the tiles of composite ops over between a PE's scratchpad and its engines."""
 
+    younger: ClassVar[frozenset[str]] = frozenset({"bytes_per_cycle"})
+
     cycles: Natural = Field(default=2, description="[cycle] of a tile, each way")
+    bytes_per_cycle: Rate | None = Field(
+        default=None, description="[byte/cycle] of the one port for tiles in both directions; absent: unlimited"
+    )
 
 
 class PeIpcq(Section):

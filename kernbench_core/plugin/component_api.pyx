@@ -351,10 +351,14 @@ cdef int64_t api_set_capacity(void* core, int32_t resource, int64_t num, int64_t
 
 
 cdef bint before(Flow* a, Flow* b) noexcept nogil:
-    """The order of members: by start, engine and submission."""
+    """The order of members: by start, engine and submission, and flows of one transfer by channel."""
     if a.started != b.started:
         return a.started < b.started
-    return a.engine < b.engine if a.engine != b.engine else a.job_seq < b.job_seq
+    if a.engine != b.engine:
+        return a.engine < b.engine
+    if a.job_seq != b.job_seq:
+        return a.job_seq < b.job_seq
+    return a.channel < b.channel if a.channel != b.channel else a < b
 
 
 cdef int64_t api_members(void* core, int32_t resource, kb_member* out, int32_t room) noexcept nogil:

@@ -109,6 +109,18 @@ def test_what_a_watcher_is_told_of_a_transfer() -> None:
     assert [(m.id, m.nbytes, (m.num, m.den)) for m in part.told[1][2]] == [(1, 128, (8, 1))]  # of the last P4
 
 
+def test_the_flows_of_a_transfer_over_two_channels_share_a_link() -> None:
+    """1,024 bytes, of which each channel has a half; they are members of the one link twice."""
+    program = Program("one")
+    program.dma_load(tensor_role="weight", qbits=8, num_elements=1024, dram_addr=0, spm_bank=0, spm_offset=0)
+    noc = {"kind": "mesh", "rows": 1, "cols": 2, "hop_latency_cycles": 1, "dma_at": [[0, 1]], "dram_at": [[0, 0], [0, 0]]}
+    part = Shaping([], {})
+    run = shaped(part, program=program, dram={"channels": 2}, noc=noc)
+    link = run.plan.resources.index("noc.r0c0-r0c1")
+    told = [members for _, resource, members in part.told if resource == link]
+    assert [(m.id, m.engine, m.nbytes, m.num, m.den) for m in told[0]] == [(0, 0, 512, 0, 1), (0, 0, 512, 0, 1)]
+
+
 @pytest.mark.parametrize(
     ("resource", "capacity", "said"),
     [(9, 1, "resource 9 cannot be watched or set"), (0, 17, "a capacity of 17"), (0, 0, "a capacity of 0")],

@@ -27,7 +27,7 @@ API = (
     "probe", "ProbeResult", "sweep", "read_sweep", "SweepResult", "validate", "Validation",
     "load_config", "load_program", "check_program", "simulate", "Machine", "Result", "Program", "NpuConfig", "SystemConfig",
     "bench", "Bench", "Context", "DPPolicy", "GraphEngine", "DataExecutor", "machine",
-    "Component", "ComponentBase", "Arbiter", "PassivePart", "MemoryPart", "Passage",
+    "Component", "ComponentBase", "Arbiter", "PassivePart", "MemoryPart", "Passage", "TrafficPart", "Transfer",
     "KernbenchError", "InputError", "InternalError",
 )  # fmt: skip
 

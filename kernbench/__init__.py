@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from kernbench.common.errors import InputError, InternalError, KernbenchError
     from kernbench.components.base import ComponentBase
     from kernbench.components.passive import MemoryPart, Passage, PassivePart
+    from kernbench.components.traffic import TrafficPart, Transfer
     from kernbench.config import NpuConfig, SystemConfig, load_config
     from kernbench.runtime_api import Bench, Context, DPPolicy
     from kernbench.runtime_api.bench import bench
@@ -56,6 +57,7 @@ _HOMES = {
     **dict.fromkeys(("BANKS", "BUSY", "FLOW", "JOB", "NEVER", "Arbiter", "Component"), "kernbench.sim_engine.machine"),
     "ComponentBase": "kernbench.components.base",
     **dict.fromkeys(("MemoryPart", "Passage", "PassivePart"), "kernbench.components.passive"),
+    **dict.fromkeys(("TrafficPart", "Transfer"), "kernbench.components.traffic"),
     **dict.fromkeys(("Bench", "Context", "DPPolicy", "bench"), "kernbench.runtime_api"),
     "DataExecutor": "kernbench.sim_engine.data_executor",
     "GraphEngine": "kernbench.sim_engine.engine",
@@ -109,6 +111,8 @@ __all__ = [
     "Sequences",
     "SweepResult",
     "SystemConfig",
+    "TrafficPart",
+    "Transfer",
     "Validation",
     "WhatIfs",
     "__version__",

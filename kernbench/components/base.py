@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from typing import Any, Protocol
 
-from kernbench_core import BUSY, FLOW, JOB, NEVER, Component, EngineType, Job
+from kernbench_core import BUSY, FLOW, JOB, MEMBERS, NEVER, Component, EngineType, Job
 from kernbench_core.plugin.pycomponent import Plugged
 
 # fmt: off
 __all__ = [
-    "BUSY", "COMPONENT", "CPU", "DMA", "FLOW", "JOB", "NEVER", "TE", "VE",
+    "BUSY", "COMPONENT", "CPU", "DMA", "FLOW", "JOB", "MEMBERS", "NEVER", "TE", "VE",
     "Clock", "ComponentBase", "HasCommands", "Job", "OpLog", "Typed",
 ]
 # fmt: on

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 from kernbench.common import naming
 from kernbench.common.errors import InputError, Problem
@@ -74,6 +74,30 @@ def passive_class(config: NpuConfig | SystemConfig, kind: str) -> type[PassivePa
     raise InputError(Problem(where, rule, "impl", spec.impl, "see docs/reference/components.md"))
 
 
+class Given(NamedTuple):
+    """A passive component that a machine's file names for a kind of node."""
+
+    found: type[PassivePart]
+    spec: Any  #: its keys beside `impl`
+    impl: str
+    where: str  #: for errors
+
+
+def given_parts(config: NpuConfig | SystemConfig) -> dict[str, Given]:
+    """Those of a machine, by kind. InputError as of `passive_class`, and if a class does not take its keys."""
+    out = {}
+    for kind, given in config.components.items():
+        found = passive_class(config, kind)
+        if found is None:
+            continue
+        try:
+            out[kind] = Given(found, found.Spec(**given.spec), given.impl, _where(config, kind))
+        except (TypeError, ValueError) as error:
+            rule = f"{given.impl} does not take these parameters: {error}"
+            raise InputError(Problem(_where(config, kind), rule, "spec", given.spec)) from error
+    return out
+
+
 def _where(config: NpuConfig | SystemConfig, kind: str) -> str:
     return f"{config.where(f'components.{kind}.impl', 'components')}: components.{kind}"
 
@@ -84,8 +108,8 @@ class Parts:
     def __init__(self, config: SystemConfig, topology: Topology) -> None:
         self._config = config
         self._kind = {node.id: node.kind for node in topology.nodes}
-        self._mine = {kind: found for kind in config.components if (found := passive_class(config, kind)) is not None}
-        rules = {**RULES, **self._mine}
+        self._given = given_parts(config)
+        rules = {**RULES, **{kind: given.found for kind, given in self._given.items()}}
         #: kinds whose components add cycles or set bandwidths of links
         self._costly = {kind for kind, rule in rules.items() if rule.cycles is not PassivePart.cycles}
         self._wide = {kind for kind, rule in rules.items() if rule.bytes_per_cycle is not PassivePart.bytes_per_cycle}
@@ -96,7 +120,8 @@ class Parts:
         """The part of a node that has one."""
         if node not in self._parts:
             kind = self._kind[node]
-            self._parts[node] = self._rules[kind](node, self._config, self._spec(kind))
+            given = self._given.get(kind)
+            self._parts[node] = self._rules[kind](node, self._config, None if given is None else given.spec)
         return self._parts[node]
 
     def setup_cycles(self, memory: str) -> int:
@@ -110,16 +135,6 @@ class Parts:
         part = self.at(hbm)
         assert isinstance(part, HbmCtrl)
         return self._rate(hbm, "channel_bytes_per_cycle", part.channel_bytes_per_cycle())
-
-    def _spec(self, kind: str) -> Any:
-        if kind not in self._mine:
-            return None
-        given = self._config.components[kind]
-        try:
-            return self._mine[kind].Spec(**given.spec)
-        except (TypeError, ValueError) as error:
-            rule = f"{given.impl} does not take these parameters: {error}"
-            raise InputError(Problem(_where(self._config, kind), rule, "spec", given.spec)) from error
 
     def cycles(self, what: What, nodes: Sequence[str]) -> int:
         """The sum of the cycles of the components of a route; `nodes` from source to target."""

@@ -47,6 +47,7 @@ from kernbench_core.standalone.dram_load import DramLoad
 from kernbench_core.standalone.flit_load import FlitLoad
 
 if TYPE_CHECKING:
+    from kernbench.components.traffic import TrafficPart
     from kernbench.sim_engine.recording.metadata import TraceState
     from kernbench.sim_engine.recording.tracing import Tracing
     from kernbench.sim_engine.run.state import MachineState
@@ -95,6 +96,12 @@ class Machine:
         self.program = load_program(program) if isinstance(program, (str, os.PathLike)) else program
         self.plan = plan_program(self.program, self.config, whole=whole) if plan is None else plan
         self.components = configured(self.config, [*self.plan.dma, *self.plan.compute])
+        self._watching: dict[str, TrafficPart] = {}
+        if self.config.components:
+            from kernbench.components.traffic import traffic_parts  # inside: most machines name no parts
+
+            self._watching = traffic_parts(self.config, self.plan.resources, self.plan.capacities)
+            self.components |= self._watching
         self.components |= components or {}
         self.impls = {name: impl_of(component) for name, component in self.components.items()}
         self.arbiter = configured_arbiter(self.config) if arbiter is None else arbiter
@@ -277,6 +284,9 @@ class Machine:
                 width = max(1 << 10, min(1 << 40, int(width * (2 if spent < SLICE_SECONDS else 0.5))))
         if self._core.status == Status.OVERFLOW:
             raise overflow_refusal(self.config)
+        if self._core.status == Status.DONE:
+            for part in self._watching.values():
+                part.finish(self.cycle)
         if self.checks:
             check_laws(self.plan, self.cycle, self.status, self._core, list(self.components))
         return False

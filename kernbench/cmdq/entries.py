@@ -15,6 +15,7 @@ from kernbench.cmdq.opcodes import MAX_INT, META_FIELDS, OPCODES, Engine, FieldS
 Natural = Annotated[int, msgspec.Meta(ge=0, le=MAX_INT)]
 Positive = Annotated[int, msgspec.Meta(ge=1, le=MAX_INT)]
 Bits = Literal[1, 2, 4, 8, 16, 32, 64]
+KvBits = Literal[1, 2, 3, 4, 5, 6, 8, 16, 32, 64]
 Role = Literal["activation", "weight", "kv", "embedding"]
 
 
@@ -127,7 +128,7 @@ class KvEntry(Entry, frozen=True, kw_only=True):
     head_id: Natural
     kv_kind: Literal["k", "v"]
     dram_base_addr: Natural
-    qbits_kv: Bits
+    qbits_kv: KvBits
     spm_bank: Natural
     spm_offset: Natural
     kv_layout_id: Natural

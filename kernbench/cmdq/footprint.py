@@ -60,6 +60,11 @@ def bytes_of(elements: Numbers, qbits: Numbers) -> Numbers:
     return (times(elements, qbits) + 7) // 8
 
 
+def unpacked_bits(qbits: int) -> int:
+    """The width at which engines read elements of the KV cache: the next of the widths that engines have."""
+    return {3: 4, 5: 8, 6: 8}.get(qbits, qbits)
+
+
 def flat_address(bank: Numbers, offset: Numbers, spm: Spm) -> Numbers:
     """The flat scratchpad address of `(bank, offset)` (docs/model/banks_and_arbiters.md)."""
     if spm.map == "blocked":

@@ -16,6 +16,7 @@ Engine = Literal["dma", "te", "ve", "cpu", "control"]
 Kind = Literal["int", "choice", "text", "ids", "label", "any", "range"]
 
 QBITS: tuple[int, ...] = (1, 2, 4, 8, 16, 32, 64)
+KV_QBITS: tuple[int, ...] = (1, 2, 3, 4, 5, 6, 8, 16, 32, 64)  #: of elements of the KV cache
 MAX_INT = 2**63 - 1  # cycles, bytes and ids are signed 64-bit integers in the core
 
 
@@ -132,7 +133,7 @@ _KV = (
     _int("head_id", "attention head of the KV cache"),
     FieldSpec("kv_kind", "choice", "K or V", choices=("k", "v")),
     _int("dram_base_addr", "DRAM address of this layer's K or V cache"),
-    FieldSpec("qbits_kv", "choice", "bits per element of the KV cache", choices=QBITS),
+    FieldSpec("qbits_kv", "choice", "bits per element of the KV cache", choices=KV_QBITS),
     *_place("spm", "the tile"),
     _int("kv_layout_id", "index into the machine's kv_layouts", default=0),
 )

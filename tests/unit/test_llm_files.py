@@ -119,7 +119,7 @@ def test_a_policy_by_role_layer_and_head(tmp_path: Path) -> None:
         ("layers: [{layers: [x]}]\n", '1:20: layers[0].layers[0] = "x", but it must be an integer'),
         ("roles: 8\n", "1:8: roles = 8, but it must be a mapping"),
         ("wight: 4\n", "1:1: wight: there is no such key"),
-        ("layers:\n- {layers: [0], kv: 3}\n", "2:21: layers[0].kv = 3, but it must be one of 1, 2, 4, 8, 16, 32, 64"),
+        ("layers:\n- {layers: [0], kv: 7}\n", "2:21: layers[0].kv = 7, but it must be one of 1, 2, 3, 4, 5, 6, 8, 16, 32, 64"),
     ],
 )
 def test_refused_policies(tmp_path: Path, text: str, message: str) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from kernbench.cmdq.footprint import bytes_of
+from kernbench.cmdq.footprint import bytes_of, unpacked_bits
 from kernbench.common.errors import InputError, Problem
 from kernbench.common.units import ceil_div
 from kernbench.config.schema import NpuConfig
@@ -40,6 +40,11 @@ from kernbench.workloads.transfers import tile_sizes
 _TILE_KIB = (256, 128, 64, 32, 16, 8, 4, 2)
 _PIECE_BYTES = 64 << 10  # activations and keys go through DMA in pieces of about this
 _ACTIVATION = {"silu": "silu", "gelu": "gelu", "relu": "copy", "relu2": "mul"}  # as long as
+
+
+def _as_elements(count: int, bits: int) -> tuple[int, int]:
+    """The width and number of elements that an entry states: packed elements of an odd width travel as bytes."""
+    return (bits, count) if bits == unpacked_bits(bits) else (8, bytes_of(count, bits))
 
 
 class PartLayer:
@@ -110,12 +115,13 @@ class PartLayer:
         bits, memory = self.shape.kv_bits, self.memory
         if memory.pages is None:
             return self._load("kv", bits, memory.cache_address(self.shape, name, piece.sequence, head, start), count * dim)
-        place = self.take(count * dim, bits)
+        place = self.take(count * dim, unpacked_bits(bits))
         for token, some in self._by_page(start, count):
             address = memory.cache_address(self.shape, name, piece.sequence, head, token)
-            span = Span(address, 1, some * dim, bytes_of(some * dim, bits))
+            whole, number = _as_elements(some * dim, bits)
+            span = Span(address, 1, number, bytes_of(some * dim, bits))
             to = place + bytes_of((token - start) * dim, bits)
-            self._after_table(self.emit.load("kv", bits, span, to, **self.meta))
+            self._after_table(self.emit.load("kv", whole, span, to, **self.meta))
         return place
 
     def _block(self, pieces: Sequence[Piece], first: int, rows: int) -> Iterator[PartialRows]:
@@ -189,10 +195,11 @@ class PartLayer:
 
     def _load(self, role: str, bits: int, address: int, elements: int) -> int:
         """DRAM to a new buffer."""
-        place = self.take(elements, bits)
+        place = self.take(elements, unpacked_bits(bits))
         for at, count in self._pieces(elements, bits):
             begin = bytes_of(at, bits)
-            self.emit.load(role, bits, Span(address + begin, 1, count, bytes_of(count, bits)), place + begin, **self.meta)
+            whole, number = _as_elements(count, bits)
+            self.emit.load(role, whole, Span(address + begin, 1, number, bytes_of(count, bits)), place + begin, **self.meta)
         return place
 
     def _store(self, role: str, bits: int, address: int, elements: int, place: int) -> None:
@@ -302,19 +309,20 @@ class PartLayer:
         self._phase("KV_STORE")
         for name, heads, dim in self.shape.cached:
             bits = self.shape.kv_bits
-            row = bytes_of(piece.rows * dim, bits)
+            row = bytes_of(piece.rows * dim, unpacked_bits(bits))
             cuts = sum(1 for _ in self._by_page(piece.cached, piece.rows))
             lines = heads * (ceil_div(row, self._align) + 2 * cuts) * self._align
             place = self.arena.take(lines)
             source = new[name] + self.act(piece.row * heads * dim)
-            sizes = {"length": heads * dim, "batch": piece.rows, "qbits_activation": bits}
+            sizes = {"length": heads * dim, "batch": piece.rows, "qbits_activation": unpacked_bits(bits)}
             self.emit.ve("copy", source, place, **sizes, **self.meta)
             stride = bytes_of((self.memory.page_tokens or self.memory.positions) * dim, bits)
             for token, some in self._by_page(piece.cached, piece.rows):
                 address = self.memory.cache_address(self.shape, name, piece.sequence, 0, token)
-                span = Span(address, heads, some * dim, stride if heads > 1 else bytes_of(some * dim, bits))
+                whole, number = _as_elements(some * dim, bits)
+                span = Span(address, heads, number, stride if heads > 1 else bytes_of(some * dim, bits))
                 at = place + heads * bytes_of((token - piece.cached) * dim, bits)
-                self._after_table(self.emit.store("kv", bits, span, at, **self.meta))
+                self._after_table(self.emit.store("kv", whole, span, at, **self.meta))
             found[name] = place
         return found
 
@@ -323,7 +331,7 @@ class PartLayer:
         group, dim, bits = mixer.heads // mixer.kv_heads, mixer.head_dim, self.shape.kv_bits
         at = self.act(piece.row * mixer.width + piece.rows * head * group * dim)
         first = first_key(mixer.window, mixer.chunk, piece.cached)
-        tile = max(64, _PIECE_BYTES * 8 // (dim * bits) // 64 * 64)
+        tile = max(64, _PIECE_BYTES * 8 // (dim * unpacked_bits(bits)) // 64 * 64)
         begun: set[int] = set()
         for start in range(first, piece.cached, tile):
             count = min(tile, piece.cached - start)
@@ -354,7 +362,7 @@ class PartLayer:
             scores = self.take(m * n)
             key, value = (place + bytes_of((low - start) * dim, bits) for place, dim in zip(keys, dims, strict=True))
             self._phase("ATTENTION_SCORE")
-            self._te("qkt", q + self.act(row * group * score_dim), key, scores, m, n, score_dim, bits, head)
+            self._te("qkt", q + self.act(row * group * score_dim), key, scores, m, n, score_dim, unpacked_bits(bits), head)
             self._phase("ATTENTION_SOFTMAX")
             if self.shape.softcap:
                 self.vector("tanh", n, m, scores, scores)
@@ -362,7 +370,7 @@ class PartLayer:
             self._phase("ATTENTION_APPLY")
             place = out + self.act(row * group * value_dim)
             part = self.take(m * value_dim) if row in begun else place
-            self._te("av", scores, value, part, m, value_dim, n, bits, head)
+            self._te("av", scores, value, part, m, value_dim, n, unpacked_bits(bits), head)
             if part != place:
                 self.vector("mul", value_dim, m, place, place, place)
                 self.vector("add", value_dim, m, place, place, part)
@@ -420,7 +428,7 @@ class PartLayer:
         heads, dim, bits = mixer.heads, mixer.token_elements, self.shape.kv_bits
         q += self.act(piece.row * heads * dim)
         out += self.act(piece.row * heads * mixer.kv_rank)
-        tile, begun = max(64, _PIECE_BYTES * 8 // (dim * bits) // 64 * 64), set[int]()
+        tile, begun = max(64, _PIECE_BYTES * 8 // (dim * unpacked_bits(bits)) // 64 * 64), set[int]()
         for start in range(0, piece.cached, tile):
             count = min(tile, piece.cached - start)
             self._phase("ATTENTION_SCORE")

@@ -16,6 +16,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from kernbench.cmdq.footprint import unpacked_bits
 from kernbench.workloads.layer.bytes import QUERY_TOKENS, first_cached
 from kernbench.workloads.layer.kv import KvTile, kv_tiles
 from kernbench.workloads.layer.layer import Layer, Strip
@@ -178,7 +179,7 @@ class _Block:
             t_new = tile.t_start + tile.cached
             behind = cache.place_in(slot, kind, head, number, tile, t_new)
             source = new + layer.act(sequence.new_row * self.model.head_dim)
-            quantised = {"length": self.model.head_dim, "batch": tile.new, "qbits_activation": bits}
+            quantised = {"length": self.model.head_dim, "batch": tile.new, "qbits_activation": unpacked_bits(bits)}
             self.emit.ve("copy", source, behind, **quantised, phase="KV_STORE", head_id=head, **self.meta)
             for t, t_len in cache.pieces(t_new, tile.new):
                 stored = cache.aligned_place_in(slot, kind, head, number, tile, t)
@@ -227,7 +228,7 @@ class _Block:
                 self.layer.vector("add", dim, rows.rows, place, place, part, **meta)
 
     def _bits(self, head: int) -> dict[str, int]:
-        return {"qbits_weight": self.layer.dram.kv.bits[head], "qbits_activation": self.layer.act_bits}
+        return {"qbits_weight": unpacked_bits(self.layer.dram.kv.bits[head]), "qbits_activation": self.layer.act_bits}
 
     def _out(self, query: int) -> int:
         """The address of the output of a head."""

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 
-from kernbench.cmdq.footprint import bytes_of
+from kernbench.cmdq.footprint import bytes_of, unpacked_bits
 from kernbench.common.units import ceil_div
 from kernbench.components.service import te_body
 from kernbench.workloads.layer.buffers import ATTENTION, GATE_UP, STAGES, Buffering, LayerBuffers
@@ -125,7 +125,7 @@ def stage_macs(buffers: LayerBuffers, stage: int, size: int, *, masked: bool = T
     if stage == ATTENTION:
         for head in range(model.kv_heads):
             scores = _scores(buffers, size) if masked else _scores_in_use(buffers)
-            found[model.kv_bits_of(head)] += 2 * model.group * model.head_dim * scores
+            found[unpacked_bits(model.kv_bits_of(head))] += 2 * model.group * model.head_dim * scores
     return found
 
 

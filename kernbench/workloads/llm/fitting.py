@@ -14,7 +14,7 @@ from kernbench.workloads.models.precision import Precision
 
 Fits = Callable[[Precision, "NpuConfig | SystemConfig", Job], bool]
 _UNITS = ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"))
-_WIDTHS = (16, 8, 4, 2, 1)
+_WIDTHS = {"w": (16, 8, 4, 2, 1), "kv": (16, 8, 6, 5, 4, 3, 2, 1)}
 
 
 def what_fits(model: Model, precision: Precision, config: NpuConfig | SystemConfig, job: Job, need: int, fits: Fits) -> str:
@@ -62,8 +62,8 @@ def _bits(precision: Precision, config: NpuConfig | SystemConfig, job: Job, fits
     """Fewer bits of weights or of the cache, of which a policy says its own."""
     if precision.layers or precision.roles:
         return
-    for name in ("w", "kv"):
-        for bits in _WIDTHS:
+    for name, widths in _WIDTHS.items():
+        for bits in widths:
             if bits < getattr(precision, name) and fits(precision.model_copy(update={name: bits}), config, job):
                 yield f"--{name} {bits}"
                 break

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from typing import Literal
 
-from kernbench.cmdq.footprint import bytes_of
+from kernbench.cmdq.footprint import bytes_of, unpacked_bits
 from kernbench.common.errors import InputError, Problem
 
 _COUNTS = (
@@ -110,8 +110,8 @@ class ModelShape:
 
     @property
     def kv_token_bytes(self) -> int:
-        """Bytes of one token of one head in the K cache, as many in the V cache; of the widest head."""
-        return bytes_of(self.head_dim, max(map(self.kv_bits_of, range(self.kv_heads))))
+        """Bytes of one token of one head of K as engines read it, as many of V; of the widest head."""
+        return bytes_of(self.head_dim, unpacked_bits(max(map(self.kv_bits_of, range(self.kv_heads)))))
 
     def kv_bits_of(self, head: int) -> int:
         """Bits of an element of K and V of a key and value head."""

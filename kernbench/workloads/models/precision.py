@@ -37,7 +37,10 @@ _RULE = {
     "literal_error": "it must be one of 1, 2, 4, 8, 16, 32, 64",
 }
 
+_KV_RULE = "it must be one of 1, 2, 3, 4, 5, 6, 8, 16, 32, 64"
+
 Bits = Literal[1, 2, 4, 8, 16, 32, 64]
+KvBits = Literal[1, 2, 3, 4, 5, 6, 8, 16, 32, 64]
 Number = Annotated[int, Field(ge=0, strict=True)]
 Role = Literal["wq", "wk", "wv", "wo", "router", "w_gate", "w_up", "w_down", "lm_head", "embedding"]
 LayerRole = Literal["wq", "wk", "wv", "wo", "router", "w_gate", "w_up", "w_down"]
@@ -52,7 +55,7 @@ class HeadPolicy(_Section):
 
     kv_head: Number
     w: Bits | None = None
-    kv: Bits | None = None
+    kv: KvBits | None = None
 
 
 class LayerPolicy(_Section):
@@ -61,7 +64,7 @@ class LayerPolicy(_Section):
     layers: tuple[Number, ...]
     w: Bits | None = None
     a: Bits | None = None
-    kv: Bits | None = None
+    kv: KvBits | None = None
     roles: dict[LayerRole, Bits] = {}
     heads: tuple[HeadPolicy, ...] = ()
 
@@ -71,7 +74,7 @@ class Precision(_Section):
 
     w: Bits = 4
     a: Bits = 8
-    kv: Bits = 4
+    kv: KvBits = 4
     roles: dict[Role, Bits] = {}
     layers: tuple[LayerPolicy, ...] = ()
 
@@ -187,5 +190,7 @@ def _checked(document: Document, data: dict[str, Any]) -> Precision:
                 remedy = f"the roles are {', '.join(ROLES)}" if item["loc"][-1] == "[key]" else ""
                 found.append(((*path, KEY), "there is no such key", ABSENT, remedy))
             else:
-                found.append((path, _RULE.get(item["type"], item["msg"]), item["input"], ""))
+                rule = _RULE.get(item["type"], item["msg"])
+                rule = _KV_RULE if item["type"] == "literal_error" and path[-1] == "kv" else rule
+                found.append((path, rule, item["input"], ""))
         raise InputError(document.problems(found)) from None

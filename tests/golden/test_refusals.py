@@ -88,7 +88,7 @@ FIELDS: list[tuple[dict[str, Any], str]] = [
     # qbits
     ({**LOAD, "qbits": 3}, f"prog.json:2:63: {LOAD_AT}: qbits = 3, but it must be one of 1, 2, 4, 8, 16, 32, 64"),
     ({**LOAD, "qbits": 8.0}, f"prog.json:2:63: {LOAD_AT}: qbits = 8, but it must be one of 1, 2, 4, 8, 16, 32, 64, without a decimal point"),
-    ({**KV, "qbits_kv": 0}, f"prog.json:2:92: {KV_AT}: qbits_kv = 0, but it must be one of 1, 2, 4, 8, 16, 32, 64"),
+    ({**KV, "qbits_kv": 0}, f"prog.json:2:92: {KV_AT}: qbits_kv = 0, but it must be one of 1, 2, 3, 4, 5, 6, 8, 16, 32, 64"),
     ({**GEMM, "qbits_weight": True}, f"prog.json:2:71: {TE_AT}: qbits_weight = true, but it must be one of 1, 2, 4, 8, 16, 32, 64"),
     ({**ADD, "qbits_activation": "8"}, f'prog.json:2:61: {VE_AT}: qbits_activation = "8", but it must be one of 1, 2, 4, 8, 16, 32, 64'),
     ({**LOAD, "tensor_role": "bias"}, f'prog.json:2:44: {LOAD_AT}: tensor_role = "bias", but it must be one of activation, weight, kv, '

@@ -14,8 +14,10 @@ from kernbench.workloads.serving.routing import LeastOutstanding, PrefixAware, R
 from kernbench.workloads.serving.scenario import Scenario, ScenarioResult
 from kernbench.workloads.serving.scheduler import Scheduler, StepBatch, Tokens
 from kernbench.workloads.serving.simulate import simulate
+from kernbench.workloads.serving.speculation import Speculation, parse_speculation
 from kernbench.workloads.serving.statistics import Summary
 from kernbench.workloads.serving.step_time import ExactTimer, FormulaTimer, StepTimer, TableTimer, fixed_step
+from kernbench.workloads.serving.stepwise import StepwiseBatching, batching
 from kernbench.workloads.serving.table_store import TableStore
 from kernbench.workloads.serving.workload import Workload
 
@@ -45,9 +47,11 @@ __all__ = [
     "Scheduler",
     "SeedCapacity",
     "ServingResult",
+    "Speculation",
     "State",
     "StepBatch",
     "StepTimer",
+    "StepwiseBatching",
     "Summary",
     "TableStore",
     "TableTimer",
@@ -55,11 +59,13 @@ __all__ = [
     "Tokens",
     "Window",
     "Workload",
+    "batching",
     "drive",
     "find_capacity",
     "fixed_step",
     "machine_step",
     "parse_slo",
+    "parse_speculation",
     "simulate",
     "simulate_fleet",
 ]

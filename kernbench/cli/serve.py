@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from kernbench.workloads.serving.deployment import Deployment
+    from kernbench.workloads.serving.extra_work import Lora
     from kernbench.workloads.serving.scenario import Scenario, ScenarioResult
 
 
@@ -72,6 +73,20 @@ class SchedulingPolicy(StrEnum):
     FCFS = "fcfs"
     PRIORITY = "priority"
     SLO = "slo"
+
+
+class PreemptionMode(StrEnum):
+    """What becomes of the blocks of a preempted request."""
+
+    RECOMPUTE = "recompute"
+    SWAP = "swap"
+
+
+class PrefixCacheType(StrEnum):
+    """How known tokens are found."""
+
+    HASH = "hash"
+    RADIX = "radix"
 
 
 class CacheType(StrEnum):
@@ -138,6 +153,8 @@ class RouterName(StrEnum):
 
 
 _FLEET = "Fleet"
+_SWAP_SPACE = 4.0  #: [GiB] as vLLM V0's default
+
 
 def scenario_of(
     model: ModelName = "llama3-8b",
@@ -277,6 +294,49 @@ def scenario_of(
             help="Order of requests that wait: fcfs, priority or slo.",
         ),
     ] = SchedulingPolicy.FCFS,
+    speculative_config: Annotated[
+        str | None,
+        typer.Option(
+            "--speculative-config", metavar="JSON", show_default=False, rich_help_panel=_ENGINE,
+            help="Drafts that a step verifies: method (draft_model, ngram), model, num_speculative_tokens, acceptance.",
+        ),
+    ] = None,
+    lora: Annotated[
+        str | None,
+        typer.Option(
+            "--lora", metavar="N,RANK", show_default=False, rich_help_panel=_ENGINE,
+            help="Each request has one of N adapters of this rank.",
+        ),
+    ] = None,
+    max_loras: Annotated[int, _number("--max-loras", "Different adapters in a step, and in the memory.", _ENGINE)] = 1,
+    preemption_mode: Annotated[
+        PreemptionMode,
+        typer.Option(
+            "--preemption-mode", metavar="MODE", rich_help_panel=_ENGINE,
+            help="recompute, or swap to the host and back.",
+        ),
+    ] = PreemptionMode.RECOMPUTE,
+    swap_space: Annotated[
+        float | None,
+        typer.Option(
+            "--swap-space", metavar="GIB", show_default="4 with swap", rich_help_panel=_ENGINE,
+            help="Memory of the host for blocks of preempted requests, of each device.",
+        ),
+    ] = None,
+    host_link_gb_s: Annotated[
+        float | None,
+        typer.Option(
+            "--host-link-gb-s", metavar="GB/S", show_default="of a system's PCIe link", rich_help_panel=_ENGINE,
+            help="Link of each device to its host, for swaps and adapters.",
+        ),
+    ] = None,
+    prefix_cache: Annotated[
+        PrefixCacheType,
+        typer.Option(
+            "--prefix-cache", metavar="KIND", rich_help_panel=_ENGINE,
+            help="hash: blocks as vLLM finds them; radix: a tree of pages as SGLang keeps it.",
+        ),
+    ] = PrefixCacheType.HASH,
     exact: Annotated[bool, typer.Option("--exact", help="Simulate every distinct step, without a table.")] = False,
     allow_code: AllowCode = None,
 ) -> Scenario:  # fmt: skip
@@ -285,6 +345,7 @@ def scenario_of(
     from kernbench.workloads.models.files import load_model
     from kernbench.workloads.serving.arrivals import Arrivals
     from kernbench.workloads.serving.scenario import Scenario
+    from kernbench.workloads.serving.speculation import parse_speculation
     from kernbench.workloads.serving.workload import Workload
 
     arrivals = Arrivals(
@@ -293,6 +354,7 @@ def scenario_of(
         ramp_up_start_rps=None if ramp_up_start_rps is None else _rate(ramp_up_start_rps),
         ramp_up_end_rps=None if ramp_up_end_rps is None else _rate(ramp_up_end_rps),
     )  # fmt: skip
+    adapters = None if lora is None else _adapters(lora, max_loras)
     workload = Workload(
         dataset_name=dataset_name.value, dataset_path=dataset_path, num_prompts=num_prompts, arrivals=arrivals, seed=seed,
         random_input_len=random_input_len, random_output_len=random_output_len, random_range_ratio=random_range_ratio,
@@ -300,19 +362,40 @@ def scenario_of(
         prefix_repetition_suffix_len=prefix_repetition_suffix_len,
         prefix_repetition_num_prefixes=prefix_repetition_num_prefixes,
         prefix_repetition_output_len=prefix_repetition_output_len, sharegpt_output_len=sharegpt_output_len,
+        adapters=0 if adapters is None else adapters.adapters,
     )  # fmt: skip
+    speculation = None if speculative_config is None else parse_speculation(speculative_config)
+    swaps = preemption_mode == PreemptionMode.SWAP
+    if swap_space is not None and not (swaps and swap_space > 0):
+        rule = "it must be more than 0, with --preemption-mode swap"
+        raise InputError(Problem("kbsim serve", rule, "--swap-space", swap_space))
     engine = {
         "max_num_seqs": max_num_seqs, "max_num_batched_tokens": max_num_batched_tokens, "block_size": block_size,
         "enable_chunked_prefill": enable_chunked_prefill, "long_prefill_token_threshold": long_prefill_token_threshold,
         "enable_prefix_caching": enable_prefix_caching, "async_scheduling": async_scheduling,
         "scheduler_reserve_full_isl": scheduler_reserve_full_isl, "scheduling_policy": scheduling_policy.value,
+        "prefix_cache": prefix_cache.value,
     }  # fmt: skip
     machine = load_config(config, overrides or (), allow_code=tuple(allow_code or ()))
     return Scenario(
         model=load_model(model), machine=machine, workload=workload, engine=engine, num_gpu_blocks=num_gpu_blocks_override,
         max_model_len=max_model_len, gpu_memory_utilization=gpu_memory_utilization, max_concurrency=max_concurrency, w=w, a=a,
-        kv=_CACHE_BITS[kv_cache_dtype], tp=tp, runtime=runtime, exact=exact,
+        kv=_CACHE_BITS[kv_cache_dtype], tp=tp, runtime=runtime, exact=exact, speculation=speculation,
+        draft=None if speculation is None or speculation.model is None else load_model(speculation.model),
+        lora=adapters,
+        swap_space_gib=(_SWAP_SPACE if swap_space is None else swap_space) if swaps else 0.0, host_link_gb_s=host_link_gb_s,
     )  # fmt: skip
+
+
+def _adapters(text: str, max_loras: int) -> Lora:
+    """`8,16`: eight adapters of rank 16. InputError for what is none."""
+    from kernbench.workloads.serving.extra_work import Lora
+
+    try:
+        adapters, rank = (int(part) for part in text.split(","))
+    except ValueError:
+        raise InputError(Problem("kbsim serve", "it must be N,RANK", "--lora", text, "write 8,16")) from None
+    return Lora(adapters=adapters, rank=rank, max_loras=max_loras)
 
 
 def deployment_of(
@@ -480,6 +563,12 @@ def serving_summary(plain: Mapping[str, Any]) -> Iterator[RenderableType]:
     yield widgets.Text(f"{told}, {short(shown['output_tokens_per_s'])} output tokens/s")
     blocks = f"{plain['num_gpu_blocks']:,} blocks of {plain['block_size']} tokens, at most {plain['max_model_len']:,} a request"
     yield widgets.Text(f"{blocks}; {counted(plain['steps'], 'step')}, {counted(plain['preemptions'], 'preemption')}", DIM)
+    if plain["speculation"] is not None:
+        of = plain["speculation"]
+        told = f"a step gives {short(of['acceptance_length'])} tokens of a request, {percent(of['acceptance_rate'])} of drafts"
+        yield widgets.Text(f"{told} accepted", DIM)
+    if plain["swapped_blocks"]:
+        yield widgets.Text(f"{counted(plain['swapped_blocks'], 'block')} over the link to the host", DIM)
     for name in ("rejected", "aborted"):
         if counts[name]:
             yield widgets.Text(f"{counted(counts[name], 'request')} {name}", WAIT)

@@ -10,13 +10,15 @@ Sources of the readings below, all of vLLM 0.19.0:
 - [scheduler] the documented behaviour of vllm/v1/core/sched/scheduler.py and async_scheduler.py
 - [pool] the documented behaviour of vllm/v1/core/kv_cache_manager.py, single_type_kv_cache_manager.py and block_pool.py
 - [core] vllm/v1/engine/core.py: the loop around the scheduler
+- [spec] docs/features/spec_decode.md, vllm/config/speculative.py, and what [scheduler] and [pool] do with draft tokens
+- [swap] vLLM V0 (0.6), vllm/core/scheduler.py: `swap_space` and preemption by swapping, put into V1's loop
 
-Left out: several groups of KV layers, sliding windows, multi-modal inputs, structured output, LoRA, KV connectors.
+Left out: several groups of KV layers, sliding windows, multi-modal inputs, structured output, KV connectors.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -40,6 +42,9 @@ class Request:
     state: str = "waiting"  #: waiting, running, preempted, finished or aborted
     preemptions: int = 0
     hit: int | None = None  #: tokens found in the prefix cache when it was first scheduled
+    lora: int | None = None
+    drafts: int = 0  #: draft tokens that wait to be verified
+    host: int = 0  #: blocks of the host that hold its KV while it waits
 
     def __post_init__(self) -> None:
         self.tokens = list(self.prompt)
@@ -60,6 +65,17 @@ class Batch:
     used_blocks: int  #: after scheduling
     running: int
     waiting: int
+    drafts: dict[int, int] = field(default_factory=dict)  #: of `tokens`, those that may be rejected
+
+
+@dataclass(frozen=True)
+class Drafts:
+    """[spec] Draft tokens of a request after so many outputs: how many are proposed, and how many of them are accepted."""
+
+    most: int
+    proposed: Callable[[int, int], int]
+    accepted: Callable[[int, int], int]
+    lookahead: int = 0  #: [spec] slots beyond the scheduled tokens into which a draft model writes
 
 
 class ReferenceScheduler:
@@ -79,6 +95,9 @@ class ReferenceScheduler:
         reserve_full_prompt: bool = True,
         policy: str = "fcfs",
         async_scheduling: bool = False,
+        drafts: Drafts | None = None,
+        max_loras: int = 0,
+        host_blocks: int = 0,
     ) -> None:
         self.block_size = block_size
         self.max_num_seqs = max_num_seqs
@@ -90,6 +109,10 @@ class ReferenceScheduler:
         self.reserve = reserve_full_prompt
         self.policy = policy
         self.is_async = async_scheduling
+        self.spec = drafts
+        self.lookahead = drafts.lookahead if drafts is not None else 0
+        self.max_loras = max_loras
+        self.host_blocks = host_blocks  # [swap] that are free
         self.requests: dict[int, Request] = {}
         self.waiting: list[Request] = []
         self.running: list[Request] = []
@@ -126,18 +149,21 @@ class ReferenceScheduler:
         """Decide one step."""
         budget = self.budget
         batch: dict[int, int] = {}
+        drafts: dict[int, int] = {}
         preempted: list[int] = []
         # [scheduler] Running requests come first, in the order in which they were admitted. There is no phase of prefill
         # or decode: each request computes what it has not computed yet, within the budget.
         index = 0
         while index < len(self.running) and budget > 0:
             request = self.running[index]
-            # [scheduler] Async: no further step for a request that surely ends with the outputs under way.
+            # [scheduler] Async: no further step for a request that surely ends with the outputs under way, even if all
+            # drafts under way are rejected.
             ends = len(request.prompt) + request.max_tokens
             if request.placeholders and request.computed + 2 - request.placeholders >= ends:
                 index += 1
                 continue
-            new = len(request.tokens) + request.placeholders - request.computed
+            # [spec] Drafts are tokens like others: they count in the budget, in the length and in blocks.
+            new = len(request.tokens) + request.drafts + request.placeholders - request.computed
             if 0 < self.threshold < new:  # [config] long_prefill_token_threshold: a longer rest is cut to it
                 new = self.threshold
             new = min(new, budget, self.max_model_len - 1 - request.computed)
@@ -147,12 +173,13 @@ class ReferenceScheduler:
             # [guide] If blocks are missing, requests are preempted until there are enough: the one that was admitted last,
             # or under the priority policy the one of the largest (priority, arrival).
             fits = True
-            while not self._allocate(request, new, []):
+            while not self._allocate(request, new, [], self.lookahead):
                 victim = self._victim()
                 place = self.running.index(victim)
                 del self.running[place]
                 if victim.name in batch:  # it was scheduled in this step: its tokens return to the budget
                     budget += batch.pop(victim.name)
+                    drafts.pop(victim.name, None)
                     index -= 1  # [scheduler] only then, also if the victim stood before this request and had no tokens
                 self._preempt(victim)
                 preempted.append(victim.name)
@@ -164,12 +191,25 @@ class ReferenceScheduler:
             batch[request.name] = new
             budget -= new
             index += 1
+            if request.drafts:
+                beyond = request.computed + new - len(request.tokens) - request.placeholders
+                if beyond > 0:  # [scheduler] drafts for which there are no tokens left are dropped
+                    drafts[request.name] = beyond
+                request.drafts = 0
         # [scheduler] After a preemption no waiting request is admitted in the same step.
+        loras = {self.requests[name].lora for name in batch} - {None}
+        skipped: list[Request] = []
         while not preempted and self.waiting and budget > 0 and len(self.running) < self.max_num_seqs:
             request = self._head()
+            # [scheduler] A request whose adapter would be one too many is passed over, and keeps its place in the queue.
+            if request.lora is not None and len(loras) == self.max_loras and request.lora not in loras:
+                self.waiting.remove(request)
+                skipped.append(request)
+                continue
             # [prefix] Full blocks of the longest cached prefix are reused. At least the last token is computed again.
-            hits = self._find(request)
-            computed = len(hits) * self.block_size
+            # [swap] Nothing is computed again of a request whose blocks the host has.
+            hits = [] if request.host else self._find(request)
+            computed = request.computed if request.host else len(hits) * self.block_size
             new = len(request.tokens) - computed  # [scheduler] of a resumed request the outputs too
             if 0 < self.threshold < new:
                 new = self.threshold
@@ -181,16 +221,22 @@ class ReferenceScheduler:
             if self.reserve and self._missing(request, whole, hits) > len(self.free):
                 break
             # [guide] The head of the queue waits for blocks, and everyone behind it waits too.
-            if not self._allocate(request, new, hits):
+            # [spec] A request without computed tokens gets no lookahead.
+            if not self._allocate(request, new, hits, self.lookahead if request.host else 0):
                 break
             self.waiting.remove(request)
             self.running.append(request)
             request.state = "running"
             request.computed = computed
+            self.host_blocks += request.host
+            request.host = 0
+            if request.lora is not None:
+                loras.add(request.lora)
             if request.hit is None:
                 request.hit = computed
             batch[request.name] = new
             budget -= new
+        self.waiting[:0] = skipped
         # [scheduler] Computed tokens advance as soon as a step is scheduled, so that the next may be scheduled at once.
         sampling = []
         for name, new in batch.items():
@@ -199,9 +245,11 @@ class ReferenceScheduler:
             if request.computed >= len(request.tokens) + request.placeholders:
                 sampling.append(name)
                 if self.is_async:
-                    request.placeholders += 1
+                    request.placeholders += 1 + drafts.get(name, 0)
+                    # [scheduler] Async: the worker fills in the drafts of the next step, so as many as can be are planned.
+                    request.drafts = self.spec.most if self.spec is not None else 0
         used = len(self.users) - 1 - len(self.free)
-        return Batch(batch, tuple(sampling), tuple(preempted), used, len(self.running), len(self.waiting))
+        return Batch(batch, tuple(sampling), tuple(preempted), used, len(self.running), len(self.waiting), drafts)
 
     def update(self, batch: Batch) -> list[int]:
         """Add the output tokens of a step that ended; returns the requests that ended with it, in the order of the step.
@@ -213,17 +261,33 @@ class ReferenceScheduler:
             request = self.requests[name]
             if request.state in ("finished", "aborted"):
                 continue
-            request.tokens.append((request.name, len(request.tokens)))
-            if self.is_async:
-                request.placeholders -= 1
-                if request.state == "running" and self.caching:
-                    # [scheduler] Async: the block becomes findable when its last token is known.
-                    self._register(request, request.computed - request.placeholders)
+            new = 1
+            if name in batch.drafts:
+                assert self.spec is not None
+                accepted = min(batch.drafts[name], self.spec.accepted(name, request.outputs))
+                rejected = batch.drafts[name] - accepted
+                # [scheduler] What was computed for rejected drafts does not count; a preempted request has nothing computed.
+                if request.computed > 0:
+                    request.computed -= rejected
+                if request.placeholders > 0:
+                    request.placeholders -= rejected
+                new += accepted
+            for _ in range(new):
+                request.tokens.append((request.name, len(request.tokens)))
+                if self.is_async:
+                    request.placeholders -= 1
+                if request.outputs >= request.max_tokens or len(request.tokens) >= self.max_model_len:
+                    break  # [scheduler] accepted tokens behind the end are dropped
+            if self.is_async and request.state == "running" and self.caching:
+                # [scheduler] Async: the block becomes findable when its last token is known.
+                self._register(request, request.computed - request.placeholders)
             # [scheduler] It ends at max_tokens, or when prompt and outputs reach max_model_len.
             if request.outputs >= request.max_tokens or len(request.tokens) >= self.max_model_len:
                 (self.running if request.state == "running" else self.waiting).remove(request)
                 self._end(request, "finished")
                 ended.append(name)
+            elif self.spec is not None and not self.is_async:
+                request.drafts = self.spec.proposed(name, request.outputs)
         return ended
 
     # Queues
@@ -241,15 +305,26 @@ class ReferenceScheduler:
         return self.running[-1]
 
     def _preempt(self, request: Request) -> None:
-        """[guide] Recompute: all blocks return, all tokens are computed again. It becomes the head of the waiting queue."""
+        """[guide] Recompute: all blocks return, all tokens are computed again. It becomes the head of the waiting queue.
+
+        [swap] If the host has room for its blocks, they are kept there, and nothing is computed again.
+        """
+        held = -(-request.computed // self.block_size)
+        if held <= self.host_blocks:
+            self.host_blocks -= held
+            request.host = held
+        else:
+            request.computed = 0
         self._return_blocks(request)
         request.state = "preempted"
-        request.computed = 0
+        request.drafts = 0
         request.preemptions += 1
         self.waiting.insert(0, request)
 
     def _end(self, request: Request, state: str) -> None:
         request.state = state
+        self.host_blocks += request.host
+        request.host = 0
         self._return_blocks(request)
 
     # Blocks
@@ -259,10 +334,10 @@ class ReferenceScheduler:
         needed = -(-tokens // self.block_size)
         return max(0, needed - len(request.blocks) - len(hits)) + sum(self.users[block] == 0 for block in hits)
 
-    def _allocate(self, request: Request, new: int, hits: list[int]) -> bool:
+    def _allocate(self, request: Request, new: int, hits: list[int], lookahead: int) -> bool:
         """Blocks for `new` tokens behind those computed; False, and nothing has changed, if there are too few."""
         computed = request.computed + len(hits) * self.block_size
-        tokens = min(computed + new, self.max_model_len)
+        tokens = min(computed + new + lookahead, self.max_model_len)
         if self._missing(request, tokens, hits) > len(self.free):
             return False
         for block in hits:  # [prefix] touched first, so that they are not evicted

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 
-from kernbench.serving import ContinuousBatching, EngineOptions, State, StepBatch
+from kernbench.serving import EngineOptions, State, StepBatch, StepwiseBatching, batching
 from kernbench.serving import Request as Served
-from tests.oracles.serving_reference import Batch, ReferenceScheduler, Request, steps
+from tests.oracles.serving_reference import Batch, Drafts, ReferenceScheduler, Request, steps
 from tests.serving_workloads import Asked, Workload, workloads
 
 ENDED = (State.FINISHED, State.ABORTED, State.REJECTED)
@@ -18,11 +18,10 @@ ENDED = (State.FINISHED, State.ABORTED, State.REJECTED)
 class Ours:
     """Our scheduler with the interface of the reference."""
 
-    def __init__(self, options: dict[str, Any], prefixes: dict[int, list[tuple[str, int]]]) -> None:
-        names = dict(options)
-        self.is_async = names["async_scheduling"]
-        names["scheduling_policy"] = names.pop("policy")
-        self.scheduler = ContinuousBatching(EngineOptions(**names))
+    def __init__(self, options: dict[str, Any], prefixes: dict[int, list[tuple[str, int]]], stepwise: bool = False) -> None:
+        made = EngineOptions(**options)
+        self.is_async = made.asynchronous
+        self.scheduler = StepwiseBatching(made) if stepwise else batching(made)
         self.prefixes = prefixes
         self.requests: dict[int, Served] = {}
         self.steps: list[StepBatch] = []
@@ -42,7 +41,7 @@ class Ours:
         prefix = self.prefixes[request.name]
         served = Served(
             request.name, arrival_ns=int(request.arrival), prompt=len(request.prompt), output=request.max_tokens,
-            priority=request.priority, prefix=prefix,
+            priority=request.priority, prefix=prefix, adapter=request.lora,
         )  # fmt: skip
         self.requests[request.name] = served
         self.scheduler.add(served)
@@ -72,25 +71,45 @@ class Ours:
         return [request.id for request in ended]
 
 
-def compare(workload: Workload) -> None:
+def options_of(workload: Workload) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The options of both schedulers."""
+    names, ours, spec = dict(workload.options), dict(workload.options), workload.speculation
+    ours["scheduling_policy"] = ours.pop("policy")
+    host = ours.pop("host_blocks", 0)
+    if host:
+        ours |= {"preemption_mode": "swap", "swap_blocks": host}
+    if spec is not None:
+        ours["speculation"] = spec
+        names["drafts"] = Drafts(spec.tokens, spec.drafts, spec.accepted, spec.lookahead)
+        if spec.method == "ngram":  # [spec] it needs the tokens before
+            names["async_scheduling"] = False
+        else:  # [spec] a draft model's first pass takes one more token of each sequence
+            ours["max_num_batched_tokens"] += ours["max_num_seqs"]
+    return names, ours
+
+
+def compare(workload: Workload, stepwise: bool = False) -> None:
     longest = workload.options["max_model_len"]
     arrivals, prefixes = [], {}
     for name, asked in enumerate(workload.requests):
         outputs = min(asked.outputs, longest - asked.inputs)  # a server refuses what is longer
         prefixes[name] = [(f"group {asked.group}", min(asked.shared, asked.inputs))] if asked.shared else []
-        arrivals.append((asked.step, asked.prompt(name), outputs, asked.priority))
+        arrivals.append((asked.step, asked.prompt(name), outputs, asked.priority, asked.lora))
 
     def fresh() -> list[tuple[int, Request]]:
-        return [(at, Request(name, prompt, outputs, priority, float(at)))
-                for name, (at, prompt, outputs, priority) in enumerate(arrivals)]  # fmt: skip
+        return [(at, Request(name, prompt, outputs, priority, float(at), lora=lora))
+                for name, (at, prompt, outputs, priority, lora) in enumerate(arrivals)]  # fmt: skip
 
-    expected = steps(ReferenceScheduler(**workload.options), fresh(), workload.aborts)
-    ours = Ours(workload.options, prefixes)
+    theirs, options = options_of(workload)
+    expected = steps(ReferenceScheduler(**theirs), fresh(), workload.aborts)
+    ours = Ours(options, prefixes, stepwise)
     found = steps(ours, fresh(), workload.aborts)
     for step, (one, other) in enumerate(zip(found, expected, strict=False)):
         assert shown(one) == shown(other), f"step {step}"
     assert len(found) == len(expected)
     assert ours.scheduler.pool.used == 0
+    if isinstance(ours.scheduler, StepwiseBatching):
+        assert ours.scheduler.host_blocks == 0
     for name, request in ours.requests.items():
         assert request.state == State.ABORTED or request.generated == arrivals[name][2]
 
@@ -109,6 +128,25 @@ def test_batches_are_those_of_the_reference(workload: Workload) -> None:
 @settings(max_examples=1000, deadline=None)
 @given(workloads())
 def test_batches_are_those_of_the_reference_on_1000_workloads(workload: Workload) -> None:
+    compare(workload)
+
+
+@settings(max_examples=25, deadline=None)
+@given(workloads())
+def test_the_plain_scheduler_gives_the_same_batches(workload: Workload) -> None:
+    compare(workload, stepwise=True)
+
+
+@settings(max_examples=60, deadline=None)
+@given(workloads(stepwise=True))
+def test_drafts_adapters_and_swap_are_those_of_the_reference(workload: Workload) -> None:
+    compare(workload)
+
+
+@pytest.mark.nightly
+@settings(max_examples=1000, deadline=None)
+@given(workloads(stepwise=True))
+def test_drafts_adapters_and_swap_are_those_of_the_reference_on_1000_workloads(workload: Workload) -> None:
     compare(workload)
 
 

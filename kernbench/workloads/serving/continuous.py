@@ -6,6 +6,7 @@ between its tokens and the number of the round. Only requests that start, need a
 
 from __future__ import annotations
 
+from kernbench.common.errors import InputError, Problem
 from kernbench.workloads.serving.kv_blocks import BlockPool, Prefixes, request_keys
 from kernbench.workloads.serving.options import EngineOptions
 from kernbench.workloads.serving.request import Request, State
@@ -26,8 +27,11 @@ class ContinuousBatching(Scheduler):
     """
 
     def __init__(self, options: EngineOptions) -> None:
+        if not options.in_rounds:
+            rule = "decodes gain a token a step here, and nothing is swapped; these options need StepwiseBatching"
+            raise InputError(Problem("engine", rule, remedy="make the scheduler by kernbench.serving.batching"))
         self.options = options
-        self.asynchronous = options.async_scheduling
+        self.asynchronous = options.asynchronous
         self.pool = BlockPool(options.usable_blocks)
         self.waiting = Waiting(options.scheduling_policy)
         self.running: list[Request] = []

@@ -11,14 +11,14 @@ from typing import Any
 from kernbench.common.errors import InputError, Problem
 from kernbench.config.schema import NpuConfig
 from kernbench.workloads.serving.capacity import Capacity, Target, find_capacity
-from kernbench.workloads.serving.continuous import ContinuousBatching
 from kernbench.workloads.serving.fleet import Fleet, Instance, KvLink, Role, simulate_fleet
 from kernbench.workloads.serving.machine_step import MachineStep
 from kernbench.workloads.serving.options import EngineOptions
 from kernbench.workloads.serving.result import ServingResult
 from kernbench.workloads.serving.routing import router
 from kernbench.workloads.serving.scenario import Scenario, ScenarioResult
-from kernbench.workloads.serving.step_time import MachineTimer, TableTimer
+from kernbench.workloads.serving.step_time import MachineTimer
+from kernbench.workloads.serving.stepwise import batching
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,13 +70,15 @@ class Deployment:
             latency = round(chip.link_latency_ns)
             rate = rate or float(chip.links * chip.link_gb_s) * self.scenario.tp
         assert rate is not None
-        return KvLink(token_bytes=step.token_bytes() * self.scenario.tp, bytes_per_ns=rate, latency_ns=latency)
+        draft = self.scenario.draft_step()
+        token_bytes = step.token_bytes() + (0 if draft is None else draft.token_bytes())
+        return KvLink(token_bytes=token_bytes * self.scenario.tp, bytes_per_ns=rate, latency_ns=latency)
 
     def fleet(self, options: EngineOptions, timer: MachineTimer, link: KvLink | None, seed: int = 0) -> Fleet:
         """The engines, empty."""
         rest: Role = "decode" if self.prefill else "both"
-        instances = [Instance(ContinuousBatching(options), timer, "prefill") for _ in range(self.prefill)]
-        instances += [Instance(ContinuousBatching(options), timer, rest) for _ in range(self.replicas)]
+        instances = [Instance(batching(options), timer, "prefill") for _ in range(self.prefill)]
+        instances += [Instance(batching(options), timer, rest) for _ in range(self.replicas)]
         return Fleet(instances, router(self.routing, seed), link)
 
     def run(self) -> ScenarioResult:
@@ -87,7 +89,7 @@ class Deployment:
         options, timer = self.scenario.engine_options(step), self.scenario.timer(step)
         fleet = self.fleet(options, timer, self.link(step), self.scenario.workload.seed)
         result = simulate_fleet(self.scenario.workload.requests(), fleet, max_concurrency=self.scenario.max_concurrency)
-        _keep(timer)
+        timer.save()
         return ScenarioResult(self.scenario, options, timer, result)
 
     def capacity(
@@ -109,7 +111,7 @@ class Deployment:
             return simulate_fleet(load.requests(), fleet, max_concurrency=self.scenario.max_concurrency)
 
         found = find_capacity(at, targets, seeds=seeds, tolerance=tolerance, start_rate=float(self.engines))
-        _keep(timer)
+        timer.save()
         return found
 
     def worth(self, rate: float) -> dict[str, float | None]:
@@ -139,7 +141,3 @@ class Deployment:
             **self.worth(found.rate),
         }
 
-
-def _keep(timer: MachineTimer) -> None:
-    if isinstance(timer, TableTimer):
-        timer.store.save()

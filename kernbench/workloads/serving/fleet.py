@@ -216,7 +216,7 @@ def _prompt_of(request: Request) -> Request:
     """The request as an engine that prefills has it: it ends with the first token."""
     return Request(
         request.id, arrival_ns=request.arrival_ns, prompt=request.prompt, output=1, priority=request.priority,
-        prefix=request.prefix, ttft_target_ns=request.ttft_target_ns,
+        prefix=request.prefix, ttft_target_ns=request.ttft_target_ns, adapter=request.adapter,
     )  # fmt: skip
 
 

@@ -62,6 +62,10 @@ def serve_json_schema() -> Shape:
         },
         optional=("goodput_per_s", "good_share"),
     )  # fmt: skip
+    speculation = closed({
+        **dict.fromkeys(("verifications", "draft_tokens", "accepted_tokens"), COUNT),
+        **dict.fromkeys(("acceptance_rate", "acceptance_length"), NUMBER), "accepted_per_position": list_of(NUMBER),
+    })  # fmt: skip
     error = closed({"steps": COUNT, "mean": NUMBER, "bias": _SIGNED, "worst": NUMBER})
     goals = {"type": "object", "properties": dict.fromkeys(GOALS, NUMBER), "additionalProperties": False}
     return titled("kernbench serve", closed({
@@ -75,7 +79,8 @@ def serve_json_schema() -> Shape:
         "table": or_null(closed({"entries": COUNT, "simulated": COUNT, "error": or_null(error)})),
         "duration_s": NUMBER,
         "requests": closed(dict.fromkeys(("finished", "aborted", "rejected"), COUNT)),
-        **dict.fromkeys(("preemptions", "cached_tokens", "prompt_tokens", "output_tokens", "steps"), COUNT),
+        **dict.fromkeys(("preemptions", "cached_tokens", "prompt_tokens", "output_tokens", "steps", "swapped_blocks"), COUNT),
+        "speculation": or_null(speculation),
         "whole": window,
         "steady": or_null(window),
         "timeline": closed({"interval_s": NUMBER, **dict.fromkeys(TIMELINE, list_of(NUMBER))}),

@@ -61,11 +61,12 @@ class BlockPool:
             else:
                 self._shared[block] = others
 
-    def name(self, block: int, key: Key) -> None:
-        """The block is full of the tokens of this key."""
+    def name(self, block: int, key: Key, before: Key | None = None) -> int:
+        """The block is full of the tokens of this key, after those of `before`. The block that the request has from now on."""
         if block not in self._key:
             self._key[block] = key
             self._holders.setdefault(key, {})[block] = None
+        return block
 
     def find(self, keys: Iterable[Key]) -> list[int]:
         """The blocks of the first keys, up to the first key that no block holds."""
@@ -96,22 +97,22 @@ class Prefixes:
     def __init__(self, block_size: int) -> None:
         self._size = block_size
         self._numbers: dict[Hashable, int] = {}
-        self._known: dict[tuple[tuple[int | str, int], ...], list[int]] = {}
+        self._known: dict[tuple[int | None, tuple[tuple[int | str, int], ...]], list[int]] = {}
 
     def keys(self, request: Request) -> list[int]:
-        """Of all full blocks of its prefix."""
+        """Of all full blocks of its prefix. Those of different adapters differ."""
         prefix = request.prefix
         if not prefix:
             return []
-        found = self._known.get(prefix)
+        found = self._known.get((request.adapter, prefix))
         if found is None:
-            found = self._known[prefix] = self._make(prefix)
+            found = self._known[request.adapter, prefix] = self._make(request.adapter, prefix)
         return found
 
-    def _make(self, prefix: tuple[tuple[int | str, int], ...]) -> list[int]:
+    def _make(self, adapter: int | None, prefix: tuple[tuple[int | str, int], ...]) -> list[int]:
         found: list[int] = []
         pieces: list[tuple[int | str, int, int]] = []
-        parent, room = -1, self._size
+        parent, room = -1 if adapter is None else -2 - adapter, self._size
         for content, tokens in prefix:
             at = 0
             while at < tokens:

@@ -61,6 +61,10 @@ class MachineStep(ABC):
     def memory_bytes(self) -> int:
         """[byte] of memory of each device."""
 
+    def memory_bytes_per_ns(self) -> float:
+        """[byte/ns] of the memory of each device."""
+        raise InputError(Problem("serving", "this step does not say how fast its memory is", "step", type(self).__name__))
+
     @abstractmethod
     def content(self) -> Any:
         """All that the time depends on, as plain data."""
@@ -118,6 +122,10 @@ class CoreStep(MachineStep):
 
     def memory_bytes(self) -> int:
         return int(self._programs.machine.dram.capacity_bytes)
+
+    def memory_bytes_per_ns(self) -> float:
+        machine = self._programs.machine
+        return float(machine.dram.capacity * machine.dram.channels) * self._freq
 
     def content(self) -> Any:
         model, precision, config = self._given
@@ -187,6 +195,10 @@ class ChipStep(MachineStep):
 
     def memory_bytes(self) -> int:
         return int(self._config.dram.capacity_bytes)
+
+    def memory_bytes_per_ns(self) -> float:
+        config = self._config
+        return float(config.dram.capacity * config.dram.channels * config.freq_ghz)
 
     def content(self) -> Any:
         return {

@@ -6,10 +6,14 @@ from dataclasses import dataclass
 from typing import Literal
 
 from kernbench.common.errors import InputError, Problem
+from kernbench.workloads.serving.speculation import Speculation
 
+Preemption = Literal["recompute", "swap"]
+PrefixCache = Literal["hash", "radix"]
 Policy = Literal["fcfs", "priority", "slo"]
 DEFAULT_BLOCK = 16  #: [token]
 POLICIES: tuple[Policy, ...] = ("fcfs", "priority", "slo")
+_CHOICES = {"scheduling_policy": POLICIES, "preemption_mode": ("recompute", "swap"), "prefix_cache": ("hash", "radix")}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,6 +24,9 @@ class EngineOptions:
     [token] of a prompt and its output. `long_prefill_token_threshold`: at most so many tokens of one prefill a step, 0 for no
     limit. `scheduler_reserve_full_isl`: a request is admitted only if all its tokens fit, not merely those of the first chunk.
     `async_scheduling`: a step is scheduled when the previous one starts, so the host works while the device does.
+    `speculation`: drafts that a step verifies. `max_loras`: different LoRA adapters of a step, 0 if requests have none.
+    `preemption_mode`: `swap` moves blocks of a preempted request to `swap_blocks` blocks of the host and back, as vLLM V0
+    did, if there is room; else they are computed again. `prefix_cache`: `radix` is a tree of pages as SGLang has it.
 
     >>> from kernbench.serving import EngineOptions
     >>> EngineOptions(num_gpu_blocks=2588, max_model_len=8192).usable_blocks
@@ -37,11 +44,16 @@ class EngineOptions:
     enable_prefix_caching: bool = True
     scheduling_policy: Policy = "fcfs"
     async_scheduling: bool = True
+    speculation: Speculation | None = None
+    max_loras: int = 0
+    preemption_mode: Preemption = "recompute"
+    swap_blocks: int = 0
+    prefix_cache: PrefixCache = "hash"
 
     def __post_init__(self) -> None:
         leasts = {
             "num_gpu_blocks": 2, "max_model_len": 2, "block_size": 1, "max_num_seqs": 1, "max_num_batched_tokens": 1,
-            "long_prefill_token_threshold": 0,
+            "long_prefill_token_threshold": 0, "max_loras": 0, "swap_blocks": 0,
         }  # fmt: skip
         for name, least in leasts.items():
             value = getattr(self, name)
@@ -53,9 +65,14 @@ class EngineOptions:
         if not self.enable_chunked_prefill and self.max_num_batched_tokens < self.max_model_len:
             rule = f"it must be at least max_model_len, {self.max_model_len}, where prefills are not cut into chunks"
             raise InputError(Problem("engine", rule, "max_num_batched_tokens", self.max_num_batched_tokens))
-        if self.scheduling_policy not in POLICIES:
-            rule = f"it must be one of {', '.join(POLICIES)}"
-            raise InputError(Problem("engine", rule, "scheduling_policy", self.scheduling_policy))
+        for name, choices in _CHOICES.items():
+            if getattr(self, name) not in choices:
+                raise InputError(Problem("engine", f"it must be one of {', '.join(choices)}", name, getattr(self, name)))
+        if self.scheduled_tokens < 1:
+            rule = f"it must be more than max_num_seqs, {self.max_num_seqs}: a draft model takes a token of each"
+            raise InputError(Problem("engine", rule, "max_num_batched_tokens", self.max_num_batched_tokens))
+        if (self.preemption_mode == "swap") != bool(self.swap_blocks):
+            raise InputError(Problem("engine", "it is needed with preemption_mode swap only", "swap_blocks", self.swap_blocks))
         if self.usable_blocks * self.block_size < self.max_model_len:
             rule = f"it must be at most what the KV cache holds, {self.usable_blocks} blocks of {self.block_size} tokens"
             raise InputError(Problem("engine", rule, "max_model_len", self.max_model_len, "lower it, or enlarge the cache"))
@@ -64,3 +81,22 @@ class EngineOptions:
     def usable_blocks(self) -> int:
         """Blocks that requests can have."""
         return self.num_gpu_blocks - 1
+
+    @property
+    def scheduled_tokens(self) -> int:
+        """[token] of a step. As in vLLM, a draft model's first pass has one more for each request."""
+        drafted = self.speculation is not None and self.speculation.method == "draft_model"
+        return self.max_num_batched_tokens - (self.max_num_seqs if drafted else 0)
+
+    @property
+    def asynchronous(self) -> bool:
+        """Whether steps are scheduled ahead. vLLM does not do it with n-gram drafts, which need the tokens before."""
+        return self.async_scheduling and not (self.speculation is not None and self.speculation.method == "ngram")
+
+    @property
+    def in_rounds(self) -> bool:
+        """Whether `ContinuousBatching` serves with these options: every decode gains one token a step."""
+        return (
+            self.speculation is None and not self.max_loras and self.preemption_mode == "recompute"
+            and self.prefix_cache == "hash"
+        )  # fmt: skip

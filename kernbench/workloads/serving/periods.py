@@ -18,7 +18,7 @@ _DEFAULT_PERIODS = 12
 #: What to change first, by the largest part.
 REMEDIES: Mapping[str, str] = {
     "kv_blocks": "more room for the KV cache: fewer bits (--kv-cache-dtype fp8, --w) or more devices (--tp, --replicas)",
-    "sequence_slots": "a larger --max-num-seqs, or more engines (--replicas)",
+    "sequence_slots": "a larger --max-num-seqs (with adapters --max-loras), or more engines (--replicas)",
     "token_budget": "a larger --max-num-batched-tokens if TPOT allows it, or more engines (--replicas)",
     "running_step": "shorter steps: a smaller --max-num-batched-tokens, or more engines (--replicas)",
     "prefill": "a faster device or more devices (--tp), or shorter chunks beside it (--max-num-batched-tokens)",
@@ -149,9 +149,11 @@ def typical_step(whole: Interval, kind: str) -> tuple[Sequences, ...]:
     """
     if kind == "prefill":
         steps, decodes, context = whole.prefill_steps, whole.prefill_decodes, whole.prefill_decode_context
+        drafts = whole.prefill_drafts
     else:
         steps = whole.steps - whole.prefill_steps
         decodes, context = whole.decodes - whole.prefill_decodes, whole.decode_context - whole.prefill_decode_context
+        drafts = whole.drafts - whole.prefill_drafts
     if not steps:
         return ()
     found = []
@@ -160,7 +162,7 @@ def typical_step(whole: Interval, kind: str) -> tuple[Sequences, ...]:
         tokens, before = whole.prefill_tokens / steps / chunks, whole.chunk_context / whole.chunks
         found.append(Sequences(max(1, _rounded(tokens)), _rounded(before), chunks))
     if round(decodes / steps):
-        found.append(Sequences(1, _rounded(context / decodes), _rounded(decodes / steps)))
+        found.append(Sequences(1 + round(drafts / decodes), _rounded(context / decodes), _rounded(decodes / steps)))
     return tuple(found)
 
 

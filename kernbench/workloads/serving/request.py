@@ -26,7 +26,7 @@ class Request:
     served first by the policy `priority`. `prefix`: what the prompt starts with, as pairs of an identity and a number of
     tokens: prompts with equal pairs at their start have equal tokens there, and nothing else is shared. `ttft_target_ns`: [ns]
     the time to first token that the client wants, for the policy `slo`. `abort_ns`: [ns] after its arrival, when the client
-    leaves if the request has not ended.
+    leaves if the request has not ended. `adapter`: the number of its LoRA adapter.
 
     >>> from kernbench.serving import Request
     >>> Request(0, arrival_ns=1_000_000, prompt=512, output=128)
@@ -34,14 +34,15 @@ class Request:
     """
 
     __slots__ = (
-        "_decoding", "_end_round", "_joined", "_offset", "_order", "abort_ns", "arrival_ns", "blocks", "cached", "computed",
-        "first_token_ns", "generated", "id", "last_token_ns", "output", "preemptions", "prefix", "priority", "prompt",
-        "queued_ns", "remote", "scheduled_ns", "state", "ttft_target_ns",
+        "_decoding", "_drafts", "_end_round", "_joined", "_kept", "_offset", "_order", "_placeholders", "_swapped", "abort_ns",
+        "adapter", "arrival_ns", "blocks", "cached", "computed", "first_token_ns", "generated", "id", "last_token_ns", "output",
+        "preemptions", "prefix", "priority", "prompt", "queued_ns", "remote", "scheduled_ns", "state", "ttft_target_ns",
     )  # fmt: skip
 
     def __init__(
         self, id: int, *, arrival_ns: int, prompt: int, output: int, priority: int = 0,
         prefix: Sequence[tuple[int | str, int]] = (), ttft_target_ns: int | None = None, abort_ns: int | None = None,
+        adapter: int | None = None,
     ) -> None:  # fmt: skip
         for name, value, least in (("arrival_ns", arrival_ns, 0), ("prompt", prompt, 1), ("output", output, 1)):
             if type(value) is not int or value < least:
@@ -56,6 +57,7 @@ class Request:
         self.prefix = tuple(prefix)
         self.ttft_target_ns = ttft_target_ns
         self.abort_ns = abort_ns
+        self.adapter = adapter
         self.state = State.WAITING
         self.computed = 0  #: [token] whose keys and values are in the cache after the steps scheduled so far
         self.generated = 0  #: [token] of output after the steps that have ended
@@ -72,6 +74,10 @@ class Request:
         self._end_round = 0
         self._joined = 0
         self._order = 0
+        self._drafts = 0
+        self._placeholders = 0
+        self._kept = 0
+        self._swapped = 0
 
     @property
     def tokens(self) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -43,6 +44,9 @@ class Record:
         self.gaps = Spill(("at_ns", "ns", "count", "step_ns", "device_ns", "prefill"))
         self.timeline = Timeline()
         self.steps = 0
+        self.drafts: Counter[int] = Counter()  # verifications by the number of their drafts
+        self.accepted: Counter[int] = Counter()  # by the number of accepted ones
+        self.swapped_blocks = 0  # that went to the host or came back
 
     def step(self, engine: Engine, batch: StepBatch, start_ns: int, end_ns: int, tokens: Tokens) -> None:
         """A step has ended."""
@@ -67,7 +71,14 @@ class Record:
             now.chunks += len(batch.chunks)
             now.prefill_tokens += batch.prefill_tokens
             now.chunk_context += sum(before for _, _, before in batch.chunks)
-        now.tokens += len(tokens.first) + tokens.continued + len(tokens.gaps_ns)
+        now.tokens += len(tokens.first) + tokens.continued + len(tokens.gaps_ns) + tokens.further
+        now.drafts += batch.drafts
+        if batch.chunks:
+            now.prefill_drafts += batch.drafts
+        for drafts, accepted in tokens.verified:
+            self.drafts[drafts] += 1
+            self.accepted[accepted] += 1
+        self.swapped_blocks += batch.swapped_blocks
         now.preempted += len(batch.preempted)
         now.running_ns += took * batch.running
         now.waiting_ns += took * batch.waiting
@@ -254,6 +265,26 @@ class ServingResult:
         count = int(np.count_nonzero(good))
         return (count / seconds if seconds else 0.0), (count / len(good) if len(good) else 0.0)
 
+    def speculation(self) -> dict[str, Any] | None:
+        """What became of drafts, as vLLM counts them; None if there were none. Drafts behind the end of a request count."""
+        record = self.record
+        verified = sum(record.drafts.values())
+        if not verified:
+            return None
+        drafts = sum(count * times for count, times in record.drafts.items())
+        accepted = sum(count * times for count, times in record.accepted.items())
+        places = range(1, max(record.drafts) + 1)
+        return {
+            "verifications": verified,
+            "draft_tokens": drafts,
+            "accepted_tokens": accepted,
+            "acceptance_rate": accepted / drafts,
+            "acceptance_length": 1 + accepted / verified,
+            "accepted_per_position": [
+                sum(times for count, times in record.accepted.items() if count >= place) / verified for place in places
+            ],
+        }
+
     def rows(self) -> Iterator[dict[str, Any]]:
         """A row for each request, in the order in which they ended."""
         for block in self.record.requests.blocks():
@@ -270,6 +301,8 @@ class ServingResult:
             "prompt_tokens": int(self._columns["prompt"][self._done].sum()),
             "output_tokens": int(self._columns["generated"].sum()),
             "steps": self.record.steps,
+            "speculation": self.speculation(),
+            "swapped_blocks": self.record.swapped_blocks,
             "whole": self._window_dict(None, goals_ms),
             "steady": None if self.steady is None else self._window_dict(self.steady, goals_ms),
             "timeline": self._timeline_dict(),

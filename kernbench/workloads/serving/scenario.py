@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -12,13 +13,15 @@ from kernbench.config.schema import NpuConfig
 from kernbench.config.system import SystemConfig
 from kernbench.workloads.llm.model import Model
 from kernbench.workloads.routing import EVEN, Routing
-from kernbench.workloads.serving.continuous import ContinuousBatching
+from kernbench.workloads.serving.extra_work import Adapters, DraftModel, ExtraWork, Lora, Swaps
 from kernbench.workloads.serving.machine_step import MachineStep, machine_step
 from kernbench.workloads.serving.options import DEFAULT_BLOCK, EngineOptions
 from kernbench.workloads.serving.result import ServingResult
 from kernbench.workloads.serving.simulate import simulate
+from kernbench.workloads.serving.speculation import Speculation
 from kernbench.workloads.serving.step_time import ExactTimer, MachineTimer, TableTimer
 from kernbench.workloads.serving.step_trace import StepTrace
+from kernbench.workloads.serving.stepwise import batching
 from kernbench.workloads.serving.table_store import TableStore
 from kernbench.workloads.serving.workload import Workload
 
@@ -30,7 +33,9 @@ class Scenario:
     """What `kbsim serve` runs. `engine`: options of `EngineOptions` that are not the default.
 
     `num_gpu_blocks`, `max_model_len`: by default from the memory and the model. `exact`: every distinct step is simulated,
-    without a table. `sample`: steps of the run that are simulated to measure the table's error.
+    without a table. `sample`: steps of the run that are simulated to measure the table's error. `draft`: the model of the
+    drafts of `speculation`, with its bits and devices those of `model`. `swap_space_gib`: [GiB] of the host, of each device,
+    for blocks of preempted requests. `host_link_gb_s`: [GB/s] from each device to the host, by default of the machine.
     """
 
     model: Model
@@ -51,6 +56,11 @@ class Scenario:
     runtime: str | None = None
     exact: bool = False
     sample: int = 8
+    speculation: Speculation | None = None
+    draft: Model | None = None
+    lora: Lora | None = None
+    swap_space_gib: float = 0.0
+    host_link_gb_s: float | None = None
     tables: Path | None = None  #: folder in which tables are kept; None: where programs are kept
 
     def step(self) -> MachineStep:
@@ -60,45 +70,101 @@ class Scenario:
             ep=self.ep, runtime=self.runtime,
         )  # fmt: skip
 
+    def __post_init__(self) -> None:
+        if (self.speculation is not None and self.speculation.method == "draft_model") != (self.draft is not None):
+            raise InputError(Problem("scenario", "it is the model of speculation by draft_model", "draft", self.draft))
+        for name, least in (("swap_space_gib", 0.0), ("host_link_gb_s", 1e-9)):
+            value = getattr(self, name)
+            if value is not None and not least <= value < 1e9:
+                raise InputError(Problem("scenario", "it must be a number of at least 0", name, value))
+
+    def draft_step(self) -> MachineStep | None:
+        """What times a pass of the draft model; None without one."""
+        return None if self.draft is None else replace(self, model=self.draft, draft=None, speculation=None).step()
+
+    def host_bytes_per_ns(self) -> float | None:
+        """[byte/ns] of the link of a device to the host; None if nothing says it."""
+        if self.host_link_gb_s is not None or isinstance(self.machine, NpuConfig):
+            return self.host_link_gb_s
+        return float(self.machine.io.pcie.link.bytes_per_cycle * self.machine.freq_ghz)
+
     def engine_options(self, step: MachineStep) -> EngineOptions:
         """The options of the engine; InputError if the KV cache does not hold a request."""
         size = self.engine.get("block_size", DEFAULT_BLOCK)
+        draft = self.draft_step()
+        token_bytes = step.token_bytes() + (0 if draft is None else draft.token_bytes())
         blocks = self.num_gpu_blocks
         if blocks is None:
             if not 0 < self.gpu_memory_utilization <= 1:
                 rule = "it must be more than 0 and at most 1"
                 raise InputError(Problem("engine", rule, "gpu_memory_utilization", self.gpu_memory_utilization))
-            room = step.memory_bytes() * self.gpu_memory_utilization - step.weight_bytes()
-            if not step.token_bytes():
+            taken = step.weight_bytes() + (0 if draft is None else draft.weight_bytes())
+            if self.lora is not None:
+                taken += self.lora.max_loras * self.lora.adapter_bytes(self.model, self.tp)
+            room = step.memory_bytes() * self.gpu_memory_utilization - taken
+            if not token_bytes:
                 raise InputError(Problem("engine", "the model has no KV cache", "model", self.model.name))
-            blocks = int(room // (size * step.token_bytes()))
+            blocks = int(room // (size * token_bytes))
             if blocks < 2:
                 share, memory = self.gpu_memory_utilization, step.memory_bytes()
-                rule = f"{self.model.name} takes {step.weight_bytes()} bytes, and {share:g} of {memory} leave no room for KV"
+                rule = f"{self.model.name} takes {taken} bytes, and {share:g} of {memory} leave no room for KV"
                 remedy = "take fewer bits (--w), more PEs (--tp) or memory"
                 raise InputError(Problem(self.machine.source, rule, remedy=remedy))
         longest = self.max_model_len or min(self.model.positions or _LONGEST, (blocks - 1) * size)
-        return EngineOptions(num_gpu_blocks=blocks, max_model_len=longest, **self.engine)
+        given: dict[str, Any] = {"speculation": self.speculation, "max_loras": self.lora.max_loras if self.lora else 0}
+        if self.swap_space_gib:
+            swapped = int(self.swap_space_gib * (1 << 30) // (size * token_bytes))
+            given |= {"preemption_mode": "swap", "swap_blocks": swapped}
+            if not swapped:
+                rule = f"a block has {size * token_bytes} bytes, so there is no room for one"
+                raise InputError(Problem("engine", rule, "swap_space_gib", self.swap_space_gib))
+        return EngineOptions(num_gpu_blocks=blocks, max_model_len=longest, **given, **self.engine)
 
     def timer(self, step: MachineStep) -> MachineTimer:
         """Exact, or with the table of before."""
+        extra = self._extra(step)
         if self.exact:
-            return ExactTimer(step, step.capture_sizes)
+            return ExactTimer(step, step.capture_sizes, extra=extra)
+        return self._table(step, self.sample, extra)
+
+    def _table(self, step: MachineStep, sample: int, extra: Sequence[ExtraWork] = ()) -> TableTimer:
         kept = self.tables
         if kept is None:
             programs = folder()
             kept = None if programs is None else programs.parent / "serving"
-        return TableTimer(step, step.capture_sizes, store=TableStore(kept, step.content()), sample=self.sample)
+        store = TableStore(kept, step.content())
+        width = 1 if self.speculation is None else 1 + self.speculation.tokens
+        return TableTimer(step, step.capture_sizes, store=store, sample=sample, width=width, extra=extra)
+
+    def _extra(self, step: MachineStep) -> list[ExtraWork]:
+        """What the device does beside the model."""
+        found: list[ExtraWork] = []
+        link = self.host_bytes_per_ns()
+        draft = self.draft_step()
+        if draft is not None:
+            assert self.speculation is not None
+            timer = ExactTimer(draft, draft.capture_sizes) if self.exact else self._table(draft, 0)
+            found.append(DraftModel(timer, self.speculation.tokens))
+        if self.lora is not None:
+            size = self.lora.adapter_bytes(self.model, self.tp)
+            memory = step.memory_bytes_per_ns()
+            found.append(Adapters(self.lora, size, memory_bytes_per_ns=memory, host_bytes_per_ns=link))
+        if self.swap_space_gib:
+            if link is None:
+                rule = "the machine says nothing about a link to the host, but preempted requests are swapped there"
+                raise InputError(Problem(self.machine.source, rule, remedy="give the bandwidth by --host-link-gb-s"))
+            token_bytes = step.token_bytes() + (0 if draft is None else draft.token_bytes())
+            found.append(Swaps(self.engine.get("block_size", DEFAULT_BLOCK) * token_bytes, link))
+        return found
 
     def run(self, trace: StepTrace | None = None) -> ScenarioResult:
         """Serve the workload. `trace`: where each step is written."""
         step = self.step()
         options, timer = self.engine_options(step), self.timer(step)
         result = simulate(
-            self.workload.requests(), ContinuousBatching(options), timer, max_concurrency=self.max_concurrency, trace=trace
+            self.workload.requests(), batching(options), timer, max_concurrency=self.max_concurrency, trace=trace
         )
-        if isinstance(timer, TableTimer):
-            timer.store.save()
+        timer.save()
         return ScenarioResult(self, options, timer, result)
 
     def at_rate(self, rate: float, seed: int = 0) -> Scenario:

@@ -19,8 +19,10 @@ class Tokens:
 
     first: list[Request] = field(default_factory=list)  #: requests that got their first token
     continued: int = 0  #: requests that got a token in this step and in the one before
+    further: int = 0  #: tokens beyond the first of each request: accepted drafts
     gaps_ns: list[int] = field(default_factory=list)  #: [ns] since the token before, of requests that missed steps between
     ended: list[Request] = field(default_factory=list)  #: requests that have all their tokens
+    verified: list[tuple[int, int]] = field(default_factory=list)  #: of requests with drafts: how many, how many accepted
 
 
 class StepBatch:
@@ -50,7 +52,11 @@ class StepBatch:
                 self.decode_context += request.computed
             else:
                 self.chunks.append((request, tokens, request.computed))
-        self.decodes = len(self._decodes)  #: requests that decode one token
+        self.decodes = len(self._decodes)  #: requests that decode
+        self.drafts = 0  #: [token] that they verify beside their own, the sum
+        self.adapters: frozenset[int] = frozenset()  #: LoRA adapters of its requests
+        self.adapter_loads = 0  #: of `adapters`, those that have no place in the memory yet
+        self.swapped_blocks = 0  #: of the KV cache that go to the host or come from it before the step
         self._scheduled = [(request, tokens, request.computed) for request, tokens in scheduled]
 
     def __bool__(self) -> bool:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from kernbench.workloads.blocks.batch import Sequences
+from kernbench.workloads.serving.extra_work import ExtraWork
 from kernbench.workloads.serving.machine_step import MachineStep
 from kernbench.workloads.serving.scheduler import StepBatch
 from kernbench.workloads.serving.table_store import TableStore
@@ -43,12 +44,32 @@ def fixed_step(ns: int) -> FormulaTimer:
 
 class MachineTimer(StepTimer):
     """Steps of a model on a machine. `capture_sizes`: tokens of steps that are captured in graphs, ascending: a step is
-    padded to the next of them.
+    padded to the next of them. `extra`: what the device does beside the model.
     """
 
-    def __init__(self, step: MachineStep, capture_sizes: Sequence[int] = ()) -> None:
+    def __init__(self, step: MachineStep, capture_sizes: Sequence[int] = (), *, extra: Sequence[ExtraWork] = ()) -> None:
         self.step = step
+        self.extra = tuple(extra)
         self._sizes = sorted(capture_sizes)
+
+    def device_ns(self, batch: StepBatch) -> int:
+        found = self.model_ns(batch)
+        for one in self.extra:
+            found += one.ns(batch)
+        return round(found)
+
+    @abstractmethod
+    def model_ns(self, batch: StepBatch) -> float:
+        """[ns] of the model's own pass."""
+
+    @abstractmethod
+    def decode_ns(self, requests: int, context: float) -> float:
+        """[ns] of a pass that gives each of so many requests a token, with this many before it on average."""
+
+    def save(self) -> None:
+        """Keep what was simulated, where it is kept."""
+        for one in self.extra:
+            one.save()
 
     def host_ns(self, batch: StepBatch) -> int:
         return self.step.host_ns(len(batch.chunks) + batch.decodes)
@@ -67,8 +88,11 @@ class MachineTimer(StepTimer):
 class ExactTimer(MachineTimer):
     """Every distinct batch is simulated."""
 
-    def device_ns(self, batch: StepBatch) -> int:
-        return round(self.exact_ns(batch.sequences()))
+    def model_ns(self, batch: StepBatch) -> float:
+        return self.exact_ns(batch.sequences())
+
+    def decode_ns(self, requests: int, context: float) -> float:
+        return self.exact_ns([Sequences(1, round(context), requests)])
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +107,7 @@ class TableError:
 
 _PROMPT = 512  #: [token] of the longest prompt in an entry of the table
 _NO_CONTEXT = ((0, 1.0),)
+_ONE_TOKEN = ((1, 1.0),)
 _SLOPE = (512, 2048)  #: tokens of a chunk and context, of which the slope over the context is taken
 
 
@@ -90,55 +115,68 @@ class TableTimer(MachineTimer):
     """Interpolates between steps that are simulated when they are first needed.
 
     An entry has so many tokens of prefill, as new prompts of at most 512 tokens, and so many decodes with the same context.
-    Keys that prefills attend to beyond those of the entry are added, in proportion to their number. `sample`: so many steps
-    of a run are kept, to be simulated for `error`.
+    Keys that prefills attend to beyond those of the entry are added, in proportion to their number. `width`: the tokens of a
+    decode with all its drafts; between it and one token a decode, times are interpolated too. `sample`: so many steps of a run
+    are kept, to be simulated for `error`.
     """
 
     def __init__(
-        self, step: MachineStep, capture_sizes: Sequence[int] = (), *, store: TableStore | None = None, sample: int = 8
-    ) -> None:
-        super().__init__(step, capture_sizes)
+        self, step: MachineStep, capture_sizes: Sequence[int] = (), *, store: TableStore | None = None, sample: int = 8,
+        width: int = 1, extra: Sequence[ExtraWork] = (),
+    ) -> None:  # fmt: skip
+        super().__init__(step, capture_sizes, extra=extra)
         self.store = TableStore() if store is None else store
         self.filled = 0  #: entries that were simulated for this run
         self._axes = step.edges
-        self._known: dict[tuple[int, int, int], float] = {}
+        self._widths = (1, width)
+        self._known: dict[tuple[int, int, int, int], float] = {}
         self._slope_ns: float | None = None
         self._sample: list[tuple[list[Sequences], float]] = []
         self._most, self._seen, self._random = sample, 0, random.Random(0)
 
-    def device_ns(self, batch: StepBatch) -> int:
+    def model_ns(self, batch: StepBatch) -> float:
         prefill = pairs = 0.0
         for _, tokens, before in batch.chunks:
             prefill += tokens
             pairs += tokens * (before + tokens / 2)
-        decodes = batch.decodes
+        decodes: float = batch.decodes
+        width = 1 + batch.drafts / decodes if batch.drafts else 1.0
         if self._sizes:
-            decodes += self.padding(int(prefill) + decodes)
-        found = self._interpolated(prefill, decodes, batch.decode_context / decodes if decodes else 0.0, pairs)
+            decodes += self.padding(int(prefill) + batch.decodes + batch.drafts) / width
+        found = self._interpolated(prefill, decodes, batch.decode_context / decodes if decodes else 0.0, pairs, width)
         self._keep(batch, found)
-        return round(found)
+        return found
 
-    def _interpolated(self, prefill: float, decodes: float, context: float, pairs: float) -> float:
+    def save(self) -> None:
+        self.store.save()
+        super().save()
+
+    def decode_ns(self, requests: int, context: float) -> float:
+        return self._interpolated(0.0, requests, context, 0.0, 1.0)
+
+    def _interpolated(self, prefill: float, decodes: float, context: float, pairs: float, width: float) -> float:
         tokens_axis, decodes_axis, context_axis = self._axes
+        widths = _ONE_TOKEN if width == 1 else _edges(self._widths, width)
         found = known = 0.0
         for tokens, a in _edges(tokens_axis, prefill):
             known += a * tokens * min(tokens, _PROMPT) / 2
             for count, b in _edges(decodes_axis, decodes):
                 for before, c in _edges(context_axis, context) if decodes else _NO_CONTEXT:
-                    value = self._known.get((tokens, count, before))
-                    if value is None:
-                        value = self._known[tokens, count, before] = self._entry(tokens, count, before)
-                    found += a * b * c * value
+                    for wide, d in widths:
+                        value = self._known.get((tokens, count, before, wide))
+                        if value is None:
+                            value = self._known[tokens, count, before, wide] = self._entry(tokens, count, before, wide)
+                        found += a * b * c * d * value
         if prefill:
             found += (pairs - known) * self._slope()
         return max(found, 1.0)
 
-    def _entry(self, tokens: int, decodes: int, context: int) -> float:
+    def _entry(self, tokens: int, decodes: int, context: int, width: int = 1) -> float:
         whole, rest = divmod(tokens, _PROMPT)
         sequences = [Sequences(_PROMPT, 0, whole)] if whole else []
         sequences += [Sequences(rest)] if rest else []
-        sequences += [Sequences(1, context, decodes)] if decodes else []
-        return self._simulated(f"{tokens} {decodes} {context}", sequences)
+        sequences += [Sequences(width, context, decodes)] if decodes else []
+        return self._simulated(f"{tokens} {decodes}{f'x{width}' if width > 1 else ''} {context}", sequences)
 
     def _simulated(self, name: str, sequences: list[Sequences]) -> float:
         found = self.store.get(name)

@@ -26,6 +26,8 @@ class Interval:
     decode_context: int = 0  #: [token] before those, the sum
     prefill_decodes: int = 0  #: the same of steps with prefill
     prefill_decode_context: int = 0
+    drafts: int = 0  #: [token] that decodes verify beside their own
+    prefill_drafts: int = 0  #: the same of steps with prefill
     tokens: int = 0
     preempted: int = 0
     arrived: int = 0

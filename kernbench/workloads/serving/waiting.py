@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Sequence
 from heapq import heappop, heappush
 
 from kernbench.workloads.serving.options import Policy
@@ -47,6 +48,14 @@ class Waiting:
         else:
             self._count += 1
             self._first.appendleft(request)
+
+    def restore(self, requests: Sequence[Request]) -> None:
+        """Put back what was popped, in that order."""
+        for request in reversed(requests):
+            if self._policy == "fcfs" or request.state == State.PREEMPTED:
+                self.put_back(request)
+            else:
+                self.add(request)
 
     def drop(self, request: Request) -> None:
         """It has ended while it waited: `peek` passes over it, as its state says so."""

@@ -36,8 +36,9 @@ class Workload:
     `random_range_ratio`, after a prefix of `random_prefix_len` tokens that all share. `prefix_repetition` gives each of
     `prefix_repetition_num_prefixes` prefixes to as many requests. `sharegpt` and `burstgpt` read files of these names,
     `custom` any JSON Lines or CSV file with `input_tokens` and `output_tokens`, and perhaps `arrival_s`, `prefix` with
-    `prefix_tokens`, `priority`, `ttft_target_ms` and `abort_ms`. Arrivals of a file are replayed unless `arrivals` has a
-    rate.
+    `prefix_tokens`, `priority`, `ttft_target_ms`, `abort_ms` and `adapter`. Arrivals of a file are replayed unless
+    `arrivals` has a rate. `adapters`: each request has one of so many LoRA adapters, drawn by the seed, unless the file says
+    which.
 
     >>> from kernbench.serving import Arrivals, Workload
     >>> load = Workload(num_prompts=2, random_input_len=64, random_output_len=8, arrivals=Arrivals(request_rate=10), seed=1)
@@ -59,6 +60,7 @@ class Workload:
     prefix_repetition_num_prefixes: int = 10
     prefix_repetition_output_len: int = 128
     sharegpt_output_len: int | None = None
+    adapters: int = 0
 
     def __post_init__(self) -> None:
         if self.dataset_name not in DATASETS:
@@ -67,7 +69,7 @@ class Workload:
         leasts = {
             "num_prompts": 1, "random_input_len": 1, "random_output_len": 1, "random_prefix_len": 0,
             "prefix_repetition_prefix_len": 1, "prefix_repetition_suffix_len": 1, "prefix_repetition_num_prefixes": 1,
-            "prefix_repetition_output_len": 1, "sharegpt_output_len": 1, "seed": 0,
+            "prefix_repetition_output_len": 1, "sharegpt_output_len": 1, "seed": 0, "adapters": 0,
         }  # fmt: skip
         for name, least in leasts.items():
             value = getattr(self, name)
@@ -103,6 +105,7 @@ class Workload:
             count = sum(1 for _ in self._again())
         times = self.arrivals.times_ns(count, self.seed) if count is not None and rated else None
         last = 0
+        drawn = np.random.default_rng([self.seed, 2])
         for number, row in enumerate(rows):
             if number == count:
                 break
@@ -113,7 +116,12 @@ class Workload:
                 rule = f"arrivals must not go back: the one before is at {last / 1e9:g} s"
                 raise InputError(Problem(where, rule, "arrival_s", arrival / 1e9, "sort the file by arrival"))
             last = arrival
-            row.pop("where", None)
+            where = row.pop("where", "")
+            if "adapter" not in row and self.adapters:
+                row["adapter"] = int(drawn.integers(self.adapters))
+            elif row.get("adapter", -1) >= self.adapters:
+                rule = f"it must be less than the number of adapters, {self.adapters} (--lora)"
+                raise InputError(Problem(where, rule, "adapter", row["adapter"]))
             yield Request(number, arrival_ns=arrival, **row)
 
     def _again(self) -> Iterator[dict[str, Any]]:
@@ -177,6 +185,8 @@ class Workload:
                 found["prefix"] = ((row["prefix"], tokens),)
             if _given(row, "priority"):
                 found["priority"] = _count(where, row, "priority", -(1 << 31))
+            if _given(row, "adapter"):
+                found["adapter"] = _count(where, row, "adapter", 0)
             for name in ("ttft_target", "abort"):
                 if _given(row, f"{name}_ms"):
                     found[f"{name}_ns"] = round(_number(where, row, f"{name}_ms") * 1e6)

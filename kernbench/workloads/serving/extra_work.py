@@ -1,0 +1,98 @@
+"""What a step does beside the model's own pass: drafts of speculative decoding, LoRA adapters, swaps over the host link."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from kernbench.common.errors import InputError, Problem
+from kernbench.workloads.llm.model import Model
+from kernbench.workloads.serving.scheduler import StepBatch
+
+if TYPE_CHECKING:
+    from kernbench.workloads.serving.step_time import MachineTimer
+
+_ADAPTER_BYTES = 2  #: of a weight of an adapter: they are not quantised
+
+
+class ExtraWork(ABC):
+    """Work of the device that lengthens a step."""
+
+    @abstractmethod
+    def ns(self, batch: StepBatch) -> float:
+        """[ns] of a step, after the model's own pass."""
+
+    def save(self) -> None:  # noqa: B027  # most keep nothing
+        """Keep what was simulated, where it is kept."""
+
+
+class DraftModel(ExtraWork):
+    """Proposes so many tokens: one pass over the tokens of the step, then one token a pass for each of its requests."""
+
+    def __init__(self, timer: MachineTimer, tokens: int) -> None:
+        self.timer = timer
+        self.tokens = tokens
+
+    def save(self) -> None:
+        self.timer.save()
+
+    def ns(self, batch: StepBatch) -> float:
+        found = self.timer.model_ns(batch)
+        if self.tokens > 1:
+            requests = len(batch.chunks) + batch.decodes
+            context = batch.decode_context + batch.decodes + batch.drafts
+            context += sum(before + tokens for _, tokens, before in batch.chunks)
+            found += (self.tokens - 1) * self.timer.decode_ns(requests, context / requests)
+        return found
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lora:
+    """Adapters of requests: `adapters` of them with this `rank`, `max_loras` in a step, and as many places in the memory."""
+
+    adapters: int
+    rank: int
+    max_loras: int = 1
+
+    def __post_init__(self) -> None:
+        for name in self.__slots__:
+            if type(getattr(self, name)) is not int or getattr(self, name) < 1:
+                raise InputError(Problem("lora", "it must be an integer of at least 1", name, getattr(self, name)))
+
+    def adapter_bytes(self, model: Model, shards: int) -> int:
+        """[byte] of one adapter on each device: two matrices of this rank beside each matrix of a layer.
+
+        Of one of the two every device has a part, of the other all, as in vLLM without `fully_sharded_loras`; the part is
+        taken to be half of them.
+        """
+        if not model.planned or model.shape.experts:
+            rule = "adapters are for dense decoders, and this model has other parts"
+            raise InputError(Problem(f"model {model.name}", rule, "--lora"))
+        sides = sum(matrix.rows + matrix.cols for matrix in model.shape.matrices)
+        whole = _ADAPTER_BYTES * self.rank * sides * model.layers
+        return -(-whole * (shards + 1) // (2 * shards))
+
+
+class Adapters(ExtraWork):
+    """Each adapter of a step is read from memory once. One that has no place there comes over the host link first."""
+
+    def __init__(self, lora: Lora, adapter_bytes: int, *, memory_bytes_per_ns: float, host_bytes_per_ns: float | None) -> None:
+        if host_bytes_per_ns is None and lora.adapters > lora.max_loras:
+            rule = f"adapters change places in the memory ({lora.max_loras} for {lora.adapters}), and nothing says how fast"
+            raise InputError(Problem("lora", rule, remedy="give --host-link-gb-s, or a larger --max-loras"))
+        self._read_ns = adapter_bytes / memory_bytes_per_ns
+        self._load_ns = 0.0 if host_bytes_per_ns is None else adapter_bytes / host_bytes_per_ns
+
+    def ns(self, batch: StepBatch) -> float:
+        return len(batch.adapters) * self._read_ns + batch.adapter_loads * self._load_ns
+
+
+class Swaps(ExtraWork):
+    """Blocks that go to the host or come back, before the step, one direction after the other."""
+
+    def __init__(self, block_bytes: int, host_bytes_per_ns: float) -> None:
+        self._block_ns = block_bytes / host_bytes_per_ns
+
+    def ns(self, batch: StepBatch) -> float:
+        return batch.swapped_blocks * self._block_ns

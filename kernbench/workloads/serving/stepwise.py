@@ -1,0 +1,328 @@
+"""Continuous batching as vLLM V1 does it (release 0.19), request by request: drafts, adapters, swap and a radix tree.
+
+`ContinuousBatching` gives the same batches where every decode gains one token a step, and takes less time.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from dataclasses import dataclass
+
+from kernbench.workloads.blocks.batch import Sequences
+from kernbench.workloads.serving.continuous import ContinuousBatching
+from kernbench.workloads.serving.kv_blocks import BlockPool, Prefixes, request_keys
+from kernbench.workloads.serving.options import EngineOptions
+from kernbench.workloads.serving.radix import RadixPool
+from kernbench.workloads.serving.request import Request, State
+from kernbench.workloads.serving.scheduler import Scheduler, StepBatch, Tokens
+from kernbench.workloads.serving.waiting import Waiting
+
+
+@dataclass(slots=True)
+class Row:
+    """A request in a step."""
+
+    request: Request
+    tokens: int  #: that the step computes
+    before: int  #: [token] that were computed before
+    drafts: int  #: of `tokens`, those that may be rejected
+    decodes: bool  #: whether it has computed all that it knew before
+    samples: bool = False  #: whether the step gives it tokens
+
+
+class StepwiseBatching(Scheduler):
+    """Serves each running request in the order of admission, then admits requests that wait.
+
+    A decode computes its last token and its drafts. Rejected drafts are taken back when the step ends.
+
+    >>> from kernbench.serving import EngineOptions, Request, Speculation, StepwiseBatching, fixed_step, simulate
+    >>> spec = Speculation(method="ngram", rates=(1.0, 1.0, 0.0))
+    >>> engine = StepwiseBatching(EngineOptions(num_gpu_blocks=64, max_model_len=256, speculation=spec))
+    >>> simulate([Request(0, arrival_ns=0, prompt=32, output=10)], engine, fixed_step(1_000_000)).summary("e2el").mean
+    4.0
+    """
+
+    def __init__(self, options: EngineOptions) -> None:
+        self.options = options
+        self.asynchronous = options.asynchronous
+        self.pool = RadixPool(options.usable_blocks) if options.prefix_cache == "radix" else BlockPool(options.usable_blocks)
+        self.waiting = Waiting(options.scheduling_policy)
+        self.running: list[Request] = []
+        self.host_blocks = 0  #: of the host that hold blocks of preempted requests
+        self._radix = options.prefix_cache == "radix"
+        self._prefixes = Prefixes(options.block_size)
+        self._loaded: OrderedDict[int, None] = OrderedDict()  # adapters in the memory, the least recently used first
+
+    def add(self, request: Request) -> None:
+        if request.prompt + request.output > self.options.max_model_len:
+            request.state = State.REJECTED
+        else:
+            self.waiting.add(request)
+
+    def finish(self, request: Request) -> None:
+        if request in self.running:
+            self.running.remove(request)
+            if self._radix and self.options.enable_prefix_caching:
+                self._name(request, min(request.computed, request.tokens))
+        else:
+            self.waiting.drop(request)
+            self.host_blocks -= request._swapped
+            request._swapped = 0
+        self.pool.release(request.blocks)
+        request.blocks = []
+
+    def cached_tokens(self, request: Request) -> int:
+        if not (self.options.enable_prefix_caching and request.prefix):
+            return 0
+        return len(self.pool.find(self._prefixes.keys(request))) * self.options.block_size
+
+    def schedule(self, now_ns: int) -> StepwiseBatch:
+        batch = StepwiseBatch(self)
+        budget = self._serve(batch, self.options.scheduled_tokens)
+        batch.blocked = "kv_blocks" if batch.preempted else self._admit(batch, budget, now_ns)
+        for row in batch.plan:
+            request = row.request
+            request.computed += row.tokens
+            row.samples = request.computed >= request.tokens + request._placeholders
+            if row.samples:
+                request._decoding = True
+                if self.asynchronous:
+                    request._placeholders += 1 + row.drafts
+                    request._drafts = self.options.speculation.tokens if self.options.speculation is not None else 0
+        batch.planned(len(self.running), len(self.waiting), self.pool.used)
+        batch.adapter_loads = self._load(batch.adapters)
+        return batch
+
+    def _load(self, adapters: frozenset[int]) -> int:
+        """Bring adapters into the memory, in the place of those that were used least recently. How many had none."""
+        loads = 0
+        for adapter in sorted(adapters, key=lambda one: (one not in self._loaded, one)):  # none of the step's own is lost
+            if adapter in self._loaded:
+                self._loaded.move_to_end(adapter)
+                continue
+            if len(self._loaded) == self.options.max_loras:
+                self._loaded.popitem(last=False)
+            self._loaded[adapter] = None
+            loads += 1
+        return loads
+
+    def _serve(self, batch: StepwiseBatch, budget: int) -> int:
+        """Give running requests their tokens, and preempt where blocks are missing. The tokens that are left."""
+        options, spec = self.options, self.options.speculation
+        lookahead = spec.lookahead if spec is not None else 0
+        given: dict[Request, Row] = {}
+        i = 0
+        while i < len(self.running) and budget > 0:
+            request = self.running[i]
+            held = request._placeholders
+            if held and request.computed + 2 - held >= request.prompt + request.output:
+                i += 1  # it ends with the step that runs, whatever is rejected
+                continue
+            tokens = request.tokens + request._drafts + held - request.computed
+            if 0 < options.long_prefill_token_threshold < tokens:
+                tokens = options.long_prefill_token_threshold
+            tokens = min(tokens, budget, options.max_model_len - 1 - request.computed)
+            if tokens <= 0:
+                i += 1
+                continue
+            room = self._blocks(min(request.computed + tokens + lookahead, options.max_model_len))
+            while room - len(request.blocks) > self.pool.free:
+                victim = self._victim()
+                self.running.remove(victim)
+                row = given.pop(victim, None)
+                if row is not None:  # it comes before this one
+                    budget += row.tokens
+                    i -= 1
+                self._preempt(batch, victim)
+                if victim is request:
+                    break
+            if request.state == State.PREEMPTED:
+                break
+            drafts = max(0, request.computed + tokens - request.tokens - held) if request._drafts else 0
+            request._drafts = 0
+            given[request] = Row(request, tokens, request.computed, drafts, request._decoding)
+            self._allocate(request, tokens, room)
+            budget -= tokens
+            i += 1
+        batch.plan = list(given.values())
+        return budget
+
+    def _blocks(self, tokens: int) -> int:
+        return -(-tokens // self.options.block_size)
+
+    def _allocate(self, request: Request, tokens: int, room: int) -> None:
+        """Blocks up to `room`, for so many tokens behind those computed. Full blocks of known tokens can be found at once."""
+        if room > len(request.blocks):
+            request.blocks += self.pool.take(room - len(request.blocks))
+        known = min(request.computed + tokens, request.tokens)
+        if self.options.enable_prefix_caching:
+            request._kept = max(request._kept, known)
+            if not request._decoding:
+                self._name(request, known if self._radix else min(known, sum(count for _, count in request.prefix)))
+
+    def _name(self, request: Request, tokens: int) -> None:
+        """Its first full blocks can be found."""
+        count = tokens // self.options.block_size
+        keys = request_keys(request, self._prefixes.keys(request), count)
+        for i, key in enumerate(keys):
+            request.blocks[i] = self.pool.name(request.blocks[i], key, keys[i - 1] if i else None)
+
+    def _victim(self) -> Request:
+        if self.options.scheduling_policy == "priority":
+            return max(self.running, key=lambda one: (one.priority, one.arrival_ns))
+        return self.running[-1]
+
+    def _preempt(self, batch: StepwiseBatch, request: Request) -> None:
+        held = self._blocks(request.computed)
+        if self.host_blocks + held <= self.options.swap_blocks:
+            self.host_blocks += held
+            request._swapped = held
+            batch.swapped_blocks += held
+        else:
+            if self.options.enable_prefix_caching and not self._radix:
+                self._name(request, request._kept)
+            request.computed = 0
+        self.pool.release(request.blocks)
+        request.blocks = []
+        request._drafts = request._kept = 0
+        request._decoding = False
+        request.preemptions += 1
+        request.state = State.PREEMPTED
+        self.waiting.put_back(request)
+        batch.preempted.append(request)
+
+    def _admit(self, batch: StepwiseBatch, budget: int, now_ns: int) -> str | None:
+        """Start requests that wait, until one of them finds no place, no tokens or no blocks. What it does not find.
+
+        A request whose adapter is one too many is passed over.
+        """
+        adapters = {row.request.adapter for row in batch.plan if row.request.adapter is not None}
+        skipped: list[Request] = []
+        blocked = self._start(batch, budget, now_ns, adapters, skipped)
+        self.waiting.restore(skipped)
+        return "sequence_slots" if skipped else blocked
+
+    def _start(
+        self, batch: StepwiseBatch, budget: int, now_ns: int, adapters: set[int], skipped: list[Request]
+    ) -> str | None:
+        options, pool, spec = self.options, self.pool, self.options.speculation
+        while budget > 0 and len(self.running) < options.max_num_seqs:
+            request = self.waiting.peek(now_ns)
+            if request is None:
+                return None
+            if request.adapter is not None and len(adapters) == options.max_loras and request.adapter not in adapters:
+                self.waiting.pop(request)
+                skipped.append(request)
+                continue
+            found: list[int] = []
+            hit = request.computed  # of a request whose blocks are at the host
+            lookahead = spec.lookahead if hit and spec is not None else 0
+            if not hit:
+                if options.enable_prefix_caching and (request.prefix or request.preemptions):
+                    most = (request.tokens - 1) // options.block_size  # one token at least is computed
+                    found = pool.find(request_keys(request, self._prefixes.keys(request), most))
+                hit = len(found) * options.block_size
+                if not request.preemptions:
+                    hit = max(hit, request.remote)
+            tokens = request.tokens - hit
+            if 0 < options.long_prefill_token_threshold < tokens:
+                tokens = options.long_prefill_token_threshold
+            if not options.enable_chunked_prefill and tokens > budget:
+                return "token_budget"
+            tokens = min(tokens, budget)
+            room = self._blocks(min(hit + tokens + lookahead, options.max_model_len))
+            whole = self._blocks(request.tokens) if options.scheduler_reserve_full_isl else 0
+            if max(room, whole) - len(found) + pool.unused(found) > pool.free:
+                return "kv_blocks"
+            self.waiting.pop(request)
+            pool.share(found)
+            request.blocks, request.computed = found, hit
+            batch.swapped_blocks += request._swapped
+            self.host_blocks -= request._swapped
+            request._swapped = 0
+            if not request.preemptions and not request.remote:
+                request.cached = hit
+            request.state = State.RUNNING
+            if request.adapter is not None:
+                adapters.add(request.adapter)
+            self.running.append(request)
+            batch.plan.append(Row(request, tokens, hit, 0, False))
+            self._allocate(request, tokens, room)
+            budget -= tokens
+        return ("token_budget" if budget <= 0 else "sequence_slots") if len(self.waiting) else None
+
+
+class StepwiseBatch(StepBatch):
+    """A batch of `StepwiseBatching`."""
+
+    def __init__(self, scheduler: StepwiseBatching) -> None:
+        super().__init__()
+        self._scheduler = scheduler
+        self.plan: list[Row] = []
+
+    def planned(self, running: int, waiting: int, kv_blocks: int) -> None:
+        """All rows are there."""
+        self.running, self.waiting, self.kv_blocks = running, waiting, kv_blocks
+        self.chunks = [(row.request, row.tokens, row.before) for row in self.plan if not row.decodes]
+        decodes = [row for row in self.plan if row.decodes]
+        self.decodes = len(decodes)
+        self.drafts = sum(row.tokens - 1 for row in decodes)
+        self.decode_context = sum(row.before for row in decodes)
+        self.adapters = frozenset(row.request.adapter for row in self.plan if row.request.adapter is not None)
+
+    def rows(self) -> list[tuple[int, int, int]]:
+        return [(row.request.id, row.tokens, row.before) for row in self.plan]
+
+    def sequences(self) -> list[Sequences]:
+        found = [Sequences(tokens, before) for _, tokens, before in self.chunks]
+        return found + [Sequences(row.tokens, row.before) for row in self.plan if row.decodes]
+
+    def commit(self) -> None:
+        """Drafts of the step before that were rejected are known now: contexts are shorter."""
+        for row in self.plan:
+            if row.decodes and row.request.state == State.RUNNING:
+                row.before = row.request.computed - row.tokens
+        self.decode_context = sum(row.before for row in self.plan if row.decodes)
+
+    def complete(self, end_ns: int, previous_ns: int) -> Tokens:
+        found, options = Tokens(), self._scheduler.options
+        for row in self.plan:
+            request = row.request
+            if not row.samples or request.state in (State.ABORTED, State.FINISHED):
+                continue
+            new = 1
+            if row.drafts:
+                assert options.speculation is not None
+                accepted = min(row.drafts, options.speculation.accepted(request.id, request.generated))
+                found.verified.append((row.drafts, accepted))
+                rejected = row.drafts - accepted
+                if request.computed:  # else it was preempted since
+                    request.computed -= rejected
+                if request._placeholders:
+                    request._placeholders -= rejected
+                new += accepted
+            new = min(new, request.output - request.generated)
+            request.generated += new
+            found.further += new - 1
+            if self._scheduler.asynchronous:
+                request._placeholders -= new
+                request._kept = max(request._kept, request.computed - request._placeholders)
+            if request.first_token_ns is None:
+                request.first_token_ns = end_ns
+                found.first.append(request)
+            elif request.last_token_ns == previous_ns:
+                found.continued += 1
+            else:
+                assert request.last_token_ns is not None
+                found.gaps_ns.append(end_ns - request.last_token_ns)
+            request.last_token_ns = end_ns
+            if request.generated == request.output:
+                found.ended.append(request)
+            elif options.speculation is not None and not self._scheduler.asynchronous:
+                request._drafts = options.speculation.drafts(request.id, request.generated)
+        return found
+
+
+def batching(options: EngineOptions) -> ContinuousBatching | StepwiseBatching:
+    """The scheduler for these options."""
+    return ContinuousBatching(options) if options.in_rounds else StepwiseBatching(options)

@@ -19,7 +19,7 @@ from kernbench.cli import output, widgets
 from kernbench.cli.commands import Section
 from kernbench.cli.llm import ActivationBits, ModelName, Parallel, WeightBits
 from kernbench.cli.options import AllowCode, Config, Json, Overrides, Quiet, count_of
-from kernbench.cli.text import DIM, WAIT, Justify, duration, percent, short, table
+from kernbench.cli.text import DIM, WAIT, Justify, duration, percent, scaled, short, table
 from kernbench.common.errors import InputError, Problem
 from kernbench.common.json_shapes import counted
 
@@ -143,6 +143,12 @@ Goals = Annotated[
 ]  # fmt: skip
 
 
+Energy = Annotated[
+    bool,
+    typer.Option("--energy", help="Simulate the energy of steps too.", rich_help_panel=_OUTPUT),
+]
+
+
 class RouterName(StrEnum):
     """Which engine gets a request."""
 
@@ -153,6 +159,7 @@ class RouterName(StrEnum):
 
 
 _FLEET = "Fleet"
+_KWH = 3.6e6  #: [J]
 _SWAP_SPACE = 4.0  #: [GiB] as vLLM V0's default
 
 
@@ -452,6 +459,7 @@ def run(
         int, _number("--check-steps", "Simulate so many steps of the run to measure the error of the table.", _OUTPUT, 0)
     ] = 8,
     goodput: Goals = None,
+    energy: Energy = False,
     rows: Annotated[
         Path | None,
         typer.Option(
@@ -487,7 +495,7 @@ def run(
         if path is not None:
             check_writable(path)
     check_apart([rows, trace, html], [deployment.scenario.workload.dataset_path])
-    deployment = replace(deployment, scenario=replace(deployment.scenario, sample=check_steps))
+    deployment = replace(deployment, scenario=replace(deployment.scenario, sample=check_steps, energy=energy))
     if trace is not None and deployment.engines > 1:
         rule = f"it is of one engine, and this has {deployment.engines}"
         raise InputError(Problem("kbsim serve", rule, "--trace", str(trace)))
@@ -576,6 +584,7 @@ def serving_summary(plain: Mapping[str, Any]) -> Iterator[RenderableType]:
         goals = ", ".join(f"{TITLES[name]} at most {ms_text(most)}" for name, most in plain["goals_ms"].items())
         yield widgets.Text(f"goodput {short(shown['goodput_per_s'])} requests/s, {percent(shown['good_share'])}: {goals}")
     yield from (widgets.Text(line) for line in why_lines(shown))
+    yield from (widgets.Text(line) for line in cost_lines(plain["cost"] or {}, plain["energy"] or {}))
     if plain["table"] is not None:
         yield widgets.Text(table_text(plain["table"]), DIM)
     yield ""
@@ -646,6 +655,22 @@ def why_lines(shown: Mapping[str, Any]) -> Iterator[str]:
         if parts:
             largest = sorted(parts, key=lambda one: -parts[one])
             yield f"{TITLES[name]} is " + ", ".join(f"{percent(parts[one])} {PARTS[one]}" for one in largest)
+
+
+def cost_lines(cost: Mapping[str, Any], energy: Mapping[str, Any]) -> Iterator[str]:
+    """What a million output tokens cost: money, energy from the supply, and energy by the model of the machine."""
+    usd, supply = (cost.get(f"{name}_per_million_output_tokens") for name in ("usd", "supply_joules"))
+    parts = [] if usd is None else [f"${usd:.3g}"]
+    parts += [] if supply is None else [f"{supply / _KWH:.3g} kWh from the supply"]
+    if parts:
+        yield f"a million output tokens cost {' and '.join(parts)}"
+    joules = energy.get("joules_per_million_output_tokens")
+    if joules is not None:
+        by_part = energy.get("by_part_j", {})
+        whole = sum(by_part.values())
+        largest = sorted(by_part, key=lambda one: -by_part[one])
+        told = ", ".join(f"{one} {percent(by_part[one] / whole)}" for one in largest if by_part[one] >= whole / 100)
+        yield f"energy {scaled(joules * 1e6, ('pJ', 'nJ', 'uJ', 'mJ', 'J'))} an output token{told and f': {told}'}"
 
 
 def table_text(of: Mapping[str, Any]) -> str:
@@ -764,13 +789,14 @@ def capacity(
             help="Seconds for which requests arrive, at least; lengths that are drawn only.",
         ),
     ] = 20.0,
+    energy: Energy = False,
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> int:  # fmt: skip
     """Find the largest request rate that meets latency targets, by bisection for each seed."""
     from kernbench.workloads.serving.capacity import parse_slo
 
-    deployment = replace(deployment, scenario=replace(deployment.scenario, sample=0))
+    deployment = replace(deployment, scenario=replace(deployment.scenario, sample=0, energy=energy))
     first = deployment.scenario.workload.seed
     found = deployment.capacity(parse_slo(slo), seeds=range(first, first + seeds), tolerance=tolerance, duration_s=duration)
     plain = deployment.to_dict(found)
@@ -794,6 +820,7 @@ def capacity_summary(plain: Mapping[str, Any]) -> Iterator[RenderableType]:
     for name, unit in (("requests_per_s_per_usd_per_hour", "$/hour"), ("requests_per_s_per_watt", "W")):
         if plain[name] is not None:
             yield widgets.Text(f"{plain[name]:.3g} requests/s per {unit}")
+    yield from (widgets.Text(line) for line in cost_lines(plain, plain))
     yield ""
     made = table("by seed", [(name, "right") for name in ("seed", "met", "missed", "runs")] + [("missed there", "left")])
     for one in plain["seeds"]:

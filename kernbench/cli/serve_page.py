@@ -12,7 +12,7 @@ from importlib import resources
 from math import ceil, floor, log10
 from typing import TYPE_CHECKING, Any
 
-from kernbench.cli.serve import PARTS, TITLES, error_text, ms_text, why_parts
+from kernbench.cli.serve import PARTS, TITLES, cost_lines, error_text, ms_text, why_parts
 from kernbench.cli.text import percent, short
 from kernbench.common.json_shapes import counted
 from kernbench.common.look.css import look_js, page_css
@@ -64,7 +64,7 @@ def page_bytes(plain: Mapping[str, Any], result: ServingResult) -> bytes:
         "FACTS": escape(f"{counted(plain['requests']['finished'], 'request')} in {short(plain['duration_s'])} s"),
         "FIGURE": escape(f"{short(shown['requests_per_s'])} requests/s"),
         "SAID": escape(_said(shown)),
-        "GOODPUT": _goodput(plain, shown),
+        "GOODPUT": _goodput(plain, shown) + _cost(plain),
         "WHY": "".join(_why(name, shown["why"][name]) for name in ("ttft", "tpot")),
         "LINES": "\n".join(_lines(plain, result.longest_step_ns / 1e9)),
         "CURVES": "\n".join(_curve(name, shown[f"{name}_ms"], result.curve_ms(name, result.steady)) for name in CURVES),
@@ -89,6 +89,11 @@ def _goodput(plain: Mapping[str, Any], shown: Mapping[str, Any]) -> str:
     goals = ", ".join(f"{TITLES[name]} at most {ms_text(most)}" for name, most in plain["goals_ms"].items())
     said = f"Goodput {short(shown['goodput_per_s'])} requests/s: {percent(shown['good_share'])} of the requests have {goals}"
     return f"<p>{escape(said)}</p>"
+
+
+def _cost(plain: Mapping[str, Any]) -> str:
+    lines = cost_lines(plain["cost"] or {}, plain["energy"] or {})
+    return "".join(f"<p>{escape(line[0].upper() + line[1:])}</p>" for line in lines)
 
 
 def _why(name: str, of: Mapping[str, Any] | None) -> str:

@@ -119,3 +119,58 @@ def test_the_link_is_that_of_the_chip_or_given() -> None:
 def test_deployments_that_cannot_be(given: dict[str, Any], words: str) -> None:
     with pytest.raises(InputError, match=words):
         Deployment(scenario=scenario(), **given)
+
+
+def test_tokens_cost_by_the_hour_and_the_supply() -> None:
+    """Two machines of 0.5 $/h and 450 W give so many tokens a second together."""
+    done = Deployment(scenario=scenario(overrides=CHIP), replicas=2).run()
+    cost, rates = done.to_dict()["cost"], done.result.rates(done.result.steady)
+    assert cost["usd_per_million_output_tokens"] == pytest.approx(2 * 0.5 / 3600 / rates["output_tokens_per_s"] * 1e6)
+    assert cost["supply_joules_per_million_tokens"] == pytest.approx(2 * 450 / rates["total_tokens_per_s"] * 1e6)
+    assert Deployment(scenario=scenario()).run().to_dict()["cost"] is None
+
+
+def test_the_capacity_states_what_tokens_cost() -> None:
+    """Requests have four tokens of output, so a million of them are 250,000 requests."""
+    deployment = Deployment(scenario=scenario(overrides=CHIP))
+    plain = deployment.to_dict(deployment.capacity(parse_slo("p95 ttft<100ms"), seeds=(1, 2), duration_s=1))
+    assert plain["usd_per_million_output_tokens"] == pytest.approx(0.5 / 3600 / (4 * plain["rate"]) * 1e6)
+    assert plain["joules_per_million_output_tokens"] is None
+
+
+def test_energy_is_that_of_the_steps_and_of_the_idle_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A step takes 3 J of DRAM; between steps two idle machines draw 2 W each."""
+
+    class Costly(Steps):
+        static_mw = 2000.0
+
+        def energy_pj(self, sequences: Sequence[Sequences]) -> dict[str, float]:
+            return {"dram": 3e12}
+
+    monkeypatch.setattr(Scenario, "step", lambda self: Costly())
+    done = Deployment(scenario=scenario(energy=True), replicas=2).run()
+    energy, steps = done.to_dict()["energy"], done.result.record.steps
+    assert energy["by_part_j"]["dram"] == pytest.approx(3 * steps)
+    idle_s = 2 * (done.result.end_ns - done.result.whole.start_ns) / 1e9 - steps * 10e-3
+    assert energy["by_part_j"]["idle"] == pytest.approx(2 * idle_s)
+    assert energy["joules"] == pytest.approx(sum(energy["by_part_j"].values()))
+    assert energy["joules_per_million_output_tokens"] == pytest.approx(energy["joules"] / (60 * 4) * 1e6)
+    assert sum(done.to_dict()["timeline"]["joules"]) == pytest.approx(3 * steps)
+
+
+def test_energy_where_nothing_says_it() -> None:
+    with pytest.raises(InputError, match="--energy"):
+        Deployment(scenario=scenario(energy=True)).run()
+
+
+def test_the_energy_of_a_table_is_kept_beside_its_times(tmp_path: Any) -> None:
+    from kernbench.serving import TableStore
+
+    store = TableStore(tmp_path, "content")
+    store.put("1 0 0", 5.0)
+    store.save()
+    again = TableStore(tmp_path, "content")
+    again.put_energy("1 0 0", {"dram": 7.0})
+    again.save()
+    read = TableStore(tmp_path, "content")
+    assert read.get("1 0 0") == 5.0 and read.energy_pj("1 0 0") == {"dram": 7.0} and read.energy_pj("2 0 0") is None

@@ -90,6 +90,17 @@ class SeedCapacity:
 
 
 @dataclass(frozen=True, slots=True)
+class Served:
+    """What a run of the search served."""
+
+    rate: float  #: [request/s]
+    seed: int
+    output: float  #: [token] of a finished request, on average
+    prompt: float
+    joules: float | None = None  #: of an output token
+
+
+@dataclass(frozen=True, slots=True)
 class Capacity:
     """The largest rate, over all seeds."""
 
@@ -97,6 +108,7 @@ class Capacity:
     seeds: tuple[SeedCapacity, ...]
     rate: float  #: [request/s] the mean over the seeds
     half_width: float  #: [request/s] of its confidence interval of 95 %, of the seeds and the bisection; inf with one seed
+    served: tuple[Served, ...] = ()  #: the run of each seed at the largest rate that met all targets
 
     @property
     def interval(self) -> tuple[float, float]:

@@ -9,14 +9,15 @@ from math import ceil
 from typing import Any
 
 from kernbench.common.errors import InputError, Problem
-from kernbench.config.schema import NpuConfig
-from kernbench.workloads.serving.capacity import Capacity, Target, find_capacity
+from kernbench.config.schema import Cost, NpuConfig
+from kernbench.workloads.serving.capacity import Capacity, Served, Target, find_capacity
 from kernbench.workloads.serving.fleet import Fleet, Instance, KvLink, Role, simulate_fleet
 from kernbench.workloads.serving.machine_step import MachineStep
 from kernbench.workloads.serving.options import EngineOptions
+from kernbench.workloads.serving.request import State
 from kernbench.workloads.serving.result import ServingResult
 from kernbench.workloads.serving.routing import router
-from kernbench.workloads.serving.scenario import Scenario, ScenarioResult
+from kernbench.workloads.serving.scenario import Scenario, ScenarioResult, run_energy, token_cost
 from kernbench.workloads.serving.step_time import MachineTimer
 from kernbench.workloads.serving.stepwise import batching
 
@@ -51,9 +52,7 @@ class Deployment:
     @property
     def machines(self) -> int:
         """Machine files that stand side by side: a file of one chip `tp` times an engine, else the file holds all of it."""
-        machine = self.scenario.machine
-        single = isinstance(machine, NpuConfig) and machine.chip is not None
-        return self.engines * (self.scenario.tp if single else 1)
+        return self.engines * self.scenario.devices
 
     def link(self, step: MachineStep) -> KvLink | None:
         """From an engine that prefills to those that decode; None if none does. InputError if nothing says how fast it is."""
@@ -90,7 +89,7 @@ class Deployment:
         fleet = self.fleet(options, timer, self.link(step), self.scenario.workload.seed)
         result = simulate_fleet(self.scenario.workload.requests(), fleet, max_concurrency=self.scenario.max_concurrency)
         timer.save()
-        return ScenarioResult(self.scenario, options, timer, result)
+        return ScenarioResult(self.scenario, options, timer, result, self.engines)
 
     def capacity(
         self, targets: Sequence[Target], *, seeds: Sequence[int] = (0, 1, 2, 3, 4), tolerance: float = 0.02,
@@ -103,16 +102,26 @@ class Deployment:
         step = self.scenario.step()
         options, timer, link = self.scenario.engine_options(step), self.scenario.timer(step), self.link(step)
 
+        runs: dict[tuple[float, int], Served] = {}
+
         def at(rate: float, seed: int) -> ServingResult:
             load = self.scenario.at_rate(rate, seed).workload
             if load.dataset_path is None:
                 load = replace(load, num_prompts=max(load.count or 1, ceil(rate * duration_s)))
             fleet = self.fleet(options, timer, link, seed)
-            return simulate_fleet(load.requests(), fleet, max_concurrency=self.scenario.max_concurrency)
+            result = simulate_fleet(load.requests(), fleet, max_concurrency=self.scenario.max_concurrency)
+            count = max(1, result.count(State.FINISHED))
+            joules = None
+            if self.scenario.energy:
+                million = run_energy(result, timer, self.engines)["joules_per_million_output_tokens"]
+                joules = None if million is None else million / 1e6
+            output, prompt = (result.count_tokens(kind) / count for kind in ("output", "prompt"))
+            runs[rate, seed] = Served(rate, seed, output, prompt, joules)
+            return result
 
         found = find_capacity(at, targets, seeds=seeds, tolerance=tolerance, start_rate=float(self.engines))
         timer.save()
-        return found
+        return replace(found, served=tuple(runs[one.met, one.seed] for one in found.seeds if one.met))
 
     def worth(self, rate: float) -> dict[str, float | None]:
         """What so many requests/s are for the price and the power of the machines; None where the file does not say it."""
@@ -124,6 +133,17 @@ class Deployment:
         return {
             "requests_per_s_per_usd_per_hour": per(cost.usd_per_hour if cost else None),
             "requests_per_s_per_watt": per(cost.watts if cost else None),
+        }
+
+    def token_cost(self, found: Capacity) -> dict[str, float | None]:
+        """What a million tokens cost at the rate that was found; None where nothing says it."""
+        served = found.served
+        output, prompt = (sum(getattr(one, kind) for one in served) / max(1, len(served)) for kind in ("output", "prompt"))
+        rates = {"output_tokens_per_s": found.rate * output, "total_tokens_per_s": found.rate * (output + prompt)}
+        joules = [one.joules for one in served if one.joules is not None]
+        return {
+            **token_cost(self.scenario.machine.cost or Cost(), self.machines, rates),
+            "joules_per_million_output_tokens": 1e6 * sum(joules) / len(joules) if joules else None,
         }
 
     def to_dict(self, found: Capacity) -> dict[str, Any]:
@@ -139,5 +159,6 @@ class Deployment:
             "machines": self.machines,
             **found.to_dict(),
             **self.worth(found.rate),
+            **self.token_cost(found),
         }
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from heapq import heappop, heappush
 from typing import Protocol
 
@@ -40,6 +40,7 @@ class Engine:
         self._next: StepBatch | None = None  # that is scheduled already
         self._start = self._end = 0
         self.device_ns = 0  #: [ns] of the device in the step that runs, or ended last
+        self.energy_pj: Mapping[str, float] = {}  #: [pJ] of that step by part of the machine
         self._arrived: list[Request] = []  # since the last step was scheduled
         self._considered: list[Request] = []  # arrived before the next step was scheduled, after the one before was
         self._blocked_ns = [0] * len(BLOCKED)  # time of steps by what the first of the queue had too little of
@@ -78,6 +79,7 @@ class Engine:
                 request.queued_ns = tuple(now - then for now, then in zip(self._blocked_ns, request.queued_ns, strict=True))
         device, host = self.timer.device_ns(batch), self.timer.host_ns(batch)
         self.device_ns = device
+        self.energy_pj = self.timer.energy_pj(batch)
         beside = self.scheduler.asynchronous
         self._end = now_ns + (max(device, host) if beside else device + host)
         if batch.blocked is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -23,6 +24,10 @@ class ExtraWork(ABC):
     def ns(self, batch: StepBatch) -> float:
         """[ns] of a step, after the model's own pass."""
 
+    def energy_pj(self, batch: StepBatch) -> Mapping[str, float]:
+        """[pJ] of it by part of the machine."""
+        return {}
+
     def save(self) -> None:  # noqa: B027  # most keep nothing
         """Keep what was simulated, where it is kept."""
 
@@ -40,11 +45,23 @@ class DraftModel(ExtraWork):
     def ns(self, batch: StepBatch) -> float:
         found = self.timer.model_ns(batch)
         if self.tokens > 1:
-            requests = len(batch.chunks) + batch.decodes
-            context = batch.decode_context + batch.decodes + batch.drafts
-            context += sum(before + tokens for _, tokens, before in batch.chunks)
-            found += (self.tokens - 1) * self.timer.decode_ns(requests, context / requests)
+            found += (self.tokens - 1) * self.timer.decode_ns(*_after(batch))
         return found
+
+    def energy_pj(self, batch: StepBatch) -> Mapping[str, float]:
+        found = self.timer.model_pj(batch)
+        if self.tokens > 1:
+            for name, pj in self.timer.decode_pj(*_after(batch)).items():
+                found[name] = found.get(name, 0.0) + (self.tokens - 1) * pj
+        return found
+
+
+def _after(batch: StepBatch) -> tuple[int, float]:
+    """The requests of a step, and the mean of their tokens after it."""
+    requests = len(batch.chunks) + batch.decodes
+    context = batch.decode_context + batch.decodes + batch.drafts
+    context += sum(before + tokens for _, tokens, before in batch.chunks)
+    return requests, context / requests
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,22 +94,33 @@ class Lora:
 class Adapters(ExtraWork):
     """Each adapter of a step is read from memory once. One that has no place there comes over the host link first."""
 
-    def __init__(self, lora: Lora, adapter_bytes: int, *, memory_bytes_per_ns: float, host_bytes_per_ns: float | None) -> None:
+    def __init__(
+        self, lora: Lora, adapter_bytes: int, *, memory_bytes_per_ns: float, host_bytes_per_ns: float | None,
+        dram_pj_per_byte: float = 0.0,
+    ) -> None:  # fmt: skip
         if host_bytes_per_ns is None and lora.adapters > lora.max_loras:
             rule = f"adapters change places in the memory ({lora.max_loras} for {lora.adapters}), and nothing says how fast"
             raise InputError(Problem("lora", rule, remedy="give --host-link-gb-s, or a larger --max-loras"))
+        self._pj = adapter_bytes * dram_pj_per_byte
         self._read_ns = adapter_bytes / memory_bytes_per_ns
         self._load_ns = 0.0 if host_bytes_per_ns is None else adapter_bytes / host_bytes_per_ns
 
     def ns(self, batch: StepBatch) -> float:
         return len(batch.adapters) * self._read_ns + batch.adapter_loads * self._load_ns
 
+    def energy_pj(self, batch: StepBatch) -> Mapping[str, float]:
+        return {"dram": (len(batch.adapters) + batch.adapter_loads) * self._pj}
+
 
 class Swaps(ExtraWork):
     """Blocks that go to the host or come back, before the step, one direction after the other."""
 
-    def __init__(self, block_bytes: int, host_bytes_per_ns: float) -> None:
+    def __init__(self, block_bytes: int, host_bytes_per_ns: float, dram_pj_per_byte: float = 0.0) -> None:
+        self._pj = block_bytes * dram_pj_per_byte
         self._block_ns = block_bytes / host_bytes_per_ns
 
     def ns(self, batch: StepBatch) -> float:
         return batch.swapped_blocks * self._block_ns
+
+    def energy_pj(self, batch: StepBatch) -> Mapping[str, float]:
+        return {"dram": batch.swapped_blocks * self._pj}

@@ -8,6 +8,7 @@ from kernbench.common.json_shapes import COUNT, NUMBER, TEXT, Shape, closed, lis
 from kernbench.workloads.serving.result import GOALS, METRICS, TIMELINE, TPOT_PARTS, TTFT_PARTS
 
 _SUMMARY = closed({"count": COUNT, **dict.fromkeys(("mean", "median", "std", "p50", "p90", "p95", "p99"), NUMBER)})
+_COST = tuple(f"{name}_per_million_{of}" for name in ("usd", "supply_joules") for of in ("output_tokens", "tokens"))
 _SIGNED: Shape = {"type": "number"}
 
 
@@ -47,6 +48,7 @@ def serve_capacity_json_schema() -> Shape:
         "interval": {"type": "array", "items": or_null(_SIGNED), "minItems": 2, "maxItems": 2}, "bound": TEXT,
         "seeds": list_of(seed),
         "requests_per_s_per_usd_per_hour": or_null(NUMBER), "requests_per_s_per_watt": or_null(NUMBER),
+        **dict.fromkeys(_COST, or_null(NUMBER)), "joules_per_million_output_tokens": or_null(NUMBER),
     }))  # fmt: skip
 
 
@@ -66,6 +68,11 @@ def serve_json_schema() -> Shape:
         **dict.fromkeys(("verifications", "draft_tokens", "accepted_tokens"), COUNT),
         **dict.fromkeys(("acceptance_rate", "acceptance_length"), NUMBER), "accepted_per_position": list_of(NUMBER),
     })  # fmt: skip
+    cost = closed(dict.fromkeys(_COST, or_null(NUMBER)))
+    energy = closed({
+        "joules": NUMBER, "by_part_j": map_of(NUMBER),
+        **dict.fromkeys(("joules_per_million_output_tokens", "joules_per_million_tokens"), or_null(NUMBER)),
+    })  # fmt: skip
     error = closed({"steps": COUNT, "mean": NUMBER, "bias": _SIGNED, "worst": NUMBER})
     goals = {"type": "object", "properties": dict.fromkeys(GOALS, NUMBER), "additionalProperties": False}
     return titled("kernbench serve", closed({
@@ -83,5 +90,7 @@ def serve_json_schema() -> Shape:
         "speculation": or_null(speculation),
         "whole": window,
         "steady": or_null(window),
+        "cost": or_null(cost),
+        "energy": or_null(energy),
         "timeline": closed({"interval_s": NUMBER, **dict.fromkeys(TIMELINE, list_of(NUMBER))}),
     }))  # fmt: skip

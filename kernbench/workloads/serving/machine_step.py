@@ -40,6 +40,20 @@ class MachineStep(ABC):
     def device_ns(self, sequences: Sequence[Sequences]) -> float:
         """[ns] of a step of these sequences."""
 
+    def energy_pj(self, sequences: Sequence[Sequences]) -> dict[str, float]:
+        """[pJ] of a step by part of the machine; empty where its model has no energy."""
+        return {}
+
+    @property
+    def dram_pj_per_byte(self) -> float:
+        """[pJ/byte] of its memory, of `energy_pj`."""
+        return 0.0
+
+    @property
+    def static_mw(self) -> float:
+        """[mW] that the machine takes while it is idle, of `energy_pj`."""
+        return 0.0
+
     def limits(self, sequences: Sequence[Sequences]) -> dict[str, float]:
         """What needs the time of a step: resources in words, each with the share of the step that it needs alone; the largest
         first. A step that is not told apart is the device's."""
@@ -99,6 +113,17 @@ class CoreStep(MachineStep):
 
     def device_ns(self, sequences: Sequence[Sequences]) -> float:
         return self._timer.step_cycles(sequences) / self._freq
+
+    def energy_pj(self, sequences: Sequence[Sequences]) -> dict[str, float]:
+        return dict(sorted(self._timer.step_tally(sequences).energy_pj.items()))
+
+    @property
+    def dram_pj_per_byte(self) -> float:
+        return float(self._given[2].energy.dram_pj_per_byte)
+
+    @property
+    def static_mw(self) -> float:
+        return float(self._given[2].energy.static_mw)
 
     def limits(self, sequences: Sequence[Sequences]) -> dict[str, float]:
         tally = self._timer.step_tally(sequences)

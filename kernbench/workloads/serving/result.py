@@ -47,10 +47,13 @@ class Record:
         self.drafts: Counter[int] = Counter()  # verifications by the number of their drafts
         self.accepted: Counter[int] = Counter()  # by the number of accepted ones
         self.swapped_blocks = 0  # that went to the host or came back
+        self.device_ns = 0  # of all steps, without the host beyond the device
+        self.energy_pj: dict[str, float] = {}  # of all steps by part of the machine
 
     def step(self, engine: Engine, batch: StepBatch, start_ns: int, end_ns: int, tokens: Tokens) -> None:
         """A step has ended."""
         self.steps += 1
+        self.device_ns += min(end_ns - start_ns, engine.device_ns)
         if self.trace is not None:
             self.trace.step(batch, start_ns, end_ns)
         now, took = self.timeline.at(start_ns), end_ns - start_ns
@@ -79,6 +82,9 @@ class Record:
             self.drafts[drafts] += 1
             self.accepted[accepted] += 1
         self.swapped_blocks += batch.swapped_blocks
+        for name, pj in engine.energy_pj.items():
+            self.energy_pj[name] = self.energy_pj.get(name, 0.0) + pj
+            now.energy_pj += pj
         now.preempted += len(batch.preempted)
         now.running_ns += took * batch.running
         now.waiting_ns += took * batch.waiting
@@ -132,6 +138,10 @@ class ServingResult:
     def count(self, state: State) -> int:
         """Requests that ended so."""
         return int(np.count_nonzero(self._columns["state"] == state))
+
+    def count_tokens(self, kind: str) -> int:
+        """`prompt` or `output` tokens of the finished requests."""
+        return int(self._columns[kind][self._done].sum())
 
     @property
     def backlog(self) -> float:
@@ -329,7 +339,7 @@ class ServingResult:
             busy = max(1, one.busy_ns)
             values = (
                 one.busy_ns / length, one.prefill_ns / length, one.running_ns / busy, one.waiting_ns / busy, one.kv_ns / busy,
-                one.preempted, one.prefill_tokens, one.tokens, one.arrived, one.ended,
+                one.preempted, one.prefill_tokens, one.tokens, one.arrived, one.ended, one.energy_pj / 1e12,
             )  # fmt: skip
             for name, value in zip(TIMELINE, values, strict=True):
                 columns[name].append(round(value, 6))
@@ -346,6 +356,7 @@ def _shares(parts_ns: Mapping[str, int], count: int) -> dict[str, Any] | None:
 
 TIMELINE = (
     "busy", "prefill", "running", "waiting", "kv_blocks", "preempted", "prefill_tokens", "tokens", "arrived", "ended",
+    "joules",
 )  # fmt: skip
 
 

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from kernbench.cmdq.program_cache import folder
 from kernbench.common.errors import InputError, Problem
-from kernbench.config.schema import NpuConfig
+from kernbench.config.schema import Cost, NpuConfig
 from kernbench.config.system import SystemConfig
+from kernbench.workloads.blocks.batch import Sequences
 from kernbench.workloads.llm.model import Model
 from kernbench.workloads.routing import EVEN, Routing
 from kernbench.workloads.serving.extra_work import Adapters, DraftModel, ExtraWork, Lora, Swaps
@@ -61,6 +62,7 @@ class Scenario:
     lora: Lora | None = None
     swap_space_gib: float = 0.0
     host_link_gb_s: float | None = None
+    energy: bool = False  #: whether that of steps is simulated
     tables: Path | None = None  #: folder in which tables are kept; None: where programs are kept
 
     def step(self) -> MachineStep:
@@ -123,8 +125,11 @@ class Scenario:
     def timer(self, step: MachineStep) -> MachineTimer:
         """Exact, or with the table of before."""
         extra = self._extra(step)
+        if self.energy and not step.energy_pj([Sequences(1)]):
+            rule = "the model of this machine has no energy of operations"
+            raise InputError(Problem(self.machine.source, rule, "--energy", remedy="state cost.watts: what it draws"))
         if self.exact:
-            return ExactTimer(step, step.capture_sizes, extra=extra)
+            return ExactTimer(step, step.capture_sizes, extra=extra, energy=self.energy)
         return self._table(step, self.sample, extra)
 
     def _table(self, step: MachineStep, sample: int, extra: Sequence[ExtraWork] = ()) -> TableTimer:
@@ -134,7 +139,7 @@ class Scenario:
             kept = None if programs is None else programs.parent / "serving"
         store = TableStore(kept, step.content())
         width = 1 if self.speculation is None else 1 + self.speculation.tokens
-        return TableTimer(step, step.capture_sizes, store=store, sample=sample, width=width, extra=extra)
+        return TableTimer(step, step.capture_sizes, store=store, sample=sample, width=width, extra=extra, energy=self.energy)
 
     def _extra(self, step: MachineStep) -> list[ExtraWork]:
         """What the device does beside the model."""
@@ -148,13 +153,14 @@ class Scenario:
         if self.lora is not None:
             size = self.lora.adapter_bytes(self.model, self.tp)
             memory = step.memory_bytes_per_ns()
-            found.append(Adapters(self.lora, size, memory_bytes_per_ns=memory, host_bytes_per_ns=link))
+            found.append(Adapters(self.lora, size, memory_bytes_per_ns=memory, host_bytes_per_ns=link,
+                                  dram_pj_per_byte=step.dram_pj_per_byte))  # fmt: skip
         if self.swap_space_gib:
             if link is None:
                 rule = "the machine says nothing about a link to the host, but preempted requests are swapped there"
                 raise InputError(Problem(self.machine.source, rule, remedy="give the bandwidth by --host-link-gb-s"))
             token_bytes = step.token_bytes() + (0 if draft is None else draft.token_bytes())
-            found.append(Swaps(self.engine.get("block_size", DEFAULT_BLOCK) * token_bytes, link))
+            found.append(Swaps(self.engine.get("block_size", DEFAULT_BLOCK) * token_bytes, link, step.dram_pj_per_byte))
         return found
 
     def run(self, trace: StepTrace | None = None) -> ScenarioResult:
@@ -166,6 +172,11 @@ class Scenario:
         )
         timer.save()
         return ScenarioResult(self, options, timer, result)
+
+    @property
+    def devices(self) -> int:
+        """Machine files that stand side by side for an engine: a file of one chip `tp` times, else the file holds all of it."""
+        return self.tp if isinstance(self.machine, NpuConfig) and self.machine.chip is not None else 1
 
     def at_rate(self, rate: float, seed: int = 0) -> Scenario:
         """The same with another rate of requests and seed."""
@@ -181,6 +192,7 @@ class ScenarioResult:
     options: EngineOptions
     timer: MachineTimer
     result: ServingResult
+    engines: int = 1
 
     def to_dict(self, goals_ms: dict[str, float] | None = None) -> dict[str, Any]:
         """As `kbsim serve --json` prints it."""
@@ -205,4 +217,42 @@ class ScenarioResult:
             "goals_ms": dict(goals_ms or {}),
             "table": table,
             **self.result.to_dict(goals_ms),
+            "cost": self.cost(),
+            "energy": self.energy(),
         }
+
+    def cost(self) -> dict[str, float | None] | None:
+        """What tokens cost at the rate of the steady part, or of the run; None where the machine states no price or power."""
+        rates = self.result.rates(self.result.steady)
+        cost = self.scenario.machine.cost
+        return None if cost is None else token_cost(cost, self.engines * self.scenario.devices, rates)
+
+    def energy(self) -> dict[str, Any] | None:
+        """[J] of the run by part of the machine, and of a million tokens; None if it was not asked for."""
+        return run_energy(self.result, self.timer, self.engines) if self.scenario.energy else None
+
+
+def run_energy(result: ServingResult, timer: MachineTimer, engines: int) -> dict[str, Any]:
+    """[J] of a run by part of the machine, and of a million tokens. `idle`: of the machine between steps."""
+    parts = {name: pj / 1e12 for name, pj in sorted(result.record.energy_pj.items())}
+    idle_ns = engines * (result.end_ns - result.whole.start_ns) - result.record.device_ns
+    parts["idle"] = timer.step.static_mw * max(0, idle_ns) / 1e12
+    total, output = sum(parts.values()), result.count_tokens("output")
+    every = output + result.count_tokens("prompt")
+    return {
+        "joules": total,
+        "by_part_j": parts,
+        "joules_per_million_output_tokens": 1e6 * total / output if output else None,
+        "joules_per_million_tokens": 1e6 * total / every if every else None,
+    }
+
+
+def token_cost(cost: Cost, machines: int, rates: Mapping[str, float]) -> dict[str, float | None]:
+    """[$] and [J] from the supply of a million tokens at these rates, of so many machines with this price and power."""
+    found: dict[str, float | None] = {}
+    for name, value, seconds in (("usd", cost.usd_per_hour, 3600), ("supply_joules", cost.watts, 1)):
+        for tokens, of in (("output_tokens", "output_tokens"), ("tokens", "total_tokens")):
+            rate = rates[f"{of}_per_s"]
+            each = None if value is None or not rate else machines * float(value) / seconds / rate
+            found[f"{name}_per_million_{tokens}"] = None if each is None else 1e6 * each
+    return found

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from abc import ABC, abstractmethod
 from bisect import bisect_left
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from kernbench.workloads.blocks.batch import Sequences
@@ -26,6 +26,10 @@ class StepTimer(ABC):
         """[ns] of the host: scheduler, sampler, tokens out. It runs beside the device if scheduling is asynchronous."""
         return 0
 
+    def energy_pj(self, batch: StepBatch) -> Mapping[str, float]:
+        """[pJ] of a step by part of the machine; empty where it is not asked for or not known."""
+        return {}
+
 
 class FormulaTimer(StepTimer):
     """A function of the batch, for closed forms and tests."""
@@ -44,11 +48,14 @@ def fixed_step(ns: int) -> FormulaTimer:
 
 class MachineTimer(StepTimer):
     """Steps of a model on a machine. `capture_sizes`: tokens of steps that are captured in graphs, ascending: a step is
-    padded to the next of them. `extra`: what the device does beside the model.
+    padded to the next of them. `extra`: what the device does beside the model. `energy`: whether that of steps is asked for.
     """
 
-    def __init__(self, step: MachineStep, capture_sizes: Sequence[int] = (), *, extra: Sequence[ExtraWork] = ()) -> None:
+    def __init__(
+        self, step: MachineStep, capture_sizes: Sequence[int] = (), *, extra: Sequence[ExtraWork] = (), energy: bool = False
+    ) -> None:  # fmt: skip
         self.step = step
+        self.energy = energy
         self.extra = tuple(extra)
         self._sizes = sorted(capture_sizes)
 
@@ -57,6 +64,23 @@ class MachineTimer(StepTimer):
         for one in self.extra:
             found += one.ns(batch)
         return round(found)
+
+    def energy_pj(self, batch: StepBatch) -> Mapping[str, float]:
+        if not self.energy:
+            return {}
+        found = self.model_pj(batch)
+        for one in self.extra:
+            for name, pj in one.energy_pj(batch).items():
+                found[name] = found.get(name, 0.0) + pj
+        return found
+
+    @abstractmethod
+    def model_pj(self, batch: StepBatch) -> dict[str, float]:
+        """[pJ] of the model's own pass, by part of the machine."""
+
+    @abstractmethod
+    def decode_pj(self, requests: int, context: float) -> dict[str, float]:
+        """[pJ] of a pass as `decode_ns` times it."""
 
     @abstractmethod
     def model_ns(self, batch: StepBatch) -> float:
@@ -80,9 +104,13 @@ class MachineTimer(StepTimer):
         return self._sizes[place] - tokens if place < len(self._sizes) else 0
 
     def exact_ns(self, sequences: Sequence[Sequences]) -> float:
-        """[ns] of a step, simulated. What pads it has no context."""
+        """[ns] of a step, simulated."""
+        return self.step.device_ns(self.padded(sequences))
+
+    def padded(self, sequences: Sequence[Sequences]) -> Sequence[Sequences]:
+        """The step as it runs. What pads it has no context."""
         pad = self.padding(sum(one.tokens * one.count for one in sequences))
-        return self.step.device_ns([*sequences, Sequences(1, 0, pad)] if pad else sequences)
+        return [*sequences, Sequences(1, 0, pad)] if pad else sequences
 
 
 class ExactTimer(MachineTimer):
@@ -93,6 +121,12 @@ class ExactTimer(MachineTimer):
 
     def decode_ns(self, requests: int, context: float) -> float:
         return self.exact_ns([Sequences(1, round(context), requests)])
+
+    def model_pj(self, batch: StepBatch) -> dict[str, float]:
+        return self.step.energy_pj(self.padded(batch.sequences()))
+
+    def decode_pj(self, requests: int, context: float) -> dict[str, float]:
+        return self.step.energy_pj(self.padded([Sequences(1, round(context), requests)]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,9 +156,9 @@ class TableTimer(MachineTimer):
 
     def __init__(
         self, step: MachineStep, capture_sizes: Sequence[int] = (), *, store: TableStore | None = None, sample: int = 8,
-        width: int = 1, extra: Sequence[ExtraWork] = (),
+        width: int = 1, extra: Sequence[ExtraWork] = (), energy: bool = False,
     ) -> None:  # fmt: skip
-        super().__init__(step, capture_sizes, extra=extra)
+        super().__init__(step, capture_sizes, extra=extra, energy=energy)
         self.store = TableStore() if store is None else store
         self.filled = 0  #: entries that were simulated for this run
         self._axes = step.edges
@@ -135,6 +169,15 @@ class TableTimer(MachineTimer):
         self._most, self._seen, self._random = sample, 0, random.Random(0)
 
     def model_ns(self, batch: StepBatch) -> float:
+        found = self._interpolated(*self._sizes_of(batch))
+        self._keep(batch, found)
+        return found
+
+    def model_pj(self, batch: StepBatch) -> dict[str, float]:
+        return self._interpolated_pj(*self._sizes_of(batch))
+
+    def _sizes_of(self, batch: StepBatch) -> tuple[float, float, float, float, float]:
+        """Tokens of prefill, decodes, their mean context, keys that prefills attend to, tokens of a decode."""
         prefill = pairs = 0.0
         for _, tokens, before in batch.chunks:
             prefill += tokens
@@ -143,9 +186,7 @@ class TableTimer(MachineTimer):
         width = 1 + batch.drafts / decodes if batch.drafts else 1.0
         if self._sizes:
             decodes += self.padding(int(prefill) + batch.decodes + batch.drafts) / width
-        found = self._interpolated(prefill, decodes, batch.decode_context / decodes if decodes else 0.0, pairs, width)
-        self._keep(batch, found)
-        return found
+        return prefill, decodes, batch.decode_context / decodes if decodes else 0.0, pairs, width
 
     def save(self) -> None:
         self.store.save()
@@ -154,10 +195,13 @@ class TableTimer(MachineTimer):
     def decode_ns(self, requests: int, context: float) -> float:
         return self._interpolated(0.0, requests, context, 0.0, 1.0)
 
+    def decode_pj(self, requests: int, context: float) -> dict[str, float]:
+        return self._interpolated_pj(0.0, requests, context, 0.0, 1.0)
+
     def _interpolated(self, prefill: float, decodes: float, context: float, pairs: float, width: float) -> float:
+        found = known = 0.0
         tokens_axis, decodes_axis, context_axis = self._axes
         widths = _ONE_TOKEN if width == 1 else _edges(self._widths, width)
-        found = known = 0.0
         for tokens, a in _edges(tokens_axis, prefill):
             known += a * tokens * min(tokens, _PROMPT) / 2
             for count, b in _edges(decodes_axis, decodes):
@@ -171,12 +215,41 @@ class TableTimer(MachineTimer):
             found += (pairs - known) * self._slope()
         return max(found, 1.0)
 
+    def _interpolated_pj(
+        self, prefill: float, decodes: float, context: float, pairs: float, width: float
+    ) -> dict[str, float]:
+        """As `_interpolated`, of each part."""
+        found: dict[str, float] = {}
+
+        def add(share: float, parts: Mapping[str, float]) -> None:
+            for name, pj in parts.items():
+                found[name] = found.get(name, 0.0) + share * pj
+
+        known = 0.0
+        tokens_axis, decodes_axis, context_axis = self._axes
+        for tokens, a in _edges(tokens_axis, prefill):
+            known += a * tokens * min(tokens, _PROMPT) / 2
+            for count, b in _edges(decodes_axis, decodes):
+                for before, c in _edges(context_axis, context) if decodes else _NO_CONTEXT:
+                    for wide, d in _edges(self._widths, width):
+                        add(a * b * c * d, self._simulated_pj(*self._corner(tokens, count, before, wide)))
+        if prefill:
+            tokens, context = _SLOPE
+            more = (pairs - known) / (tokens * context)
+            add(more, self._simulated_pj(*_slope_corner()))
+            add(-more, self._simulated_pj(*self._corner(tokens, 0, 0, 1)))
+        return {name: max(0.0, pj) for name, pj in found.items()}
+
     def _entry(self, tokens: int, decodes: int, context: int, width: int = 1) -> float:
+        return self._simulated(*self._corner(tokens, decodes, context, width))
+
+    def _corner(self, tokens: int, decodes: int, context: int, width: int) -> tuple[str, list[Sequences]]:
+        """The name of an entry and its step."""
         whole, rest = divmod(tokens, _PROMPT)
         sequences = [Sequences(_PROMPT, 0, whole)] if whole else []
         sequences += [Sequences(rest)] if rest else []
         sequences += [Sequences(width, context, decodes)] if decodes else []
-        return self._simulated(f"{tokens} {decodes}{f'x{width}' if width > 1 else ''} {context}", sequences)
+        return f"{tokens} {decodes}{f'x{width}' if width > 1 else ''} {context}", sequences
 
     def _simulated(self, name: str, sequences: list[Sequences]) -> float:
         found = self.store.get(name)
@@ -186,11 +259,18 @@ class TableTimer(MachineTimer):
             self.store.put(name, found)
         return found
 
+    def _simulated_pj(self, name: str, sequences: list[Sequences]) -> dict[str, float]:
+        found = self.store.energy_pj(name)
+        if found is None:
+            found = self.step.energy_pj(sequences)
+            self.store.put_energy(name, found)
+        return found
+
     def _slope(self) -> float:
         """[ns] of one more key that one more token of a prefill attends to."""
         if self._slope_ns is None:
             tokens, context = _SLOPE
-            more = self._simulated(f"{tokens} after {context}", [Sequences(tokens, context)])
+            more = self._simulated(*_slope_corner())
             self._slope_ns = (more - self._entry(tokens, 0, 0)) / (tokens * context)
         return self._slope_ns
 
@@ -215,6 +295,12 @@ class TableTimer(MachineTimer):
         return TableError(
             len(errors), sum(map(abs, errors)) / len(errors), sum(errors) / len(errors), max(map(abs, errors))
         )
+
+
+def _slope_corner() -> tuple[str, list[Sequences]]:
+    """The name of the entry of a chunk behind a context, and its step."""
+    tokens, context = _SLOPE
+    return f"{tokens} after {context}", [Sequences(tokens, context)]
 
 
 def _edges(edges: Sequence[int], value: float) -> tuple[tuple[int, float], ...]:

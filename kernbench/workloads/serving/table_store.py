@@ -23,12 +23,13 @@ class TableStore:
 
     def __init__(self, folder: str | os.PathLike[str] | None = None, content: Any = None) -> None:
         self._entries: dict[str, float] = {}
+        self._energies: dict[str, dict[str, float]] = {}
         self._new = False
         self.path: Path | None = None
         if folder is not None:
             digest = hashlib.sha256(json.dumps(content, sort_keys=True, default=str).encode()).hexdigest()
             self.path = Path(folder) / f"{digest[:32]}.json"
-            self._entries.update(_read(self.path))
+            self._entries, self._energies = _read(self.path)
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -42,6 +43,15 @@ class TableStore:
         self._entries[name] = ns
         self._new = True
 
+    def energy_pj(self, name: str) -> dict[str, float] | None:
+        """[pJ] of an entry by part of the machine."""
+        return self._energies.get(name)
+
+    def put_energy(self, name: str, pj: dict[str, float]) -> None:
+        """Add the energy of an entry."""
+        self._energies[name] = pj
+        self._new = True
+
     def save(self) -> None:
         """Write the entries, with those that another run has written since. InputError where the folder cannot be written."""
         if self.path is None or not self._new:
@@ -50,26 +60,36 @@ class TableStore:
             self.path.parent.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise InputError(Problem(str(self.path.parent), f"the folder of tables cannot be made: {error.strerror}")) from None
-        entries = {**_read(self.path), **self._entries}
-        text = json.dumps({"schema": _SCHEMA, "ns": dict(sorted(entries.items()))}, indent=0)
+        entries, energies = _read(self.path)
+        entries |= self._entries
+        energies |= self._energies
+        plain: dict[str, Any] = {"schema": _SCHEMA, "ns": dict(sorted(entries.items()))}
+        if energies:
+            plain["pj"] = dict(sorted(energies.items()))
+        text = json.dumps(plain, indent=0)
         write_whole(self.path, text.encode())
         self._new = False
 
 
-def _read(path: Path) -> dict[str, float]:
-    """The entries of a file; none if it is not there. InputError if it is damaged."""
+def _read(path: Path) -> tuple[dict[str, float], dict[str, dict[str, float]]]:
+    """The times and energies of a file; none if it is not there. InputError if it is damaged."""
     if not path.exists():
-        return {}
+        return {}, {}
     try:
         plain = json.loads(read_bounded(os.fspath(path), _BYTES, remedy="remove it"))
         if plain["schema"] != _SCHEMA:
             raise ValueError
         found = {str(name): float(ns) for name, ns in plain["ns"].items()}
+        energies = {
+            str(name): {str(part): float(pj) for part, pj in parts.items()} for name, parts in plain.get("pj", {}).items()
+        }
         if not all(0 < ns < 1e18 for ns in found.values()):
+            raise ValueError
+        if not all(0 <= pj < 1e24 for parts in energies.values() for pj in parts.values()):
             raise ValueError
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         raise InputError(Problem(str(path), f"it must be a table of the form {_SCHEMA}", remedy="remove the file")) from None
-    return found
+    return found, energies
 
 
 def default_folder() -> Path:

@@ -32,6 +32,7 @@ class Interval:
     preempted: int = 0
     arrived: int = 0
     ended: int = 0
+    energy_pj: float = 0.0
 
     def take(self, other: Interval) -> None:
         """Add the sums of another one."""

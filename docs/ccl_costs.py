@@ -35,11 +35,11 @@ MANY = tuple(sorted((*SOME, 256, 8 * KIB, 128 * KIB, 4 * MIB)))
 ALL = tuple(sorted((*MANY, 512 * KIB, 16 * MIB)))
 MOVING = ("all_reduce", "all_gather", "reduce_scatter", "broadcast", "reduce", "all_to_all")
 OTHER = ("gather", "scatter", "send_recv", "barrier")
-MOST_MESSAGES = 60_000  #: a size with more takes too long to simulate
+MOST_MESSAGES = 40_000  #: a size with more takes too long to simulate
 #: An algorithm is not simulated where its estimate is so many times the lowest one; more for several SIPs, where the model is
 #: further off.
-WITHIN, WITHIN_SIPS = 2.0, 6.0
-TORUS = ("system.kind=torus", "system.rows=2")
+WITHIN, WITHIN_SIPS = 2.0, 4.0
+TORUS, MESH = ("system.kind=torus", "system.rows=2"), ("system.kind=mesh", "system.rows=2")
 #: Machine, overrides, shape, sizes [B], and collectives. The file also has times of some other sizes.
 GROUPS: tuple[tuple[str, tuple[str, ...], tuple[int, int, int], tuple[int, ...], tuple[str, ...]], ...] = (
     *(("single_cube", (), (1, 1, ranks), ALL, MOVING) for ranks in range(2, 9)),
@@ -47,12 +47,14 @@ GROUPS: tuple[tuple[str, tuple[str, ...], tuple[int, int, int], tuple[int, ...],
     ("sip_4x4", (), (1, 6, 8), (256, 4 * KIB, 8 * KIB, 64 * KIB), MOVING[:5]),
     ("sip_4x4", (), (1, 8, 8), SOME, MOVING),
     ("two_sips", (), (1, 2, 8), FEW, MOVING[:5]),
-    ("two_sips", (), (2, 4, 8), (256, 4 * KIB, 64 * KIB), MOVING[:4]),
-    ("pod_8sip", (), (8, 1, 1), FEW, MOVING),
-    ("pod_8sip", TORUS, (8, 1, 2), (64 * KIB, 256 * KIB), MOVING[:4]),
-    ("pod_8sip", (), (2, 16, 8), (KIB,), MOVING[:4]),
+    ("sip_4x4", (), (1, 16, 8), (256, 2 * KIB, 8 * KIB, 64 * KIB), MOVING[:5]),
+    ("two_sips", (), (2, 4, 8), (256, 4 * KIB, 64 * KIB), MOVING[:5]),
+    ("pod_8sip", (), (8, 1, 1), (*FEW, MIB), MOVING),
+    ("pod_8sip", TORUS, (8, 1, 2), FEW, MOVING),
+    ("pod_8sip", MESH, (8, 1, 4), (128, KIB, 4 * KIB, 16 * KIB, 64 * KIB), MOVING[:5]),
+    ("pod_8sip", (), (2, 16, 8), (256, KIB, 4 * KIB, 32 * KIB), MOVING[:4]),
 )
-DIGITS = (1, 3, 2, 3, 2)  #: of the weights, as they are written
+DIGITS = (1, 3, 2, 3, 3, 2, 2)  #: of the weights, as they are written
 LARGEST = 0.5  #: weight of the largest error beside the mean
 
 

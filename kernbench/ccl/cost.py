@@ -9,16 +9,17 @@ simulations of the presets, for each algorithm; they depend on neither ranks nor
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
 from itertools import pairwise
 from math import ceil, sqrt
 
 from kernbench.ccl.contract import Shape, pieces
+from kernbench.ccl.group import Group, cubes_of
 from kernbench.ccl.halving_doubling import steps_of
-from kernbench.ccl.rings import MESH, RING, Levels, grid_of, grid_rings, level_rings
-from kernbench.ccl.schedule import Schedule
+from kernbench.ccl.rings import Levels, Ring, flat_ring, grid_rings, level_rings
+from kernbench.ccl.schedule import MOST_LANE_BYTES, Program, Schedule
 from kernbench.common import naming
 from kernbench.config import SystemConfig
 from kernbench.config.system.links import SWITCHED
@@ -35,57 +36,109 @@ class Latencies:
     sip: int
     link: float  #: [B/cycle] of the link of a PE
     far_link: float = 0.0  #: [B/cycle] of a link between SIPs; 0 without any
-    network: str = "ring"  #: `system.kind`, where the SIPs are no ring, mesh or torus
+    network: str = "ring"  #: `system.kind`
+    rows: int = 1  #: of SIPs
+    at_once: int = 4  #: messages of a PE that are on their way at a time
 
     @property
     def shared(self) -> float:
         """Cycles of a byte on a link between SIPs, in those of a byte on the link of a PE."""
         return self.link / self.far_link if self.far_link else 0.0
 
-    def between(self, shape: Shape, kind: int, a: int, b: int) -> int:
-        """From one rank to another: a route over several SIPs or cubes takes as often the latency of one."""
-        (s, c, _), (t, d, _) = shape.place(a), shape.place(b)
+
+Place = tuple[int, int, int]  #: the SIP of a rank, and the row and the column of its cube
+
+
+@dataclass(frozen=True)
+class Routes:
+    """The routes between the ranks of a group."""
+
+    times: Latencies
+    places: Sequence[Place]  #: by rank
+    sips: int  #: of the machine, or of a group that no machine has
+
+    def between(self, a: int, b: int) -> int:
+        """[cycle] from one rank to another: a route over several SIPs or cubes takes as often the latency of one."""
+        (s, row, col), (t, end, last) = self.places[a], self.places[b]
         if s != t:
-            return self.pe + self.sip * (1 if self.network in ONE_HOP else _hops(shape.sips, kind, s, t))
-        return self.pe + self.cube * abs(c - d) if c != d else self.pe
+            return self.times.pe + self.times.sip * self._hops(s, t)
+        return self.times.pe + self.times.cube * (abs(row - end) + abs(col - last))
 
+    def _hops(self, a: int, b: int) -> int:
+        if self.times.network not in GRIDS:
+            return 1
+        cols = self.sips // self._rows
+        found = 0
+        for size, far in ((cols, abs(a % cols - b % cols)), (self._rows, abs(a // cols - b // cols))):
+            found += far if self.times.network == "mesh" else min(far, size - far)
+        return found
 
-    def links(self, shape: Shape, kind: int, a: int, b: int) -> Iterator[tuple[int, int]]:
+    @property
+    def _rows(self) -> int:
+        """Of the grid of SIPs; a ring is a torus of one row."""
+        return self.times.rows if self.times.network != "ring" and self.sips % self.times.rows == 0 else 1
+
+    def links(self, a: int, b: int) -> Sequence[tuple[int, ...]]:
         """The links on the way from one SIP to another. A switch is number -1."""
-        if self.network == "all_to_all":
-            return iter([(a, b)])
-        if self.network in SWITCHED:
-            return iter([(a, -1), (-1, b)])
-        return _links(shape.sips, kind, a, b)
+        if self.times.network in SWITCHED:
+            return (a, -1), (-1, b)
+        if self.times.network not in GRIDS:
+            return ((a, b),)
+        return _links(self._rows, self.sips // self._rows, self.times.network != "mesh", a, b)
+
+    def loads(self, hops: Iterable[tuple[int, int]]) -> int:
+        """How many of these hops from rank to rank the busiest link between SIPs carries."""
+        ways = Counter((self.places[a][0], self.places[b][0]) for a, b in hops)
+        if self.sips > FEW_SIPS:
+            return self._even_loads(ways)
+        found: Counter[tuple[int, ...]] = Counter()
+        for (a, b), many in ways.items():
+            if a != b:
+                for link in self.links(a, b):
+                    found[link] += many
+        return max(found.values(), default=0)
+
+    def _even_loads(self, ways: Mapping[tuple[int, int], int]) -> int:
+        """The same for very many SIPs, if all of their links carry about as much: two each way on a grid, or one on a ring."""
+        most = max((many for (a, b), many in ways.items() if a != b), default=0)
+        if self.times.network not in GRIDS:
+            return most
+        far = sum(many * self._hops(a, b) for (a, b), many in ways.items() if a != b)
+        return max(most, ceil(far / (self.sips * (2 if self._rows == 1 else 4))))
 
 
-#: Kinds of systems whose SIPs are all equally far apart.
-ONE_HOP = ("all_to_all", *SWITCHED)
+GRIDS = ("ring", "torus", "mesh")
+FEW_SIPS = 64  #: whose links are counted one by one
 
 
-def _hops(count: int, kind: int, a: int, b: int) -> int:
-    """Hops between two SIPs: round a ring, or on a grid."""
-    if kind == RING:
-        far = abs(a - b)
-        return min(far, count - far)
-    cols = grid_of(count)[1]
-    return max(1, abs(a // cols - b // cols) + abs(a % cols - b % cols))
-
-
-def _links(count: int, kind: int, a: int, b: int) -> Iterator[tuple[int, int]]:
-    """The links between SIPs on the way from one to another: round a ring in the shorter direction, or along a row and a
-    column of a grid, over its edge where that is shorter on a torus.
+@cache
+def _links(rows: int, cols: int, wraps: bool, a: int, b: int) -> Sequence[tuple[int, ...]]:
+    """The links between SIPs on the way from one to another: along a row and a column of a grid, over its edge where that is
+    shorter and there is such a link.
     """
-    rows, cols = (1, count) if kind == RING else grid_of(count)
     row, col = divmod(a, cols)
+    found: list[tuple[int, ...]] = []
     for size, here, there, along in ((cols, col, b % cols, True), (rows, row, b // cols, False)):
         forward = (there - here) % size
-        wraps = kind != MESH
         step = 1 if (forward * 2 <= size if wraps else there > here) else -1
         while here != there:
             after = (here + step) % size
-            yield (row * cols + here, row * cols + after) if along else (here * cols + b % cols, after * cols + b % cols)
+            ends = here, after
+            found.append(tuple(row * cols + one if along else one * cols + b % cols for one in ends))
             here = after
+    return tuple(found)
+
+
+def routes_of(config: SystemConfig, group: Group, times: Latencies) -> Routes:
+    """The routes of a group. If no machine has it, its cubes are numbered along a way from neighbour to neighbour."""
+    cols = config.sip.cols
+    if group.pes:
+        found = (naming.parse_pe(pe)[:2] for pe in group.pes)
+        return Routes(times, [(sip, *divmod(cube, cols)) for sip, cube in found], config.shape[0])
+    shape = group.shape
+    cubes = cubes_of(config, shape.cubes) if shape.cubes <= config.cubes else range(shape.cubes)
+    there = [divmod(cube, cols) for cube in cubes for _ in range(shape.pes)]
+    return Routes(times, [(sip, row, col) for sip in range(shape.sips) for row, col in there], shape.sips)
 
 
 def latencies(config: SystemConfig) -> Latencies:
@@ -101,15 +154,18 @@ def latencies(config: SystemConfig) -> Latencies:
     across = cycles(here, naming.place(0, cube=1, pe=0)) - near if cubes > 1 else 0
     far = cycles(here, naming.place(1, cube=0, pe=0)) - near if sips > 1 else 0
     far_link = float(config.system.link.bytes_per_cycle) if sips > 1 else 0.0
-    link = float(config.pe.link.bytes_per_cycle)
-    return Latencies(near, max(0, across), max(0, far), link, far_link, config.system.kind)
+    link, network, at_once = float(config.pe.link.bytes_per_cycle), config.system.kind, config.pe.ipcq.max_concurrent
+    return Latencies(near, max(0, across), max(0, far), link, far_link, network, config.system.rows, at_once)
 
 
 @dataclass(frozen=True)
 class Step:
-    """A step of the slowest rank: latency, messages that it sends or receives, and their share of the bytes of `n_elem`."""
+    """A step of the slowest rank: latency, messages that it sends or receives, and their share of the bytes of `n_elem`.
 
-    latency: int
+    The latency has those of all messages that a rank sends one after the other, where so few are on their way at a time.
+    """
+
+    latency: float
     messages: int
     share: float  #: or more, if a link between SIPs takes longer for all that goes over it
 
@@ -124,18 +180,34 @@ class Outline:
     widest: float  #: share of the longest message
     far: bool
     adds: bool
+    sending: float = 0.0  #: [cycle] of a lane in which the busiest rank has as many messages on their way as it can
+    #: Loads, copies, sums and stores of a rank in a schedule: of the only lane, and of one of several.
+    operations: tuple[int, int] = (0, 0)
+    full: bool = False  #: as few lanes as the slots allow
+    buffer: int = 0  #: `n_elem` in the buffer of a schedule, which is cut into lanes that are not too long
 
     def features(self, nbytes: int, itemsize: int, slot_bytes: int, link: float) -> tuple[float, ...]:
-        """Of `n_elem` elements of so many bytes: 1, cycles of latency, messages one after the other, cycles of the link.
+        """Of `n_elem` elements of so many bytes: 1, cycles of latency, messages one after the other, cycles of the link for the
+        first lane and for the others.
 
-        And the geometric mean of the last two, for messages whose bytes and commands take about as long.
+        And the geometric mean of messages and link, for messages whose bytes and commands take about as long; and operations.
         """
-        longest = max(1, ceil(self.widest * nbytes / itemsize))
-        lanes = pieces(longest, itemsize, slot_bytes, self.far, self.adds)
+        lanes = self.lanes(nbytes, itemsize, slot_bytes)
         lane = nbytes / lanes / link
         messages = self.once[1] + (lanes - 1) * self.messages
-        busy = (self.once[2] + (lanes - 1) * self.share) * lane
-        return 1.0, self.once[0], messages, busy, sqrt(messages * busy)
+        first, others = self.once[2] * lane, (lanes - 1) * self.share * lane
+        busy = first + others
+        sending = lanes * self.sending - MESSAGE * messages - PASSES * busy
+        done = float(lanes * self.operations[lanes > 1])
+        return 1.0, max(self.once[0], sending), messages, first, others, sqrt(messages * busy), done
+
+    def lanes(self, nbytes: int, itemsize: int, slot_bytes: int) -> int:
+        """Into how many lanes `n_elem` elements of so many bytes are cut."""
+        longest = max(1, ceil(self.widest * nbytes / itemsize))
+        if self.full:
+            return ceil(longest / max(1, slot_bytes // itemsize))
+        lanes = pieces(longest, itemsize, slot_bytes, self.far, self.adds)
+        return max(1, lanes, min(ceil(self.buffer * nbytes / MOST_LANE_BYTES), nbytes // itemsize))
 
     def cycles(self, weights: Sequence[float], nbytes: int, itemsize: int, slot_bytes: int, link: float) -> float:
         """[cycle] of `n_elem` elements of so many bytes."""
@@ -143,29 +215,38 @@ class Outline:
         return sum(weight * one for weight, one in zip(weights, features, strict=True))
 
     @cached_property
-    def once(self) -> tuple[int, int, float]:
+    def once(self) -> tuple[float, int, float]:
         """Latencies, messages and share of all steps of a lane."""
         steps = self.steps
         return sum(one.latency for one in steps), sum(one.messages for one in steps), sum(one.share for one in steps)
 
 
-def outline_of(schedule: Schedule, shape: Shape, kind: int, times: Latencies) -> Outline:
+#: [cycle] of a message beside those of its bytes, and how often a byte passes the link of a PE, about: so long, messages that
+#: are on their way do not delay the next ones.
+MESSAGE, PASSES = 16, 2
+
+
+def outline_of(schedule: Schedule, routes: Routes) -> Outline:
     """The outline of a schedule."""
+    times, places = routes.times, routes.places
     steps: list[Step] = []
     unit = 1 / schedule.positions if schedule.vector else 1.0
     work = [[0, 0] for _ in range(schedule.ranks)]
-    each_sip = shape.ranks // shape.sips
-    carried: Counter[tuple[int, int]] = Counter()  # positions, by link between SIPs
+    sending = [0.0] * schedule.ranks
+    carried: Counter[tuple[int, ...]] = Counter()  # positions, by link between SIPs
     for step in schedule.steps:
         busy: dict[int, list[int]] = {}
-        loads: Counter[tuple[int, int]] = Counter()
-        latency = 0
+        waits: dict[int, list[int]] = {}  # by sender: the latency of the longest message, and of all
+        loads: Counter[tuple[int, ...]] = Counter()
         for one in step:
-            a, b = one.source // each_sip, one.target // each_sip
+            a, b = places[one.source][0], places[one.target][0]
             if a != b:
-                for link in times.links(shape, kind, a, b):
+                for link in routes.links(a, b):
                     loads[link] += len(one.sent)
-            latency = max(latency, times.between(shape, kind, one.source, one.target))
+            latency = routes.between(one.source, one.target)
+            wait = waits.setdefault(one.source, [0, 0])
+            wait[0] = max(wait[0], latency)
+            wait[1] += latency
             for rank, way in ((one.source, 0), (one.target, 1)):
                 row = busy.setdefault(rank, [0, 0, 0, 0])
                 row[way] += 1
@@ -176,25 +257,105 @@ def outline_of(schedule: Schedule, shape: Shape, kind: int, times: Latencies) ->
             messages = max(max(row[0], row[1]) for row in busy.values())
             most = max(max(row[2], row[3]) for row in busy.values())
             carried.update(loads)
-            steps.append(Step(latency, messages, max(most, max(loads.values(), default=0) * times.shared) * unit))
+            longest = max(one + (whole - one) / times.at_once for one, whole in waits.values())
+            steps.append(Step(longest, messages, max(most, max(loads.values(), default=0) * times.shared) * unit))
+            for rank, (_, whole) in waits.items():
+                sending[rank] += whole / times.at_once
     each = max(work, key=lambda row: row[1], default=[0, 0])
     moved = (len(schedule.loads[0]) + len(schedule.stores[0])) * unit
     share = max((each[1] / 2) * unit + moved / 2, max(carried.values(), default=0) * times.shared * unit)
-    return Outline(steps, each[0] // 2, share, schedule.widest * unit, schedule.far, schedule.adds)
+    widest = schedule.widest * unit
+    ranks = range(0, schedule.ranks, max(1, schedule.ranks // SAMPLE))
+    done = max(_operations(schedule.programs[rank], apart=False) for rank in ranks)
+    cut = done if schedule.vector else max(_operations(schedule.programs[rank], apart=True) for rank in ranks)
+    buffer = 1 if schedule.vector else schedule.positions
+    far, adds = schedule.far, schedule.adds
+    return Outline(steps, each[0] // 2, share, widest, far, adds, max(sending, default=0.0), (done, cut), buffer=buffer)
 
 
-Form = Callable[[Shape, int, Latencies], Outline]
+SAMPLE = 16  #: ranks whose operations are counted
+
+
+def _operations(program: Program, *, apart: bool) -> int:
+    """Loads, copies, sums and stores of a rank in a lane, if each message fits into a slot. `apart`: the parts of two blocks in
+    a lane are no neighbours in memory.
+    """
+    step = 2 if apart else 1  # from a block to the next
+    at: dict[int, tuple[int, int]] = {}  # by position: its tile, and where it begins there
+    home = {one: (-1, number) for number, one in enumerate(program.home)}
+    tiles, last, found = 0, -2, len(program.moved)
+    for position, block in sorted(program.loads.items()):
+        if step * block != last + 1:
+            tiles, found = tiles + 1, found + 1
+        at[position], last = (tiles, block), step * block
+    at |= {one: home[one] for one in program.moved}
+    stored: set[int] = set()
+    for sends, receives in program.steps:
+        for _, positions in sends:
+            runs = _runs(at[one] for one in positions)
+            found += runs if runs > 1 else 0
+        for _, positions, adds, latest, final in receives:
+            if final:
+                found += _runs((0, step * program.stores[one]) for one in positions)
+                stored.update(positions)
+                continue
+            into = [home[one] for one in positions] if latest and all(one in home for one in positions) else []
+            tiles += 1
+            found += max(_runs(at[one] for one in positions) if adds else 1, _runs(into))
+            at |= zip(positions, into or [(tiles, number) for number in range(len(positions))], strict=True)
+    end = (-2, 0, 0)
+    for one, block in sorted(program.stores.items()):
+        if one not in stored:
+            tile, first = at[one]
+            found += end != (tile, first - 1, step * block - 1)
+            end = tile, first, step * block
+    return found
+
+
+def _runs(places: Iterable[tuple[int, int]]) -> int:
+    """Into how many runs of neighbours places fall."""
+    found, end = 0, (-2, 0)
+    for tile, first in places:
+        found += end != (tile, first - 1)
+        end = tile, first
+    return found
+
+
+
+
+Form = Callable[[Shape, int, Routes], Outline]
+
+
+def _hops_of(rings: Sequence[Ring]) -> Iterator[tuple[int, int]]:
+    """All ranks of rings, each with the next one of its ring."""
+    return ((a, b) for ring in rings for a, b in pairwise((*ring.members, ring.members[0])))
+
+
+def _crossing(rings: Sequence[Ring], routes: Routes) -> float:
+    """Cycles that the busiest link between SIPs takes for a byte on each hop of rings that are used at once, in those of the
+    link of a PE; at least 1, that of the link of a PE.
+    """
+    return max(1.0, routes.times.shared * routes.loads(_hops_of(rings)))
+
+
+def _latency(ring: Ring, routes: Routes) -> tuple[float, float]:
+    """[cycle] of a step, and those in which the rank of the longest hop has as many messages on their way as it can.
+
+    No rank waits for the longest hop in each step: a chunk passes it once a round.
+    """
+    hops = [routes.between(a, b) for a, b in _hops_of([ring])]
+    return sum(hops) / len(hops), max(hops) / routes.times.at_once
 
 
 def _ring(turns: int, share: Callable[[int], float], adds: bool = True) -> Form:
     """`turns` rounds of `n - 1` steps round the flat ring, each with a share of the elements."""
 
-    def made(shape: Shape, kind: int, times: Latencies) -> Outline:
-        n = shape.ranks
-        far = shape.sips > 1
-        step = Step(times.pe + (times.sip if far else times.cube if shape.cubes > 1 else 0), 1, share(n))
-        steps = [step] * (turns * (n - 1))
-        return Outline(steps, len(steps), len(steps) * share(n), share(n), far, adds)
+    def made(shape: Shape, kind: int, routes: Routes) -> Outline:
+        n, ring = shape.ranks, flat_ring(kind, shape)
+        moved = share(n) * _crossing([ring], routes)
+        (latency, sending), count = _latency(ring, routes), turns * (n - 1)
+        steps = [Step(latency, 1, moved)] * count
+        return Outline(steps, count, count * moved, share(n), shape.sips > 1, adds, count * sending)
 
     return made
 
@@ -202,63 +363,69 @@ def _ring(turns: int, share: Callable[[int], float], adds: bool = True) -> Form:
 def _levels(levels_of: Levels) -> Form:
     """All-reduce over rings in sequence."""
 
-    def made(shape: Shape, kind: int, times: Latencies) -> Outline:
+    def made(shape: Shape, kind: int, routes: Routes) -> Outline:
         steps: list[Step] = []
-        share, widest, each_sip = 1.0, 0.0, shape.ranks // shape.sips
+        share, widest, sending = 1.0, 0.0, 0.0
         for rings in levels_of(kind, shape):
             size = rings[0].size
             if size == 1:
                 continue
             share /= size  # what is left of the elements goes to the next level
             widest = max(widest, share)
-            loads: Counter[tuple[int, int]] = Counter()
-            for ring in rings:
-                for a, b in pairwise((*ring.members, ring.members[0])):
-                    if a // each_sip != b // each_sip:
-                        loads.update(times.links(shape, kind, a // each_sip, b // each_sip))
-            hops = list(pairwise((*rings[0].members, rings[0].members[0]))) if loads else [rings[0].members[:2]]
-            latency = max(times.between(shape, kind, a, b) for a, b in hops)
-            steps += [Step(latency, 1, share * max(1.0, times.shared * max(loads.values(), default=0)))] * (2 * (size - 1))
+            moved = share * _crossing(rings, routes)
+            latency, each = _latency(rings[0], routes)
+            steps += [Step(latency, 1, moved)] * (2 * (size - 1))
+            sending += each * 2 * (size - 1)
         total = sum(one.share for one in steps)
-        return Outline(steps, len(steps), total, widest or 1.0, False, True)
+        return Outline(steps, len(steps), total, widest or 1.0, False, True, sending)
 
     return made
 
 
-def _halves(shape: Shape, kind: int, times: Latencies) -> Outline:
-    n, steps = shape.ranks, []
-    for k in range(steps_of(n)):
-        latency = times.between(shape, kind, 0, min(1 << k, n - 1))
-        each_sip = n // shape.sips
-        crossing = times.shared * each_sip * max(1, (1 << k) // each_sip) if shape.sips > 1 and 1 << k >= each_sip else 0.0
-        steps += [Step(latency, 1, max(1.0, crossing) / (2 << k))] * 2
+SOME_PAIRS = 4096  #: of ranks whose latencies are compared; more than machines have
+
+
+def _halves(shape: Shape, kind: int, routes: Routes) -> Outline:
+    """Halving and doubling: the ranks of a step exchange what they have over twice the distance of the step before."""
+    n, steps, sending = shape.ranks, [], 0.0
     spare = n - (1 << steps_of(n))
+    ranks = [*range(0, 2 * spare, 2), *range(2 * spare, n)]
+    for k in range(steps_of(n)):
+        pairs = [(rank, ranks[number ^ (1 << k)]) for number, rank in enumerate(ranks)]
+        latency = max(routes.between(a, b) for a, b in pairs[:: max(1, n // SOME_PAIRS)])
+        moved = max(1.0, routes.times.shared * routes.loads(pairs)) / (2 << k)
+        steps += [Step(latency, 1, moved)] * 2
+        sending += 2 * latency / routes.times.at_once
     if spare:
-        steps += [Step(times.pe, 1, 1.0)] * 2
+        steps += [Step(routes.times.pe, 1, 1.0)] * 2
     total = sum(one.share for one in steps)
-    return Outline(steps, len(steps), total, 1.0 if spare else 0.5, shape.sips > 1, True)
+    return Outline(steps, len(steps), total, 1.0 if spare else 0.5, shape.sips > 1, True, sending, full=True)
 
 
-def _chain(shape: Shape, kind: int, times: Latencies) -> Outline:
-    half = shape.ranks // 2
-    step = Step(times.pe + (times.sip if shape.sips > 1 else times.cube if shape.cubes > 1 else 0), 1, 1.0)
-    return Outline([step] * half, 2, 2.0, 1.0, shape.sips > 1, True)
+def _chain(shape: Shape, kind: int, routes: Routes) -> Outline:
+    """From rank 0 along the flat ring both ways, to the middle."""
+    half, ring = shape.ranks // 2, flat_ring(kind, shape)
+    moved = _crossing([ring], routes)
+    latency, sending = _latency(ring, routes)
+    return Outline([Step(latency, 1, moved)] * half, 2, 2 * moved, 1.0, shape.sips > 1, True, sending)
 
 
-def _around(shape: Shape, kind: int, times: Latencies) -> Outline:
-    n = shape.ranks
+def _around(shape: Shape, kind: int, routes: Routes) -> Outline:
+    """The elements of each rank for all others, over as many hops of the flat ring as they are apart."""
+    n, ring = shape.ranks, flat_ring(kind, shape)
     hops = sum(range(1, n // 2 + 1))
-    step = Step(times.pe + (times.sip if shape.sips > 1 else 0), 1, 1.0)
-    return Outline([step] * min(hops, 2 * n), hops, float(hops), 1.0, False, False)
+    moved = _crossing([ring], routes)
+    latency, sending = _latency(ring, routes)
+    return Outline([Step(latency, 1, moved)] * min(hops, 2 * n), hops, hops * moved, 1.0, False, False, hops * sending)
 
 
-def _shift(shape: Shape, kind: int, times: Latencies) -> Outline:
-    return Outline([Step(times.pe + times.sip, 1, 1.0)], 1, 1.0, 1.0, shape.sips > 1, False)
+def _shift(shape: Shape, kind: int, routes: Routes) -> Outline:
+    return Outline([Step(routes.times.pe + routes.times.sip, 1, 1.0)], 1, 1.0, 1.0, shape.sips > 1, False)
 
 
-def _signals(shape: Shape, kind: int, times: Latencies) -> Outline:
+def _signals(shape: Shape, kind: int, routes: Routes) -> Outline:
     far = [1 << k for k in range((shape.ranks - 1).bit_length())]
-    return Outline([Step(times.between(shape, kind, 0, one), 1, 0.0) for one in far], 1, 0.0, 1.0, False, False)
+    return Outline([Step(routes.between(0, one), 1, 0.0) for one in far], 1, 0.0, 1.0, False, False)
 
 
 FORMS: Mapping[str, Form] = {
@@ -277,8 +444,7 @@ FORMS: Mapping[str, Form] = {
 }
 
 
-@cache
-def form_of(full_name: str, shape: Shape, kind: int, times: Latencies) -> Outline | None:
+def form_of(full_name: str, shape: Shape, kind: int, routes: Routes) -> Outline | None:
     """The outline of an algorithm with a closed form; None for others."""
     made = FORMS.get(full_name)
-    return None if made is None else made(shape, kind, times)
+    return None if made is None else made(shape, kind, routes)

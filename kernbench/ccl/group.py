@@ -53,7 +53,7 @@ def group_of(config: MachineConfig, shape: Shape, topo: str | None = None) -> Gr
         raise InputError(Problem("group", f"it must be one of {', '.join(TOPO_NAME_TO_KIND)}", "topo", topo))
     arranged = system.system.kind if shape.sips > 1 else "ring"  # where every two are linked, a ring is as good as any
     kind = TOPO_NAME_TO_KIND.get(arranged if topo is None else topo, RING)
-    cubes, pes = _cubes(system, shape.cubes), _pes(system, shape.pes)
+    cubes, pes = cubes_of(system, shape.cubes), _pes(system, shape.pes)
     places = [(sip, cube, pe) for sip in range(shape.sips) for cube in cubes for pe in pes]
     names = tuple(naming.place(sip, cube=cube, pe=pe) for sip, cube, pe in places)
     return Group(shape, kind, names, tuple(shape.rank(*place) for place in places))
@@ -119,7 +119,7 @@ def _there(config: MachineConfig) -> tuple[SystemConfig, Size]:
     return system, Size(*system.shape)
 
 
-def _cubes(config: SystemConfig, count: int) -> tuple[int, ...]:
+def cubes_of(config: SystemConfig, count: int) -> tuple[int, ...]:
     """The first cubes, each next to the one before it where that can be."""
     if count == config.cubes:
         return circle(MESH, config.sip.rows, config.sip.cols)

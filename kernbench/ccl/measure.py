@@ -112,10 +112,14 @@ def resolved(asked: Asked, count: int) -> Asked:
         return asked
     from kernbench.ccl.tuner import tuner_of  # it simulates by this module
 
-    tuner = tuner_of(asked.config, asked.group, registry)
+    tuner = tuner_of(asked.config, _rooted(asked), registry, asked.queues)
     entry = registry.find(asked.entry.collective, tuner.choose(asked.entry.collective, count, asked.dtype).name)
-    given = asked.queues
-    return replace(asked, entry=entry, queues=queues_of(registry, entry, given.slots, given.slot_bytes, given.tier))
+    return replace(asked, entry=entry, queues=tuner.queues(entry))
+
+
+def _rooted(asked: Asked) -> Group:
+    """The ranks in an order that begins with the root."""
+    return with_root(asked.group, asked.root) if asked.root else asked.group
 
 
 def counts_of(asked: Asked, first: int, last: int, factor: int, step: int = 0) -> list[int]:
@@ -203,7 +207,7 @@ def bench_of(asked: Asked, count: int) -> Bench:
 
 def _call(asked: Asked, count: int) -> Call:
     assert asked.queues.slot_bytes is not None
-    group = with_root(asked.group, asked.root) if asked.root else asked.group
+    group = _rooted(asked)
     collective = COLLECTIVES[asked.entry.collective]
     reduction = Reduction(asked.redop) if collective.reduces else SUM
     made = asked.entry.load()
@@ -437,8 +441,8 @@ MOST_HELD = 8 * GIB  #: [B] of elements; numpy has them in wider types while the
 
 def check_room(asked: Asked, counts: Sequence[int]) -> None:
     """InputError for sizes or queues that have no room, before anything is made."""
-    if asked.entry.registry is None:
-        _check_slots(asked)
+    for count in counts if asked.entry.registry is not None else counts[:1]:
+        _check_slots(resolved(asked, count))
     largest = max(counts)
     _check_held(asked, bytes_of(asked, largest))
     _check_slice(asked, largest)

@@ -102,12 +102,11 @@ class Registry:
     tier: str
 
     def find(self, collective: str, name: str | None = None) -> Entry:
-        """The algorithm of a collective; None for its first one. InputError for one that is not there."""
+        """The algorithm of a collective; None for `auto`. InputError for one that is not there."""
         if collective not in COLLECTIVES:
             raise InputError(_unknown("collective", collective, list(COLLECTIVES)))
         there = {one.name: one for one in self.entries if one.collective == collective}
-        if name is None:
-            return next(iter(there.values()))
+        name = name or AUTO
         if name == AUTO and AUTO not in there:
             where = f"the tuner of {collective}"
             return Entry(collective, AUTO, "", tuple(TOPO_NAME_TO_KIND), where, registry=self)

@@ -17,9 +17,10 @@ from math import exp, log, log2
 from pathlib import Path
 from typing import Any
 
+from kernbench.ccl.call import Queues
 from kernbench.ccl.collectives import COLLECTIVES
 from kernbench.ccl.contract import Shape
-from kernbench.ccl.cost import Latencies, Outline, form_of, latencies, outline_of
+from kernbench.ccl.cost import Latencies, Outline, Routes, form_of, latencies, outline_of, routes_of
 from kernbench.ccl.group import Group
 from kernbench.ccl.measure import MOST_PAIRS, Asked, bytes_of, messages, queues_of, row, schedule_of
 from kernbench.ccl.registry import Entry, Registry
@@ -36,6 +37,7 @@ SCHEMA = "kernbench/ccl-times/1"
 KNOWN = Path(str(importlib.resources.files("kernbench.configs").joinpath("ccl_times.json")))  #: `docs/ccl_costs.py` writes it
 
 
+OWN = Queues()  #: each algorithm has its own
 MOST_RANKS = 2048  #: of larger groups only algorithms with a closed form are considered, as their schedules take seconds
 
 
@@ -69,14 +71,20 @@ class Tuner:
     group: Group
     registry: Registry
     times: Mapping[str, Sequence[tuple[int, int]]] = field(default_factory=dict)  #: by full name: bytes of `n_elem`, and cycles
+    given: Queues = OWN  #: parameters that all algorithms get instead of their own; times are of their own
 
     @cached_property
     def latencies(self) -> Latencies:
         """Of the routes of the machine."""
         return _latencies(self.config)
 
+    @cached_property
+    def routes(self) -> Routes:
+        """Between the ranks."""
+        return routes_of(self.config, self.group, self.latencies)
+
     _outlines: dict[str, Outline | None] = field(default_factory=dict)
-    _errors: dict[tuple[str, int], Line] = field(default_factory=dict, init=False)
+    _errors: dict[tuple[str, int], Errors] = field(default_factory=dict, init=False)
     _queues: dict[str, int] = field(default_factory=dict, init=False)  #: by full name: of the rank that has the most
 
     def candidates(self, collective: str) -> Iterator[Entry]:
@@ -90,9 +98,13 @@ class Tuner:
         ]
         yield from [entry for entry in known if self._fits(entry)] or known[:1]
 
+    def queues(self, entry: Entry) -> Queues:
+        """The queues that an algorithm gets."""
+        return queues_of(self.registry, entry, self.given.slots, self.given.slot_bytes, self.given.tier)
+
     def _fits(self, entry: Entry) -> bool:
         """Whether the queues of each rank leave a quarter of a scratchpad for tiles."""
-        group, queues = self.group, queues_of(self.registry, entry)
+        group, queues = self.group, self.queues(entry)
         if queues.tier != "tcm" or group.shape.ranks > MOST_RANKS:
             return True
         if entry.full_name not in self._queues:
@@ -109,25 +121,35 @@ class Tuner:
             rule = f"no algorithm of {collective} is known to the tuner for a {self.group.kind_name}"
             raise InputError(Problem("tuner", rule, remedy="name one (--algo)"))
         found = {one.name: self.cycles(one, count, itemsize) for one in entries}
-        return Choice(found, all(self.times.get(one.full_name) for one in entries))
+        return Choice(found, self.given == OWN and all(self.times.get(one.full_name) for one in entries))
 
     def cycles(self, entry: Entry, count: int, itemsize: int) -> float:
         """[cycle] of an algorithm: by the model, times its error at simulated sizes of this group, or of similar ones."""
         name, nbytes = entry.full_name, count * itemsize
         if (name, itemsize) not in self._errors:
             self._errors[name, itemsize] = self._error(entry, itemsize)
-        return self._modelled(entry, nbytes, itemsize) * exp(_on_line(self._errors[name, itemsize], log(max(1, nbytes))))
+        queues, errors = self.queues(entry), self._errors[name, itemsize]
+        modelled, lanes = self._modelled(entry, nbytes, itemsize, queues), self._lanes(entry, nbytes, itemsize, queues)
+        beyond = errors.beyond(nbytes) if lanes == 1 and self.given == OWN else None
+        return modelled * exp(errors.at(log(max(1, nbytes)), lanes)) if beyond is None else beyond
 
-    def _error(self, entry: Entry, itemsize: int) -> Line:
-        """The logarithm of simulated over modelled cycles, by that of the bytes of `n_elem`."""
-        points = self.times.get(entry.full_name, ())
-        if points:
-            return [(log(max(1, size)), log(cycles / self._modelled(entry, size, itemsize))) for size, cycles in points]
-        return error_near(errors_of_model().get(entry.full_name, ()), self.group.shape, self.group.kind_name)
+    def _error(self, entry: Entry, itemsize: int) -> Errors:
+        """How far the model is off, by size."""
+        points, queues = self.times.get(entry.full_name, ()), queues_of(self.registry, entry)
+        if not points:
+            return Errors(error_near(errors_of_model().get(entry.full_name, ()), self.group.shape, self.group.kind_name))
+        line = [(log(max(1, size)), log(cycles / self._modelled(entry, size, itemsize, queues))) for size, cycles in points]
+        lanes = [self._lanes(entry, size, itemsize, queues) for size, _ in points]
+        return Errors(line, lanes, [point for point, many in zip(points, lanes, strict=True) if many == 1])
 
-    def _modelled(self, entry: Entry, nbytes: int, itemsize: int) -> float:
+    def _lanes(self, entry: Entry, nbytes: int, itemsize: int, queues: Queues) -> int:
+        outline = self.outline(entry)
+        assert outline is not None and queues.slot_bytes is not None
+        return outline.lanes(nbytes, itemsize, queues.slot_bytes)
+
+    def _modelled(self, entry: Entry, nbytes: int, itemsize: int, queues: Queues) -> float:
         """[cycle] by the model alone."""
-        outline, queues = self.outline(entry), queues_of(self.registry, entry)
+        outline = self.outline(entry)
         assert outline is not None and queues.slot_bytes is not None
         return outline.cycles(weights_of(entry.full_name), nbytes, itemsize, queues.slot_bytes, self.latencies.link)
 
@@ -139,18 +161,50 @@ class Tuner:
         return self._outlines[name]
 
     def _made(self, entry: Entry) -> Outline | None:
-        times, group = self.latencies, self.group
+        routes, group = self.routes, self.group
         if not entry.module.startswith("kernbench."):
             return None
-        found = form_of(entry.full_name, group.shape, group.kind, times)
+        found = form_of(entry.full_name, group.shape, group.kind, routes)
         if found is not None or group.size > MOST_RANKS or (entry.name == "direct" and group.size**2 > MOST_PAIRS):
             return found
         schedule = schedule_of(entry, group)
-        return None if schedule is None else outline_of(schedule, group.shape, group.kind, times)
+        return None if schedule is None else outline_of(schedule, routes)
 
 
 Line = Sequence[tuple[float, float]]  #: points of a curve that is straight between them
+
+
+@dataclass(frozen=True)
+class Errors:
+    """The errors of the model at simulated sizes of a group, or a mean of other groups."""
+
+    line: Line
+    lanes: Sequence[int] = ()  #: by point; empty for other groups, whose lanes are others
+    whole: Sequence[tuple[int, int]] = ()  #: bytes and cycles of the sizes that are one lane
+
+    def at(self, size: float, lanes: int) -> float:
+        """Between two simulated sizes. Where elements are cut once more, the error jumps: if only one of the two has as many
+        lanes, its error counts.
+        """
+        k = bisect_left(self.line, size, key=lambda one: one[0])
+        if self.lanes and 0 < k < len(self.line):
+            same = [one for one in (k - 1, k) if self.lanes[one] == lanes]
+            if len(same) == 1:
+                return self.line[same[0]][1]
+        return _on_line(self.line, size)
+
+    def beyond(self, nbytes: int) -> float | None:
+        """[cycle] of a size of one lane that is larger than the simulated ones, up to twice: on the line of the last two.
+        None for other sizes.
+        """
+        if len(self.whole) < 2 or not self.whole[-1][0] < nbytes < 2 * self.whole[-1][0]:
+            return None
+        (a, before), (b, last) = self.whole[-2:]
+        return last + (last - before) * (nbytes - b) / (b - a)
+
+
 OTHER_KIND = 1.0  #: how far apart two groups are for their arrangement; twice the ranks on a level are 1
+OTHER_POWER = 2.0  #: and if only one of them has a power of two of ranks: algorithms by bits have more steps for others
 OVER_SIPS = 3.0  #: and if only one of them has several SIPs
 
 
@@ -166,7 +220,8 @@ class KnownError:
         """How different another group is: 0 for one of the same shape and topology."""
         levels = sum(abs(log2(one / other)) for one, other in zip(self.shape, shape, strict=True))
         over = (self.shape.sips > 1) != (shape.sips > 1)
-        return levels + OVER_SIPS * over + OTHER_KIND * (self.topology != topology)
+        power = (self.shape.ranks.bit_count() == 1) != (shape.ranks.bit_count() == 1)
+        return levels + OVER_SIPS * over + OTHER_KIND * (self.topology != topology) + OTHER_POWER * power
 
 
 def error_near(known: Sequence[KnownError], shape: Shape, topology: str) -> Line:
@@ -211,14 +266,21 @@ def place(config: SystemConfig, group: Group) -> Path | None:
     return home.parent / "ccl" / f"{hashlib.sha256(text.encode()).hexdigest()}.json"
 
 
-_TUNERS: dict[tuple[str, Group, tuple[Entry, ...]], Tuner] = {}
+def times_digest() -> str:
+    """A digest of all simulated times that choices depend on: those of the package, and those in the cache."""
+    home = folder()
+    files = sorted((home.parent / "ccl").glob("*.json")) if home is not None else []
+    return hashlib.sha256(b"".join(one.read_bytes() for one in (KNOWN, *files))).hexdigest()
 
 
-def tuner_of(config: SystemConfig, group: Group, registry: Registry) -> Tuner:
+_TUNERS: dict[tuple[Any, ...], Tuner] = {}
+
+
+def tuner_of(config: SystemConfig, group: Group, registry: Registry, given: Queues | None = None) -> Tuner:
     """The tuner of a group, with the times that were simulated before; the same one each time."""
-    key = config.digest(), group, registry.entries
+    key = config.digest(), group, registry.entries, given
     if key not in _TUNERS:
-        _TUNERS[key] = tuner = Tuner(config, group, registry)
+        _TUNERS[key] = tuner = Tuner(config, group, registry, given=given or OWN)
         path = place(config, group)
         tuner.times = read_times(path) if path is not None and path.is_file() else known_times(key[0], group)
     return _TUNERS[key]

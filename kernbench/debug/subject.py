@@ -159,7 +159,7 @@ def _collective(text: str, config: Any, settings: Sequence[str], allow_code: All
     """A collective of one size: `ranks=8`, `size=4k`, ... are its parameters."""
     from kernbench.ccl.collectives import CCL_DTYPES
     from kernbench.ccl.group import group_of, shape_for, smallest_machine
-    from kernbench.ccl.measure import Asked, counts_of, queues_of
+    from kernbench.ccl.measure import Asked, counts_of, queues_of, resolved
     from kernbench.ccl.measure import bench_of as collective_bench
     from kernbench.ccl.registry import read_registry
 
@@ -184,11 +184,12 @@ def _collective(text: str, config: Any, settings: Sequence[str], allow_code: All
     asked = Asked(machine, group, entry, own.get("dtype", "f16"), queues, True, seed=seed, root=root)
     size = _size("size", own.get("size", SIZE))
     count = counts_of(asked, size, size, 1)[0]
+    asked = resolved(asked, count)
     bench = collective_bench(asked, count)
     params = {"ranks": ranks, "size": size, "dtype": asked.dtype, "root": root, "seed": seed}
     params |= {key: own[key] for key in ("slots", "slot_bytes", "tier") if key in own}
     given_own = tuple(f"{key}={value}" for key, value in own.items())
-    name = f"{collective}:{entry.name}"
+    name = f"{collective}:{asked.entry.name}"
     return Subject(name, COLLECTIVE, machine, bench=bench, params=params, target=name, own=given_own)
 
 

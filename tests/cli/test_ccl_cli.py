@@ -19,7 +19,7 @@ def kbsim(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str
 
 def test_run_has_the_columns_of_nccl_tests(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     plot = tmp_path / "p.svg"
-    code, out, _ = kbsim(capsys, "run", "all_reduce", "--ranks", "4", "-b", "1K", "-e", "4K", "-f", "2", "--plot", str(plot))
+    code, out, _ = kbsim(capsys, "run", "all_reduce", "-a", "ring", "--ranks", "4", "-b", "1K", "-e", "4K", "--plot", str(plot))
     lines = out.splitlines()
     picture = plot.read_text(encoding="utf-8")
     assert code == 0 and picture.startswith("<?xml") and "1 KiB" in picture and "10^" not in picture
@@ -148,7 +148,7 @@ def test_entries_of_files_that_cannot_be(
 
 def test_a_shape_and_as_many_ranks_agree(capsys: pytest.CaptureFixture[str]) -> None:
     code, out, _ = kbsim(capsys, "run", "barrier", "-n", "2", "--shape", "2x1x1", "-c", "two_sips")
-    assert code == 0 and out.startswith("# barrier_dissemination of 2 ranks")
+    assert code == 0 and out.startswith("# barrier of 2 ranks")
 
 
 def test_a_plot_of_a_barrier(capsys: pytest.CaptureFixture[str], tmp_path: Path, recwarn: pytest.WarningsRecorder) -> None:
@@ -213,7 +213,7 @@ def test_what_is_refused(capsys: pytest.CaptureFixture[str], arguments: list[str
 
 def test_what_was_asked_of_most_is_said_of_all_sizes(capsys: pytest.CaptureFixture[str]) -> None:
     """Adding binds short messages, the first PE's link longer ones."""
-    code, out, _ = kbsim(capsys, "run", "all_reduce", "-b", "1K", "-e", "64K", "-f", "4", "--no-check")
+    code, out, _ = kbsim(capsys, "run", "all_reduce", "-a", "ring", "-b", "1K", "-e", "64K", "-f", "4", "--no-check")
     assert code == 0 and out.splitlines()[-3:-1] == [
         "# busiest to 4,096 B: sip0.cube0.pe0 ve, 16% to 17%",
         "# busiest to 65,536 B: sip0.cube0.r0c0-sip0.cube0.pe0.pe_dma, 32% to 53%",
@@ -241,6 +241,6 @@ def test_names_of_modules_are_whole_in_a_list(
 
 def test_lines_that_are_no_rows_begin_with_a_hash(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "60")
-    code, out, _ = kbsim(capsys, "run", "all_reduce", "-b", "16K", "--no-check")
+    code, out, _ = kbsim(capsys, "run", "all_reduce", "-a", "ring", "-b", "16K", "--no-check")
     assert code == 0 and [line[0] for line in out.splitlines()] == ["#", "#", "#", "#", " ", "#", "#"], out
     assert out.splitlines()[-2] == "# busiest: sip0.cube0.r0c0-sip0.cube0.pe0.pe_dma, 32%"

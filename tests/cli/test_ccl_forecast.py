@@ -35,12 +35,12 @@ ENDS = "; Ctrl-C leaves the sizes that are done"
     ("arguments", "said"),
     [
         (
-            ("-n", "1024", "-b", "2K"),
+            ("--algo", "ring", "-n", "1024", "-b", "2K"),
             "note: 2,048 B: 2,095,104 messages between 1,024 ranks, about 28 min; "
             "fewer ranks or a smaller size take less, --algo tree has 4,092 messages" + ENDS,
         ),
         (
-            ("-b", "1M", "-e", "900M", "--no-check"),
+            ("--algo", "ring", "-b", "1M", "-e", "900M", "--no-check"),
             "note: 10 sizes: 458,304 messages between 8 ranks, about 70 s and 1.5 GiB of memory; "
             "fewer ranks or a smaller size take less" + ENDS,
         ),
@@ -75,7 +75,7 @@ def test_it_is_said_again_where_it_takes_twice_as_long(kbsim: Kbsim, monkeypatch
 
     monkeypatch.setattr(measure, "row", row)
     monkeypatch.setattr("kernbench.cli.ccl.run.time.monotonic", lambda: clock[0])
-    said = kbsim("ccl", "run", "all_reduce", "-b", "1M", "-e", "4M", "--no-check")
+    said = kbsim("ccl", "run", "all_reduce", "-a", "ring", "-b", "1M", "-e", "4M", "--no-check")
     assert [line.split(";")[0] for line in said.err.splitlines()] == [
         "note: 2 sizes: 2,688 messages between 8 ranks, about 2 h",
     ]

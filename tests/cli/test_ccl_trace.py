@@ -12,7 +12,7 @@ from kernbench.trace.reader import open_trace
 from kernbench.trace.why import explain
 from tests.cli.test_ccl_cli import kbsim, lazy
 
-RUN = ("run", "all_reduce", "-n", "4", "-b", "1K", "--json")
+RUN = ("run", "all_reduce", "--algo", "ring", "-n", "4", "-b", "1K", "--json")
 SIZES = "a trace is of one size, and this run has 3; leave --end out"
 
 

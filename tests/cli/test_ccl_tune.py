@@ -34,13 +34,24 @@ def test_the_table_says_which_algorithm_is_taken(capsys: pytest.CaptureFixture[s
 
 
 def test_a_run_takes_the_algorithm_of_each_size(capsys: pytest.CaptureFixture[str]) -> None:
-    code, out, _ = kbsim(capsys, "run", "all_reduce", "--algo", "auto", "-n", "8", "-b", "64", "-e", "256K", "-f", "4096")
-    assert code == 0 and out.startswith("# all_reduce_auto of 8 ranks") and out.count("# chosen to") == 2
+    code, out, _ = kbsim(capsys, "run", "all_reduce", "-n", "8", "-b", "64", "-e", "256K", "-f", "4096")
+    assert code == 0 and out.startswith("# all_reduce of 8 ranks") and out.count("# chosen to") == 2
     code, out, _ = kbsim(
         capsys, "run", "all_reduce", "--algo", "auto", "-n", "8", "-b", "64", "-e", "256K", "-f", "4096", "--json"
     )
     said = json.loads(out)
     assert code == 0 and len(set(said["algorithms"])) == 2 and [row["wrong"] for row in said["rows"]] == [0, 0]
+
+
+def test_the_root_and_the_slots_are_those_of_the_choice(capsys: pytest.CaptureFixture[str]) -> None:
+    """Roots other than 0 make another order of the ranks, and slots that are given are those of the chosen algorithm."""
+    code, out, _ = kbsim(capsys, "run", "broadcast", "-n", "16", "-r", "0,11", "-b", "4K", "--slots", "4", "--json")
+    runs = json.loads(out)["runs"]
+    assert code == 0 and [run["rows"][0]["wrong"] for run in runs] == [0, 0]
+    for run in runs:
+        named = ("-a", run["algorithms"][0], "-n", "16", "-r", str(run["rows"][0]["root"]), "-b", "4K", "--slots", "4", "--json")
+        same = json.loads(kbsim(capsys, "run", "broadcast", *named)[1])
+        assert run["algorithm"] == "auto" and same["rows"] == run["rows"] and run["queues"]["slots"] == 4
 
 
 @pytest.mark.parametrize(

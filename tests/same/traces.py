@@ -27,8 +27,8 @@ RUNS = {
     "flash_attention": "run flash_attention -c npu_server --set heads=2 --set tokens=64 --set depth=32",
     "tp_mlp": "run tp_mlp --set tokens=5 --set hidden=24 --set ffn=36 --set ranks=6",
     "tp_mlp_two_cubes": "run tp_mlp -c sip_4x4 --set tokens=5 --set hidden=24 --set ffn=36 --set ranks=12",
-    "all_reduce": "ccl run all_reduce -n 4 -b 4K",
-    "all_gather_hbm": "ccl run all_gather -n 6 -b 2K --tier hbm",
+    "all_reduce": "ccl run all_reduce -a ring -n 4 -b 4K",
+    "all_gather_hbm": "ccl run all_gather -a ring -n 6 -b 2K --tier hbm",
 }
 
 

@@ -249,3 +249,16 @@ def test_groups_of_workers_are_looked_at_first(how: dict[str, Any], said: str) -
 
     with pytest.raises(InputError, match=said):
         GraphEngine("single_cube").run(run)
+
+
+def test_without_a_name_the_tuner_chooses() -> None:
+    """One algorithm for few elements, another one for many."""
+
+    def worker(rank: int) -> None:
+        dist.init_process_group()
+        for count in (16, 1 << 17):
+            dist.all_reduce(dist.from_numpy(np.full(count, rank, np.float16)))
+
+    engine = dist.spawn(worker, nprocs=8)
+    ran = {launch.name for launch in engine.get_timing_result().launches if "all_reduce" in launch.name}
+    assert len(ran) == 2, ran

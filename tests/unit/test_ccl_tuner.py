@@ -3,22 +3,34 @@
 from __future__ import annotations
 
 import time
-from math import log
+from math import log, log2
 from pathlib import Path
 
 import pytest
 
 from kernbench.ccl import tuner as tuning
+from kernbench.ccl.call import Queues
 from kernbench.ccl.collectives import COLLECTIVES
 from kernbench.ccl.contract import Shape
-from kernbench.ccl.cost import Latencies, outline_of
+from kernbench.ccl.cost import Latencies, Routes, form_of, outline_of
 from kernbench.ccl.group import group_of, shape_for
 from kernbench.ccl.measure import Asked, queues_of, resolved, row
 from kernbench.ccl.patterns import vector_schedule
 from kernbench.ccl.registry import AUTO, read_registry
 from kernbench.ccl.rings import RING
 from kernbench.ccl.schedule import Message
-from kernbench.ccl.tuner import Estimated, KnownError, Tuner, error_near, known_times, read_times, save, simulate, tuner_of
+from kernbench.ccl.tuner import (
+    Errors,
+    Estimated,
+    KnownError,
+    Tuner,
+    error_near,
+    known_times,
+    read_times,
+    save,
+    simulate,
+    tuner_of,
+)
 from kernbench.common.errors import InputError
 from kernbench.config import SystemConfig, load_config
 
@@ -120,6 +132,55 @@ def test_estimates_are_corrected_by_what_was_simulated() -> None:
             assert model.cycles(entry, nbytes // 2, 2) == pytest.approx(cycles, rel=1e-3), name
 
 
+def test_between_one_and_several_lanes_the_error_of_as_many_lanes_counts() -> None:
+    """A message that is cut costs more at once. In one lane cycles are linear in bytes, also beyond the last simulated size."""
+    errors = Errors([(0.0, 0.1), (2.0, 0.5)], [1, 2], [(100, 40), (200, 60)])
+    assert errors.at(1.0, 1) == 0.1 and errors.at(1.0, 2) == 0.5 and errors.at(1.0, 3) == pytest.approx(0.3)
+    assert errors.beyond(300) == 80 and errors.beyond(400) is None and errors.beyond(150) is None
+
+
+def test_a_step_of_a_ring_takes_the_mean_latency_of_its_hops() -> None:
+    """A rank does not wait for the longest hop in each step. But one that sends over it has few messages on their way."""
+    times = Latencies(5, 15, 300, link=128.0, far_link=64.0, at_once=4)
+    places = [(sip, 0, 0) for sip in (0, 0, 0, 0, 1, 1, 1, 1)]  # two of eight hops leave the SIP
+    made = form_of("all_gather_ring", Shape(2, 1, 4), RING, Routes(times, places, sips=2))
+    assert made is not None and made.once[0] == 7 * (6 * 5 + 2 * 305) / 8 and made.sending == 7 * 305 / 4
+    cycles = [made.features(8 * lanes, 2, 8, 128.0)[1] for lanes in (1, 40)]
+    assert cycles[0] == made.once[0] and cycles[1] > cycles[0]
+
+
+def test_copies_of_a_schedule_are_counted() -> None:
+    """PAT sends positions that lie apart, and copies them first; blocks that are cut into lanes are loaded one by one."""
+    for name, few, many in (("all_gather_pat", 8, 64), ("reduce_scatter_halving", 8, 64)):
+        counts = []
+        for ranks in (few, many):
+            one = tuner("sip_4x4", ranks, times=False)
+            entry = next(entry for entry in REGISTRY.entries if entry.full_name == name)
+            made = one.outline(entry)
+            assert made is not None
+            counts.append(made.operations)
+        assert counts[0][0] < counts[1][0] and counts[0][1] < counts[1][1] and all(a <= b for a, b in counts)
+
+
+def test_hops_between_sips_follow_their_arrangement() -> None:
+    """Eight SIPs: a ring of them, a grid of 2 x 4 with and without links round its edges, and a link between every two."""
+    places = [(sip, 0, 0) for sip in range(8)]
+    found = {}
+    for network, rows in (("ring", 1), ("mesh", 2), ("torus", 2), ("all_to_all", 1), ("switch", 1)):
+        routes = Routes(Latencies(5, 0, 100, link=1.0, far_link=1.0, network=network, rows=rows), places, sips=8)
+        found[network] = [(routes.between(0, to) - 5) // 100 for to in (1, 3, 7)]
+    assert found == {"ring": [1, 3, 1], "mesh": [1, 3, 4], "torus": [1, 1, 2], "all_to_all": [1, 1, 1], "switch": [1, 1, 1]}
+
+
+def test_given_queues_are_those_of_the_estimate() -> None:
+    """Messages of 1 KiB are more than those of a slot of 32 KiB, and a choice by them is not a simulated one."""
+    config = load_config("single_cube", kind=SystemConfig)
+    group = group_of(config, shape_for(config, 8))
+    usual, given = tuner_of(config, group, REGISTRY), tuner_of(config, group, REGISTRY, Queues(slot_bytes=1024))
+    a, b = (one.choose("all_reduce", 1 << 17, "f16") for one in (usual, given))
+    assert a.simulated and not b.simulated and b.cycles["ring"] > a.cycles["ring"]
+
+
 def test_errors_of_near_groups_count_most() -> None:
     """The weight of a group is the inverse square of its distance: here 1 and 1/4, and 1 for another arrangement."""
     two = KnownError(Shape(1, 1, 2), "ring", [(log(64), 1.0), (log(1024), 0.0)])
@@ -129,6 +190,7 @@ def test_errors_of_near_groups_count_most() -> None:
     found = [error for _, error in error_near([two, sixteen], Shape(1, 1, 4), "ring")]
     assert found == pytest.approx([(1 + 0.5 / 4) / 1.25, (0.5 + 0.5 / 4) / 1.25, 0.5 / 4 / 1.25])
     assert two.distance(Shape(1, 1, 2), "mesh") == 1.0 and two.distance(Shape(2, 1, 2), "ring") == 4.0
+    assert two.distance(Shape(1, 1, 3), "ring") == pytest.approx(log2(3 / 2) + 2)
     assert error_near([], Shape(1, 1, 4), "ring") == [(0.0, 0.0)]
 
 
@@ -137,7 +199,8 @@ def test_a_link_between_sips_is_shared_by_all_ranks_of_a_sip() -> None:
 
     def share(targets: int) -> float:
         schedule = vector_schedule(16, 1, [[Message(one, one + 8, (0,), (0,)) for one in range(targets)]], loads=range(16))
-        made = outline_of(schedule, Shape(2, 1, 8), RING, Latencies(10, 0, 200, link=128.0, far_link=64.0))
+        places = [(rank // 8, 0, 0) for rank in range(16)]
+        made = outline_of(schedule, Routes(Latencies(10, 0, 200, link=128.0, far_link=64.0), places, sips=2))
         return made.once[2]
 
     assert [share(1), share(4), share(8)] == [2.0, 8.0, 16.0]

@@ -16,6 +16,7 @@ from kernbench.config.system import SystemConfig
 from kernbench.sweep.points import points_of
 from kernbench.sweep.spec.load import load_spec
 from kernbench.sweep.store import Store
+from kernbench.sweep.targets.ccl import CclTarget
 from kernbench.sweep.targets.target import target_of
 from kernbench.sweep.work import Work
 from tests.sweep_samples import run_spec, write_spec
@@ -86,3 +87,15 @@ def test_it_travels_and_shares_no_process() -> None:
     target = target_of({"ccl": "barrier", "label": "b", "params": {}, "verify": False})
     assert not target.native
     assert target_of(target.plain()).fingerprint() == target.fingerprint()
+
+
+def test_without_a_name_the_tuner_chooses(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """For each size; and times that the user simulated make other points, because they can change choices."""
+    monkeypatch.setenv("KERNBENCH_CACHE", str(tmp_path))
+    config, target = load_config("single_cube", kind=SystemConfig), CclTarget("c", "all_reduce", {"ranks": 8})
+    before = target.fingerprint()
+    cycles = [target.simulate(config, {"size": size, "algo": algo})["cycles"] for algo in (None, "ring") for size in (64, 1 << 16)]
+    assert cycles[0] < cycles[2] and cycles[1] <= cycles[3]
+    (tmp_path / "ccl").mkdir()
+    (tmp_path / "ccl" / "times.json").write_text("{}", encoding="utf-8")
+    assert target.fingerprint() != before

@@ -76,7 +76,7 @@ Algo = Annotated[
         "-a",
         metavar="NAMES",
         help="The algorithm, several with commas between, or all; auto: the tuner chooses one for each size.",
-        show_default="the collective's first",
+        show_default="auto",
     ),
 ]
 Ranks = Annotated[
@@ -323,7 +323,8 @@ class Told:
         """What runs, in a line."""
         asked = self.batches[0].asked
         algorithms = {batch.asked.entry.full_name for batch in self.batches}
-        name = asked.entry.full_name if len(algorithms) == 1 else asked.entry.collective
+        one = len(algorithms) == 1 and asked.entry.registry is None
+        name = asked.entry.full_name if one else asked.entry.collective
         dtypes = ", ".join(dict.fromkeys(batch.asked.dtype for batch in self.batches))
         return f"{name}, {counted(asked.group.size, 'rank')} of {asked.config.source}, {dtypes}"
 

@@ -70,9 +70,10 @@ def head(asked: Asked, width: int) -> Iterator[widgets.Text]:
     sips, cubes, pes = group.shape
     where = f"{counted(sips, 'SIP')} x {counted(cubes, 'cube')} x {counted(pes, 'PE')}, {group.kind_name}"
     built = f"queues of {counted(queues.slots or 0, 'slot')} of {size_text(queues.slot_bytes or 0)} in {queues.tier}"
-    yield widgets.Text(f"# {asked.entry.full_name} of {counted(group.size, 'rank')} on {asked.config.source}")
+    name = asked.entry.full_name
     if asked.entry.registry is not None:
-        built = "the tuner chooses each algorithm"
+        name, built = asked.entry.collective, "the tuner chooses each algorithm"
+    yield widgets.Text(f"# {name} of {counted(group.size, 'rank')} on {asked.config.source}")
     yield widgets.Text(f"# {where}; {built}", "dim")
     if asked.entry.only_in_place:
         yield widgets.Text("# in place, as its file says", "dim")

@@ -12,6 +12,7 @@ from kernbench.ccl.group import group_of, shape_for
 from kernbench.ccl.measure import Asked, machine_of, queues_of, row
 from kernbench.ccl.registry import TIERS, Entry, Registry, read_registry
 from kernbench.ccl.rings import TOPO_NAME_TO_KIND
+from kernbench.ccl.tuner import times_digest
 from kernbench.common.dtypes import dtype_of
 from kernbench.common.errors import InputError, Problem
 from kernbench.common.units import parse_size
@@ -23,7 +24,7 @@ from kernbench.sweep.sources import package_digest
 from kernbench.sweep.store.tables import measured
 
 #: Parameters and their defaults; `kbsim ccl run` has options of these names. None for the value of the algorithm or the
-#: machine.
+#: machine, or the algorithm that the tuner chooses.
 PARAMS: dict[str, Any] = {
     "algo": None, "ranks": 8, "size": "64 KiB", "dtype": "f16", "topo": None, "slots": None, "slot_bytes": None, "tier": None,
 }  # fmt: skip
@@ -55,7 +56,7 @@ class CclTarget:
 
     def fingerprint(self) -> str:
         verified = " verified" if self.verify else ""
-        return f"ccl {self.collective} {package_digest('kernbench.ccl')}{verified}"
+        return f"ccl {self.collective} {package_digest('kernbench.ccl')} {times_digest()}{verified}"
 
     def longest(self, config: MachineConfig, params: Mapping[str, Any]) -> tuple[str, Machine]:
         return "", machine_of(*self.asked(config, params))

@@ -49,8 +49,8 @@ def test_the_root_and_the_slots_are_those_of_the_choice(capsys: pytest.CaptureFi
     runs = json.loads(out)["runs"]
     assert code == 0 and [run["rows"][0]["wrong"] for run in runs] == [0, 0]
     for run in runs:
-        named = ("-a", run["algorithms"][0], "-n", "16", "-r", str(run["rows"][0]["root"]), "-b", "4K", "--slots", "4", "--json")
-        same = json.loads(kbsim(capsys, "run", "broadcast", *named)[1])
+        named = ("-a", run["algorithms"][0], "-r", str(run["rows"][0]["root"]))
+        same = json.loads(kbsim(capsys, "run", "broadcast", *named, "-n", "16", "-b", "4K", "--slots", "4", "--json")[1])
         assert run["algorithm"] == "auto" and same["rows"] == run["rows"] and run["queues"]["slots"] == 4
 
 

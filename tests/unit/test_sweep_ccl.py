@@ -94,7 +94,8 @@ def test_without_a_name_the_tuner_chooses(tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.setenv("KERNBENCH_CACHE", str(tmp_path))
     config, target = load_config("single_cube", kind=SystemConfig), CclTarget("c", "all_reduce", {"ranks": 8})
     before = target.fingerprint()
-    cycles = [target.simulate(config, {"size": size, "algo": algo})["cycles"] for algo in (None, "ring") for size in (64, 1 << 16)]
+    points = [{"size": size, "algo": algo} for algo in (None, "ring") for size in (64, 1 << 16)]
+    cycles = [target.simulate(config, point)["cycles"] for point in points]
     assert cycles[0] < cycles[2] and cycles[1] <= cycles[3]
     (tmp_path / "ccl").mkdir()
     (tmp_path / "ccl" / "times.json").write_text("{}", encoding="utf-8")

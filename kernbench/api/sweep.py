@@ -15,6 +15,7 @@ from kernbench.common.errors import InputError, Problem
 from kernbench.common.units import parse_rational
 from kernbench.config.allowed_code import AllowCode
 from kernbench.sweep.executors.choice import executor_for
+from kernbench.sweep.goals import goal_value
 from kernbench.sweep.points import points_of
 from kernbench.sweep.report.analysis import Influence, influences, pareto, ranked
 from kernbench.sweep.report.page import page_bytes
@@ -67,7 +68,10 @@ class SweepResult(Answer):
     def _point(self, entry: Entry) -> Row:
         assert entry.row is not None
         known = {"ns": float(parse_rational(entry.row.ns or 0)), "cycles": entry.row.cycles, **entry.row.metrics}
-        return self.table.place(entry) | {name: known[name] for name, _ in self.table.goals}
+        goals = [name for name, _ in self.table.goals]
+        computed = {name: value for name in goals if name not in known and (value := goal_value(entry.row, name)) is not None}
+        known |= {name: float(value) for name, value in computed.items()}
+        return self.table.place(entry) | {name: known[name] for name in goals}
 
     @property
     def metrics(self) -> Row:

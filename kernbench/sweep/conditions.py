@@ -28,6 +28,8 @@ _COMPARE: dict[type[ast.cmpop], Callable[[Any, Any], bool]] = {
     ast.In: lambda a, b: a in b,
     ast.NotIn: lambda a, b: a not in b,
 }
+FORMULA = "it must be an expression of numbers with + - * / // % and parentheses"
+_BY_SIZE = (ast.Lt, ast.LtE, ast.Gt, ast.GtE)
 RULE = "it must be a comparison of axes, numbers and texts, with + - * / // %, and, or, not, in"
 
 
@@ -51,6 +53,53 @@ class Condition:
             raise ValueError("its values are not of one kind") from None
         except ZeroDivisionError:
             raise ValueError("it divides by zero") from None
+
+    def distance(self, values: Mapping[str, Any]) -> float:
+        """By how much the two sides of a comparison by size differ; 0 for any other condition. Errors as in `holds`."""
+        tree = self._tree
+        if not (isinstance(tree, ast.Compare) and len(tree.ops) == 1 and isinstance(tree.ops[0], _BY_SIZE)):
+            return 0.0
+        try:
+            return abs(float(_value(tree.comparators[0], values) - _value(tree.left, values)))
+        except TypeError:
+            raise ValueError("its values are not of one kind") from None
+        except ZeroDivisionError:
+            raise ValueError("it divides by zero") from None
+
+
+class Formula:
+    """An expression of numbers that was read. ValueError for any other text."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        try:
+            self._tree = ast.parse(text.strip(), mode="eval").body
+        except (SyntaxError, ValueError, RecursionError, MemoryError):
+            raise ValueError(FORMULA) from None
+        self.names: list[str] = []  #: requested values, in order
+        _check(self._tree, self.names)
+        if not _is_number(self._tree):
+            raise ValueError(FORMULA)
+
+    def value(self, values: Mapping[str, Any]) -> Fraction:
+        """The number, exactly. ValueError where it divides by zero."""
+        try:
+            return Fraction(_value(self._tree, values))
+        except (TypeError, OverflowError):
+            raise ValueError("its values are not numbers") from None
+        except ZeroDivisionError:
+            raise ValueError("it divides by zero") from None
+
+
+def _is_number(node: ast.expr) -> bool:
+    """Whether it is made of numbers, names and arithmetic alone."""
+    if isinstance(node, ast.BinOp):
+        return _is_number(node.left) and _is_number(node.right)
+    if isinstance(node, ast.UnaryOp):
+        return isinstance(node.op, ast.USub) and _is_number(node.operand)
+    if isinstance(node, ast.Constant):
+        return type(node.value) in (int, float)
+    return _is_name(node)
 
 
 def _check(node: ast.expr, names: list[str]) -> None:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from kernbench.sweep.axes import MOST_LEVELS
+from kernbench.sweep.goals import DERIVED, GOALS
 from kernbench.sweep.spec import SCHEMA
-from kernbench.sweep.spec.load import GOALS, KEYS, KINDS, MOST_POINTS
+from kernbench.sweep.spec.load import KEYS, KINDS, MOST_POINTS
 
 TEXT: dict[str, Any] = {"type": "string", "minLength": 1}
 SECONDS: dict[str, Any] = {"type": "number", "exclusiveMinimum": 0}
@@ -41,6 +42,7 @@ def _sample() -> dict[str, Any]:
 
 def sweep_json_schema() -> dict[str, Any]:
     """JSON Schema (draft 2020-12) of `kernbench/sweep/1`."""
+    ways = {"enum": ["min", "max"]}
     parts: dict[str, Any] = {
         "schema": {"const": SCHEMA},
         "name": TEXT,
@@ -57,7 +59,12 @@ def sweep_json_schema() -> dict[str, Any]:
         "sample": _sample(),
         "limits": _object({"seconds": SECONDS, "memory": {"type": ["string", "integer"]}}),
         "budget": _object({"points": _count(1), "seconds": SECONDS}),
-        "goals": _object({name: {"enum": ["min", "max"]} for name in GOALS}),
+        "goals": _object(
+            dict.fromkeys((*GOALS, *DERIVED), ways),
+            patternProperties={"[-+*/%]": ways},
+            description="what is better: numbers of results, and expressions of them",
+        ),
+        "constraints": {"type": "array", "items": TEXT, "description": "conditions that results must meet"},
         "invalid": {"enum": ["refuse", "skip"]},
     }
     return {

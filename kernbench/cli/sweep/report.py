@@ -110,10 +110,10 @@ def report(
 def _goal(text: str) -> Goal:
     """`energy_pj` or `max:te_busy`; InputError for what is not a number of a row."""
     from kernbench.common.errors import InputError, Problem
-    from kernbench.sweep.spec.load import GOALS
+    from kernbench.sweep.goals import GOALS, is_goal
 
     way, _, name = text.rpartition(":")
-    if name in GOALS and way in ("", "min", "max"):
+    if is_goal(name) and way in ("", "min", "max"):
         return name, way or "min"
     raise InputError(Problem("kbsim sweep report", f"it must be one of {', '.join(GOALS)}, or max: and one", "--goal", text))
 
@@ -213,7 +213,7 @@ def _table(found: SweepTable, title: str, entries: Sequence[Entry], goals: Seque
 
 def _influences(found: SweepTable, goal: Goal, wide: bool) -> Iterator[RenderableType]:
     """How much each axis matters."""
-    from kernbench.sweep.report.analysis import influences, interactions, ranked
+    from kernbench.sweep.report.analysis import influences, interactions
     from kernbench.sweep.report.table import plain_text
 
     known = influences(found, goal)
@@ -225,7 +225,7 @@ def _influences(found: SweepTable, goal: Goal, wide: bool) -> Iterator[Renderabl
     for one in known:
         bar = Bar([(one.share, BUSY, WORK)], 30 if wide else 16)
         made.add_row(safe(one.name, 40), bar, percent(one.share), safe(plain_text(one.best), 24), _times(one.gain))
-    rest = interactions(known, len(ranked(found, goal)))
+    rest = interactions(known, sum(count for _, count, _ in known[0].levels))
     if rest is not None:
         made.add_row("interactions of axes", Bar([(rest, BUSY, WORK)], 30 if wide else 16), percent(rest), "", "")
     yield ""

@@ -20,7 +20,6 @@ from kernbench.cli.options import AllowCode, Json, Quiet, Walk
 from kernbench.cli.text import BAD, WAIT, digits_apart, duration, scaled, short, table
 from kernbench.common.errors import InputError, Problem
 from kernbench.common.json_shapes import counted
-from kernbench.common.units import parse_rational
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -124,7 +123,8 @@ def run(
 def _listener(points: Points, to_do: int, *, bar: bool, lines: bool) -> AbstractContextManager[Stored]:
     from kernbench.sweep.report.analysis import Best
 
-    return listener(to_do, Best(points.spec.goals[0]), named(points, brief=True), bar=bar, lines=lines)
+    best = Best(points.spec.goals[0], within_constraints(points))
+    return listener(to_do, best, named(points, brief=True), bar=bar, lines=lines)
 
 
 def _warn(points: Points, store: Store, *, quiet: bool) -> None:
@@ -291,6 +291,17 @@ def named(points: Points, *, brief: bool = False) -> Mapping[str, str]:
     return words
 
 
+def within_constraints(points: Points) -> Callable[[Row], bool]:
+    """Whether the result of a point meets the constraints of its sweep."""
+    from kernbench.sweep.goals import keeps
+
+    constraints, names = points.spec.constraints, points.spec.names
+    if not constraints:
+        return lambda row: True
+    values = {point.task.key: point.values for point in points.points}
+    return lambda row: keeps(row, dict(zip(names, values[row.key], strict=True)), constraints)
+
+
 def number_text(row: Row, name: str) -> str:
     """A number of a row, with its unit where it has one."""
     number = _number(row, name)
@@ -305,8 +316,10 @@ def number_texts(rows: Sequence[Row], name: str) -> list[str]:
 
 
 def _number(row: Row, name: str) -> float | None:
-    value = getattr(row, name) if name in ("ns", "cycles") else row.metrics.get(name)
-    return None if value is None else float(parse_rational(value))
+    from kernbench.sweep.goals import goal_value
+
+    value = goal_value(row, name)
+    return None if value is None else float(value)
 
 
 def _number_text(number: float, name: str, digits: int) -> str:
@@ -381,10 +394,11 @@ def _best(points: Points, names: Mapping[str, str], rows: Mapping[str, Row], wid
     """The best point for each goal and target. Numbers of different targets are not comparable."""
     from kernbench.sweep.report.analysis import Best
 
+    allowed = within_constraints(points)
     made = table("Best", [("goal", "left"), ("", "right"), ("point", "left")])
     made.columns[-1].no_wrap, made.columns[-1].overflow = False, "fold"
     for goal in points.spec.goals:
-        found = [Best(goal) for _ in points.spec.targets]
+        found = [Best(goal, allowed) for _ in points.spec.targets]
         for point in points.points:
             if point.task.key in rows:
                 found[point.task.target].offer(rows[point.task.key])

@@ -9,25 +9,27 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
-from kernbench.common.units import parse_rational
+from kernbench.sweep.goals import goal_value
 from kernbench.sweep.report.table import Entry, SweepTable
 from kernbench.sweep.spec import Goal
 from kernbench.sweep.store.tables import Row
 
 
 def ranked(table: SweepTable, goal: Goal) -> list[Entry]:
-    """The points that are done, the best first; equals in the order of the spec."""
-    scored = [(found, entry) for entry in table.entries if (found := _score(entry, goal)) is not None]
+    """The points that are done and meet the constraints, the best first; equals in the order of the spec."""
+    scored = [(found, entry) for entry in table.entries if (found := _score(entry, goal)) is not None and table.allowed(entry)]
     return [entry for _, entry in sorted(scored, key=lambda item: (item[0], item[1].number))]
 
 
 def pareto(table: SweepTable, goals: Sequence[Goal]) -> list[Entry]:
-    """The points of which no other is at least as good by every goal and better by one; the best by the first goal first."""
+    """The points within the constraints of which no other is at least as good by every goal and better by one; the best by the
+    first goal first.
+    """
     scored: list[tuple[tuple[Fraction, ...], Entry]] = []
     for entry in table.entries:
         scores = [_score(entry, goal) for goal in goals]
         known = [one for one in scores if one is not None]
-        if len(known) == len(goals):
+        if len(known) == len(goals) and table.allowed(entry):
             scored.append((tuple(known), entry))
     scored.sort(key=lambda item: (item[0], item[1].number))
     front: list[tuple[tuple[Fraction, ...], Entry]] = []
@@ -197,23 +199,24 @@ def _variance(values: Sequence[float]) -> float:
 def score(row: Row, goal: Goal) -> Fraction | None:
     """A row's number for a goal, exactly, less being better; None if it has none, or the run is not done."""
     name, way = goal
-    value = getattr(row, name) if name in ("ns", "cycles") else row.metrics.get(name)
-    if row.status != "done" or value is None:
-        return None
-    number = parse_rational(value)
-    return -number if way == "max" else number
+    number = goal_value(row, name) if row.status == "done" else None
+    return None if number is None else -number if way == "max" else number
 
 
 class Best:
-    """The best row by the first goal; of equals the first that came."""
+    """The best row by a goal; of equals the first that came.
 
-    def __init__(self, goal: Goal) -> None:
+    `allowed`: whether a row may be the best.
+    """
+
+    def __init__(self, goal: Goal, allowed: Callable[[Row], bool] = lambda row: True) -> None:
         self.goal = goal
+        self._allowed = allowed
         self.row: Row | None = None
         self._score: Fraction | None = None
 
     def offer(self, row: Row) -> None:
         """Keep it if it is better."""
         found = score(row, self.goal)
-        if found is not None and (self._score is None or found < self._score):
+        if found is not None and (self._score is None or found < self._score) and self._allowed(row):
             self.row, self._score = row, found

@@ -14,10 +14,10 @@ from typing import Any
 from kernbench.common.look.css import look_js, page_css
 from kernbench.common.look.page import page_html, page_json
 from kernbench.common.units import parse_rational
+from kernbench.sweep.goals import GOALS, goal_value
 from kernbench.sweep.report.analysis import Cuts, Influence, influences, interactions, score
 from kernbench.sweep.report.table import Entry, SweepTable, plain_text
 from kernbench.sweep.spec import Goal
-from kernbench.sweep.spec.load import GOALS
 from kernbench.sweep.store.tables import METRICS
 from kernbench.version import VERSION
 
@@ -45,7 +45,8 @@ def _part(name: str) -> str:
 
 def _data(table: SweepTable, goals: Sequence[Goal], reasons: dict[str, str]) -> dict[str, Any]:
     """The data of the page: columns with one value for each point. Points that a sentence is about have a label."""
-    numbers = [name for name in GOALS if any(_number(entry, name) is not None for entry in table.entries)]
+    there = (*GOALS, *table.expressions)
+    numbers = [name for name in there if any(_number(entry, name) is not None for entry in table.entries)]
     cuts: Cuts = {}
     found = {name: influences(table, (name, _way(goals, name)), cuts) for name in numbers}
     named = [entry.task.key in reasons or (entry.row is not None and bool(entry.row.error)) for entry in table.entries]
@@ -95,8 +96,7 @@ def _number(entry: Entry, name: str) -> int | float | None:
     """A result that is a number, of a point that is done."""
     if entry.row is None or entry.status != "done":
         return None
-    value = getattr(entry.row, name) if name in ("ns", "cycles") else entry.row.metrics.get(name)
-    exact = None if value is None else parse_rational(value)
+    exact = goal_value(entry.row, name)
     return None if exact is None else exact.numerator if exact.denominator == 1 else float(exact)
 
 

@@ -16,6 +16,7 @@ from typing import Any
 from kernbench.common.errors import InputError, Problem
 from kernbench.config.allowed_code import AllowCode
 from kernbench.sim_engine.recording import TraceOptions
+from kernbench.sweep.goals import GOALS, goal_value, keeps
 from kernbench.sweep.points import Task
 from kernbench.sweep.sources import check_code
 from kernbench.sweep.spec import Goal
@@ -85,21 +86,34 @@ class SweepTable:
         """A point in words: `dram.channels=4, te.engines=2`."""
         return ", ".join(f"{name}={plain_text(value)}" for name, value in self.place(entry).items()) or entry.target
 
+    def allowed(self, entry: Entry) -> bool:
+        """Whether a result meets the constraints of the sweep."""
+        constraints = self.about.constraints
+        return not constraints or (
+            entry.row is not None and keeps(entry.row, dict(zip(self.about.names, entry.values, strict=True)), constraints)
+        )
+
+    @cached_property
+    def expressions(self) -> tuple[str, ...]:
+        """The goals that are no plain numbers of a row."""
+        return tuple(dict.fromkeys(name for name, _ in self.goals if name not in GOALS))
+
     @property
     def columns(self) -> tuple[str, ...]:
         """Of the table in full."""
         taken = ("number", *FACTS, *RESULT, *METRICS, "error")
         axes = [f"axis {name}" if name in taken else name for name in self.about.names]
-        return ("number", "target", "machine", *axes, *RESULT, *METRICS, "error")
+        return ("number", "target", "machine", *axes, *RESULT, *METRICS, *self.expressions, "error")
 
     def cells(self, entry: Entry) -> tuple[Any, ...]:
         """A complete row of the table; None for a missing value."""
         row = entry.row
         if row is None:
-            result: tuple[Any, ...] = (MISSING, *[None] * (len(RESULT) + len(METRICS)))
+            result: tuple[Any, ...] = (MISSING, *[None] * (len(RESULT) + len(METRICS) + len(self.expressions)))
         else:
             numbers = (row.status, row.cycles, row.ns, row.jobs, row.jobs_hash or None)
-            result = (*numbers, *(row.metrics.get(name) for name in METRICS), row.error or None)
+            computed = ((None if (value := goal_value(row, name)) is None else float(value)) for name in self.expressions)
+            result = (*numbers, *(row.metrics.get(name) for name in METRICS), *computed, row.error or None)
         return (entry.number, entry.target, entry.machine, *entry.values, *result)
 
 

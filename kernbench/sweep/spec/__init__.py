@@ -18,7 +18,7 @@ PARAM = "param."  #: an axis of this beginning varies a parameter of the targets
 MACHINE = "machine"  #: the axis of base machines
 DEFAULT_GOALS = (("ns", "min"),)
 
-Goal = tuple[str, str]  #: a column, and `min` or `max`
+Goal = tuple[str, str]  #: a number of a result or an expression of such numbers, and `min` or `max`
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +59,7 @@ class Spec:
     limits: Limits = Limits()
     budget: Budget = Budget()
     goals: tuple[Goal, ...] = DEFAULT_GOALS  #: what is better
+    constraints: tuple[str, ...] = ()  #: conditions on results; a point that breaks one is not among the best
     skip_invalid: bool = False  #: points that break a rule of the machine are left out, and not an error
     document: Document | None = None
     machine_of: Mapping[int, tuple[int, ...]] = field(default_factory=dict)  #: by target: positions in `machines`

@@ -24,10 +24,10 @@ from kernbench.config.places import KEY, PathLike, normal_path, value_at
 from kernbench.runtime_api.discovery import is_bench_target
 from kernbench.sweep.axes import MOST_DIMENSIONS, MOST_LEVELS, Axis, Span
 from kernbench.sweep.conditions import Condition
+from kernbench.sweep.goals import DERIVED, GOALS, SYNONYMS, check_goal
 from kernbench.sweep.machines import Machines
 from kernbench.sweep.sources import check_code
 from kernbench.sweep.spec import DEFAULT_GOALS, MACHINE, PARAM, SCHEMA, Budget, Goal, Limits, Sample, Spec
-from kernbench.sweep.store.tables import METRICS
 from kernbench.sweep.targets.ccl import CclTarget
 from kernbench.sweep.targets.llm import LlmTarget
 from kernbench.sweep.targets.serve import ServeTarget
@@ -412,9 +412,9 @@ def _machine(
 
 
 KEYS = (
-    "schema", "name", "targets", "machine", "set", "axes", "zip", "where", "sample", "limits", "budget", "goals", "invalid",
+    "schema", "name", "targets", "machine", "set", "axes", "zip", "where", "sample", "limits", "budget", "goals", "constraints",
+    "invalid",
 )  # fmt: skip
-GOALS = ("ns", "cycles", *(name for name in METRICS if name not in ("bound_by", "verified")))
 MOST_POINTS = 10_000_000  #: of one sweep
 
 Source = str | os.PathLike[str] | Mapping[str, Any]
@@ -457,6 +457,7 @@ def load_spec(source: Source, *, allow_code: AllowCode = ()) -> Spec:
         limits=_limits(read),
         budget=_budget(read),
         goals=_goals(read),
+        constraints=_constraints(read, axes),
         skip_invalid=read.choice(("invalid",), ("refuse", "skip"), "refuse") == "skip",
         document=document,
         machine_of=machine_of,
@@ -516,19 +517,45 @@ def _budget(read: Reader) -> Budget:
     return Budget(read.integer(("budget", "points"), 1), read.seconds(("budget", "seconds")))
 
 
-GOAL_SYNONYMS = {"latency": "ns", "time": "ns", "runtime": "ns", "energy": "energy_pj", "throughput": "tokens_per_s"}
-
-
 def _goals(read: Reader) -> tuple[Goal, ...]:
     given = read.mapping(("goals",))
     goals = []
     for name in given:
-        if name not in GOALS:
-            remedy = meant(GOAL_SYNONYMS.get(str(name), name), GOALS)
-            read.refuse(("goals", name), f"there is no such number; there are {', '.join(GOALS)}", remedy=remedy)
+        try:
+            check_goal(str(name))
+        except ValueError as error:
+            plain_name = str(name).isidentifier()
+            rule = f"there is no such number; there are {', '.join(GOALS)}" if plain_name else str(error)
+            remedy = meant(SYNONYMS.get(str(name), name), (*GOALS, *DERIVED)) if plain_name else ""
+            read.refuse(("goals", name), rule, remedy=remedy)
         else:
             goals.append((str(name), read.choice(("goals", name), ("min", "max"), "min")))
     return tuple(goals) or DEFAULT_GOALS
+
+
+def _constraints(read: Reader, axes: tuple[Axis, ...]) -> tuple[str, ...]:
+    """Conditions that results must meet."""
+    found = []
+    for i, text in enumerate(read.items(("constraints",))):
+        if constraint := read_constraint(read, ("constraints", i), text, axes):
+            found.append(constraint)
+    return tuple(found)
+
+
+def read_constraint(read: Reader, path: PathLike, text: Any, axes: tuple[Axis, ...]) -> str:
+    """A condition on results; empty if it is refused."""
+    try:
+        condition = Condition(str(text))
+    except ValueError as error:
+        read.refuse(path, str(error), text)
+        return ""
+    known = {name for axis in axes for name in axis.names} | {*GOALS, *DERIVED}
+    for name in condition.names:
+        if name not in known:
+            remedy = meant(SYNONYMS.get(name, name), sorted(known)) or f"numbers are {', '.join((*GOALS, *DERIVED))}"
+            read.refuse(path, f"{name} is neither a number of a result nor an axis", text, remedy)
+            return ""
+    return condition.text
 
 
 def _check_names(read: Reader, axes: tuple[Axis, ...], targets: tuple[Target, ...], machines: list[Machines]) -> None:

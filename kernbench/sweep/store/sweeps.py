@@ -10,9 +10,9 @@ from typing import Any
 import msgspec
 
 from kernbench.common.errors import InputError, Problem, shown
+from kernbench.sweep.goals import is_constraint, is_goal
 from kernbench.sweep.points import MOST_POINTS, Points, Task
 from kernbench.sweep.spec import Goal
-from kernbench.sweep.spec.load import GOALS
 from kernbench.sweep.store import Store
 from kernbench.sweep.store.tables import DamagedError, decoded, is_plain, is_text
 from kernbench.sweep.work import Context
@@ -26,6 +26,7 @@ class About(msgspec.Struct, frozen=True):
     excluded: int
     invalid: int
     context: Context
+    constraints: list[str] = []
 
 
 class Kept(msgspec.Struct, frozen=True, array_like=True):
@@ -49,7 +50,7 @@ class Line:
 def keep_sweep(store: Store, points: Points) -> None:
     """Put a sweep's points into the store, in place of those of an earlier sweep of its name; results stay."""
     spec = points.spec
-    about = About(list(spec.names), list(spec.goals), points.excluded, points.invalid, Context.of(spec))
+    about = About(list(spec.names), list(spec.goals), points.excluded, points.invalid, Context.of(spec), list(spec.constraints))
     lines = [
         (
             spec.name,
@@ -107,8 +108,10 @@ def read_about(store: Store, name: str) -> About:
         about: About = decoded("about", text, About)
         if not all(map(is_text, about.names)) or len(set(about.names)) < len(about.names):
             raise DamagedError("about.names", about.names, "they must be different texts")
-        if not about.goals or any(goal not in GOALS or way not in ("min", "max") for goal, way in about.goals):
+        if not about.goals or any(not is_goal(goal) or way not in ("min", "max") for goal, way in about.goals):
             raise DamagedError("about.goals", about.goals, "they must be numbers of a result, each with min or max")
+        if not all(is_constraint(text, about.names) for text in about.constraints):
+            raise DamagedError("about.constraints", about.constraints, "they must be conditions on numbers of a result")
         if min(about.excluded, about.invalid) < 0 or max(about.excluded, about.invalid) > MOST_POINTS:
             raise DamagedError("about", text, f"its counts must be from 0 to {MOST_POINTS}")
     except DamagedError as error:

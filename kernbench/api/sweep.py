@@ -21,6 +21,7 @@ from kernbench.sweep.report.analysis import Influence, influences, pareto, ranke
 from kernbench.sweep.report.page import page_bytes
 from kernbench.sweep.report.table import Entry, SweepTable, dicts, plain_text, read_table
 from kernbench.sweep.runner import run_missing
+from kernbench.sweep.search import Search
 from kernbench.sweep.spec import SCHEMA
 from kernbench.sweep.spec.load import load_spec
 from kernbench.sweep.store import Store
@@ -152,10 +153,13 @@ def sweep(
     given = _spec_of(spec, axes, config, overrides, goals)
     read = load_spec(given, allow_code=allow_code)
     chosen = executor_for(read, jobs=jobs, threads=threads, dask=False, scheduler=None)
-    points = points_of(read)
     with TemporaryDirectory(prefix="kernbench-") as folder, Store.write(store or Path(folder) / "sweep.sqlite") as opened:
-        keep_sweep(opened, points)
-        run_missing(points.points, opened, chosen, budget=read.budget)
+        if read.search is not None:
+            Search(read, opened, chosen).run()
+        else:
+            points = points_of(read)
+            keep_sweep(opened, points)
+            run_missing(points.points, opened, chosen, budget=read.budget)
         return SweepResult(read_table(opened, read.name))
 
 

@@ -7,7 +7,7 @@ from typing import Any
 from kernbench.sweep.axes import MOST_LEVELS
 from kernbench.sweep.goals import DERIVED, GOALS
 from kernbench.sweep.spec import SCHEMA
-from kernbench.sweep.spec.load import KEYS, KINDS, MOST_POINTS
+from kernbench.sweep.spec.load import KEYS, KINDS, MOST_BATCH, MOST_POINTS, SAMPLERS
 
 TEXT: dict[str, Any] = {"type": "string", "minLength": 1}
 SECONDS: dict[str, Any] = {"type": "number", "exclusiveMinimum": 0}
@@ -65,6 +65,16 @@ def sweep_json_schema() -> dict[str, Any]:
             description="what is better: numbers of results, and expressions of them",
         ),
         "constraints": {"type": "array", "items": TEXT, "description": "conditions that results must meet"},
+        "search": {
+            "oneOf": [
+                _object(
+                    {"trials": _count(1, MOST_POINTS), "sampler": {"enum": list(SAMPLERS)}, "seed": _count(0, 2**32 - 1)}
+                    | {"batch": _count(1, MOST_BATCH), "prune": {"type": "boolean"}},
+                    "trials",
+                ),
+                _object({"largest": TEXT, "meets": TEXT}, "largest", "meets"),
+            ]
+        },
         "invalid": {"enum": ["refuse", "skip"]},
     }
     return {

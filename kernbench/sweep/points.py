@@ -79,8 +79,8 @@ def points_of(spec: Spec) -> Points:
                 except InputError as error:
                     invalid += 1
                     for problem in error.problems:
-                        placed = _placed(spec, values, problem)
-                        problems.setdefault(f"{placed.where} {placed.rule}", placed)
+                        found = placed(spec, values, problem)
+                        problems.setdefault(f"{found.where} {found.rule}", found)
                     if not spec.skip_invalid and len(problems) > MAX_PROBLEMS_SHOWN:
                         raise InputError(problems.values()) from None
                     continue
@@ -108,6 +108,11 @@ def _source(spec: Spec) -> str:
     return spec.name if spec.document is None else spec.document.source
 
 
+def place_holds(spec: Spec, target: int, machine: int, values: tuple[Any, ...]) -> bool:
+    """Whether all conditions are true of a combination of values."""
+    return _holds(spec, spec.targets[target], spec.machines[machine], values)
+
+
 def _holds(spec: Spec, target: Target, machine: Machines, values: tuple[Any, ...]) -> bool:
     """Whether all conditions are true of a point."""
     if not spec.conditions:
@@ -128,7 +133,7 @@ def _holds(spec: Spec, target: Target, machine: Machines, values: tuple[Any, ...
     return True
 
 
-def _placed(spec: Spec, values: tuple[Any, ...], problem: Problem) -> Problem:
+def placed(spec: Spec, values: tuple[Any, ...], problem: Problem) -> Problem:
     """A problem of a machine or target at the value of the axis that it is of."""
     for axis in spec.axes:
         for k, name in enumerate(axis.names):

@@ -243,3 +243,27 @@ def test_shares_of_axes_and_of_their_interactions_add_up_or_it_is_said_that_they
     run(kbsim)
     said = kbsim("sweep", "report", "s.sqlite", "--goal", "energy_pj").out
     assert "interactions of axes" in said and "no full grid" not in said
+
+
+def test_a_search_says_what_it_found(kbsim: Kbsim) -> None:
+    pytest.importorskip("optuna", reason="the extra `search` is not installed")
+    Path("f.yaml").write_text(SPEC + "search: {trials: 6, batch: 3}\n", encoding="utf-8")
+    code, out, err = kbsim("sweep", "run", "f.yaml", "--threads", "2", "--json")
+    told = json.loads(out)
+    assert (code, err) == (0, "")
+    assert told["proposed"] >= 6 and told["ran"] == told["points"] and told["pruned"] >= 0
+    _, text, _ = kbsim("sweep", "run", "f.yaml", "--threads", "2")
+    assert text.startswith(f"searched {told['proposed']} proposals") and "known before" in text
+    for option in (["--shard", "1/2"], ["--dry-run"], ["--executor", "dask"]):
+        code, _, err = kbsim("sweep", "run", "f.yaml", *option)
+        assert code == 2 and "leave search out of f" in err
+
+
+def test_a_search_of_the_largest_value_has_a_table(kbsim: Kbsim) -> None:
+    more = "search: {largest: dram.t_setup_cycles, meets: cycles < 600}\n"
+    Path("f.yaml").write_text(SPEC + more, encoding="utf-8")
+    code, out, _ = kbsim("sweep", "run", "f.yaml", "--threads", "1", "--json")
+    largest = json.loads(out)["largest"]
+    assert code == 0 and [one["te.macs_per_cycle"] for one in largest] == [64, 256, 1024]
+    _, text, _ = kbsim("sweep", "run", "f.yaml", "--threads", "1")
+    assert "largest dram.t_setup_cycles with cycles < 600\nLargest\n" in text

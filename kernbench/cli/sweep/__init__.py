@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from kernbench.cli.commands import Section
-from kernbench.cli.sweep import compare, merge, report, run
+from kernbench.cli.sweep import compare, merge, report, run, submit
 
 app = Section("Run many points from one spec, store every result, and compare them.")
 app.command()(run.run)
+app.command()(submit.submit)
 app.command()(merge.merge)
 app.command()(report.report)
 app.command()(compare.compare)

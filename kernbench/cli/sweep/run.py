@@ -27,7 +27,8 @@ if TYPE_CHECKING:
 
     from kernbench.sweep.points import Point, Points
     from kernbench.sweep.report.analysis import Best
-    from kernbench.sweep.runner import Estimate, Outcome, Stored
+    from kernbench.sweep.runner import Estimate, Executor, Outcome, Stored
+    from kernbench.sweep.search import Search, Searched
     from kernbench.sweep.spec import Spec
     from kernbench.sweep.store import Store
     from kernbench.sweep.store.tables import Row
@@ -104,7 +105,11 @@ def run(
     part, told = _shard(shard), (as_json, quiet or lines)
     read = load_spec(spec, allow_code=allow_code or ())
     place = Path(spec).with_suffix(".sqlite") if store is None else store
+    if read.search is not None:
+        _check_search(read, shard, dry_run, executor)
     chosen = executor_for(read, jobs=jobs, threads=threads, dask=executor is On.DASK, scheduler=scheduler)
+    if read.search is not None:
+        return _searched(read, place, chosen, retry is not None, lines, *told)
     points = _points(read, quiet)
     mine = in_shard(points.points, part)
     if dry_run:
@@ -118,6 +123,83 @@ def run(
             outcome = run_missing(mine, opened, chosen, budget=read.budget, retry=retry is not None, stored=heard)
         _show(points, opened, outcome, *told)
     return FAILED if outcome.failed else output.OK
+
+
+def _check_search(spec: Spec, shard: str | None, dry_run: bool, executor: On) -> None:
+    """InputError for options that a search does not have."""
+    remedy = f"leave it out, or leave search out of {spec.name}"
+    for option, given, why in (
+        ("--shard", shard is not None, "the points of a search depend on earlier results, so it has no shards"),
+        ("--dry-run", dry_run, "the points of a search are not known before it runs"),
+        ("--executor", executor is On.DASK, "a search runs in processes or threads of this machine"),
+    ):
+        if given:
+            raise InputError(Problem("kbsim sweep run", why, option, remedy=remedy))
+
+
+def _searched(spec: Spec, place: Path, executor: Executor, retry: bool, lines: bool, as_json: bool, quiet: bool) -> int:
+    """Run a search, and show what it found."""
+    from kernbench.sweep.report.analysis import Best
+    from kernbench.sweep.search import Search
+    from kernbench.sweep.store import Store
+
+    with Store.write(place) as opened:
+        heard_by = listener(0, Best(spec.goals[0]), {}, bar=False, lines=lines)
+        with heard_by as heard:
+            search = Search(spec, opened, executor, retry=retry, stored=heard)
+            with _search_told_if_stopped(search, as_json, quiet):
+                found = search.run()
+        if as_json:
+            output.show_json(search_dict(found, opened))
+        elif not quiet:
+            output.show(search_text(found, opened, output.console(sys.stdout).width))
+    return FAILED if found.outcome.failed else output.OK
+
+
+@contextmanager
+def _search_told_if_stopped(search: Search, as_json: bool, quiet: bool) -> Iterator[None]:
+    try:
+        yield
+    except KeyboardInterrupt:
+        stored = len(search.searched.points)
+        with answering(as_json):
+            if as_json:
+                output.show_json({"status": "interrupted", "proposed": search.searched.proposals, "stored": stored})
+            elif not quiet:
+                kept = f"{counted(stored, 'point')} of the search {'has' if stored == 1 else 'have'} a result"
+                output.write(f"# interrupted: {kept} in {search.store.path}; the same command goes on\n")
+            raise
+
+
+def search_dict(found: Searched, store: Store) -> dict[str, Any]:
+    """The outcome of a search as JSON."""
+    told = outcome_dict(found.points, store, found.outcome)
+    told |= {"proposed": found.proposals, "pruned": found.pruned}
+    largest = [{**place, "largest": value} for place, value in found.largest]
+    return told | ({"largest": largest} if found.largest else {})
+
+
+def search_text(found: Searched, store: Store, width: int) -> Iterator[RenderableType]:
+    """The outcome of a search as text."""
+    pruned = f", {found.pruned:,} not run, because their lower bound is worse than the best" if found.pruned else ""
+    yield widgets.Text(f"searched {counted(found.proposals, 'proposal')}{pruned}")
+    if found.largest:
+        yield from _largest(found)
+    yield from outcome_text(found.points, store, found.outcome, width)
+
+
+def _largest(found: Searched) -> Iterator[RenderableType]:
+    """The largest values that were found."""
+    from kernbench.sweep.spec import Largest
+
+    search = found.points.spec.search
+    assert isinstance(search, Largest)
+    names = list(found.largest[0][0])
+    yield widgets.Text(f"largest {search.axis} with {search.meets}")
+    made = table("Largest", [*((name, "right") for name in names), (search.axis, "right")])
+    for place, value in found.largest:
+        made.add_row(*(str(place[name]) for name in names), "none" if value is None else str(value))
+    yield made
 
 
 def _listener(points: Points, to_do: int, *, bar: bool, lines: bool) -> AbstractContextManager[Stored]:

@@ -46,6 +46,25 @@ class Budget:
     seconds: float | None = None  #: after which no further one begins
 
 
+@dataclass(frozen=True, slots=True)
+class Sampled:
+    """A search whose points a sampler chooses by the results of earlier ones."""
+
+    trials: int  #: points to look at
+    sampler: Literal["tpe", "nsga2"]
+    seed: int = 0
+    batch: int = 8  #: points that are chosen at once
+    prune: bool = True  #: points whose lower bound is worse than the best result are not run
+
+
+@dataclass(frozen=True, slots=True)
+class Largest:
+    """A search for the largest value of an axis that meets a condition."""
+
+    axis: str
+    meets: str  #: a condition on results; it holds up to some value of the axis
+
+
 @dataclass(frozen=True)
 class Spec:
     """A spec that was read and whose names exist. `load_spec` makes it."""
@@ -60,6 +79,7 @@ class Spec:
     budget: Budget = Budget()
     goals: tuple[Goal, ...] = DEFAULT_GOALS  #: what is better
     constraints: tuple[str, ...] = ()  #: conditions on results; a point that breaks one is not among the best
+    search: Sampled | Largest | None = None  #: instead of running all points
     skip_invalid: bool = False  #: points that break a rule of the machine are left out, and not an error
     document: Document | None = None
     machine_of: Mapping[int, tuple[int, ...]] = field(default_factory=dict)  #: by target: positions in `machines`

@@ -27,7 +27,7 @@ from kernbench.sweep.conditions import Condition
 from kernbench.sweep.goals import DERIVED, GOALS, SYNONYMS, check_goal
 from kernbench.sweep.machines import Machines
 from kernbench.sweep.sources import check_code
-from kernbench.sweep.spec import DEFAULT_GOALS, MACHINE, PARAM, SCHEMA, Budget, Goal, Limits, Sample, Spec
+from kernbench.sweep.spec import DEFAULT_GOALS, MACHINE, PARAM, SCHEMA, Budget, Goal, Largest, Limits, Sample, Sampled, Spec
 from kernbench.sweep.targets.ccl import CclTarget
 from kernbench.sweep.targets.llm import LlmTarget
 from kernbench.sweep.targets.serve import ServeTarget
@@ -413,7 +413,7 @@ def _machine(
 
 KEYS = (
     "schema", "name", "targets", "machine", "set", "axes", "zip", "where", "sample", "limits", "budget", "goals", "constraints",
-    "invalid",
+    "search", "invalid",
 )  # fmt: skip
 MOST_POINTS = 10_000_000  #: of one sweep
 
@@ -439,7 +439,8 @@ def load_spec(source: Source, *, allow_code: AllowCode = ()) -> Spec:
     read = Reader(document)
     _head(read)
     sample = _sample(read)
-    axes = read_axes(read, sample is not None)
+    sampled = sample is not None or read.get(("search", "trials")) is not ABSENT
+    axes = read_axes(read, sampled)
     read.check()
     targets = read_targets(read, folder, allowed)
     read.check()
@@ -447,6 +448,7 @@ def load_spec(source: Source, *, allow_code: AllowCode = ()) -> Spec:
     read.check()
     _check_names(read, axes, targets, machines)
     _check_sample(read, sample, axes)
+    goals = _goals(read)
     spec = Spec(
         name=read.text(("name",)) or name,
         targets=targets,
@@ -456,8 +458,9 @@ def load_spec(source: Source, *, allow_code: AllowCode = ()) -> Spec:
         sample=sample,
         limits=_limits(read),
         budget=_budget(read),
-        goals=_goals(read),
+        goals=goals,
         constraints=_constraints(read, axes),
+        search=_search(read, axes, goals, len(targets)),
         skip_invalid=read.choice(("invalid",), ("refuse", "skip"), "refuse") == "skip",
         document=document,
         machine_of=machine_of,
@@ -540,6 +543,56 @@ def _constraints(read: Reader, axes: tuple[Axis, ...]) -> tuple[str, ...]:
         if constraint := read_constraint(read, ("constraints", i), text, axes):
             found.append(constraint)
     return tuple(found)
+
+
+SEARCH_KEYS = ("trials", "sampler", "seed", "batch", "prune", "largest", "meets")
+SAMPLERS = ("tpe", "nsga2")
+MOST_BATCH = 1000  #: points of a batch
+
+
+def _search(read: Reader, axes: tuple[Axis, ...], goals: tuple[Goal, ...], targets: int) -> Sampled | Largest | None:
+    if read.get(("search",)) is ABSENT:
+        return None
+    given = read.keys(("search",), SEARCH_KEYS)
+    if read.get(("sample",)) is not ABSENT:
+        read.refuse(("search",), "a sweep has a sample or a search, not both")
+    if targets > 1:
+        read.refuse(("search",), "a search has one target, because numbers of different targets cannot be compared", targets)
+    if not axes:
+        read.refuse(("search",), "a search must have at least one axis")
+    if "largest" in given or "meets" in given:
+        return _largest(read, axes, given)
+    trials = read.integer(("search", "trials"), 1, MOST_POINTS)
+    if "trials" not in given:
+        read.refuse(("search",), "it must say how many points to look at: trials: N; or largest: AXIS with meets: CONDITION")
+    sampler = read.choice(("search", "sampler"), SAMPLERS, "tpe" if len(goals) == 1 else "nsga2")
+    batch = read.integer(("search", "batch"), 1, MOST_BATCH)
+    default = 8 if sampler == "tpe" else 32
+    prune = read.flag(("search", "prune")) if "prune" in given else True
+    seed = read.integer(("search", "seed"), 0, 2**32 - 1) or 0
+    return Sampled(trials or 1, "tpe" if sampler == "tpe" else "nsga2", seed, batch or default, prune)
+
+
+def _largest(read: Reader, axes: tuple[Axis, ...], given: Mapping[Any, Any]) -> Largest | None:
+    for name in given:
+        if name not in ("largest", "meets"):
+            read.refuse(("search", name), "it is not for a search of the largest value: leave it out")
+    for name in ("largest", "meets"):
+        if name not in given:
+            read.refuse(("search",), f"{name} is missing: largest names an axis, and meets is a condition on results")
+            return None
+    name, text = read.text(("search", "largest")), read.text(("search", "meets"))
+    if name is None or text is None:
+        return None
+    axis = next((axis for axis in axes if axis.names == (name,)), None)
+    if axis is None:
+        remedy = meant(name, [other for axis in axes for other in axis.names])
+        read.refuse(("search", "largest"), "it must be an axis of its own", name, remedy)
+        return None
+    values = [level[0] for level in axis.levels]
+    if not all(type(value) in (int, float) for value in values) or values != sorted(values):
+        read.refuse(("search", "largest"), "its axis must have rising numbers", name)
+    return Largest(name, constraint) if (constraint := read_constraint(read, ("search", "meets"), text, axes)) else None
 
 
 def read_constraint(read: Reader, path: PathLike, text: Any, axes: tuple[Axis, ...]) -> str:

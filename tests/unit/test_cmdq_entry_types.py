@@ -46,7 +46,7 @@ def _edges(field: FieldSpec) -> list[tuple[Any, bool]]:
         optional = [(None, True)] if field.default is None and field.name != "id" else []
         return [*ends, ("1", False), (1.5, False), (True, False), *optional]
     if field.kind == "choice":
-        return [*((choice, True) for choice in field.choices), (3, False), ("x", False)]
+        return [*((choice, True) for choice in field.choices), (7, False), ("x", False)]
     if field.kind == "ids":
         return [([], True), ([0, 2**63 - 1], True), ([-1], False), ([2**63], False), (["x"], False), (7, False)]
     if field.kind == "label":

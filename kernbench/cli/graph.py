@@ -144,6 +144,7 @@ def _check_files(command: str, emit: Path | None, trace: Path | None, live_map: 
             check_writable(path)
 
 
+_ENGINES = {"te": "tensor engines", "ve": "vector engines", "dma": "DMA engines"}
 _JOULE = ("pJ", "nJ", "uJ", "mJ", "J")
 
 
@@ -176,13 +177,18 @@ def graph_summary(run: GraphRun, weight_bits: int, activation_bits: int) -> Iter
 
 
 def _why(run: GraphRun) -> Iterator[widgets.Text]:
-    """The bounds compared with the achieved cycles."""
+    """The bounds compared with the achieved cycles, and which operators are far above them."""
+    from kernbench.workloads.graphs.run import EXPLAINED
+
     name, bound = run.limit
     line = headed("Bounds").append(f"DRAM bandwidth {run.dram_cycles:,}, ")
     line.append(percent(run.share(run.dram_cycles)), "bold")
     line.append(f"; MACs {run.mac_cycles:,}, ").append(percent(run.share(run.mac_cycles)), "bold")
     yield line.append(f" of {run.cycles:,} cycles")
     yield widgets.Text(f"bottleneck: {name}, {bound:,} cycles, {percent(run.share(bound))}", "dim")
+    if run.over_roofline > EXPLAINED:
+        reasons = [f"{one.op} {one.cycles:,} ({_ENGINES[one.engine]} busy for {one.busy:,})" for one in run.beyond()]
+        yield widgets.Text(f"{run.over_roofline:.2f} times the roofline; cycles beyond products: {', '.join(reasons)}", "dim")
     moved = run.bytes
     total = unit(sum(moved.values()), "B")
     parts = f"weights {unit(moved['weights'], 'B')}, activations {unit(moved['activations'], 'B')}"

@@ -71,6 +71,10 @@ def onnx_json_schema() -> Shape:
         "limit": _LIMIT,
         "dram_bound": _BOUND,
         "mac_bound": _BOUND,
+        "roofline": closed({
+            "cycles": COUNT, "times": NUMBER,
+            "beyond": list_of(closed({"op": TEXT, "cycles": COUNT, "engine": TEXT, "busy": COUNT})),
+        }),
         "energy_pj": map_of(NUMBER),
         "assumed": list_of(TEXT),
         "not_lowered": list_of(closed({"node": TEXT, "reason": TEXT})),

@@ -111,6 +111,7 @@ class Product:
 
     `matrices`: number of the matrix of a, of b and of out, for each product. With a `window` the rows of `a` are what it
     looks at, `groups` products side by side. `blocks`: groups of the operator in one product, whose matrix has zeros elsewhere.
+    `tile`: rows and columns of outputs in one row of `out`, each with a copy of the filters in the matrix.
     """
 
     a: str
@@ -125,6 +126,18 @@ class Product:
     window: Window | None = None
     groups: int = 1
     blocks: int = 1
+    tile: tuple[int, int] = (1, 1)
+    depth: int = 0  #: MACs of an element of `out`; 0: k. Fewer than k where the matrix has zeros
+
+    @property
+    def macs(self) -> int:
+        """Of all its matrices, without those of zeros."""
+        return len(self.matrices) * self.groups * self.m * self.n * (self.depth or self.k)
+
+    @property
+    def copies(self) -> tuple[int, int]:
+        """How much larger the matrix is than the filters, as a fraction."""
+        return (self.k * prod(self.tile), self.depth) if self.depth else (1, 1)
 
 
 @dataclass(frozen=True, slots=True)

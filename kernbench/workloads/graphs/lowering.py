@@ -4,12 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from typing import Protocol
 
-from kernbench.workloads.graphs.graph import Array, Graph, Lowered, Node, Tensor, Work
+from kernbench.workloads.graphs.graph import Array, Graph, Lowered, Node, Tensor, Window, Work
 from kernbench.workloads.graphs.patterns import Patterns, find_patterns
 
 Rule = Callable[["Lowering", Node], None]
-Together = Callable[[int, int, int], int]  # of groups, depth and columns of one of them
+
+
+class Grouping(Protocol):
+    """Chooses how convolutions of many groups are multiplied."""
+
+    def together(self, groups: int, k: int, n: int) -> int:
+        """How many groups of `[k, n]` are one product."""
+
+    def tiled(self, window: Window) -> tuple[tuple[int, int], int]:
+        """Rows and columns of outputs, and channels, of one product of a convolution with a filter for each channel."""
+
+
 MOST_ENTRIES = 1 << 18  #: of a program: more take half a gigabyte and half a minute to write
 RULES: dict[str, Rule] = {}  #: by operator; filled by the modules `ops_*`
 _OF_MICROSOFT = frozenset((
@@ -49,9 +61,9 @@ def rules() -> dict[str, Rule]:
 class Lowering:
     """The lowering of one graph: the inputs and the outputs of rules."""
 
-    def __init__(self, graph: Graph, activation_bits: int, together: Together | None) -> None:
+    def __init__(self, graph: Graph, activation_bits: int, grouping: Grouping | None) -> None:
         self.graph = graph
-        self.together = together
+        self.grouping = grouping
         self.activation_bits = activation_bits
         self.result = Lowered(graph, dict(graph.tensors))
         self.patterns: Patterns = find_patterns(graph)
@@ -220,9 +232,9 @@ class Lowering:
         return count
 
 
-def lower_graph(graph: Graph, activation_bits: int, together: Together | None = None) -> Lowered:
-    """A graph as work. `together`: how many groups of a convolution are one product; by default one."""
-    return Lowering(graph, activation_bits, together).run()
+def lower_graph(graph: Graph, activation_bits: int, grouping: Grouping | None = None) -> Lowered:
+    """A graph as work. `grouping`: which groups of a convolution are one product; by default each by itself."""
+    return Lowering(graph, activation_bits, grouping).run()
 
 
 def missing_lines(lowered: Lowered) -> Iterator[tuple[str, str]]:

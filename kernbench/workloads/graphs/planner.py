@@ -18,7 +18,6 @@ from kernbench.common.units import ceil_div
 from kernbench.components.service import te_body
 from kernbench.config.schema import NpuConfig
 from kernbench.workloads.graphs.graph import Lowered, Pool, Product, Vector, Work, read_by
-from kernbench.workloads.graphs.lowering import Together
 from kernbench.workloads.graphs.sizes import ELEMENTWISE, TILE_KIB, Level, Size, Sizes
 from kernbench.workloads.scratchpad import DoesNotFit, Need, ScratchpadPlan
 from kernbench.workloads.transfers import load_cycles, tile_sizes
@@ -26,7 +25,7 @@ from kernbench.workloads.transfers import load_cycles, tile_sizes
 _SLACK = (21, 20)  # cycles that better buffering may cost, over the least
 _FEW_TILES = ((32, 4), (16, 4), (8, 4), (4, 4), (2, 4), (1, 4))
 _SHARES = (32, 16, 8, 4, 64, 128)  # of the scratchpad a block of activations is one in so many, at most
-_GROUP_ROWS = 128  # of a block, for which groups of a convolution are compared
+_RING_SHARE = 8  # of the scratchpad a ring of more than two slots is one in so many, at most
 _BEHIND = 4  # a tensor keeps its place for so many pieces of work more, so that these need not wait for it
 
 
@@ -170,10 +169,17 @@ def _rings(sizes: Sizes, level: Level, cut: list[Size]) -> dict[str, int]:
     def slots(count: int, nbytes: int, more: int = 0) -> int:
         return count * (ceil_div(nbytes + 2 * align, line) * line + more) if nbytes else 0
 
+    def more(nbytes: int) -> int:
+        """As many as all tensor engines can work on, where they take a small part of the scratchpad."""
+        for count in range(sizes.config.te.engines + 2, 2, -1):
+            if slots(count, nbytes) <= sizes.config.spm.size_bytes // _RING_SHARE:
+                return slots(count, nbytes)
+        return slots(2, nbytes)
+
     return {
         "weights": slots(level.tiles, max((size.tile for size in cut), default=0), sizes.skew),
         "blocks": slots(2, max((size.block for size in cut), default=0)),
-        "columns": slots(2, max((size.columns for size in cut), default=0)),
+        "columns": more(max((size.columns for size in cut), default=0)),
         "out": slots(max(3, sizes.config.te.engines + 1), max((size.out for size in cut), default=0)),
         "params": slots(2, max((size.params for size in cut), default=0)),
     }
@@ -222,24 +228,5 @@ def _pieces(length: int, step: int) -> list[tuple[int, int]]:
 
 
 def macs_of(work: Product) -> int:
-    """The MACs of all its matrices, without those of zeros between blocks."""
-    return len(work.matrices) * work.groups * work.m * work.n * work.k // work.blocks
-
-
-def groups_together(config: NpuConfig, weight_bits: int, activation_bits: int) -> Together:
-    """How many groups of a convolution are one product: as many as make all groups of a block take least.
-
-    A product with zeros between its blocks multiplies more, and has the first and last cycles of a job once.
-    """
-    te = config.te
-
-    def chosen(groups: int, k: int, n: int) -> int:
-        divisors = [number for number in range(1, groups + 1) if groups % number == 0]
-
-        def cycles(number: int) -> int:
-            body = te_body(te, _GROUP_ROWS, n * number, k * number, weight_bits, activation_bits)
-            return groups // number * (body + te.init_cycles + te.finalize_cycles)
-
-        return min(divisors, key=lambda number: (cycles(number), number))
-
-    return chosen
+    """The MACs of all its matrices, without those of zeros."""
+    return work.macs

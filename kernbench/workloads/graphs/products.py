@@ -9,6 +9,7 @@ import numpy as np
 
 from kernbench.common.units import ceil_div
 from kernbench.workloads.graphs.graph import Copy, Node, Product, Vector, Window
+from kernbench.workloads.graphs.grouped import tiles_of
 from kernbench.workloads.graphs.lowering import CannotLower, Lowering, rule
 
 _LARGEST = 1 << 31  # of a kernel, stride, dilation or pad
@@ -169,12 +170,7 @@ def conv(at: Lowering, node: Node) -> None:
     if window.plain and groups == 1:
         at.add(Product(x, weight_name, place, m, n, k, swapped=True))
     else:
-        blocks = 1
-        if groups > 1 and at.together is not None and at.tensor(weight_name).source == "weight":
-            blocks = at.together(groups, k, n)
-        name = _in_blocks(at, weight_name, blocks) if blocks > 1 else weight_name
-        width, depth, left = n * blocks, k * blocks, groups // blocks
-        at.add(Product(x, name, place, m, width, depth, swapped=True, window=window, groups=left, blocks=blocks))
+        at.add(_windows(at, Product(x, weight_name, place, m, n, k, swapped=True, window=window, groups=groups)))
     if biased:
         params = (at.operand(node.input(bias)),) if node.input(bias) else ()
         target = at.temporary(m, filters) if scaled else final
@@ -184,12 +180,24 @@ def conv(at: Lowering, node: Node) -> None:
         at.add(Vector("mul", place, final, filters, m))
 
 
-def _in_blocks(at: Lowering, name: str, blocks: int) -> str:
-    """The filters of several groups as one matrix, with zeros where a filter does not look; made before the run."""
-    weights, own = at.tensor(name), f"{name} (in blocks of {blocks})"
-    shape = (weights.shape[0], blocks * weights.shape[1], *weights.shape[2:])
-    at.result.tensors[own] = replace(weights, name=own, shape=shape)
-    return own
+def _windows(at: Lowering, plain: Product) -> Product:
+    """A convolution with as many groups and outputs in one product as take least; its matrix is made before the run."""
+    window, groups, weights = plain.window, plain.groups, at.tensor(plain.b)
+    if window is None or groups == 1 or at.grouping is None or weights.source != "weight":
+        return plain
+    tile, blocks = (1, 1), 1
+    if plain.n == 1 and groups == window.channels:
+        tile, blocks = at.grouping.tiled(window)
+    else:
+        blocks = at.grouping.together(groups, plain.k, plain.n)
+    if tile == (1, 1) and blocks == 1:
+        return plain
+    made = tiles_of(window, tile)
+    n, k = plain.n * prod(tile) * blocks, plain.k // window.positions * made.positions * blocks
+    name = f"{plain.b} (in blocks of {blocks})" if tile == (1, 1) else f"{plain.b} (in tiles of {tile[0]} x {tile[1]})"
+    at.result.tensors[name] = replace(weights, name=name, shape=(groups // blocks, n, k))
+    m, left = plain.m // prod(tile), groups // blocks
+    return replace(plain, b=name, m=m, n=n, k=k, window=made, groups=left, blocks=blocks, tile=tile, depth=plain.k)
 
 
 def multiply(

@@ -17,13 +17,16 @@ from kernbench.config.schema import NpuConfig
 from kernbench.sim_engine.machine import Machine
 from kernbench.workloads.graphs.emit.others import emit_work
 from kernbench.workloads.graphs.graph import Graph, Lowered, Product, read_by
+from kernbench.workloads.graphs.grouped import GroupCosts
 from kernbench.workloads.graphs.lowering import MOST_ENTRIES, lower_graph, missing_lines
 from kernbench.workloads.graphs.memory import Memory, check_machine
-from kernbench.workloads.graphs.planner import GraphPlan, groups_together, plan_graph, product_cycles
+from kernbench.workloads.graphs.planner import GraphPlan, plan_graph, product_cycles
 from kernbench.workloads.graphs.sizes import Sizes
 from kernbench.workloads.hazards import Emitter
 from kernbench.workloads.limit import ENDLESS, StoppedError
 
+EXPLAINED = 1.5  #: times the roofline, above which the reason is shown
+_MOST_BEYOND = 3
 ROLES = ("weights", "activations")
 
 
@@ -39,6 +42,17 @@ class NodeRow:
     bytes: Counter[str] = field(default_factory=Counter)  #: of DRAM by role, alignment included
     cycles: int = 0
     busy: Counter[str] = field(default_factory=Counter)  #: [engine-cycle] by kind of engine
+    least: int = 0  #: [cycle] its products with all tensor engines at full rate
+
+
+@dataclass(frozen=True, slots=True)
+class Beyond:
+    """An operator far above the roofline: its cycles beyond those of its products, and the kind of engine that is busiest."""
+
+    op: str
+    cycles: int
+    engine: str
+    busy: int  #: [cycle] of each engine
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +86,31 @@ class GraphRun:
         """DRAM bytes of all nodes by role."""
         return sum((row.bytes for row in self.rows), Counter(dict.fromkeys(ROLES, 0)))
 
+    @property
+    def roofline(self) -> int:
+        """[cycle] The larger of what it must move and what it must multiply at full rate."""
+        return max(self.dram_cycles, self.mac_cycles)
+
+    @property
+    def over_roofline(self) -> float:
+        """Its cycles over the roofline; 0 of a run without a roofline."""
+        return self.cycles / self.roofline if self.roofline else 0.0
+
+    def beyond(self) -> list[Beyond]:
+        """The operators that take most more than their products at full rate, largest first."""
+        more, busy = Counter[str](), dict[str, Counter[str]]()
+        for row in self.rows:
+            more[row.op] += row.cycles - row.least
+            busy.setdefault(row.op, Counter()).update(row.busy)
+        engines = {kind: getattr(self.machine, kind).engines for kind in ("te", "ve", "dma")}
+        found = []
+        for op, cycles in more.most_common(_MOST_BEYOND):
+            if cycles > 0:
+                each = {kind: busy[op][kind] // engines[kind] for kind in engines if kind != "dma" or not busy[op]["te"]}
+                kind = max(sorted(each), key=lambda kind: each[kind])
+                found.append(Beyond(op, cycles, kind, each[kind]))
+        return found
+
     def share(self, cycles: int) -> float:
         """Of its cycles; 0 of a run that took none."""
         return cycles / self.cycles if self.cycles else 0.0
@@ -92,6 +131,13 @@ class GraphRun:
             "limit": {"name": name, "cycles": bound, "share": self.share(bound)},
             "dram_bound": {"cycles": self.dram_cycles, "share": self.share(self.dram_cycles)},
             "mac_bound": {"cycles": self.mac_cycles, "share": self.share(self.mac_cycles)},
+            "roofline": {
+                "cycles": self.roofline,
+                "times": self.over_roofline,
+                "beyond": [
+                    {"op": one.op, "cycles": one.cycles, "engine": one.engine, "busy": one.busy} for one in self.beyond()
+                ],
+            },
             "energy_pj": self.energy_pj,
             "assumed": list(self.lowered.graph.assumed),
             "not_lowered": [{"node": node, "reason": reason} for node, reason in missing_lines(self.lowered)],
@@ -120,8 +166,7 @@ class GraphProgram:
         self.target: Any = config.model_copy(update=endless)
         self.machine = as_npu(config).model_copy(update=endless)
         weight_bits = min((tensor.bits for tensor in graph.tensors.values() if tensor.source == "weight"), default=8)
-        together = groups_together(self.machine, weight_bits, activation_bits)
-        self.lowered = lower_graph(graph, activation_bits, together)
+        self.lowered = lower_graph(graph, activation_bits, GroupCosts(self.machine, weight_bits, activation_bits))
         if self.lowered.missing and not partial:
             lines = [Problem(f"{graph.name}: {node}", reason) for node, reason in missing_lines(self.lowered)]
             raise InputError(lines)
@@ -201,6 +246,9 @@ class GraphProgram:
         """A row for each node, with what became of it."""
         lowered = self.lowered
         rows = [NodeRow(node.name, node.op, lowered.notes.get(i, "")) for i, node in enumerate(lowered.graph.nodes)]
+        sizes = Sizes(lowered, self.machine)
+        for number, work in lowered.jobs:
+            rows[number].least += product_cycles(work, sizes)
         for number, reason in lowered.missing.items():
             rows[number].note = f"NOT LOWERED: {reason}"
         return rows
@@ -219,7 +267,8 @@ class GraphProgram:
             row.busy[entry.engine] += time.end - time.start
             if entry.engine == "te":
                 work = self.lowered.jobs[self.works[entry.id]][1]
-                row.macs += work_of(entry) // (work.blocks if isinstance(work, Product) else 1)
+                assert isinstance(work, Product)
+                row.macs += work_of(entry) // work.k * (work.depth or work.k)
             if isinstance(entry, DmaEntry):
                 role = "activations" if entry.tensor_role == "activation" else "weights"
                 row.bytes[role] += transfer_of(entry, self.machine).bytes_aligned
@@ -236,9 +285,12 @@ class GraphProgram:
         sizes = Sizes(self.lowered, self.machine)
         once = dict.fromkeys(name for _, work in self.lowered.jobs for name in read_by(work))
         tensors = self.lowered.tensors
-        blocks = {work.b: work.blocks for _, work in self.lowered.jobs if isinstance(work, Product)}
+        copies = {work.b: work.copies for _, work in self.lowered.jobs if isinstance(work, Product)}
         stored = [name for name in once if tensors[name].source != "work" and not self._is_table(name)]
-        least = sum(sizes.nbytes(name) // blocks.get(name, 1) for name in stored)
+        least = 0
+        for name in stored:
+            times, of = copies.get(name, (1, 1))
+            least += sizes.nbytes(name) * of // times
         least += sum(sizes.nbytes(name) for name in self.lowered.graph.outputs if name in tensors)
         rate = self.machine.dram.capacity * self.machine.dram.channels
         cycles = sum(product_cycles(work, sizes) for _, work in self.lowered.jobs if isinstance(work, Product))

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import gcd, prod
+from typing import Any
 
 from kernbench.cmdq.footprint import bytes_of
 from kernbench.common.units import ceil_div
+from kernbench.components.service import te_body, ve_service
 from kernbench.config.schema import NpuConfig
 from kernbench.workloads.graphs.graph import Copy, Lowered, Pool, Product, Rows, Vector, Work, read_by
 from kernbench.workloads.layer.buffers import array_columns, even_split
@@ -15,8 +17,9 @@ from kernbench.workloads.transfers import setup_bytes
 ELEMENTWISE = frozenset({"add", "mul", "copy", "exp", "tanh", "sigmoid", "gelu", "silu"})
 _VECTOR_BYTES = 64 << 10  # a job of a vector engine is at most so large where more of them can share the work
 TILE_KIB = (256, 128, 64)  # of a weight tile, where the setup of a transfer costs little
+_ALMOST = (28, 25)  # cycles of a tiling with smaller blocks, over the least
+_COLUMNS_SHARE = 16  # of the scratchpad what the windows of a block look at is one in so many, at most
 _STRIP_BYTES = 4 << 10  # results go to DRAM in pieces of whole column tiles of at least this
-_ROWS = 128  # rows of a product whose weights stay: as few as keep a tensor engine busy
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +56,7 @@ class Sizes:
         self.strip_bytes = max(_STRIP_BYTES, setup_bytes(config) // 4)
         #: [byte] between weight tiles in the ring: tensor engines in step would else read theirs from the same banks.
         self.skew = (config.spm.num_banks // 4 + 1) * config.spm.bank_width_bytes if config.te.spm_traffic else 0
+        self._cut: dict[Any, tuple[int, int]] = {}  #: rows and columns that were chosen, by the shape of a product
         self._asked = {lowered.bytes_at(name) for name in lowered.graph.outputs}
 
     def nbytes(self, name: str, elements: int | None = None) -> int:
@@ -98,15 +102,17 @@ class Sizes:
         most = level.block_bytes // row
         if work.window is not None:
             m = prod(work.window.out)
-            most = min(most, self._window_rows(work, level))
-        if not cols or most < 1:
+            columns = max(level.block_bytes, self.config.spm.size_bytes // _COLUMNS_SHARE)
+            most = min(columns // row, self._window_rows(work, level))
+        if not cols or most < (1 if work.window is None or work.tile[0] == 1 else work.window.out[1]):
             return None
         rows = min(m, most)
-        if held and rows > _ROWS:
-            rows = min(rows, max(_ROWS, ceil_div(m, 2 * self.config.te.engines)))
-        if work.window is not None and rows > work.window.out[1]:
+        if held:
+            rows, cols = self._shared(work, m, rows, cols)
+        elif work.window is not None and rows > work.window.out[1]:
             rows = rows // work.window.out[1] * work.window.out[1]
-        rows = self._whole_lines(rows, m, gcd(out_row, row if work.window is None else out_row))
+        if work.window is None or work.tile[0] == 1:  # tiles of several rows end with their line
+            rows = self._whole_lines(rows, m, gcd(out_row, row if work.window is None else out_row))
         block = rows * row
         if work.window is not None:
             block = self._source_bytes(work, rows)
@@ -121,6 +127,46 @@ class Sizes:
             cols, tile = work.n * work.groups, every
         columns = rows * row if work.window is not None else 0
         return Size(rows, cols, held, block=block, strip=strip, columns=columns, out=rows * out, tile=tile)
+
+    def _shared(self, work: Product, m: int, most: int, cols: int) -> tuple[int, int]:
+        """Rows of a block and columns of a tile by which all tensor engines end soonest, with weights that stay.
+
+        Of almost equal ways that with the smallest blocks: the next node can begin with the first of them.
+        """
+        shape = (m, most, cols, work.n, work.k, work.groups, len(work.matrices), work.window, work.tile)
+        bits = self.lowered.tensors[work.b].bits, self.lowered.tensors[work.out].bits
+        if (known := self._cut.get((shape, bits))) is not None:
+            return known
+        te, window = self.config.te, work.window
+        times = len(work.matrices) * (1 if window is None else window.images)
+        around = te.init_cycles + te.finalize_cycles
+        array, found = array_columns(te), []
+        tiles = {even_split(work.n, max(array, ceil_div(work.n, parts)), array) for parts in range(1, 2 * te.engines + 1)}
+        for wide in sorted(wide for wide in tiles | {cols} if wide <= cols) if work.groups == 1 else [cols]:
+            for parts in range(1, 4 * te.engines + 1):
+                rows = min(ceil_div(m, parts), most)
+                if window is not None and (rows > window.out[1] or work.tile[0] > 1):
+                    rows = max(rows // window.out[1], 1) * window.out[1]
+                one = te_body(te, rows, wide, work.k, *bits) + around
+                blocks, jobs = times * ceil_div(m, rows), work.groups * ceil_div(work.n, wide)
+                each = max(ceil_div(jobs * one, te.engines), columns := self._columns_of(work, rows))
+                whole = columns + (blocks - 1) * each + ceil_div(jobs, te.engines) * one
+                if window is None:
+                    total = times * jobs * te_body(te, m, wide, work.k, *bits) + blocks * jobs * around
+                    whole = min(ceil_div(blocks * jobs, te.engines) * one, ceil_div(total, te.engines) + one)
+                found.append((whole, rows, -wide))
+        least = min(found)[0] * _ALMOST[0]
+        _, rows, wide = min((one for one in found if one[0] * _ALMOST[1] <= least), key=lambda one: (one[1], one[2]))
+        self._cut[shape, bits] = rows, -wide
+        return rows, -wide
+
+    def _columns_of(self, work: Product, rows: int) -> int:
+        """[cycle] in which the vector engines put side by side what the windows of a block look at."""
+        if work.window is None:
+            return 0
+        ve, bits = self.config.ve, self.lowered.tensors[work.a].bits
+        each = ve_service(ve, "copy", rows * work.window.channels, 1, bits).total
+        return ceil_div(work.window.positions * each, ve.engines)
 
     def _whole_lines(self, rows: int, of: int, row_bytes: int) -> int:
         """Fewer rows, so that the next block begins at a line; all or too few stay as they are."""
@@ -171,7 +217,9 @@ class Sizes:
 
     def _pool(self, work: Pool, level: Level) -> Size | None:
         row = self.nbytes(work.out, work.window.channels)
-        rows = min(self._window_rows(work, level), level.block_bytes // row, prod(work.window.out))
+        width, (high, wide) = self.config.ve.engines, work.window.out
+        each = max(1, high // (2 * width)) * wide  # whole lines, several for each vector engine
+        rows = min(self._window_rows(work, level), level.block_bytes // row, each)
         if rows < 1:
             return None
         return Size(rows, block=self._source_bytes(work, rows), out=rows * row)

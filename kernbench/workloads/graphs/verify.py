@@ -382,18 +382,33 @@ class Values:
         else:
             x = x.reshape(images, channels, *window.size)
             rows = columns_of(x, window, work.groups)
-            places = window.out if len(kernel) == 2 else window.out[1:]
-        flat = in_blocks(weights.reshape(work.groups * work.blocks, -1, prod(weights.shape[1:])), work.blocks)
+            outputs = tuple(one * of for one, of in zip(window.out, work.tile, strict=True))
+            places = outputs if len(kernel) == 2 else outputs[1:]
+        flat = self._filters(node, work, weights)
         out = np.full((rows.shape[0], work.groups, work.n), np.nan)
         for tile in tiles:
             last = tile.col + tile.cols
             product = rows[tile.row : tile.row + tile.rows, tile.group] @ flat[tile.group, tile.col : last].T
             out[tile.row : tile.row + tile.rows, tile.group, tile.col : last] = product
             self.replay.found.tiles += 1
+        if work.tile != (1, 1):
+            assert window is not None
+            of_tiles = out.reshape(images, *window.out, work.groups * work.blocks, *work.tile)
+            out = of_tiles.transpose(0, 1, 4, 2, 5, 3)
         made = np.moveaxis(out.reshape(images, *places, filters), -1, 1)
         if node.input(2):
             made = made + self.values[node.input(2)].reshape(-1, *(1 for _ in places))
         return made.astype(self.values[node.inputs[0]].dtype)
+
+    def _filters(self, node: Node, work: Product, weights: Array) -> Array:
+        """The matrix of a convolution: `[group][column][depth]`."""
+        if work.tile == (1, 1):
+            return in_blocks(weights.reshape(work.groups * work.blocks, -1, prod(weights.shape[1:])), work.blocks)
+        assert work.window is not None
+        filters = weights.reshape(-1, *((1, *weights.shape[2:]) if weights.ndim == 3 else weights.shape[2:]))
+        line, ones = (1,) * (4 - weights.ndim), (1,) * (weights.ndim - 2)
+        strides, dilations = ([*line, *node.attributes.get(name, ones)] for name in ("strides", "dilations"))
+        return in_tiles(filters, work, strides, dilations)
 
     def _poison(self, number: int, node: Node) -> None:
         """NaN where a valid job is missing; everywhere, where a step inside of the node lacks something."""
@@ -424,6 +439,21 @@ def in_blocks(weights: Array, blocks: int) -> Array:
     for number in range(blocks):
         made[:, number, :, number] = weights[number::blocks]
     return made.reshape(groups // blocks, blocks * columns, blocks * depth)
+
+
+def in_tiles(filters: Array, work: Product, strides: list[int], dilations: list[int]) -> Array:
+    """Filters `[channel][row][column]` as matrices of tiles: a filter for each output of a tile, at its place."""
+    assert work.window is not None
+    (rows, columns), (high, wide) = filters.shape[1:], work.window.kernel
+    made = np.zeros((work.groups, work.blocks, *work.tile, work.blocks, high, wide))
+    by_group = filters.reshape(work.groups, work.blocks, rows, columns)
+    for block in range(work.blocks):
+        for y in range(work.tile[0]):
+            for x in range(work.tile[1]):
+                down = slice(y * strides[0], y * strides[0] + (rows - 1) * dilations[0] + 1, dilations[0])
+                across = slice(x * strides[1], x * strides[1] + (columns - 1) * dilations[1] + 1, dilations[1])
+                made[:, block, y, x, block, down, across] = by_group[:, block]
+    return made.reshape(work.groups, work.n, work.k)
 
 
 def columns_of(x: Array, window: Any, groups: int) -> Array:

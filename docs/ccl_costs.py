@@ -141,8 +141,8 @@ def features_of(one: Simulated) -> dict[str, Rows]:
     for name, times in one["times"].items():
         outline, queues = made.outline(entries[name]), queues_of(made.registry, entries[name])
         assert outline is not None, name
-        slot_bytes, link = queues.slot_bytes or 0, made.latencies.link
-        found[name] = [(outline.features(size, 2, slot_bytes, link), cycles) for size, cycles in times]
+        slots, slot_bytes, link = queues.slots or 0, queues.slot_bytes or 0, made.latencies.link
+        found[name] = [(outline.features(size, 2, slots, slot_bytes, link), cycles) for size, cycles in times]
     return found
 
 

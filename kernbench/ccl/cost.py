@@ -15,9 +15,10 @@ from functools import cache, cached_property
 from itertools import pairwise
 from math import ceil, sqrt
 
-from kernbench.ccl.contract import Shape, pieces
+from kernbench.ccl.contract import WIDTH, Shape, pieces
 from kernbench.ccl.group import Group, cubes_of
-from kernbench.ccl.halving_doubling import steps_of
+from kernbench.ccl.halving_doubling import ACTIVE, steps_of
+from kernbench.ccl.ring_schedule import MOST
 from kernbench.ccl.rings import Levels, Ring, flat_ring, grid_rings, level_rings
 from kernbench.ccl.schedule import MOST_LANE_BYTES, Program, Schedule
 from kernbench.common import naming
@@ -184,9 +185,10 @@ class Outline:
     #: Loads, copies, sums and stores of a rank in a schedule: of the only lane, and of one of several.
     operations: tuple[int, int] = (0, 0)
     full: bool = False  #: as few lanes as the slots allow
+    window: int = MOST  #: lanes at a time, if their messages have slots
     buffer: int = 0  #: `n_elem` in the buffer of a schedule, which is cut into lanes that are not too long
 
-    def features(self, nbytes: int, itemsize: int, slot_bytes: int, link: float) -> tuple[float, ...]:
+    def features(self, nbytes: int, itemsize: int, slots: int, slot_bytes: int, link: float) -> tuple[float, ...]:
         """Of `n_elem` elements of so many bytes: 1, cycles of latency, messages one after the other, cycles of the link for the
         first lane and for the others.
 
@@ -197,7 +199,9 @@ class Outline:
         messages = self.once[1] + (lanes - 1) * self.messages
         first, others = self.once[2] * lane, (lanes - 1) * self.share * lane
         busy = first + others
-        sending = lanes * self.sending - MESSAGE * messages - PASSES * busy
+        window = min(self.window, slots)
+        waits = 2 * self.once[0] * lanes / window if lanes > window else 0.0  # there and back: a slot is free when its credit is
+        sending = max(waits, lanes * self.sending) - MESSAGE * messages - PASSES * busy
         done = float(lanes * self.operations[lanes > 1])
         return 1.0, max(self.once[0], sending), messages, first, others, sqrt(messages * busy), done
 
@@ -209,9 +213,9 @@ class Outline:
         lanes = pieces(longest, itemsize, slot_bytes, self.far, self.adds)
         return max(1, lanes, min(ceil(self.buffer * nbytes / MOST_LANE_BYTES), nbytes // itemsize))
 
-    def cycles(self, weights: Sequence[float], nbytes: int, itemsize: int, slot_bytes: int, link: float) -> float:
+    def cycles(self, weights: Sequence[float], nbytes: int, itemsize: int, slots: int, slot_bytes: int, link: float) -> float:
         """[cycle] of `n_elem` elements of so many bytes."""
-        features = self.features(nbytes, itemsize, slot_bytes, link)
+        features = self.features(nbytes, itemsize, slots, slot_bytes, link)
         return sum(weight * one for weight, one in zip(weights, features, strict=True))
 
     @cached_property
@@ -270,7 +274,8 @@ def outline_of(schedule: Schedule, routes: Routes) -> Outline:
     cut = done if schedule.vector else max(_operations(schedule.programs[rank], apart=True) for rank in ranks)
     buffer = 1 if schedule.vector else schedule.positions
     far, adds = schedule.far, schedule.adds
-    return Outline(steps, each[0] // 2, share, widest, far, adds, max(sending, default=0.0), (done, cut), buffer=buffer)
+    busiest = max(sending, default=0.0)
+    return Outline(steps, each[0] // 2, share, widest, far, adds, busiest, (done, cut), window=WIDTH, buffer=buffer)
 
 
 SAMPLE = 16  #: ranks whose operations are counted
@@ -399,7 +404,7 @@ def _halves(shape: Shape, kind: int, routes: Routes) -> Outline:
     if spare:
         steps += [Step(routes.times.pe, 1, 1.0)] * 2
     total = sum(one.share for one in steps)
-    return Outline(steps, len(steps), total, 1.0 if spare else 0.5, shape.sips > 1, True, sending, full=True)
+    return Outline(steps, len(steps), total, 1.0 if spare else 0.5, shape.sips > 1, True, sending, full=True, window=ACTIVE)
 
 
 def _chain(shape: Shape, kind: int, routes: Routes) -> Outline:

@@ -150,8 +150,9 @@ class Tuner:
     def _modelled(self, entry: Entry, nbytes: int, itemsize: int, queues: Queues) -> float:
         """[cycle] by the model alone."""
         outline = self.outline(entry)
-        assert outline is not None and queues.slot_bytes is not None
-        return outline.cycles(weights_of(entry.full_name), nbytes, itemsize, queues.slot_bytes, self.latencies.link)
+        assert outline is not None and queues.slots is not None and queues.slot_bytes is not None
+        sizes = (nbytes, itemsize, queues.slots, queues.slot_bytes)
+        return outline.cycles(weights_of(entry.full_name), *sizes, self.latencies.link)
 
     def outline(self, entry: Entry) -> Outline | None:
         """What the cost model knows of an algorithm; None if it knows nothing."""

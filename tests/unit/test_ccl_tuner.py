@@ -139,13 +139,27 @@ def test_between_one_and_several_lanes_the_error_of_as_many_lanes_counts() -> No
     assert errors.beyond(300) == 80 and errors.beyond(400) is None and errors.beyond(150) is None
 
 
+def test_messages_that_wait_for_slots_are_counted() -> None:
+    """Links of 2,760 cycles: an algorithm whose few slots are soon full waits for credits, and is not chosen for long vectors."""
+    one = tuner("a100_8x", 8)
+    choice = one.choose("all_reduce", 1 << 17, "f16")
+    times = {}
+    for name in (choice.name, "recursive_doubling"):
+        entry = REGISTRY.find("all_reduce", name)
+        made, _ = row(Asked(one.config, one.group, entry, "f16", queues_of(REGISTRY, entry), check=False), 1 << 17)
+        assert made is not None
+        times[name] = made.cycles
+    assert times[choice.name] < times["recursive_doubling"] / 2
+    assert choice.cycles["recursive_doubling"] == pytest.approx(times["recursive_doubling"], rel=0.25)
+
+
 def test_a_step_of_a_ring_takes_the_mean_latency_of_its_hops() -> None:
     """A rank does not wait for the longest hop in each step. But one that sends over it has few messages on their way."""
     times = Latencies(5, 15, 300, link=128.0, far_link=64.0, at_once=4)
     places = [(sip, 0, 0) for sip in (0, 0, 0, 0, 1, 1, 1, 1)]  # two of eight hops leave the SIP
     made = form_of("all_gather_ring", Shape(2, 1, 4), RING, Routes(times, places, sips=2))
     assert made is not None and made.once[0] == 7 * (6 * 5 + 2 * 305) / 8 and made.sending == 7 * 305 / 4
-    cycles = [made.features(8 * lanes, 2, 8, 128.0)[1] for lanes in (1, 40)]
+    cycles = [made.features(8 * lanes, 2, 100, 8, 128.0)[1] for lanes in (1, 40)]
     assert cycles[0] == made.once[0] and cycles[1] > cycles[0]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -224,3 +225,16 @@ def test_the_measured_cycles_are_those_that_were_published() -> None:
             trace = read_trace(TRACES / cells[0], device)
             moved = sum(transfer.nbytes for transfer in trace.transfers)
             assert [len(trace.transfers), moved, trace.measured] == [int(cell) for cell in cells[1:4]], cells[0]
+
+
+def test_what_is_kept_of_a_device_changes_no_replay() -> None:
+    """Routes, packets' shapes and plans are kept for a device: another trace, and slower links, find theirs."""
+    first = kernel(1, 1, read(100, 2, 1, 256), *barrier(104, 900))
+    second = kernel(1, 1, read(100, 2, 1, 512), write(120, 0, 1, 256), *barrier(130, 900))
+    shared = chip()
+    for events in (first, second, first):
+        for slower in (1, 4):
+            ends = []
+            for device in (shared, chip()):
+                ends.append(replayed(trace_of(events, "t", device), device, "closed", Fraction(slower)).ends)
+            assert ends[0] == ends[1] and ends[0]

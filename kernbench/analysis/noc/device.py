@@ -94,6 +94,11 @@ class Device(Section):
         return {(column, row): k for k, tiles in enumerate(self.controllers) for row, column in tiles}
 
     @cached_property
+    def kept(self) -> dict[Any, Any]:
+        """What was computed from the device alone, and is the same for all traffic on it."""
+        return {}
+
+    @cached_property
     def _ethernet(self) -> frozenset[Tile]:
         return frozenset((column, row) for row, column in self.ethernet)
 

@@ -150,8 +150,13 @@ def replayed(trace: Trace, device: Device, mode: Mode, slower: Fraction = Fracti
     InputError if it would take more than LONGEST cycles.
     """
     replay = Replay(trace, device, mode)
-    config, program = load_config(_machine(device), kind=NpuConfig), Program(trace.name)
-    machine = Machine(config, program, {"replay": replay}, plan=_plan(config, program, device, slower))
+    program = Program(trace.name)
+    key = "plan", slower
+    if key not in device.kept:
+        config = load_config(_machine(device), kind=NpuConfig)
+        device.kept[key] = config, _plan(config, program, device, slower)
+    config, plan = device.kept[key]
+    machine = Machine(config, program, {"replay": replay}, plan=replace(plan))
     machine.run()
     if machine.status == "aborted":
         raise InputError(Problem(trace.name, f"it takes more than {LONGEST} cycles, the limit of a replay"))

@@ -28,6 +28,7 @@ class Torus:
         self._tiles = device.columns * device.rows
         self._links = len(device.controllers)
         self._doors = self._links + 2 * self._tiles * len(self._noc)
+        self._hops: dict[tuple[str, Tile, Tile], list[Hop]] = device.kept.setdefault("hops", {})
 
     def names(self) -> list[str]:
         """The names of all resources, in order: controllers, links (`NOC_0.east.1,2`, by their source), tile inputs
@@ -46,7 +47,13 @@ class Torus:
         return out + [device.link_bytes_per_cycle] * (self._doors - self._links) + doors * len(self._noc)
 
     def hops(self, noc: str, source: Tile, target: Tile) -> list[Hop]:
-        """The links of a route: first along one axis, then along the other."""
+        """The links of a route: first along one axis, then along the other. The list is kept, and must not be changed."""
+        known = self._hops.get((noc, source, target))
+        if known is None:
+            known = self._hops[noc, source, target] = self._walk(noc, source, target)
+        return known
+
+    def _walk(self, noc: str, source: Tile, target: Tile) -> list[Hop]:
         x, y = source
         size = {"x": self.device.columns, "y": self.device.rows}
         out = []

@@ -22,6 +22,7 @@ from kernbench.common.units import ceil_div
 
 Key = tuple[Any, ...]
 Opener = Callable[[int, list[int]], int]
+Shape = tuple[Key, list[list[int]], list[Key], int, int]  #: endpoint, ways, holds, kept and sending of a packet
 
 
 @dataclass(slots=True)
@@ -75,6 +76,8 @@ class Worms:
     def __init__(self, device: Device, clock: Clock, open_flow: Opener, done: Callable[[Packet, int], None]) -> None:
         self.device = device
         self.torus = Torus(device)
+        self._known: dict[Key, tuple[int, int]] = device.kept.setdefault("latencies", {})
+        self._shapes: dict[Key, Shape] = device.kept.setdefault("packets", {})
         self.clock = clock
         self._open_flow = open_flow
         self._done = done
@@ -87,12 +90,23 @@ class Worms:
         """Send it as packets: how many."""
         sizes = [self.device.packet_bytes] * (transfer.nbytes // self.device.packet_bytes)
         sizes += [transfer.nbytes % self.device.packet_bytes] if transfer.nbytes % self.device.packet_bytes else []
-        request, answer = latencies(self.device, self.torus, transfer)
+        kind = transfer.noc, transfer.owner, transfer.source, transfer.targets, transfer.read
+        known = self._known.get(kind)
+        if known is None:
+            known = self._known[kind] = latencies(self.device, self.torus, transfer)
+        request, answer = known
         for size in sizes:
-            self.clock.at(now + request, self._queue, self._packet(transfer, size, answer))
+            self.clock.at(now + request, self._queue, self._packet(transfer, size, answer, (*kind, size)))
         return len(sizes)
 
-    def _packet(self, transfer: Transfer, nbytes: int, answer: int) -> Packet:
+    def _packet(self, transfer: Transfer, nbytes: int, answer: int, kind: Key) -> Packet:
+        """A packet; packets of one kind have the same way, which is computed once."""
+        shape = self._shapes.get(kind)
+        if shape is None:
+            shape = self._shapes[kind] = self._shape(transfer, nbytes)
+        return Packet(transfer, nbytes, *shape, answer)
+
+    def _shape(self, transfer: Transfer, nbytes: int) -> Shape:
         device, torus = self.device, self.torus
         source, targets, noc = transfer.source, transfer.targets, transfer.noc
         memory = torus.controllers([source, *targets])
@@ -102,16 +116,9 @@ class Worms:
         else:
             ways = torus.tree(noc, source, targets)
         last = hops[-ceil_div(nbytes, device.hold_bytes) :]
-        return Packet(
-            transfer=transfer,
-            nbytes=nbytes,
-            endpoint=(noc, source, transfer.read),
-            ways=ways,
-            holds=[(hop.resource, hop.side, transfer.read) for hop in last],
-            kept=min(nbytes, device.buffer_bytes * len(hops)),
-            sending=device.injection_cycles(nbytes, source),
-            answer=answer,
-        )
+        holds = [(hop.resource, hop.side, transfer.read) for hop in last]
+        kept = min(nbytes, device.buffer_bytes * len(hops))
+        return (noc, source, transfer.read), ways, holds, kept, device.injection_cycles(nbytes, source)
 
     def _queue(self, packet: Packet, now: int) -> None:
         packet.queued_at = now

@@ -31,10 +31,20 @@ class Lanes:
         """The lanes that move; None for all."""
         return np.frombuffer(self.mask, np.bool_) if self.mask else None
 
-    @property
+    @cached_property
+    def rises(self) -> bool:
+        """Whether each lane lies above the one before it, so that no two are at one address."""
+        at = self.at
+        return bool((at[1:] > at[:-1]).all())
+
+    @cached_property
     def span(self) -> tuple[int, int]:
         """[B] from the lowest byte to past the highest; (0, 0) where no lane moves."""
-        return (int(self.at.min()), int(self.at.max()) + self.itemsize) if self.offsets else (0, 0)
+        if not self.offsets:
+            return 0, 0
+        at = self.at
+        low, high = (at[0], at[-1]) if self.rises else (at.min(), at.max())
+        return int(low), int(high) + self.itemsize
 
     @property
     def rows(self) -> tuple[tuple[int, int, int, int], ...]:
@@ -73,7 +83,7 @@ def runs(at: NDArray[np.int64], itemsize: int) -> list[tuple[int, int]]:
     """The stretches of bytes (offset, bytes) that elements at these offsets cover, in order, each byte once."""
     if not at.size:
         return []
-    places = np.unique(at)
+    places = at if (at[1:] > at[:-1]).all() else np.unique(at)
     breaks = np.flatnonzero(np.diff(places) > itemsize) + 1
     firsts = places[np.concatenate(([0], breaks))]
     lasts = places[np.concatenate((breaks - 1, [places.size - 1]))]

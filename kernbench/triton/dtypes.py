@@ -118,6 +118,8 @@ class dtype:
         return self.name
 
     def __eq__(self, other: object) -> bool:
+        if self is other:
+            return True
         return isinstance(other, dtype) and not isinstance(other, pointer_type) and other.name == self.name
 
     def __hash__(self) -> int:
@@ -285,6 +287,8 @@ _RANK = {"bool": 0, "int": 1, "uint": 1, "float": 2}
 
 def common(a: dtype, b: dtype, divides: bool = False) -> dtype:
     """Of two tensors. `divides`: for division and remainder, which are done in f32 where one is a float."""
+    if a is b and not divides:
+        return a
     if float64 in (a, b):
         return float64
     if divides and (a.is_floating() or b.is_floating()):

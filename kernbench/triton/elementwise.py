@@ -40,11 +40,15 @@ def is_number(value: Any) -> bool:
 
 def spread(*tensors: tensor) -> tuple[int, ...]:
     """The shape that tensors have together; TritonError if they do not fit."""
+    shapes = [one.shape for one in tensors]
+    longest = max(shapes, key=len)
+    if all(one == longest or not one for one in shapes):
+        return tuple(longest)
     try:
-        return tuple(int(one) for one in np.broadcast_shapes(*[one.shape for one in tensors]))
+        return tuple(int(one) for one in np.broadcast_shapes(*shapes))
     except ValueError:
-        shapes = " and ".join(str(list(one.shape)) for one in tensors)
-        refuse(f"shapes {shapes} do not go together: axes must be equal or 1; add axes by x[:, None], or tl.reshape")
+        said = " and ".join(str(list(one)) for one in shapes)
+        refuse(f"shapes {said} do not go together: axes must be equal or 1; add axes by x[:, None], or tl.reshape")
 
 
 def math(op: str, operands: list[tensor], kind: dtype | None, into: dtype | None = None) -> tensor:
@@ -87,6 +91,8 @@ def cast(
     input: Any, dtype: Any, fp_downcast_rounding: str | None = None, bitcast: bool = False, _semantic: Any = None
 ) -> tensor:
     """`input` as elements of another type; with `bitcast`, its bits as such elements."""
+    if isinstance(input, tensor) and input.dtype is dtype:
+        return input
     value, kind = as_tensor(input), wanted(dtype)
     fp_downcast_rounding = plain(fp_downcast_rounding)
     if fp_downcast_rounding not in (None, "rtne", "rtz"):

@@ -172,7 +172,7 @@ def sent(pointer: Any, value: Any, mask: Any, what: str) -> None:
 
 def _note_twice(lanes: Lanes, name: str) -> None:
     """A note on lanes of one store that write to one address: on a GPU any of them may stay."""
-    more = lanes.at.size - np.unique(lanes.at).size
+    more = 0 if lanes.rises else lanes.at.size - np.unique(lanes.at).size
     if more:
         current().options.twice[kernel_line(), name] += more
 

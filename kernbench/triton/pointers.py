@@ -134,6 +134,11 @@ def way_of(addresses: Array, mask: Array | None, itemsize: int, fill: float | in
 
 def _strides(addresses: Array) -> tuple[int, ...] | None:
     """[B] The stride of each axis; None if addresses do not advance evenly."""
+    if addresses.ndim == 1:
+        if addresses.size < 2:
+            return (0,)
+        apart = addresses[1:] - addresses[:-1]
+        return (int(apart[0]),) if (apart == apart[0]).all() else None
     first = addresses[(0,) * addresses.ndim]
     steps = []
     expected = np.asarray(first)
@@ -186,6 +191,8 @@ def stored(tile: tensor, pointers: tensor, active: Array | None) -> None:
 def check_bounds(base: DevicePointer, addresses: Array, mask: Array | None, itemsize: int, what: str) -> None:
     """TritonError if a lane that moves is outside of its tensor."""
     low, high = base.window, base.window + nbytes_of(base.tensor_shape, base.dtype)
+    if not addresses.size or (addresses.min() >= low and addresses.max() + itemsize <= high):
+        return
     outside = (addresses < low) | (addresses + itemsize > high)
     if mask is not None:
         outside = outside & mask

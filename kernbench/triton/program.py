@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dis
+import operator
 import os
 import sys
 from collections import Counter
@@ -116,15 +117,21 @@ class Program(TLContext):
     # Tensors.
 
     def known(self, values: Array, kind: dtype) -> KernelTensor:
-        """A tensor of known elements that is nowhere yet."""
-        return self._known(values, kind.own, kernel_line())
+        """A tensor of known elements that is nowhere yet; a single number is nowhere for good, so its line is not kept."""
+        return self._known(values, kind.own, kernel_line() if values.ndim else "")
 
     def compute(
         self, op: str, operands: list[Any], shape: tuple[int, ...], kind: dtype, marked: Sequence[Any] | None = None, **how: Any
     ) -> KernelTensor:
         """A math op on tensors and numbers. At once where all is known and the result is not a float, or one number. `marked`:
         the operands as tensors, where numbers were taken of some."""
-        line, shape = kernel_line(), tuple(shape)
+        shape = tuple(shape)
+        if shape == () and not how:
+            found = of_integers(op, operands, kind)
+            if found is not None:
+                self._runner.scalar_work()
+                return self.marked(self._known(found, kind.own, ""), op, operands if marked is None else marked)
+        line = kernel_line()
         tensors = [one for one in operands if isinstance(one, KernelTensor)]
         for one in tensors:
             self._come(one, line)
@@ -283,6 +290,29 @@ class Program(TLContext):
         return self._physical(base + low, high - low, line) - low
 
 
+_OF_INTEGERS: dict[str, Callable[[int, int], int]] = {
+    **{name: getattr(operator, name) for name in ("add", "sub", "mul", "eq", "ne", "lt", "le", "gt", "ge")},
+    "and": operator.and_, "or": operator.or_, "xor": operator.xor,
+}  # fmt: skip
+
+
+def of_integers(op: str, operands: Sequence[Any], kind: dtype) -> Array | None:
+    """A common op on two known integers, as `evaluate` does it; None for other ops and operands."""
+    function = _OF_INTEGERS.get(op)
+    if function is None or len(operands) != 2 or type(operands[0]) is not int or type(operands[1]) is not int:
+        return None
+    value, bits = function(*operands), kind.primitive_bitwidth
+    if kind.is_floating():
+        return None
+    if kind.is_bool():
+        return np.asarray(bool(value))
+    value &= (1 << bits) - 1
+    element = dtype_of(kind.own).numpy
+    if value >> bits - 1 and np.issubdtype(element, np.signedinteger):
+        value -= 1 << bits
+    return np.asarray(value, element)
+
+
 def evaluate(op: str, operands: list[Any], shape: tuple[int, ...], kind: dtype, how: dict[str, Any]) -> Array:
     """A math op on known operands: the arithmetic of Phase 2."""
     inputs = [one.value for one in operands if isinstance(one, KernelTensor) and one.value is not None]
@@ -327,7 +357,7 @@ def current() -> Program:
 
 def kernel_line() -> str:
     """`kernel.py:12`, the current line of the kernel; empty outside of kernels."""
-    return line_of(_kernel_frame()) if _RUNNING.get() is not None else ""
+    return line_of(_kernel_frame(3)) if _RUNNING.get() is not None else ""
 
 
 def raised_at(frames: TracebackType | None) -> str:
@@ -343,9 +373,9 @@ def raised_at(frames: TracebackType | None) -> str:
     return line
 
 
-def _kernel_frame() -> FrameType:
-    """The innermost frame that is not of this package."""
-    frame = sys._getframe(1)
+def _kernel_frame(depth: int = 1) -> FrameType:
+    """The innermost frame that is not of this package; the first `depth` frames are of it."""
+    frame = sys._getframe(depth)
     while True:
         own = _IS_OWN.get(frame.f_code)
         if own is None:

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -97,7 +98,12 @@ def _name_of(config: MachineConfig, given: object) -> str:
 
 def _machine() -> _Machine:
     found = _CHOSEN.get()
-    return _Machine(load_config(DEFAULT_MACHINE), DEFAULT_MACHINE) if found is None else found
+    return _Machine(_default_config(), DEFAULT_MACHINE) if found is None else found
+
+
+@cache
+def _default_config() -> MachineConfig:
+    return load_config(DEFAULT_MACHINE)
 
 
 def machine_name() -> str:

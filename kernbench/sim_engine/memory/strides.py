@@ -143,8 +143,11 @@ def write_lanes(
                 new = narrow(np.asarray(evaluate(rmw, [widen(old), widen(moved[chosen])])), dtype)
             write_lanes(store, space, addr, np.ascontiguousarray(new), part)
         return before
-    places, last = np.unique(lanes.at[::-1], return_index=True)
-    values = moved[::-1][last]
+    if lanes.rises:
+        places, values = lanes.at, moved
+    else:
+        places, last = np.unique(lanes.at[::-1], return_index=True)
+        values = moved[::-1][last]
     if not places.size:
         return moved
     low, high = lanes.span

@@ -429,6 +429,8 @@ def run_math(params: Mapping[str, Any], name: str, inputs: Sequence[Array]) -> A
 
 
 def _spread(result: Array, shape: tuple[int, ...]) -> Array:
+    if result.shape == shape:
+        return result
     try:
         return np.broadcast_to(result, shape)
     except ValueError:

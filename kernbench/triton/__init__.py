@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from kernbench.triton import backends, compiler, errors, experimental, knobs, language, runtime, testing, tools
+from kernbench.triton import backends, compiler, errors, experimental, knobs, language, profiler, runtime, testing, tools
 from kernbench.triton.aggregates import aggregate
 from kernbench.triton.arguments import MockTensor, TensorWrapper, reinterpret
 from kernbench.triton.arguments import TensorPointers as pointers
@@ -54,6 +54,6 @@ __all__ = [
     "Autotuner", "CompilationError", "Config", "Heuristics", "InterpreterError", "JITFunction", "KernelInterface", "MockTensor",
     "OutOfResources", "TensorWrapper", "TritonError", "aggregate", "autotune", "backends", "cdiv", "compile", "compiler",
     "constexpr_function", "errors", "experimental", "heuristics", "jit", "knobs", "language", "must_use_result",
-    "next_power_of_2", "pointers", "reinterpret", "runtime", "set_allocator", "testing", "tools",
+    "next_power_of_2", "pointers", "profiler", "reinterpret", "runtime", "set_allocator", "testing", "tools",
 ]
 # fmt: on

@@ -97,6 +97,16 @@ class CompiledKernel(KernelInterface):
         return self.kernel.run(*args, grid=grid, warmup=warmup, **{**self.hints, **more, **kwargs})
 
 
+class KernelParam:
+    """A parameter of a kernel, with its position, as Triton describes it."""
+
+    def __init__(self, num: int, param: inspect.Parameter) -> None:
+        self.num, self.name, self.default = num, param.name, param.default
+        self.is_constexpr, self.is_const = _is_marked(param.annotation, "constexpr"), _is_marked(param.annotation, "const")
+        self.annotation = "" if param.annotation is inspect.Parameter.empty else str(param.annotation)
+        self.do_not_specialize = self.do_not_specialize_on_alignment = False
+
+
 class JITFunction(KernelInterface):
     """A kernel or device function. `kernel[grid](...)` runs it on the default machine, or that of `kernbench.machine`."""
 
@@ -110,6 +120,7 @@ class JITFunction(KernelInterface):
         self.__signature__ = _CALLED
         self.parameters = inspect.signature(fn).parameters
         self.arg_names = list(self.parameters)
+        self.params = [KernelParam(number, one) for number, one in enumerate(self.parameters.values())]
         #: Parameters that are pointers to what is not written.
         self.consts = frozenset(name for name, one in self.parameters.items() if _is_marked(one.annotation, "const"))
         self._checked = False

@@ -215,12 +215,14 @@ _PRECISIONS = ("tf32", "tf32x3", "ieee")
 
 def dot(
     input: Any, other: Any, acc: Any = None, input_precision: str | None = None, allow_tf32: bool | None = None,
-    max_num_imprecise_acc: int | None = None, out_dtype: Any = None,
+    max_num_imprecise_acc: int | None = None, out_dtype: Any = None, *, trans_a: bool = False, trans_b: bool = False,
 ) -> tensor:  # fmt: skip
     """`input @ other + acc`, of matrices or stacks; added up in f32 (of integers in i32).
 
-    `input_precision`: "tf32" rounds f32 operands to tf32 first; else they are multiplied as they are.
+    `input_precision`: "tf32" rounds f32 operands to tf32 first; else they are multiplied as they are. `trans_a`, `trans_b`: as
+    in Triton 2.0, multiply the transpose of an operand.
     """
+    input, other = (FUNCTIONS["trans"](one) if turns else one for one, turns in ((input, trans_a), (other, trans_b)))
     a, b, kind = as_tensor(input), as_tensor(other), float32 if out_dtype is None else wanted(out_dtype)
     if input_precision not in (None, *_PRECISIONS):
         refuse(f'input_precision="{input_precision}": it is one of {", ".join(_PRECISIONS)}')

@@ -12,13 +12,14 @@ import pytest
 
 def smaller(items: list[pytest.Item]) -> list[pytest.Item]:
     """Cases with parameters of at most the asked sizes, each once; a number of every test, by chance."""
-    all_sizes, tests = (json.loads(os.environ.get(f"KB_PEERS_{name}", "{}")) for name in ("SIZES", "TESTS"))
+    settings = (json.loads(os.environ.get(f"KB_PEERS_{name}", "{}")) for name in ("SIZES", "TESTS", "WITHOUT"))
+    all_sizes, tests, without = settings
     each = int(os.environ.get("KB_PEERS_EACH", "0"))
     found: dict[tuple[str, str], list[pytest.Item]] = {}
     seen: set[tuple[str, str, str]] = set()
     for one in items:
         test = one.path.name, getattr(one, "originalname", None) or one.name
-        if not re.search(tests.get(test[0], ""), test[1]):
+        if not re.search(tests.get(test[0], ""), test[1]) or re.search(without.get(test[0], "^$"), one.name):
             continue
         params = one.callspec.params if hasattr(one, "callspec") else {}
         for name, most in all_sizes.get(test[0], {}).items():

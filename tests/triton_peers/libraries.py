@@ -50,6 +50,7 @@ def _run(
     settings = {
         "sizes": json.dumps({Path(name).name: {**sizes, **more.get("sizes", {})} for name, more in files.items()}),
         "tests": json.dumps({Path(name).name: more["tests"] for name, more in files.items() if "tests" in more}),
+        "without": json.dumps({Path(name).name: more["without"] for name, more in files.items() if "without" in more}),
         "each": recipe.get("each", 0) if asked.each is None else asked.each,
         "tune": 0, "seed": asked.seed, "limit": asked.limit,
     }  # fmt: skip

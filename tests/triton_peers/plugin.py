@@ -4,9 +4,9 @@ pytest loads it by `-p tests.triton_peers.plugin`. KB_PEERS_CHECKOUT is the fold
 of outcomes (a JSON object a line), KB_PEERS_SAMPLE how many cases of a file are run (0: all), KB_PEERS_SEED the seed of that
 choice, KB_PEERS_PORTABLE whether the rules of Triton's compiler are enforced, KB_PEERS_MARKED whether only cases with the mark
 `interpreter` are run. For test files of libraries, KB_PEERS_SIZES (JSON) has for each file the largest values of parameters by
-their names, or the values themselves, KB_PEERS_TESTS (JSON) a pattern of the tests of a file, KB_PEERS_EACH how many cases of
-each test are run, and KB_PEERS_TUNE=0 takes the first configuration
-that fits instead of tuning.
+their names, or the values themselves, KB_PEERS_TESTS (JSON) a pattern of the tests of a file, KB_PEERS_WITHOUT (JSON) of cases
+that are left out, KB_PEERS_EACH how many cases of each test are run, and KB_PEERS_TUNE=0 takes the first configuration that
+fits instead of tuning.
 """
 
 from __future__ import annotations

@@ -168,6 +168,23 @@ def test_there_is_one_backend_and_gluon_is_refused_at_the_launch() -> None:
     assert not hasattr(gl, "allocate_shared_memory") and gl.load is tl.load
 
 
+def test_scopes_of_the_profiler_name_launches(tmp_path: Path) -> None:
+    x, out = np.ones(8, np.float32), np.zeros(8, np.float32)
+    proton = triton.profiler
+
+    @proton.scope("inner", {"flops": 8})
+    def work() -> Any:
+        return scaled[(1,)](x, out, 8, 2.0, BLOCK=8)
+
+    session = proton.start("outer")
+    with proton.scope("outer"):
+        run = work()
+    proton.finalize(session)
+    assert run.scopes == ("outer", "inner") and scaled[(1,)](x, out, 8, 2.0, BLOCK=8).scopes == ()
+    run.trace(tmp_path / "a.jsonl")
+    assert "outer/inner/scaled" in (tmp_path / "a.jsonl").read_text(encoding="utf-8")
+
+
 def test_classes_derive_from_the_autotuner() -> None:
     class Counting(Autotuner):
         launches = 0

@@ -20,7 +20,8 @@ def test_each_library_has_a_commit_and_files() -> None:
             "repository", "commit", "below", "paths", "each", "sizes", "words", "environment", "distributions", "files",
         }  # fmt: skip
         for name, more in recipe["files"].items():
-            assert set(more) <= {"sizes", "tests"} and (not name.startswith("check_") or (CHECKS / name).exists()), name
+            assert set(more) <= {"sizes", "tests", "without"}, name
+            assert not name.startswith("check_") or (CHECKS / name).exists(), name
 
 
 def test_words_of_a_checkout_change_once(tmp_path: Path) -> None:
@@ -36,12 +37,15 @@ def test_cases_are_made_smaller_and_run_once(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setenv("KB_PEERS_TESTS", '{"test_a.py": "chunk"}')
 
     def case(test: str, **params: Any) -> Any:
-        return SimpleNamespace(path=Path("test_a.py"), originalname=test, callspec=SimpleNamespace(params=params))
+        name = f"{test}[{params['T']}]"
+        return SimpleNamespace(path=Path("test_a.py"), name=name, originalname=test, callspec=SimpleNamespace(params=params))
 
-    given = [case("test_chunk", T=one, lens=None, causal=True) for one in (63, 1024, 2048)]
+    given = [case("test_chunk", T=one, lens=None, causal=True) for one in (62, 1024, 2048)]
+    monkeypatch.setenv("KB_PEERS_WITHOUT", '{"test_a.py": "chunk.63"}')
+    assert smaller([case("test_chunk", T=63, lens=None), given[1]]) == given[1:2]
     left = smaller([*given, case("test_other", T=1)])
     assert left == given[:2]
-    assert [one.callspec.params for one in left] == [{"T": size, "lens": [1, 2], "causal": True} for size in (63, 64)]
+    assert [one.callspec.params for one in left] == [{"T": size, "lens": [1, 2], "causal": True} for size in (62, 64)]
     monkeypatch.setenv("KB_PEERS_EACH", "1")
     assert len(smaller(given)) == 1
 

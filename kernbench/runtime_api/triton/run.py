@@ -34,6 +34,7 @@ from kernbench.trace.writer import TraceFile
 from kernbench.triton.arguments import arrays_in
 from kernbench.triton.dtypes import TritonError
 from kernbench.triton.jit import ALWAYS, JITFunction
+from kernbench.triton.profiler import scopes
 from kernbench.triton.program import Options, raised_at
 from kernbench.triton.reductions import assert_text
 from kernbench.triton_emu.errors import KernelError
@@ -103,7 +104,8 @@ def _machine() -> _Machine:
 
 @cache
 def _default_config() -> MachineConfig:
-    return load_config(DEFAULT_MACHINE)
+    found: MachineConfig = load_config(DEFAULT_MACHINE)
+    return found
 
 
 def machine_name() -> str:
@@ -168,6 +170,7 @@ class KernelRun:
     printed: list[str] = field(default_factory=list)  #: lines of `tl.device_print`
     races: list[Race] = field(default_factory=list)  #: if `check` requests them
     problems: list[str] = field(default_factory=list)  #: NaN caused by masks, if `check` requests `memory`
+    scopes: tuple[str, ...] = ()  #: of `triton.profiler` around the launch, outermost first
 
     @property
     def cycles(self) -> int:
@@ -249,7 +252,8 @@ def _notes(hints: Mapping[str, Any], options: Options) -> list[str]:
 def _bench(
     kernel: JITFunction, grid: tuple[int, ...], arguments: dict[str, Any], buffers: Buffers, options: Options
 ) -> Bench:  # fmt: skip
-    """A bench that launches the kernel once."""
+    """A bench that launches the kernel once, under the names of the scopes around it."""
+    around = scopes()
 
     def run(ctx: Context) -> None:
         given = buffers.deploy(ctx, arguments)
@@ -259,7 +263,7 @@ def _bench(
             kernel.program(tl, options, given)
 
         program.__name__ = kernel.__name__
-        ctx.launch(kernel.__name__, program, grid=grid)
+        ctx.launch("/".join((*around, kernel.__name__)), program, grid=grid)
 
     return Bench(kernel.__name__, f"the Triton kernel {kernel.__name__}", run, None)
 
@@ -312,6 +316,7 @@ def run_kernel(kernel: JITFunction, grid: tuple[int, ...], arguments: dict[str, 
         options.printed,
         races(options.accesses),
         problems,
+        scopes(),
     )
     inside: _Machine | None = chosen
     while inside is not None:

@@ -1,0 +1,88 @@
+"""Triton's tutorials up to their benchmarks, compared with PyTorch as they do it; some are made smaller."""
+
+import os
+import sys
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+import torch
+
+FOLDER = Path(os.environ["KB_PEERS_CHECKOUT"]) / "python" / "tutorials"
+
+
+def ran(name: str, *words: tuple[str, str], until: str = "@triton.testing.perf_report") -> dict[str, Any]:
+    """The names of a tutorial after its code up to a line, with other sizes and devices."""
+    path = FOLDER / name
+    text = path.read_text(encoding="utf-8")
+    for was, now in words:
+        assert was in text, was
+        text = text.replace(was, now)
+    module = sys.modules["tutorial"] = ModuleType("tutorial")
+    module.__file__ = str(path)
+    short = Path(os.environ["KB_PEERS_OUT"]).with_name(name)  # kernels are read from their files
+    short.write_text(text.partition(until)[0], encoding="utf-8")
+    exec(compile(short.read_text(encoding="utf-8"), str(short), "exec"), module.__dict__)
+    return module.__dict__
+
+
+def test_01_vector_add() -> None:
+    found = ran("01-vector-add.py", ("98432", "5000"))
+    assert torch.equal(found["output_triton"], found["output_torch"])
+
+
+def test_02_fused_softmax() -> None:
+    found = ran("02-fused-softmax.py", ("torch.randn(1823, 781", "torch.randn(60, 781"))
+    torch.testing.assert_close(found["y_triton"], found["y_torch"])
+
+
+def test_03_matrix_multiplication() -> None:
+    found = ran("03-matrix-multiplication.py", ("(512, 512)", "(96, 96)"), until="ref_lib = ")
+    assert torch.allclose(found["triton_output"], found["torch_output"], atol=1e-2, rtol=0)
+
+
+def test_04_low_memory_dropout() -> None:
+    sys.modules.setdefault("tabulate", ModuleType("tabulate")).tabulate = str  # type: ignore[attr-defined]
+    found = ran("04-low-memory-dropout.py")
+    assert torch.equal(found["output"], found["output2"]) and not torch.equal(found["output"], found["output3"])
+    kept = found["output"] != 0
+    assert torch.equal(found["output"][kept], 2 * found["x"][kept])
+
+
+@pytest.mark.parametrize("shape", [(30, 100), (17, 256)])
+def test_05_layer_norm(shape: tuple[int, int]) -> None:
+    ran("05-layer-norm.py")["test_layer_norm"](*shape, torch.float16)
+
+
+@pytest.mark.parametrize(("causal", "mode", "provider"), [
+    (False, "bwd", "triton-fp16"), (True, "bwd", "triton-fp16"), (True, "fwd", "triton-fp8"),
+])  # fmt: skip
+def test_06_fused_attention(causal: bool, mode: str, provider: str) -> None:
+    ran("06-fused-attention.py")["test_op"](1, 1, 128, 64, causal, False, mode, provider)
+
+
+def test_07_extern_functions() -> None:
+    words = ("98432", "5000"), ("assert x.is_cuda and output_triton.is_cuda", "")
+    found = ran("07-extern-functions.py", *words, until="# %%\n#  Customize")
+    torch.testing.assert_close(found["output_triton"], found["output_torch"])
+
+
+def test_08_grouped_gemm() -> None:
+    ran("08-grouped-gemm.py", ("[1024, 512, 256, 128]", "[128, 128, 128, 128]"))
+
+
+@pytest.mark.parametrize("kind", ["matmul", "matmul_persistent", "matmul_tma", "matmul_tma_persistent"])
+def test_09_persistent_matmul(kind: str) -> None:
+    found = ran("09-persistent-matmul.py", until="def bench_fn")
+    torch.manual_seed(0)
+    a, b = torch.randn(96, 64).half(), torch.randn(64, 80).half()
+    more = () if kind in ("matmul", "matmul_persistent") else (False,)
+    out = found[kind](a, b if not more else b.T.contiguous(), *more)
+    torch.testing.assert_close(out.float(), a.float() @ b.float(), rtol=1e-2, atol=1e-2)
+
+
+def test_11_programmatic_dependent_launch() -> None:
+    found = ran("11-programmatic-dependent-launch.py")
+    x, y = torch.rand(3000), torch.rand(3000)
+    assert torch.equal(found["add"](x, y, launch_pdl=False), x + y)

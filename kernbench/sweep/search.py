@@ -2,7 +2,7 @@
 
 Points are proposed in batches, and a batch is proposed when all results of the one before are known. So the points depend on
 the spec alone, and not on who runs them or how fast. A search that was interrupted is repeated from its first batch: results
-that are in the store are not computed again, so it soon comes to where it was.
+that are in the store are not computed again, so it soon comes to where it was (ADR 57).
 """
 
 from __future__ import annotations

@@ -152,6 +152,7 @@ def llm(
     ep: bool = False,
     routing: str = "even",
     seed: int = 0,
+    source: int = 0,
     reuse: bool = True,
     allow_code: AllowCode = (),
 ) -> LlmRun:
@@ -164,7 +165,8 @@ def llm(
     `recursive_doubling`, or `auto`: the fastest alone); `ep`: they have whole experts. `pp`: stages of a pipeline, each of `tp`
     PEs; `micro_batches`: parts of the batch that go through the stages in turn, 0 for one a stage; `dp`: copies of the model
     that share the batch. `routing`
-    (`even`, `uniform`, `zipf:S` or a file of `shares`) with `seed`: how tokens choose experts. `reuse=False` simulates every
+    (`even`, `uniform`, `zipf:S` or a file of `shares`) with `seed`: how tokens choose experts. `source`: tokens of a sequence
+    that an encoder reads, 0 for those of its input for sound or else as many as `prompt`. `reuse=False` simulates every
     layer of every step.
 
     InputError for a model or machine that is not there or not valid, and for a model that does not fit the machine.
@@ -182,6 +184,7 @@ def llm(
     job = Job(
         prompt=prompt,
         tokens=tokens,
+        source=source,
         batch=batch,
         layers=layers,
         phases=PHASES if phase == "both" else (phase,),

@@ -64,6 +64,14 @@ ModelName = Annotated[
 Phase = Annotated[Phases, typer.Option("--phase", help="Phases to run. Decode starts after the prompt.")]
 Prompt = Annotated[int, typer.Option("--prompt", metavar="N", parser=count_of, help="Length of the prompt in tokens: 512, 8k.")]
 Tokens = Annotated[int, typer.Option("--tokens", metavar="N", parser=count_of, help="Tokens to decode per sequence.")]
+Source = Annotated[
+    int,
+    typer.Option(
+        "--source",
+        metavar="N",
+        help="Tokens that an encoder reads, per sequence; 0: those of its input for sound, else as many as --prompt.",
+    ),
+]
 Batch = Annotated[int, typer.Option("--batch", metavar="N", help="Number of sequences in a batch.")]
 Layers = Annotated[int | None, typer.Option("--layers", metavar="N", help="Run only the first N layers.", show_default="all")]
 WeightBits = Annotated[int | None, typer.Option("--w", metavar="BITS", help="Bits of weights.", show_default="4")]
@@ -160,6 +168,7 @@ def llm(
     phase: Phase = Phases.BOTH,
     prompt: Prompt = 128,
     tokens: Tokens = 16,
+    source: Source = 0,
     batch: Batch = 1,
     layers: Layers = None,
     w: WeightBits = None,
@@ -195,7 +204,7 @@ def llm(
 
     asked = Asked(model, config, tuple(overrides or ()), tuple(allow_code or ()), phase.value, prompt, tokens, batch, layers)
     asked = replace(asked.with_bits(w, a, kv, policy, page, tp, reduce.value), ep=ep, routing=routing, seed=seed)
-    asked = replace(asked, pp=pp, dp=dp, micro_batches=micro_batches)
+    asked = replace(asked, pp=pp, dp=dp, micro_batches=micro_batches, source=source)
     files, traced = {"emit": emit, "trace": trace, "live_map": live_map}, Traced(trace_level, trace_window, trace_cycles)
     check_files(files, plot, (model, config, policy), traced, compared=bool(compare))
     if dark and plot is None and live_map is None:
@@ -309,6 +318,7 @@ class Asked:
     pp: int = 1
     dp: int = 1
     micro_batches: int = 0
+    source: int = 0
 
     def with_bits(
         self, w: int | None, a: int | None, kv: int | None, policy: Path | None, page: int, tp: int, reduction: Reduction
@@ -341,6 +351,7 @@ class Asked:
         job = Job(
             prompt=self.prompt,
             tokens=self.tokens,
+            source=self.source,
             batch=self.batch,
             layers=self.layers,
             phases=phases,

@@ -18,6 +18,7 @@ class Cost:
     weights: int
     kv: int
     macs: int
+    seen: int  #: MACs without masked scores
 
 
 def one_of(config: dict[str, Any], *names: str) -> Any:
@@ -91,16 +92,18 @@ def layer_cost(config: dict[str, Any], layer: int, tensors: dict[str, int], toke
                 macs += groups * c * c * key + heads * (c * c * value + 2 * c * key * value)
             if kind == "delta":
                 macs += groups * c * c * key + heads * c * c * (key + value)
-        return Cost(weights, kept * (2 if context else 1), macs)
+        return Cost(weights, kept * (2 if context else 1), macs, macs)
     window, chunk = span(config, layer)
     seen = 0  # scores: of each square all tokens from the first that its first query sees to its last one
     for start in range(0, tokens, SQUARE):
         rows = min(SQUARE, tokens - start)
         seen += rows * (context + start + rows - first(context + start, window, chunk))
+    pairs = sum(1 + token - first(token, window, chunk) for token in range(context, context + tokens))
     positions = context + tokens - first(context, window, chunk)
     if config.get("kv_lora_rank"):
         width = config["kv_lora_rank"] + config["qk_rope_head_dim"]
-        scores = config["num_attention_heads"] * seen * (width + config["kv_lora_rank"])
-        return Cost(weights, positions * width // 2, macs + scores)
+        each = config["num_attention_heads"] * (width + config["kv_lora_rank"])
+        return Cost(weights, positions * width // 2, macs + each * seen, macs + each * pairs)
     heads, kv_heads, dim = attention_heads(config)
-    return Cost(weights, positions * kv_heads * dim, macs + 2 * heads * dim * seen)  # K and V, 4 bits each
+    each, cache = 2 * heads * dim, positions * kv_heads * dim  # K and V, 4 bits each
+    return Cost(weights, cache, macs + each * seen, macs + each * pairs)

@@ -8,6 +8,7 @@ far. Bias, RoPE, norms and gates are vector operations as in the planner of laye
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 from kernbench.cmdq.footprint import bytes_of, unpacked_bits
@@ -15,7 +16,7 @@ from kernbench.common.errors import InputError, Problem
 from kernbench.common.units import ceil_div
 from kernbench.config.schema import NpuConfig
 from kernbench.workloads.blocks.arena import Arena
-from kernbench.workloads.blocks.batch import QUERY_TOKENS, Batch, Piece, first_key
+from kernbench.workloads.blocks.batch import QUERY_TOKENS, Batch, Piece, Sequences, first_key
 from kernbench.workloads.blocks.memory import PartMemory
 from kernbench.workloads.blocks.shape import PartShape
 from kernbench.workloads.hazards import Emitter
@@ -48,15 +49,19 @@ def _as_elements(count: int, bits: int) -> tuple[int, int]:
 
 
 class PartLayer:
-    """A layer of one shard in the making. `rows`: [token] of a block, at most. `ends`: where the layer reads and writes."""
+    """A layer of one shard in the making. `rows`: [token] of a block, at most. `ends`: where the layer reads and writes.
+
+    `encoded`: the address of the encoder's output.
+    """
 
     def __init__(
         self, shape: PartShape, config: NpuConfig, emit: Emitter, memory: PartMemory, batch: Batch, rows: int,
-        ends: tuple[int, int, int], routing: Routing,
+        ends: tuple[int, int, int], routing: Routing, encoded: int = 0,
     ) -> None:  # fmt: skip
         self.shape, self.config, self.emit, self.memory, self.batch = shape, config, emit, memory, batch
         self.rows, self.routing = rows, routing
         self.source, self.target, self.rope = ends
+        self.encoded = encoded
         self.act_bits, self.act = shape.activation_bits, shape.act
         self.hidden = shape.hidden
         self._align = config.dma.alignment_bytes
@@ -75,6 +80,10 @@ class PartLayer:
         if self.shape.vector_elements:
             self._load("weight", self.shape.gain_bits, self.memory.vectors, self.shape.vector_elements)
         self._load_page_table()
+        if self.shape.encoder:
+            self._keep_all()
+        elif self.shape.crossed and any(not group.context for group in self.batch.groups):
+            self._keep_sources()
         first = 0
         for number, pieces in enumerate(self.batch.blocks(self.rows)):
             self.meta = {"block_id": number, "token_idx": pieces[0].cached, "phase": "LAYER"}
@@ -139,6 +148,14 @@ class PartLayer:
             self._phase("RESIDUAL")
             self.vector("add", hidden, rows, x, x, out)
             self.arena.give(out)
+        if block.cross is not None:
+            self.arena.give(normed)
+            normed = self._norm(x, rows)
+            seen = self._cross(block.cross, normed, pieces, rows)
+            yield from self._reduce(seen, rows)
+            self._phase("RESIDUAL")
+            self.vector("add", hidden, rows, x, x, seen)
+            self.arena.give(seen)
         if block.ffn is not None:
             if not block.parallel or block.norms == 2:
                 self.arena.give(normed)
@@ -155,6 +172,9 @@ class PartLayer:
             self.vector("add", hidden, rows, x, x, network)
             self.arena.give(network)
         self.arena.give(normed)
+        if self.shape.closing is not None:
+            self._phase("NORM")
+            self._split(self.shape.closing.kind, hidden, rows, x, x)
         self._store("activation", self.act_bits, self.target + self.act(first * hidden), rows * hidden, x)
         self.arena.give(x)
 
@@ -196,11 +216,15 @@ class PartLayer:
     def _load(self, role: str, bits: int, address: int, elements: int) -> int:
         """DRAM to a new buffer."""
         place = self.take(elements, unpacked_bits(bits))
+        self._load_to(role, bits, address, elements, place)
+        return place
+
+    def _load_to(self, role: str, bits: int, address: int, elements: int, place: int) -> None:
+        """DRAM to a buffer."""
         for at, count in self._pieces(elements, bits):
             begin = bytes_of(at, bits)
             whole, number = _as_elements(count, bits)
             self.emit.load(role, whole, Span(address + begin, 1, number, bytes_of(count, bits)), place + begin, **self.meta)
-        return place
 
     def _store(self, role: str, bits: int, address: int, elements: int, place: int) -> None:
         for at, count in self._pieces(elements, bits):
@@ -251,6 +275,8 @@ class PartLayer:
 
     def _mix(self, mixer: Mixer, normed: int, pieces: Sequence[Piece], rows: int) -> int:
         """The output of the mixer, which the residual stream gets."""
+        if isinstance(mixer, Attention) and self.shape.encoder:
+            return self._attend_all(mixer, ("wq", "wo"), ("k", "v"), normed, pieces, rows)
         if isinstance(mixer, Attention):
             return self._attention(mixer, normed, pieces, rows)
         if isinstance(mixer, LatentAttention):
@@ -325,6 +351,110 @@ class PartLayer:
                 self._after_table(self.emit.store("kv", whole, span, at, **self.meta))
             found[name] = place
         return found
+
+    # The encoder, and attention to it
+
+    def _keep_all(self) -> None:
+        """Keys and values of all tokens of an encoder's layer go to memory first: every query attends to all of them."""
+        mixer = self.shape.block.mixer
+        assert isinstance(mixer, Attention)
+        first = 0
+        for number, pieces in enumerate(self.batch.blocks(self.rows)):
+            self.meta = {"block_id": number, "token_idx": pieces[0].cached, "phase": "LAYER_INPUT"}
+            rows = sum(piece.rows for piece in pieces)
+            x = self._load("activation", self.act_bits, self.source + self.act(first * self.hidden), rows * self.hidden)
+            normed = self._norm(x, rows)
+            self._keep_rows(mixer, ("wk", "wv"), self.shape.cached, normed, pieces, rows)
+            self.arena.give(x, normed)
+            first += rows
+
+    def _keep_sources(self) -> None:
+        """Keys and values of the encoder's output, of the sequences that begin in this step."""
+        cross, hidden = self.shape.block.cross, self.hidden
+        assert cross is not None
+        number, begun = 0, list[int]()
+        for group in self.batch.groups:
+            begun += range(number, number + group.count) if not group.context else ()
+            number += group.count
+        total = len(begun) * self.shape.sources
+        most = max(1, total * self.rows // self.batch.tokens)  # as large a part of all as a block is of the step
+        for block, pieces in enumerate(Batch((Sequences(self.shape.sources, 0, len(begun)),)).blocks(min(most, total))):
+            self.meta = {"block_id": block, "token_idx": pieces[0].cached, "phase": "CROSS_INPUT"}
+            rows = sum(piece.rows for piece in pieces)
+            x = self.take(rows * hidden)
+            for piece in pieces:
+                at = self.encoded + self.act((begun[piece.sequence] * self.shape.sources + piece.cached) * hidden)
+                self._load_to("activation", self.act_bits, at, piece.rows * hidden, x + self.act(piece.row * hidden))
+            owned = [replace(piece, sequence=begun[piece.sequence]) for piece in pieces]
+            self._keep_rows(cross, ("cross_wk", "cross_wv"), self.shape.crossed, x, owned, rows)
+            self.arena.give(x)
+
+    def _keep_rows(
+        self, mixer: Attention, names: tuple[str, str], cached: tuple[tuple[str, int, int], ...], source: int,
+        pieces: Sequence[Piece], rows: int,
+    ) -> None:  # fmt: skip
+        """Keys and values of rows, at the cache's bits, to memory."""
+        self._phase("QKV_PROJ")
+        bits = self.shape.kv_bits
+        room = self.memory.positions if self.shape.encoder else self.memory.sources
+        for weight, biased, (name, heads, dim) in zip(names, (mixer.k_bias, mixer.v_bias), cached, strict=True):
+            made = self.product(weight, rows, source)
+            self._bias(biased, made, heads * dim, rows)
+            if mixer.rope and name == "k":
+                self._rope_tables(dim, rows)
+                self._rope(made, heads * dim, rows)
+            self._phase("KV_STORE")
+            for piece in pieces:
+                row = bytes_of(piece.rows * dim, unpacked_bits(bits))
+                place = self.arena.take(heads * (ceil_div(row, self._align) + 2) * self._align)
+                sizes = {"length": heads * dim, "batch": piece.rows, "qbits_activation": unpacked_bits(bits)}
+                self.emit.ve("copy", made + self.act(piece.row * heads * dim), place, **sizes, **self.meta)
+                address = self.memory.cache_address(self.shape, name, piece.sequence, 0, piece.cached)
+                whole, number = _as_elements(piece.rows * dim, bits)
+                stride = bytes_of(room * dim, bits) if heads > 1 else bytes_of(piece.rows * dim, bits)
+                self.emit.store("kv", whole, Span(address, heads, number, stride), place, **self.meta)
+                self.arena.give(place)
+            self.arena.give(made)
+            self._phase("QKV_PROJ")
+
+    def _cross(self, cross: Attention, normed: int, pieces: Sequence[Piece], rows: int) -> int:
+        """Attention to the encoder's output."""
+        return self._attend_all(cross, ("cross_wq", "cross_wo"), ("cross_k", "cross_v"), normed, pieces, rows)
+
+    def _attend_all(
+        self, mixer: Attention, names: tuple[str, str], keys: tuple[str, str], normed: int, pieces: Sequence[Piece], rows: int
+    ) -> int:
+        """Queries of rows attend to all tokens of the encoder of their sequence, tile by tile from memory."""
+        self._phase("QKV_PROJ")
+        q = self.product(names[0], rows, normed)
+        self._bias(mixer.q_bias, q, mixer.width, rows)
+        if mixer.rope and not mixer.cross:
+            self._rope_tables(mixer.head_dim, rows)
+            self._rope(q, mixer.width, rows)
+        out = self.take(rows * mixer.width)
+        group, dim = mixer.heads // mixer.kv_heads, mixer.head_dim
+        tile = max(64, _PIECE_BYTES * 8 // (dim * unpacked_bits(self.shape.kv_bits)) // 64 * 64)
+        for piece in pieces:
+            behind = replace(piece, cached=self.shape.sources)  # no token is hidden from any query
+            for head in range(mixer.kv_heads):
+                at, begun = self.act(piece.row * mixer.width + piece.rows * head * group * dim), set[int]()
+                for start in range(0, self.shape.sources, tile):
+                    count = min(tile, self.shape.sources - start)
+                    self._phase("ATTENTION_SCORE")
+                    places = [self._load_source(name, piece.sequence, head, start, count, dim) for name in keys]
+                    pair = places[0], places[1]
+                    self._tile(mixer, behind, group, q + at, out + at, pair, (start, count), (dim, dim), head, begun)
+                    self.arena.give(*places)
+        self.arena.give(q)
+        self._phase("OUT_PROJ")
+        found = self.product(names[1], rows, out)
+        self._bias(mixer.out_bias, found, self.hidden, rows)
+        self.arena.give(out)
+        return found
+
+    def _load_source(self, name: str, sequence: int, head: int, start: int, count: int, dim: int) -> int:
+        address = self.memory.cache_address(self.shape, name, sequence, head, start)
+        return self._load("kv", self.shape.kv_bits, address, count * dim)
 
     def _attend(self, mixer: Attention, piece: Piece, head: int, q: int, out: int, new: dict[str, int]) -> None:
         """The query heads of one key and value head, over the cached keys tile by tile and then over the new ones."""

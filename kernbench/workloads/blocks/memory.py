@@ -22,13 +22,17 @@ class PartMemory:
     caches: dict[str, int] = field(default_factory=dict)  #: first address by name
     state: int = 0
     positions: int = 0  #: [token] room of a sequence in the cache
+    sources: int = 0  #: [token] room of a sequence in the cache of the encoder's keys and values
     page_tokens: int = 0  #: of a page of the cache; 0: a sequence's cache is one piece
     pages: PageTable | None = None
     page_table: int = 0  #: its address
 
     def cache_address(self, shape: PartShape, name: str, sequence: int, head: int, token: int) -> int:
         """Of a token of a head: `[sequence][head][token][element]`, or `[page][head][token][element]`."""
-        heads, dim = next((heads, dim) for known, heads, dim in shape.cached if known == name)
+        heads, dim = next((heads, dim) for known, heads, dim in (*shape.cached, *shape.crossed) if known == name)
+        if name.startswith("cross_"):
+            row = (sequence * heads + head) * self.sources + token
+            return self.caches[name] + bytes_of(row * dim, shape.kv_bits)
         if self.pages is not None:
             page, within = divmod(token, self.page_tokens)
             row = (self.pages.page(sequence, page) * heads + head) * self.page_tokens + within
@@ -60,6 +64,9 @@ def place_parts(
         found.biases = take(each * shape.experts)
     for name, heads, dim in shape.cached:
         found.caches[name] = take(bytes_of(sequences * heads * found.positions * dim, shape.kv_bits))
+    found.sources = ceil_div(shape.sources, 64) * 64 if shape.crossed else 0
+    for name, heads, dim in shape.crossed:
+        found.caches[name] = take(bytes_of(sequences * heads * found.sources * dim, shape.kv_bits))
     if found.pages is not None:
         found.page_table = take(sequences * bytes_of(found.pages.pages, PAGE_NUMBER_BITS))
     if shape.state_elements:

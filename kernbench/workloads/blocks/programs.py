@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from dataclasses import replace
 from functools import cached_property
 from math import lcm
 from typing import cast
@@ -13,7 +14,8 @@ from kernbench.common.errors import InputError, Problem
 from kernbench.common.units import ceil_div
 from kernbench.config.schema import NpuConfig
 from kernbench.config.system import SystemConfig
-from kernbench.workloads.blocks.batch import Batch
+from kernbench.workloads.blocks.batch import Batch, Sequences
+from kernbench.workloads.blocks.front import Front, FrontStage, stages_of
 from kernbench.workloads.blocks.layer import PartLayer
 from kernbench.workloads.blocks.memory import PartMemory, place_parts
 from kernbench.workloads.blocks.shape import PartShape, shard_of_parts
@@ -23,7 +25,7 @@ from kernbench.workloads.llm.model import Model
 from kernbench.workloads.llm.reductions import Reduction, all_reduce
 from kernbench.workloads.llm.steps import Job, LlmPrograms, Segment, Step
 from kernbench.workloads.models import ModelShape
-from kernbench.workloads.models.parts import Description
+from kernbench.workloads.models.parts import Block, Convolution, Description, Norm
 from kernbench.workloads.models.precision import Precision
 from kernbench.workloads.routing import EVEN
 from kernbench.workloads.scratchpad import DoesNotFit
@@ -32,7 +34,7 @@ from kernbench.workloads.scratchpad import DoesNotFit
 class PartPrograms(LlmPrograms):
     """The programs of a job, part by part. `batches`: steps of any sequences; without them the steps of the job are run.
 
-    Raises InputError as `LlmPrograms` does, and for a model with an encoder.
+    Raises InputError as `LlmPrograms` does, and for a model with an encoder in stages or mixed batches.
     """
 
     shares = False
@@ -44,13 +46,18 @@ class PartPrograms(LlmPrograms):
         description = model.description
         if description is None:
             raise InputError(Problem(f"model {model.name}", "it has no description by parts"))
-        if description.encoder is not None:
-            rule = "models with an encoder are described and counted, but not lowered"
-            raise InputError(Problem(f"model {model.name}", rule))
+        if description.encoder is not None and (batches or job.stage is not None):
+            if batches:
+                raise InputError(Problem(f"model {model.name}", "a model with an encoder has no mixed batches"))
+            rule = "a model with an encoder runs all of its layers on the same PEs"
+            raise InputError(Problem(f"model {model.name}", rule, remedy="take --pp 1 and --dp 1"))
         self.description: Description = description
         self._batches = tuple(batches)
+        self.sources = 0  # [token] of a sequence of the encoder
+        if description.encoder is not None:
+            self.sources = job.source or (description.encoder.positions if description.encoder.convolutions else job.prompt)
         super().__init__(model, precision, config, job, max_cycles=max_cycles)
-        self._rows: dict[tuple[PartShape, Batch], int] = {}
+        self._rows: dict[tuple[str, PartShape, Batch], int] = {}
         if self._batches:
             self.steps = [_mixed_step(number, batch) for number, batch in enumerate(self._batches)]
             self.positions = max(batch.positions for batch in self._batches)
@@ -63,12 +70,44 @@ class PartPrograms(LlmPrograms):
         bits = self.precision.applied(self.model.shape, layer)
         if bits.head_bits:
             raise InputError(Problem("precision", "heads of layers that are lowered part by part have no bits of their own"))
+        return self._part(self.description.blocks[layer], bits, number)
+
+    def _part(
+        self, block: Block, bits: ModelShape, number: int, *, encoder: bool = False, closing: Norm | None = None
+    ) -> PartShape:
+        """A share of a layer."""
         whole = PartShape(
-            name=self.model.name, block=self.description.blocks[layer], hidden=self.description.hidden,
+            name=self.model.name, block=block, hidden=self.description.hidden, sources=self.sources, encoder=encoder,
+            closing=closing,
             weight_bits=bits.weight_bits, activation_bits=bits.activation_bits, kv_bits=bits.kv_bits, gain_bits=bits.gain_bits,
             matrix_bits=bits.matrix_bits, scales=self.model.stated.scales if uses_scales(self.model, self.precision) else None,
         )  # fmt: skip
         return shard_of_parts(whole, self.job.shards, number, self.job.expert_parallel)
+
+    def encoder_shapes(self, step: Step) -> list[PartShape]:
+        """The layers of the encoder, which runs before the first tokens of the decoder."""
+        return self._encoder(0) if step.phase == "prefill" else []
+
+    def _encoder(self, number: int) -> list[PartShape]:
+        """The layers of the encoder of one shard, with the bits of the whole model; the last one has the norm behind them."""
+        stack = self.description.encoder
+        if stack is None:
+            return []
+        bits = self.precision.applied(self.model.shape, -1)
+        blocks = stack.blocks[: self.job.layers]
+        found = [self._part(block, bits, number, encoder=True) for block in blocks]
+        if stack.final_norm is not None:
+            found[-1] = self._part(blocks[-1], bits, number, encoder=True, closing=stack.final_norm)
+        return found
+
+    def segments(self, step: Step) -> Iterator[Segment]:
+        """The segments of a step in their order, those of the encoder first."""
+        shapes = cast("list[ModelShape]", self.encoder_shapes(step))
+        if shapes:
+            yield Segment(step, "source", 0, shapes[0])
+        for number, shape in enumerate(shapes):
+            yield Segment(step, "encoder", number, shape)
+        yield from super().segments(step)
 
     @property
     def _limits(self) -> Hashable:
@@ -122,6 +161,7 @@ class PartPrograms(LlmPrograms):
         act = self.shapes[-1].activation_bits
         logits = take(bytes_of(sequences * words, act))
         stream = take(bytes_of(rows * hidden, act)), take(bytes_of(rows * hidden, act))
+        self._place_encoder(step, sequences, take)
         self._tables = take(2 * bytes_of(rows * max(self.model.shape.head_dim, 1), act))
         if end > machine.dram.capacity_bytes:
             needs = f"{model.name} with {self.layers} layers, {sequences} x {self.positions} tokens of KV cache and all else"
@@ -132,6 +172,30 @@ class PartPrograms(LlmPrograms):
         found = LlmDram(step, embedding, head, gain, logits, bases, stream[0], end, rows, self.positions, sequences)
         found.stream = stream
         return found
+
+    def _place_encoder(self, step: int, sequences: int, take: Callable[[int], int]) -> None:
+        """The encoder's layers, the activations between them, and the convolutions before them."""
+        self._encoder_memories: list[PartMemory] = []
+        self._front: list[FrontStage] = []
+        shapes, stack = self._encoder(0), self.description.encoder
+        if stack is None:
+            return
+        act, hidden = shapes[0].act, self.description.hidden
+        self._encoder_stream = take(act(sequences * self.sources * hidden)), take(act(sequences * self.sources * hidden))
+        source = 0
+        for one, outputs in zip(stack.convolutions, stages_of(stack.convolutions, self.sources), strict=True):
+            source = source or take(act(sequences * outputs * one.stride * one.inputs))
+            last = outputs == self.sources and one is stack.convolutions[-1]
+            target = self._encoder_stream[0] if last else take(act(sequences * outputs * one.outputs))
+            weight = take(shapes[0].matrix_bytes(one.weight))
+            bias = take(bytes_of(one.outputs, shapes[0].gain_bits))
+            self._front.append(FrontStage(one, outputs, source, target, weight, bias))
+            source = target
+        for shape in shapes:
+            base = take(0)
+            placed = place_parts(shape, base, step, self.sources, sequences)
+            take(placed.end - base)
+            self._encoder_memories.append(placed)
 
     def _would_fit(self, precision: Precision, config: NpuConfig | SystemConfig, job: Job) -> bool:
         try:
@@ -144,8 +208,14 @@ class PartPrograms(LlmPrograms):
         """Append the entries of a segment."""
         common, batch = self._common(segment), self.batch_of(segment.step)
         emits = [Emitter("", self.machine, common, program, place.node, place.dram_base) for place in self.places]
-        if segment.kind == "layer":
-            self._emit_layer(segment, program, emits, batch)
+        if segment.kind in ("layer", "encoder") or (segment.kind == "source" and self._convolutions):
+            self._emit_layer(segment, program, emits, self.source_batch if segment.kind != "layer" else batch)
+            return
+        if segment.kind == "source":
+            for emit in emits:
+                dram = replace(self.dram, stream=self._encoder_stream)
+                cap, words = self.model.final_softcap, self.model.vocab
+                emit_embedding(Ends(segment.shape, words, cap, self.machine, dram, self.sources, 0, batch.sequences), emit)
             return
         words = self.model.vocab
         shared = ceil_div(words, self.job.shards)
@@ -163,10 +233,21 @@ class PartPrograms(LlmPrograms):
             else:
                 emit_head(ends, emit, self.layers)
 
+    @property
+    def source_batch(self) -> Batch:
+        """The sequences of the encoder."""
+        return Batch((Sequences(self.sources, 0, self.job.batch),))
+
+    @property
+    def _convolutions(self) -> tuple[Convolution, ...]:
+        """Those before the encoder."""
+        return self.description.encoder.convolutions if self.description.encoder is not None else ()
+
     def _emit_layer(self, segment: Segment, program: Program, emits: list[Emitter], batch: Batch) -> None:
         """Rows go through together as far as they fit: as many as all, or half as many, and so on."""
         shape = cast("PartShape", segment.shape)
-        rows = self._rows.get((shape, batch), batch.tokens)
+        key = segment.kind, shape, batch
+        rows = self._rows.get(key, batch.tokens)
         size = len(program)
         while True:
             try:
@@ -182,17 +263,37 @@ class PartPrograms(LlmPrograms):
                 common = self._common(segment)
                 emits = [Emitter("", self.machine, common, program, place.node, place.dram_base) for place in self.places]
                 continue
-            self._rows[shape, batch] = rows
+            self._rows[key] = rows
             return
 
     def _layers(self, segment: Segment, emits: list[Emitter], batch: Batch, rows: int) -> list[PartLayer]:
-        number, memory = segment.layer, self._memories[segment.layer]
+        routing, number = self.job.routing, segment.layer
+        self.dram  # noqa: B018  # places everything
+        if segment.kind != "layer":
+            return self._encoder_layers(segment, emits, rows)
+        memory, encoded = self._memories[segment.layer], 0
         ends = self.dram.input_of(number), self.dram.input_of(number + 1), self._tables
-        routing = self.job.routing
+        if self.sources:
+            encoded = self._encoder_stream[len(self._encoder_memories) % 2]
         return [
-            PartLayer(self._shard(self.stage.first + number, shard), self.machine, emit, memory, batch, rows, ends, routing)
+            PartLayer(
+                self._shard(self.stage.first + number, shard), self.machine, emit, memory, batch, rows, ends, routing, encoded
+            )
             for shard, emit in enumerate(emits)
         ]
+
+    def _encoder_layers(self, segment: Segment, emits: list[Emitter], rows: int) -> list[PartLayer]:
+        """A layer of the encoder, or the convolutions before it, on each shard."""
+        number, kind = segment.layer, Front if segment.kind == "source" else PartLayer
+        ends = self._encoder_stream[number % 2], self._encoder_stream[(number + 1) % 2], self._tables
+        found = []
+        for shard, emit in enumerate(emits):
+            shape, memory = self._encoder(shard)[number], self._encoder_memories[number]
+            made = kind(shape, self.machine, emit, memory, self.source_batch, rows, ends, self.job.routing)
+            if isinstance(made, Front):
+                made.stages = tuple(self._front)
+            found.append(made)
+        return found
 
 
 def _together(layers: list[PartLayer], way: Callable[[int, int], Reduction]) -> None:

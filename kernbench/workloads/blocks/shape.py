@@ -14,6 +14,7 @@ from kernbench.workloads.models.parts import (
     LinearAttention,
     Mixer,
     Mlp,
+    Norm,
     StateSpace,
     Weight,
 )
@@ -35,6 +36,9 @@ class PartShape:
     scales: Scales | None = None  #: beside the weights of matrices with as many bits as it says
     shards: int = 1
     local_experts: tuple[int, int] | None = None  #: (first, count) of the experts that this shard has; None: all
+    sources: int = 0  #: [token] of a sequence that goes through the encoder; 0: the model has none
+    encoder: bool = False  #: a layer of the encoder: every token attends to all of its sequence
+    closing: Norm | None = None  #: of the encoder's last layer: the norm behind it
 
     @property
     def precision(self) -> str:
@@ -58,7 +62,7 @@ class PartShape:
 
     def bits_of(self, weight: Weight) -> int:
         """Bits of a matrix: those of its own name, else those of all."""
-        return dict(self.matrix_bits).get(weight.name.removeprefix("shared_"), self.weight_bits)
+        return dict(self.matrix_bits).get(weight.name.removeprefix("shared_").removeprefix("cross_"), self.weight_bits)
 
     def stored(self, weight: Weight, rows: int) -> int:
         """[element] that a column of `rows` weights takes in memory: with its scales and zeros."""
@@ -80,7 +84,8 @@ class PartShape:
     @property
     def vector_elements(self) -> int:
         """Gains, biases and small tensors, without the biases of experts, which come with their matrices."""
-        return self.block.vectors(self.hidden) - self.expert_vectors * self.experts
+        closing = self.closing.vectors(self.hidden) if self.closing is not None else 0
+        return self.block.vectors(self.hidden) + closing - self.expert_vectors * self.experts
 
     @property
     def experts(self) -> int:
@@ -99,6 +104,14 @@ class PartShape:
         if isinstance(mixer, Attention):
             return ("k", mixer.kv_heads, mixer.head_dim), ("v", mixer.kv_heads, mixer.head_dim)
         return (("latent", 1, mixer.token_elements),) if isinstance(mixer, LatentAttention) else ()
+
+    @property
+    def crossed(self) -> tuple[tuple[str, int, int], ...]:
+        """What a token of the encoder leaves in the cache of this layer, as `cached`."""
+        cross = self.block.cross
+        if cross is None:
+            return ()
+        return ("cross_k", cross.kv_heads, cross.head_dim), ("cross_v", cross.kv_heads, cross.head_dim)
 
     @property
     def state_elements(self) -> int:
@@ -127,7 +140,9 @@ def shard_of_parts(shape: PartShape, shards: int, number: int, experts: bool) ->
     elif ffn is not None:
         ffn = _mlp(shape, ffn, shards)
     mixer = _mixer(shape, block.mixer, shards) if block.mixer is not None else None
-    return replace(shape, block=replace(block, mixer=mixer, ffn=ffn), shards=shards, local_experts=local)
+    cross = _mixer(shape, block.cross, shards) if block.cross is not None else None
+    assert cross is None or isinstance(cross, Attention)
+    return replace(shape, block=replace(block, mixer=mixer, cross=cross, ffn=ffn), shards=shards, local_experts=local)
 
 
 def _even(shape: PartShape, name: str, count: int, shards: int) -> int:

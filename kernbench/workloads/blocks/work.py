@@ -30,9 +30,13 @@ def layer_work(shape: PartShape, batch: Batch, routing: Routing) -> LayerWork:
     weights = bytes_of(shape.vector_elements, shape.gain_bits)
     macs = 0
     counts = _expert_rows(shape, rows, routing)
+    begun = sum(group.count for group in batch.groups if not group.context)
     for weight in shape.block.weights(hidden):
         each = shape.matrix_bytes(weight)
-        if shape.experts and weight.name.startswith("w_"):
+        if weight.name in ("cross_wk", "cross_wv"):
+            weights += each * bool(begun)
+            macs += begun * shape.sources * weight.rows * weight.cols
+        elif shape.experts and weight.name.startswith("w_"):
             weights += each * sum(1 for some in counts if some)
             macs += sum(counts) * weight.rows * weight.cols
         else:
@@ -40,8 +44,18 @@ def layer_work(shape: PartShape, batch: Batch, routing: Routing) -> LayerWork:
             macs += rows * weight.rows * weight.cols
     weights += sum(1 for some in counts if some) * bytes_of(shape.expert_vectors, shape.gain_bits)
     kv, mixer_macs, tables = _mixer(shape, batch)
-    activations = 2 * shape.act(rows * hidden) + tables
-    return LayerWork(weights, kv, activations, macs + mixer_macs)
+    activations = 2 * shape.act(rows * hidden) + tables + begun * shape.act(shape.sources * hidden) * bool(shape.crossed)
+    cross_kv, cross_macs = _cross(shape, batch, begun)
+    return LayerWork(weights, kv + cross_kv, activations, macs + mixer_macs + cross_macs)
+
+
+def _cross(shape: PartShape, batch: Batch, begun: int) -> tuple[int, int]:
+    """Bytes of the encoder's keys and values, and MACs with them. `begun`: sequences of which they are made in this step."""
+    cross = shape.block.cross
+    if cross is None:
+        return 0, 0
+    token = sum(bytes_of(heads * dim, shape.kv_bits) for _, heads, dim in shape.crossed)
+    return (batch.sequences + begun) * token * shape.sources, 2 * cross.width * batch.tokens * shape.sources
 
 
 def _expert_rows(shape: PartShape, rows: int, routing: Routing) -> tuple[int, ...]:
@@ -59,14 +73,16 @@ def _mixer(shape: PartShape, batch: Batch) -> tuple[int, int, int]:
     if isinstance(mixer, Attention | LatentAttention):
         token = sum(bytes_of(heads * dim, bits) for _, heads, dim in shape.cached)
         window, chunk = (mixer.window, mixer.chunk) if isinstance(mixer, Attention) else (0, 0)
+        if shape.encoder and isinstance(mixer, Attention):  # keys and values of all tokens are stored and loaded once
+            squares = sum(group.count * group.tokens**2 for group in batch.groups)
+            return 2 * token * rows, 2 * mixer.width * squares, _tables(shape, mixer, rows)
         each = 2 * mixer.width if isinstance(mixer, Attention) else mixer.heads * (mixer.token_elements + mixer.kv_rank)
         for group in batch.groups:
             first = first_key(window, chunk, group.context)
             kv += group.count * token * (group.context - first + group.tokens)
             seen = sum(at + 1 - first_key(window, chunk, at) for at in range(group.context, group.context + group.tokens))
             macs += group.count * each * seen
-        dim = mixer.head_dim if isinstance(mixer, Attention) else mixer.rope_dim
-        return kv, macs, shape.act(2 * rows * dim) if not isinstance(mixer, Attention) or mixer.rope else 0
+        return kv, macs, _tables(shape, mixer, rows)
     if mixer is None:
         return 0, 0, 0
     state = shape.act(shape.state_elements)
@@ -80,6 +96,12 @@ def _mixer(shape: PartShape, batch: Batch) -> tuple[int, int, int]:
         return kv, 0, 0
     macs = sum(group.count * recurrence_macs(group.tokens, dims, delta=delta) for group in batch.groups)
     return kv, macs, 0
+
+
+def _tables(shape: PartShape, mixer: Attention | LatentAttention, rows: int) -> int:
+    """Bytes of the rows of RoPE's tables."""
+    dim = mixer.head_dim if isinstance(mixer, Attention) else mixer.rope_dim
+    return shape.act(2 * rows * dim) if not isinstance(mixer, Attention) or mixer.rope else 0
 
 
 def recurrence_macs(tokens: int, dims: tuple[int, int, int, int], *, delta: bool) -> int:

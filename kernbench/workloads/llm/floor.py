@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING
 from kernbench.cmdq.footprint import bytes_of
 from kernbench.common.units import ceil_div
 from kernbench.config.schema import NpuConfig
+from kernbench.workloads.blocks.batch import Batch, Sequences
+from kernbench.workloads.blocks.front import front_work
 from kernbench.workloads.blocks.shape import PartShape
 from kernbench.workloads.blocks.work import layer_work
 from kernbench.workloads.layer.buffers import STAGES, LayerBuffers
@@ -51,7 +53,24 @@ class Floor:
 def floor_of(programs: LlmPrograms, step: Step) -> Floor:
     """The lower bound of one step."""
     layers = {shape: _shards(shape, programs, step) for shape in dict.fromkeys(programs.shapes)}
-    return _sum([layers[shape] for shape in programs.shapes] + [_together([_ends(programs, step)] * programs.job.shards)])
+    ends = _together([_ends(programs, step)] * programs.job.shards)
+    encoder = programs.encoder_shapes(step)
+    seen = {shape: _shards(shape, programs, step) for shape in dict.fromkeys(encoder)}
+    before = [_together([_source(encoder[0], programs)] * programs.job.shards)] if encoder else []
+    return _sum([layers[shape] for shape in programs.shapes] + [ends, *before, *(seen[shape] for shape in encoder)])
+
+
+def _source(shape: PartShape, programs: LlmPrograms) -> Floor:
+    """What is before an encoder: convolutions, or the rows of the embedding."""
+    model, batch, machine = programs.model, programs.job.batch, programs.machine
+    assert model.description is not None and model.description.encoder is not None
+    convolutions = model.description.encoder.convolutions
+    if convolutions:
+        weights, activations, macs = front_work(shape, convolutions, batch)
+        cycles = _mac_cycles(machine, macs, shape.weight_bits, shape.activation_bits)
+        return _floor(machine, LayerBytes(weights, 0, activations), macs, cycles)
+    rows, row = batch * shape.sources, bytes_of(shape.hidden, programs.precision.role("embedding"))
+    return _floor(machine, LayerBytes(0, 0, rows * row + shape.act(rows * shape.hidden)), 0, 0)
 
 
 def _shards(shape: ModelShape | PartShape, programs: LlmPrograms, step: Step) -> Floor:
@@ -92,7 +111,8 @@ def _sum(parts: Sequence[Floor]) -> Floor:
 def _layer(shape: ModelShape | PartShape, programs: LlmPrograms, step: Step) -> Floor:
     machine, job = programs.machine, programs.job
     if isinstance(shape, PartShape):
-        work = layer_work(shape, programs.batch_of(step), job.routing)
+        batch = Batch((Sequences(shape.sources, 0, job.batch),)) if shape.encoder else programs.batch_of(step)
+        work = layer_work(shape, batch, job.routing)
         moved = LayerBytes(work.weights, work.kv, work.activations)
         return _floor(machine, moved, work.macs, _mac_cycles(machine, work.macs, shape.weight_bits, shape.activation_bits))
     buffers = LayerBuffers(shape, machine, step.tokens, step.context, job.batch, job.page_tokens)

@@ -20,6 +20,7 @@ from kernbench.config.schema import KvLayout, NpuConfig
 from kernbench.config.system import SystemConfig
 from kernbench.sim_engine.run.stops import walk_of
 from kernbench.workloads.blocks.batch import Batch, Sequences
+from kernbench.workloads.blocks.shape import PartShape
 from kernbench.workloads.hazards import Emitter
 from kernbench.workloads.layer.decoder import emit_layer
 from kernbench.workloads.layer.dram import LayerDram, Room
@@ -79,8 +80,8 @@ class Segment:
     """A part of a step. Segments with the same `key` take the same cycles."""
 
     step: Step
-    kind: Literal["embedding", "layer", "head"]
-    layer: int  #: its number in its stage; of the embedding 0, of the LM head the number of layers
+    kind: Literal["source", "encoder", "embedding", "layer", "head"]  #: `source`: what is before an encoder
+    layer: int  #: its number in its stage or in the encoder; of the embedding 0, of the LM head the number of layers
     shape: ModelShape
 
     @property
@@ -111,6 +112,7 @@ class Job:
     stage: Stage | None = None  #: the part of the model that these PEs have; None: all of it
     first_pe: int = 0  #: the PE of the first shard
     staging: int = 0  #: [byte] of the scratchpad that hand-offs between stages have; layers do not use them
+    source: int = 0  #: [token] of each sequence that an encoder reads; 0: as many as the model's encoder has, or `prompt`
     cached: int = 0  #: sequences that the KV cache has room for, where a step runs fewer of them; 0: `batch`
 
     @property
@@ -174,6 +176,10 @@ class LlmPrograms:
     def numbers(self) -> range:
         """The layers of the model that are run here."""
         return range(self.stage.first, self.stage.first + self.stage.count)
+
+    def encoder_shapes(self, step: Step) -> list[PartShape]:
+        """The layers of an encoder that a step runs."""
+        return []
 
     def batch_of(self, step: Step) -> Batch:
         """The sequences of a step."""
@@ -252,6 +258,9 @@ class LlmPrograms:
             work = batch.groups[0].tokens, batch.tokens, batch.sequences, step.context
         elif segment.kind == "layer":
             work = batch, self.positions, job.sequences, job.page_tokens, job.reduction, job.routing, job.expert_parallel
+        elif segment.kind in ("source", "encoder"):
+            stack = self.model.description.encoder if self.model.description is not None else None
+            work = job.batch, job.sequences, job.reduction, stack.convolutions if stack is not None else ()
         ends = () if segment.kind == "layer" else (self.model.vocab, self.model.final_softcap, self._widths)
         return type(self).__name__, segment.kind, segment.shape, work, ends
 
@@ -439,8 +448,11 @@ _OPTIONS = {"page_tokens": "page", "shards": "tp"}  #: what `kbsim llm` and swee
 
 def _check(model: Model, job: Job) -> None:
     """InputError if a number is out of range."""
+    if job.source and (model.description is None or model.description.encoder is None):
+        raise InputError(Problem("kbsim llm", f"{model.name} has no encoder, which would read them", "source", job.source))
     most = {"layers": model.layers, "prompt": 1 << 24, "tokens": 1 << 16, "batch": 1 << 16, "page_tokens": 1 << 20}
-    low = {"prompt": 1, "tokens": 1, "batch": 1, "layers": 1, "page_tokens": 0, "shards": 1}
+    most["source"] = 1 << 20
+    low = {"prompt": 1, "tokens": 1, "batch": 1, "layers": 1, "page_tokens": 0, "shards": 1, "source": 0}
     if job.reduction not in (*REDUCTIONS, "none"):
         raise InputError(Problem("kbsim llm", f"it must be one of {', '.join(REDUCTIONS)}", "reduce", job.reduction))
     for name, least in low.items():

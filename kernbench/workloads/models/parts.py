@@ -7,7 +7,7 @@ attention to an encoder, and a feed-forward network, with norms around them. Not
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 
@@ -290,7 +290,10 @@ class Block:
 
     def weights(self, hidden: int) -> tuple[Weight, ...]:
         """All matrices in the order of their use."""
-        return tuple(weight for part in self.parts for weight in part.weights(hidden))
+        found = tuple(weight for part in (self.mixer, self.ffn) if part is not None for weight in part.weights(hidden))
+        if self.cross is None:
+            return found
+        return (*found, *(replace(weight, name=f"cross_{weight.name}") for weight in self.cross.weights(hidden)))
 
     def vectors(self, hidden: int) -> int:
         """Gains, biases and other small tensors, in elements."""
@@ -302,6 +305,21 @@ class Block:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Convolution:
+    """A convolution over time, with a bias and an activation behind it."""
+
+    inputs: int  #: [element] channels
+    outputs: int  #: [element] channels
+    taps: int
+    stride: int
+
+    @property
+    def weight(self) -> Weight:
+        """Its filters as a matrix."""
+        return Weight("convolution", self.inputs * self.taps, self.outputs)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Stack:
     """Blocks one after the other, with what is before and behind them: a decoder, or an encoder."""
 
@@ -310,14 +328,15 @@ class Stack:
     positions: int = 0  #: rows of a learned table of positions
     embedding_norm: Norm | None = None
     final_norm: Norm | None = Norm()
-    front: int = 0  #: parameters of convolutions before an encoder
+    convolutions: tuple[Convolution, ...] = ()  #: before an encoder of sound
     buckets: int = 0  #: elements of the table of biases by distance
 
     @property
     def parameters(self) -> int:
         """All weights of the stack but the embedding of words."""
         counted: dict[Block, int] = {}
-        total = self.positions * self.hidden + self.front + self.buckets
+        total = self.positions * self.hidden + self.buckets
+        total += sum(one.weight.elements + one.outputs for one in self.convolutions)
         total += sum(norm.vectors(self.hidden) for norm in (self.embedding_norm, self.final_norm) if norm is not None)
         for block in self.blocks:
             if block not in counted:

@@ -15,6 +15,7 @@ from kernbench.workloads.models.keys import Keys
 from kernbench.workloads.models.parts import (
     Attention,
     Block,
+    Convolution,
     Description,
     Experts,
     LatentAttention,
@@ -404,9 +405,12 @@ def _stablelm(keys: Keys, found: Description) -> Description:
 
 def _whisper(keys: Keys, found: Description) -> Description:
     hidden, mels = found.hidden, keys.count("num_mel_bins", 80)
-    front = hidden * mels * 3 + hidden + hidden * hidden * 3 + hidden
+    front = (
+        Convolution(inputs=mels, outputs=hidden, taps=3, stride=1),
+        Convolution(inputs=hidden, outputs=hidden, taps=3, stride=2),
+    )
     sources = keys.count("max_source_positions", 1500)
-    return _with_encoder(keys, found, Stack(hidden=hidden, blocks=(), positions=sources, front=front, final_norm=LAYER))
+    return _with_encoder(keys, found, Stack(hidden=hidden, blocks=(), positions=sources, convolutions=front, final_norm=LAYER))
 
 
 def _bart(keys: Keys, found: Description) -> Description:

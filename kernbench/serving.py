@@ -3,7 +3,7 @@
 from kernbench.workloads.serving.arrivals import Arrivals
 from kernbench.workloads.serving.capacity import Capacity, SeedCapacity, Target, find_capacity, parse_slo
 from kernbench.workloads.serving.continuous import ContinuousBatching
-from kernbench.workloads.serving.deployment import Deployment
+from kernbench.workloads.serving.deployment import Deployment, Group
 from kernbench.workloads.serving.engine import Engine, Recorder, drive
 from kernbench.workloads.serving.fleet import Fleet, Instance, KvLink, simulate_fleet
 from kernbench.workloads.serving.machine_step import MachineStep, machine_step
@@ -31,6 +31,7 @@ __all__ = [
     "ExactTimer",
     "Fleet",
     "FormulaTimer",
+    "Group",
     "Instance",
     "KvLink",
     "LeastOutstanding",

@@ -30,13 +30,14 @@ class Kind(StrEnum):
     SERVE = "serve"
     SERVE_WHY = "serve-why"
     SERVE_CAPACITY = "serve-capacity"
+    FLEET = "fleet"
 
 
 def schema(
     kind: Annotated[Kind, typer.Argument(metavar="KIND", help=f"Which schema: {', '.join(Kind)}.", show_default=False)],
 ) -> int:
-    """Print a JSON Schema: of an input (program, machine, system, sweep), of a trace line, or of the JSON that a command prints
-    (result, bench, collectives, replay, language model, graph, comparison, what-if, serving)."""
+    """Print a JSON Schema: of an input (program, machine, system, sweep, fleet), of a trace line, or of the JSON that a command
+    prints (result, bench, collectives, replay, language model, graph, comparison, what-if, serving)."""
     from kernbench.analysis.json_schema import compare_json_schema, what_if_json_schema
     from kernbench.ccl.json_schema import ccl_json_schema, replay_json_schema
     from kernbench.cmdq import program_json_schema
@@ -46,6 +47,7 @@ def schema(
     from kernbench.sweep.json_schema import sweep_json_schema
     from kernbench.trace.json_schema import trace_json_schema
     from kernbench.workloads.json_schema import llm_json_schema, onnx_json_schema
+    from kernbench.workloads.serving.fleet_file import fleet_json_schema
     from kernbench.workloads.serving.json_schema import serve_capacity_json_schema, serve_json_schema, serve_why_json_schema
 
     schemas = {
@@ -65,6 +67,7 @@ def schema(
         Kind.SERVE: serve_json_schema,
         Kind.SERVE_WHY: serve_why_json_schema,
         Kind.SERVE_CAPACITY: serve_capacity_json_schema,
+        Kind.FLEET: fleet_json_schema,
     }
     output.write(json.dumps(schemas[kind](), indent=2) + "\n")
     return output.OK

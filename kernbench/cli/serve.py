@@ -6,8 +6,7 @@ import functools
 import inspect
 import math
 import re
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -26,7 +25,7 @@ from kernbench.common.json_shapes import counted
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from kernbench.workloads.serving.deployment import Deployment
+    from kernbench.workloads.serving.deployment import Deployment, Group
     from kernbench.workloads.serving.extra_work import Lora
     from kernbench.workloads.serving.scenario import Scenario, ScenarioResult
 
@@ -407,6 +406,7 @@ def _adapters(text: str, max_loras: int) -> Lora:
 
 def deployment_of(
     scenario: Scenario,
+    allow_code: Sequence[str],
     replicas: Annotated[int, _number("--replicas", "Engines; with --prefill-replicas those that decode.", _FLEET)] = 1,
     prefill_replicas: Annotated[int, _number("--prefill-replicas", "Engines that only prefill.", _FLEET, 0)] = 0,
     router: Annotated[
@@ -415,33 +415,50 @@ def deployment_of(
     kv_link_gb_s: Annotated[
         float | None,
         typer.Option(
-            "--kv-link-gb-s", metavar="GB/S", show_default="of the chip", rich_help_panel=_FLEET,
+            "--kv-link-gb-s", metavar="GB/S", show_default="of the machine", rich_help_panel=_FLEET,
             help="Link of an engine that prefills to those that decode.",
+        ),
+    ] = None,
+    fleet: Annotated[
+        Path | None,
+        typer.Option(
+            "--fleet", metavar="FILE", show_default=False, rich_help_panel=_FLEET,
+            help="Groups of different engines (.yaml, .json): machine, count, role and options of each.",
         ),
     ] = None,
 ) -> Deployment:  # fmt: skip
     """The options that say how many engines serve it."""
     from kernbench.workloads.serving.deployment import Deployment
 
+    groups: tuple[Group, ...] = ()
+    if fleet is not None:
+        from kernbench.workloads.serving.fleet_file import load_fleet
+
+        if (replicas, prefill_replicas) != (1, 0):
+            rule = "the file says how many engines there are, so --replicas and --prefill-replicas may not be given"
+            raise InputError(Problem("kbsim serve", rule, "--fleet", str(fleet)))
+        groups = load_fleet(fleet, scenario, allow_code)
     return Deployment(
-        scenario=scenario, replicas=replicas, prefill=prefill_replicas, routing=router.value, kv_link_gb_s=kv_link_gb_s
-    )
+        scenario=scenario, replicas=replicas, prefill=prefill_replicas, routing=router.value, kv_link_gb_s=kv_link_gb_s,
+        groups=groups,
+    )  # fmt: skip
 
 
 def with_deployment(command: Callable[..., int]) -> Callable[..., int]:
     """A command whose first argument is a deployment takes the options of `scenario_of` before its own, and those of
     `deployment_of` after them."""
-    names = {"Scenario": object, "Deployment": object}  # they are imported when a command runs
+    names = {"Scenario": object, "Deployment": object, "Sequence": Sequence}  # they are imported when a command runs
     before = inspect.signature(scenario_of, eval_str=True, locals=names).parameters
-    _, *after = inspect.signature(deployment_of, eval_str=True, locals=names).parameters.values()
+    _, _, *after = inspect.signature(deployment_of, eval_str=True, locals=names).parameters.values()
     _, *own = inspect.signature(command, eval_str=True, locals=names).parameters.values()
 
     @functools.wraps(command)
     def called(**values: Any) -> int:
+        code = tuple(values["allow_code"] or ())
         scenario = scenario_of(**{name: values.pop(name) for name in before})
         for note in () if values["quiet"] else scenario.model.notes:
             output.note(f"warning: {note}")
-        return command(deployment_of(scenario, **{one.name: values.pop(one.name) for one in after}), **values)
+        return command(deployment_of(scenario, code, **{one.name: values.pop(one.name) for one in after}), **values)
 
     parameters = [one.replace(kind=inspect.Parameter.KEYWORD_ONLY) for one in (*before.values(), *own, *after)]
     called.__signature__ = inspect.Signature(parameters, return_annotation=int)  # type: ignore[attr-defined]
@@ -495,11 +512,11 @@ def run(
         if path is not None:
             check_writable(path)
     check_apart([rows, trace, html], [deployment.scenario.workload.dataset_path])
-    deployment = replace(deployment, scenario=replace(deployment.scenario, sample=check_steps, energy=energy))
+    deployment = deployment.having(sample=check_steps, energy=energy)
     if trace is not None and deployment.engines > 1:
         rule = f"it is of one engine, and this has {deployment.engines}"
         raise InputError(Problem("kbsim serve", rule, "--trace", str(trace)))
-    done = deployment.run() if trace is None else _traced_run(deployment.scenario, trace)
+    done = deployment.run() if trace is None else _traced_run(deployment.parts[0].scenario, trace)
     plain = done.to_dict(goals)
     if rows is not None:
         write_rows(done.result.rows(), rows)
@@ -587,6 +604,9 @@ def serving_summary(plain: Mapping[str, Any]) -> Iterator[RenderableType]:
     yield from (widgets.Text(line) for line in cost_lines(plain["cost"] or {}, plain["energy"] or {}))
     if plain["table"] is not None:
         yield widgets.Text(table_text(plain["table"]), DIM)
+    if plain["fleet"] is not None:
+        yield ""
+        yield _groups(plain["fleet"])
     yield ""
     yield _latencies("steady state" if steady else "whole run", shown)
     if steady:
@@ -595,6 +615,17 @@ def serving_summary(plain: Mapping[str, Any]) -> Iterator[RenderableType]:
         yield widgets.Text(
             f"warm-up until {short(steady['start_s'])} s, steady until the last arrival at {short(steady['end_s'])} s", DIM
         )
+
+
+def _groups(rows: Sequence[Mapping[str, Any]]) -> RenderableType:
+    """A row for each group of a fleet."""
+    columns: list[tuple[str, Justify]] = [("machine", "left"), ("role", "left")]
+    made = table("fleet", [*columns, *((name, "right") for name in ("engines", "tp", "requests", "busy"))])
+    for one in rows:
+        busy = sum(one["busy"]) / one["count"]
+        numbers = (str(one["count"]), str(one["tp"]), f"{sum(one['served']):,}", percent(busy))
+        made.add_row(one["machine"], one["role"], *numbers)
+    return made
 
 
 def ms_text(value: float) -> str:
@@ -719,7 +750,10 @@ def why(
     from kernbench.workloads.serving.periods import advice, periods_of
 
     length = None if every is None else _span(every)
-    deployment = replace(deployment, scenario=replace(deployment.scenario, sample=0))
+    if deployment.groups:
+        rule = "what limits a step is told of one machine; a run of the fleet shows how busy each group is"
+        raise InputError(Problem("kbsim serve why", rule, "--fleet", remedy="leave the file away, or take kbsim serve run"))
+    deployment = deployment.having(sample=0)
     done = deployment.run()
     periods = periods_of(done.result, done.timer.step, length)
     plain = {
@@ -796,7 +830,7 @@ def capacity(
     """Find the largest request rate that meets latency targets, by bisection for each seed."""
     from kernbench.workloads.serving.capacity import parse_slo
 
-    deployment = replace(deployment, scenario=replace(deployment.scenario, sample=0, energy=energy))
+    deployment = deployment.having(sample=0, energy=energy)
     first = deployment.scenario.workload.seed
     found = deployment.capacity(parse_slo(slo), seeds=range(first, first + seeds), tolerance=tolerance, duration_s=duration)
     plain = deployment.to_dict(found)

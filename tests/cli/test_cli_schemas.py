@@ -14,6 +14,7 @@ from kernbench.ccl.imports.chakra import Node, write_chakra
 from kernbench.cmdq import Program, program_json_schema
 from kernbench.config import machine_json_schema, system_json_schema
 from kernbench.trace.json_schema import trace_json_schema
+from kernbench.workloads.serving.fleet_file import fleet_json_schema
 from tests.cli.bench_samples import BENCH
 from tests.cli.conftest import Kbsim
 from tests.onnx_models import Builder
@@ -56,6 +57,7 @@ MADE: dict[str, Callable[[], dict[str, Any]]] = {
     "machine": machine_json_schema,
     "system": system_json_schema,
     "trace": trace_json_schema,
+    "fleet": fleet_json_schema,
 }
 #: Schema, command, exit code.
 PRINTED = {

@@ -139,13 +139,13 @@ def test_the_capacity_states_what_tokens_cost() -> None:
 
 
 def test_energy_is_that_of_the_steps_and_of_the_idle_machine(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A step takes 3 J of DRAM; between steps two idle machines draw 2 W each."""
+    """A step takes 3 J of DRAM and 10 ms of 2 W; between steps two idle machines draw 2 W each."""
 
     class Costly(Steps):
         static_mw = 2000.0
 
         def energy_pj(self, sequences: Sequence[Sequences]) -> dict[str, float]:
-            return {"dram": 3e12}
+            return {"dram": 3e12, "static": 2000.0 * 10e6}
 
     monkeypatch.setattr(Scenario, "step", lambda self: Costly())
     done = Deployment(scenario=scenario(energy=True), replicas=2).run()
@@ -155,7 +155,7 @@ def test_energy_is_that_of_the_steps_and_of_the_idle_machine(monkeypatch: pytest
     assert energy["by_part_j"]["idle"] == pytest.approx(2 * idle_s)
     assert energy["joules"] == pytest.approx(sum(energy["by_part_j"].values()))
     assert energy["joules_per_million_output_tokens"] == pytest.approx(energy["joules"] / (60 * 4) * 1e6)
-    assert sum(done.to_dict()["timeline"]["joules"]) == pytest.approx(3 * steps)
+    assert sum(done.to_dict()["timeline"]["joules"]) == pytest.approx(3.02 * steps)
 
 
 def test_energy_where_nothing_says_it() -> None:

@@ -10,6 +10,7 @@ from typing import Any
 
 from kernbench.common.errors import InputError, Problem
 from kernbench.config.schema import Cost, NpuConfig
+from kernbench.config.system import SystemConfig
 from kernbench.workloads.serving.capacity import Capacity, Served, Target, find_capacity
 from kernbench.workloads.serving.fleet import Fleet, Instance, KvLink, Role, simulate_fleet
 from kernbench.workloads.serving.machine_step import MachineStep
@@ -22,12 +23,33 @@ from kernbench.workloads.serving.step_time import MachineTimer
 from kernbench.workloads.serving.stepwise import batching
 
 
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Equal engines of a fleet: so many of a scenario. Their workload is that of the fleet."""
+
+    scenario: Scenario
+    count: int
+    role: Role = "both"
+
+
+@dataclass(frozen=True, slots=True)
+class _Engines:
+    """A group, ready to be built."""
+
+    group: Group
+    step: MachineStep
+    options: EngineOptions
+    timer: MachineTimer
+    link: KvLink | None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Deployment:
     """So many engines of a scenario. Each has `tp` devices of its own.
 
     `replicas`: engines; with `prefill` those that decode. `prefill`: engines that only prefill; their keys and values cross a
-    link of `kv_link_gb_s`, by default that of the machine's `chip` section. `routing`: how requests choose an engine.
+    link of `kv_link_gb_s`, by default that of their machine. `routing`: how requests choose an engine. `groups`: instead of
+    equal engines those of several scenarios, with the workload of `scenario`.
     """
 
     scenario: Scenario
@@ -35,6 +57,7 @@ class Deployment:
     prefill: int = 0
     routing: str = "round_robin"
     kv_link_gb_s: float | None = None
+    groups: tuple[Group, ...] = ()
 
     def __post_init__(self) -> None:
         for name, value, least in (("replicas", self.replicas, 1), ("prefill", self.prefill, 0)):
@@ -42,54 +65,112 @@ class Deployment:
                 raise InputError(Problem("fleet", f"it must be an integer of at least {least}", name, value))
         if self.kv_link_gb_s is not None and not self.kv_link_gb_s > 0:
             raise InputError(Problem("fleet", "it must be above 0", "kv_link_gb_s", self.kv_link_gb_s))
+        if self.groups and (self.replicas, self.prefill) != (1, 0):
+            rule = "groups say how many engines there are"
+            raise InputError(Problem("fleet", rule, "replicas", self.replicas))
         router(self.routing)
+
+    def having(self, **given: Any) -> Deployment:
+        """The same with other fields of its scenarios."""
+        groups = tuple(replace(one, scenario=replace(one.scenario, **given)) for one in self.groups)
+        return replace(self, scenario=replace(self.scenario, **given), groups=groups)
+
+    @property
+    def parts(self) -> tuple[Group, ...]:
+        """The groups, those that prefill first."""
+        if self.groups:
+            return tuple(sorted(self.groups, key=lambda one: one.role != "prefill"))
+        if not self.prefill:
+            return (Group(self.scenario, self.replicas),)
+        return Group(self.scenario, self.prefill, "prefill"), Group(self.scenario, self.replicas, "decode")
 
     @property
     def engines(self) -> int:
-        """Of both kinds."""
-        return self.replicas + self.prefill
+        """Of all groups."""
+        return sum(one.count for one in self.parts)
 
     @property
     def machines(self) -> int:
         """Machine files that stand side by side: a file of one chip `tp` times an engine, else the file holds all of it."""
-        return self.engines * self.scenario.devices
+        return sum(one.count * one.scenario.devices for one in self.parts)
 
-    def link(self, step: MachineStep) -> KvLink | None:
-        """From an engine that prefills to those that decode; None if none does. InputError if nothing says how fast it is."""
-        if not self.prefill:
+    @property
+    def cost(self) -> Cost | None:
+        """Price and power of all machines; None, or a part that is None, where a file does not say it."""
+        costs = [(one.scenario.machine.cost, one.count * one.scenario.devices) for one in self.parts]
+        if any(cost is None for cost, _ in costs):
             return None
-        machine = self.scenario.machine
-        chip = machine.chip if isinstance(machine, NpuConfig) else None
-        if self.kv_link_gb_s is None and chip is None:
-            rule = "the machine says nothing about links to others, but keys and values go from prefill to decode"
-            raise InputError(Problem(machine.source, rule, "chip", remedy="give the bandwidth by --kv-link-gb-s"))
-        rate = self.kv_link_gb_s
-        latency = 0
-        if chip is not None:
-            latency = round(chip.link_latency_ns)
-            rate = rate or float(chip.links * chip.link_gb_s) * self.scenario.tp
-        assert rate is not None
-        draft = self.scenario.draft_step()
-        token_bytes = step.token_bytes() + (0 if draft is None else draft.token_bytes())
-        return KvLink(token_bytes=token_bytes * self.scenario.tp, bytes_per_ns=rate, latency_ns=latency)
 
-    def fleet(self, options: EngineOptions, timer: MachineTimer, link: KvLink | None, seed: int = 0) -> Fleet:
+        def whole(name: str) -> Fraction | None:
+            values = [(getattr(cost, name), machines) for cost, machines in costs]
+            return None if any(value is None for value, _ in values) else sum(value * machines for value, machines in values)
+
+        return Cost(usd_per_hour=whole("usd_per_hour"), watts=whole("watts"))
+
+    def link(self, step: MachineStep, group: Group | None = None) -> KvLink | None:
+        """From an engine that prefills to those that decode; None for others. InputError if nothing says how fast it is.
+
+        `group`: of the engine, by default the first.
+        """
+        group = group or self.parts[0]
+        if group.role != "prefill":
+            return None
+        scenario = group.scenario
+        rate, latency = machine_link(scenario.machine, scenario.tp)
+        rate = self.kv_link_gb_s or rate
+        if rate is None:
+            rule = "the machine says nothing about links to others, but keys and values go from prefill to decode"
+            raise InputError(Problem(scenario.machine.source, rule, "chip", remedy="give the bandwidth by --kv-link-gb-s"))
+        draft = scenario.draft_step()
+        token_bytes = step.token_bytes() + (0 if draft is None else draft.token_bytes())
+        return KvLink(token_bytes=token_bytes * scenario.tp, bytes_per_ns=rate, latency_ns=latency)
+
+    def _engines(self) -> list[_Engines]:
+        """What engines are built of; equal scenarios share the times of their steps."""
+        known: list[tuple[Scenario, MachineStep, EngineOptions, MachineTimer]] = []
+        found = []
+        for group in self.parts:
+            same = [one for one in known if one[0] is group.scenario]
+            if not same:
+                step = group.scenario.step()
+                same = [(group.scenario, step, group.scenario.engine_options(step), group.scenario.timer(step))]
+                known += same
+            _, step, options, timer = same[0]
+            found.append(_Engines(group, step, options, timer, self.link(step, group)))
+        sizes = {one.group.role: one.step.token_bytes() * one.group.scenario.tp for one in found}
+        if "prefill" in sizes and sizes.get("decode", 0) != sizes["prefill"]:
+            rule = f"a token has {sizes['prefill']} bytes of keys and values there, and {sizes.get('decode', 0)} where it goes"
+            raise InputError(Problem("fleet", rule, "role", "prefill", "choose one type by --kv-cache-dtype"))
+        return found
+
+    def _fleet(self, engines: Sequence[_Engines], seed: int) -> Fleet:
         """The engines, empty."""
-        rest: Role = "decode" if self.prefill else "both"
-        instances = [Instance(batching(options), timer, "prefill") for _ in range(self.prefill)]
-        instances += [Instance(batching(options), timer, rest) for _ in range(self.replicas)]
-        return Fleet(instances, router(self.routing, seed), link)
+        instances = [
+            Instance(batching(one.options), one.timer, one.group.role, link=one.link)
+            for one in engines
+            for _ in range(one.group.count)
+        ]
+        return Fleet(instances, router(self.routing, seed))
 
     def run(self) -> ScenarioResult:
         """Serve the workload of the scenario."""
-        if self.engines == 1:
+        if self.engines == 1 and not self.groups:
             return self.scenario.run()
-        step = self.scenario.step()
-        options, timer = self.scenario.engine_options(step), self.scenario.timer(step)
-        fleet = self.fleet(options, timer, self.link(step), self.scenario.workload.seed)
+        engines = self._engines()
+        fleet = self._fleet(engines, self.scenario.workload.seed)
         result = simulate_fleet(self.scenario.workload.requests(), fleet, max_concurrency=self.scenario.max_concurrency)
-        timer.save()
-        return ScenarioResult(self.scenario, options, timer, result, self.engines)
+        for one in engines:
+            one.timer.save()
+        rows, place = [], 0
+        for one in engines:
+            mine = fleet.instances[place : place + one.group.count]
+            place += one.group.count
+            rows.append(_row(one, mine, result))
+        idle = _idle_mw_ns(engines, result)
+        return ScenarioResult(
+            self.scenario, engines[-1].options, engines[-1].timer, result, cost_of_machines=self.cost, idle_mw_ns=idle,
+            fleet=rows if self.groups else None,
+        )  # fmt: skip
 
     def capacity(
         self, targets: Sequence[Target], *, seeds: Sequence[int] = (0, 1, 2, 3, 4), tolerance: float = 0.02,
@@ -99,36 +180,35 @@ class Deployment:
 
         `duration_s`: [s] that requests arrive for, at least: a workload that is drawn gets more requests at high rates.
         """
-        step = self.scenario.step()
-        options, timer, link = self.scenario.engine_options(step), self.scenario.timer(step), self.link(step)
-
+        engines = self._engines()
         runs: dict[tuple[float, int], Served] = {}
 
         def at(rate: float, seed: int) -> ServingResult:
             load = self.scenario.at_rate(rate, seed).workload
             if load.dataset_path is None:
                 load = replace(load, num_prompts=max(load.count or 1, ceil(rate * duration_s)))
-            fleet = self.fleet(options, timer, link, seed)
+            fleet = self._fleet(engines, seed)
             result = simulate_fleet(load.requests(), fleet, max_concurrency=self.scenario.max_concurrency)
             count = max(1, result.count(State.FINISHED))
             joules = None
             if self.scenario.energy:
-                million = run_energy(result, timer, self.engines)["joules_per_million_output_tokens"]
+                million = run_energy(result, _idle_mw_ns(engines, result))["joules_per_million_output_tokens"]
                 joules = None if million is None else million / 1e6
             output, prompt = (result.count_tokens(kind) / count for kind in ("output", "prompt"))
             runs[rate, seed] = Served(rate, seed, output, prompt, joules)
             return result
 
         found = find_capacity(at, targets, seeds=seeds, tolerance=tolerance, start_rate=float(self.engines))
-        timer.save()
+        for one in engines:
+            one.timer.save()
         return replace(found, served=tuple(runs[one.met, one.seed] for one in found.seeds if one.met))
 
     def worth(self, rate: float) -> dict[str, float | None]:
         """What so many requests/s are for the price and the power of the machines; None where the file does not say it."""
-        cost = self.scenario.machine.cost
+        cost = self.cost
 
         def per(value: Fraction | None) -> float | None:
-            return rate / (float(value) * self.machines) if value else None
+            return rate / float(value) if value else None
 
         return {
             "requests_per_s_per_usd_per_hour": per(cost.usd_per_hour if cost else None),
@@ -142,7 +222,7 @@ class Deployment:
         rates = {"output_tokens_per_s": found.rate * output, "total_tokens_per_s": found.rate * (output + prompt)}
         joules = [one.joules for one in served if one.joules is not None]
         return {
-            **token_cost(self.scenario.machine.cost or Cost(), self.machines, rates),
+            **token_cost(self.cost or Cost(), rates),
             "joules_per_million_output_tokens": 1e6 * sum(joules) / len(joules) if joules else None,
         }
 
@@ -151,10 +231,10 @@ class Deployment:
         return {
             "status": "done",
             "model": self.scenario.model.name,
-            "machine": self.scenario.machine.source,
+            "machine": ", ".join(dict.fromkeys(one.scenario.machine.source for one in self.parts)),
             "tp": self.scenario.tp,
-            "replicas": self.replicas,
-            "prefill_replicas": self.prefill,
+            "replicas": sum(one.count for one in self.parts if one.role != "prefill"),
+            "prefill_replicas": sum(one.count for one in self.parts if one.role == "prefill"),
             "router": self.routing,
             "machines": self.machines,
             **found.to_dict(),
@@ -162,3 +242,28 @@ class Deployment:
             **self.token_cost(found),
         }
 
+
+def machine_link(machine: NpuConfig | SystemConfig, devices: int) -> tuple[float | None, int]:
+    """[byte/ns] and [ns] from an engine of so many devices to one on another machine: the links of chips, or the link
+    between SIPs of a system. None where the file does not say it."""
+    if isinstance(machine, NpuConfig):
+        chip = machine.chip
+        return (None, 0) if chip is None else (float(chip.links * chip.link_gb_s) * devices, round(chip.link_latency_ns))
+    link = machine.system.link
+    return float(link.bytes_per_cycle * machine.freq_ghz), round(link.cycles / machine.freq_ghz)
+
+
+def _row(engines: _Engines, instances: Sequence[Instance], result: ServingResult) -> dict[str, Any]:
+    """What a group did in a run, as plain data."""
+    scenario, ns = engines.group.scenario, result.end_ns - result.whole.start_ns
+    return {
+        "machine": scenario.machine.source, "role": engines.group.role, "count": engines.group.count, "tp": scenario.tp,
+        "num_gpu_blocks": engines.options.num_gpu_blocks, "served": [one.served for one in instances],
+        "busy": [one.busy_ns / ns if ns else 0.0 for one in instances],
+    }  # fmt: skip
+
+
+def _idle_mw_ns(engines: Sequence[_Engines], result: ServingResult) -> float:
+    """[pJ] of static power of all engines over the run; that of steps is part of it."""
+    ns = result.end_ns - result.whole.start_ns
+    return sum(one.group.count * one.step.static_mw * ns for one in engines)

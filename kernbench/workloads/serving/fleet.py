@@ -49,15 +49,21 @@ class KvLink:
 
 
 class Instance:
-    """One engine of a fleet, and what it does: all of a request, its prefill, or its decode."""
+    """One engine of a fleet, and what it does: all of a request, its prefill, or its decode.
 
-    def __init__(self, scheduler: Scheduler, timer: StepTimer, role: Role = "both", name: str = "") -> None:
+    `link`: of one that prefills to those that decode, by default that of the fleet.
+    """
+
+    def __init__(
+        self, scheduler: Scheduler, timer: StepTimer, role: Role = "both", name: str = "", link: KvLink | None = None
+    ) -> None:
         if role not in ROLES:
             raise InputError(Problem("instance", f"it must be one of {', '.join(ROLES)}", "role", role))
         self.scheduler = scheduler
         self.timer = timer
         self.role = role
         self.name = name
+        self.link = link
         self.served = 0  #: requests that the router gave it
         self.busy_ns = 0
         self.steps = 0
@@ -114,7 +120,7 @@ class Fleet:
         if roles not in ({"both"}, {"prefill", "decode"}):
             rule = "all must have the role both, or some prefill and the others decode"
             raise InputError(Problem("fleet", rule, "role", ", ".join(sorted(roles))))
-        if "prefill" in roles and link is None:
+        if link is None and any(one.role == "prefill" and one.link is None for one in self.instances):
             raise InputError(Problem("fleet", "instances that prefill need a link to those that decode", "link"))
         self.first = [one for one in self.instances if one.role != "decode"]
         self.second = [one for one in self.instances if one.role == "decode"]
@@ -205,10 +211,11 @@ class Fleet:
 
     def _cross(self, instance: Instance, tokens: int, now_ns: int) -> int:
         """[ns] when so many tokens of an instance that has just computed them are on the other side."""
-        assert self.link is not None
-        end = max(now_ns, self._link_free.get(instance, 0)) + self.link.transfer_ns(tokens)
+        link = instance.link or self.link
+        assert link is not None
+        end = max(now_ns, self._link_free.get(instance, 0)) + link.transfer_ns(tokens)
         self._link_free[instance] = end
-        self.moved_bytes += tokens * self.link.token_bytes
+        self.moved_bytes += tokens * link.token_bytes
         return end
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kernbench.common.json_shapes import COUNT, NUMBER, TEXT, Shape, closed, list_of, map_of, or_null, titled
+from kernbench.workloads.serving.fleet import ROLES
 from kernbench.workloads.serving.result import GOALS, METRICS, TIMELINE, TPOT_PARTS, TTFT_PARTS
 
 _SUMMARY = closed({"count": COUNT, **dict.fromkeys(("mean", "median", "std", "p50", "p90", "p95", "p99"), NUMBER)})
@@ -68,6 +69,10 @@ def serve_json_schema() -> Shape:
         **dict.fromkeys(("verifications", "draft_tokens", "accepted_tokens"), COUNT),
         **dict.fromkeys(("acceptance_rate", "acceptance_length"), NUMBER), "accepted_per_position": list_of(NUMBER),
     })  # fmt: skip
+    fleet = closed({
+        "machine": TEXT, "role": {"enum": list(ROLES)}, **dict.fromkeys(("count", "tp", "num_gpu_blocks"), COUNT),
+        "served": list_of(COUNT), "busy": list_of(NUMBER),
+    })  # fmt: skip
     cost = closed(dict.fromkeys(_COST, or_null(NUMBER)))
     energy = closed({
         "joules": NUMBER, "by_part_j": map_of(NUMBER),
@@ -92,5 +97,6 @@ def serve_json_schema() -> Shape:
         "steady": or_null(window),
         "cost": or_null(cost),
         "energy": or_null(energy),
+        "fleet": or_null(list_of(fleet)),
         "timeline": closed({"interval_s": NUMBER, **dict.fromkeys(TIMELINE, list_of(NUMBER))}),
     }))  # fmt: skip

@@ -171,7 +171,12 @@ class Scenario:
             self.workload.requests(), batching(options), timer, max_concurrency=self.max_concurrency, trace=trace
         )
         timer.save()
-        return ScenarioResult(self, options, timer, result)
+        cost, devices = self.machine.cost, self.devices
+        if cost is not None and devices > 1:
+            usd, watts = (None if one is None else one * devices for one in (cost.usd_per_hour, cost.watts))
+            cost = Cost(usd_per_hour=usd, watts=watts)
+        static = step.static_mw * (result.end_ns - result.whole.start_ns)
+        return ScenarioResult(self, options, timer, result, cost_of_machines=cost, idle_mw_ns=static)
 
     @property
     def devices(self) -> int:
@@ -192,7 +197,9 @@ class ScenarioResult:
     options: EngineOptions
     timer: MachineTimer
     result: ServingResult
-    engines: int = 1
+    cost_of_machines: Cost | None = None  #: of all engines; None: not known
+    idle_mw_ns: float = 0.0  #: [pJ] of static power over the run, of all engines
+    fleet: list[dict[str, Any]] | None = None  #: what each group of different engines did
 
     def to_dict(self, goals_ms: dict[str, float] | None = None) -> dict[str, Any]:
         """As `kbsim serve --json` prints it."""
@@ -210,7 +217,7 @@ class ScenarioResult:
         return {
             "status": "done",
             "model": self.scenario.model.name,
-            "machine": self.scenario.machine.source,
+            "machine": self.machine,
             "num_gpu_blocks": self.options.num_gpu_blocks,
             "block_size": self.options.block_size,
             "max_model_len": self.options.max_model_len,
@@ -219,24 +226,29 @@ class ScenarioResult:
             **self.result.to_dict(goals_ms),
             "cost": self.cost(),
             "energy": self.energy(),
+            "fleet": self.fleet,
         }
+
+    @property
+    def machine(self) -> str:
+        """The machine file, or those of the groups."""
+        return ", ".join(dict.fromkeys(one["machine"] for one in self.fleet)) if self.fleet else self.scenario.machine.source
 
     def cost(self) -> dict[str, float | None] | None:
         """What tokens cost at the rate of the steady part, or of the run; None where the machine states no price or power."""
         rates = self.result.rates(self.result.steady)
-        cost = self.scenario.machine.cost
-        return None if cost is None else token_cost(cost, self.engines * self.scenario.devices, rates)
+        return None if self.cost_of_machines is None else token_cost(self.cost_of_machines, rates)
 
     def energy(self) -> dict[str, Any] | None:
         """[J] of the run by part of the machine, and of a million tokens; None if it was not asked for."""
-        return run_energy(self.result, self.timer, self.engines) if self.scenario.energy else None
+        return run_energy(self.result, self.idle_mw_ns) if self.scenario.energy else None
 
 
-def run_energy(result: ServingResult, timer: MachineTimer, engines: int) -> dict[str, Any]:
-    """[J] of a run by part of the machine, and of a million tokens. `idle`: of the machine between steps."""
+def run_energy(result: ServingResult, static_pj: float) -> dict[str, Any]:
+    """[J] of a run by part of the machine, and of a million tokens. `static_pj`: of static power over the run; what steps do
+    not have of it is `idle`."""
     parts = {name: pj / 1e12 for name, pj in sorted(result.record.energy_pj.items())}
-    idle_ns = engines * (result.end_ns - result.whole.start_ns) - result.record.device_ns
-    parts["idle"] = timer.step.static_mw * max(0, idle_ns) / 1e12
+    parts["idle"] = max(0.0, static_pj / 1e12 - parts.get("static", 0.0))
     total, output = sum(parts.values()), result.count_tokens("output")
     every = output + result.count_tokens("prompt")
     return {
@@ -247,12 +259,12 @@ def run_energy(result: ServingResult, timer: MachineTimer, engines: int) -> dict
     }
 
 
-def token_cost(cost: Cost, machines: int, rates: Mapping[str, float]) -> dict[str, float | None]:
-    """[$] and [J] from the supply of a million tokens at these rates, of so many machines with this price and power."""
+def token_cost(cost: Cost, rates: Mapping[str, float]) -> dict[str, float | None]:
+    """[$] and [J] from the supply of a million tokens at these rates, of machines with this price and power."""
     found: dict[str, float | None] = {}
     for name, value, seconds in (("usd", cost.usd_per_hour, 3600), ("supply_joules", cost.watts, 1)):
         for tokens, of in (("output_tokens", "output_tokens"), ("tokens", "total_tokens")):
             rate = rates[f"{of}_per_s"]
-            each = None if value is None or not rate else machines * float(value) / seconds / rate
+            each = None if value is None or not rate else float(value) / seconds / rate
             found[f"{name}_per_million_{tokens}"] = None if each is None else 1e6 * each
     return found

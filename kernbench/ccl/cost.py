@@ -200,7 +200,8 @@ class Outline:
         first, others = self.once[2] * lane, (lanes - 1) * self.share * lane
         busy = first + others
         window = min(self.window, slots)
-        waits = 2 * self.once[0] * lanes / window if lanes > window else 0.0  # there and back: a slot is free when its credit is
+        # There and back: a slot is free when its credit has come.
+        waits = 2 * self.once[0] * lanes / window if lanes > window else 0.0
         sending = max(waits, lanes * self.sending) - MESSAGE * messages - PASSES * busy
         done = float(lanes * self.operations[lanes > 1])
         return 1.0, max(self.once[0], sending), messages, first, others, sqrt(messages * busy), done

@@ -14,6 +14,7 @@ from kernbench.common.errors import InputError, Problem
 
 if TYPE_CHECKING:
     from kernbench.config import MachineConfig
+    from kernbench.config.node_description import NodeDescription
 
 OutFile = Annotated[
     Path | None,
@@ -26,6 +27,24 @@ Kind = Annotated[
 From = Annotated[
     str | None,
     typer.Option("--from", metavar="NAME|FILE", help="Start from this preset, chip or file.", show_default=False),
+]
+Nccl = Annotated[
+    Path | None,
+    typer.Option(
+        "--nccl-topology",
+        metavar="FILE.xml",
+        help="Take SIPs and links from a topology of NCCL (NCCL_TOPO_DUMP_FILE).",
+        show_default=False,
+    ),
+]
+Astra = Annotated[
+    Path | None,
+    typer.Option(
+        "--astra-network",
+        metavar="FILE.yml",
+        help="Take SIPs and links from a network file of ASTRA-sim.",
+        show_default=False,
+    ),
 ]
 SchemaAt = Annotated[
     str | None,
@@ -42,6 +61,8 @@ def init(
     file: OutFile = None,
     kind: Kind = None,
     begin_with: From = None,
+    nccl_topology: Nccl = None,
+    astra_network: Astra = None,
     overrides: Overrides = None,
     schema: SchemaAt = None,
     force: Annotated[bool, typer.Option("--force", help="Replace FILE if it exists.")] = False,
@@ -54,9 +75,14 @@ def init(
 
     if file is not None:
         _check_place(file, force)
-    machine = _machine(kind, begin_with, overrides or [])
+    described = _described(nccl_topology, astra_network)
+    own = overrides or []
+    machine = _machine(kind, begin_with, own) if described is None else _of_node(described, kind, begin_with, own)
     beside = None if file is None or schema is not None else file.with_name(_schema_name(machine))
     text = commented_yaml(machine, schema=schema or (f"./{beside.name}" if beside is not None else ""))
+    if described is not None and not quiet:
+        for note in described.notes:
+            output.note(f"note: {note}")
     if file is None:
         output.write(text)
         return output.OK
@@ -92,6 +118,39 @@ def _machine(kind: str | None, begin_with: str | None, overrides: list[str]) -> 
         found: MachineConfig = load_config({"schema": schema}, overrides)
         return found
     return load_config(begin_with, overrides, kind=model) if kind is not None else load_config(begin_with, overrides)
+
+
+def _described(nccl: Path | None, astra: Path | None) -> NodeDescription | None:
+    """What a file of another tool says; None without one."""
+    if nccl is not None and astra is not None:
+        rule = "--nccl-topology and --astra-network both say what SIPs there are"
+        raise InputError(Problem("kbsim config init", rule, remedy="leave one out"))
+    if nccl is not None:
+        from kernbench.config.nccl_topology import read_nccl_topology
+
+        return read_nccl_topology(nccl)
+    if astra is not None:
+        from kernbench.config.astra_sim import read_astra_network
+
+        return read_astra_network(astra)
+    return None
+
+
+NODE = "pod_8sip"  #: what to start from, if a file does not say which devices there are
+
+
+def _of_node(described: NodeDescription, kind: str | None, begin_with: str | None, own: list[str]) -> MachineConfig:
+    """The machine to start from, with the SIPs and links of the file; --set comes last."""
+    from kernbench.config import SystemConfig, load_config
+    from kernbench.config.overrides import parse_overrides
+
+    if kind not in (None, "system"):
+        raise InputError(Problem("kbsim config init", "the file describes a system", "--kind", kind, "leave it out"))
+    start = begin_with or described.start or NODE
+    parse_overrides(own)  # InputError for one that is none
+    values = described.overrides(load_config(start, kind=SystemConfig))
+    values |= {path.strip(): value for path, _, value in (one.partition("=") for one in own)}
+    return load_config(start, values, kind=SystemConfig)
 
 
 def _schema_name(machine: MachineConfig) -> str:

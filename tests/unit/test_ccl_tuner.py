@@ -140,7 +140,7 @@ def test_between_one_and_several_lanes_the_error_of_as_many_lanes_counts() -> No
 
 
 def test_messages_that_wait_for_slots_are_counted() -> None:
-    """Links of 2,760 cycles: an algorithm whose few slots are soon full waits for credits, and is not chosen for long vectors."""
+    """Links of 2,760 cycles: an algorithm whose few slots are soon full waits for credits, and is not chosen."""
     one = tuner("a100_8x", 8)
     choice = one.choose("all_reduce", 1 << 17, "f16")
     times = {}

@@ -1,0 +1,170 @@
+"""NCCL's topology XML (`NCCL_TOPO_DUMP_FILE`): the GPUs of a node and the links between them."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from fractions import Fraction
+
+from kernbench.config.node_description import GIGA, NodeDescription
+from kernbench.config.xml_text import Element, read_xml
+
+#: [GB/s] of an NVLink each way by compute capability, from NVIDIA's data sheets: 2, 3 and 4 have 25, the first 20, 5 has 50.
+NVLINK = {60: 20, 61: 20, 70: 25, 72: 25, 75: 25, 80: 25, 86: 14, 90: 25, 100: 50, 103: 50}
+BOARDS = {80: "a100_8x", 90: "h100_8x"}  #: machines to start from, by compute capability
+SWITCH_CLASS = "0x068000"  #: of the PCI device of an NVSwitch
+MOST_GPUS, MOST_LINKS, MOST_WIDTH = 64, 1024, 64
+SPEED = re.compile(r"([0-9]{1,3}(?:\.[0-9]{1,2})?) GT/s(?: PCIe)?")
+
+
+@dataclass
+class Gpu:
+    """One GPU, and the NVLinks that it has."""
+
+    element: Element
+    busid: str
+    number: int
+    sm: int
+    pcie: Fraction | None  #: [B/s] of the slowest PCIe link on the way to its CPU
+    cpu: int
+    to_switch: int = 0
+    to: Counter[str] = field(default_factory=Counter)  #: by the bus id of the other GPU
+
+
+def read_nccl_topology(path: str | os.PathLike[str]) -> NodeDescription:
+    """The node of a file. InputError with line and rule for a file that is none, and for links that no arrangement has."""
+    root = read_xml(path)
+    if root.tag != "system":
+        raise root.problem("the first element of a topology of NCCL is <system>")
+    gpus = sorted(_gpus(root), key=lambda one: one.number)
+    if len(gpus) < 2:
+        raise root.problem(f"a node has at least two <gpu>, and here are {len(gpus)}")
+    if len(gpus) > MOST_GPUS:
+        raise gpus[MOST_GPUS].element.problem(f"at most {MOST_GPUS} GPUs are read")
+    for name, values in (("dev", [one.number for one in gpus]), ("the bus id", [one.busid for one in gpus])):
+        twice = next((gpu for k, gpu in enumerate(gpus) if values[k] in values[:k]), None)
+        if twice is not None:
+            raise twice.element.problem(f"two GPUs have the same {name}")
+    for gpu in gpus:
+        if gpu.sm != gpus[0].sm:
+            raise gpu.element.problem(f"all GPUs must be alike, and dev {gpus[0].number} has {gpus[0].sm}", "sm", str(gpu.sm))
+    _nvlinks(gpus)
+    nets = [net.attributes.get("name", "?") for net in _all(root, "net")]
+    notes = [f"network interfaces are left out, as the machine is one node: {', '.join(nets[:8])}"] if nets else []
+    kind, each, links, more = _arranged(root, gpus)
+    return NodeDescription(len(gpus), kind, each, links=links, start=BOARDS.get(gpus[0].sm), notes=[*notes, *more])
+
+
+def _all(element: Element, tag: str) -> Iterator[Element]:
+    for child in element.children:
+        if child.tag == tag:
+            yield child
+        yield from _all(child, tag)
+
+
+def _gpus(root: Element) -> Iterator[Gpu]:
+    cpus = list(root.of("cpu"))
+    if not cpus:
+        raise root.problem("a <system> has <cpu> elements, and the GPUs are in them")
+    for number, cpu in enumerate(cpus):
+        yield from _below(cpu, "", None, number)
+
+
+def _below(element: Element, busid: str, rate: Fraction | None, cpu: int) -> Iterator[Gpu]:
+    for child in element.children:
+        if child.tag == "pci":
+            own = _pcie(child)
+            slowest = own if rate is None or (own is not None and own < rate) else rate
+            yield from _below(child, child.text("busid").lower(), slowest, cpu)
+        elif child.tag == "gpu":
+            if not busid:
+                raise child.problem("a <gpu> is in the <pci> element of its device")
+            yield Gpu(child, busid, child.integer("dev", 0, MOST_LINKS), child.integer("sm", 10, 999), rate, cpu)
+
+
+def _pcie(pci: Element) -> Fraction | None:
+    """[B/s] of a link: lanes times transfers, 8 of 10 bits up to 5 GT/s and 128 of 130 above; None if the file has none."""
+    speed, width = pci.attributes.get("link_speed", ""), pci.integer("link_width", 0, MOST_WIDTH, 0)
+    if not speed or not width:
+        return None
+    found = SPEED.fullmatch(speed.strip())
+    if found is None:
+        raise pci.problem("it must be like 16.0 GT/s PCIe", "link_speed", speed)
+    transfers = Fraction(found.group(1))
+    code = Fraction(8, 10) if transfers <= 5 else Fraction(128, 130)
+    return transfers * GIGA * width * code / 8
+
+
+def _nvlinks(gpus: list[Gpu]) -> None:
+    there = {one.busid for one in gpus}
+    for gpu in gpus:
+        for link in gpu.element.of("nvlink"):
+            count, target = link.integer("count", 1, MOST_LINKS), link.text("target").lower()
+            if target in there and target != gpu.busid:
+                gpu.to[target] += count
+            elif link.attributes.get("tclass", "") == SWITCH_CLASS:
+                gpu.to_switch += count
+            else:
+                rule = f"an NVLink ends at another <gpu> of the file or at an NVSwitch (tclass {SWITCH_CLASS})"
+                raise link.problem(rule, "target", link.text("target"))
+
+
+def _arranged(root: Element, gpus: list[Gpu]) -> tuple[str, Fraction, int, list[str]]:
+    """The arrangement of the GPUs, bytes per second of a link, and links of a GPU. InputError if it is none of ours."""
+    first = gpus[0]
+    alike = all(one.to_switch == first.to_switch for one in gpus)
+    if any(one.to_switch for one in gpus):
+        odd = next((one for one in gpus if one.to or one.to_switch != first.to_switch), None)
+        if odd is not None or not alike:
+            raise (odd or first).element.problem("every GPU must have as many NVLinks to switches, and none to another GPU")
+        return "switch", _nvlink(first) * first.to_switch, 1, []
+    if not any(one.to for one in gpus):
+        return _over_pcie(root, gpus)
+    counts = {count for one in gpus for count in one.to.values()}
+    one_sided = next((one for one in gpus for other in gpus if one.to[other.busid] != other.to[one.busid]), None)
+    if one_sided is not None:
+        raise one_sided.element.problem("an NVLink of this GPU is not there at its other end")
+    if len(counts) == 1 and all(len(+one.to) == len(gpus) - 1 for one in gpus):
+        return "all_to_all", _nvlink(first) * counts.pop(), len(gpus) - 1, []
+    order = _circle(gpus)
+    if len(counts) == 1 and order is not None:
+        names = ", ".join(map(str, order))
+        notes = [] if order == sorted(order) else [f"SIPs are numbered round the ring: dev {names}"]
+        return "ring", _nvlink(first) * counts.pop(), 2, notes
+    rule = "NVLinks between GPUs must be as many between every two, or form one ring; a switch is an NVSwitch"
+    raise first.element.problem(f"{rule}; this GPU has {', '.join(f'{many} to {to}' for to, many in sorted(first.to.items()))}")
+
+
+def _circle(gpus: list[Gpu]) -> list[int] | None:
+    """The numbers of the GPUs once round, if each has two neighbours and all are on one ring."""
+    by_id = {one.busid: one for one in gpus}
+    if any(len(+one.to) != 2 for one in gpus):
+        return None
+    order = [gpus[0]]
+    while True:
+        before = order[-2].busid if len(order) > 1 else ""
+        after = next(one for one in sorted(order[-1].to) if one != before)
+        if after == gpus[0].busid:
+            return [one.number for one in order] if len(order) == len(gpus) else None
+        order.append(by_id[after])
+
+
+def _nvlink(gpu: Gpu) -> Fraction:
+    if gpu.sm not in NVLINK:
+        raise gpu.element.problem(f"the bandwidth of an NVLink is known of {', '.join(map(str, NVLINK))}", "sm", str(gpu.sm))
+    return Fraction(NVLINK[gpu.sm]) * GIGA
+
+
+def _over_pcie(root: Element, gpus: list[Gpu]) -> tuple[str, Fraction, int, list[str]]:
+    """Without NVLinks: the PCIe switches and the CPU are one switch, to which each GPU has its PCIe link."""
+    if len({one.cpu for one in gpus}) > 1:
+        raise root.problem("GPUs without NVLinks must be below one <cpu>: a link between CPUs has no bandwidth in the file")
+    rates = {one.pcie for one in gpus}
+    if len(rates) > 1 or None in rates:
+        raise gpus[0].element.problem("GPUs without NVLinks must have equal PCIe links (link_speed and link_width of <pci>)")
+    rate = rates.pop()
+    assert rate is not None
+    return "switch", rate, 1, ["PCIe switches and the CPU are one switch"]

@@ -1,0 +1,57 @@
+"""What files of other tools say of the SIPs of a machine: their number, arrangement and links, as values of a system."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from fractions import Fraction
+from math import ceil
+from typing import Any
+
+from kernbench.config.system import SystemConfig
+from kernbench.config.system.links import SWITCHED
+
+GIGA = 10**9
+
+
+@dataclass(frozen=True)
+class NodeDescription:
+    """Devices and the links between them; each device is a SIP."""
+
+    devices: int
+    kind: str  #: as `system.kind`
+    bytes_per_second: Fraction  #: of a link, each way
+    rows: int = 1
+    links: int = 1  #: of a device
+    latency_ns: Fraction | None = None  #: of a link; None: as in the machine to start from
+    start: str | None = None  #: the machine to start from, if the file says which devices there are
+    notes: list[str] = field(default_factory=list)  #: what the machine leaves out
+    oversubscription: Fraction | None = None  #: of a fat tree
+
+    def overrides(self, base: SystemConfig) -> dict[str, Any]:
+        """The values that differ from those of a machine to start from. Its cubes and PEs stay."""
+        rate = self.bytes_per_second / GIGA / Fraction(base.freq_ghz)
+        found: dict[str, Any] = {
+            "system.sips": self.devices,
+            "system.kind": self.kind,
+            "system.rows": self.rows,
+            "system.cols": None,
+            "system.link.bytes_per_cycle": rate.limit_denominator(10_000),
+            "system.failed": [],
+            "system.slow": [],
+        }
+        if self.latency_ns is not None:
+            found["system.link.cycles"] = ceil(self.latency_ns * Fraction(base.freq_ghz))
+            found["system.link.mm"] = 0
+        elif self.kind in SWITCHED and base.system.kind not in SWITCHED:  # there are two links on the way, which was one
+            found["system.link.cycles"] = base.system.link.cycles // 2
+        if self.oversubscription is not None:
+            found["system.switch.oversubscription"] = self.oversubscription
+        whole = ceil(rate * self.links)  # the way to the links must not be narrower than all of them
+        for path, now in (
+            ("cube.ucie.link.bytes_per_cycle", base.cube.ucie.link.bytes_per_cycle),
+            ("cube.ucie.router.bytes_per_cycle", base.cube.ucie.router.bytes_per_cycle),
+            ("io.noc.bytes_per_cycle", base.io.noc.bytes_per_cycle),
+        ):
+            if now is not None and now < whole:
+                found[path] = whole
+        return found

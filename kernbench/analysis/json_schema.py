@@ -1,4 +1,4 @@
-"""The JSON Schemas of what `kbsim compare --json` and `kbsim whatif --json` print."""
+"""The JSON Schemas of what `kbsim compare`, `kbsim whatif` and `kbsim tenants` print with `--json`."""
 
 from __future__ import annotations
 
@@ -44,3 +44,12 @@ def what_if_json_schema() -> Shape:
     whole = {"program": TEXT, "machine": TEXT, "status": _STATUS, "cycles": COUNT, "t_ns": NUMBER, "sentence": TEXT}
     first = or_null(closed({"resource": TEXT, "keys": list_of(TEXT)}))
     return titled("kernbench whatif", closed({**whole, "first": first, "freed": list_of(freed), "all": freed}))
+
+
+def tenants_json_schema() -> Shape:
+    """JSON Schema (draft 2020-12) of several programs on one NPU."""
+    stalled = closed(dict.fromkeys(("backpressure", "bank_conflict", "queue_full"), COUNT))
+    counts = dict.fromkeys(("weight", "outstanding", "cycles", "alone", "dram_bytes"), COUNT)
+    tenant = closed({"name": TEXT, **counts, "slowdown": or_null(NUMBER), "stalled": stalled})
+    whole = {"machine": TEXT, "status": _STATUS, "cycles": COUNT, "throughput": NUMBER, "fairness": or_null(NUMBER)}
+    return titled("kernbench tenants", closed({**whole, "tenants": list_of(tenant)}))

@@ -29,13 +29,14 @@ COMMANDS = {
     "calibrate": "Fit a few constants of a chip to measured kernels, and report the errors on rows that the fit did not use.",
     "compare": "Run one target on several machines, compare the results, and explain the differences.",
     "whatif": "Run a target again with one resource unlimited at a time, and report what to change first.",
+    "tenants": "Run several programs on one NPU at a time, with quotas, and report how much each is slowed down.",
     "fuzz": "Run a target under many legal timings and report races, lost waits and deadlocks.",
     "probe": "Measure the links of a system: host copies, near and far loads, sends, and all PEs at once.",
     "validate": "Compare simulated results with closed forms and published figures; "
     "exit with 1 if an error exceeds its tolerance.",
     "schema": "Print a JSON Schema: of an input (program, machine, system, sweep), of a trace line, "
     "or of the JSON that a command prints (result, bench, collectives, replay, language model, graph, comparison, what-if, "
-    "serving).",
+    "tenants, serving).",
     "bench": "List and describe benches: kernels with inputs, parameters and a reference.",
     "program": "Check, show and compile programs, and write workloads as programs.",
     "config": "Write, check and show machines: their keys, values and origins.",

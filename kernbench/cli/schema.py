@@ -27,6 +27,7 @@ class Kind(StrEnum):
     ONNX = "onnx"
     COMPARE = "compare"
     WHATIF = "whatif"
+    TENANTS = "tenants"
     SERVE = "serve"
     SERVE_WHY = "serve-why"
     SERVE_CAPACITY = "serve-capacity"
@@ -37,8 +38,8 @@ def schema(
     kind: Annotated[Kind, typer.Argument(metavar="KIND", help=f"Which schema: {', '.join(Kind)}.", show_default=False)],
 ) -> int:
     """Print a JSON Schema: of an input (program, machine, system, sweep, fleet), of a trace line, or of the JSON that a command
-    prints (result, bench, collectives, replay, language model, graph, comparison, what-if, serving)."""
-    from kernbench.analysis.json_schema import compare_json_schema, what_if_json_schema
+    prints (result, bench, collectives, replay, language model, graph, comparison, what-if, tenants, serving)."""
+    from kernbench.analysis.json_schema import compare_json_schema, tenants_json_schema, what_if_json_schema
     from kernbench.ccl.json_schema import ccl_json_schema, replay_json_schema
     from kernbench.cmdq import program_json_schema
     from kernbench.config import machine_json_schema, system_json_schema
@@ -64,6 +65,7 @@ def schema(
         Kind.ONNX: onnx_json_schema,
         Kind.COMPARE: compare_json_schema,
         Kind.WHATIF: what_if_json_schema,
+        Kind.TENANTS: tenants_json_schema,
         Kind.SERVE: serve_json_schema,
         Kind.SERVE_WHY: serve_why_json_schema,
         Kind.SERVE_CAPACITY: serve_capacity_json_schema,

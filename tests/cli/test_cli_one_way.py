@@ -15,7 +15,7 @@ MACHINE_COMMANDS = [
     "run", "step", "llm", "onnx", "torch", "compare", "whatif", "fuzz", "probe",
     "program check", "program show", "program emit", "program compile",
     "topology show", "topology compile", "topology route", "topology draw", "ccl run", "ccl tune", "ccl replay",
-    "op", "calibrate", "triton", "debug", "serve run", "serve why", "serve capacity",
+    "op", "calibrate", "triton", "debug", "tenants", "serve run", "serve why", "serve capacity",
 ]  # fmt: skip
 SYSTEM_COMMANDS = ["probe", "topology show", "topology route", "topology draw"]
 SWEEP = """\

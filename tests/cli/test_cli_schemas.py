@@ -49,7 +49,7 @@ SERVE = ("serve", "--model", "tiny.json", "--num-prompts", "30", "--request-rate
 LLM = ("llm", "--model", "tiny.json", "--prompt", "16", "--tokens", "1")
 #: By schema: keys that are there in some answers alone.
 ENDS = {"result": {"deadlock", "engines"}, "bench": set(), "ccl": {"message", "result"}, "replay": set(), "llm": set(),
-        "onnx": set(), "compare": set(), "whatif": set(), "serve": set(), "serve-why": set(),
+        "onnx": set(), "compare": set(), "whatif": set(), "tenants": set(), "serve": set(), "serve-why": set(),
         "serve-capacity": set()}  # fmt: skip
 #: What is read, and a line of a trace.
 MADE: dict[str, Callable[[], dict[str, Any]]] = {
@@ -83,6 +83,7 @@ PRINTED = {
     "serve_why": ("serve-why", ("serve", "why", *SERVE[1:], "--every", "50ms"), 0),
     "serve_capacity": ("serve-capacity", ("serve", "capacity", *SERVE[1:], "--slo", "p50 ttft<100ms", "--seeds", "1",
                                           "--duration", "0.1"), 0),
+    "tenants": ("tenants", ("tenants", "tenant.json:weight=2", "tenant.json"), 0),
     "whatif": ("whatif", ("whatif", "gemm", *SMALL, "--free", "te,dram"), 0),
     "whatif_deadlock": ("whatif", ("whatif", "queues.py", "--free", "te"), 4),
 }
@@ -96,6 +97,9 @@ def files(_place: None, tmp_path: Path) -> None:
     program.launch(node="sip0.cube0.m_cpu", deps_before=[sent])
     program.end()
     program.save(tmp_path / "ring.json")
+    tenant = Program("tenant")
+    tenant.dma_load(tensor_role="weight", qbits=8, num_elements=4096, dram_addr=0, spm_bank=0, spm_offset=0)
+    tenant.save(tmp_path / "tenant.json")
     (tmp_path / "scale.py").write_text(BENCH, encoding="utf-8")
     (tmp_path / "queues.py").write_text(QUEUES, encoding="utf-8")
     (tmp_path / "tiny.json").write_text(json.dumps(TINY), encoding="utf-8")

@@ -41,6 +41,7 @@ COMMANDS = (
     "op matmul -c a100 -m 1024 -n 1024 -k 1024",
     f"compare gemm {SMALL} -c npu_server -c single_cube",
     "whatif tiles.json -c small.yaml",
+    "tenants tiles.json tiles.json:weight=2 -c small.yaml",
     "probe --sizes 4K",
     "validate --list",
     "validate dram --quick",

@@ -16,6 +16,7 @@ from kernbench.common.errors import InputError, Problem
 from kernbench.config import NpuConfig, load_config
 from kernbench.sim_engine.machine import Machine
 from kernbench.sim_engine.result import Result
+from kernbench_core.numbers import TRANSFER_CHANNELS
 
 MOST = 64  #: tenants
 MOST_WEIGHT = 1024
@@ -159,7 +160,7 @@ def _machine_of(tenants: Sequence[Tenant], config: NpuConfig) -> NpuConfig:
     """The machine with DMA engines for all, and with weights as large as any, so that its checks cover them."""
     heaviest = max(tenant.weight for tenant in tenants)
     changes: dict[str, Any] = {"dma.engines": config.dma.engines * len(tenants)}
-    for name, channel in zip(("act_weight", "kv_load", "kv_store"), config.dma.channels, strict=True):
+    for name, channel in zip(TRANSFER_CHANNELS, config.dma.channels, strict=True):
         changes[f"dma.channels.{name}.weight"] = channel.weight * heaviest
     if config.noc is not None:
         changes["noc.dma_at"] = [list(place) for place in config.noc.dma_at] * len(tenants)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -42,7 +44,12 @@ def energy(
     ] = None,
     accelergy: Annotated[
         Path | None,
-        typer.Option("--accelergy", metavar="DIR", help="Write the machine as files of Accelergy.", show_default=False),
+        typer.Option(
+            "--accelergy",
+            metavar="DIR",
+            help="Write the machine as files of Accelergy; with --table at the prices and with the areas of the table.",
+            show_default=False,
+        ),
     ] = None,
     trace: Annotated[
         str | None,
@@ -57,22 +64,28 @@ def energy(
     from kernbench.common.errors import InputError, Problem
     from kernbench.config import load_config
 
-    if sum(one is not None for one in (table, ert, accelergy)) > 1:
-        raise InputError(Problem(WHERE, "--table, --ert and --accelergy exclude each other"))
+    if ert is not None and (table is not None or accelergy is not None):
+        raise InputError(Problem(WHERE, "--ert excludes --table and --accelergy"))
     for option, value, needs, there in (("--dram", dram, "--table", table), ("--map", mapping, "--ert", ert)):
         if value is not None and there is None:
             raise InputError(Problem(WHERE, f"it is only for {needs}", option, value))
     if trace is not None and accelergy is None:
         raise InputError(Problem(WHERE, "it is only for --accelergy", "--trace", trace))
     config: NpuConfig | SystemConfig = load_config(machine, overrides or [])
-    if accelergy is not None:
-        return _export(config, accelergy, trace, as_json=as_json)
+    if accelergy is not None and table is None:
+        return _export(config, accelergy, trace, {}, as_json=as_json)
     if table is not None:
         from kernbench.common.units import plain_number
         from kernbench.config.energy_table import areas, prices, read_table, section_yaml
 
         read = read_table(table)
         found, area = prices(read, config, dram), areas(read, config)
+        if accelergy is not None:
+            import yaml
+
+            priced = yaml.safe_load(section_yaml(found, read.name))["energy"]
+            config = load_config({**config.to_dict(), "energy": {**config.to_dict()["energy"], **priced}})
+            return _export(config, accelergy, trace, {one.key: one.value for one in area}, as_json=as_json)
         if as_json:
             rows = [{"key": one.key, "value": plain_number(one.value), "source": one.why} for one in found]
             places = [{"part": one.key, "mm2": float(one.value), "source": one.why} for one in area]
@@ -97,12 +110,17 @@ def energy(
     return output.OK
 
 
-def _export(config: NpuConfig | SystemConfig, folder: Path, trace: str | None, *, as_json: bool) -> int:
+def _export(
+    config: NpuConfig | SystemConfig, folder: Path, trace: str | None, areas: Mapping[str, Fraction], *, as_json: bool
+) -> int:
+    """`areas`: [mm2] by component; empty without a table."""
     from kernbench.common.files import write_whole
-    from kernbench.config.accelergy import action_counts, architecture, reference_table
+    from kernbench.config.accelergy import action_counts, architecture, area_table, reference_table
 
     attributes = {"spm": {"width_bits": 8}, "dram": {"width_bits": 8}, "noc": {"width_bits": 8}}
     texts = {"architecture.yaml": architecture(attributes), "ERT.yaml": reference_table(config.energy, config.freq_ghz)}
+    if areas:
+        texts["ART.yaml"] = area_table(areas)
     if trace is not None:
         from kernbench.trace.energy import ledger
         from kernbench.trace.reader import open_trace

@@ -1,7 +1,8 @@
 """The `energy` section of a machine in the files of Accelergy, and the other way round.
 
-Written are `architecture.yaml` (components with classes and attributes), `ERT.yaml` (energy of each action in pJ), and with a
-run `action_counts.yaml`. Read is an ERT: by default of the names that are written, or of any names with a map.
+Written are `architecture.yaml` (components with classes and attributes), `ERT.yaml` (energy of each action in pJ), with a table
+of components `ART.yaml` (areas), and with a run `action_counts.yaml`. Read is an ERT: by default of the names that are written,
+or of any names with a map.
 """
 
 from __future__ import annotations
@@ -50,6 +51,12 @@ def reference_table(section: Any, freq_ghz: Fraction) -> str:
             actions = [_action(action, value, {})]
         tables.append({"name": f"{ROOT}.{name}", "actions": actions})
     return _text({"ERT": {"version": VERSION, "tables": tables}})
+
+
+def area_table(areas: Mapping[str, Fraction]) -> str:
+    """`ART.yaml` of areas [mm2] by component; Accelergy's unit is um2."""
+    tables = [{"name": f"{ROOT}.{name}", "area": float(area * 10**6)} for name, area in areas.items()]
+    return _text({"ART": {"version": VERSION, "tables": tables}})
 
 
 def _action(name: str, pj: Fraction, arguments: dict[str, Any]) -> dict[str, Any]:

@@ -10,6 +10,7 @@ import pytest
 import yaml
 
 import kernbench as kb
+from kernbench.cli.main import exit_code
 from kernbench.common.errors import InputError
 from kernbench.config.accelergy import action_counts, architecture, read_reference_table, reference_table
 from kernbench.config.energy_table import areas, prices, read_table, section_yaml, table_names
@@ -78,6 +79,19 @@ def test_a_section_comes_back_from_accelergy(tmp_path: Path, machine: str) -> No
     (tmp_path / "ERT.yaml").write_text(reference_table(config.energy, config.freq_ghz))
     section = read_reference_table(str(tmp_path / "ERT.yaml"), config.freq_ghz)
     assert kb.load_config(machine, {"energy": section}).energy == config.energy
+
+
+def test_a_table_is_written_with_its_prices_and_areas(tmp_path: Path) -> None:
+    """Areas in um2: of 16 banks of 64 KiB and of two engines of 1,000 MACs."""
+    (tmp_path / "m.yaml").write_text("schema: kernbench/npu/1\nte: {engines: 2, macs_per_cycle: 1000}\n")
+    out = tmp_path / "out"
+    asked = ["config", "energy", str(tmp_path / "m.yaml"), "--table", "45nm", "--dram", "ddr", "--accelergy", str(out)]
+    assert exit_code(asked) == 0
+    art = yaml.safe_load((out / "ART.yaml").read_text())["ART"]["tables"]
+    assert art == [{"name": "machine.spm", "area": 5e6}, {"name": "machine.te", "area": 840000.0}]
+    section = read_reference_table(str(out / "ERT.yaml"), F(1))
+    assert section["dram_pj_per_byte"] == 243.75 and section["mac_pj"][8] == 0.3
+    assert exit_code([*asked, "--ert", str(out / "ERT.yaml")]) == 2
 
 
 def test_counts_times_the_reference_table_are_the_energy_of_the_run(tmp_path: Path) -> None:

@@ -34,7 +34,7 @@ COMMANDS = {
     "probe": "Measure the links of a system: host copies, near and far loads, sends, and all PEs at once.",
     "validate": "Compare simulated results with closed forms and published figures; "
     "exit with 1 if an error exceeds its tolerance.",
-    "schema": "Print a JSON Schema: of an input (program, machine, system, sweep), of a trace line, "
+    "schema": "Print a JSON Schema: of an input (program, machine, system, sweep, fleet), of a trace line, "
     "or of the JSON that a command prints (result, bench, collectives, replay, language model, graph, comparison, what-if, "
     "tenants, serving).",
     "bench": "List and describe benches: kernels with inputs, parameters and a reference.",

@@ -17,6 +17,7 @@ from typing import Any
 
 from kernbench.cmdq.entries import Entry
 from kernbench.cmdq.opcodes import TE_OPS, VE_OPS
+from kernbench.cmdq.read_entries import quick_entry
 from kernbench.cmdq.read_entry import read_entry, read_id
 from kernbench.common.errors import InputError, Problem
 from kernbench.config.document import path_text
@@ -36,17 +37,24 @@ class ProgramBuilder:
 
         `deps_before`, `deps_after` and `wait_for` take one id or any iterable of ids.
         """
+        return self._append({"opcode": opcode, "id": self._next_id(), **fields}).id
+
+    def _append(self, raw: dict[str, Any]) -> Entry:
+        """The entry of a mapping with an opcode and an id, which is the last one now."""
         index = len(self.entries)
-        raw = {"opcode": opcode, "id": self._next_id(), **fields}
         for name in _ID_LISTS:
             if name in raw:
                 raw[name] = _id_list(raw[name])
+        entry = quick_entry(raw, index) or self._read(raw, index)
+        self.entries.append(entry)
+        return entry
+
+    def _read(self, raw: dict[str, Any], index: int) -> Entry:
         entry, problems = read_entry(raw, index)
         if problems or entry is None:
-            where = f"{self.source}: cmdq[{index}] (id {read_id(raw, index)}, {opcode})"
+            where = f"{self.source}: cmdq[{index}] (id {read_id(raw, index)}, {raw['opcode']})"
             raise InputError([Problem(where, p.rule, path_text(p.path), p.value, p.remedy) for p in problems])
-        self.entries.append(entry)
-        return entry.id
+        return entry
 
     def _next_id(self) -> int:
         seen, highest = getattr(self, "_highest", (0, -1))

@@ -1,12 +1,14 @@
-"""All entries of a file at once, where none of them has a problem; `read_entry` reads the others and finds what is wrong.
+"""Entries that have no problem, quickly; `read_entry` reads the others and finds what is wrong.
 
-Mappings of one opcode with the same keys become columns, which defaults complete. msgspec then makes their entries in one call,
-and checks the values against the types of `entries.py`, which the binary form of a program uses too.
+`read_entries` makes all entries of a file: mappings of one opcode with the same keys become columns, which defaults complete.
+`quick_entry` makes one entry of a program that Python builds. In both, msgspec checks the values against the types of
+`entries.py`, which the binary form of a program uses too.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from itertools import repeat
 from operator import itemgetter
 from typing import Any
@@ -70,6 +72,54 @@ def _open_range(columns: dict[str, Sequence[Any]], field: FieldSpec) -> bool:
 
 def _default(field: msgspec.structs.FieldInfo) -> Any:
     return {} if field.name == "meta" else field.default
+
+
+class _Form:
+    """One mapping with these keys, none of which is a range."""
+
+    def __init__(self, alike: _Alike, keys: tuple[str, ...]) -> None:
+        opcode = alike.opcode
+        self.kind = entry_type(opcode)
+        fields = msgspec.structs.fields(self.kind)
+        own = {field.name: field.default for field in alike.spec.fields if field.default is not ABSENT}
+        places = {field.name: place for place, field in enumerate(fields)}
+        self.values = [own.get(field.name, _default(field)) for field in fields]
+        self.values[places["opcode"]] = opcode
+        self.index, self.meta = places["index"], places["meta"]
+        self.given = [(name, places[name]) for name in alike.given]
+        self.of_meta = [name for name in keys if name in alike.meta]
+        kinds = {field.name: field.kind for field in (*META_FIELDS, *ENTRY_FIELDS, *alike.spec.fields)}
+        self.texts = [name for name in keys if kinds.get(name) in ("text", "label")]
+        self.strided = "stride_bytes" in keys
+
+
+@lru_cache(1024)
+def _form(opcode: str, *keys: str) -> _Form | None:
+    alike = _Alike(opcode, keys)
+    plain = alike.sound and not any(field.kind == "range" for field in alike.spec.fields)
+    return _Form(alike, keys) if plain else None
+
+
+def quick_entry(raw: dict[str, Any], index: int) -> Entry | None:
+    """The entry at `index` that a mapping with an opcode and an id describes; None if `read_entry` has to look at it."""
+    opcode = raw["opcode"]
+    form = _form(opcode, *raw) if opcode in OPCODES else None
+    if form is None or None in raw.values():
+        return None
+    for name in form.texts:
+        if type(text := raw[name]) is str and not text.isascii():  # half of a surrogate pair could be in it
+            return None
+    values = form.values.copy()
+    for name, place in form.given:
+        values[place] = raw[name]
+    values[form.index] = index
+    if form.of_meta:
+        values[form.meta] = {name: raw[name] for name in form.of_meta}
+    try:
+        entry: Entry = msgspec.convert(values, form.kind)
+    except (msgspec.ValidationError, UnicodeEncodeError):
+        return None
+    return None if form.strided and stride_problem(entry) else entry
 
 
 def _fits(spec: OpcodeSpec, named: set[str], keys: frozenset[str]) -> bool:

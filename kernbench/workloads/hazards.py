@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from kernbench.cmdq.entries import DmaEntry, Entry, KvEntry
+from kernbench.cmdq.entries import Entry
 from kernbench.cmdq.footprint import bytes_of, regions_of, service_cycles, transfer_of
 from kernbench.cmdq.program import Program
 from kernbench.config.schema import NpuConfig
@@ -51,6 +51,39 @@ class _Bucket:
             segment.end = at
         return i
 
+    def whole(self, low: int, high: int) -> list[_Segment] | None:
+        """The segment that has exactly these bytes, in a list; None if there is none."""
+        i = bisect_left(self.starts, low)
+        if i < len(self.starts) and self.starts[i] == low and self.segments[i].end == high:
+            return [self.segments[i]]
+        return None
+
+    def parted(self, low: int, high: int) -> list[_Segment]:
+        """Segments that together have exactly these bytes: bytes that nobody has touched yet get a history of their own."""
+        first, last = self.cut(low), self.cut(high)
+        starts: list[int] = []
+        segments: list[_Segment] = []
+        at = low
+        for i in range(first, last):
+            if self.starts[i] > at:
+                starts.append(at)
+                segments.append(_Segment(self.starts[i], None))
+            starts.append(self.starts[i])
+            segments.append(self.segments[i])
+            at = self.segments[i].end
+        if at < high:
+            starts.append(at)
+            segments.append(_Segment(high, None))
+        self.starts[first:last] = starts
+        self.segments[first:last] = segments
+        return segments
+
+    def replace(self, low: int, high: int, segment: _Segment) -> None:
+        """One segment in the place of all that has these bytes."""
+        first, last = self.cut(low), self.cut(high)
+        self.starts[first:last] = [low]
+        self.segments[first:last] = [segment]
+
 
 class Hazards:
     """For every byte the last writer and the readers since.
@@ -76,34 +109,34 @@ class Hazards:
                 waits.add(segment.writer)
         return waits
 
-    def read(self, start: int, end: int, job: int) -> None:
-        """`job` reads the range."""
+    def read(self, start: int, end: int, job: int) -> set[int]:
+        """`job` reads the range; ids that it waits for, as by `before_read`."""
+        waits: set[int] = set()
         for bucket, low, high in self._parts(start, end):
-            first, last = bucket.cut(low), bucket.cut(high)
-            starts: list[int] = []
-            segments: list[_Segment] = []
-            at = low
-            for i in range(first, last):
-                if bucket.starts[i] > at:  # bytes that nobody has touched yet get a history of their own
-                    starts.append(at)
-                    segments.append(_Segment(bucket.starts[i], None))
-                starts.append(bucket.starts[i])
-                segments.append(bucket.segments[i])
-                at = bucket.segments[i].end
-            if at < high:
-                starts.append(at)
-                segments.append(_Segment(high, None))
+            segments = bucket.whole(low, high)
+            if segments is None:
+                segments = bucket.parted(low, high)
             for segment in segments:
+                if segment.writer is not None:
+                    waits.add(segment.writer)
                 segment.readers.append(job)
-            bucket.starts[first:last] = starts
-            bucket.segments[first:last] = segments
+        return waits
 
-    def write(self, start: int, end: int, job: int) -> None:
-        """`job` writes the range."""
+    def write(self, start: int, end: int, job: int) -> set[int]:
+        """`job` writes the range; ids that it waits for, as by `before_write`."""
+        waits: set[int] = set()
         for bucket, low, high in self._parts(start, end):
-            first, last = bucket.cut(low), bucket.cut(high)
-            bucket.starts[first:last] = [low]
-            bucket.segments[first:last] = [_Segment(high, job)]
+            segments = bucket.whole(low, high)
+            for segment in segments or bucket.touching(low, high):
+                if segment.readers:
+                    waits.update(segment.readers)
+                elif segment.writer is not None:
+                    waits.add(segment.writer)
+            if segments:
+                segments[0].writer, segments[0].readers = job, []
+            else:
+                bucket.replace(low, high, _Segment(high, job))
+        return waits
 
     def join(self, start: int, end: int, job: int) -> None:
         """`job` has waited for every writer of the range, so later jobs wait for `job` instead of the writers."""
@@ -252,40 +285,37 @@ class Emitter:
         load = self._load[kind]
         chosen = load.index(min(load))
         fields[f"{kind}_id"] = chosen
-        job = self.program.append(opcode, **{**self._common, **self._where, **fields})
+        job = self.program.append(opcode, **self._common, **self._where, **fields)
         entry = self.program.entries[-1]
-        waits = self._touch(entry, job)
-        self.program.entries[-1] = msgspec.structs.replace(entry, deps_before=tuple(sorted(waits)))
+        waits, work = self._transfer(entry, job) if kind == "dma" else self._compute(entry, job)
+        waits.discard(job)  # a job does not wait for itself where it writes what it reads
+        if waits:
+            self.program.entries[-1] = msgspec.structs.replace(entry, deps_before=tuple(sorted(waits)))
         self.waits += len(waits)
-        load[chosen] += self._work(entry)
+        load[chosen] += work
         return job
 
-    def _work(self, entry: Entry) -> int:
-        if entry.engine == "dma":
-            return transfer_of(entry, self._config).bytes_aligned
-        return service_cycles(entry, self._config).total
+    def _transfer(self, entry: Entry, job: int) -> tuple[set[int], int]:
+        """The dependencies of a transfer, on which later jobs can depend, and its bytes; alignment included."""
+        transfer = transfer_of(entry, self._config)
+        spm, moved, dram = transfer.spm_addr, transfer.bytes_aligned, self._dram
+        rows = [transfer.aligned_row(i) for i in range(transfer.rows)]
+        if transfer.write:
+            waits = self._scratchpad.read(spm, spm + moved, job)
+            for start, end in rows:
+                waits |= dram.write(start, end, job)
+        else:
+            waits = set()
+            for start, end in rows:
+                waits |= dram.read(start, end, job)
+            waits |= self._scratchpad.write(spm, spm + moved, job)
+        return waits, moved
 
-    def _touch(self, entry: Entry, job: int) -> set[int]:
-        """The dependencies of the job; later jobs can depend on it."""
-        reads, writes = self._ranges(entry)
+    def _compute(self, entry: Entry, job: int) -> tuple[set[int], int]:
+        """The dependencies of a TE or VE job, on which later jobs can depend, and its cycles."""
         waits: set[int] = set()
-        for space, start, end in reads:
-            waits |= space.before_read(start, end)
-        for space, start, end in writes:
-            waits |= space.before_write(start, end)
-        for space, start, end in reads:
-            space.read(start, end, job)
-        for space, start, end in writes:
-            space.write(start, end, job)
-        return waits
-
-    def _ranges(self, entry: Entry) -> tuple[list[tuple[Hazards, int, int]], list[tuple[Hazards, int, int]]]:
-        """The byte ranges that a job reads and writes, alignment included."""
-        if isinstance(entry, (DmaEntry, KvEntry)):
-            transfer = transfer_of(entry, self._config)
-            scratchpad = (self._scratchpad, transfer.spm_addr, transfer.spm_addr + transfer.bytes_aligned)
-            rows = [(self._dram, *transfer.aligned_row(i)) for i in range(transfer.rows)]
-            return ([scratchpad], rows) if transfer.write else (rows, [scratchpad])
-        regions = regions_of(entry, self._config)
-        reads = [(self._scratchpad, r.addr, r.addr + r.nbytes) for r in regions if not r.write]
-        return reads, [(self._scratchpad, r.addr, r.addr + r.nbytes) for r in regions if r.write]
+        space = self._scratchpad
+        for region in regions_of(entry, self._config):  # what it writes comes last
+            use = space.write if region.write else space.read
+            waits |= use(region.addr, region.addr + region.nbytes, job)
+        return waits, service_cycles(entry, self._config).total

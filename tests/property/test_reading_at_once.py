@@ -9,12 +9,14 @@ import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kernbench.cmdq import Program, load_program, parse, read_entries
 from kernbench.cmdq.program import entry_dict
+from kernbench.cmdq.read_entry import read_entry
 from kernbench.common.errors import InputError
 from kernbench.config import json_text
 from tests.property.test_bad_input_fuzz import KV, LONG, PLACE, QUICK, TE, VE, mutate, mutated_text, sound_program
@@ -116,6 +118,37 @@ def test_every_shape_of_an_entry_is_known() -> None:
     ):
         (made,) = read_entries.read_entries([entry]) or [None]
         assert made == load_program({"metadata": {"version": "1.0"}, "cmdq": [entry]}).entries[0]
+
+
+def built_alike(raw: dict[str, Any]) -> bool:
+    """Whether an entry of a builder is made quickly; it is the one that `read_entry` makes."""
+    quick = read_entries.quick_entry(raw, 7)
+    entry, problems = read_entry(raw, 7)
+    assert quick is None or (quick, type(quick), []) == (entry, type(entry), problems)
+    return quick is not None
+
+
+ODD: list[Any] = [True, None, 8.0, 0, -1, 2**63, "8", "\udc80", "é", np.int64(8), [8], (8,), [True], {"m": 8}, {}]
+
+
+@settings(QUICK, max_examples=60)
+@given(st.data())
+def test_entries_of_builders(data: st.DataObject) -> None:
+    queue = long_program(debug=data.draw(st.booleans()))["cmdq"]
+    raw = {"id": 3, **data.draw(st.sampled_from(queue))}
+    for name in data.draw(st.lists(st.sampled_from([*raw, "m", "rows", "marker", "node", "deps_after", "x"]), max_size=2)):
+        raw[name] = data.draw(st.sampled_from(ODD))
+    if data.draw(st.booleans()):
+        raw.pop(data.draw(st.sampled_from(sorted(raw.keys() - {"opcode", "id"} or {"id"}))))
+    if isinstance(raw.get("opcode"), str) and "id" in raw:
+        built_alike(raw)
+
+
+def test_sound_entries_of_builders_are_made_quickly() -> None:
+    slow = {raw["opcode"] for raw in long_program()["cmdq"] if not built_alike({"id": 3, **raw})}
+    assert slow == {"KV_LOAD_TILE"}  # it has a range
+    assert not any(built_alike({"id": 3, "opcode": "TE_GEMM_TILE", **TE, "m": odd}) for odd in ODD)
+    assert not built_alike({"id": 3, "opcode": "NOP", "marker": "\udc80"})
 
 
 @st.composite

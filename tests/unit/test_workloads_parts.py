@@ -45,7 +45,8 @@ def test_hazards_byte_by_byte(steps: list[tuple[str, tuple[int, int]]], base: in
         }
         assert hazards.before_read(base + start, base + end) == before_read
         assert hazards.before_write(base + start, base + end) == before_write
-        getattr(hazards, kind)(base + start, base + end, job)
+        waited = getattr(hazards, kind)(base + start, base + end, job)
+        assert waited == {"read": before_read, "write": before_write}.get(kind)
         for b in inside:
             if kind == "read":
                 readers[b].append(job)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cache, cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,23 +22,29 @@ class Lanes:
     mask: bytes = b""  #: bool for each lane; empty if all move
     fill: float | int = 0  #: value of a load for the other lanes
 
-    @cached_property
-    def at(self) -> NDArray[np.int64]:
-        """[B] The offset of each lane that moves."""
-        return np.frombuffer(self.offsets, np.int64)
+    def __post_init__(self) -> None:
+        at = np.frombuffer(self.offsets, np.int64)
+        object.__setattr__(self, "at", at)
+        object.__setattr__(self, "rises", bool((at[1:] > at[:-1]).all()))
+
+    if TYPE_CHECKING:  # made above
+
+        @property
+        def at(self) -> NDArray[np.int64]:
+            """[B] The offset of each lane that moves."""
+            ...
+
+        @property
+        def rises(self) -> bool:
+            """Whether each lane lies above the one before it, so that no two are at one address."""
+            ...
 
     @cached_property
     def active(self) -> NDArray[np.bool_] | None:
         """The lanes that move; None for all."""
         return np.frombuffer(self.mask, np.bool_) if self.mask else None
 
-    @cached_property
-    def rises(self) -> bool:
-        """Whether each lane lies above the one before it, so that no two are at one address."""
-        at = self.at
-        return bool((at[1:] > at[:-1]).all())
-
-    @cached_property
+    @property
     def span(self) -> tuple[int, int]:
         """[B] from the lowest byte to past the highest; (0, 0) where no lane moves."""
         if not self.offsets:

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from functools import cache
+from inspect import signature
 from typing import Any
 
 import numpy as np
@@ -263,6 +264,7 @@ def _bench(
             kernel.program(tl, options, given)
 
         program.__name__ = kernel.__name__
+        program.__signature__ = signature(program)  # type: ignore[attr-defined]  # asked for by each program
         ctx.launch("/".join((*around, kernel.__name__)), program, grid=grid)
 
     return Bench(kernel.__name__, f"the Triton kernel {kernel.__name__}", run, None)

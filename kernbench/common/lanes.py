@@ -24,8 +24,13 @@ class Lanes:
 
     def __post_init__(self) -> None:
         at = np.frombuffer(self.offsets, np.int64)
-        object.__setattr__(self, "at", at)
-        object.__setattr__(self, "rises", bool((at[1:] > at[:-1]).all()))
+        rises = at.size < 2 or bool((at[1:] > at[:-1]).all())
+        span = 0, 0
+        if at.size:
+            low, high = (at[0], at[-1]) if rises else (at.min(), at.max())
+            span = int(low), int(high) + self.itemsize
+        for name, value in (("at", at), ("rises", rises), ("span", span)):
+            object.__setattr__(self, name, value)
 
     if TYPE_CHECKING:  # made above
 
@@ -39,19 +44,15 @@ class Lanes:
             """Whether each lane lies above the one before it, so that no two are at one address."""
             ...
 
+        @property
+        def span(self) -> tuple[int, int]:
+            """[B] from the lowest byte to past the highest; (0, 0) where no lane moves."""
+            ...
+
     @cached_property
     def active(self) -> NDArray[np.bool_] | None:
         """The lanes that move; None for all."""
         return np.frombuffer(self.mask, np.bool_) if self.mask else None
-
-    @property
-    def span(self) -> tuple[int, int]:
-        """[B] from the lowest byte to past the highest; (0, 0) where no lane moves."""
-        if not self.offsets:
-            return 0, 0
-        at = self.at
-        low, high = (at[0], at[-1]) if self.rises else (at.min(), at.max())
-        return int(low), int(high) + self.itemsize
 
     @property
     def rows(self) -> tuple[tuple[int, int, int, int], ...]:
@@ -88,8 +89,8 @@ def _rows(offsets: bytes, itemsize: int) -> tuple[tuple[int, int, int, int], ...
 
 def runs(at: NDArray[np.int64], itemsize: int) -> list[tuple[int, int]]:
     """The stretches of bytes (offset, bytes) that elements at these offsets cover, in order, each byte once."""
-    if not at.size:
-        return []
+    if at.size < 2:
+        return [(int(at[0]), itemsize)] if at.size else []
     places = at if (at[1:] > at[:-1]).all() else np.unique(at)
     breaks = np.flatnonzero(np.diff(places) > itemsize) + 1
     firsts = places[np.concatenate(([0], breaks))]

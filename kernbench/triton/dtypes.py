@@ -49,6 +49,13 @@ class dtype:
     OTHER_TYPES = ("void",)
 
     @property
+    def exponent_bias(self) -> int:
+        """What is added to the exponent of a float."""
+        if self.name not in _BIAS:
+            refuse(f"{self} has no exponent; exponent_bias is of floats")
+        return _BIAS[self.name]
+
+    @property
     def fp_mantissa_width(self) -> int:
         """Bits of the mantissa, without the one that is not stored. TritonError for integers."""
         if self.name not in _MANTISSA:
@@ -183,6 +190,9 @@ _NAMES = frozenset({*(one.name for one in TYPES), "fp8e4b15"})
 
 _MANTISSA = {
     "fp8e4b15": 3, "fp8e4nv": 3, "fp8e4b8": 3, "fp8e5": 2, "fp8e5b16": 2, "fp16": 10, "bf16": 7, "fp32": 23, "fp64": 52,
+}  # fmt: skip
+_BIAS = {
+    "fp8e4b15": 15, "fp8e4nv": 7, "fp8e4b8": 8, "fp8e5": 15, "fp8e5b16": 16, "fp16": 15, "bf16": 127, "fp32": 127, "fp64": 1023,
 }  # fmt: skip
 #: What Triton calls types in signatures of kernels, by their long names.
 CANONICAL: dict[str, str] = {

@@ -144,7 +144,7 @@ class tensor:
             elif isinstance(one, slice) and one == slice(None) and left:
                 shape.append(left.pop(0))
             else:
-                refuse(f"an index of a tensor is : or None, and not {one!r}; use tl.gather or tl.load")
+                refuse(f"unsupported tensor index {one!r}: it is : or None; use tl.gather or tl.load")
         if left:
             refuse(f"{len(parts)} indices are given for the {len(self.shape)} axes of {list(self.shape)}")
         return self.reshaped(tuple(shape))

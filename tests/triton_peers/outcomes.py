@@ -12,13 +12,15 @@ _REFUSALS = ("TritonError", "NameRefused", "CompilationError", "UnsupportedLangu
 _WRAPPED = re.compile(
     r"^(\S+:\d+: )?(Type|Value|Attribute|Name|Index|Key|Assertion|ZeroDivision|NotImplemented|Recursion)\w*Error:"
 )
+#: An assertion on the text of an error: no number is wrong.
+_OF_MESSAGES = re.compile(r"Regex pattern did not match|^assert None\n.*re\.search|in 'None'", re.DOTALL)
 
 
 def of_error(kind: str, text: str) -> str:
     """The reason of an exception, by the name of its class and its message."""
     if kind in _REFUSALS:
         return FAILED if _WRAPPED.search(text.partition("\n")[0]) else REFUSED
-    if kind == "AssertionError" and "Regex pattern did not match" not in text:
+    if kind == "AssertionError" and not _OF_MESSAGES.search(text):
         return WRONG
     return FAILED
 

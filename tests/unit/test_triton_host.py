@@ -77,7 +77,7 @@ def test_constants_have_triton_s_interface() -> None:
     out = np.zeros(8, np.float32)
     kernel[(1,)](out, tl.constexpr(tl.float32))
     assert np.array_equal(out, 8 * np.arange(8) + 4.5)
-    assert tl.dtype("fp32") == tl.float32 and tl.float16.fp_mantissa_width == 10
+    assert tl.dtype("fp32") == tl.float32 and tl.float16.fp_mantissa_width == 10 and tl.float8e5b16.exponent_bias == 16
     assert tl.str_to_ty("*fp16").element_ty == tl.float16
     assert not hasattr(tl, "target_info") and not hasattr(tl, "no_such_name") and "int8" in tl.dtype.SINT_TYPES
 

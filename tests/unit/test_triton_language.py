@@ -261,7 +261,7 @@ def refused(body: Callable[[Any], Any], portable: bool = False) -> str:
          "tl.target_info is not supported: it is specific to one vendor's GPUs; use tl.load, tl.store and tl.dot"),
         (lambda x: tl.zeros((4,), tl.float8e4b15),
          "elements of fp8e4b15: no machine here has them; use tl.float8e4nv or another type"),
-        (lambda x: tl.arange(0, 4)[0], "an index of a tensor is : or None, and not 0; use tl.gather or tl.load"),
+        (lambda x: tl.arange(0, 4)[0], "unsupported tensor index 0: it is : or None; use tl.gather or tl.load"),
         (lambda x: tl.load(x + tl.arange(0, 4), other=0), "tl.load with other= and without mask=; give both"),
         (lambda x: tl.dot(tl.zeros((16, 16), tl.float16), tl.zeros((16, 16), tl.float32)),
          "tl.dot of fp16 and fp32: both must be of one type; cast one with .to"),

@@ -54,4 +54,5 @@ def test_outcomes_tell_refusals_from_wrong_numbers() -> None:
     assert of_error("TritonError", "a.py:3: tl.x is not supported: use y") == REFUSED
     assert of_error("TritonError", "a.py:3: TypeError: x") == FAILED
     assert of_error("AssertionError", "Tensor-likes are not close") == WRONG
+    assert of_error("AssertionError", "assert 'invalid axis -3' in 'None'\n +  where 'None' = str(None)") == FAILED
     assert shape_of("a.py:33: 12 of 0x1f lanes") == "N of N lanes"

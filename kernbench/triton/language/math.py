@@ -88,8 +88,8 @@ def fmod(x: Any, y: Any) -> tensor:
     return pair("mod", x, y)
 
 
-def fdiv(x: Any, y: Any) -> Any:
-    """x / y."""
+def fdiv(x: Any, y: Any, ieee_rounding: bool = False) -> Any:
+    """x / y, rounded to nearest, as all division is."""
     return as_tensor(x) / y
 
 

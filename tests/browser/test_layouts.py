@@ -1,16 +1,19 @@
-"""The pages of traces, sweeps and validations at 1440, 1024 and 420 px, light and dark.
+"""The pages of traces, sweeps, validations, serving and collectives at 1440, 1024 and 420 px, light and dark.
 
 Nothing is cut, small, or wider than the window, and everything is done by keyboard.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from kernbench.cli.main import exit_code
+from kernbench.cli.serve_page import page_bytes as serving_page
+from kernbench.serving import ContinuousBatching, EngineOptions, Request, fixed_step, simulate
 from kernbench.sweep.report.page import page_bytes as sweep_page
 from kernbench.sweep.report.table import read_table
 from kernbench.sweep.store import Store
@@ -78,12 +81,20 @@ for (const [font, text] of window.written) take(parseFloat(/([\\d.]+)px/.exec(fo
 return [least, what];
 """
 
+#: Texts on a canvas are noted with their font, and those that begin or end past its edges.
 WATCH = """
 window.written = [];
+window.outside = [];
+const beyond = (context, text, x) => {
+  const wide = context.measureText(text).width, left = { center: wide / 2, right: wide, end: wide }[context.textAlign] || 0;
+  const { a, b, e } = context.getTransform();
+  if (!b && (a * (x - left) + e < -1 || a * (x - left + wide) + e > context.canvas.width + 1)) window.outside.push(text);
+};
 for (const kind of ['fillText', 'strokeText']) {
   const draw = CanvasRenderingContext2D.prototype[kind];
   CanvasRenderingContext2D.prototype[kind] = function (text, ...rest) {
     window.written.push([this.font, text]);
+    beyond(this, text, rest[0]);
     draw.call(this, text, ...rest);
   };
 }
@@ -108,6 +119,25 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     late = Row(case="a case", source="formula", expected=100, ours=150, unit="cycles", allowed=0.1, why="a planted error")
     runs.append(SuiteRun(runs[0].data, [*runs[0].rows, late]))
     made["validation"].write_bytes(validation_page(runs))
+    return made
+
+
+@pytest.fixture(scope="module")
+def others(pages: dict[str, Path], tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """A served workload, collectives of one and two algorithms, and a sweep whose second goal has a long name."""
+    folder = tmp_path_factory.mktemp("others")
+    made = {name: folder / f"{name}.html" for name in ("serving", "collective", "collectives", "goals")}
+    engine = ContinuousBatching(EngineOptions(num_gpu_blocks=24, max_model_len=256, max_num_seqs=8))
+    load = [Request(i, arrival_ns=i * 3_000_000, prompt=80, output=40) for i in range(60)]
+    result = simulate(load, engine, fixed_step(1_000_000))
+    told = {"model": "tiny", "machine": "npu.yaml", "num_gpu_blocks": 24, "block_size": 16, "max_model_len": 256, "table": None}
+    made["serving"].write_bytes(serving_page({**told, "goals_ms": {"ttft": 200.0}, **result.to_dict()}, result))
+    sizes = ("-g", "4", "-b", "1K", "-e", "16K", "-f", "4", "--no-check", "-q")
+    for name, algorithms in (("collective", "ring"), ("collectives", "ring,recursive_doubling")):
+        assert exit_code(["ccl", "run", "all_reduce", "--algo", algorithms, *sizes, "--report", str(made[name])]) == 0
+    whole = pages["sweep"].read_bytes()
+    before, data, after = re.split(rb'(<script id="data".*?</script>)', whole, maxsplit=1, flags=re.DOTALL)
+    made["goals"].write_bytes(before + data.replace(b"energy_pj", b"requests_per_s_per_usd_per_hour") + after)
     return made
 
 
@@ -139,6 +169,18 @@ def test_nothing_is_cut_small_or_wider_than_the_window(
     shown(page, pages[name], width, scheme, address)
     assert page.run("return document.documentElement.scrollWidth") <= width
     assert page.run(CUT) == []
+    size, text = page.run(SMALLEST)
+    assert size >= LEAST, text
+    assert name == "trace" or page.run("return window.outside") == []  # lanes begin and end outside where time is zoomed
+    assert page.errors() == []
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize("name", ["serving", "collective", "collectives", "goals"])
+def test_other_pages_fit_too(page: Page, others: dict[str, Path], name: str, width: int) -> None:
+    shown(page, others[name], width)
+    assert page.run("return document.documentElement.scrollWidth") <= width
+    assert page.run(CUT) == [] and page.run("return window.outside") == []
     size, text = page.run(SMALLEST)
     assert size >= LEAST, text
     assert page.errors() == []

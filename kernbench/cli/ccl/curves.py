@@ -25,7 +25,7 @@ _BODY = """\
 <header class="top"><span class="kind">Collective</span><h1 class="title">@TITLE@</h1><span class="chip @CHIP@">@STATUS@</span>\
 <span class="facts">@FACTS@</span><button id="theme" class="icon" title="Light or dark (T)" aria-label="Light or dark"></button></header>
 <section class="answer" aria-label="Answer"><p class="said">@ANSWER@</p>
-<div class="share" role="img" aria-label="The fastest algorithm by size">@BAR@</div><div id="keys" class="keys" role="group" aria-label="Curves">@KEYS@</div></section>
+<div class="share" role="img" aria-label="@BARNAME@">@BAR@</div><div id="keys" class="keys" role="group" aria-label="@KEYSNAME@">@KEYS@</div></section>
 <main>
 <section class="card"><h2>Bus bandwidth <small>GB/s</small></h2><div class="plot" data-value="busbw"></div></section>
 <section class="card"><h2>Algorithm bandwidth <small>GB/s</small></h2><div class="plot" data-value="algbw"></div></section>
@@ -53,8 +53,7 @@ def page_bytes(title: str, series: Sequence[Series]) -> bytes:
         "STATUS": f"{counted(wrong, 'element')} wrong" if wrong else "verified" if checked else "not verified",
         "FACTS": escape(f"{asked.group.shape} {asked.group.kind_name}, {counted(len(series), 'curve')}"),
         "ANSWER": escape(answer(series)),
-        "BAR": "".join(_segments(series)),
-        "KEYS": "".join(_key(place, name) for place, (name, _, _) in enumerate(series)),
+        **_bar(series),
         "ROWS": counted(sum(len(rows) for _, _, rows in series), "row"),
         "TABLE": "".join(_table(series)),
         "DATA": page_json([_data(*one) for one in series]),
@@ -97,6 +96,20 @@ def fastest(series: Sequence[Series]) -> list[tuple[str, int, int]]:
         else:
             found.append((name, size, size))
     return found
+
+
+def _bar(series: Sequence[Series]) -> dict[str, str]:
+    """The bar below the answer, and its key: the fastest curve by size; of one curve, how busy its bottleneck is."""
+    if len(series) > 1:
+        keys = "".join(_key(place, name) for place, (name, _, _) in enumerate(series))
+        bar = "".join(_segments(series))
+        return {"BAR": bar, "KEYS": keys, "BARNAME": "The fastest algorithm by size", "KEYSNAME": "Curves"}
+    row = max(series[0][2], key=lambda one: one.busbw)
+    share, hue = row.bound_share, f"--hue:{_colour(0)}"
+    busy = f"{escape(row.bound)} busy {share:.0%}"
+    bar = f'<i class="solid" style="flex:{share:.6f};{hue}"></i><i style="flex:{1 - share:.6f}"></i>'
+    keys = f'<span><i class="swatch solid" style="{hue}"></i> {busy}</span><span>not busy {1 - share:.0%}</span>'
+    return {"BAR": bar, "KEYS": keys, "BARNAME": busy, "KEYSNAME": "Key"}
 
 
 def _colour(place: int) -> str:

@@ -31,11 +31,12 @@ function drawParallel(found) {
     context.stroke();
   }
   context.lineWidth = 1;
-  names.forEach((name, k) => drawAxis(context, name, axisX(k, names, width), y, width / names.length, k === app.axis && document.activeElement === byId("parallel")));
+  const room = Math.min(width / names.length, (SIDE + (width - 2 * SIDE) / Math.max(1, names.length - 1)) / 1.5);  // a name at the edge is moved inwards
+  names.forEach((name, k) => drawAxis(context, name, axisX(k, names, width), y, room, width, k === app.axis && document.activeElement === byId("parallel")));
 }
 
 /** An axis; its values stand left of it, on the card's colour where lines pass. */
-function drawAxis(context, name, x, y, room, focused) {
+function drawAxis(context, name, x, y, room, width, focused) {
   context.strokeStyle = focused ? paint.accent : paint.edge;
   context.lineWidth = focused ? 2 : 1;
   context.beginPath();
@@ -53,7 +54,8 @@ function drawAxis(context, name, x, y, room, focused) {
   context.fillStyle = paint.ink;
   context.textAlign = "center";
   context.font = textFont(LOOK.type.label, LOOK.weight.bold);
-  context.fillText(fitted(context, shortName(name), room - 8), x, 14);
+  const title = fitted(context, shortName(name), room - 8), half = context.measureText(title).width / 2;
+  context.fillText(title, Math.max(half, Math.min(x, width - half)), 14);
   context.font = textFont(LOOK.type.label);
   context.textAlign = "right";
   for (const [label, place] of ticksOf(name, y, 14)) {

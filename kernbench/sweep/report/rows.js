@@ -63,7 +63,7 @@ function drawRows(found) {
   const cut = wanted.length > MOST_ROWS ? ", the first " + MOST_ROWS : "";
   byId("shown").textContent = grouped(wanted.length) + " of " + grouped(shownRows().length) + cut + "; a bar on the left marks the Pareto front";
   const same = sameColumns().filter(([name]) => name !== "status");
-  byId("same").textContent = same.length ? "The same for all: " + same.map(([name, values]) => `${name} ${cellText(name, values[shownRows()[0]])}`).join(", ") + "." : "";
+  byId("same").textContent = same.length ? "Equal for all points: " + same.map(([name, values]) => `${name} ${cellText(name, values[shownRows()[0]])}`).join(", ") + "." : "";
 }
 
 /** Which columns the table has. */

@@ -28,9 +28,9 @@ function placed(width, height) {
 
 /** Room beside the plot for its values; where they would take more than a phone has, they stand on the lines inside. */
 function fitPad(context, width) {
-  const widest = Math.max(...toldApart(app.y, scaleOf(app.y).ticks).map((text) => context.measureText(text).width), 10), narrow = width < NARROW;
+  const widest = Math.max(...toldApart(app.y, scaleOf(app.y).ticks).map((text) => context.measureText(text).width), 10), narrow = innerWidth < NARROW;
   PAD.right = narrow ? 8 : 14;
-  PAD.left = widest + (narrow ? 11 : 15);
+  PAD.left = widest + (narrow ? 13 : 17);
   PAD.inside = narrow && width - PAD.left - PAD.right < 0.76 * innerWidth;
   if (PAD.inside) PAD.left = 8;
   PAD.top = PAD.inside ? 34 : 22;
@@ -78,7 +78,7 @@ function drawTicks(context, width, height) {
   context.textAlign = PAD.inside ? "left" : "right";
   for (const [text, y] of ticksOf(app.y, (part) => height - PAD.bottom - part * (height - PAD.top - PAD.bottom), 16)) {
     context.strokeRect(PAD.left, y, width - PAD.left - PAD.right, 0);
-    context.fillText(text, PAD.inside ? PAD.left + 2 : PAD.left - 8, PAD.inside ? y - 3 : y + 4);
+    context.fillText(text, PAD.inside ? PAD.left + 2 : PAD.left - 10, PAD.inside ? y - 3 : y + 4);
   }
   context.fillStyle = paint.ink;
   context.textAlign = "center";

@@ -76,7 +76,7 @@ class ServeTarget:
         plain = deployment.to_dict(found)
         low, high = plain["interval"]
         metrics = {
-            "requests_per_s": found.rate, "requests_per_s_low": low, "requests_per_s_high": high,
+            "requests_per_s": found.rate, "requests_per_s_low": None if high is None else low, "requests_per_s_high": high,
             "requests_per_s_per_usd_per_hour": plain["requests_per_s_per_usd_per_hour"],
             "requests_per_s_per_watt": plain["requests_per_s_per_watt"], "bound_by": found.bound,
             "usd_per_million_output_tokens": plain["usd_per_million_output_tokens"],

@@ -169,7 +169,7 @@ function drawBar() {
   else {
     const names = [...Object.keys(AXIS_NAMES)].filter((name) => name in app.head.axes || app.tab === "phases");
     bar.replaceChildren(filterButton(), choose("By", app.by, names.map((name) => [name, AXIS_NAMES[name].toLowerCase()]), (name) => { app.by = name; showTab(app.tab); rememberView(); }),
-      make("span", { className: "scale hint" }, app.tab === "phases" ? "click a name to see it alone, a head to sort" : "a point is a part of the run, its area the time in which its jobs ran"), ...filterChips(), ...(app.tab === "phases" ? [columnChooser()] : []));
+      make("span", { className: "scale hint" }, app.tab === "phases" ? "click a name to show it alone, a column head to sort" : "each point is a part of the run; its area is the time in which its jobs ran"), ...filterChips(), ...(app.tab === "phases" ? [columnChooser()] : []));
   }
   bar.hidden = false;
 }

@@ -52,7 +52,7 @@ function unitLanes() {
   });
   for (const some of Object.values(lanes)) shortNames(some.map((lane) => lane.label)).forEach((text, i) => { some[i].text = text; });
   return [
-    ...group("engines", "Engines", lanes.job, "jobs, a row each where they overlap"),
+    ...group("engines", "Engines", lanes.job, "jobs; those that overlap have a row each"),
     ...group("dram", "DRAM flows", lanes[DRAM], "bytes of one transfer on one channel", lanes.job.length > 16),
     ...group("noc", "NoC flows", lanes[NOC], "bytes of one transfer on one link", true),
   ];

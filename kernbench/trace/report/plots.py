@@ -246,7 +246,7 @@ def _roofline(timeline: Timeline, by: str, theme: Theme) -> Figure:
         axes.plot(point.intensity, point.rate, "o", color=hue, markersize=9 if i == 0 else 7, label=name, linestyle="none")
     axes.set(
         xlim=(low, high),
-        xlabel="MACs for a byte of DRAM [MAC/B]",
+        xlabel="MACs per DRAM byte [MAC/B]",
         ylabel="MAC/cycle, in cycles in which a job of it ran",
         title=_title(timeline),
     )

@@ -18,7 +18,7 @@ function drawRoofline() {
   const view = byId("view-roofline"), data = rooflineData();
   const say = (title, text) => view.replaceChildren(make("div", { className: "empty still" }, make("b", {}, title), make("span", {}, text)));
   if (!data.points.length) return say("No point to draw", app.order.length ? "No job of what is shown computes MACs and moves bytes of DRAM." : "Nothing passes the filters: press X to clear them.");
-  if (!data.peak || !data.bandwidth) return say("No roof to draw", "TRACE_META says not what the tensor engines or the DRAM channels can do.");
+  if (!data.peak || !data.bandwidth) return say("No roof to draw", "The trace has no peak of the tensor engines or no bandwidth of the DRAM channels (TRACE_META).");
   const width = Math.max(320, view.clientWidth - 50), height = Math.max(340, view.clientHeight - 90), box = { left: 70, top: 26, right: width - 62, bottom: height - 50 };
   const ridge = data.peak / data.bandwidth, xs = [...data.points.map((point) => point.x), ridge], ys = data.points.map((point) => point.y), half = Math.sqrt(10);
   const x0 = Math.min(...xs) / half, x1 = Math.max(...xs) * half, y1 = data.peak * half, y0 = Math.min(...ys, data.peak / half) / half;
@@ -29,16 +29,15 @@ function drawRoofline() {
   for (const y of tens(y0, y1)) svg.append(shape("line", { class: "grid", x1: box.left, x2: box.right, y1: Y(y), y2: Y(y) }), shape("text", { x: box.left - 8, y: Y(y) + 4, "text-anchor": "end" }, short(y)),
     shape("text", { x: box.right + 8, y: Y(y) + 4 }, short((2 * y * app.freq) / 1000)));
   svg.append(shape("rect", { class: "frame", x: box.left, y: box.top, width: box.right - box.left, height: box.bottom - box.top }));
-  const names = [["MACs for a byte of DRAM  [MAC/B]", (box.left + box.right) / 2, height - 12, ""], ["MAC/cycle", 16, (box.top + box.bottom) / 2, `rotate(-90 16 ${(box.top + box.bottom) / 2})`], ["TOPS (2 ops a MAC)", width - 10, (box.top + box.bottom) / 2, `rotate(-90 ${width - 10} ${(box.top + box.bottom) / 2})`]];
+  const names = [["MACs per DRAM byte  [MAC/B]", (box.left + box.right) / 2, height - 12, ""], ["MAC/cycle", 16, (box.top + box.bottom) / 2, `rotate(-90 16 ${(box.top + box.bottom) / 2})`], ["TOPS (2 ops a MAC)", width - 10, (box.top + box.bottom) / 2, `rotate(-90 ${width - 10} ${(box.top + box.bottom) / 2})`]];
   for (const [text, x, y, transform] of names) svg.append(shape("text", { x, y, "text-anchor": "middle", ...(transform ? { transform } : {}) }, text));
-  roofs(svg, data, ridge, X, Y, x0, x1, y0, box);
-  const rest = pointsOf(svg, data, X, Y, box), key = rest.length ? make("div", { className: "keys" }, ...rest.map(([fill, text]) => make("span", {}, make("i", { className: "swatch", style: { background: fill } }), " " + text))) : null;
-  const left = data.left.length ? make("p", { className: "facts", style: { whiteSpace: "normal", margin: "0 8px" } }, "Not shown, for they compute no MACs or move no bytes of DRAM: " + safe(data.left.slice(0, 12).join(", "), 300) + (data.left.length > 12 ? ` and ${data.left.length - 12} more` : "")) : null;
+  const taken = roofs(svg, data, ridge, X, Y, x0, x1, y0, box), rest = pointsOf(svg, data, X, Y, box, taken), key = rest.length ? make("div", { className: "keys" }, ...rest.map(([fill, text]) => make("span", {}, make("i", { className: "swatch", style: { background: fill } }), " " + text))) : null;
+  const left = data.left.length ? make("p", { className: "facts", style: { whiteSpace: "normal", margin: "0 8px" } }, "Not shown, because they compute no MACs or move no DRAM bytes: " + safe(data.left.slice(0, 12).join(", "), 300) + (data.left.length > 12 ? ` and ${data.left.length - 12} more` : "")) : null;
   view.replaceChildren(make("div", { className: "card" }, svg, key, left));
   return null;
 }
 
-/** The roofs, each with its name on its outer side. */
+/** The roofs, each with its name on its outer side. Returns the boxes that labels of points must leave free: the slope and its name. */
 function roofs(svg, data, ridge, X, Y, x0, x1, y0, box) {
   const enter = Math.max(x0, y0 / data.bandwidth), narrow = box.right - box.left < 600;
   svg.append(shape("path", { class: "roof", d: `M${X(enter)} ${Y(data.bandwidth * enter)} L${X(ridge)} ${Y(data.peak)} L${X(x1)} ${Y(data.peak)}` }));
@@ -46,20 +45,28 @@ function roofs(svg, data, ridge, X, Y, x0, x1, y0, box) {
   const right = X(ridge) > (box.left + box.right) / 2;
   svg.append(shape("text", { class: "ink", x: right ? box.right - 8 : X(ridge) + 8, y: Y(data.peak) - 8, "text-anchor": right ? "end" : "start" }, `TE: ${short(data.peak)} MAC/cycle` + (data.macs < data.peak && !narrow ? " at the widths used" : "")));
   const middle = enter * (ridge / enter) ** (narrow ? 0.45 : 0.4), angle = (Math.atan2(Y(data.peak) - Y(data.bandwidth * enter), X(ridge) - X(enter)) * 180) / Math.PI;
-  svg.append(shape("text", { class: "ink", x: X(middle), y: Y(data.bandwidth * middle) - 9, "text-anchor": "middle", transform: `rotate(${angle} ${X(middle)} ${Y(data.bandwidth * middle) - 9})` }, `DRAM: ${short(data.bandwidth)} B/cycle${narrow ? "" : `, ${short(data.bandwidth * app.freq)} GB/s`}`));
+  const at = [X(middle), Y(data.bandwidth * middle) - 9], name = `DRAM: ${short(data.bandwidth)} B/cycle${narrow ? "" : `, ${short(data.bandwidth * app.freq)} GB/s`}`;
+  svg.append(shape("text", { class: "ink", x: at[0], y: at[1], "text-anchor": "middle", transform: `rotate(${angle} ${at[0]} ${at[1]})` }, name));
   svg.append(shape("line", { class: "roof dash", x1: X(ridge), x2: X(ridge), y1: Y(data.peak), y2: box.bottom }), shape("text", { x: X(ridge) + (right ? -6 : 6), y: box.bottom - 8, "text-anchor": right ? "end" : "start" }, `ridge: ${short(ridge)} MAC/B`));
+  const boxes = [], turn = (angle * Math.PI) / 180, half = 3.3 * name.length;
+  for (let along = -half; along <= half; along += 8) boxes.push([at[0] + along * Math.cos(turn) - 5, at[1] + along * Math.sin(turn) - 9, at[0] + along * Math.cos(turn) + 5, at[1] + along * Math.sin(turn) + 4]);
+  for (let part = 0; part <= 1; part += 0.02) {
+    const [x, y] = [X(enter) + part * (X(ridge) - X(enter)), Y(data.bandwidth * enter) + part * (Y(data.peak) - Y(data.bandwidth * enter))];
+    boxes.push([x - 2, y - 2, x + 2, y + 2]);
+  }
+  return boxes;
 }
 
 /** The points, their areas as their times, the whole run first; each name at the end of a line to its point. */
-function pointsOf(svg, data, X, Y, box) {
-  const taken = [], made = axis(app.by), colours = app.by === app.colour ? app.colours : labelColours(made), most = Math.max(...data.points.map((point) => point.cycles));
+function pointsOf(svg, data, X, Y, box, taken) {
+  const made = axis(app.by), colours = app.by === app.colour ? app.colours : labelColours(made), most = Math.max(...data.points.map((point) => point.cycles));
   const sorted = [...data.points].sort((a, b) => (b.place < 0) - (a.place < 0) || b.cycles - a.cycles), radius = (point) => Math.max(4, 16 * Math.sqrt(point.cycles / most));
   const labels = [];
   for (const point of sorted) {
     const x = X(point.x), y = Y(point.y), r = radius(point), fill = point.place < 0 ? "none" : colours[point.place];
     const circle = shape("circle", { cx: x, cy: y, r, fill, "fill-opacity": 0.85, ...(point.place < 0 ? { style: "stroke: var(--ink)", "pointer-events": "all" } : {}) });
     const bound = data.bandwidth * point.x < data.peak ? "DRAM" : "TE", part = point.y / Math.min(data.peak, data.bandwidth * point.x);
-    const tip = { tip: () => [make("h3", {}, safe(point.label, 80)), fieldList([["MACs", grouped(point.macs)], ["bytes of DRAM", grouped(point.bytes)], ["cycles at work", grouped(point.cycles)], ["intensity", three(point.x) + " MAC/B"], ["rate", short(point.y) + " MAC/cycle"], [`of the ${bound} roof`, percent(part)]])] };
+    const tip = { tip: () => [make("h3", {}, safe(point.label, 80)), fieldList([["MACs", grouped(point.macs)], ["DRAM bytes", grouped(point.bytes)], ["cycles at work", grouped(point.cycles)], ["intensity", three(point.x) + " MAC/B"], ["rate", short(point.y) + " MAC/cycle"], [`of the ${bound} roof`, percent(part)]])] };
     circle.addEventListener("pointermove", (event) => showTip(tip, event.clientX, event.clientY));
     circle.addEventListener("pointerleave", () => showTip(null));
     svg.append(circle);

@@ -52,7 +52,7 @@ function phaseRow(sum, heads, all, most, colours) {
 function drawRun() {
   const { run } = app.head, lists = [];
   const about = [["program", run.program], ["status", run.status ?? "the file breaks off"], ["cycles", grouped(app.cycles) + ` (${duration(app.cycles)})`], ["clock", run.freq_ghz + " GHz"],
-    ["level of the trace", run.level], ["commands", grouped(app.commands.count)], ["spans", grouped(app.count)], ["window of samples", counted(run.window, "cycle")],
+    ["trace level", run.level], ["commands", grouped(app.commands.count)], ["spans", grouped(app.count)], ["window of samples", counted(run.window, "cycle")],
     ["run", run.sim_id], ["kernbench", run.sim_version], ["timing model", run.model_version], ["trace schema", run.version], ["program SHA-256", run.program_hash], ["machine SHA-256", run.config_hash]];
   if (run.filter) about.push(["left out when written", JSON.stringify(run.filter)]);
   if (run.broken) about.push(["the file breaks off", run.broken]);
@@ -60,7 +60,7 @@ function drawRun() {
   lists.push(make("div", {}, make("h2", {}, "Run"), fieldList(about)), make("div", {}, make("h2", {}, "Events"), events.length ? fieldList(events) : make("p", {}, "none")));
   const { total = 0, ...parts } = run.energy_pj ?? {}, energy = Object.entries(parts).sort(([, a], [, b]) => b - a);
   if (energy.length) lists[1].append(make("h2", {}, "Energy"), fieldList([...energy.map(([name, value]) => [name, joules(value) + (total ? `, ${percent(value / total)}` : "")]), ["total", joules(total)]]));
-  if (constantFields().size) lists[0].append(make("h2", {}, "The same for all commands"), fieldList([...constantFields()].map(([name, value]) => [name, shownField(name, value)])));
+  if (constantFields().size) lists[0].append(make("h2", {}, "Equal for all commands"), fieldList([...constantFields()].map(([name, value]) => [name, shownField(name, value)])));
   const boxes = [["Machine", run.sim_config], ["Counters", run.counters]].filter(([, value]) => value && Object.keys(value).length);
   byId("view-run").replaceChildren(make("div", { className: "pad" }, make("div", { className: "cols" }, ...lists.map((one) => { one.className = "card"; return one; })), make("div", { className: "cols" }, ...boxes.map(keyTable))));
 }

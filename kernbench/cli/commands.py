@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
+from itertools import pairwise
 from typing import Any
 
 import typer
@@ -22,7 +23,7 @@ COMMAND_SYNONYMS: dict[str, dict[str, str]] = {
         "check": "program check", "benches": "bench list", "workloads": "program list", "compile": "program compile",
         "emit": "program emit", "route": "topology route", "draw": "topology draw", "plot": "topology draw",
         "bandwidth": "probe", "collective": "ccl run", "nccl": "ccl run", "all_reduce": "ccl run all_reduce", "model": "llm",
-        "help": "--help", "version": "--version", "completions": "completion", "debug": "step",
+        "help": "--help", "version": "--version", "completions": "completion",
     },
     "kbsim trace": {
         "metrics": "summary", "stats": "summary", "show": "summary", "info": "summary", "check": "validate",
@@ -64,6 +65,7 @@ OPTION_SYNONYMS: dict[str, tuple[str, ...]] = {
     "--threads": ("--threads", "--jobs"),
     "--workers": ("--jobs",),
     "--size": ("--sizes", "--begin"),
+    "--sizes": ("--begin",),
     "--min-bytes": ("--begin",),
     "--max-bytes": ("--end",),
     "--minbytes": ("--begin",),
@@ -73,14 +75,44 @@ OPTION_SYNONYMS: dict[str, tuple[str, ...]] = {
     "--seq-len": ("--prompt",),
     "--context": ("--prompt",),
     "--batch-size": ("--batch",),
-    "--input-len": ("--prompt",),
-    "--output-len": ("--tokens",),
+    "--input-len": ("--prompt", "--random-input-len"),
+    "--output-len": ("--tokens", "--random-output-len"),
+    "--rate": ("--request-rate", "--rates"),
+    "--qps": ("--request-rate",),
+    "--rps": ("--request-rate",),
+    "--num-requests": ("--num-prompts",),
+    "--requests": ("--num-prompts",),
+    "--concurrency": ("--max-concurrency",),
+    "--slo": ("--slo", "--goodput ttft:200"),
+    "--iterations": ("--iters", "--runs"),
+    "--count": ("--runs",),
+    "-n": ("--runs", "--ranks"),
+    "--seconds": ("--time-budget",),
+    "--timeout": ("--time-budget",),
+    "--breakpoint": ('--do "break WHERE"',),
+    "--break": ('--do "break WHERE"',),
+    "--gpus": ("--ranks",),
+    "--nranks": ("--ranks",),
+    "--world-size": ("--ranks",),
     "--max-tokens": ("--tokens",),
     "--tensor-parallel": ("--tp",),
     "--tensor-parallel-size": ("--tp",),
     "--wbits": ("--w",),
     "--verbose": ("--debug",),
 }
+_NETWORK = "options describe the network (--size, --kind); kbsim probe -c NAME measures the links of a machine"
+#: What to type where an option is missing or is unknown, by command and option; as a remedy.
+OPTION_REMEDIES = {
+    ("kbsim serve capacity", "--slo"): 'write the latency targets, such as --slo "p99 ttft<200ms, p99 tpot<50ms"',
+    ("kbsim calibrate", "--config"): "name the chip, as kbsim calibrate DATA.csv -c h100; DATA.csv has the measured kernels",
+    ("kbsim ccl tune", "--algo"): "it shows all algorithms; kbsim ccl run COLLECTIVE --algo NAME times one",
+    ("kbsim ccl tune", "COLLECTIVE"): "kbsim ccl tune all_reduce compares the algorithms of one collective",
+    ("kbsim trace align", "COUNTERS"): "name a file of counters (.csv, .json, .yaml); kbsim trace diff compares two traces",
+    ("kbsim noc load", "-c"): _NETWORK,
+    ("kbsim noc load", "--config"): _NETWORK,
+}
+#: Options that take several values with commas between them.
+LISTS = ("--algo", "--by", "--dtype", "--free", "--rates", "--sizes", "--vary")
 
 
 class Command(TyperCommand):
@@ -94,6 +126,8 @@ class Command(TyperCommand):
             if count > 1:
                 option = max(param.opts, key=len)
                 remedy = _compare_meant(args) if option == "--config" else "leave the others out"
+                if option in LISTS:
+                    remedy = f"did you mean {option} {','.join(_all_given(param.opts, args))}?"
                 rule = f"it is given {count} times, but takes one value"
                 raise InputError(Problem(ctx.command_path, rule, option, remedy=remedy))
         return super().parse_args(ctx, args)
@@ -112,6 +146,12 @@ def _compare_meant(args: list[str]) -> str:
             targets.append(one)
     asked = " ".join(f"-c {one}" for one in machines)
     return f"did you mean kbsim compare {targets[0] if targets else 'TARGET'} {asked}, which compares machines?"
+
+
+def _all_given(names: Sequence[str], args: Sequence[str]) -> list[str]:
+    """What an option was given, every time."""
+    after = [value for one, value in pairwise(args) if one in names]
+    return after + [one.partition("=")[2] for one in args if one.partition("=")[0] in names and "=" in one]
 
 
 def _may_repeat(param: Any) -> bool:
@@ -164,6 +204,7 @@ def usage_problem(error: Any, arguments: Sequence[str] = ()) -> Problem:
     if type(error).__name__ == "NoSuchOption" and command is not None:
         near = option_meant(error.option_name, options_of(command)) or _setting_meant(error.option_name, command, arguments)
         rule, remedy = f"there is no option {error.option_name}", f"did you mean {near}?" if near else ""
+        remedy = OPTION_REMEDIES.get((path, error.option_name), remedy)
     elif (found := re.match(r"No such command '(.*?)'", rule)) and command is not None:
         known = [name for name, one in command.commands.items() if not one.hidden]
         near = command_meant(path, found[1], known)
@@ -174,6 +215,7 @@ def usage_problem(error: Any, arguments: Sequence[str] = ()) -> Problem:
         remedy = _place_of_extra(path, found[1], command, arguments)
     elif type(error).__name__ == "MissingParameter" and error.param is not None:
         rule = _missing(error.param, rule)
+        remedy = OPTION_REMEDIES.get((path, rule.split(" ")[0]), "")
     elif (found := re.match(r"Invalid value for (.*?): '?(.*?)'? is not one of (.*)", rule)) is not None:
         choices = re.findall(r"'(.*?)'", found[3])
         near = _value_meant(found[2], choices)
@@ -196,7 +238,7 @@ def _sentence(text: str) -> str:
 
 #: Names of values in other tools, and ours.
 VALUE_SYNONYMS = {"npu": "machine", "config": "machine", "pod": "system", "topology": "system", "pftrace": "perfetto",
-                  "json": "chrome", "tensorboard": "chrome", "catapult": "chrome"}  # fmt: skip
+                  "json": "chrome", "tensorboard": "chrome", "catapult": "chrome", "random": "uniform"}  # fmt: skip
 
 
 def _value_meant(value: str, choices: list[str]) -> str:
@@ -244,6 +286,10 @@ def _place_of_extra(path: str, text: str, command: Any, arguments: Sequence[str]
     """The option to which a superfluous argument may belong."""
     first = text.split()[0]
     options = options_of(command)
+    if first.endswith((".jsonl", ".jsonl.gz", ".jsonl.zst")) and "--trace" not in options:
+        return f"it is the name of a trace: kbsim trace {'why' if path.endswith('why') else 'summary'} {first}"
+    if "-k" in options and (found := re.fullmatch(r"(\d+)x(\d+)x(\d+)", first)):
+        return f"did you mean -m {found[1]} -n {found[2]} -k {found[3]}?"
     if "--set" in options:
         if re.fullmatch(r"[A-Za-z_][\w.\[\]]*=.*", first):
             return f"did you mean --set {first}?"

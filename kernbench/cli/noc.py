@@ -186,7 +186,7 @@ PATTERNS = f"Traffic pattern: {', '.join(PatternOption)}."
 def load(
     pattern: Annotated[PatternOption, typer.Option("--pattern", metavar="PATTERN", help=PATTERNS)] = PatternOption.UNIFORM,
     rates: Annotated[
-        str, typer.Option("--rates", metavar="R,...", help="Offered loads [flits/node/cycle], separated by commas.")
+        str, typer.Option("--rates", metavar="R,...", help="Offered loads in flits per node and cycle, separated by commas.")
     ] = "0.1,0.2,0.3,0.4",
     saturation: Annotated[
         bool, typer.Option("--saturation", help="Find the load at which the latency is 3 times that of an idle network.")
@@ -284,7 +284,8 @@ def _numbers(text: str, kind: Callable[[str], N], option: str) -> list[N]:
     try:
         return [kind(part) for part in text.split(",")]
     except ValueError:
-        raise InputError(Problem("kbsim noc load", "it must be numbers separated by commas", option, text)) from None
+        rule = "it must be numbers separated by commas"
+        raise InputError(Problem("kbsim noc load", rule, option, text, f"such as {option} 0.1,0.2,0.4")) from None
 
 
 def load_tables(

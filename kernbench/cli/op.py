@@ -13,6 +13,8 @@ from kernbench.cli.target import load_machine
 from kernbench.cli.text import Justify, table
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from rich.console import RenderableType
 
     from kernbench.workloads.ops.timing import OperationTimer, Timed
@@ -64,6 +66,7 @@ def op(
     from kernbench.workloads.ops.operation import COLLECTIVES, Attention, Collective, Operation, Product, Sequences, Vector
     from kernbench.workloads.ops.timing import OperationTimer
 
+    _check_overrides(overrides or [])
     machine = load_machine(config, overrides, kind=NpuConfig)
     timer = OperationTimer(machine, load_runtime(runtime))
     made: Operation
@@ -111,14 +114,30 @@ PARTS = {
 }
 
 
+#: Other names of a product.
+PRODUCTS = ("gemm", "mm", "bmm", "linear", "gemv", "dot")
+
+
 def _kind(name: str) -> str:
     from kernbench.common.errors import InputError, Problem
+    from kernbench.common.spelling import meant
 
     for kind, names in KINDS.items():
         if name in names:
             return kind
     every = operations()
-    raise InputError(Problem("kbsim op", f"it must be one of {', '.join(every)}", "OP", name))
+    remedy = "did you mean matmul?" if name.lower() in PRODUCTS else meant(name, every)
+    raise InputError(Problem("kbsim op", f"it must be one of {', '.join(every)}", "OP", name, remedy))
+
+
+def _check_overrides(overrides: Sequence[str]) -> None:
+    from kernbench.common.errors import InputError, Problem
+
+    for text in overrides:
+        name, _, value = text.partition("=")
+        if name in ("m", "n", "k"):
+            remedy = f"did you mean -{name} {value}?"
+            raise InputError(Problem("kbsim op", "it sets values of the machine, not of the operation", "--set", text, remedy))
 
 
 def _check_attention(batch: int, prefill: int, heads: int, kv_heads: int) -> None:

@@ -100,14 +100,18 @@ class CacheType(StrEnum):
 _CACHE_BITS = {CacheType.AUTO: None, CacheType.BFLOAT16: 16, CacheType.FP8: 8, CacheType.INT4: 4}
 
 
-def _rate(text: str) -> float:
+def _rate(text: str, option: str) -> float:
     """A number, or inf."""
     try:
         found = float(text)
     except ValueError:
         found = math.nan
     if not found > 0:
-        raise typer.BadParameter(f"{text!r} is not a number greater than 0")
+        from kernbench.config.remedies import number_meant
+
+        number = number_meant(text.partition("/")[0])
+        rule = "it must be a number greater than 0, or inf"
+        raise InputError(Problem("kbsim serve", rule, option, text, f"write {number}" if number else ""))
     return found
 
 
@@ -355,10 +359,10 @@ def scenario_of(
     from kernbench.workloads.serving.workload import Workload
 
     arrivals = Arrivals(
-        request_rate=_rate(request_rate), burstiness=_rate(burstiness),
+        request_rate=_rate(request_rate, "--request-rate"), burstiness=_rate(burstiness, "--burstiness"),
         ramp_up=None if ramp_up_strategy is None else ramp_up_strategy.value,
-        ramp_up_start_rps=None if ramp_up_start_rps is None else _rate(ramp_up_start_rps),
-        ramp_up_end_rps=None if ramp_up_end_rps is None else _rate(ramp_up_end_rps),
+        ramp_up_start_rps=None if ramp_up_start_rps is None else _rate(ramp_up_start_rps, "--ramp-up-start-rps"),
+        ramp_up_end_rps=None if ramp_up_end_rps is None else _rate(ramp_up_end_rps, "--ramp-up-end-rps"),
     )  # fmt: skip
     adapters = None if lora is None else _adapters(lora, max_loras)
     workload = Workload(
@@ -830,6 +834,10 @@ def capacity(
     """Find the largest request rate that meets latency targets, by bisection for each seed."""
     from kernbench.workloads.serving.capacity import parse_slo
 
+    rate = deployment.scenario.workload.arrivals.request_rate
+    if math.isfinite(rate):
+        remedy = "leave it out; kbsim serve run --request-rate serves one rate"
+        raise InputError(Problem("kbsim serve capacity", "the command searches the rate", "--request-rate", rate, remedy))
     deployment = deployment.having(sample=0, energy=energy)
     first = deployment.scenario.workload.seed
     found = deployment.capacity(parse_slo(slo), seeds=range(first, first + seeds), tolerance=tolerance, duration_s=duration)

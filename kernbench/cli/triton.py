@@ -38,11 +38,21 @@ def triton(
     quiet: Quiet = False,
 ) -> int:
     """Run a Python file whose `import triton` means kernbench, and report the cycles of each launch."""
+    _check_file(file)
     import kernbench.triton.patch  # noqa: F401  (`import triton` of the file)
     from kernbench.cli.target import load_machine
 
     machine = load_machine(config or DEFAULT_MACHINE, overrides, quiet=quiet, allow_code=allow_code or ())
     return check_script(file, machine, check, as_json=as_json, quiet=quiet, arguments=arguments or (), portable=portable)
+
+
+def _check_file(name: str) -> None:
+    """InputError for a name that is not that of a Python file."""
+    from kernbench.runtime_api.discovery import installed_benches
+
+    if not name.endswith(".py"):
+        remedy = f"did you mean kbsim run {name}?" if name in installed_benches() else ""
+        raise InputError(Problem(name, "a Python file (.py) that launches Triton kernels is wanted here", remedy=remedy))
 
 
 def check_script(
@@ -105,7 +115,7 @@ def _raised(path: Path, error: BaseException) -> str:
 
 
 def _nothing(launches: int) -> str:
-    return "nothing is wrong" if launches else "no kernel was launched, so nothing was checked"
+    return "nothing is wrong" if launches else "the file launches no kernel, as kernel[grid](...), so nothing was checked"
 
 
 def _in_lines(text: str) -> str:

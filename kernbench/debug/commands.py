@@ -238,11 +238,15 @@ COMMANDS: list[Command] = [
 ]  # fmt: skip
 
 
+#: Commands of gdb and pdb, and ours.
+SYNONYMS = {"continue": "run", "c": "run", "cont": "run", "finish": "end", "exit": "quit", "info": "state", "p": "print"}
+
+
 def _find(name: str) -> Command:
     for one in COMMANDS:
         if name in (one.name, one.short):
             return one
-    near = nearest(name, [one.name for one in COMMANDS])
+    near = SYNONYMS.get(name) or nearest(name, [one.name for one in COMMANDS])
     remedy = f"did you mean {near}?" if near else "help lists them"
     raise InputError(Problem("command", "there is no such command", "name", name, remedy))
 

@@ -104,7 +104,9 @@ def _import_file(path: Path) -> ModuleType:
             return execute(spec)
         except Unloadable as error:
             place = error.place.replace(str(spec.origin), str(path))
-            raise InputError(Problem(place, error.rule)) from error
+            triton = getattr(error.__cause__, "name", None) == "triton"
+            remedy = f"kbsim triton {path} runs a script that imports triton" if triton else ""
+            raise InputError(Problem(place, error.rule, remedy=remedy)) from error
 
 
 @contextmanager

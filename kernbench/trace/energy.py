@@ -152,8 +152,7 @@ class Ledger:
         """The groups, largest first. Their sum is `total`, exactly. InputError for an unknown grouping."""
         name_of = GROUPINGS.get(grouping)
         if name_of is None:
-            rule = f"groupings are {', '.join(GROUPINGS)}"
-            raise InputError(Problem("kbsim trace energy", rule, "--by", grouping, meant(grouping, GROUPINGS)))
+            raise InputError(_unknown(grouping))
         found: dict[str, Counter[str]] = {}
         for item in self.items:
             found.setdefault(name_of(self, item), Counter())[item.part] += item.energy
@@ -229,6 +228,18 @@ GROUPINGS: dict[str, Callable[[Ledger, Item], str]] = {
 
 def _order(key: tuple[str, int]) -> tuple[int, int]:
     return PARTS.index(key[0]), key[1]
+
+
+def check_groupings(names: list[str]) -> None:
+    """InputError for an unknown grouping."""
+    for name in names:
+        if name not in GROUPINGS:
+            raise InputError(_unknown(name))
+
+
+def _unknown(grouping: str) -> Problem:
+    rule = f"groupings are {', '.join(GROUPINGS)}"
+    return Problem("kbsim trace energy", rule, "--by", grouping, meant(grouping, GROUPINGS))
 
 
 def ledger(trace: Trace) -> Ledger:

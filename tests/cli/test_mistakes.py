@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import re
 import shlex
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -80,6 +81,14 @@ def test_the_answer_says_what_to_do_next(name: str, kbsim: Kbsim, tmp_path: Path
     if os.environ.get("KB_REGOLD") == "1":
         pin(name, f"{answer}\n")
     assert f"{answer}\n" == pinned()[name]
+
+
+def test_a_script_that_imports_triton_is_run_by_kbsim_triton(kbsim: Kbsim, monkeypatch: pytest.MonkeyPatch) -> None:
+    Path("k.py").write_text("import triton\n", encoding="utf-8")
+    monkeypatch.setitem(sys.modules, "triton", None)  # as where it is not installed, and not replaced by kernbench
+    said = kbsim("run", "k.py")
+    assert said.code == 2 and "k.py:1: " in said.err
+    assert said.err.endswith("; kbsim triton k.py runs a script that imports triton\n")
 
 
 def test_every_mistake_is_complete_and_every_answer_has_one() -> None:

@@ -78,8 +78,8 @@ def test_nothing_wrong(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> No
 @pytest.mark.parametrize(
     ("script", "code", "said"),
     [
-        ("x = 1\n", 0, "no kernel was launched, so nothing was checked"),
-        ("import sys\nsys.exit(0)\n", 0, "no kernel was launched, so nothing was checked"),
+        ("x = 1\n", 0, "the file launches no kernel, as kernel[grid](...), so nothing was checked"),
+        ("import sys\nsys.exit(0)\n", 0, "the file launches no kernel, as kernel[grid](...), so nothing was checked"),
         ("import sys\nsys.exit(3)\n", 5, "{file}: it ended with exit(3)"),
         ("def f():\n    return 1 / 0\n\n\nf()\n", 5, "{file}:2: ZeroDivisionError: division by zero"),
     ],

@@ -19,7 +19,8 @@ def check_plot(path: Path) -> None:
     from kernbench.common.files import check_writable
 
     if _form(path) not in ("svg", "png"):
-        raise InputError(Problem("kbsim ccl run", "its name must end in .svg or .png", "--plot", str(path)))
+        remedy = f"did you mean --report {path}?" if path.suffix.lower() in (".html", ".htm") else ""
+        raise InputError(Problem("kbsim ccl run", "its name must end in .svg or .png", "--plot", str(path), remedy))
     check_writable(path)
 
 

@@ -53,15 +53,16 @@ def energy(
     The trace must be one of level full.
     """
     from kernbench.common.files import check_apart, check_writable, write_whole
-    from kernbench.trace.energy import accesses_csv, energy_to_dict, ledger
+    from kernbench.trace.energy import accesses_csv, check_groupings, energy_to_dict, ledger
     from kernbench.trace.reader import open_trace
 
     if accesses is not None:
         check_writable(accesses)
         check_apart((accesses,), (file,))
-    found = ledger(open_trace(file))
     groupings = [name.strip() for name in by.split(",")]
-    made = energy_to_dict(found, groupings)  # refuses unknown groupings before anything is written
+    check_groupings(groupings)
+    found = ledger(open_trace(file))
+    made = energy_to_dict(found, groupings)
     if accesses is not None:
         write_whole(accesses, accesses_csv(found).encode())
     if as_json:

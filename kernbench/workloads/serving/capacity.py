@@ -58,8 +58,11 @@ def parse_slo(text: str) -> tuple[Target, ...]:
         match = _TARGET.fullmatch(part)
         if match is None:
             rule = "it must be a list of STATISTIC METRIC<LIMIT with a unit of us, ms or s, such as p99 ttft<200ms"
-            raise InputError(Problem("slo", rule, "target", part.strip()))
+            raise InputError(Problem("slo", rule, "target", part.strip(), _target_meant(part)))
         statistic, metric, number, unit = match.groups()
+        if statistic in METRICS and metric in STATISTICS:
+            rule = "the statistic stands before the metric"
+            raise InputError(Problem("slo", rule, "target", part.strip(), _target_meant(part)))
         for name, value, known in (("statistic", statistic, STATISTICS), ("metric", metric, METRICS)):
             if value not in known:
                 raise InputError(Problem("slo", f"it must be one of {', '.join(known)}", name, value, meant(value, known)))
@@ -71,6 +74,15 @@ def parse_slo(text: str) -> tuple[Target, ...]:
             raise InputError(Problem("slo", "it must be a number above 0", "limit", number))
         found.append(Target(statistic, metric, limit))
     return tuple(found)
+
+
+def _target_meant(part: str) -> str:
+    """A question with the target that was probably meant; empty where a statistic, a metric or a number is missing."""
+    words = re.findall(r"[a-z]+[0-9]*|[0-9.]+", part.replace("_", " ").lower())
+    kinds = (STATISTICS, METRICS, [one for one in words if one[0].isdigit()])
+    found = [next((one for one in words if one in known), "") for known in kinds]
+    unit = next((one for one in words if one in _UNITS), "ms")
+    return f"did you mean {found[0]} {found[1]}<{found[2]}{unit}?" if all(found) else ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -84,7 +84,8 @@ class Workload:
         if drawn == (self.dataset_path is not None):
             rule = f"{self.dataset_name} {'draws its lengths, and reads no file' if drawn else 'is read from a file'}"
             path = self.dataset_path
-            raise InputError(Problem("workload", rule, "dataset_path", None if path is None else os.fspath(path)))
+            remedy = "leave --dataset-path out" if drawn else "add --dataset-path FILE"
+            raise InputError(Problem("workload", rule, "dataset_path", None if path is None else os.fspath(path), remedy))
 
     @property
     def count(self) -> int | None:

@@ -87,11 +87,12 @@ def _narrow(found: Sequence[Key], width: int) -> widgets.Text:
     text = widgets.Text()
     longest = min(36, max(len(key.path) for key in found))
     for key in found:
-        default = _default(key)
-        unit = f" {key.unit}" if key.unit and default != "absent" and not default.endswith("B") else ""
-        text.append(f"{key.path:<{longest}}  ", "bold").append(f"{key.kind}, ")
-        room = width - max(longest, len(key.path)) - len(key.kind) - len(unit) - 4
-        text.append(_short(default, max(8, room))).append(f"{unit}\n", "dim")
+        default = f"{key.default} B" if key.kind == "size" and _default(key).isdigit() else _default(key)
+        unit = f" [{key.unit}]" if key.unit and key.unit != "byte" else ""
+        text.append(f"{key.path:<{longest}}  ", "bold").append(key.kind).append(f"{unit}, ", "dim")
+        said = {"required": "required", "absent": "no default"}.get(default)
+        room = width - max(longest, len(key.path)) - len(key.kind) - len(unit) - len(", default ") - 2
+        text.append(f"{said or f'default {_short(default, max(8, room))}'}\n")
         for line in textwrap.wrap(_meaning(key), width - 4, break_long_words=False, break_on_hyphens=False):
             text.append(f"    {line}\n", "dim")
     text.right_crop(1)

@@ -88,14 +88,14 @@ def _wrapped(one: Any, width: int) -> list[str] | None:
     if _PLAIN.fullmatch(whole) is None:
         return None
     lines = [""]
-    for word in _WORD.findall(whole):
+    for word in _WORD.findall(text.glued(whole)):
         size = len(word.rstrip())
         if size > width:
             return None
         if lines[-1] and len(lines[-1]) + size > width:
             lines.append("")
         lines[-1] += word
-    return [line.rstrip() for line in lines]
+    return [line.rstrip().replace(text.SPACE, " ") for line in lines]
 
 
 def _table(table: Table, width: int) -> list[str] | None:

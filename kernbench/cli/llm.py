@@ -126,7 +126,7 @@ Routes = Annotated[
     typer.Option(
         "--routing",
         metavar="even|uniform|zipf:S|FILE",
-        help="How tokens choose experts. A file has `shares`, one of each expert.",
+        help="How tokens choose experts. A file has the key `shares`: a list with the share of tokens of each expert.",
     ),
 ]
 Seed = Annotated[int, typer.Option("--seed", metavar="N", help="Seed of the choices of experts.")]

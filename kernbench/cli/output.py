@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from io import StringIO
 from typing import TYPE_CHECKING, Any, TextIO
 
+from kernbench.cli.text import SPACE, glued
 from kernbench.common.errors import ABSENT, InputError, Problem, shown
 
 if TYPE_CHECKING:
@@ -76,11 +77,26 @@ def show(renderables: Iterable[RenderableType], *, whole: bool = False) -> bool:
     page = StringIO()  # everything is computed before anything is written, so an error never follows half a table
     drawn = console(page, like=target)
     for renderable in renderables:
-        drawn.print(renderable, soft_wrap=whole)
-    text = page.getvalue()
+        drawn.print(renderable if whole else _glued(renderable), soft_wrap=whole)
+    text = page.getvalue().replace(SPACE, " ")
     if not target.is_terminal:  # tables are padded to their width: of no use in a file
         text = "\n".join(line.rstrip() for line in text.split("\n"))
     return write(text)
+
+
+def _glued(renderable: RenderableType) -> RenderableType:
+    """A text whose numbers stay on the line of their units; other renderables as they are."""
+    from rich.text import Text
+
+    if hasattr(renderable, "__rich__"):
+        renderable = renderable.__rich__()
+    if isinstance(renderable, str):
+        return glued(renderable)
+    if not isinstance(renderable, Text):
+        return renderable
+    made = renderable.copy()
+    made.plain = glued(made.plain)
+    return made
 
 
 def show_json(value: Any) -> None:

@@ -18,6 +18,8 @@ GOOD, DIM = palette.style("expected"), palette.style("soft")  #: as expected; be
 BAD = palette.style("fail").removeprefix("bold ")  #: failed; bold where it is the headline
 STATUS_STYLES = {status: palette.style(status) for status in ("done", "running", "aborted")}  # others are red
 WIDE = 110  # [column] from here on tables say more
+SPACE = "\ue000"  #: what a space is while lines are broken, where it must not be a place to break
+_BEFORE_UNIT = re.compile(r"(?<=\d) (?=(?:[num]?s|[num]?[JW]|[kMGTP]?i?B(?:/(?:s|cycle|token))?|[kMG]?Hz)(?![\w/]))")
 _PREFIXES = ("", " k", " M", " G", " T", " P", " E")
 _TIMES = ((10**9, "s"), (10**6, "ms"), (10**3, "us"), (1, "ns"))
 
@@ -130,6 +132,11 @@ def common_place(names: Sequence[str]) -> str:
 def without_place(name: str, place: str) -> str:
     """A name without the common prefix."""
     return "-".join(node.removeprefix(place) for node in name.split("-")) if place else name
+
+
+def glued(text: str) -> str:
+    """A text of the same length in which lines are never broken between a number and its unit: `SPACE` stands there."""
+    return _BEFORE_UNIT.sub(SPACE, text)
 
 
 def broken(name: str, room: int) -> str:

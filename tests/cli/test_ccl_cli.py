@@ -215,8 +215,8 @@ def test_what_was_asked_of_most_is_said_of_all_sizes(capsys: pytest.CaptureFixtu
     """Adding binds short messages, the first PE's link longer ones."""
     code, out, _ = kbsim(capsys, "run", "all_reduce", "-a", "ring", "-b", "1K", "-e", "64K", "-f", "4", "--no-check")
     assert code == 0 and out.splitlines()[-3:-1] == [
-        "# busiest to 4,096 B: sip0.cube0.pe0 ve, 16% to 17%",
-        "# busiest to 65,536 B: sip0.cube0.r0c0-sip0.cube0.pe0.pe_dma, 32% to 53%",
+        "# busiest up to 4,096 B: sip0.cube0.pe0 ve, 16% to 17%",
+        "# busiest up to 65,536 B: sip0.cube0.r0c0-sip0.cube0.pe0.pe_dma, 32% to 53%",
     ]
     assert all(len(line) <= 80 for line in out.splitlines())
 

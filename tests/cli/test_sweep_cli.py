@@ -104,7 +104,7 @@ def test_dry_run_writes_nothing(kbsim: Kbsim) -> None:
         "machine                   1  small.yaml",
         "dram.t_setup_cycles       2  10, 50",
         "te.macs_per_cycle         3  64, 256, 1024",
-        "by 2 points that were tried; nothing was written",
+        "the time is estimated from 2 runs; nothing was written",
     ]
 
 

@@ -355,8 +355,9 @@ class Told:
         rows = [row for _, row in self.rows]
         if self.shown < len(rows) or (not rows and stopped is not None):
             self._show_rows()
-        by_algorithm = groupby(self.rows, lambda one: one[0].entry)
-        output.show([one for _, found in by_algorithm for one in notes([row for _, row in found])], whole=True)
+        by_algorithm = [(entry.name, list(found)) for entry, found in groupby(self.rows, lambda one: one[0].entry)]
+        for name, found in by_algorithm:
+            output.show(notes([row for _, row in found], name if len(by_algorithm) > 1 else ""), whole=True)
         output.show([one for batch in self.batches for one in chosen(batch.asked, batch.rows)], whole=True)
         output.show(average(rows), whole=True)
         if rows and ending.status != "done":

@@ -130,11 +130,11 @@ def wrong_elements(rows: Sequence[Row]) -> int:
     return sum((row.wrong or 0) + ((row.in_place.wrong or 0) if row.in_place else 0) for row in rows)
 
 
-def notes(rows: Sequence[Row]) -> Iterator[widgets.Text]:
-    """The bottleneck of each group of sizes, and what is wrong with them."""
+def notes(rows: Sequence[Row], algorithm: str = "") -> Iterator[widgets.Text]:
+    """The bottleneck of each group of sizes, and what is wrong with them; `algorithm`: its name, where there are several."""
     if not rows:
         return
-    yield from _busiest(rows)
+    yield from _busiest(rows, algorithm)
     yield from _unreceived(rows)
     wrong = wrong_elements(rows)
     if wrong:
@@ -148,7 +148,7 @@ def chosen(asked: Asked, rows: Sequence[Row]) -> Iterator[widgets.Text]:
     if asked.entry.registry is None:
         return
     for name, group in groupby(rows, lambda row: resolved(asked, max(1, row.count)).entry.name):
-        yield widgets.Text(f"# chosen to {list(group)[-1].size:,} B: {name}", "dim")
+        yield widgets.Text(f"# chosen up to {list(group)[-1].size:,} B: {name}", "dim")
 
 
 def average(rows: Sequence[Row]) -> Iterator[widgets.Text]:
@@ -158,13 +158,14 @@ def average(rows: Sequence[Row]) -> Iterator[widgets.Text]:
         yield widgets.Text(f"# average bus bandwidth {_number(sum(values) / len(values))} GB/s")
 
 
-def _busiest(rows: Sequence[Row]) -> Iterator[widgets.Text]:
+def _busiest(rows: Sequence[Row], algorithm: str) -> Iterator[widgets.Text]:
     """The bottleneck and its share of the time: one line for consecutive sizes with the same bottleneck."""
     groups = [list(group) for _, group in groupby(rows, lambda row: row.bound)]
+    of = f"{algorithm}: " if algorithm else ""
     for group in groups:
         shares = list(dict.fromkeys(percent(share) for share in sorted(row.bound_share for row in group)))
-        upto = f" to {group[-1].size:,} B" if len(groups) > 1 else ""
-        yield widgets.Text(f"# busiest{upto}: {group[0].bound}, {' to '.join(shares[:1] + shares[1:][-1:])}", "dim")
+        upto = f" up to {group[-1].size:,} B" if len(groups) > 1 else ""
+        yield widgets.Text(f"# {of}busiest{upto}: {group[0].bound}, {' to '.join(shares[:1] + shares[1:][-1:])}", "dim")
 
 
 def _unreceived(rows: Sequence[Row]) -> Iterator[widgets.Text]:

@@ -65,7 +65,7 @@ def tune(
     plot: Plot = None,
     as_json: Json = False,
 ) -> int:
-    """Print what each algorithm of a collective takes for each size by the tuner, and which one --algo auto takes."""
+    """Print the tuner's time of each algorithm of a collective for each size, and which algorithm --algo auto uses."""
     from kernbench.ccl import tuner as tuning
     from kernbench.ccl.collectives import COLLECTIVES
     from kernbench.ccl.measure import sizes_between

@@ -139,7 +139,7 @@ def _reasons(store: Path, table: SweepTable, goal: Goal, count: int, allow_code:
 
 
 LIMIT, NUMBER, VALUE = 13, 8, 24  # characters of columns
-HEAD = 11  # characters of a line of a header
+HEAD, GOAL_HEAD = 11, 16  # characters of a line of a header: of an axis, of a goal
 ROOMY = 60  # characters of a text
 
 
@@ -187,17 +187,19 @@ def _table(found: SweepTable, title: str, entries: Sequence[Entry], goals: Seque
     from kernbench.sweep.report.table import plain_text
 
     numbers = list(dict.fromkeys(name for name, _ in goals))
-    room = width - LIMIT - len("point  ") - sum(max(len(name), NUMBER) + 2 for name in numbers)
     heads = {name: broken(head, HEAD) for name, head in short_names(found.names).items()}
+    goal_heads = [broken(name, GOAL_HEAD) for name in numbers]
+    room = width - LIMIT - len("point  ") - sum(max(*map(len, head.split("\n")), NUMBER) + 2 for head in goal_heads)
     names: list[str] = []
     for name in found.names:
         texts = [*heads[name].split("\n"), *(safe(plain_text(found.place(entry)[name]), VALUE) for entry in entries)]
-        room -= max(map(len, texts)) + 2
-        if room < 0:
+        wide = max(map(len, texts)) + 2
+        if wide > room:
             break
+        room -= wide
         names.append(name)
     columns: list[tuple[str, Justify]] = [("point", "right"), *((heads[name], "right") for name in names)]
-    columns += [(name, "right") for name in numbers]
+    columns += [(head, "right") for head in goal_heads]
     left = found.names[len(names) :]
     if left:
         note += f"; not shown: {left[0]}{' ...' if left[1:] else ''}"
@@ -207,7 +209,7 @@ def _table(found: SweepTable, title: str, entries: Sequence[Entry], goals: Seque
     for entry, row, *cells in zip(entries, rows, *columns_of_numbers, strict=True):
         place = found.place(entry)
         shown = [str(entry.number), *(safe(plain_text(place[name]), VALUE) for name in names), *cells]
-        made.add_row(*shown, safe(str(row.metrics.get("bound_by", "")), LIMIT if width < WIDE else 40))
+        made.add_row(*shown, safe(str(row.metrics.get("bound_by", "")), max(LIMIT + room, 40 if width >= WIDE else 0)))
     return made
 
 

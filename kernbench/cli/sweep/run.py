@@ -525,7 +525,7 @@ def estimate_text(points: Points, found: Estimate, width: int) -> Iterator[Rende
             made.add_row(name, str(len(values)) if axis.span is None else "drawn", _values(values) if values else _range(axis))
     yield made
     if found.tried:
-        yield widgets.Text(f"by {counted(found.tried, 'point')} that were tried; nothing was written", "dim")
+        yield widgets.Text(f"the time is estimated from {counted(found.tried, 'run')}; nothing was written", "dim")
 
 
 def _values(values: list[Any]) -> str:

@@ -47,16 +47,20 @@ def align(
     ] = False,
     rules: Annotated[
         str | None,
-        typer.Option("--rules", metavar="FILE", help="With --profile: which names mean which operations.", show_default=False),
+        typer.Option(
+            "--rules", metavar="FILE", help="With --profile: rules that say which name means which operation.",
+            show_default=False,
+        ),
     ] = None,
     approve: Annotated[
         list[str] | None,
-        typer.Option("--approve", metavar="NAME", help="With --profile: take the proposal for NAME; '*' takes all."),
+        typer.Option("--approve", metavar="NAME", help="With --profile: approve the proposal for NAME; '*' approves all."),
     ] = None,
     save: Annotated[
         Path | None,
         typer.Option(
-            "--save", metavar="FILE", help="With --profile: write the rules, and those approved, to a file.", show_default=False
+            "--save", metavar="FILE", help="With --profile: write the given rules and the approved proposals to a file.",
+            show_default=False,
         ),
     ] = None,
     as_json: Json = False,

@@ -130,7 +130,8 @@ def others(pages: dict[str, Path], tmp_path_factory: pytest.TempPathFactory) -> 
     engine = ContinuousBatching(EngineOptions(num_gpu_blocks=24, max_model_len=256, max_num_seqs=8))
     load = [Request(i, arrival_ns=i * 3_000_000, prompt=80, output=40) for i in range(60)]
     result = simulate(load, engine, fixed_step(1_000_000))
-    told = {"model": "tiny", "machine": "npu.yaml", "num_gpu_blocks": 24, "block_size": 16, "max_model_len": 256, "table": None}
+    told = {"model": "tiny", "machine": "npu.yaml", "num_gpu_blocks": 24, "block_size": 16, "max_model_len": 256}
+    told |= {"table": None, "cost": None, "energy": None}
     made["serving"].write_bytes(serving_page({**told, "goals_ms": {"ttft": 200.0}, **result.to_dict()}, result))
     sizes = ("-g", "4", "-b", "1K", "-e", "16K", "-f", "4", "--no-check", "-q")
     for name, algorithms in (("collective", "ring"), ("collectives", "ring,recursive_doubling")):

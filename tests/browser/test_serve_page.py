@@ -17,7 +17,8 @@ def test_the_page_fits_every_width(tmp_path: Path) -> None:
     engine = ContinuousBatching(EngineOptions(num_gpu_blocks=24, max_model_len=256, max_num_seqs=8))
     load = [Request(i, arrival_ns=i * 3_000_000, prompt=80, output=40) for i in range(60)]
     result = simulate(load, engine, fixed_step(1_000_000))
-    told = {"model": "tiny", "machine": "npu.yaml", "num_gpu_blocks": 24, "block_size": 16, "max_model_len": 256, "table": None}
+    told = {"model": "tiny", "machine": "npu.yaml", "num_gpu_blocks": 24, "block_size": 16, "max_model_len": 256}
+    told |= {"table": None, "cost": None, "energy": None}
     (tmp_path / "page.html").write_bytes(page_bytes({**told, "goals_ms": {}, **result.to_dict()}, result))
     with browser(tmp_path / "profile") as page:
         for width in (1440, 420):

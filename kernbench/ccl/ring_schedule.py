@@ -210,9 +210,21 @@ def all_reduce(memory: Memory, parts: Sequence[tuple[Sequence[Ring], Range]]) ->
     else:  # they share queues: one order for all
         together = [one for group in zip_longest(*slices) for one in group if one is not None]
         groups = [(together, max(len(rings) for rings, _ in used))]
-    for_each = 2 * len(parts) // len(groups)
+    for_each = min(2 * len(parts) // len(groups), min(_nested_at_once(memory, rings, whole) for rings, whole in used))
     limits = [(for_each, for_each // 2) if rings > 1 else (most, batch_of(len(some), most)) for some, rings in groups]
     run(memory.tl, *(in_turn(some, *limit, plain=rings > 1) for (some, rings), limit in zip(groups, limits, strict=True)))
+
+
+def _nested_at_once(memory: Memory, rings: Sequence[Ring], whole: Range) -> int:
+    """How many slices over several rings the scratchpad has room for: each has a tile of its own chunk, and the loads of its
+    lanes. Those of a ring of two ranks have no next chunk to load.
+    """
+    chunk = cut(whole, rings[0].size)[0][1] if len(rings) > 1 else 0
+    if not chunk:
+        return MOST
+    nbytes = -(-chunk // segments(chunk, memory.itemsize, memory.tl.slot_bytes)) * memory.itemsize
+    halves = 4 if any(one.size == 2 for one in rings) else 5  # of the tile: it and the loads
+    return max(1, int(2 * memory.tl.limits().free_bytes // (halves * nbytes)))
 
 
 def batch_of(lanes: int, most: int) -> int:

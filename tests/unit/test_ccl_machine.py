@@ -19,9 +19,10 @@ from kernbench.ccl.call import Call, Launcher, Outcome, Queues, run_call
 from kernbench.ccl.collectives import COLLECTIVES
 from kernbench.ccl.contract import Shape
 from kernbench.ccl.group import group_of, shape_for
+from kernbench.ccl.measure import Asked, row
 from kernbench.ccl.registry import read_registry
 from kernbench.common.errors import InputError
-from kernbench.config import load_config
+from kernbench.config import SystemConfig, load_config
 from kernbench.runtime_api import DPPolicy, bench
 from kernbench.sim_engine.engine import KernelFailed
 from kernbench.sim_engine.run.waits import wait_lines
@@ -321,3 +322,12 @@ def test_the_time_of_a_broadcast_has_no_jumps() -> None:
         made = Call("broadcast", entry.load(), group, count, "f16", 32768)
         times.append(run_call(config, made, COLLECTIVES["broadcast"], Queues(16, 32768, "tcm"), check=False).cycles)
     assert max(times) < 1.03 * min(times)
+
+
+def test_a_long_vector_over_a_grid_fits_into_scratchpads() -> None:
+    """Four slices at a time would not: fewer are begun where less is free."""
+    config = load_config("two_sips", ["pe.spm.bank_size_bytes=64KiB"], kind=SystemConfig)
+    entry = ENTRIES["all_reduce_torus"]
+    asked = Asked(config, group_of(config, shape_for(config, 16)), entry, "f16", Queues(16, 16384, "tcm"), check=False)
+    made, _ = row(asked, 1 << 20)
+    assert made is not None and made.cycles == 89_119

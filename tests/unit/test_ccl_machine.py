@@ -183,8 +183,8 @@ def test_an_exchange_in_the_place_of_its_elements() -> None:
         got["x"] = ctx.to_numpy(x)
 
     GraphEngine(config).run(run)
-    for rank, row in enumerate(group.rows):
-        assert np.array_equal(got["x"][row], blocks[:, rank].reshape(-1))
+    for rank, at in enumerate(group.rows):
+        assert np.array_equal(got["x"][at], blocks[:, rank].reshape(-1))
 
 
 @pytest.mark.parametrize(("tier", "algo"), [("tcm", "ring"), ("sram", "hierarchical"), ("hbm", "halving_doubling")])

@@ -93,7 +93,7 @@ class Core:
     def number_of(self, entry: int) -> int:
         """The number of an entry's job, in the order of issue."""
 
-    def add_route(self, memory: int, links: list[int], latency: int) -> int:
+    def add_route(self, memory: int, links: list[int], latency: int, through: Any = None) -> int:
         """A route of transfers between a memory and an engine, over these links (resources): its number, which transfers name.
 
         Also while the run goes on, from inside a component. ValueError for what cannot be. Such a run is in no snapshot.

@@ -19,7 +19,7 @@ from kernbench_core.plugin.pycomponent import exception_of, operations_of, refus
 from kernbench_core.state.fields import state_fields
 from kernbench_core.state.layout cimport lay_out, lay_out_traces
 from kernbench_core.state.rebuild cimport fold, rebuild
-from kernbench_core.state.report cimport counters_of, engines_of, entries_of, overlaps_of, totals_of, waiting_of
+from kernbench_core.state.report cimport counters_of, engines_of, entries_of, outputs_of, overlaps_of, totals_of, waiting_of
 from kernbench_core.state.resume cimport resume
 from kernbench_core.state.snapshot cimport most_bytes, show_snapshot, take_snapshot
 from kernbench_core.trace.events cimport Trace, Tracer
@@ -101,7 +101,7 @@ cdef class Core:
         if arbiter is None and any(table.get("arbiter") == NONE for table in machine["spm"]):
             raise ValueError("a scratchpad's arbiter is -1, and no arbiter is given")
         rule = None if arbiter is None else arbiter_operations(arbiter)
-        self.sim.share.plain = plain or arbiter is not None
+        self.sim.share.plain = plain or arbiter is not None or machine.get("network") is not None
         plug_sizes(&self.sim, operations)
         lay_out(&self.sim, self.arena, machine, program)
         lay_out_plugs(&self.sim, self.arena, operations, machine, program)
@@ -188,6 +188,11 @@ cdef class Core:
         """What a window of a trace is made of, as arrays (`state/report.pyx`)."""
         return totals_of(&self.sim)
 
+    def outputs(self):
+        """Of each output of the machine's routers, then of each link of a terminal into them: flits that left, and clocks of flits
+        that waited for a credit, waited for a channel, lost. Empty where transfers do not move over routers."""
+        return outputs_of(&self.sim)
+
     def engines(self):
         """What every engine does now, as a dict of lists of dicts (`state/report.pyx`)."""
         return engines_of(&self.sim)
@@ -204,12 +209,14 @@ cdef class Core:
         """The number of an entry's job, in the order of issue."""
         return self.sim.control.entry[entry].number
 
-    def add_route(self, int64_t memory, list links not None, int64_t latency):
+    def add_route(self, int64_t memory, list links not None, int64_t latency, through=None):
         """A route of transfers between a memory and an engine, over these links (resources): its number, which transfers name.
 
+        `through`, where transfers move over routers: how many of the links, which come first, flows are members of, and the segments
+        of the route: rows (source, target, alone, hops).
         Also while the run goes on, from inside a component. ValueError for what cannot be. A run with such routes is in no snapshot.
         """
-        return route_add(&self.sim, self.arena, memory, links, latency)
+        return route_add(&self.sim, self.arena, memory, links, latency, through)
 
     def open_peers(self, list room not None):
         """Let components' DMA jobs lead to other scratchpads: to each so many at a time, more than it takes by now.
@@ -319,6 +326,8 @@ cdef class Core:
     cdef int refuse_saving(self) except -1:
         """ValueError where the run has what no snapshot holds."""
         route_refuse_snapshot(&self.sim)
+        if self.sim.noc != NULL:
+            raise ValueError("a run whose transfers move over routers is in no snapshot")
         if self.sim.perturbed != NULL:
             raise ValueError("a perturbed run is in no snapshot")
         return 0

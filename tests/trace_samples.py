@@ -122,6 +122,8 @@ def one_of_each() -> list[Record]:
         record("DRAM_TX_RESUME", 21, **_FLOW),
         record("NOC_TX_START", 22, **_LINK, size_bytes=64),
         record("NOC_TX_END", 23, **_LINK),
+        record("NOC_FLITS", 23, tx_id=0, channel=0, **_LOAD, packets=2, travel_cycles=30, alone_cycles=20, no_credit_cycles=3,
+               no_channel_cycles=2, lost_cycles=1),
         record("IRQ_EMIT", 24, cmd_id=0, token=10, irq_line=3),
         record("TOKEN_COMPLETE", 25, token=10, cmd_id=0, status="OK"),
         record("MARKER", 26, marker="layer done", cmd_id=0),

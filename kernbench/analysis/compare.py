@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from kernbench.analysis.case import Case, Outcome
 from kernbench.common.errors import InputError, Problem
-from kernbench.config import MachineConfig
+from kernbench.config import MachineConfig, NpuConfig
 from kernbench.sim_engine.machine import Machine
 
 LEAST = 0.02  #: share of the longer run from which a difference of a cause is reported
@@ -21,6 +22,8 @@ SECTIONS = {
     "VE work": ("ve",),
     "bank conflicts": ("spm",),
     "head latency": ("dram.t_setup_cycles", "noc", "dram"),
+    "way through routers": ("noc",),
+    "congestion of routers": ("noc",),
     "whole lines": ("dram",),
     "queues": ("dma",),
     "engine periods": ("dma.period", "te.period", "ve.period"),
@@ -133,8 +136,52 @@ class Compared:
             "bounds": ran.bounds,
             "causes": [{"cause": cause, "t_ns": ns} for cause, ns in self.times(name).items()] if asked else None,
             "changes": [{"cause": one.cause, "t_ns": one.ns} for one in self.changes(name)] if asked else None,
+            "router_links": [link.plain for link in router_links(ran)],
             "settings": [dict(zip(SETTING, one, strict=True)) for one in self.settings(name)] if asked else None,
         }
+
+
+WAITS = ("no_credit", "no_channel", "lost")  #: counters of a link between routers: clocks in which a flit waited
+
+
+@dataclass(frozen=True, slots=True)
+class RouterLink:
+    """A link between routers over a whole run."""
+
+    name: str
+    flits: int
+    waits: tuple[int, int, int]  #: [cycle] by WAITS: for a place behind the link, for a virtual channel, for the link itself
+
+    @property
+    def waited(self) -> int:
+        """[cycle] All waits."""
+        return sum(self.waits)
+
+    @property
+    def plain(self) -> dict[str, Any]:
+        """For JSON."""
+        return {"link": self.name, "flits": self.flits, **dict(zip(WAITS, self.waits, strict=True))}
+
+
+def router_links(ran: Outcome) -> list[RouterLink]:
+    """The links over which flits moved, those with most waits first."""
+    found: dict[str, Counter[str]] = {}
+    for run in ran.runs:
+        for name, counters in run.result.counters.items():
+            if "flits" in counters:
+                found.setdefault(name, Counter()).update({key: counters[key] * run.part.times for key in ("flits", *WAITS)})
+    links = [RouterLink(name, one["flits"], (one["no_credit"], one["no_channel"], one["lost"])) for name, one in found.items()]
+    return sorted(links, key=lambda link: (-link.waited, -link.flits, link.name))
+
+
+def with_network(config: MachineConfig) -> dict[str, dict[str, str]]:
+    """The settings by which links are fluid, and by which flits move over the routers. InputError without a mesh."""
+    if isinstance(config, NpuConfig):
+        if config.noc is None:
+            remedy = "add the section noc, or take a machine that has one (npu_server, single_cube)"
+            raise InputError(Problem(config.source, "it has no mesh, so no transfer moves over routers", "noc", None, remedy))
+        return {model: {"noc.model": model} for model in ("fluid", "flit")}
+    return {model: {"cube.mesh.model": model} for model in ("fluid", "flit")}
 
 
 def settings_of(config: MachineConfig) -> dict[str, Any]:

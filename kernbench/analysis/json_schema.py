@@ -27,6 +27,7 @@ def compare_json_schema() -> Shape:
         "bounds": map_of(COUNT),
         "causes": or_null(list_of(closed({"cause": TEXT, "t_ns": NUMBER}))),
         "changes": or_null(list_of(closed({"cause": TEXT, "t_ns": _SIGNED}))),
+        "router_links": list_of(closed({"link": TEXT, **dict.fromkeys(("flits", "no_credit", "no_channel", "lost"), COUNT)})),
         "settings": or_null(list_of(closed({"path": TEXT, "first": _VALUE, "here": _VALUE}))),
     }
     whole = {"target": TEXT, "sentence": TEXT, "fastest": or_null(TEXT), "machines": list_of(closed(machine))}

@@ -143,6 +143,8 @@ def _bytes(ran: Ran) -> Iterator[str]:
     if ran.plan.caches:
         yield from _bytes_of_caches(ran, on_channels)
         return
+    if _routed(ran) and not ran.done:  # bytes that the channels gave are on their way through routers
+        return
     if ran.plugged or not ran.done:  # of a system, engines move bytes past all channels as well
         whole = not ran.plan.machine.get("own_routes")
         right = on_channels <= moved.sum() if whole else on_channels == moved.sum()
@@ -162,6 +164,11 @@ def _bytes_of_caches(ran: Ran, on_channels: int) -> Iterator[str]:
     moved, back = int(ran.dma[:, 3].sum()), sum(table["line"] * lines for table, lines in ran.written_back)
     if not moved <= over <= moved + back:
         yield f"the last-level cache moved {over} bytes, DMA engines {moved}, and {back} were to be written back"
+
+
+def _routed(ran: Ran) -> bool:
+    """Transfers move over routers, which may hold flows back."""
+    return ran.plan.machine.get("network") is not None
 
 
 def _asked(plan: Plan, engines: int) -> tuple[Array, int]:
@@ -221,7 +228,7 @@ def _conserving(ran: Ran) -> Iterator[str]:
     """Under every allocation rule, the scarcest resource of a cycle is used completely. But held flows wait for banks, and a
     partial burst of DRAM rows takes the time of a whole one.
     """
-    if ran.plan.machine.get("devices") is not None or ran.plan.machine.get("controllers") is not None:
+    if ran.plan.machine.get("devices") is not None or ran.plan.machine.get("controllers") is not None or _routed(ran):
         return
     if ran.plugged or not ran.done or any(denials.any() for _, denials in ran.banks) or not _uncut(ran):
         return

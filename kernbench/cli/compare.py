@@ -78,6 +78,10 @@ def compare(
     settings: CaseSettings = None,
     allow_code: AllowCode = None,
     plot: Plot = None,
+    noc: Annotated[
+        bool,
+        typer.Option("--noc", help="Compare one machine with itself: its links as a fluid, and with flits over its routers."),
+    ] = False,
     no_why: Annotated[
         bool, typer.Option("--no-why", help="Report only times and bounds, without a traced run for the causes. Much faster.")
     ] = False,
@@ -85,16 +89,23 @@ def compare(
     quiet: Quiet = False,
 ) -> int:
     """Run one target on several machines, compare the results, and explain the differences."""
-    from kernbench.analysis.compare import compare_machines
+    from kernbench.analysis.compare import compare_machines, with_network
     from kernbench.cli.progress import progress_bar
     from kernbench.cli.target import find_case, load_machine
 
-    named = _named(config or [])
+    named = _one(config or []) if noc else _named(config or [])
     _check_plot(plot, [target, *named.values()], no_why=no_why)
     case, rest = find_case(target, settings)
     machines: dict[str, MachineConfig] = {
         name: load_machine(source, rest, quiet=quiet, allow_code=allow_code or ()) for name, source in named.items()
     }
+    if noc:
+        (source,), (machine,) = named.values(), machines.values()
+        machines = {
+            model: load_machine(source, [*rest, *(f"{key}={value}" for key, value in keys.items())], quiet=True,
+                                allow_code=allow_code or ())
+            for model, keys in with_network(machine).items()
+        }  # fmt: skip
     with progress_bar(not (as_json or quiet)) as progress:
         found = compare_machines(case, machines, progress)
     why = not no_why and len(found.done) > 1
@@ -119,6 +130,14 @@ def _named(given: Sequence[str]) -> dict[str, str]:
         raise InputError(Problem("kbsim compare", "this machine is given twice", "--config", again, "leave one of them out"))
     stems = [Path(one).stem if one.lower().endswith((".yaml", ".yml", ".json")) else one for one in given]
     return {stem if stems.count(stem) == 1 else source: source for stem, source in zip(stems, given, strict=True)}
+
+
+def _one(given: Sequence[str]) -> dict[str, str]:
+    """The machine of `--noc`. InputError for none, and for several."""
+    if len(given) != 1:
+        remedy = "kbsim compare TARGET -c npu_server --noc"
+        raise InputError(Problem("kbsim compare", "--noc needs one machine", "--config", ", ".join(given), remedy))
+    return {given[0]: given[0]}
 
 
 def _check_plot(plot: Path | None, read: Sequence[str], *, no_why: bool) -> None:
@@ -156,6 +175,7 @@ def comparison(found: Compared, why: bool, width: int) -> Iterator[RenderableTyp
     yield widgets.Text(found.sentence, LIMIT)
     yield ""
     yield _machines(found, width)
+    yield from _congested(found)
     if not why:
         return
     yield ""
@@ -181,6 +201,31 @@ def _machines(found: Compared, width: int) -> Table:
             percent(ran.bound_share) if ran.status == "done" else "n/a",
         )
     return made
+
+
+MOST_ROUTER_LINKS = 5
+
+
+def _congested(found: Compared) -> Iterator[RenderableType]:
+    """Where flits waited: what fluid links do not show."""
+    from kernbench.analysis.compare import router_links
+
+    for name, ran in found.outcomes.items():
+        links = router_links(ran)
+        if not links:
+            continue
+        waited = [link for link in links if link.waited][:MOST_ROUTER_LINKS]
+        yield ""
+        if not waited:
+            yield widgets.Text(f"{name}: no flit waited at a link between routers", DIM)
+            continue
+        counts = ("flits", "no credit", "no channel", "lost")
+        columns: list[tuple[str, Justify]] = [("link", "left"), *((one, "right") for one in counts)]
+        made = table(f"Waits of flits on {name}, in cycles", columns)
+        for link in waited:
+            waits = (f"{cycles:,}" if cycles else widgets.Text("0", DIM) for cycles in link.waits)
+            made.add_row(link.name, f"{link.flits:,}", *waits)
+        yield made
 
 
 def _speed(factor: float) -> str:

@@ -90,14 +90,17 @@ def resource_tables(capacities: Sequence[Fraction]) -> dict[str, Column]:
     }
 
 
-def _routes(config: NpuConfig) -> dict[str, Column]:
+def _routes(config: NpuConfig) -> dict[str, Any]:
     """For each DMA engine, direction (load, store) and channel: its resources and the latency of its links.
+
+    Where flits move, also the routers.
 
     With a last-level cache the route of what moves over that alone comes behind those of the channels.
     """
     channels = config.dram.channels
     if config.llc is not None:
         return _routes_of_cache(config, config.llc)
+    flits = config.noc is not None and config.noc.model == "flit"
     if config.noc is None:
         count = 2 * config.dma.engines * channels
         path = np.tile(np.arange(channels), 2 * config.dma.engines)
@@ -105,15 +108,23 @@ def _routes(config: NpuConfig) -> dict[str, Column]:
     links = mesh_links(config.noc.rows, config.noc.cols)
     number = {link: channels + k for k, link in enumerate(links)}
     start, route_path, latency = [0], [], []
+    through: list[tuple[int, bool, int, list[tuple[int, int]]]] = []
     for dma in range(config.dma.engines):
         for store in (False, True):
             for channel in range(channels):
                 ends = (config.noc.dram_at[channel], config.noc.dma_at[dma])
                 route = mesh_route(*(ends[::-1] if store else ends))
-                latency.append(len(route) * config.noc.hop_latency_cycles)
+                latency.append(0 if flits else len(route) * config.noc.hop_latency_cycles)
                 route_path += [channel, *(number[link] for link in route)]
                 start.append(len(route_path))
-    return {"route_start": column(start), "route_path": column(route_path), "route_latency": column(latency)}
+                if flits:
+                    through.append((dma, store, channel, [ends[1] if store else ends[0], *(link[1] for link in route)]))
+    tables: dict[str, Any] = {"route_start": column(start), "route_path": column(route_path), "route_latency": column(latency)}
+    if flits:
+        from kernbench.noc.machine import npu_network  # inside: few machines have routers
+
+        tables["network"] = npu_network(config, through)
+    return tables
 
 
 def _routes_of_cache(config: NpuConfig, llc: NpuLlc) -> dict[str, Column]:

@@ -202,6 +202,14 @@ def directed(source: str, target: str) -> str:
     return f"{source}-{target}"
 
 
+_ROUTER_LINK = re.compile(rf"(?:.*\.)?r{_NUMBER}c{_NUMBER}-(?:.*\.)?r{_NUMBER}c{_NUMBER}")
+
+
+def joins_routers(link: str) -> bool:
+    """Whether a link is one between two routers of a mesh, by its name."""
+    return _ROUTER_LINK.fullmatch(link) is not None
+
+
 def hbm_channel(hbm: str, index: int) -> str:
     """The name of a channel of an HBM stack, counted over its slices: `sip0.cube0.hbm_ctrl.ch3`."""
     return f"{hbm}.ch{index}"

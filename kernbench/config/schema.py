@@ -40,6 +40,7 @@ from kernbench.config.fields import (
 )
 from kernbench.config.machine import MachineConfig
 from kernbench.config.mma import Mma
+from kernbench.config.routers import Model, Routers, router_rules
 from kernbench.config.rules import BrokenRule, Path, broken_rules, cache_weight, dram_weight
 from kernbench.config.section import Field, Section
 
@@ -133,6 +134,8 @@ def memory_rules(allocation: str, dram: Dram, channels: int, at: Path) -> list[B
 class Noc(Section):
     """The mesh between DMA engines and DRAM channels; every directed link is a resource."""
 
+    younger: ClassVar[frozenset[str]] = frozenset({"model", "flit"})
+
     kind: Literal["mesh"] = Field(default="mesh", description="kind of network")
     rows: Annotated[int, integer(1, MAX_MESH_SIDE + 1)] = Field(default=2, description="rows of the mesh")
     cols: Annotated[int, integer(1, MAX_MESH_SIDE + 1)] = Field(default=4, description="columns of the mesh")
@@ -140,6 +143,8 @@ class Noc(Section):
     hop_latency_cycles: Natural = Field(default=2, description="[cycle] latency of one link")
     dma_at: Places = Field(default=((1, 0),), description="[row, col] of each DMA engine")
     dram_at: Places = Field(default=((0, 0),), description="[row, col] of each DRAM channel")
+    model: Model = Field(default="fluid", description="transfers share links as a fluid, or move over routers as flits")
+    flit: Routers | None = Field(default=None, description="routers and packets of model flit; absent: its defaults")
 
 
 class Spm(Section):
@@ -396,4 +401,8 @@ class NpuConfig(MachineConfig):
 
     def broken_rules(self) -> list[BrokenRule]:
         broken = [*memory_rules(self.allocation, self.dram, self.dram.channels, ("dram",)), *npu_cache_rules(self)]
+        if self.noc is not None and self.noc.model == "flit":
+            link, routers = self.noc.link_bytes_per_cycle, self.noc.flit or Routers()
+            wide, cached = self.spm.bank_width_bytes, self.llc is not None
+            broken += router_rules(routers, self.allocation, link, wide, cached, 1, ("noc",), ("noc", "flit"))
         return broken or broken_rules(self)

@@ -242,7 +242,7 @@ EVENTS: tuple[Event, ...] = (
     )),
     Event(71, "DRAM_TX_END", "full", 0, "DRAM", "The flow's last byte has moved.", (TX, CHANNEL, UNIT, CMD, JOB, _bytes("size_bytes", "of the flow"))),
     Event(72, "DRAM_TX_SUSPEND", "full", 4, "DRAM", "From this cycle on the flow is not a member of its resources, of the channel as of the links.", (
-        TX, CHANNEL, UNIT, CMD, JOB, Field("reason", "text", "why", choices=("backpressure", "fifo")),
+        TX, CHANNEL, UNIT, CMD, JOB, Field("reason", "text", "why", choices=("backpressure", "fifo", "flits")),
     )),
     Event(73, "DRAM_TX_RESUME", "full", 4, "DRAM", "From this cycle on it is a member again.", (TX, CHANNEL, UNIT, CMD, JOB)),
     Event(74, "WRITE_BACK_START", "full", 4, "DRAM", "From this cycle on what a last-level cache writes back is a member of the channel and of the cache.", (
@@ -253,6 +253,15 @@ EVENTS: tuple[Event, ...] = (
         TX, CHANNEL, Field("link_id", "int", "index of the link among the links of TRACE_META.units"), UNIT, _bytes("size_bytes", "of the flow"), CMD, JOB,
     )),
     Event(81, "NOC_TX_END", "full", 0, "NOC", "The flow's last byte has moved.", (TX, CHANNEL, Field("link_id", "int", "link"), UNIT, CMD, JOB)),
+    Event(82, "NOC_FLITS", "full", 0, "NOC", "A flow that moved over routers has ended: what its packets did there, summed over packets.", (
+        TX, CHANNEL, UNIT, CMD, JOB,
+        Field("packets", "int", "each counts once in each cube that it crossed"),
+        _cycles("travel_cycles", "from the queue of the terminal to the ejection"),
+        _cycles("alone_cycles", "of these, with nothing in the way"),
+        _cycles("no_credit_cycles", "of flits that waited for a place behind the link"),
+        _cycles("no_channel_cycles", "of packets that waited for a virtual channel"),
+        _cycles("lost_cycles", "of flits that waited for a link that another one had"),
+    ), since="1.2"),
     Event(90, "IRQ_EMIT", "summary", 0, "CPU", "The command's `irq_line` is raised at its end.", (
         CMD, Field("token", "int", "its token", required=False), Field("irq_line", "int", "line"),
     )),
@@ -339,7 +348,7 @@ BY_NAME: dict[str, Event] = {event.name: event for event in EVENTS}
 #: Changes of fields by version, newest first: (version, what).
 CHANGES: tuple[tuple[str, str], ...] = (
     ("1.2", "last-level caches: CACHE_LOOKUP, WRITE_BACK_START, WRITE_BACK_END; DRAM_TX events of flows over a cache alone; `tensor` and "
-     "`qbits` of CMD_ENQUEUE, of machines with `energy.by_cause`"),
+     "`qbits` of CMD_ENQUEUE, of machines with `energy.by_cause`; NOC_FLITS, and `flits` as the reason of DRAM_TX_SUSPEND"),
     ("1.1", "transfers between scratchpads: `peer` of DMA_START, `scratchpad` of STALL_EVENT"),
     ("1.0", "first version"),
 )

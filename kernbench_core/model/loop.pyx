@@ -3,6 +3,7 @@
 fast/loop.pyx runs the same phases, and leaves out what it is licensed to.
 """
 from kernbench_core.model.dram.models cimport dram_still
+from kernbench_core.model.noc.transfers cimport routers_phase
 from kernbench_core.model.scratchpad cimport scratchpads_cycle
 from kernbench_core.model.share.membership cimport next_ask
 from kernbench_core.plugin.component cimport component_next
@@ -14,7 +15,7 @@ cdef bint stuck(Sim* s) noexcept nogil:
     cdef int32_t k, i
     if pending(s) or s.joins.n or s.ends.n or s.plugs != NULL and component_next(s.plugs) != NEVER:
         return False
-    if s.caches != NULL and s.caches.next != NEVER:
+    if s.caches != NULL and s.caches.next != NEVER or s.noc != NULL and s.noc.n_active:
         return False
     if s.share.devices != NULL and not dram_still(&s.share):
         return False
@@ -51,6 +52,8 @@ cdef void run_plain(Sim* s, cycle_t limit) noexcept nogil:
         if not start_and_share(s, now):
             break
         scratchpads_cycle(s, now)
+        if s.noc != NULL:
+            routers_phase(s, now)
         end_cycle(s, now)
         s.cycle = now + 1
         if s.stops.on_conflict and s.denied != denied:

@@ -9,6 +9,7 @@ from kernbench_core.model.bank cimport Requester, Spm, bank_of, line_of, order_r
 from kernbench_core.model.dma cimport DmaJob
 from kernbench_core.model.dram.extent cimport cursor_advance, cursor_sync
 from kernbench_core.model.flow cimport cap_carry
+from kernbench_core.model.noc.transfers cimport may_ask_both
 from kernbench_core.model.requester cimport flow_over, hold, press_later, unhold
 from kernbench_core.model.share.membership cimport Flow, flow_accrue, next_ask
 from kernbench_core.model.sim cimport memory_of, reads_of, scratchpad_changes, writes_of
@@ -56,7 +57,7 @@ cdef bint ask_both(Sim* s, slot_t flow, Spm* near, Spm* far) noexcept nogil:
     cdef DmaJob* j = &s.dma_job[f.job]
     cdef uint64_t* here = reads_of(s, flow) if j.write or not near.split else writes_of(s, flow)
     cdef uint64_t* there = writes_of(s, far_requester(s, flow)) if j.write and far.split else reads_of(s, far_requester(s, flow))
-    cdef nbytes_t asked = 0, size, budget = f.carry // f.den
+    cdef nbytes_t asked = 0, size, budget = s.noc.at[flow].ejected - s.noc.at[flow].asked if s.noc != NULL else f.carry // f.den
     cdef int32_t bank, other
     cursor_sync(&f.at)
     while asked < f.left:
@@ -72,9 +73,12 @@ cdef bint ask_both(Sim* s, slot_t flow, Spm* near, Spm* far) noexcept nogil:
     if asked == 0:
         return False
     f.asked = asked
-    f.carry -= asked * f.den
     cursor_advance(&f.at, memory_of(s, f.job), &j.extent, f.channel, asked)
     f.piece = min(near.line, f.at.run_left)
+    if s.noc != NULL:
+        s.noc.at[flow].asked += asked
+        return True
+    f.carry -= asked * f.den
     cap_carry(f, near)
     return True
 
@@ -84,11 +88,14 @@ cdef void pair_ask(Sim* s, slot_t flow, cycle_t now) noexcept nogil:
     cdef Requester* a = &s.requester[flow]
     cdef Requester* b = &s.requester[far_requester(s, flow)]
     cdef Flow* f = &s.share.flow[flow]
+    if s.noc != NULL and a.first_denied == NEVER:
+        a.next_at = now if may_ask_both(s, flow) else NEVER
     if a.next_at <= now and a.first_denied == NEVER:
         if s.trace != NULL and s.trace.level >= TRACE_FULL:
             open_run(&s.flow_trace[flow], f, f.at.run_left, f.bank)
-        flow_accrue(f, now + 1 - f.seen)
-        f.seen = now + 1
+        if s.noc == NULL:
+            flow_accrue(f, now + 1 - f.seen)
+            f.seen = now + 1
         if not ask_both(s, flow, &s.spm[a.spm], &s.spm[b.spm]):
             a.next_at = now + 1
     b.next_at = a.next_at

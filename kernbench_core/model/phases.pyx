@@ -13,6 +13,7 @@ from kernbench_core.model.dram.extent cimport Dram, channel_bytes, cursor_open, 
 from kernbench_core.model.flow cimport settle_cursor
 from kernbench_core.model.heap cimport timer_pop, timer_push
 from kernbench_core.model.entry cimport entry_ended, entry_started
+from kernbench_core.model.noc.transfers cimport interface_close, interface_join, interface_open, is_full
 from kernbench_core.model.overlap cimport overlap_allows
 from kernbench_core.model.pair cimport pair_close, pair_open
 from kernbench_core.model.pair_requesters cimport far_requester
@@ -107,6 +108,8 @@ cdef void open_flow(Sim* s, slot_t job, int32_t channel) noexcept nogil:
     settle_cursor(f, &s.spm[s.dma_spm[j.engine]])
     if s.share.devices != NULL and f.bus != NONE:
         dram_open(&s.share, slot, &j.extent, j.memory, j.write)
+    if s.noc != NULL:
+        interface_open(s, slot)
     if s.trace != NULL:
         record_open(s, slot)
 
@@ -275,6 +278,8 @@ cdef void join_transfer(Sim* s, slot_t job, cycle_t now) noexcept nogil:
             open_requester(s, far_requester(s, flow), j.peer, key, j.seq << 20, j.write, NEVER)
             pair_open(s, flow)
         share_enter(&s.share, flow, now)
+        if s.noc != NULL:
+            interface_join(s, flow)
         if s.trace != NULL:
             record_enter(s, flow, now)
         n += 1
@@ -292,7 +297,8 @@ cdef void share_phase(Sim* s, cycle_t now) noexcept nogil:
         shuffle(s, s.rejoin, s.n_rejoin)
         shuffle(s, s.share.dirty, s.share.n_dirty)
     for k in range(s.n_rejoin):
-        share_enter(&s.share, s.rejoin[k], now)
+        if not s.share.flow[s.rejoin[k]].out and not is_full(s, s.rejoin[k]):   # since it was put there (T3)
+            share_enter(&s.share, s.rejoin[k], now)
     s.n_rejoin = 0
     while s.joins.n and s.joins.item[0].at <= now:
         join_transfer(s, timer_pop(&s.joins), now)
@@ -320,7 +326,9 @@ cdef void finish_flow(Sim* s, slot_t flow, cycle_t now) noexcept nogil:
     share_quit(&s.share, flow, now + 1)
     if s.share.devices != NULL and f.bus != NONE:
         dram_close(&s.share, flow)
-    for h in range(f.route.length):
+    if s.noc != NULL:
+        interface_close(s, flow)
+    for h in range(f.route.length + f.route.more):
         s.share.res[s.share.path[f.route.first + h]].bytes += f.total
         if j.write:
             s.share.res[s.share.path[f.route.first + h]].stored += f.total

@@ -4,6 +4,7 @@ from kernbench_core.model.bank cimport Requester, Spm, nobody_held
 from kernbench_core.model.compute cimport Compute, compute_body_done
 from kernbench_core.model.dma cimport NOT_STALLED, DmaEngine, DmaJob, dma_activity
 from kernbench_core.model.heap cimport timer_push
+from kernbench_core.model.noc.transfers cimport enters_again
 from kernbench_core.trace.record cimport record_unpress
 from kernbench_core.model.share.membership cimport Flow
 from kernbench_core.model.shuffle cimport shuffle
@@ -113,6 +114,6 @@ cdef void unhold(Sim* s, Spm* p, slot_t requester, cycle_t now) noexcept nogil:
             record_unpress(s, f.job, now)
         j.reason = NOT_STALLED
         s.dma[j.engine].backpressured -= 1
-    if f.left != f.asked:
+    if f.left != f.asked and enters_again(s, requester):
         s.rejoin[s.n_rejoin] = requester
         s.n_rejoin += 1

@@ -5,6 +5,7 @@ and flows keep numbers. What snapshots hold grows with them, so a run whose tabl
 """
 from kernbench_core.model.dram.extent cimport Dram, flows_of
 from kernbench_core.model.share.membership cimport Route
+from kernbench_core.state.interface_layout cimport add_segments
 from kernbench_core.types cimport NONE, int32_t, int64_t, slot_t
 
 cdef enum:
@@ -74,14 +75,23 @@ cdef int make_room(Sim* s, Arena a, int64_t routes, int64_t path) except -1:
     return 0
 
 
-cdef int64_t route_add(Sim* s, Arena a, int64_t memory, list links, int64_t latency) except -1:
+cdef int check_through(Sim* s, list links, through) except -1:
+    if (s.noc == NULL) != (through is None):
+        raise ValueError("a route of a machine with routers has segments, and no other has")
+    if through is not None and not 0 <= through[0] <= len(links):
+        raise ValueError(f"a route with {through[0]} of {len(links)} links that flows are members of")
+    return 0
+
+
+cdef int64_t route_add(Sim* s, Arena a, int64_t memory, list links, int64_t latency, through) except -1:
     """A route for each channel of a memory, over that channel, its cache and these links, and one over the cache alone; the number of
-    the first, which transfers name."""
-    cdef int32_t channels, k, n = <int32_t>len(links)
+    the first, which transfers name. `through`, with routers: how many of the links flows are members of, and the segments."""
+    cdef int32_t channels, k, n = <int32_t>len(links), segment = 0, more = 0
     cdef Dram* d
     cdef object most
     cdef int64_t first = s.routes.n, path
     check(s, memory, links, latency)
+    check_through(s, links, through)
     d = &s.memory[memory]
     channels = flows_of(d)
     most = n + 1 + (d.cache != NONE)
@@ -90,6 +100,10 @@ cdef int64_t route_add(Sim* s, Arena a, int64_t memory, list links, int64_t late
     if most > 1 << s.share.hop_shift:
         widen(s, a, (most - 1).bit_length())
     make_room(s, a, first + channels, path)
+    if through is not None:
+        segment = s.noc.n_segments
+        more = n - <int32_t>through[0]
+        add_segments(s, a, through[1])
     for k in range(channels):
         s.route[s.routes.n].first = s.routes.n_path
         s.route_latency[s.routes.n] = latency
@@ -103,7 +117,10 @@ cdef int64_t route_add(Sim* s, Arena a, int64_t memory, list links, int64_t late
         for link in links:
             s.share.path[s.routes.n_path] = link
             s.routes.n_path += 1
-        s.route[s.routes.n].length = s.routes.n_path - s.route[s.routes.n].first
+        s.route[s.routes.n].length = s.routes.n_path - s.route[s.routes.n].first - more
+        s.route[s.routes.n].more = more
+        s.route[s.routes.n].segment = segment
+        s.route[s.routes.n].segments = 0 if s.noc == NULL else s.noc.n_segments - segment
         s.routes.n += 1
     return first
 

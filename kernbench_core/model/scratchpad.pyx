@@ -10,6 +10,7 @@ from kernbench_core.model.arbiter.grant cimport traces_requests
 from kernbench_core.model.bank cimport Requester, nobody_held, open_ports
 from kernbench_core.model.compute cimport Compute, compute_want, on_period, sleep_idle
 from kernbench_core.model.flow cimport flow_want, reaches_piece
+from kernbench_core.model.noc.transfers cimport gives, routed_want, takes
 from kernbench_core.model.pair_requesters cimport flow_of
 from kernbench_core.model.pair cimport pair_ask, pair_judge
 from kernbench_core.model.requester cimport activity_phase, body_over, flow_over, hold, press_later, unhold
@@ -31,6 +32,9 @@ cdef inline bint flow_asks(Sim* s, Spm* p, slot_t requester, cycle_t now, bint t
     cdef Flow* f = &s.share.flow[requester]
     if traced:
         open_run(&s.flow_trace[requester], f, f.at.run_left, f.bank)
+    if s.noc != NULL:
+        a.next_at = now + 1
+        return routed_want(s, p, requester, now, writes_of(s, requester) if a.to_writes else reads_of(s, requester))
     flow_accrue(f, now + 1 - f.seen)
     f.seen = now + 1
     if reaches_piece(f) and flow_want(
@@ -67,7 +71,7 @@ cdef inline bint body_asks(Sim* s, Spm* p, slot_t requester, cycle_t now, bint t
 cdef inline bint requests(Sim* s, Spm* p, slot_t requester, cycle_t now, bint traced) noexcept nogil:
     """The requester asks in this cycle; its masks hold the banks."""
     cdef Requester* a = &s.requester[requester]
-    if a.next_at > now:
+    if a.next_at > now and (requester >= s.n_flows or a.paired or a.first_denied != NEVER or not gives(s, requester)):
         return False
     if a.first_denied != NEVER or a.paired or not is_engine(s, requester):
         return True                             # for what it still lacks; for what pair.pyx or its component has asked for
@@ -119,7 +123,9 @@ cdef inline void served(Sim* s, Spm* p, slot_t requester, cycle_t now, bint trac
         return
     f = &s.share.flow[requester]
     f.left -= f.asked
-    if f.left == 0:
+    if f.left == 0 and takes(s, requester):
+        a.next_at = NEVER                       # it ends with its last packet
+    elif f.left == 0:
         flow_over(s, requester)
     else:
         a.next_at = next_ask(&s.share, f) if f.member else NEVER

@@ -9,6 +9,7 @@ from kernbench_core.model.dram.extent cimport Dram
 from kernbench_core.trace.events cimport FlowTrace, StreamTrace, Tracer
 from kernbench_core.fast.group cimport Groups
 from kernbench_core.model.heap cimport TimerHeap
+from kernbench_core.model.noc.interface cimport Interfaces
 from kernbench_core.model.perturbed cimport Perturbed
 from kernbench_core.plugin.component_tables cimport PluggedArbiter, Plugs
 from kernbench_core.model.share.membership cimport Flow, Route, Routes, Share
@@ -108,6 +109,7 @@ cdef struct Sim:
     int32_t n_ghosts          # places for jobs of components: behind those of the program, entries behind control.n + 1
     int32_t n_asks            # requesters for requests of components, the last of all
     int32_t n_open            # flow slots for components, the last of all
+    Interfaces* noc           # NULL: transfers do not move over routers
     Plugs* plugs              # NULL: there are no components
     Perturbed* perturbed      # NULL: the run is not perturbed
     PluggedArbiter* arbiter   # NULL: scratchpads have arbiters of the core

@@ -23,6 +23,7 @@ from kernbench_core.model.controller.requests cimport Controllers
 from kernbench_core.state.cache_layout cimport lay_out_caches, lay_out_write_backs
 from kernbench_core.state.controller_layout cimport lay_out_controllers
 from kernbench_core.state.device_layout cimport lay_out_devices
+from kernbench_core.state.interface_layout cimport lay_out_interfaces
 from kernbench_core.state.perturbed_layout cimport lay_out_perturbed
 from kernbench_core.model.share.membership cimport Flow, Resource, Route
 from kernbench_core.model.share.rules cimport SHARE_RULES
@@ -430,6 +431,7 @@ cdef int lay_out(Sim* s, Arena a, dict machine, dict program) except -1:
         s.requester[k].next_at = s.requester[k].first_denied = s.requester[k].backpressure_at = NEVER
     if machine.get("caches"):
         lay_out_caches(s, a, machine["caches"], sum(flows))
+    lay_out_interfaces(s, a, machine)
     lay_out_groups(s, a, flows)
     engines = s.n_dma + s.n_compute
     a.own(<void**>&s.joins.item, s.n_flows, sizeof(Timer))

@@ -3,6 +3,7 @@ from kernbench_core.model.sim cimport Sim
 
 cdef tuple entries_of(Sim* s)
 cdef dict counters_of(Sim* s)
+cdef list outputs_of(Sim* s)
 cdef dict engines_of(Sim* s)
 cdef tuple waiting_of(Sim* s)
 cdef list overlaps_of(Sim* s)

@@ -14,9 +14,10 @@ from kernbench_core.model.dma cimport (
 from kernbench_core.model.heap cimport Timer
 from kernbench_core.model.controller.requests cimport Channel, Controllers
 from kernbench_core.model.dram.devices cimport Controller, Devices
+from kernbench_core.model.noc.network cimport Output
 from kernbench_core.model.share.membership cimport Flow, Resource, flow_next
 from kernbench_core.model.bank_counters cimport Tally, tally_drain
-from kernbench_core.types cimport CONTROLLER_MODEL, NEVER, NONE, cycle_t, int32_t, int64_t, slot_t
+from kernbench_core.types cimport CONTROLLER_MODEL, NEVER, NONE, cycle_t, int32_t, int64_t, nbytes_t, slot_t
 
 cdef enum:
     TOTALS = 4                # numbers of a resource or DMA engine that totals_of gives
@@ -111,6 +112,45 @@ cdef dict cache_counters(Sim* s, int32_t resource):
     return {}
 
 
+cdef cycle_t link_cycles(Sim* s, Output* o) noexcept nogil:
+    """In how many cycles a link between routers was busy."""
+    return min(s.cycle, (o.flits * o.den + o.num - 1) // o.num)
+
+
+cdef dict router_counters(Sim* s, int32_t resource):
+    """What flits did at a link between routers."""
+    cdef Output* o
+    cdef cycle_t busy
+    if s.noc == NULL or s.noc.output[resource] == NONE:
+        return {}
+    o = &s.noc.net.output[s.noc.output[resource]]
+    busy = link_cycles(s, o)
+    return {
+        "busy": busy, "member_cycles": busy, "flits": o.flits, "no_credit": o.no_credit, "no_channel": o.no_channel, "lost": o.lost,
+    }
+
+
+cdef nbytes_t moved_at(Sim* s, slot_t flow, int32_t hop) noexcept nogil:
+    """Bytes of a flow that a resource of its route has moved: those that entered the routers, or are through."""
+    cdef Flow* f = &s.share.flow[flow]
+    if s.noc == NULL:
+        return f.total - f.left
+    return s.noc.at[flow].entered if hop < f.route.length else s.noc.at[flow].ejected
+
+
+cdef list outputs_of(Sim* s):
+    """Of each output of a router, then of each terminal's link: flits, and clocks without a credit, without a channel, lost."""
+    cdef int32_t k
+    cdef Output* o
+    if s.noc == NULL:
+        return []
+    out = []
+    for k in range(s.noc.net.outputs + s.noc.net.terminals):
+        o = &s.noc.net.output[k]
+        out.append((o.flits, o.no_credit, o.no_channel, o.lost))
+    return out
+
+
 cdef dict counters_of(Sim* s):
     """`dma`, `compute`, `resources`, `spm`: lists in the order of the machine's tables."""
     cdef int32_t k, h
@@ -123,7 +163,7 @@ cdef dict counters_of(Sim* s):
         r = &s.share.res[k]
         gap = s.cycle - r.since if r.members else 0
         shares = {"bytes": r.bytes, "busy": r.busy + gap, "member_cycles": r.member_cycles + gap * r.members}
-        resources.append({**shares, **device_counters(s, k), **cache_counters(s, k)})
+        resources.append({**shares, **device_counters(s, k), **cache_counters(s, k), **router_counters(s, k)})
     for k in range(s.share.channels if s.caches != NULL else 0):
         f = &s.share.flow[s.caches.first + k]
         for h in range(f.route.length):
@@ -131,8 +171,8 @@ cdef dict counters_of(Sim* s):
     for flow in live_flows(s):
         f = &s.share.flow[flow]
         dma[f.engine]["bytes"] += f.total - f.left
-        for h in range(f.route.length):
-            resources[s.share.path[f.route.first + h]]["bytes"] += f.total - f.left
+        for h in range(f.route.length + f.route.more):
+            resources[s.share.path[f.route.first + h]]["bytes"] += moved_at(s, flow, h)
     spms = []
     for k in range(s.n_spm):
         grants = tally_list(&s.spm[k].grants)
@@ -170,6 +210,8 @@ cdef object resource_totals(Sim* s):
         t[TOTALS * k + 1] = r.stored
         t[TOTALS * k + 2] = r.busy + gap
         t[TOTALS * k + 3] = r.member_cycles + gap * r.members
+        if s.noc != NULL and s.noc.output[k] != NONE:
+            t[TOTALS * k + 2] = t[TOTALS * k + 3] = link_cycles(s, &s.noc.net.output[s.noc.output[k]])
     for k in range(s.share.channels if s.caches != NULL else 0):
         f = &s.share.flow[s.caches.first + k]
         for h in range(f.route.length):
@@ -179,8 +221,8 @@ cdef object resource_totals(Sim* s):
             flow = s.spm[k].order[i]
             if flow < s.n_flows:
                 f = &s.share.flow[flow]
-                for h in range(f.route.length):
-                    t[TOTALS * s.share.path[f.route.first + h] + (1 if s.dma_job[f.job].write else 0)] += f.total - f.left
+                for h in range(f.route.length + f.route.more):
+                    t[TOTALS * s.share.path[f.route.first + h] + (1 if s.dma_job[f.job].write else 0)] += moved_at(s, flow, h)
     return totals
 
 

@@ -29,6 +29,7 @@ cdef enum:                    # positions in the list of templates that `Format`
     REC_LOOKUP = 27
     REC_BACK_START = 28       # bytes that a cache writes back
     REC_BACK_END = 29
+    REC_FLITS = 30            # a flow that moved over routers has ended
     VALUES = 8
 
 cdef enum TraceLevel:

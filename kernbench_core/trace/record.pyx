@@ -4,11 +4,13 @@ from kernbench_core.model.compute cimport Compute
 from kernbench_core.model.control cimport Entry
 from kernbench_core.model.dma cimport PRIORITY_DEFERRED, QUEUE_FULL, DmaJob
 from kernbench_core.trace.events cimport (
-    MISSING, REC_BACK_END, REC_BACK_START, REC_CONTROL, REC_CPU_END, REC_CPU_START, REC_EMIT, REC_END, REC_ENQUEUE, REC_ISSUE, REC_JOIN,
+    MISSING, REC_BACK_END, REC_BACK_START, REC_CONTROL, REC_CPU_END, REC_CPU_START, REC_EMIT, REC_END, REC_ENQUEUE, REC_FLITS, REC_ISSUE, REC_JOIN,
     REC_JOIN_LINK, REC_LEAVE, REC_LEAVE_LINK, REC_LOOKUP, REC_OVERLAP,
     REC_RESUME, REC_RETURN, REC_STALL, REC_START, REC_SUSPEND, TRACE_FULL,
     Event, FlowTrace,
     emit, late)
+from kernbench_core.model.noc.interface cimport Interface
+from kernbench_core.model.noc.network cimport WAITS
 from kernbench_core.model.share.membership cimport Flow
 from kernbench_core.model.sim cimport flow_channel
 from kernbench_core.types cimport COMPONENT, CONTROL, DMA, MEMORY, NEVER, NONE, OP_COMPONENT, OP_COMPUTE, OP_DMA, int64_t
@@ -190,7 +192,7 @@ cdef void record_enter(Sim* s, slot_t flow, cycle_t now) noexcept nogil:
         r.v[1] = channel
         r.v[2] = f.total
         r.v[3] = f.weight
-    for h in range(f.route.length):
+    for h in range(f.route.length + f.route.more):
         res = s.share.path[f.route.first + h]
         if res >= s.share.channels and res != channel:
             r = emit(s.trace, REC_JOIN_LINK, now, 4, DMA, j.engine, j.seq, channel, 80, j.entry)
@@ -211,7 +213,7 @@ cdef void record_member(Sim* s, slot_t flow, cycle_t now) noexcept nogil:
     if r:
         r.v[0] = f.job_seq
         r.v[1] = flow_channel(s, f)
-        r.v[2] = 0 if f.out else 1
+        r.v[2] = 0 if f.out else 1 if f.entered or s.noc == NULL else 2
 
 
 cdef void record_members(Sim* s, cycle_t now) noexcept nogil:
@@ -250,6 +252,23 @@ cdef void record_write_backs(Sim* s, cycle_t now) noexcept nogil:
             r.v[1] = k
 
 
+cdef void record_flits(Sim* s, slot_t flow, cycle_t end) noexcept nogil:
+    """What the packets of a flow did in routers."""
+    cdef Flow* f = &s.share.flow[flow]
+    cdef Interface* i = &s.noc.at[flow]
+    cdef Event* r = emit(s.trace, REC_FLITS, end, 0, DMA, f.engine, f.job_seq, flow_channel(s, f), 82, s.dma_job[f.job].entry)
+    cdef int32_t k
+    if not r:
+        return
+    r.v[0] = f.job_seq
+    r.v[1] = max(flow_channel(s, f), 0)
+    r.v[2] = i.packets
+    r.v[3] = i.travel
+    r.v[4] = i.alone
+    for k in range(WAITS):
+        r.v[5 + k] = i.waits[k]
+
+
 cdef void record_leave(Sim* s, slot_t flow, cycle_t end) noexcept nogil:
     """P7 of the cycle before: the flow's last byte has moved."""
     cdef Flow* f = &s.share.flow[flow]
@@ -263,7 +282,9 @@ cdef void record_leave(Sim* s, slot_t flow, cycle_t end) noexcept nogil:
         r.v[0] = f.job_seq
         r.v[1] = channel
         r.v[2] = f.total
-    for h in range(f.route.length):
+    if s.noc != NULL:
+        record_flits(s, flow, end)
+    for h in range(f.route.length + f.route.more):
         res = s.share.path[f.route.first + h]
         if res >= s.share.channels and res != channel:
             r = emit(s.trace, REC_LEAVE_LINK, end, 0, DMA, f.engine, f.job_seq, channel, 81, s.dma_job[f.job].entry)

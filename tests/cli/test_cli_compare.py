@@ -40,6 +40,9 @@ COMMANDS = {
     "one_machine": ("compare", "gemm", "-c", "npu_server"),
     "twice": ("compare", "gemm", "-c", "npu_server", "-c", "npu_server"),
     "parameter": ("compare", "llama2-7b", *TWO, "--set", "promt=8"),
+    "flits": ("compare", "gemm", *GEMM, "-c", "npu_server", "--noc"),
+    "flits_of_two": ("compare", "gemm", *TWO, "--noc"),
+    "flits_without_mesh": ("compare", "gemm", "-c", "npu_mobile", "--noc"),
     "system": ("compare", "llama2-7b-decode", "-c", "npu_server", "-c", "single_cube"),
 }
 

@@ -32,6 +32,7 @@ class Flow:
         self.request: Request | None = None
         self.asked = 0  # bytes of the open request
         self.out = False  # has left its resources for backpressure
+        self.on_its_way = False  # over routers, although nothing is left to request
         self.moved_at = -1  # the last cycle in which bytes moved
 
     @property
@@ -275,7 +276,7 @@ class DmaEngine:
     def _works(job: DmaJob, cycle: int) -> bool:
         if cycle < job.start + job.head:
             return True
-        return any(flow.moved_at == cycle or (flow.left and flow.request is None) for flow in job.flows)
+        return any(flow.moved_at == cycle or ((flow.left or flow.on_its_way) and flow.request is None) for flow in job.flows)
 
     def counters(self) -> dict[str, Any]:
         """The counters of docs/model/formats.md."""

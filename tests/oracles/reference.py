@@ -76,6 +76,7 @@ class Simulation:
             self._share(cycle)  # P4
             self._bank(cycle)  # P5
             self._move(cycle)  # P6
+            self._routers(cycle)
             self._complete(cycle)  # P7
             cycle += 1
 
@@ -136,14 +137,7 @@ class Simulation:
         self.running.append((record, reads, writes))
 
     def _share(self, cycle: int) -> None:
-        joined: list[Flow | WriteBack] = [
-            flow
-            for engine in self.dma
-            for job in engine.active
-            if cycle >= job.start + job.head
-            for flow in job.flows
-            if flow.left and not flow.out
-        ]
+        joined: list[Flow | WriteBack] = [*self._joined(cycle)]
         joined += [queue for queue in self._queues if queue.left]
         members = _first_of_each_channel(joined) if self.machine["allocation"] == "fifo_v1" else joined
         if self.rows:
@@ -160,6 +154,17 @@ class Simulation:
             here = sum(1 for flow in self.members if name in flow.route)
             count["member_cycles"] += here
             count["busy"] += 1 if here else 0
+
+    def _joined(self, cycle: int) -> list[Flow]:
+        """Flows that may use their resources."""
+        return [
+            flow
+            for engine in self.dma
+            for job in engine.active
+            if cycle >= job.start + job.head
+            for flow in job.flows
+            if flow.left and not flow.out
+        ]
 
     def _share_rows(self, cycle: int, joined: list[Any]) -> None:
         """`row_buffer_v1`: the flow whose burst is on a channel's data bus is its member; one without a channel always."""
@@ -193,10 +198,13 @@ class Simulation:
                 channel = self.controllers[flow.dram]
                 flow.set_rate(channel.rate(flow, min(links, default=channel.peak), cycle))
 
-    def _bank(self, cycle: int) -> None:
+    def _ask(self, cycle: int) -> None:
         for flow in self.members:
             if isinstance(flow, Flow) and flow.request is None:
                 flow.ask(cycle, self.spm.banks * self.spm.width)
+
+    def _bank(self, cycle: int) -> None:
+        self._ask(cycle)
         for service in self.services:
             service.ask(cycle)
         holders: list[Flow | ServiceEngine] = [*self._flows(), *self.services]
@@ -215,8 +223,7 @@ class Simulation:
                 flow.left -= flow.asked
                 flow.moved_at = cycle
                 self.dma[flow.job.engine].count["bytes"] += flow.asked
-                for name in flow.route:
-                    self.resource[name]["bytes"] += flow.asked
+                self._count_bytes(flow)
         for queue in self._queues:
             moved = queue.move() if queue in self.members else 0
             self._written_back(queue, moved)
@@ -224,6 +231,17 @@ class Simulation:
             service.advance(cycle)
         for engine in self.dma:
             engine.count_cycle(cycle)
+
+    def _count_bytes(self, flow: Flow) -> None:
+        """Bytes of a served request."""
+        for name in flow.route:
+            self.resource[name]["bytes"] += flow.asked
+
+    def _routers(self, cycle: int) -> None:
+        """P6b: only machines with routers have it."""
+
+    def _ended(self, flow: Flow) -> bool:
+        return not flow.left
 
     def _written_back(self, queue: WriteBack, moved: int) -> None:
         for name in queue.route:
@@ -239,7 +257,7 @@ class Simulation:
             queue.complete(cycle)
         ended: list[dict[str, Any]] = []
         for engine in self.dma:
-            for job in [job for job in engine.active if not any(flow.left for flow in job.flows)]:
+            for job in [job for job in engine.active if all(self._ended(flow) for flow in job.flows)]:
                 engine.active.remove(job)
                 engine.count["jobs"] += 1
                 ended.append(job.entry)

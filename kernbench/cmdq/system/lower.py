@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from kernbench.cmdq.columns import Columns, column, order_groups
+from kernbench.cmdq.columns import Columns, order_groups
 from kernbench.cmdq.controller_timing import controllers_of
 from kernbench.cmdq.dram_timing import device_table
 from kernbench.cmdq.entries import Entry, HostEntry, PairEntry
@@ -88,7 +88,7 @@ class _Lowering:
             channels=resources.channels,
             scratchpads=tuple(pe.part(naming.PE_TCM) for pe in self.pes),
             extra=self._extra(program),
-            reach=Reach(self.places, self.pes, self.endpoints, resources.number) if self.whole else None,
+            reach=Reach(self.places, self.pes, self.endpoints, resources.number, self.ways.mesh) if self.whole else None,
         )
 
     def _extra(self, program: dict[str, Any]) -> dict[int, int]:
@@ -128,7 +128,7 @@ class _Lowering:
             "memories": [memory.table | {"first": number} for memory, number in first],
             "caches": resources.caches,
             **resource_tables(resources.capacities),
-            **{name: column(table) for name, table in resources.tables.items()},
+            **resources.tables,
             "spm": [*(scratchpad_table(npu.spm) for _ in self.pes), WITHOUT_BANKS],
             "dma": dma,
             "compute": compute,

@@ -11,12 +11,14 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
 
+from kernbench.cmdq.columns import column
 from kernbench.cmdq.lower import cache_table, interleave_of
 from kernbench.cmdq.system.places import PePlace, Places
 from kernbench.common import naming
 from kernbench.common.errors import InputError, Problem
 from kernbench.components.parts import nodes_along
 from kernbench.config.fields import WIDE_LIMIT
+from kernbench.noc.machine import RouterMesh, between_routers, cube_meshes, route_tables, segments_of
 from kernbench.topology.graph import Edge
 
 #: The memory of what moves between scratchpads.
@@ -49,6 +51,17 @@ class Way:
         """Cycles from a transfer's start until its first byte may move, the memory's own apart."""
         return sum(edge.cycles for edge in self.edges) + self.extra
 
+    def head(self, mesh: RouterMesh[str] | None) -> int:
+        """The same over routers, whose links flits cross later."""
+        return self.latency - sum(edge.cycles for edge in self.edges if mesh is not None and between_routers(mesh, edge))
+
+    def links(self, number: Mapping[tuple[str, str], int], mesh: RouterMesh[str] | None) -> tuple[list[int], int]:
+        """The resources of its edges, and how many of them flows are members of: links between routers come behind these."""
+        limiting = [edge for edge in self.edges if edge.bytes_per_cycle is not None]
+        shared = [edge for edge in limiting if mesh is None or not between_routers(mesh, edge)]
+        moved = [edge for edge in limiting if mesh is not None and between_routers(mesh, edge)]
+        return [number[edge.source, edge.target] for edge in shared + moved], len(shared)
+
 
 class Ways:
     """The memories and ways that a program uses, numbered in the order of their first use."""
@@ -59,6 +72,7 @@ class Ways:
         self.caches: dict[str, int] = {}  #: last-level caches by name
         self._memory: dict[Any, int] = {}
         self.routes: list[tuple[int, Way]] = []  #: memory, way
+        self.mesh = mesh_of_routers(places)
         self.extra: dict[int, int] = {}  #: by the number of a route: cycles of the parts on it
         self._route: dict[Any, int] = {}
 
@@ -131,6 +145,13 @@ class Ways:
                 self.memory_at(hbm.address(stack, number * slice_bytes))
         for window in range(sram.count):
             self.memory_at(sram.address(window, 0))
+
+
+def mesh_of_routers(places: Places) -> RouterMesh[str] | None:
+    """The routers of all cubes; None where links are fluid."""
+    if places.config.cube.mesh.model != "flit":
+        return None
+    return cube_meshes(places.topology, places.parts.rate)
 
 
 def memory_way(places: Places, dma: str, address: int, write: bool) -> Way:
@@ -220,20 +241,27 @@ def _channel_capacities(ways: Ways) -> list[Fraction]:
 def _route_tables(ways: Ways, first: Sequence[int], number: dict[tuple[str, str], int], cache: int) -> dict[str, Any]:
     """`cache`: the resource of the first last-level cache."""
     start, path, latency = [0], [], []
+    through = []
     for memory, way in ways.routes:
-        links = [number[edge.source, edge.target] for edge in way.edges if edge.bytes_per_cycle is not None]
+        links, shared = way.links(number, ways.mesh)
         channels, behind = len(ways.memories[memory].channels), ways.memories[memory].table.get("cache", -1)
         for channel in range(ways.memories[memory].flows):
             path += [first[memory] + channel] if channel < channels else []
             path += [cache + behind] if behind >= 0 else []
             path += links
             start.append(len(path))
-            latency.append(way.latency)
-    return {"route_start": start, "route_path": path, "route_latency": latency}
+            latency.append(way.head(ways.mesh))
+            if ways.mesh is not None:
+                through.append((shared + (channel < channels), segments_of(ways.mesh, way.edges)))
+    tables: dict[str, Any] = {"route_start": column(start), "route_path": column(path), "route_latency": column(latency)}
+    if ways.mesh is not None:
+        tables["network"] = ways.mesh.tables(number) | route_tables(through) | {"names": ways.mesh.names}
+    return tables
 
 
-#: Give the core a route between a memory and an engine, over links (resources), of a latency [cycle]; its number.
-AddRoute = Callable[[int, list[int], int], int]
+#: Give the core a route between a memory and an engine, over links (resources), of a latency [cycle], and through routers; its
+#: number.
+AddRoute = Callable[[int, list[int], int, Any], int]
 
 
 class Reach:
@@ -245,15 +273,21 @@ class Reach:
     """
 
     def __init__(
-        self, places: Places, pes: Sequence[PePlace], endpoints: Sequence[str], links: Mapping[tuple[str, str], int]
+        self,
+        places: Places,
+        pes: Sequence[PePlace],
+        endpoints: Sequence[str],
+        links: Mapping[tuple[str, str], int],
+        mesh: RouterMesh[str] | None = None,
     ) -> None:
-        """`links`: the resources of edges, by (source, target)."""
+        """`links`: the resources of edges, by (source, target). `mesh`: the routers, where flits move."""
         self.places = places
         self.pes = tuple(pe.name for pe in pes)
         self.endpoints = tuple(endpoints)
         self._pes = tuple(pes)
         self._dma = [pe.part(naming.PE_DMA) for pe in pes]
         self._links = links
+        self._mesh = mesh
         self._add: AddRoute | None = None
         self._route: dict[tuple[int, int, bool], int] = {}
         self._host_route: dict[tuple[int, int, bool], int] = {}
@@ -320,5 +354,6 @@ class Reach:
 
     def _new(self, memory: int, way: Way) -> int:
         assert self._add is not None, "a machine opens it"
-        links = [self._links[edge.source, edge.target] for edge in way.edges if edge.bytes_per_cycle is not None]
-        return self._add(memory, links, way.latency)
+        links, shared = way.links(self._links, self._mesh)
+        through = None if self._mesh is None else (shared, segments_of(self._mesh, way.edges))
+        return self._add(memory, links, way.head(self._mesh), through)

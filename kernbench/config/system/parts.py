@@ -25,6 +25,7 @@ from kernbench.config.fields import (
     names_code,
     refuse,
 )
+from kernbench.config.routers import Model, Routers
 from kernbench.config.schema import Dma, Dram, Spm, Te, Ve
 from kernbench.config.section import Field, Rule, Section
 
@@ -157,10 +158,14 @@ class Sip(Section):
 class Mesh(Section):
     """The routers of a cube and the links between them."""
 
+    younger: ClassVar[frozenset[str]] = frozenset({"model", "flit"})
+
     rows: Annotated[int, integer(1, MAX_MESH + 1)] = Field(default=4, description="rows of routers")
     cols: Annotated[int, integer(1, MAX_MESH + 1)] = Field(default=4, description="columns of routers")
     link: MeshLink = Field(default_factory=MeshLink, description="between neighbouring routers")
     router_cycles: Natural = Field(default=1, description="[cycle] latency of a router, added to each link that enters it")
+    model: Model = Field(default="fluid", description="transfers share links as a fluid, or move over routers as flits")
+    flit: Routers | None = Field(default=None, description="routers and packets of model flit; absent: its defaults")
 
 
 class HbmLink(Link):

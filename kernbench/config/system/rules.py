@@ -9,6 +9,7 @@ from kernbench.common.naming import parse_pe
 from kernbench.common.units import plain_number
 from kernbench.config.cache import cache_rules
 from kernbench.config.fields import WIDE_LIMIT
+from kernbench.config.routers import Routers, router_rules
 from kernbench.config.rules import BrokenRule, engine_rules, engine_weight, rate_rule
 from kernbench.config.system.links import all_sip_pairs
 
@@ -22,6 +23,10 @@ def system_rules(config: SystemConfig) -> list[BrokenRule]:
     """Every rule between fields that `config` breaks, in the order of the file's sections."""
     broken = [*_package_rules(config), *_io_rules(config), *_cube_rules(config), *_hbm_rules(config)]
     broken += cache_rules(config.cube.llc, config.allocation, ("cube", "llc"))
+    mesh, cached = config.cube.mesh, config.cube.llc is not None
+    if mesh.model == "flit":
+        link, wide, at = mesh.link.bytes_per_cycle, config.pe.spm.bank_width_bytes, ("cube", "mesh")
+        broken += router_rules(mesh.flit or Routers(), config.allocation, link, wide, cached, 2, at, (*at, "flit"))
     parts = engine_rules(config.pe.spm, config.pe.te, config.pe.ve)
     broken += [BrokenRule(("pe", *rule.path), rule.value, rule.rule) for rule in parts]
     return broken or list(_rate_rules(config))

@@ -250,7 +250,7 @@ TABLES = ("units", "job_types", "phases", "commons", "markers", "ops", "kinds", 
 FIXED: dict[str, tuple[Any, ...]] = {
     "kinds": ("DMA", "TE", "VE", "M_CPU"),
     "reasons": (*STALL_REASONS,),  # the core's StallReason, from 1 on, then `bank_conflict`
-    "suspensions": ("backpressure", "fifo"),
+    "suspensions": ("backpressure", "fifo", "flits"),
     "flags": (False, True),
     "directions": ("DRAM_TO_SRAM", "SRAM_TO_DRAM", "SRAM_TO_SRAM"),
     "accesses": ("READ", "WRITE"),
@@ -303,6 +303,8 @@ JOB, CMD, UNIT = Value(0), Column("cmd_id"), TextBy("units", "unit")
 NAMES: dict[str, Source] = {"job_id": JOB, "cmd_id": CMD, "unit": UNIT}
 COMMAND: dict[str, Source] = {"cmd_id": CMD, "unit": UNIT}
 OK: dict[str, Source] = {"status": Fixed(b'"OK"')}
+#: Values of a record of a flow over routers, from 1 on.
+FLITS = ("channel", "packets", "travel_cycles", "alone_cycles", "no_credit_cycles", "no_channel_cycles", "lost_cycles")
 LOOKUP = ("hits", "misses", "hit_bytes", "miss_bytes", "evictions", "write_backs")  #: values of a record of lookups, from 1 on
 PHASE: dict[str, Source] = {"phase": TextBy("phases", "phase")}
 JOB_TYPE: dict[str, Source] = {"job_type": TextBy("job_types", "job_type")}
@@ -395,6 +397,7 @@ def kinds(first_channel: int, first_link: int, first_spm: int) -> list[list[Temp
         [templates("CACHE_LOOKUP", {**NAMES, "tx_id": JOB, **{name: Value(k) for k, name in enumerate(LOOKUP, 1)}})],
         [templates("WRITE_BACK_START", {"channel": Value(1), "unit": channel})],
         [templates("WRITE_BACK_END", {"channel": Value(1), "unit": channel})],
+        [templates("NOC_FLITS", {**NAMES, "tx_id": JOB, **{name: Value(k) for k, name in enumerate(FLITS, 1)}})],
     ]
 
 

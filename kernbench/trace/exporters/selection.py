@@ -24,7 +24,7 @@ KINDS: dict[str, tuple[str, ...]] = {
     ),
     "flows": (
         "DRAM_TX_START", "DRAM_TX_END", "DRAM_TX_SUSPEND", "DRAM_TX_RESUME", "NOC_TX_START", "NOC_TX_END",
-        "CACHE_LOOKUP", "WRITE_BACK_START", "WRITE_BACK_END",
+        "CACHE_LOOKUP", "WRITE_BACK_START", "WRITE_BACK_END", "NOC_FLITS",
     ),
     "waits": ("STALL_EVENT", "RESUME_EVENT"),
     "accesses": ("SRAM_ACCESS", "MEM_ACCESS_EVENT", "SRAM_CONFLICT"),

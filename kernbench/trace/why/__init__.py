@@ -145,6 +145,8 @@ def _costs(path: list[Stretch]) -> list[Cost]:
 _GROUP_OF = {
     "granularity": "whole lines",
     "head": "head latency",
+    "hops": "way through routers",
+    "congestion": "congestion of routers",
     "bank": "bank conflicts",
     "backpressure": "bank conflicts",
     "write_back": "write-backs of the cache",

@@ -24,6 +24,8 @@ CAUSES: dict[str, str] = {
     "kv_order": "a KV store of the same head and an earlier token is still pending",
     "period": "its engine starts jobs in multiples of its period",
     "head": "head latency: set-up of the DRAM and hops of the route",
+    "hops": "packets on their way through routers, with nothing in the way",
+    "congestion": "packets that wait in routers for a buffer, a channel or another packet",
     "share": "a channel or link is shared with other flows",
     "write_back": "a channel or cache is shared with what the cache writes back to DRAM",
     "bank": "a scratchpad bank denied its request",

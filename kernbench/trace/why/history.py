@@ -10,9 +10,10 @@ from itertools import accumulate, chain, pairwise
 from typing import Any
 
 from kernbench.common.errors import InputError, Problem
-from kernbench.common.naming import cache_of
+from kernbench.common.naming import cache_of, joins_routers
 from kernbench.common.units import parse_rational
 from kernbench.config import NpuConfig, SystemConfig, load_config
+from kernbench.config.routers import moves_flits
 from kernbench.config.schema import Dma
 from kernbench.trace.events import Record
 from kernbench.trace.reader import Trace
@@ -57,6 +58,7 @@ class Flow:
     until: int
     route: tuple[str, ...]  #: its channel, where it has one, then its links
     bare: bool = False  #: it has none
+    congested: Fraction | None = None  #: over routers: the part of its packets' time that they waited
     outs: list[Out] = field(default_factory=list)
     holds: list[Hold] = field(default_factory=list)
 
@@ -188,7 +190,8 @@ _FIELDS: dict[str, tuple[str, ...]] = {
     "DRAM_TX_SUSPEND": ("job_id", "channel", "reason"),
     "DRAM_TX_RESUME": ("job_id", "channel"),
     "NOC_TX_START": ("job_id", "channel", "unit", "size_bytes"),
-    "NOC_TX_END": ("job_id", "channel"),
+    "NOC_TX_END": ("job_id", "channel", "unit"),
+    "NOC_FLITS": ("job_id", "channel", "travel_cycles", "alone_cycles"),
     "WRITE_BACK_START": ("channel", "unit"),
     "WRITE_BACK_END": ("channel",),
     "STALL_EVENT": ("job_id", "reason", "channel", "bank_id", "by_job", "scratchpad"),
@@ -200,7 +203,8 @@ def read_history(trace: Trace) -> History:
     """The run of a trace. InputError if the trace lacks events."""
     _check(trace)
     processors = {str(unit.get("unit")) for unit in trace.meta.units if unit.get("component") in PROCESSORS}
-    reading = _Reading(processors, _capacities(trace))
+    machine = _machine(trace)
+    reading = _Reading(processors, _capacities(trace), moves_flits(machine))
     for records in trace.batches(only={name: ("t_cycle", *fields) for name, fields in _FIELDS.items()}):
         for record in records:
             handle = reading.handlers.get(record.event.name)
@@ -210,7 +214,6 @@ def read_history(trace: Trace) -> History:
     cycles = last if trace.end is None else trace.end.cycles
     reading.close(cycles)
     commands = list(reading.commands.values())
-    machine = _machine(trace)
     on: dict[str, list[Job]] = {}
     for job in reading.jobs.values():
         on.setdefault(job.command.unit, []).append(job)
@@ -280,7 +283,9 @@ def _capacities(trace: Trace) -> dict[str, Fraction]:
 class _Reading:
     """The records of a file, put where they belong; those of jobs that the file does not have are passed over."""
 
-    def __init__(self, processors: set[str], resources: Container[str]) -> None:
+    def __init__(self, processors: set[str], resources: Container[str], flits: bool) -> None:
+        """`flits`: no flow shares links between routers."""
+        self._flits = flits
         self._processors = processors
         self._resources = resources
         self.write_backs: list[WriteBack] = []
@@ -307,6 +312,7 @@ class _Reading:
             "DRAM_TX_RESUME": self._resume,
             "NOC_TX_START": self._link,
             "NOC_TX_END": self._link_end,
+            "NOC_FLITS": self._packets,
             "WRITE_BACK_START": self._write_back,
             "WRITE_BACK_END": self._written_back,
             "STALL_EVENT": self._stall,
@@ -392,6 +398,8 @@ class _Reading:
 
     def _link(self, record: Record) -> None:
         flow = self._flow(record)
+        if self._flits and joins_routers(record.unit):
+            return
         if flow is not None:
             flow.route = (*flow.route, record.unit)
         elif record.job_id in self.jobs:  # no DRAM channel: the links alone tell of it
@@ -401,9 +409,16 @@ class _Reading:
             self._open_flows.add((record.job_id, record.channel))
 
     def _link_end(self, record: Record) -> None:
+        if self._flits and joins_routers(record.unit):
+            return
         flow = self._flow(record)
         if flow is not None and flow.bare:
             self._flow_end(record)
+
+    def _packets(self, record: Record) -> None:
+        flow = self._flow(record)
+        if flow is not None and record.travel_cycles:
+            flow.congested = Fraction(max(0, record.travel_cycles - record.alone_cycles), record.travel_cycles)
 
     def _flow_end(self, record: Record) -> None:
         flow = self._flow(record)

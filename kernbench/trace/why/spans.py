@@ -269,11 +269,14 @@ class Stories:
             if hold is not None:
                 cause = "backpressure" if reason == "backpressure" else "bank"
                 yield whole(start, end, cause, hold.scratchpad or pad, self.history.command_of(hold.by), hold.bank)
+            elif reason == "flits":
+                parts = _over_routers(flow, Fraction(end - start))
+                yield Span(start, end, parts)
             elif reason:
                 yield from self._in_line(flow, start, end)
             else:
                 for share in self.shares.of(flow, start, end):
-                    parts, left = _parted(share, full, unit, left, pad)
+                    parts, left = _parted(flow, share, full, unit, left, pad)
                     yield Span(share.start, share.end, parts)
 
     def _in_line(self, flow: Flow, start: int, end: int) -> Iterator[Span]:
@@ -315,16 +318,23 @@ def pieces(flow: Flow) -> Iterator[tuple[int, int, Hold | None, str]]:
         yield a, b, hold, "" if out is None else out.reason
 
 
-def _parted(share: Share, full: Fraction, unit: str, left: Fraction, pad: str) -> tuple[tuple[Part, ...], Fraction]:
+def _over_routers(flow: Flow, cycles: Fraction) -> tuple[Part, ...]:
+    """Cycles that bytes take through routers, parted as the time of the packets is."""
+    waited = cycles * (flow.congested or 0)
+    unit = flow.job.command.unit
+    parts = Part("hops", unit, cycles - waited), Part("congestion", unit, waited)
+    return tuple(part for part in parts if part.cycles)
+
+
+def _parted(
+    flow: Flow, share: Share, full: Fraction, unit: str, left: Fraction, pad: str
+) -> tuple[tuple[Part, ...], Fraction]:
     """The components of some cycles at one rate, and the uncontended time that is left after them."""
     cycles = share.end - share.start
     used = cycles * share.rate / full
     moved = min(used, left)
-    parts = [
-        Part("transfer", unit, moved),
-        Part("granularity", pad, used - moved),
-        *_lost(share, cycles - used),
-    ]
+    rest = (Part("granularity", pad, used - moved),) if flow.congested is None else _over_routers(flow, used - moved)
+    parts = [Part("transfer", unit, moved), *rest, *_lost(share, cycles - used)]
     return tuple(part for part in parts if part.cycles), left - moved
 
 

@@ -9,6 +9,12 @@ cdef enum:
     MOST_CHANNELS = 64        # virtual channels of an input
     MOST_PORTS = 64           # inputs or outputs of a router
 
+cdef enum Wait:               # why a flit does not go on: counters of outputs have the same names
+    WAIT_NO_CREDIT = 0
+    WAIT_NO_CHANNEL = 1
+    WAIT_LOST = 2
+    WAITS = 3
+
 cdef enum VcState:            # of a virtual channel of an input
     VC_IDLE = 0               # no packet has its head here
     VC_WAITING = 1            # the head waits for a channel of its output (F3)
@@ -27,6 +33,8 @@ cdef struct Packet:
     int32_t hop               # of the router that its head is in, or comes to next: into `hop`
     int32_t flits             # its length
     int64_t tag               # of the caller
+    int32_t segment           # of the caller
+    int32_t[WAITS] waits      # clocks that its flits waited, by Wait
     slot_t next               # in the queue of its terminal, then among those that have ended
 
 cdef struct Flit:

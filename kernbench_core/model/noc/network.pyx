@@ -135,11 +135,13 @@ cdef void inject(Network* w, cycle_t now) noexcept nogil:
             channel = free_channel(w, t)
             if channel == NONE:
                 o.no_channel += 1
+                w.packet[packet].waits[<int>WAIT_NO_CHANNEL] += 1
                 continue
             t.channel = channel
             w.out_vc[t.output * w.channels + channel].taken = True
         elif w.out_vc[t.output * w.channels + t.channel].credits == 0:
             o.no_credit += 1
+            w.packet[packet].waits[<int>WAIT_NO_CREDIT] += 1
             continue
         leave(w, t.output, t.channel, packet, t.sent, now)
         t.sent += 1
@@ -149,6 +151,12 @@ cdef void inject(Network* w, cycle_t now) noexcept nogil:
             w.n_queued -= 1
             if t.first == NONE:
                 t.last = NONE
+
+
+cdef inline void wait(Network* w, int32_t input, int32_t channel, int32_t why) noexcept nogil:
+    """The first flit of a channel does not go on in this clock."""
+    cdef int32_t at = input * w.channels + channel
+    w.packet[w.flit[at * w.depth + w.in_vc[at].first].packet].waits[why] += 1
 
 
 cdef void match_switch(Network* w, Router* r, cycle_t now) noexcept nogil:
@@ -177,9 +185,11 @@ cdef void match_switch(Network* w, Router* r, cycle_t now) noexcept nogil:
             o = v.output - r.output
             if w.out_vc[v.output * w.channels + v.channel].credits == 0:
                 w.output[v.output].no_credit += 1
+                wait(w, r.input + i, channel, WAIT_NO_CREDIT)
                 continue
             if not idle(&w.output[v.output], now) or asks[o] >> i & 1:
                 w.output[v.output].lost += 1
+                wait(w, r.input + i, channel, WAIT_LOST)
                 continue
             asks[o] |= <uint64_t>1 << i
             chosen[o * r.inputs + i] = channel
@@ -211,6 +221,8 @@ cdef void match_switch(Network* w, Router* r, cycle_t now) noexcept nogil:
     for o in range(r.outputs):
         while asks[o]:
             w.output[r.output + o].lost += 1
+            i = trailing_zeros(asks[o])
+            wait(w, r.input + i, chosen[o * r.inputs + i], WAIT_LOST)
             asks[o] &= asks[o] - 1
 
 
@@ -316,6 +328,7 @@ cdef void match_channels(Network* w, Router* r) noexcept nogil:
         if w.offer[vc] == NONE:
             if k == 0 or w.request[k - 1].vc != vc:
                 w.output[w.request[k].output].no_channel += 1
+                wait(w, r.input + vc // w.channels, vc % w.channels, WAIT_NO_CHANNEL)
         elif w.offer[vc] >= 0:
             accept_channel(w, r, vc)
             w.offer[vc] = -2                                # several requests of one head

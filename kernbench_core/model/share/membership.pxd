@@ -19,7 +19,10 @@ cdef struct Resource:         # a DRAM channel, or one direction of a link
 
 cdef struct Route:
     int32_t first             # in Share.path
-    int32_t length            # resources on it
+    int32_t length            # resources that flows are members of
+    int32_t more              # behind these: links between routers, which flits move over
+    int32_t segment           # the first of its segments (model/noc/interface.pxd),
+    int32_t segments          # and how many it has
 
 cdef struct Routes:            # of all routes; they may grow in number (model/routes.pyx)
     int32_t* memory           # [n] the memory where a transfer's first one is, else NONE

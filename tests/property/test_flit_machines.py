@@ -1,0 +1,129 @@
+"""Machines whose transfers move over routers: the core against a reference written from docs/model/flit_transfers.md."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from kernbench import Machine, load_config, load_program
+from kernbench.topology.builder import build_topology
+from tests.machine_strategies import Draw, machines
+from tests.oracles.ref_flit_transfers import FlitSystem, simulate_flits
+from tests.property.test_differential import assert_same, outcome
+from tests.property.test_system_differential import assert_same as assert_same_system
+from tests.strategies import programs
+from tests.system_roads import PlainRoads
+from tests.systems_of_pes import systems_of_pes
+
+RELAXED = settings(deadline=None, suppress_health_check=list(HealthCheck))
+System = tuple[dict[str, Any], dict[str, Any]]
+
+
+def routers(draw: Draw, width: int, link: float, channels: int = 1) -> dict[str, Any]:
+    """The section `flit` for banks and links of so many bytes, with at least so many virtual channels."""
+    flit = draw(st.sampled_from([None, None, 8, 16, 64, 5]))
+    packet = draw(st.integers(1, 5))
+    nbytes = packet * (flit or -(-int(link * 2) // 2))
+    spec: dict[str, Any] = {
+        "packet_flits": packet,
+        "window_packets": 1 + max(1, -(-width // max(nbytes, 1))) + draw(st.integers(0, 4)),
+        "channels": draw(st.integers(channels, 4)),
+        "depth": draw(st.integers(1, 4)),
+        "switch_cycles": draw(st.integers(0, 2)),
+        "credit_cycles": draw(st.integers(0, 2)),
+    }
+    return spec if flit is None else spec | {"flit_bytes": flit}
+
+
+@st.composite
+def flit_systems(draw: Draw) -> System:
+    """A machine with a mesh of routers, and a program."""
+    machine = draw(machines().filter(lambda one: "noc" in one))
+    noc, spm = machine["noc"], machine.get("spm", {})
+    noc |= {"model": "flit", "flit": routers(draw, spm.get("bank_width_bytes", 16), noc.get("link_bytes_per_cycle", 64))}
+    return machine, draw(programs(machine))
+
+
+def check(system: System) -> None:
+    machine, program = system
+    config, parsed = load_config(machine), load_program(program)
+    want = simulate_flits(machine, program)
+    whole, stepped = Machine(config, parsed), Machine(config, parsed)
+    whole.run()
+    assert_same(outcome(whole), want)
+    while stepped.status == "running":
+        stepped.step(7)
+        stepped.peek()
+    assert_same(outcome(stepped), want)
+
+
+@settings(RELAXED, max_examples=20)
+@given(flit_systems())
+def test_core_equals_reference(system: System) -> None:
+    check(system)
+
+
+@pytest.mark.nightly
+@settings(RELAXED, max_examples=2000)
+@given(flit_systems())
+def test_core_equals_reference_for_long(system: System) -> None:
+    check(system)
+
+
+@st.composite
+def flit_systems_of_pes(draw: Draw) -> System:
+    """A system of cubes with routers, and a program."""
+    system, program = draw(systems_of_pes())
+    system["max_cycles"] = min(system.get("max_cycles", 3000), 3000)
+    mesh = system["cube"]["mesh"]
+    width, link = system["pe"]["spm"]["bank_width_bytes"], mesh["link"].get("bytes_per_cycle", 128)
+    mesh |= {"model": "flit", "flit": routers(draw, width, link, 2)}
+    return system, program
+
+
+def mesh_of(config: Any) -> tuple[list[tuple[str, str, int, int, Any]], dict[str, list[str]]]:
+    """Links between routers, and what is beside each router: what they are is not the reference's question."""
+    topology = build_topology(config)
+    at = {node.id: node for node in topology.nodes}
+    beside: dict[str, list[str]] = {node.id: [] for node in topology.nodes if node.kind == "router"}
+    links = []
+    for edge in topology.edges:
+        a, b = at[edge.source], at[edge.target]
+        if edge.source in beside and edge.target in beside:
+            side = (0 if b.x_mm > a.x_mm else 1) if b.x_mm != a.x_mm else (2 if b.y_mm > a.y_mm else 3)
+            links.append((edge.source, edge.target, side, edge.cycles, edge.bytes_per_cycle))
+    rank = {node.id: k for k, node in enumerate(topology.nodes)}
+    for router, found in beside.items():
+        near = {edge.target for edge in topology.edges if edge.source == router} - beside.keys()
+        found += sorted(near, key=rank.__getitem__)
+    return links, beside
+
+
+def check_of_pes(system: System) -> None:
+    machine, program = system
+    config, parsed = load_config(machine), load_program(program)
+    reference = FlitSystem(machine, program, PlainRoads(config), *mesh_of(config))
+    want = {**reference.run(), "overlaps": sorted(reference.overlaps)}
+    whole = Machine(config, parsed)
+    whole.run()
+    assert_same_system(whole, want)
+    everything = Machine(config, parsed, whole=True)  # with the routes of every PE
+    everything.shuffle_lists(7)
+    everything.run()
+    assert (everything.status, everything.cycles) == (want["status"], want["cycles"])
+
+
+@settings(RELAXED, max_examples=6)
+@given(flit_systems_of_pes())
+def test_systems_equal_reference(system: System) -> None:
+    check_of_pes(system)
+
+
+@pytest.mark.nightly
+@settings(RELAXED, max_examples=1000)
+@given(flit_systems_of_pes())
+def test_systems_equal_reference_for_long(system: System) -> None:
+    check_of_pes(system)

@@ -13,7 +13,8 @@ from kernbench_core.model.dram.extent cimport Dram, channel_bytes, cursor_open, 
 from kernbench_core.model.flow cimport settle_cursor
 from kernbench_core.model.heap cimport timer_pop, timer_push
 from kernbench_core.model.entry cimport entry_ended, entry_started
-from kernbench_core.model.noc.transfers cimport interface_close, interface_join, interface_open, is_full
+from kernbench_core.model.noc.sides cimport is_full
+from kernbench_core.model.noc.transfers cimport interface_close, interface_join, interface_open
 from kernbench_core.model.overlap cimport overlap_allows
 from kernbench_core.model.pair cimport pair_close, pair_open
 from kernbench_core.model.pair_requesters cimport far_requester

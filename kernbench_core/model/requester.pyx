@@ -4,7 +4,7 @@ from kernbench_core.model.bank cimport Requester, Spm, nobody_held
 from kernbench_core.model.compute cimport Compute, compute_body_done
 from kernbench_core.model.dma cimport NOT_STALLED, DmaEngine, DmaJob, dma_activity
 from kernbench_core.model.heap cimport timer_push
-from kernbench_core.model.noc.transfers cimport enters_again
+from kernbench_core.model.noc.sides cimport enters_again
 from kernbench_core.trace.record cimport record_unpress
 from kernbench_core.model.share.membership cimport Flow
 from kernbench_core.model.shuffle cimport shuffle

@@ -10,7 +10,8 @@ from kernbench_core.model.arbiter.grant cimport traces_requests
 from kernbench_core.model.bank cimport Requester, nobody_held, open_ports
 from kernbench_core.model.compute cimport Compute, compute_want, on_period, sleep_idle
 from kernbench_core.model.flow cimport flow_want, reaches_piece
-from kernbench_core.model.noc.transfers cimport gives, routed_want, takes
+from kernbench_core.model.noc.sides cimport gives, takes
+from kernbench_core.model.noc.transfers cimport routed_want
 from kernbench_core.model.pair_requesters cimport flow_of
 from kernbench_core.model.pair cimport pair_ask, pair_judge
 from kernbench_core.model.requester cimport activity_phase, body_over, flow_over, hold, press_later, unhold

@@ -60,7 +60,7 @@ def check(system: System) -> None:
     assert_same(outcome(stepped), want)
 
 
-@settings(RELAXED, max_examples=10)
+@settings(RELAXED, max_examples=6)
 @given(flit_systems())
 def test_core_equals_reference(system: System) -> None:
     check(system)

@@ -289,7 +289,6 @@ class Routed(Simulation):
                 carry -= flow.asked * den if flow.request is not None else 0
                 carry = min(carry, den * self.row_of(flow)) if self.row_of(flow) else carry
             flow.rate, flow.carry, flow.den = rate, carry, den
-            flow.on_its_way = not self.gives(flow)
 
     def _count_bytes(self, flow: Any) -> None:
         """They count when they enter the network, and at its links when they are ejected."""
@@ -310,6 +309,7 @@ class Routed(Simulation):
         for flow in self._flows():  # T3
             under_way = flow.entered - (flow.total - flow.left if self.gives(flow) else flow.ejected)
             flow.full = self.window - under_way < min(self.packet, flow.total - flow.entered)
+            flow.on_its_way = not self.gives(flow) and flow.ejected < flow.total
 
     def _enter(self, flow: Any) -> None:
         """T4 and T5."""

@@ -198,6 +198,16 @@ def test_broken_bodies_are_refused_by_name(tmp_path: Path) -> None:
         read_onnx(path, {}, 8, 8)
 
 
+def test_scans_of_opset_8_are_refused_by_name(tmp_path: Path) -> None:
+    body = helper.make_graph([node("Relu", "part", "p")], "body", [floats("part", WIDE)], [floats("p", WIDE)])
+    graph = helper.make_graph([node("Scan", " sequence", "y", "scan", body=body, num_scan_inputs=1)], "g",
+                              [floats("sequence", 1, 6, WIDE)], [floats("y")])  # fmt: skip
+    path = tmp_path / "model.onnx"
+    onnx.save_model(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 8)]), path)
+    lines = dict(missing_lines(lower_graph(read_onnx(path, {}, 8, 8), 8)))
+    assert lines == {"scan (Scan)": "Scan of opset 8 is not written out; export the model with a later opset"}
+
+
 def test_too_many_iterations_are_refused(tmp_path: Path) -> None:
     path = saved(tmp_path, counter_loop("many"), [X], [*CONSTANTS, constant("many", np.int64(60_000))])
     with pytest.raises(InputError, match="its 60000 iterations have 300000 nodes"):

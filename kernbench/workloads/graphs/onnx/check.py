@@ -234,11 +234,11 @@ def _bodies(graph: onnx.GraphProto, opsets: dict[str, int], checks: Checks, wher
                 if checks.enough:
                     return
                 _node(each, place, opsets, checks, f"{name}/")
-            _interface(node, name, inner, checks)
+            _interface(node, name, inner, opsets.get("", 1), checks)
             _bodies(inner, opsets, checks, f"{name}/")
 
 
-def _interface(node: onnx.NodeProto, name: str, inner: onnx.GraphProto, checks: Checks) -> None:
+def _interface(node: onnx.NodeProto, name: str, inner: onnx.GraphProto, opset: int, checks: Checks) -> None:
     """The numbers of inputs and outputs of a graph inside a node."""
     what, given, results = f"node {name} ({node.op_type})", len(node.input), len(node.output)
     if domain_of(node.domain):
@@ -247,7 +247,7 @@ def _interface(node: onnx.NodeProto, name: str, inner: onnx.GraphProto, checks: 
         wanted_inputs, least = 0, results
     elif node.op_type == "Loop":
         wanted_inputs, least = max(given, 2), results + 1
-    elif node.op_type == "Scan":
+    elif node.op_type == "Scan" and opset >= 9:  # before, it has an input of lengths: it is refused where it is written out
         wanted_inputs, least = given, results
     else:
         return

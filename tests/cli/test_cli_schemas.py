@@ -46,6 +46,7 @@ SMALL = ("--set", "m=64", "--set", "n=64", "--set", "k=64", "--set", "block_n=32
 TINY_MODEL = ("--set", "prompt=16", "--set", "tokens=1")
 SERVE = ("serve", "--model", "tiny.json", "--num-prompts", "30", "--request-rate", "100", "--random-input-len", "16",
          "--random-output-len", "4")  # fmt: skip
+DRAFTS = ("--speculative-config", '{"method": "ngram", "num_speculative_tokens": 2, "acceptance_rate": 0.6}')
 LLM = ("llm", "--model", "tiny.json", "--prompt", "16", "--tokens", "1")
 #: By schema: keys that are there in some answers alone.
 ENDS = {"result": {"deadlock", "engines"}, "bench": set(), "ccl": {"message", "result"}, "replay": set(), "llm": set(),
@@ -78,11 +79,11 @@ PRINTED = {
     "compare": ("compare", ("compare", "gemm", *SMALL, "-c", "npu_server", "-c", "single_cube"), 0),
     "compare_bounds": ("compare", ("compare", "tiny.json", *TINY_MODEL, "-c", "npu_server", "-c", "npu_mobile", "--no-why"), 0),
     "compare_deadlock": ("compare", ("compare", "queues.py", "-c", "single_cube", "-c", "two_sips"), 4),
-    "serve": ("serve", (*SERVE, "--goodput", "ttft:10"), 0),
-    "serve_exact": ("serve", (*SERVE, "--exact", "--num-gpu-blocks-override", "64", "--max-model-len", "64"), 0),
+    "serve": ("serve", (*SERVE, "--goodput", "ttft:10", "--energy", "--set", "cost.usd_per_hour=1"), 0),
+    "serve_exact": ("serve", (*SERVE, "--exact", "--num-gpu-blocks-override", "64", "--max-model-len", "64", *DRAFTS), 0),
     "serve_why": ("serve-why", ("serve", "why", *SERVE[1:], "--every", "50ms"), 0),
-    "serve_capacity": ("serve-capacity", ("serve", "capacity", *SERVE[1:], "--slo", "p50 ttft<100ms", "--seeds", "1",
-                                          "--duration", "0.1"), 0),
+    "serve_capacity": ("serve-capacity", ("serve", "capacity", *SERVE[1:], "--slo", "p50 ttft<1ms", "--seeds", "1",
+                                          "--duration", "0.1", "--max-num-seqs", "1"), 0),
     "tenants": ("tenants", ("tenants", "tenant.json:weight=2", "tenant.json"), 0),
     "whatif": ("whatif", ("whatif", "gemm", *SMALL, "--free", "te,dram"), 0),
     "whatif_deadlock": ("whatif", ("whatif", "queues.py", "--free", "te"), 4),

@@ -136,3 +136,42 @@ def test_a_page_escapes_names_and_leaves_out_what_no_request_has(kbsim: Kbsim) -
     page = page_bytes({**plain, **alone, "model": "a<b>&c"}, result).decode()
     assert "a&lt;b&gt;&amp;c" in page and "<b>&c" not in page
     assert '<h2>TPOT</h2><p class="none">' in page and "<b>TPOT" not in page
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        (("--swap-space", "2"), "with --preemption-mode swap"),
+        (("--preemption-mode", "swap"), "--host-link-gb-s"),
+        (("--lora", "8"), "--lora = \"8\", but it must be N,RANK; write 8,16"),
+        (("--lora", "8,0"), "rank = 0, but it must be an integer of at least 1"),
+        (("--lora", "8,16"), "a larger --max-loras"),
+        (("--speculative-config", "{}"), "num_speculative_tokens"),
+        (("--fleet", "fleet.yaml", "--replicas", "2"), "--replicas and --prefill-replicas may not be given"),
+        (("--fleet", "fleet.yaml"), "fleet.yaml: it cannot be read"),
+    ],
+)
+def test_options_that_need_others(given: tuple[str, ...], told: str, kbsim: Kbsim) -> None:
+    said = kbsim(*CUSTOM, "load.jsonl", *given)
+    assert said.code == 2 and told in said.err
+
+
+def test_drafts_energy_and_price_are_shown(kbsim: Kbsim) -> None:
+    drafts = '{"model": "tiny.json", "num_speculative_tokens": 2, "synthetic_acceptance_rates": [1, 1]}'
+    price = ("--set", "cost.usd_per_hour=2", "--energy", "--check-steps", "0")
+    plain = json.loads(kbsim(*CUSTOM, "load.jsonl", "--speculative-config", drafts, *price, "--json").out)
+    assert plain["speculation"]["acceptance_length"] == 3
+    energy = plain["energy"]
+    assert energy["joules"] == pytest.approx(sum(energy["by_part_j"].values())) and energy["by_part_j"]["dram"] > 0
+    assert energy["joules_per_million_output_tokens"] == pytest.approx(energy["joules"] / plain["output_tokens"] * 1e6)
+    said = kbsim(*CUSTOM, "load.jsonl", "--speculative-config", drafts, *price)
+    assert "a step gives 3 tokens of a request" in said.out and "a million output tokens cost $" in said.out
+    assert "an output token: " in said.out
+
+
+def test_adapters_of_a_file(kbsim: Kbsim, tmp_path: Path) -> None:
+    rows = [{"arrival_s": 0, "input_tokens": 20, "output_tokens": 2, "adapter": number} for number in (0, 1, 2)]
+    (tmp_path / "adapters.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    said = kbsim(*CUSTOM, "adapters.jsonl", "--lora", "2,8", "--max-loras", "2")
+    assert said.code == 2 and "adapters.jsonl:3: adapter = 2, but it must be less than the number of adapters, 2" in said.err
+    assert kbsim(*CUSTOM, "adapters.jsonl", "--lora", "3,8", "--max-loras", "3", "--quiet").code == 0

@@ -82,7 +82,7 @@ PRINTED = {
     "serve": ("serve", (*SERVE, "--goodput", "ttft:10", "--energy", "--set", "cost.usd_per_hour=1"), 0),
     "serve_exact": ("serve", (*SERVE, "--exact", "--num-gpu-blocks-override", "64", "--max-model-len", "64", *DRAFTS), 0),
     "serve_why": ("serve-why", ("serve", "why", *SERVE[1:], "--every", "50ms"), 0),
-    "serve_capacity": ("serve-capacity", ("serve", "capacity", *SERVE[1:], "--slo", "p50 ttft<1ms", "--seeds", "1",
+    "serve_capacity": ("serve-capacity", ("serve", "capacity", *SERVE[1:5], *SERVE[7:], "--slo", "p50 ttft<1ms", "--seeds", "1",
                                           "--duration", "0.1", "--max-num-seqs", "1"), 0),
     "tenants": ("tenants", ("tenants", "tenant.json:weight=2", "tenant.json"), 0),
     "whatif": ("whatif", ("whatif", "gemm", *SMALL, "--free", "te,dram"), 0),

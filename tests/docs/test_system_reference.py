@@ -14,6 +14,7 @@ from kernbench.config import SystemConfig, load_config
 from kernbench.config.cache import Llc
 from kernbench.config.dram_controller import DramController
 from kernbench.config.dram_device import RowBuffer
+from kernbench.config.routers import Routers
 from kernbench.topology.builder import build_topology, compile_topology
 from kernbench.topology.graph import WITHOUT_COMMAND, WITHOUT_PES, WITHOUT_UCIE, EdgeKind, Topology
 from tests.docs.test_build import DOCS, YOUNGER, first_cells, part, paths_of
@@ -65,6 +66,7 @@ def test_every_key_is_in_the_reference() -> None:
     wanted |= {f"cube.hbm.row_buffer.{name}" for name in RowBuffer.model_fields}
     wanted |= {f"cube.hbm.controller.{name}" for name in DramController.model_fields}
     wanted |= {f"cube.llc.{name}" for name in Llc.model_fields}
+    wanted |= {"cube.mesh.model", *(f"cube.mesh.flit.{name}" for name in Routers.model_fields)}
     links = {path.removesuffix(".bytes_per_cycle") for path in wanted if re.search(r"(?:link|noc|router)\.by", path)}
     wanted |= {f"{link}.mm" for link in links}
     assert found == wanted

@@ -49,8 +49,8 @@ SERVE = ("serve", "--model", "tiny.json", "--num-prompts", "30", "--request-rate
 DRAFTS = ("--speculative-config", '{"method": "ngram", "num_speculative_tokens": 2, "acceptance_rate": 0.6}')
 LLM = ("llm", "--model", "tiny.json", "--prompt", "16", "--tokens", "1")
 #: By schema: keys that are there in some answers alone.
-ENDS = {"result": {"deadlock", "engines"}, "bench": set(), "ccl": {"message", "result"}, "replay": set(), "llm": set(),
-        "onnx": set(), "compare": set(), "whatif": set(), "tenants": set(), "serve": set(), "serve-why": set(),
+ENDS = {"result": {"deadlock", "engines"}, "bench": set(), "ccl": {"message", "result", "algorithms"}, "replay": set(),
+        "llm": set(), "onnx": set(), "compare": set(), "whatif": set(), "tenants": set(), "serve": set(), "serve-why": set(),
         "serve-capacity": set()}  # fmt: skip
 #: What is read, and a line of a trace.
 MADE: dict[str, Callable[[], dict[str, Any]]] = {

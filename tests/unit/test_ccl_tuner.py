@@ -95,7 +95,7 @@ GRID: tuple[tuple[str, tuple[str, ...], tuple[int, int, int], tuple[int, ...], t
 @pytest.mark.nightly
 def test_choices_are_nearly_the_best() -> None:
     """Algorithms whose estimate is more than three times the lowest one are not simulated. The aim is 95 % of the points within
-    5 % of the best, and none above 20 %, which the estimates do not reach (docs/reference/ccl.md).
+    5 % of the best, and none above 20 % (docs/reference/ccl.md has what was measured).
     """
     found = {}
     for machine, overrides, shape, sizes, collectives in GRID:

@@ -1,6 +1,6 @@
 """Lays out the routers of a machine and what its transfers need of them, from the tables of kernbench/noc/machine.py."""
 from kernbench_core.model.noc.interface cimport Interface, Interfaces, Segment
-from kernbench_core.model.noc.network cimport Hop, Packet
+from kernbench_core.model.noc.network cimport Hop
 from kernbench_core.state.arrays cimport int64_rows, int64s
 from kernbench_core.state.network_layout cimport lay_out_network
 from kernbench_core.types cimport NONE, int32_t, int64_t, slot_t

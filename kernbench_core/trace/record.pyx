@@ -4,7 +4,8 @@ from kernbench_core.model.compute cimport Compute
 from kernbench_core.model.control cimport Entry
 from kernbench_core.model.dma cimport PRIORITY_DEFERRED, QUEUE_FULL, DmaJob
 from kernbench_core.trace.events cimport (
-    MISSING, REC_BACK_END, REC_BACK_START, REC_CONTROL, REC_CPU_END, REC_CPU_START, REC_EMIT, REC_END, REC_ENQUEUE, REC_FLITS, REC_ISSUE, REC_JOIN,
+    MISSING, REC_BACK_END, REC_BACK_START, REC_CONTROL, REC_CPU_END, REC_CPU_START, REC_EMIT,
+    REC_END, REC_ENQUEUE, REC_FLITS, REC_ISSUE, REC_JOIN,
     REC_JOIN_LINK, REC_LEAVE, REC_LEAVE_LINK, REC_LOOKUP, REC_OVERLAP,
     REC_RESUME, REC_RETURN, REC_STALL, REC_START, REC_SUSPEND, TRACE_FULL,
     Event, FlowTrace,

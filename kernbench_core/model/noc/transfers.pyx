@@ -9,7 +9,7 @@ from kernbench_core.model.noc.network cimport WAITS, Packet, network_clock, netw
 from kernbench_core.model.requester cimport flow_over
 from kernbench_core.model.share.membership cimport flow_accrue, share_quit
 from kernbench_core.model.sim cimport memory_of
-from kernbench_core.types cimport NEVER, NONE, int64_t
+from kernbench_core.types cimport NONE, int64_t
 
 
 cdef void interface_open(Sim* s, slot_t flow) noexcept nogil:
@@ -222,7 +222,7 @@ cdef void ejected(Sim* s, slot_t packet) noexcept nogil:
 cdef void routers_phase(Sim* s, cycle_t now) noexcept nogil:
     """P6b."""
     cdef Interfaces* x = s.noc
-    cdef int32_t k, before = x.n_active
+    cdef int32_t k
     cdef slot_t packet, following, flow
     cdef Packet* q
     for k in range(x.n_going_on):                           # T6

@@ -17,6 +17,7 @@ from kernbench.components.base import MEMBERS, NEVER, ComponentBase
 from kernbench.components.parts import Given, given_parts
 from kernbench.components.passive import PassivePart
 from kernbench.config import NpuConfig, SystemConfig
+from kernbench.config.routers import moves_flits
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,7 +202,7 @@ def traffic_parts(
 ) -> dict[str, TrafficPart]:
     """The parts of a machine that watch traffic, by node: those to whose nodes resources of the run belong.
 
-    InputError if the allocation has no capacities to set, or no transfer passes a kind of node.
+    InputError if the machine moves flits, the allocation has no capacities to set, or no transfer passes a kind of node.
     """
     given: dict[str, Given] = {kind: one for kind, one in given_parts(config).items() if issubclass(one.found, TrafficPart)}
     for kind, one in given.items():
@@ -211,6 +212,9 @@ def traffic_parts(
         if config.allocation not in ALLOCATIONS:
             rule = f"a TrafficPart needs the allocation {' or '.join(ALLOCATIONS)}, and the machine has {config.allocation}"
             raise InputError(Problem(one.where, rule, "impl", one.impl))
+        if moves_flits(config):  # a packet has no share of a link, and no capacity to be set
+            rule = "a TrafficPart needs transfers that share links, and cube.mesh.model of this machine is flit"
+            raise InputError(Problem(one.where, rule, "impl", one.impl, "set cube.mesh.model=fluid"))
     links: dict[str, dict[str, tuple[int, Fraction]]] = {}
     for number, name in enumerate(resources):
         node = owner_of(name, given)

@@ -132,6 +132,7 @@ def test_parts_see_the_transfers_of_kernels() -> None:
 @pytest.mark.parametrize(("kinds", "more", "text"), [
     ({"io_cpu": "Watch"}, (), "no transfer passes a io_cpu, only launches"),
     ({"router": "Watch"}, ("allocation=fifo_v1",), "a TrafficPart needs the allocation shared_bw_v1 or max_min_v1"),
+    ({"router": "Watch"}, ("cube.mesh.model=flit",), "a TrafficPart needs transfers that share links"),
     ({"hbm_ctrl": "Watch"}, (), "its class must be derived from HbmCtrl"),
     ({"sram": "Watch"}, (), "its class must be derived from MemoryPart"),
 ])  # fmt: skip

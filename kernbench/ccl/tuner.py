@@ -279,7 +279,7 @@ _TUNERS: dict[tuple[Any, ...], Tuner] = {}
 
 def tuner_of(config: SystemConfig, group: Group, registry: Registry, given: Queues | None = None) -> Tuner:
     """The tuner of a group, with the times that were simulated before; the same one each time."""
-    key = config.digest(), group, registry.entries, given
+    key = config.digest(), config.allowed_code.paths, group, registry.entries, given
     if key not in _TUNERS:
         _TUNERS[key] = tuner = Tuner(config, group, registry, given=given or OWN)
         path = place(config, group)

@@ -49,6 +49,10 @@ SLOW = [{**LOAD, "num_elements": 6400, "dram_addr": 0}, {**NORM, "length": 64, "
 CACHED = {"schema": "kernbench/npu/1", "llc": {"capacity_bytes": 64, "line_bytes": 64, "ways": 1, "bw_bytes_per_cycle": 64}}
 STORES = [{**LOAD, "opcode": "DMA_STORE_TILE", "num_elements": 64, "dram_addr": 64 * k} for k in range(4)]
 STORES += [{**NORM, "deps_before": [3]}]  # the run goes on until the last line is written
+#: Packets of several loads, which wait for channels and credits of routers.
+FLITS = {"schema": "kernbench/npu/1", "noc": {"model": "flit", "flit": {"channels": 1, "depth": 1, "credit_cycles": 9}}}
+FLITS |= {"dma": {"max_concurrent_transfers": 8, "channels": {"act_weight": {"max_concurrent": 8}}}}
+LOADS = [{**LOAD, "dram_addr": 640 * k} for k in range(8)]
 PES = ("sip0.cube0.pe0", "sip0.cube0.pe1")
 SYSTEM = {
     "schema": "kernbench/system/1",
@@ -114,6 +118,7 @@ def test_every_field_of_the_schema_is_written(kbsim: Kbsim) -> None:
     found |= traced(kbsim, ENTRIES, {**NPU, "energy": {**NPU.get("energy", {}), "by_cause": True}})  # type: ignore[dict-item]
     found |= traced(kbsim, SLOW, {"schema": "kernbench/npu/1"}, "--trace-window", "16")
     found |= traced(kbsim, SENDS, SYSTEM)
+    found |= traced(kbsim, LOADS, FLITS)
     assert kbsim("run", "stuck.json", "--trace", "t.jsonl", "-q").code == 4
     found |= written(Path("t.jsonl").read_text(encoding="utf-8"))
     assert promised() - found - set(NEVER) == set()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from typing import Any
 
-from kernbench.common.naming import cache_of
+from kernbench.common.naming import cache_of, joins_routers
 from kernbench.trace.events import Record
 from kernbench.trace.laws.law import Context, Handler, Law
 from kernbench.trace.metric.collect import KINDS, Activity
@@ -102,11 +102,17 @@ class Counters(Law):
         key = record.job_id, record.channel
         if key not in self._links:
             self._bare.add(key)
-            self._join(record)
+            self._links[key] = []
+            self._joined[key] = record.t_cycle
+        if self._over_routers(record.unit):
             return
         self._links[key].append(record.unit)
         if key in self._joined:  # under fifo it may be suspended already
             self._activity(record.unit).begin(record.t_cycle)
+
+    def _over_routers(self, unit: str) -> bool:
+        """Whether a link counts flits, and no members (docs/model/flit_transfers.md)."""
+        return self.context.flits and joins_routers(unit)
 
     def _suspend(self, record: Record) -> None:
         self._out((record.job_id, record.channel), record.t_cycle)
@@ -168,7 +174,7 @@ class Counters(Law):
                 self.context.say("counters", f"TRACE_END has no counters of {unit}")
             elif kind in KINDS:
                 self._engine(unit, kind, counters, end)
-            elif self.context.full and not self._plugged():
+            elif self.context.full and not self._plugged() and not self._over_routers(unit):
                 self._same(unit, "busy", counters, self._activity(unit).until(end.cycles))
                 self._same(unit, "member_cycles", counters, self._members[unit])
 

@@ -93,6 +93,17 @@ def ends_of(job: Job) -> tuple[str, ...]:
     return ENDS if job.kind in WITH_END else ENDS[1:]
 
 
+def _moves_flits(machine: Any) -> bool:
+    """Whether the machine of a trace, which may be anything, moves transfers over routers."""
+    for path in (("noc", "model"), ("cube", "mesh", "model")):
+        found = machine
+        for key in path:
+            found = found.get(key) if isinstance(found, dict) else None
+        if found == "flit":
+            return True
+    return False
+
+
 class Context:
     """What all laws see."""
 
@@ -102,6 +113,7 @@ class Context:
         self.partial: bool = self.meta.filter is not None  #: what began or ends outside the file is no violation
         self.units: dict[str, str] = {str(u.get("unit")): str(u.get("component")) for u in self.meta.units}
         self.tracks: dict[str, dict[str, Any]] = {str(u.get("unit")): u for u in self.meta.units}
+        self.flits: bool = _moves_flits(self.meta.sim_config)  #: no flow is a member of a link between routers
         self.padded: set[str] = {str(u.get("parent")) for u in self.meta.units if u.get("component") == "SRAM"}
         self.jobs: dict[int, Job] = {}
         self.closing: list[Job] = []  #: jobs that ended in the cycle that is read

@@ -83,7 +83,7 @@ PRINTED = {
     "serve_exact": ("serve", (*SERVE, "--exact", "--num-gpu-blocks-override", "64", "--max-model-len", "64", *DRAFTS), 0),
     "serve_why": ("serve-why", ("serve", "why", *SERVE[1:], "--every", "50ms"), 0),
     "serve_capacity": ("serve-capacity", ("serve", "capacity", *SERVE[1:5], *SERVE[7:], "--slo", "p50 ttft<1ms", "--seeds", "1",
-                                          "--duration", "0.1", "--max-num-seqs", "1"), 0),
+                                          "--duration", "0.01", "--max-num-seqs", "1", "--num-gpu-blocks-override", "64"), 0),
     "tenants": ("tenants", ("tenants", "tenant.json:weight=2", "tenant.json"), 0),
     "whatif": ("whatif", ("whatif", "gemm", *SMALL, "--free", "te,dram"), 0),
     "whatif_deadlock": ("whatif", ("whatif", "queues.py", "--free", "te"), 4),

@@ -115,7 +115,7 @@ def search(saved: list[bytes], draw: random.Random, each: int, records: int) -> 
 
 
 def test_changed_trace_states(saved: list[bytes]) -> None:
-    counts = search(saved[:1], random.Random(24), 1, 20)
+    counts = search(saved[:1], random.Random(24), 1, 8)
     print(dict(counts))
     assert counts["refused"] > 50
 

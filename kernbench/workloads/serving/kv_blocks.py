@@ -16,7 +16,8 @@ class BlockPool:
 
     def __init__(self, usable: int) -> None:
         self.usable = usable
-        self._free: OrderedDict[int, None] = OrderedDict(zip(range(1, usable + 1), repeat(None)))
+        self._fresh = 1  # this one and those above were never taken: they are free, and go first
+        self._free: OrderedDict[int, None] = OrderedDict()  # of the others
         self._key: dict[int, Key] = {}
         self._holders: dict[Key, dict[int, None]] = {}  # blocks that hold a key, the oldest first
         self._shared: dict[int, int] = {}  # requests of a block with more than one
@@ -24,20 +25,23 @@ class BlockPool:
     @property
     def free(self) -> int:
         """Blocks that no request has."""
-        return len(self._free)
+        return len(self._free) + self.usable + 1 - self._fresh
 
     @property
     def used(self) -> int:
         """Blocks that requests have."""
-        return self.usable - len(self._free)
+        return self._fresh - 1 - len(self._free)
 
     def take(self, count: int) -> list[int]:
         """So many blocks; the tokens in them are lost."""
-        found = [self._free.popitem(last=False)[0] for _ in range(count)]
+        first = self._fresh
+        self._fresh = min(first + count, self.usable + 1)
+        found = list(range(first, self._fresh))
+        known = [self._free.popitem(last=False)[0] for _ in range(count - len(found))]
         if self._key:
-            for block in found:
+            for block in known:
                 self._forget(block)
-        return found
+        return found + known
 
     def _forget(self, block: int) -> None:
         key = self._key.pop(block, None)

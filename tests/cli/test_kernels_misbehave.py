@@ -13,6 +13,7 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -161,7 +162,12 @@ def options(kind: str) -> list[str]:
     return ["run", "bad.py", *(["--check", "memory"] if kind == "script" else [])]
 
 
-EACH = [(what, kind) for what in RAISED for kind in ENDS]
+#: Each with a kernel of `tl` and one other; `make nightly` has all four.
+EACH: list[Any] = [
+    (what, kind) if kind in ("tl", list(ENDS)[1 + number % 3]) else pytest.param(what, kind, marks=pytest.mark.nightly)
+    for number, what in enumerate(RAISED)
+    for kind in ENDS
+]
 EACH += [(what, kind) for what in CALLED for kind in ("tl", "dist")]
 EACH += [(what, kind) for what in ("os._exit", "os.fork", "os.abort", "signal.alarm") for kind in ("triton", "script")]
 

@@ -11,7 +11,7 @@ import pytest
 from tests.property.fuzz.campaign import FORMATS
 
 ROOT = Path(__file__).resolve().parents[2]
-INPUTS = 12  # of each format
+INPUTS = 6  # of each format
 SEED = 24
 
 #: Formats whose readers are known to break, and why: taken out when they are repaired.

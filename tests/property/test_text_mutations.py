@@ -303,7 +303,7 @@ def search(seed: int, count: int, folder: Path, which: str = "") -> Tally:
 
 
 def test_damaged_files(tmp_path: Path) -> None:
-    search(24, 30, tmp_path).check()
+    search(24, 12, tmp_path).check()
 
 
 @pytest.mark.nightly

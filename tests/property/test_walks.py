@@ -25,11 +25,11 @@ from tests.reached import watched
 RELAXED = settings(deadline=None, suppress_health_check=list(HealthCheck))
 COUNTED = settings(RELAXED, phases=[Phase.generate], derandomize=True, database=None)
 DRAWS = 100
-# Their runs are long, most of it in the reference: `make nightly` runs and counts them, as the searches do.
+# Their runs are long, most of it in the reference: `make nightly` runs them, as the searches do.
 SLOW = {"rows", "cached_rows"}
-SLOW_TO_COUNT = SLOW | {"controllers", "pressed_controllers", "controllers_of_pes", "pressed_rows", "rows_of_pes"}
-SLOW_TO_COUNT |= {"cached_pes", "every_addition"}
-COUNTED_NAMES = [pytest.param(name, marks=pytest.mark.nightly) if name in SLOW_TO_COUNT else name for name in DISTRIBUTIONS]
+#: Counts change only with the strategies and the reference: the suite counts two distributions, `make nightly` all.
+DAILY = ("any", "overlap_error")
+COUNTED_NAMES = [name if name in DAILY else pytest.param(name, marks=pytest.mark.nightly) for name in DISTRIBUTIONS]
 
 
 @pytest.fixture(scope="module")

@@ -212,3 +212,26 @@ def test_too_many_iterations_are_refused(tmp_path: Path) -> None:
     path = saved(tmp_path, counter_loop("many"), [X], [*CONSTANTS, constant("many", np.int64(60_000))])
     with pytest.raises(InputError, match="its 60000 iterations have 300000 nodes"):
         read_onnx(path, {}, 8, 8)
+
+
+@pytest.mark.parametrize("grows", ["Concat", "Tile", "Add"])
+def test_conditions_that_grow_without_end_need_a_bound(tmp_path: Path, grows: str) -> None:
+    """A file may not have its loop computed with values of any size: here they double, are as asked, or are squared."""
+    node_of = {
+        "Concat": [node("Concat", "v v", "v2", axis=0)],
+        "Tile": [node("Tile", "v huge", "v2")],
+        "Add": [node("Unsqueeze", "v one", "column"), node("Add", "column v", "square"), node("Reshape", "square flat", "v2")],
+    }[grows]
+    goes_on = [node("Size", "v2", "size"), node("Less", "size most", "again")]
+    body = helper.make_graph(
+        [*node_of, *goes_on, node("Identity", "u", "u2")],
+        "body",
+        [INDEX, GOES_ON, floats("v", None), floats("u", ROWS, WIDE)],
+        [value("again", TensorProto.BOOL), floats("v2", None), floats("u2", ROWS, WIDE)],
+        [constant("huge", np.array([2**23])), constant("one", np.array([1])), constant("flat", np.array([-1])),
+         constant("most", np.int64(2**24))],
+    )  # fmt: skip
+    path = saved(tmp_path, [node("Loop", "many yes small x", "end y", "loop", body=body)], [X],
+                 [*CONSTANTS, constant("many", np.int64(2**40)), constant("small", np.ones(3, np.float32))])  # fmt: skip
+    lines = dict(missing_lines(lower_graph(read_onnx(path, {}, 8, 8), 8)))
+    assert lines["loop (Loop)"] == "how often it runs depends on values; give --bound loop=N"

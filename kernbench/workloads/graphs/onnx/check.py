@@ -18,6 +18,16 @@ if TYPE_CHECKING:
 
 MOST_NODES = 100_000  #: of a graph, local functions written out
 MOST_DIMENSIONS = 32  #: of a tensor
+#: What shapes are computed with, each in time and memory that go with its elements.
+FOLDED = frozenset((
+    "Abs", "Acos", "Add", "And", "ArgMax", "ArgMin", "Cast", "CastLike", "Ceil", "Clip", "Compress", "Concat", "Constant",
+    "ConstantOfShape", "Cos", "CumSum", "Div", "Equal", "Erf", "Exp", "Expand", "EyeLike", "Flatten", "Floor", "Gather",
+    "GatherElements", "GatherND", "Greater", "GreaterOrEqual", "Identity", "IsInf", "IsNaN", "Less", "LessOrEqual", "Log",
+    "Max", "Mean", "Min", "Mod", "Mul", "Neg", "Not", "OneHot", "Or", "Pad", "Pow", "Range", "Reciprocal", "ReduceL1",
+    "ReduceL2", "ReduceMax", "ReduceMean", "ReduceMin", "ReduceProd", "ReduceSum", "ReduceSumSquare", "Relu", "Reshape",
+    "Round", "ScatterElements", "ScatterND", "Shape", "Sigmoid", "Sign", "Sin", "Size", "Slice", "Split", "Sqrt", "Squeeze",
+    "Sub", "Sum", "Tan", "Tanh", "Tile", "TopK", "Transpose", "Trilu", "Unsqueeze", "Where", "Xor",
+))  # fmt: skip
 #: Operators that have no schema in `onnx`: least and most inputs, most outputs, and types of attributes.
 _CONTRIBUTED = MappingProxyType({
     "FastGelu": (1, 2, 1, {}),

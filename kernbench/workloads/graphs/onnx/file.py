@@ -14,9 +14,9 @@ from kernbench.common.errors import InputError, Problem
 from kernbench.common.files import read_bounded
 from kernbench.workloads.graphs.graph import INDEX_BITS, Graph, Node, Tensor
 from kernbench.workloads.graphs.lowering import rules
-from kernbench.workloads.graphs.onnx.check import check_functions, check_model, domain_of, name_of, nodes_in
+from kernbench.workloads.graphs.onnx.check import FOLDED, check_functions, check_model, domain_of, name_of, nodes_in
 from kernbench.workloads.graphs.onnx.control import CONTROL_FLOW, Bounds, hoist_constants, stated_sizes
-from kernbench.workloads.graphs.onnx.shapes import FOLDED, first_line, infer, shape_of, why_unknown
+from kernbench.workloads.graphs.onnx.shapes import first_line, infer, shape_of, why_unknown
 from kernbench.workloads.graphs.onnx.values import read_constants
 
 if TYPE_CHECKING:

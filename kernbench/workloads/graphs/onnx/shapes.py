@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from kernbench.common.errors import MAX_PROBLEMS_SHOWN, InputError, Problem
 from kernbench.workloads.graphs.graph import SMALL, Array
+from kernbench.workloads.graphs.onnx.check import FOLDED
 from kernbench.workloads.graphs.onnx.control import Bounds, Writer
 from kernbench.workloads.graphs.onnx.values import array_of
 
@@ -22,16 +23,6 @@ _LINE = 300  # [character] of another library's message
 _SAME_SHAPE = frozenset((
     "BiasGelu", "FastGelu", "Gelu", "GroupNormalization", "GroupQueryAttention", "MultiHeadAttention", "QuickGelu",
     "SimplifiedLayerNormalization", "SkipLayerNormalization", "SkipSimplifiedLayerNormalization",
-))  # fmt: skip
-#: What shapes are computed with, each in time and memory that go with its elements.
-FOLDED = frozenset((
-    "Abs", "Acos", "Add", "And", "ArgMax", "ArgMin", "Cast", "CastLike", "Ceil", "Clip", "Compress", "Concat", "Constant",
-    "ConstantOfShape", "Cos", "CumSum", "Div", "Equal", "Erf", "Exp", "Expand", "EyeLike", "Flatten", "Floor", "Gather",
-    "GatherElements", "GatherND", "Greater", "GreaterOrEqual", "Identity", "IsInf", "IsNaN", "Less", "LessOrEqual", "Log",
-    "Max", "Mean", "Min", "Mod", "Mul", "Neg", "Not", "OneHot", "Or", "Pad", "Pow", "Range", "Reciprocal", "ReduceL1",
-    "ReduceL2", "ReduceMax", "ReduceMean", "ReduceMin", "ReduceProd", "ReduceSum", "ReduceSumSquare", "Relu", "Reshape",
-    "Round", "ScatterElements", "ScatterND", "Shape", "Sigmoid", "Sign", "Sin", "Size", "Slice", "Split", "Sqrt", "Squeeze",
-    "Sub", "Sum", "Tan", "Tanh", "Tile", "TopK", "Transpose", "Trilu", "Unsqueeze", "Where", "Xor",
 ))  # fmt: skip
 
 

@@ -24,6 +24,20 @@ class Tokens:
     ended: list[Request] = field(default_factory=list)  #: requests that have all their tokens
     verified: list[tuple[int, int]] = field(default_factory=list)  #: of requests with drafts: how many, how many accepted
 
+    def given(self, request: Request, end_ns: int, previous_ns: int) -> None:
+        """The step gave the request one token or more. Steps [ns]: it ended at `end_ns`, the one before at `previous_ns`."""
+        if request.first_token_ns is None:
+            request.first_token_ns = end_ns
+            self.first.append(request)
+        elif request.last_token_ns == previous_ns:
+            self.continued += 1
+        else:
+            assert request.last_token_ns is not None
+            self.gaps_ns.append(end_ns - request.last_token_ns)
+        request.last_token_ns = end_ns
+        if request.generated == request.output:
+            self.ended.append(request)
+
 
 class StepBatch:
     """What one step computes: so many new tokens of each request, in the order in which they were scheduled.
@@ -98,17 +112,7 @@ class StepBatch:
             if before + tokens < request.tokens or request.state != State.RUNNING:
                 continue
             request.generated += 1
-            if request.first_token_ns is None:
-                request.first_token_ns = end_ns
-                found.first.append(request)
-            elif request.last_token_ns == previous_ns:
-                found.continued += 1
-            else:
-                assert request.last_token_ns is not None
-                found.gaps_ns.append(end_ns - request.last_token_ns)
-            request.last_token_ns = end_ns
-            if request.generated == request.output:
-                found.ended.append(request)
+            found.given(request, end_ns, previous_ns)
         return found
 
 

@@ -307,18 +307,9 @@ class StepwiseBatch(StepBatch):
             if self._scheduler.asynchronous:
                 request._placeholders -= new
                 request._kept = max(request._kept, request.computed - request._placeholders)
-            if request.first_token_ns is None:
-                request.first_token_ns = end_ns
-                found.first.append(request)
-            elif request.last_token_ns == previous_ns:
-                found.continued += 1
-            else:
-                assert request.last_token_ns is not None
-                found.gaps_ns.append(end_ns - request.last_token_ns)
-            request.last_token_ns = end_ns
-            if request.generated == request.output:
-                found.ended.append(request)
-            elif options.speculation is not None and not self._scheduler.asynchronous:
+            found.given(request, end_ns, previous_ns)
+            more = request.generated < request.output
+            if more and options.speculation is not None and not self._scheduler.asynchronous:
                 request._drafts = options.speculation.drafts(request.id, request.generated)
         return found
 

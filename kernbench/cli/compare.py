@@ -62,8 +62,8 @@ Machines = Annotated[
         "--config",
         "-c",
         metavar="NAME|FILE",
-        help="A machine: a preset's name, or a .yaml or .json file. Give it for each machine; the others are compared with "
-        "the first.",
+        help="A machine: a preset's name, or a .yaml or .json file. Repeat this option for each machine. The others are "
+        "compared with the first.",
         show_default=False,
     ),
 ]
@@ -80,7 +80,7 @@ def compare(
     plot: Plot = None,
     noc: Annotated[
         bool,
-        typer.Option("--noc", help="Compare one machine with itself: its links as a fluid, and with flits over its routers."),
+        typer.Option("--noc", help="Compare two models of one machine's links: fluid links, and flits over routers."),
     ] = False,
     no_why: Annotated[
         bool, typer.Option("--no-why", help="Report only times and bounds, without a traced run for the causes. Much faster.")

@@ -26,7 +26,7 @@ def completion(
     """Print a script that lets a shell complete commands, options and names of machines, models and benches.
 
     bash: put eval "$(kbsim completion bash)" into ~/.bashrc. zsh: the same with zsh, behind compinit, into ~/.zshrc.
-    fish: kbsim completion fish > ~/.config/fish/completions/kbsim.fish. Print it again after an update of kernbench.
+    fish: kbsim completion fish > ~/.config/fish/completions/kbsim.fish. Print the script again after an update of kernbench.
     """
     output.write(script(shell))
     return output.OK

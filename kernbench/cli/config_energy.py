@@ -39,7 +39,8 @@ def energy(
     mapping: Annotated[
         str | None,
         typer.Option(
-            "--map", metavar="FILE", help="With --ert: the component and action of each key of the section.", show_default=False
+            "--map", metavar="FILE", help="With --ert: a file that says which component and action belong to each key of the "
+                "section.", show_default=False
         ),
     ] = None,
     accelergy: Annotated[
@@ -47,7 +48,7 @@ def energy(
         typer.Option(
             "--accelergy",
             metavar="DIR",
-            help="Write the machine as files of Accelergy; with --table at the prices and with the areas of the table.",
+            help="Write the machine as files of Accelergy. With --table, they have the prices and areas of the table.",
             show_default=False,
         ),
     ] = None,
@@ -60,7 +61,7 @@ def energy(
     overrides: Overrides = None,
     as_json: Json = False,
 ) -> int:
-    """Print the energy section of a machine: its own, by a table of components, or from Accelergy; or export it."""
+    """Print or export the energy section of a machine: its own, one from a table of components, or one from Accelergy."""
     from kernbench.common.errors import InputError, Problem
     from kernbench.config import load_config
 

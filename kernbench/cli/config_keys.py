@@ -24,7 +24,8 @@ Pattern = Annotated[
     str,
     typer.Argument(
         metavar="[PATTERN]",
-        help="Only keys whose path contains this (bank, dram.*, *.engines). If there are none, keys whose meaning contains it.",
+        help="Only keys whose path contains this (bank, dram.*, *.engines). If there are none, keys whose meaning contains "
+        "the pattern.",
         show_default="all",
     ),
 ]

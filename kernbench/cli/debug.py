@@ -30,14 +30,14 @@ Do = Annotated[
         "--do",
         "--command",
         metavar="COMMAND",
-        help="Do a command and print what it shows, instead of opening the program. May be repeated.",
+        help="Run a command of the debugger and print its output, instead of opening the screen. May be repeated.",
         show_default=False,
     ),
 ]
 Script = Annotated[
     Path | None,
     typer.Option(
-        "--script", metavar="FILE", help="Do the commands of a file, one a line, after those of --do.", show_default=False
+        "--script", metavar="FILE", help="Run the commands in a file, one per line, after those of --do.", show_default=False
     ),
 ]
 At = Annotated[int | None, typer.Option("--at", min=0, metavar="CYCLE", help="Begin at this cycle.", show_default="0")]
@@ -61,7 +61,8 @@ def debug(
 ) -> int:
     """Go forward and back through a run, and look at its state at any cycle.
 
-    Without --do and --script a program opens in the terminal; it needs the extra `debug`. Parameters of a collective are given
+    Without --do and --script, an interactive screen opens in the terminal. The screen needs the extra `debug`.
+    Parameters of a collective are given
     by --set: ranks=8, size=4k, dtype=f16.
     """
     session = _session(target, config, overrides, session_file, strict_wait=strict_wait, allow_code=allow_code or [])

@@ -54,16 +54,17 @@ def fuzz(
     runs: Annotated[int, typer.Option("--runs", min=1, metavar="N", help="Number of runs, at most.")] = 1000,
     budget: Annotated[
         float | None,
-        typer.Option("--time-budget", min=0.1, metavar="SECONDS", help="Begin no run after this time.", show_default="none"),
+        typer.Option("--time-budget", min=0.1, metavar="SECONDS", help="Start no further run after this time.",
+            show_default="none"),
     ] = None,
     jobs: Annotated[int, typer.Option("--jobs", "-j", min=1, metavar="N", help="Number of processes.")] = 1,
     seed: Annotated[int, typer.Option("--seed", min=0, metavar="N", help="The same seed gives the same runs.")] = 0,
     latency: Annotated[
-        int, typer.Option("--latency", min=0, metavar="CYCLES", help="The most by which a head latency grows.")
+        int, typer.Option("--latency", min=0, metavar="CYCLES", help="Largest increase of a head latency.")
     ] = 1024,
-    start: Annotated[int, typer.Option("--start", min=0, metavar="CYCLES", help="The most by which a PE starts later.")] = 4096,
+    start: Annotated[int, typer.Option("--start", min=0, metavar="CYCLES", help="Largest delay of the start of a PE.")] = 4096,
     slowest: Annotated[
-        str, typer.Option("--slowest", metavar="A/B", help="The least share of its capacity that a link or channel may have.")
+        str, typer.Option("--slowest", metavar="A/B", help="Smallest share of its capacity that a link or channel keeps.")
     ] = "1/4",
     vary: Annotated[
         str, typer.Option("--vary", metavar="KINDS", help="What varies, with commas between.")

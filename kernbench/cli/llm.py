@@ -69,7 +69,8 @@ Source = Annotated[
     typer.Option(
         "--source",
         metavar="N",
-        help="Tokens that an encoder reads, per sequence; 0: those of its input for sound, else as many as --prompt.",
+        help="Tokens per sequence that an encoder reads. 0: those of 30 s of sound for a speech model, otherwise as many as "
+        "--prompt.",
     ),
 ]
 Batch = Annotated[int, typer.Option("--batch", metavar="N", help="Number of sequences in a batch.")]
@@ -78,13 +79,15 @@ WeightBits = Annotated[int | None, typer.Option("--w", metavar="BITS", help="Bit
 ActivationBits = Annotated[int | None, typer.Option("--a", metavar="BITS", help="Bits of activations.", show_default="8")]
 KvBits = Annotated[int | None, typer.Option("--kv", metavar="BITS", help="Bits of the KV cache.", show_default="4")]
 Policy = Annotated[
-    Path | None, typer.Option("--policy", metavar="FILE", help="Bits by role, layer and head, in YAML.", show_default=False)
+    Path | None, typer.Option("--policy", metavar="FILE", help="YAML file with the bits of each role, layer and head.",
+        show_default=False)
 ]
 Page = Annotated[int, typer.Option("--page", metavar="N", help="Tokens per page of the KV cache; 0: no pages.")]
 Parallel = Annotated[int, typer.Option("--tp", metavar="N", help="Number of PEs of a system that share the model.")]
 Stages = Annotated[int, typer.Option("--pp", metavar="N", help="Pipeline stages: each has --tp PEs and some layers.")]
 Micro = Annotated[
-    int, typer.Option("--micro-batches", metavar="N", help="Parts of the batch, which take turns in stages; 0: one a stage.")
+    int, typer.Option("--micro-batches", metavar="N", help="Number of parts of the batch, which go through the stages in "
+        "turn. 0: as many parts as stages.")
 ]
 Replicas = Annotated[int, typer.Option("--dp", metavar="N", help="Copies of the model that share the batch.")]
 
@@ -97,7 +100,8 @@ class Searches(StrEnum):
 
 Search = Annotated[
     Searches | None,
-    typer.Option("--parallel", help="Search --tp, --pp and --dp: run the layouts that fit, and show why the fastest is.",
+    typer.Option("--parallel", help="Search --tp, --pp and --dp: run the layouts that fit, and show why one of them is the "
+        "fastest.",
                  show_default=False),
 ]  # fmt: skip
 
@@ -117,19 +121,21 @@ Reduce = Annotated[
     typer.Option(
         "--reduce",
         metavar="ALGO",
-        help="Their all-reduce: direct, ring, tree, recursive_doubling, or auto: the fastest alone for each size.",
+        help="Algorithm of the all-reduces between these PEs: direct, ring, tree, recursive_doubling, or auto (the fastest "
+        "for each size).",
     ),
 ]
-Experts = Annotated[bool, typer.Option("--ep", help="Distribute whole experts over these PEs, not a share of each expert.")]
+Experts = Annotated[bool, typer.Option("--ep", help="Give each of the --tp PEs whole experts, instead of a share of every "
+    "expert.")]
 Routes = Annotated[
     str,
     typer.Option(
         "--routing",
         metavar="even|uniform|zipf:S|FILE",
-        help="How tokens choose experts. A file has the key `shares`: a list with the share of tokens of each expert.",
+        help="How tokens choose experts. A routing file has the key `shares`: a list with the share of tokens of each expert.",
     ),
 ]
-Seed = Annotated[int, typer.Option("--seed", metavar="N", help="Seed of the choices of experts.")]
+Seed = Annotated[int, typer.Option("--seed", metavar="N", help="Seed of the random choices of experts.")]
 Compare = Annotated[
     list[str] | None,
     typer.Option(
@@ -148,7 +154,8 @@ Emit = Annotated[
 ]
 Trace = Annotated[
     Path | None,
-    typer.Option("--trace", metavar="FILE", help="Also run the whole as one program, to trace it.", show_default=False),
+    typer.Option("--trace", metavar="FILE", help="Also run the whole model as one program, and write its trace.",
+        show_default=False),
 ]
 LiveMap = Annotated[
     Path | None,

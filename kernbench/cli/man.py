@@ -17,7 +17,7 @@ from kernbench.common.spelling import meant
 
 def man(
     command: Annotated[
-        str | None, typer.Argument(metavar="[COMMAND]", help="The command that the page is of.", show_default="kbsim itself")
+        str | None, typer.Argument(metavar="[COMMAND]", help="The command whose page is printed.", show_default="kbsim itself")
     ] = None,
     out: Annotated[
         Path | None,

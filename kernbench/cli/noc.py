@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 N = TypeVar("N", int, float)
 
-app = Section("Replay recorded traffic of a chip's network, or load a network of routers.")
+app = Section("Replay recorded traffic of a chip's network, or simulate synthetic load on a network of routers.")
 
 
 class Asked(StrEnum):

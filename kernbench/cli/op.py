@@ -25,7 +25,8 @@ MOST_CACHED = 1 << 30  #: cached tokens of a sequence
 Name = Annotated[str, typer.Argument(metavar="OP", help="matmul, attention, all_reduce, send_recv, or a vector operation.")]
 Machine = Annotated[str, typer.Option("--config", "-c", metavar="NAME|FILE", help="Chip to run on.")]
 Profile = Annotated[
-    str, typer.Option("--runtime", metavar="NAME|FILE", help="Runtime profile: what the host adds, and how times are taken.")
+    str, typer.Option("--runtime", metavar="NAME|FILE", help="Runtime profile: the time that the host adds, and how times are "
+        "measured.")
 ]
 Rows = Annotated[int, typer.Option("-m", min=1, help="Rows of the product or the vector operation.")]
 Columns = Annotated[int, typer.Option("-n", min=1, help="Columns of the product, or elements in a row.")]
@@ -34,7 +35,8 @@ Batch = Annotated[int, typer.Option("--batch", min=0, max=MOST_TOKENS, help="Seq
 Cached = Annotated[
     int, typer.Option("--kv", min=0, max=MOST_CACHED, help="Cached tokens of each decoding sequence (attention).")
 ]
-Prefill = Annotated[int, typer.Option("--prefill", min=0, max=MOST_TOKENS, help="New tokens of one more sequence (attention).")]
+Prefill = Annotated[int, typer.Option("--prefill", min=0, max=MOST_TOKENS, help="New tokens of one additional sequence, which "
+    "prefills (attention).")]
 Heads = Annotated[int, typer.Option("--heads", min=1, help="Query heads (attention).")]
 KvHeads = Annotated[int, typer.Option("--kv-heads", min=1, help="Key and value heads (attention).")]
 Workers = Annotated[int, typer.Option("--ranks", min=2, help="Chips of the collective.")]

@@ -44,7 +44,7 @@ COMMANDS = {
     "trace": "Check, summarise, show, export and compare traces.",
     "sweep": "Run many points from one spec, store every result, and compare them.",
     "ccl": "Run collectives between PEs: measure their time and check their results.",
-    "noc": "Replay recorded traffic of a chip's network, or load a network of routers.",
+    "noc": "Replay recorded traffic of a chip's network, or simulate synthetic load on a network of routers.",
     "completion": "Print a script that lets a shell complete commands, options and names of machines, models and benches.",
     "man": "Print a manual page, or write all of them.",
 }

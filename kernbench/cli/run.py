@@ -45,7 +45,8 @@ Checks = Annotated[
 Whole = Annotated[
     bool,
     typer.Option(
-        "--all", help="Print every engine, channel, link and wait. Without it, equally used units share a row with their mean."
+        "--all", help="Print every engine, channel, link and wait. Without this option, units that are used equally share one "
+            "row, which shows their mean."
     ),
 ]
 

@@ -141,7 +141,7 @@ Goals = Annotated[
     list[str] | None,
     typer.Option(
         "--goodput", metavar="METRIC:MS", show_default=False, rich_help_panel=_OUTPUT,
-        help="Count requests that meet a goal, as ttft:200,tpot:50: at most so many ms of ttft, tpot or e2el.",
+        help="Count requests that meet all limits, such as ttft:200,tpot:50. Limits are in ms, for ttft, tpot or e2el.",
     ),
 ]  # fmt: skip
 
@@ -228,11 +228,11 @@ def scenario_of(
         float,
         typer.Option(
             "--random-range-ratio", metavar="R", rich_help_panel=_DATASET,
-            help="random: lengths are uniform from 1 - R to 1 + R times these.",
+            help="For random: lengths are uniform from 1 - R to 1 + R times the given lengths.",
         ),
     ] = 0.0,
     random_prefix_len: Annotated[
-        int, _number("--random-prefix-len", "random: tokens that all prompts have in common at their start.", _DATASET, 0)
+        int, _number("--random-prefix-len", "For random: number of tokens that all prompts share at their start.", _DATASET, 0)
     ] = 0,
     prefix_repetition_prefix_len: Annotated[
         int, _number("--prefix-repetition-prefix-len", "prefix_repetition: tokens of a prefix.", _DATASET)
@@ -250,11 +250,12 @@ def scenario_of(
         int | None,
         _number("--sharegpt-output-len", "sharegpt: tokens of an output.", _DATASET, show_default="as in the file"),
     ] = None,
-    max_num_seqs: Annotated[int, _number("--max-num-seqs", "Requests that run at a time.", _ENGINE)] = 256,
+    max_num_seqs: Annotated[int, _number("--max-num-seqs", "Largest number of requests that run at a time.", _ENGINE)] = 256,
     max_num_batched_tokens: Annotated[int, _number("--max-num-batched-tokens", "Tokens of a step.", _ENGINE)] = 2048,
     max_model_len: Annotated[
         int | None,
-        _number("--max-model-len", "Tokens of a prompt and its output.", _ENGINE, 2, show_default="of the model"),
+        _number("--max-model-len", "Largest number of tokens of a prompt and its output together.", _ENGINE, 2,
+            show_default="of the model"),
     ] = None,
     block_size: Annotated[int, _number("--block-size", "Tokens of a block of the KV cache.", _ENGINE)] = 16,
     num_gpu_blocks_override: Annotated[
@@ -274,12 +275,13 @@ def scenario_of(
         ),
     ] = True,
     long_prefill_token_threshold: Annotated[
-        int, _number("--long-prefill-token-threshold", "Tokens of one prefill in a step; 0: no limit.", _ENGINE, 0)
+        int, _number("--long-prefill-token-threshold", "Largest number of tokens of one prefill in a step; 0: no limit.",
+            _ENGINE, 0)
     ] = 0,
     enable_prefix_caching: Annotated[
         bool,
         typer.Option(
-            "--enable-prefix-caching/--no-enable-prefix-caching", help="Reuse full blocks of equal tokens.",
+            "--enable-prefix-caching/--no-enable-prefix-caching", help="Reuse full KV blocks that have equal tokens.",
             rich_help_panel=_ENGINE,
         ),
     ] = True,
@@ -318,33 +320,34 @@ def scenario_of(
             help="Each request has one of N adapters of this rank.",
         ),
     ] = None,
-    max_loras: Annotated[int, _number("--max-loras", "Different adapters in a step, and in the memory.", _ENGINE)] = 1,
+    max_loras: Annotated[int, _number("--max-loras", "Largest number of different adapters in a step, and in device memory.",
+        _ENGINE)] = 1,
     preemption_mode: Annotated[
         PreemptionMode,
         typer.Option(
             "--preemption-mode", metavar="MODE", rich_help_panel=_ENGINE,
-            help="recompute, or swap to the host and back.",
+            help="What happens to a preempted request: recompute, or swap to the host and back.",
         ),
     ] = PreemptionMode.RECOMPUTE,
     swap_space: Annotated[
         float | None,
         typer.Option(
             "--swap-space", metavar="GIB", show_default="4 with swap", rich_help_panel=_ENGINE,
-            help="Memory of the host for blocks of preempted requests, of each device.",
+            help="Host memory for KV blocks of preempted requests, for each device.",
         ),
     ] = None,
     host_link_gb_s: Annotated[
         float | None,
         typer.Option(
             "--host-link-gb-s", metavar="GB/S", show_default="of a system's PCIe link", rich_help_panel=_ENGINE,
-            help="Link of each device to its host, for swaps and adapters.",
+            help="Bandwidth of the link of each device to its host, for swaps and adapters.",
         ),
     ] = None,
     prefix_cache: Annotated[
         PrefixCacheType,
         typer.Option(
             "--prefix-cache", metavar="KIND", rich_help_panel=_ENGINE,
-            help="hash: blocks as vLLM finds them; radix: a tree of pages as SGLang keeps it.",
+            help="hash: find blocks by their hash, as vLLM does; radix: keep a tree of pages, as SGLang does.",
         ),
     ] = PrefixCacheType.HASH,
     exact: Annotated[bool, typer.Option("--exact", help="Simulate every distinct step, without a table.")] = False,
@@ -411,7 +414,8 @@ def _adapters(text: str, max_loras: int) -> Lora:
 def deployment_of(
     scenario: Scenario,
     allow_code: Sequence[str],
-    replicas: Annotated[int, _number("--replicas", "Engines; with --prefill-replicas those that decode.", _FLEET)] = 1,
+    replicas: Annotated[int, _number("--replicas", "Number of engines. With --prefill-replicas, number of engines that "
+        "decode.", _FLEET)] = 1,
     prefill_replicas: Annotated[int, _number("--prefill-replicas", "Engines that only prefill.", _FLEET, 0)] = 0,
     router: Annotated[
         RouterName, typer.Option("--router", help="Which engine gets a request.", rich_help_panel=_FLEET)
@@ -420,7 +424,7 @@ def deployment_of(
         float | None,
         typer.Option(
             "--kv-link-gb-s", metavar="GB/S", show_default="of the machine", rich_help_panel=_FLEET,
-            help="Link of an engine that prefills to those that decode.",
+            help="Bandwidth of the link from a prefilling engine to the decoding engines.",
         ),
     ] = None,
     fleet: Annotated[
@@ -477,7 +481,8 @@ def run(
     deployment: Deployment,
     *,
     check_steps: Annotated[
-        int, _number("--check-steps", "Simulate so many steps of the run to measure the error of the table.", _OUTPUT, 0)
+        int, _number("--check-steps", "Simulate N steps of the run exactly, to measure the error of the table of step "
+            "times.", _OUTPUT, 0)
     ] = 8,
     goodput: Goals = None,
     energy: Energy = False,
@@ -505,7 +510,7 @@ def run(
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> int:  # fmt: skip
-    """Serve a workload: when each token comes, how busy the machine is, and how far the KV cache is filled."""
+    """Serve a workload, and report when each token comes, how busy the machine is, and how full the KV cache is."""
     from kernbench.common.files import check_apart, check_writable
     from kernbench.workloads.serving.rows import check_rows, write_rows
 
@@ -749,8 +754,8 @@ def why(
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> int:  # fmt: skip
-    """Serve a workload, and say what bound TTFT and TPOT, period by period: what requests waited for, and which resource
-    of the machine limits a typical step."""
+    """Serve a workload, and say for each period what limited TTFT and TPOT: what requests waited for, and which resource of
+    the machine limits a typical step."""
     from kernbench.workloads.serving.periods import advice, periods_of
 
     length = None if every is None else _span(every)
@@ -810,12 +815,13 @@ def capacity(
         str,
         typer.Option(
             "--slo", metavar="TARGETS", rich_help_panel="Search",
-            help="Targets: 'p99 ttft<200ms, p99 tpot<50ms'. Statistics: mean, median, p50, p90, p95, p99; of ttft, tpot, itl, "
-            "e2el, queue.",
+            help="Targets: 'p99 ttft<200ms, p99 tpot<50ms'. Statistics are mean, median, p50, p90, p95 and p99. Metrics are "
+            "ttft, tpot, itl, e2el and queue.",
         ),
     ],
     seeds: Annotated[
-        int, typer.Option("--seeds", metavar="N", min=1, help="Searches, each with its own seed.", rich_help_panel="Search")
+        int, typer.Option("--seeds", metavar="N", min=1, help="Number of searches, each with its own seed.",
+            rich_help_panel="Search")
     ] = 5,
     tolerance: Annotated[
         float, typer.Option("--tolerance", metavar="SHARE", help="Where bisection ends.", rich_help_panel="Search")
@@ -824,7 +830,7 @@ def capacity(
         float,
         typer.Option(
             "--duration", metavar="S", min=0, rich_help_panel="Search",
-            help="Seconds for which requests arrive, at least; lengths that are drawn only.",
+            help="Requests arrive for at least this many seconds, if their lengths are drawn.",
         ),
     ] = 20.0,
     energy: Energy = False,
@@ -836,8 +842,8 @@ def capacity(
 
     rate = deployment.scenario.workload.arrivals.request_rate
     if math.isfinite(rate):
-        remedy = "leave it out; kbsim serve run --request-rate serves one rate"
-        raise InputError(Problem("kbsim serve capacity", "the command searches the rate", "--request-rate", rate, remedy))
+        remedy = "leave it out; to serve at one rate: kbsim serve run --request-rate"
+        raise InputError(Problem("kbsim serve capacity", "this command finds the rate itself", "--request-rate", rate, remedy))
     deployment = deployment.having(sample=0, energy=energy)
     first = deployment.scenario.workload.seed
     found = deployment.capacity(parse_slo(slo), seeds=range(first, first + seeds), tolerance=tolerance, duration_s=duration)

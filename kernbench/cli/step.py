@@ -204,7 +204,8 @@ def step(
 
     With --cycles and --until, whichever comes first stops the run. With --watch, --cycles is the number of cycles from one
     printed state to the next.
-    With --save, --trace leaves the file open-ended: --from with the same --trace goes on with it, byte for byte.
+    With --save, the file of --trace has no end yet. A later run with --from and the same --trace continues the file,
+    byte for byte.
     """
     from kernbench.common.files import check_apart
 

@@ -44,7 +44,7 @@ ScaleSim = Annotated[
         "--scalesim",
         metavar="PYTHON",
         envvar="KERNBENCH_SCALESIM",
-        help="A Python interpreter with SCALE-Sim, to run it for comparison.",
+        help="A Python interpreter that has SCALE-Sim, for a comparison with it.",
         show_default=False,
     ),
 ]

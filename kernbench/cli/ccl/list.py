@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 Files = Annotated[
     list[Path] | None,
     typer.Option(
-        "--ccl", metavar="FILE", help="A file with more algorithms, like ccl.yaml. May be repeated.", show_default=False
+        "--ccl", metavar="FILE", help="A file with additional algorithms, in the format of ccl.yaml. May be repeated.",
+            show_default=False
     ),
 ]
 

@@ -33,7 +33,8 @@ Control = Annotated[
     bool,
     typer.Option(
         "--control/--no-control",
-        help="Use control dependencies. In traces of PyTorch's converter they name callers: leave them out.",
+        help="Use control dependencies. In traces of PyTorch's converter, control dependencies name callers, so leave them "
+        "out.",
     ),
 ]
 
@@ -49,7 +50,7 @@ def replay(
     control: Control = True,
     as_json: Json = False,
 ) -> int:
-    """Run Chakra execution traces: print the time, what it follows from, and what each rank does."""
+    """Run Chakra execution traces: print the time, its causes, and what each rank does."""
     from kernbench.ccl.imports.chakra import read_chakra
     from kernbench.ccl.registry import read_registry
     from kernbench.ccl.replay import Times, jobs_of, run_jobs, time_jobs

@@ -61,7 +61,7 @@ CollectiveOfFile = Annotated[
     str | None,
     typer.Argument(
         metavar="COLLECTIVE",
-        help="all_reduce, all_gather, ... (kbsim ccl list); with --msccl that of the file.",
+        help="all_reduce, all_gather, ... (kbsim ccl list); with --msccl: the collective of the file.",
         show_default=False,
     ),
 ]
@@ -84,12 +84,14 @@ Ranks = Annotated[
 ]
 Number = Annotated[
     int | None,
-    typer.Option("-n", min=1, metavar="N", help="With -g or --ranks: as --iters. Alone: as --ranks.", show_default=False),
+    typer.Option("-n", min=1, metavar="N", help="With -g or --ranks: the same as --iters. Alone: as --ranks.",
+        show_default=False),
 ]
 Iters = Annotated[
     int | None,
     typer.Option(
-        "--iters", min=1, metavar="N", help="Launches that are timed, back to back; the time is their mean.", show_default="1"
+        "--iters", min=1, metavar="N", help="Number of launches that are timed, back to back. The result is their mean "
+            "time.", show_default="1"
     ),
 ]
 Warmup = Annotated[
@@ -168,7 +170,7 @@ Slow = Annotated[
     typer.Option(
         "--slow",
         metavar="RANK:FACTOR",
-        help="Give a rank so many times less bandwidth, like 3:2. May be repeated.",
+        help="Divide the bandwidth of a rank by a factor: 3:2 halves that of rank 3. May be repeated.",
         show_default=False,
     ),
 ]

@@ -14,7 +14,8 @@ from kernbench.cli.options import Json
 def merge(
     store: Annotated[
         Path,
-        typer.Argument(metavar="STORE", help="The store to write. It is created if it does not exist.", show_default=False),
+        typer.Argument(metavar="STORE", help="The store to write. The store is created if it does not exist.",
+            show_default=False),
     ],
     sources: Annotated[list[Path], typer.Argument(metavar="FROM...", help="The stores to merge.", show_default=False)],
     as_json: Json = False,

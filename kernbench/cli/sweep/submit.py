@@ -19,7 +19,7 @@ Options = Annotated[
 
 def submit(
     spec: SpecFile,
-    shards: Annotated[int, typer.Option("--shards", min=1, metavar="N", help="Number of shards, a job each.")],
+    shards: Annotated[int, typer.Option("--shards", min=1, metavar="N", help="Number of shards. Each shard is one job.")],
     store: StoreFile = None,
     jobs: Annotated[int, typer.Option("--jobs", "-j", min=1, metavar="N", help="Number of processes of a shard.")] = 1,
     sbatch: Options = None,
@@ -27,7 +27,7 @@ def submit(
     only_write: Annotated[bool, typer.Option("--only-write", help="Write the scripts, and submit nothing.")] = False,
     as_json: Json = False,
 ) -> int:
-    """Run a sweep on Slurm: write the script of an array of jobs, a shard each, submit it, and merge the stores after it."""
+    """Run a sweep on Slurm: submit an array of jobs that run one shard each, and a job that merges their stores."""
     from kernbench.common.errors import InputError, Problem
     from kernbench.sweep.points import points_of
     from kernbench.sweep.slurm import COMMAND, MOST_SHARDS, Array

@@ -32,7 +32,7 @@ def align(
         typer.Option(
             "--map",
             metavar="FILE",
-            help="A map from their names to the names of simulated counters: .yaml, .json.",
+            help="A map from names of hardware counters to names of simulated counters: .yaml, .json.",
             show_default=False,
         ),
     ] = None,

@@ -71,7 +71,8 @@ def export(
         str | None,
         typer.Option("--phase", metavar="NAME,...", help="Export only commands of these phases.", show_default="all"),
     ] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show about how large it would be; write nothing.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the approximate size of the export, and write nothing.")] =
+        False,
     as_json: Json = False,
 ) -> int:
     """Export a trace as Chrome JSON, Perfetto protobuf, CSV, Parquet, OpenTelemetry spans, or self-contained JSON Lines."""

@@ -70,12 +70,13 @@ def report(
     lanes: Annotated[Lanes | None, typer.Option("--lanes", help="The rows of --view gantt.", show_default=False)] = None,
     by: Annotated[
         By | None,
-        typer.Option("--by", help="What the colours, bars or points of --view stand for (not heatmap).", show_default=False),
+        typer.Option("--by", help="With --view, except heatmap: the field that colours, bars or points stand for.",
+            show_default=False),
     ] = None,
     dark: Annotated[bool, typer.Option("--dark", help="With --view: use dark colours.")] = False,
     quiet: Quiet = False,
 ) -> int:
-    """Show a trace as one HTML page that needs no network, two traces above each other, or a view as a picture."""
+    """Write one or two traces as an HTML page that needs no network, or a view of a trace as a picture."""
     from kernbench.common.errors import InputError, Problem
     from kernbench.common.files import check_apart, check_writable, write_whole
     from kernbench.trace.reader import open_trace

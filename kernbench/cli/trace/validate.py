@@ -26,7 +26,7 @@ def validate(
 ) -> int:
     """Check every event against the schema, and the events together against the laws of a trace.
 
-    Exit codes: 0 all are valid, 1 a law is broken, 2 a file cannot be read, or not to its end.
+    Exit codes: 0 all files are valid, 1 a law is broken, 2 a file cannot be read or is truncated.
     """
     from kernbench.common.errors import InputError
     from kernbench.trace.reader import open_trace

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from kernbench.sweep.report.analysis import grid_of, pareto
@@ -141,3 +142,21 @@ def test_names_do_no_harm(made: tuple[SweepTable, Path], page: Page) -> None:
         prefer(page, scheme)
         page.ask("drawNow")
     assert page.errors() == []
+
+
+def test_points_that_break_a_constraint_are_not_best_and_not_on_the_front(
+    made: tuple[SweepTable, Path], page: Page, tmp_path: Path
+) -> None:
+    whole = only(made[0], "tiles")
+    least = min(entry.row.cycles for entry in whole.entries if entry.row is not None and entry.row.cycles is not None)
+    table = replace(made[0], about=msgspec.structs.replace(made[0].about, constraints=(f"cycles > {least}",)))
+    path = tmp_path / "s.html"
+    path.write_bytes(page_bytes(table, table.goals, {}))
+    page.open(path)
+    front = [entry.number for entry in pareto(only(table, "tiles"), table.goals)]
+    assert sorted(page.ask("front")) == sorted(front) != sorted(entry.number for entry in pareto(whole, table.goals))
+    answer = page.run("return document.getElementById('answer').textContent")
+    best = {entry.number for entry in whole.entries if entry.row is not None and entry.row.cycles == least}
+    assert f"cycles > {least}" in answer and not any(f"(point {number})" in answer for number in best)
+    assert "Hollow points break a constraint" in page.run("return document.getElementById('front').textContent")
+    assert "grey points break a constraint" in page.run("return document.getElementById('shown').textContent")

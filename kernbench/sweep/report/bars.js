@@ -2,11 +2,13 @@
 
 /** The best value, its settings, the axis that explains most; beside it the shares of all axes as one bar. */
 function drawAnswer(found) {
-  const box = byId("answer"), best = found.order[0], known = data.influences[app.goal[0]] || [], [name, way] = app.goal;
+  const box = byId("answer"), best = found.order.find(allowed), known = data.influences[app.goal[0]] || [], [name, way] = app.goal;
+  const broken = found.order.filter((i) => !allowed(i)).length;
   box.hidden = false;
-  if (best === undefined) { box.replaceChildren(make("p", { className: "said" }, "No point is done.")); return; }
+  if (best === undefined) { box.replaceChildren(make("p", { className: "said" }, found.order.length ? `No point meets the constraints: ${safe(data.constraints.join(", "), 300)}.` : "No point is done.")); return; }
   const where = settingsOf(best), top = known[0];
   const said = make("p", {}, make("b", {}, `${way === "max" ? "Highest" : "Lowest"} ${name}: ${told(name, column(name)[best])}`), where ? ` at ${safe(where, 300)}` : "", ` (point ${data.number[best]}).`,
+    ...(broken ? [` ${counted(broken, "point")} of ${grouped(found.order.length)} break${broken === 1 ? "s" : ""} a constraint (${safe(data.constraints.join(", "), 300)}).`] : []),
     ...(top && top.share > 0.0005 ? [" ", make("b", {}, `${shortName(top.axis)} explains ${percent(top.share)}`), " of the variance."] : []));
   const rest = data.rest[name], whole = known.reduce((sum, one) => sum + one.share, 0) + (rest ?? 0) || 1, bar = make("div", { className: "share", role: "img", "aria-label": "Shares of the variance" }), keys = make("div", { className: "keys" });
   for (const [label, share, kind] of [...known.map((one) => [shortName(one.axis), one.share, "solid"]), ...(rest ? [["interactions", rest, "rest"]] : [])]) {
@@ -22,7 +24,8 @@ function drawScale() {
   const scale = scaleOf(app.goal[0]), ends = scale.levels.length > 1 ? toldApart(app.goal[0], [scale.levels[0], scale.levels.at(-1)]) : null;
   if (app.goal[1] === "max") ends?.reverse();
   const strip = make("i", { style: { background: `linear-gradient(to right, ${paint.ramp.goal.join(", ")})` } });
-  byId("scale").replaceChildren(...(ends ? [`best ${ends[0]}`, strip, `worst ${ends[1]}`] : []));
+  const words = app.goal[1] === "max" ? ["highest", "lowest"] : ["lowest", "highest"], [good, bad] = Object.keys(data.breaks).length ? words : ["best", "worst"];
+  byId("scale").replaceChildren(...(ends ? [`${good} ${ends[0]}`, strip, `${bad} ${ends[1]}`] : []));
 }
 
 function drawBars() {

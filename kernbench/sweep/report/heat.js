@@ -19,7 +19,7 @@ function gridNow() {
     const r = rows.of(column(app.rows)[i]), c = columns.of(column(app.columns)[i]);
     if (r < 0 || c < 0) continue;
     const known = isNumber(values[i]);
-    if (!known || !chosen(i)) { why[r][c] = known ? "not chosen" : data.status[i] === "missing" ? "not run" : data.status[i] === "done" ? "no value" : "failed"; continue; }
+    if (!known || !chosen(i) || !allowed(i)) { why[r][c] = known ? chosen(i) ? "constraint" : "not chosen" : data.status[i] === "missing" ? "not run" : data.status[i] === "done" ? "no value" : "failed"; continue; }
     const held = cells[r][c];
     if (held < 0 || (way === "max" ? values[i] > values[held] : values[i] < values[held])) cells[r][c] = i;
   }

@@ -14,7 +14,7 @@ from typing import Any
 from kernbench.common.look.css import look_js, page_css
 from kernbench.common.look.page import page_html, page_json
 from kernbench.common.units import parse_rational
-from kernbench.sweep.goals import GOALS, goal_value
+from kernbench.sweep.goals import GOALS, broken_by, goal_value
 from kernbench.sweep.report.analysis import Cuts, Influence, influences, interactions, score
 from kernbench.sweep.report.table import Entry, SweepTable, plain_text
 from kernbench.sweep.spec import Goal
@@ -60,6 +60,8 @@ def _data(table: SweepTable, goals: Sequence[Goal], reasons: dict[str, str]) -> 
         "about": {name: text for name, text in METRICS.items() if name in numbers},
         "units": {name: UNITS[name] for name in numbers if name in UNITS},
         "statuses": dict(sorted(Counter(entry.status for entry in table.entries).items())),
+        "constraints": list(table.about.constraints),
+        "breaks": _breaks(table),
         "excluded": table.about.excluded,
         "invalid": table.about.invalid,
         "number": [entry.number for entry in table.entries],
@@ -75,6 +77,19 @@ def _data(table: SweepTable, goals: Sequence[Goal], reasons: dict[str, str]) -> 
         "rest": {name: interactions(found[name], _scored(table, (name, _way(goals, name)))) for name in numbers},
         "why": [[entry.number, reasons[entry.task.key][:LONGEST]] for entry in table.entries if entry.task.key in reasons],
     }
+
+
+def _breaks(table: SweepTable) -> dict[int, list[int]]:
+    """The points whose results break constraints, by position, with the positions of these constraints."""
+    found = {}
+    for i, entry in enumerate(table.entries):
+        if entry.row is None or entry.status != "done":
+            continue
+        place = dict(zip(table.about.names, entry.values, strict=True))
+        broken = [k for k, text in enumerate(table.about.constraints) if broken_by(entry.row, place, text)]
+        if broken:
+            found[i] = broken
+    return found
 
 
 def _scored(table: SweepTable, goal: Goal) -> int:

@@ -13,7 +13,7 @@ function drawParallel(found) {
   const alpha = Math.max(0.06, Math.min(0.85, 60 / Math.sqrt(drawn.length + 1) / 10));
   context.lineWidth = drawn.length > 300 ? 1 : 1.5;
   for (const i of drawn) {
-    const inside = chosen(i);
+    const inside = chosen(i) && allowed(i);
     if (!inside && app.brushes.size && drawn.length > 3000) continue;
     context.strokeStyle = inside ? faded(goalColour(found.parts[i]), found.parts[i] < 0.02 ? 0.95 : alpha) : paint.line;
     context.beginPath();

@@ -6,7 +6,7 @@ const MOST_ROWS = 200, TEXTS = ["status", "limit", "jobs_hash"];
 function allColumns() {
   const goals = [...new Set([app.goal[0], ...data.goals.map(([name]) => name)])].filter((name) => data.numbers.includes(name));
   const names = [...goals, ...data.axes, ...data.numbers.filter((name) => !goals.includes(name))];
-  return [["number", data.number], ...names.map((name) => [name, column(name)]), ["limit", data.limit], ["status", data.status], ["jobs_hash", data.hash]];
+  return [["number", data.number], ...names.map((name) => [name, column(name)]), ["limit", data.limit], ["status", data.status.map((status, i) => (allowed(i) ? status : "breaks " + brokenText(i)))], ["jobs_hash", data.hash]];
 }
 
 const shownRows = () => data.number.map((_, i) => i).filter((i) => data.target[i] === app.target);
@@ -57,11 +57,11 @@ function drawRows(found) {
     const sort = () => { app.sort = [name, now && !app.sort[1]]; draw(); };
     return make("th", { className: TEXTS.includes(name) ? "text" : "", title: data.about[name] ?? "", "aria-sort": now ? (app.sort[1] ? "descending" : "ascending") : "none" }, make("button", { onclick: sort }, (name === "number" ? "point" : breakable(name)) + arrow));
   }));
-  const lines = wanted.slice(0, MOST_ROWS).map((i) => make("tr", { className: [best.has(i) ? "front" : "", data.status[i] !== "done" ? "bad" : "", i === app.here ? "here" : ""].join(" ").trim() },
+  const lines = wanted.slice(0, MOST_ROWS).map((i) => make("tr", { className: [best.has(i) ? "front" : "", data.status[i] !== "done" ? "bad" : allowed(i) ? "" : "off", i === app.here ? "here" : ""].join(" ").trim() },
     ...columns.map(([name, values]) => make("td", { className: TEXTS.includes(name) ? "text" : "" }, cellText(name, values[i])))));
   byId("table").replaceChildren(make("table", { className: "data" }, make("thead", {}, head), make("tbody", {}, ...lines)));
   const cut = wanted.length > MOST_ROWS ? ", the first " + MOST_ROWS : "";
-  byId("shown").textContent = grouped(wanted.length) + " of " + grouped(shownRows().length) + cut + "; a bar on the left marks the Pareto front";
+  byId("shown").textContent = grouped(wanted.length) + " of " + grouped(shownRows().length) + cut + "; a bar on the left marks the Pareto front" + (Object.keys(data.breaks).length ? ", grey points break a constraint" : "");
   const same = sameColumns().filter(([name]) => name !== "status");
   byId("same").textContent = same.length ? "Equal for all points: " + same.map(([name, values]) => `${name} ${cellText(name, values[shownRows()[0]])}`).join(", ") + "." : "";
 }

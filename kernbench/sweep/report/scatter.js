@@ -4,11 +4,11 @@ const PAD = { left: 76, right: 14, top: 22, bottom: 38 };  // left: as wide as t
 const NARROW = 500;  // [px]
 const wayOf = (name) => (data.goals.find(([goal]) => goal === name) || [name, "min"])[1];
 
-/** The points that no other is at least as good as in both and better in one, by the first number. */
+/** The points within the constraints that no other is at least as good as in both and better in one, by the first number. */
 function front(x, y) {
   const [a, b] = [column(x), column(y)], [p, q] = [wayOf(x) === "max" ? -1 : 1, wayOf(y) === "max" ? -1 : 1], found = [];
   const known = [];
-  for (let i = 0; i < count; i++) if (isNumber(a[i]) && isNumber(b[i]) && data.target[i] === app.target) known.push(i);
+  for (let i = 0; i < count; i++) if (isNumber(a[i]) && isNumber(b[i]) && data.target[i] === app.target && allowed(i)) known.push(i);
   known.sort((i, k) => p * (a[i] - a[k]) || q * (b[i] - b[k]) || i - k);
   let best = Infinity, last = -1;
   for (const i of known) {
@@ -47,10 +47,10 @@ function drawScatter(found) {
   for (const i of [...found.order].reverse()) {
     const point = at(i);
     if (!point) continue;
-    context.fillStyle = chosen(i) ? css(goalColour(found.parts[i])) : paint.line;
+    context.fillStyle = context.strokeStyle = chosen(i) ? css(goalColour(found.parts[i])) : paint.line;
     context.beginPath();
     context.arc(point[0], point[1], count > 2000 ? 2 : 3.5, 0, 7);
-    context.fill();
+    if (allowed(i)) context.fill(); else context.stroke();
   }
   const line = front(app.x, app.y), names = `${shortName(app.x)} and ${shortName(app.y)}`;
   context.strokeStyle = context.fillStyle = paint.ink;
@@ -64,7 +64,8 @@ function drawScatter(found) {
     context.stroke();
   }
   context.lineWidth = 1;
-  byId("front").textContent = !line.length ? "No point has both numbers." : app.x === app.y ? "" : line.length === 1 ? `1 point is best in both: point ${data.number[line[0]]}.` : `${line.length} points, with rings and a line: no other is better in both ${names}.`;
+  const broken = found.order.some((i) => !allowed(i)), hollow = broken ? " Hollow points break a constraint." : "";
+  byId("front").textContent = (!line.length ? broken ? "No point meets the constraints." : "No point has both numbers." : app.x === app.y ? "" : line.length === 1 ? `1 point is best in both: point ${data.number[line[0]]}.` : `${line.length} points, with rings and a line: no other is better in both ${names}.`) + hollow;
 }
 
 function drawTicks(context, width, height) {

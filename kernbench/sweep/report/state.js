@@ -33,6 +33,12 @@ function toldApart(name, values) {
   return texts;
 }
 
+/** Whether a point breaks no constraint of the sweep; the others are shown, and are never the best. */
+const allowed = (i) => !(i in data.breaks);
+
+/** The constraints that a point breaks, as text. */
+const brokenText = (i) => data.breaks[i].map((k) => data.constraints[k]).join(", ");
+
 /** Whether a point is of the target that is shown, and within all that was chosen along axes. */
 function chosen(i) {
   if (data.target[i] !== app.target) return false;
@@ -43,11 +49,11 @@ function chosen(i) {
   return true;
 }
 
-/** The points that have the goal's number, the best first, and where each lies between the best, 0, and the worst, 1. */
+/** The points that have the goal's number, the best first and those that break a constraint last, and where each lies between the best, 0, and the worst, 1. */
 function ordered() {
   const [name, way] = app.goal, values = column(name), known = [], parts = new Array(count).fill(null);
   for (let i = 0; i < count; i++) if (isNumber(values[i]) && data.target[i] === app.target) known.push(i);
-  known.sort((a, b) => (way === "max" ? values[b] - values[a] : values[a] - values[b]) || a - b);
+  known.sort((a, b) => allowed(b) - allowed(a) || (way === "max" ? values[b] - values[a] : values[a] - values[b]) || a - b);
   for (const i of known) parts[i] = goalPart(values[i]);
   return { order: known, parts };
 }
@@ -99,5 +105,6 @@ function story(i) {
   const lines = ["Point " + data.number[i], ...variedAxes().map((name) => shortName(name) + " = " + told(name, column(name)[i]))];
   for (const name of new Set([app.goal[0], ...data.goals.map(([goal]) => goal)])) lines.push(name + ": " + told(name, column(name)[i]));
   if (data.limit[i]) lines.push("limit: " + data.limit[i]);
+  if (!allowed(i)) lines.push("breaks " + brokenText(i));
   return lines.map((line) => safe(line, 160)).join("\n");
 }

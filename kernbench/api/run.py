@@ -209,7 +209,7 @@ def run(
         return _run_bench(bench, machine, params, verify=verify, strict_wait=strict_wait, trace=trace, level=trace_level)
     wrong = [name for name, given in (("verify", verify), ("strict_wait", strict_wait), *params.items()) if given]
     if wrong:
-        rule = f"{', '.join(wrong)} is for benches, and {name_of(target)} is not one"
+        rule = f"{', '.join(wrong)} is only for benches, and {name_of(target)} is not a bench"
         raise InputError(Problem("kernbench.run", rule, remedy="leave it out"))
     return _run_program(program_of(target, machine), name_of(target), machine, trace=trace, level=trace_level)
 

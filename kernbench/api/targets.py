@@ -143,7 +143,8 @@ def _no_params(name: str, given: Mapping[str, Any]) -> Problem:
 
 
 def _only_programs(name: str) -> Problem:
-    return Problem(name, "it is a bench, and this takes programs and workloads", remedy="kbsim run and kbsim step take benches")
+    rule = "it is a bench, but a program or a workload is needed here"
+    return Problem(name, rule, remedy="kbsim run and kbsim step take benches")
 
 
 def _no_program(name: str) -> Problem:
@@ -155,14 +156,14 @@ def _no_program(name: str) -> Problem:
     if is_bench_target(name):
         return _only_programs(name)
     if name.lower().endswith(GRAPH):
-        return Problem(name, "it is a graph, and this takes benches and programs", remedy=f"kbsim onnx {name} runs it")
+        return Problem(name, "it is a graph, but a bench or a program is needed here", remedy=f"to run it: kbsim onnx {name}")
     if name in preset_models():
-        remedy = f'kbsim llm --model {name} (kernbench.llm("{name}") in Python) runs it'
+        remedy = f'to run it: kbsim llm --model {name}, or in Python kernbench.llm("{name}")'
         return Problem(name, "it is a language model", remedy=remedy)
     if name in COLLECTIVES:
-        return Problem(name, "it is a collective", remedy=f"kbsim ccl run {name} runs it")
+        return Problem(name, "it is a collective", remedy=f"to run it: kbsim ccl run {name}")
     if name in (*preset_names(), *chip_names(), *board_names()):
-        return other_kind(name, "machine", "program", remedy=f"kbsim run TARGET --config {name} runs something on it")
+        return other_kind(name, "machine", "program", remedy=f"to run something on it: kbsim run TARGET --config {name}")
     found = kind_named(name)
     if found and found != "program":
         return other_kind(name, found, "program")

@@ -100,14 +100,14 @@ OPTION_SYNONYMS: dict[str, tuple[str, ...]] = {
     "--wbits": ("--w",),
     "--verbose": ("--debug",),
 }
-_NETWORK = "options describe the network (--size, --kind); kbsim probe -c NAME measures the links of a machine"
+_NETWORK = "--size and --kind describe the network; to measure the links of a machine: kbsim probe -c NAME"
 #: What to type where an option is missing or is unknown, by command and option; as a remedy.
 OPTION_REMEDIES = {
     ("kbsim serve capacity", "--slo"): 'write the latency targets, such as --slo "p99 ttft<200ms, p99 tpot<50ms"',
-    ("kbsim calibrate", "--config"): "name the chip, as kbsim calibrate DATA.csv -c h100; DATA.csv has the measured kernels",
-    ("kbsim ccl tune", "--algo"): "it shows all algorithms; kbsim ccl run COLLECTIVE --algo NAME times one",
-    ("kbsim ccl tune", "COLLECTIVE"): "kbsim ccl tune all_reduce compares the algorithms of one collective",
-    ("kbsim trace align", "COUNTERS"): "name a file of counters (.csv, .json, .yaml); kbsim trace diff compares two traces",
+    ("kbsim calibrate", "--config"): "name the chip and the file of measured kernels: kbsim calibrate DATA.csv -c h100",
+    ("kbsim ccl tune", "--algo"): "kbsim ccl tune shows all algorithms; to time one: kbsim ccl run COLLECTIVE --algo NAME",
+    ("kbsim ccl tune", "COLLECTIVE"): "to compare the algorithms of a collective: kbsim ccl tune all_reduce",
+    ("kbsim trace align", "COUNTERS"): "name a file of counters (.csv, .json, .yaml); to compare two traces: kbsim trace diff",
     ("kbsim noc load", "-c"): _NETWORK,
     ("kbsim noc load", "--config"): _NETWORK,
 }
@@ -211,7 +211,7 @@ def usage_problem(error: Any, arguments: Sequence[str] = ()) -> Problem:
         rule = f"there is no command {found[1]}" + ("" if near else f"; commands are {', '.join(known)}")
         remedy = f"did you mean {near}?" if near else ""
     elif (found := re.match(r"Got unexpected extra arguments?(?:\(s\))? \((.*)\)", rule)) and command is not None:
-        rule = f"it takes no further argument, and {found[1]} is one"
+        rule = f"unexpected argument {found[1]}"
         remedy = _place_of_extra(path, found[1], command, arguments)
     elif type(error).__name__ == "MissingParameter" and error.param is not None:
         rule = _missing(error.param, rule)
@@ -287,7 +287,7 @@ def _place_of_extra(path: str, text: str, command: Any, arguments: Sequence[str]
     first = text.split()[0]
     options = options_of(command)
     if first.endswith((".jsonl", ".jsonl.gz", ".jsonl.zst")) and "--trace" not in options:
-        return f"it is the name of a trace: kbsim trace {'why' if path.endswith('why') else 'summary'} {first}"
+        return f"for a trace, use kbsim trace {'why' if path.endswith('why') else 'summary'} {first}"
     if "-k" in options and (found := re.fullmatch(r"(\d+)x(\d+)x(\d+)", first)):
         return f"did you mean -m {found[1]} -n {found[2]} -k {found[3]}?"
     if "--set" in options:

@@ -26,8 +26,8 @@ def refuse_bench_options(target: str, **given: bool) -> None:
     """InputError if an option of benches is given with a program."""
     wrong = [f"--{name.replace('_', '-')}" for name, value in given.items() if value]
     if wrong:
-        rule = f"{', '.join(wrong)} is for benches, and {target} is not one"
-        raise InputError(Problem("kbsim", rule, remedy="leave it out; kbsim bench list names benches"))
+        rule = f"{', '.join(wrong)} is only for benches, and {target} is not a bench"
+        raise InputError(Problem("kbsim", rule, remedy="leave it out; to list the benches: kbsim bench list"))
 
 
 def load_target(target: str, config: MachineConfig) -> Program:

@@ -52,7 +52,7 @@ def _check_file(name: str) -> None:
 
     if not name.endswith(".py"):
         remedy = f"did you mean kbsim run {name}?" if name in installed_benches() else ""
-        raise InputError(Problem(name, "a Python file (.py) that launches Triton kernels is wanted here", remedy=remedy))
+        raise InputError(Problem(name, "a Python file (.py) that launches Triton kernels is needed here", remedy=remedy))
 
 
 def check_script(

@@ -91,7 +91,7 @@ def parse_size(value: object) -> int:
         raise ValueError('it must be a whole number of bytes or a size like "64 KiB"')
     number, unit = match[1], match[2]
     if unit in ("KB", "Kb", "kb"):
-        raise ValueError(f"it must be {number}k or {number}KiB (of 1024) or {number}kB (of 1000): {unit} may mean either")
+        raise ValueError(f"the unit {unit} can mean 1000 or 1024 bytes: write {number}KiB (1024) or {number}kB (1000)")
     if unit not in SIZE_UNITS:
         raise ValueError(f"the unit {unit} is not one of {', '.join(SIZE_UNITS)}")
     exact = parse_decimal(number) * SIZE_UNITS[unit]

@@ -89,7 +89,7 @@ class AllowedCode:
         for dotted in accumulate(name.split("."), lambda package, part: f"{package}.{part}"):
             spec = _loaded(dotted) or self._found(dotted, found[-1] if found else None, refused)
             if spec is None:
-                raise refused(f"there is no module {dotted}, neither installed nor below what {OPTION} names", _remedy())
+                raise refused(f"there is no module {dotted}, neither installed nor in a path of {OPTION}", _remedy())
             if dotted == name or spec.origin is not None or not spec.submodule_search_locations:
                 self._check(spec.origin or f"<{dotted}>", refused)  # of a package without a file nothing is run
             found.append(spec)

@@ -26,34 +26,37 @@ class FileKind(msgspec.Struct, frozen=True):
 
 
 KINDS: Final[Mapping[str, FileKind]] = {
-    "sweep": FileKind("a sweep", "kbsim sweep run {file} runs it", ("targets", "axes"), ("kernbench/sweep/",)),
+    "sweep": FileKind("a sweep", "to run it: kbsim sweep run {file}", ("targets", "axes"), ("kernbench/sweep/",)),
     "machine": FileKind(
-        "a machine", "kbsim run TARGET --config {file} runs something on it, kbsim config check {file} checks it",
+        "a machine", "to run something on it: kbsim run TARGET --config {file}; to check it: kbsim config check {file}",
         (), ("kernbench/npu/", "kernbench/system/"),
     ),
     "program": FileKind(
-        "a program", "kbsim run {file} runs it, kbsim program check {file} checks it", ("cmdq",), (), (".kbp",)
+        "a program", "to run it: kbsim run {file}; to check it: kbsim program check {file}", ("cmdq",), (), (".kbp",)
     ),
-    "trace": FileKind("a trace", "kbsim trace summary {file} summarises it", ("event_type",), (),
+    "trace": FileKind("a trace", "to summarise it: kbsim trace summary {file}", ("event_type",), (),
                       (".jsonl", ".jsonl.gz", ".jsonl.zst")),
-    "model": FileKind("a language model", "kbsim llm --model {file} runs it", ("model_type", "hidden_size")),
-    "graph": FileKind("an ONNX model", "kbsim onnx {file} runs it", (), (), (".onnx",)),
-    "result": FileKind("the result of a run", "kbsim run TARGET --out {file} wrote it", ("status", "cycles", "counters")),
-    "store": FileKind("a store of sweep results", "kbsim sweep report {file} shows them", (), (), (".sqlite",)),
-    "algorithms": FileKind("a file of algorithms", "kbsim ccl run COLLECTIVE --ccl {file} uses it", (), ("kernbench/ccl/",)),
-    "runtime": FileKind("a runtime profile", "kbsim op --runtime {file} uses it", (), ("kernbench/runtime/",)),
-    "bench": FileKind("a Python file", "kbsim run {file} runs the bench in it", (), (), (".py",)),
+    "model": FileKind("a language model", "to run it: kbsim llm --model {file}", ("model_type", "hidden_size")),
+    "graph": FileKind("an ONNX model", "to run it: kbsim onnx {file}", (), (), (".onnx",)),
+    "result": FileKind(
+        "the result of a run", "to make such a file: kbsim run TARGET --out {file}", ("status", "cycles", "counters")
+    ),
+    "store": FileKind("a store of sweep results", "to show the results: kbsim sweep report {file}", (), (), (".sqlite",)),
+    "algorithms": FileKind("a file of algorithms", "to use it: kbsim ccl run COLLECTIVE --ccl {file}", (), ("kernbench/ccl/",)),
+    "runtime": FileKind("a runtime profile", "to use it: kbsim op --runtime {file}", (), ("kernbench/runtime/",)),
+    "bench": FileKind("a Python file", "to run the bench in it: kbsim run {file}", (), (), (".py",)),
 }  # fmt: skip
 #: What to type where a file of one kind is given for one of another, if that is not the usual: (found, wanted).
 _INSTEAD: Final[Mapping[tuple[str, str], str]] = {
-    ("program", "trace"): "kbsim run {file} --trace run.jsonl writes a trace of it, and --report run.html a page",
-    ("bench", "trace"): "kbsim run {file} --trace run.jsonl writes a trace of it, and --report run.html a page",
-    ("machine", "trace"): "kbsim run TARGET --config {file} --trace run.jsonl writes a trace, and --report run.html a page",
-    ("program", "sweep"): "kbsim run {file} runs it once, and targets: [{file}] in a sweep runs it on many machines",
-    ("machine", "sweep"): "a sweep names it as machine: {file}",
-    ("sweep", "store"): "kbsim sweep run {file} makes the store {stem}.sqlite, which this command takes",
-    ("machine", "program"): "kbsim run TARGET --config {file} runs something on it, kbsim config check {file} checks it",
-    ("program", "bench"): "kbsim program show {file} shows it, kbsim run {file} runs it",
+    ("program", "trace"): "to record a trace of it: kbsim run {file} --trace run.jsonl (or --report run.html for a page)",
+    ("bench", "trace"): "to record a trace of it: kbsim run {file} --trace run.jsonl (or --report run.html for a page)",
+    ("machine", "trace"):
+        "to record a trace: kbsim run TARGET --config {file} --trace run.jsonl (or --report run.html for a page)",
+    ("program", "sweep"): "to run it once: kbsim run {file}; to run it on many machines, write targets: [{file}] in a sweep",
+    ("machine", "sweep"): "to use it in a sweep, write machine: {file} there",
+    ("sweep", "store"): "to make the store {stem}.sqlite: kbsim sweep run {file}",
+    ("machine", "program"): "to run something on it: kbsim run TARGET --config {file}; to check it: kbsim config check {file}",
+    ("program", "bench"): "to show it: kbsim program show {file}; to run it: kbsim run {file}",
 }
 #: Keys at the top of a machine's file that need not name its schema.
 _OF_MACHINES: Final = {"freq_ghz", "dma", "dram", "noc", "spm", "te", "ve", "sip", "cube", "pe"}
@@ -81,7 +84,7 @@ def kind_named(name: str) -> str:
 def other_kind(source: str, found: str, wanted: str, remedy: str = "") -> Problem:
     """The refusal of a file of another kind than was wanted, with what to type for it."""
     remedy = remedy or _INSTEAD.get((found, wanted), KINDS[found].usual)
-    rule = f"it is {KINDS[found].noun}, and {KINDS[wanted].noun} is wanted here"
+    rule = f"it is {KINDS[found].noun}, but {KINDS[wanted].noun} is needed here"
     return Problem(source, rule, remedy=remedy.replace("{file}", source).replace("{stem}", os.path.splitext(source)[0]))
 
 

@@ -30,7 +30,7 @@ def a_system(who: str, config: MachineConfig, why: str = "it needs more than one
     if isinstance(config, SystemConfig):
         return config
     fit = f"machines that fit: {', '.join(preset_names(SystemConfig))}"
-    rule = f"{why}, and {config.source} is one NPU"
+    rule = f"{why}, but {config.source} is one NPU"
     raise InputError(Problem(who, rule, remedy=f"{remedy}; {fit}" if remedy else fit))
 
 

@@ -105,7 +105,7 @@ def _model(document: Document, wanted: type[MachineConfig] | None) -> type[Machi
         raise InputError(document.problem(("schema",), f"it must be one of {', '.join(allowed)}", name, meant(name, allowed)))
     if name not in allowed:
         wanted = KINDS[allowed[0]]
-        rule = f"it is {_KINDS[model]}, and {_KINDS[wanted]} is needed here"
+        rule = f"it is {_KINDS[model]}, but {_KINDS[wanted]} is needed here"
         raise InputError(Problem(document.source, rule, remedy=f"machines that fit: {', '.join(preset_names(wanted))}"))
     return model
 
@@ -236,7 +236,7 @@ def _of_overrides(
         return problems
     alone = [one for one in applied if not _sound(model, document, (one,))]
     where = alone[0].where if alone else ", ".join(dict.fromkeys(one.where for one in applied))
-    remedy = f"{document.source} is valid without it: take another value"
+    remedy = f"{document.source} is valid without this override: take another value"
     return [
         one if one.where.startswith("override ")
         else Problem(

@@ -207,5 +207,5 @@ def _scalar(event: yaml.ScalarEvent, place: Place, path: list[Any]) -> Any:
             raise Fault(place, str(error), tuple(path), text) from None
     for pattern, reading, remedy in _TRAPS:
         if re.fullmatch(pattern, text):
-            raise Fault(place, f"{text} is not read: {reading}", tuple(path), remedy=remedy)
+            raise Fault(place, f"{text} cannot be used: {reading}", tuple(path), remedy=remedy)
     return text

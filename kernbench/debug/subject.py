@@ -125,7 +125,7 @@ def subject_of(
     if bench is None:
         machine = machine_of(DEFAULT_MACHINE if config is None else config, settings, allow_code=allow_code)
         if strict_wait:
-            raise InputError(Problem("kbsim debug", f"--strict-wait is for benches, and {name_of(target)} is not one"))
+            raise InputError(Problem("kbsim debug", f"--strict-wait is only for benches, and {name_of(target)} is not a bench"))
         program = program_of(target, machine)
         return Subject(program.name or name_of(target), PROGRAM, machine, program=program, target=target)
     from kernbench.runtime_api.bench import checked, split_settings

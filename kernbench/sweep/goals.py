@@ -28,12 +28,12 @@ def check_goal(text: str) -> None:
         return
     formula = _formula(text)
     if not formula.names:
-        raise ValueError(f"it must have one of the numbers {', '.join((*GOALS, *DERIVED))}")
+        raise ValueError(f"it must have one of the metrics {', '.join((*GOALS, *DERIVED))}")
     for name in formula.names:
         if name not in GOALS and name not in DERIVED:
             near = meant(SYNONYMS.get(name, name), (*GOALS, *DERIVED))
             hint = f"; {near}" if near else ""
-            raise ValueError(f"there is no such number as {name}; there are {', '.join((*GOALS, *DERIVED))}{hint}")
+            raise ValueError(f"there is no such metric as {name}; metrics are {', '.join((*GOALS, *DERIVED))}{hint}")
 
 
 def is_goal(text: object) -> bool:

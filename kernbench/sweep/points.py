@@ -148,7 +148,8 @@ def placed(spec: Spec, values: tuple[Any, ...], problem: Problem) -> Problem:
             path = (*axis.place(name), KEY) if unknown else (*axis.place(name), i)
             value = ABSENT if unknown else value  # every value would be refused for it
             where = spec.document.where(spec.document.find([path])[path])
-            remedy = "" if " is valid without it" in problem.remedy else problem.remedy  # at one point, and not at others
+            # That holds at one point, and not at others.
+            remedy = "" if " is valid without this override" in problem.remedy else problem.remedy
             return Problem(where, problem.rule, problem.field or name, value, remedy or ("" if unknown else LEAVE_OUT))
     told = ", ".join(f"{name}={value}" for name, value in zip(spec.names, values, strict=True)) or "no axes"
     where = f"{_source(spec)}: {'' if problem.where == 'machine' else f'{problem.where}: '}with {told}"

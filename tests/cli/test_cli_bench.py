@@ -131,7 +131,8 @@ def test_a_look_at_results_needs_an_op_log(kbsim: Kbsim) -> None:
             "paged_attention, reduce, softmax, tp_mlp, vector_add; did you mean gemm?"),
         (
             ("run", "llama2-7b-decode", "--verify"),
-            "kbsim: --verify is for benches, and llama2-7b-decode is not one; leave it out; kbsim bench list names benches",
+            "kbsim: --verify is only for benches, and llama2-7b-decode is not a bench; leave it out; "
+            "to list the benches: kbsim bench list",
         ),
     ],
 )  # fmt: skip

@@ -156,7 +156,7 @@ def test_one_that_hangs_is_interrupted() -> None:
 
 
 def test_allow_code_in_python() -> None:
-    rule = "there is no module own_parts, neither installed nor below what --allow-code names"
+    rule = "there is no module own_parts, neither installed nor in a path of --allow-code"
     with pytest.raises(InputError, match=rule):
         read_system("sys.yaml")
     with pytest.raises(InputError, match=rule):

@@ -43,8 +43,8 @@ MACHINE_REFUSALS = [
     ("energy: {static_mw: -1}", "m.yaml:1:21: energy.static_mw = -1, but it must be at least 0"),
     ("energy: {mac_pj: {3: 1}}", "m.yaml:1:18: energy.mac_pj = a mapping of 1 keys, but its keys must be among the qbits "
      "1, 2, 4, 8, 16, 32, 64, and 3 is not"),
-    ("dram: {capacity_bytes: 1 KB}", 'm.yaml:1:24: dram.capacity_bytes = "1 KB", but it must be 1k or 1KiB (of 1024) or 1kB (of 1000): '
-     "KB may mean either"),
+    ("dram: {capacity_bytes: 1 KB}", 'm.yaml:1:24: dram.capacity_bytes = "1 KB", but the unit KB can mean 1000 or 1024 '
+     "bytes: write 1KiB (1024) or 1kB (1000)"),
     ("dram: {capacity_bytes: 1.5}", 'm.yaml:1:24: dram.capacity_bytes = 3/2, but it must be a whole number of bytes or a size like '
      '"64 KiB"'),
     ("dram: {capacity_bytes: 0.3 B}", 'm.yaml:1:24: dram.capacity_bytes = "0.3 B", but it must be a whole number of bytes'),

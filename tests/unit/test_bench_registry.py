@@ -198,7 +198,8 @@ def test_settings_are_of_the_bench_or_of_the_machine() -> None:
         ("nn=4", "bench: nn = 4, but there is no such parameter; did you mean n?"),
         (
             "n=012",
-            'bench: n = "012", but 012 is not read: YAML versions disagree whether it is octal; write it in decimal or as 0x..',
+            'bench: n = "012", but 012 cannot be used: YAML versions disagree whether it is octal; '
+            "write it in decimal or as 0x..",
         ),
         ("n=[1]", "bench: n = [1], but it must be an integer"),
         ("n=", 'bench: n = "", but it must be an integer'),

@@ -302,7 +302,7 @@ def test_groups_say_what_does_not_fit() -> None:
         shape_for(config, 65)
     with pytest.raises(InputError, match='shape = "3x1x1", but the group takes 3 SIPs, and there are 2'):
         group_of(config, Shape(3, 1, 1))
-    with pytest.raises(InputError, match=r"^group: it needs more than one PE, and npu_mobile\.yaml is one NPU; machines"):
+    with pytest.raises(InputError, match=r"^group: it needs more than one PE, but npu_mobile\.yaml is one NPU; machines"):
         shape_for(load_config("npu_mobile"), 2)
 
 

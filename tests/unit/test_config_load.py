@@ -244,7 +244,7 @@ def test_overrides_change_values_and_the_last_counts(tmp_path: Path) -> None:
     ("override", "line"),
     [
         ("dram.channels=0", "override dram.channels=0: dram.channels = 0, but it must be at least 1"),
-        ("dram.channels=on", "override dram.channels=on: dram.channels: on is not read: YAML 1.1 reads it as a boolean; write true "
+        ("dram.channels=on", "override dram.channels=on: dram.channels: on cannot be used: YAML 1.1 reads it as a boolean; write true "
          "or false, or quote it"),
         ("dram.channels=", "override dram.channels=: dram.channels = null, but it must be an integer"),
         ("dram.channels", "override dram.channels: it must have the form path=value, like dram.channels=4"),

@@ -122,7 +122,7 @@ def test_machines_as_a_list(tmp_path: Path) -> None:
 
 def test_refused_heads(tmp_path: Path) -> None:
     assert refused(tmp_path, "", "schema: kernbench/npu/1\ntargets: [tiles.json]\n") == [
-        "s.yaml: it is a machine, and a sweep is wanted here; a sweep names it as machine: s.yaml"
+        "s.yaml: it is a machine, but a sweep is needed here; to use it in a sweep, write machine: s.yaml there"
     ]
     assert refused(tmp_path, "", "schema: kernbench/sweep/1\n") == [
         "s.yaml:1:1: targets: a sweep must have at least one target"

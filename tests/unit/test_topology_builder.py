@@ -216,7 +216,7 @@ REFUSALS = [
     ("cube: {mesh: {rows: 1, cols: 1}}", "s.yaml:2:21: cube.hbm: the HBM covers 11 mm x 11 mm: all 1 x 1 routers of the mesh would stand inside it: "
      "none is left for PE 0; make the HBM smaller or the mesh finer"),
     ("components: {pe_gemm: {impl: 'no_such_module:Gemm'}}", 's.yaml:2:30: components.pe_gemm.impl = "no_such_module:Gemm", but there is no module no_such_module, '
-     "neither installed nor below what --allow-code names; give --allow-code PATH (allow_code= in Python), "
+     "neither installed nor in a path of --allow-code; give --allow-code PATH (allow_code= in Python), "
      "or list it under allow_code in CONFIG/kernbench/settings.yaml"),
     ("components: {router: {impl: 'own_parts:Gemm'}}", 's.yaml:2:29: components.router.impl = "own_parts:Gemm", but '
      "own_parts has no Gemm; name a class"),
@@ -248,7 +248,7 @@ def test_one_npu_is_no_system() -> None:
     with pytest.raises(InputError) as caught:
         read_system("npu_mobile")
     assert str(caught.value) == (
-        "npu_mobile.yaml: it is one NPU, and a system of several PEs is needed here; "
+        "npu_mobile.yaml: it is one NPU, but a system of several PEs is needed here; "
         "machines that fit: pod_8sip, single_cube, sip_4x4, two_sips"
     )
     assert isinstance(load_config("npu_mobile"), NpuConfig)

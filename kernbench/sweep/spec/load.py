@@ -528,7 +528,7 @@ def _goals(read: Reader) -> tuple[Goal, ...]:
             check_goal(str(name))
         except ValueError as error:
             plain_name = str(name).isidentifier()
-            rule = f"there is no such number; there are {', '.join(GOALS)}" if plain_name else str(error)
+            rule = f"there is no such metric; metrics are {', '.join(GOALS)}" if plain_name else str(error)
             remedy = meant(SYNONYMS.get(str(name), name), (*GOALS, *DERIVED)) if plain_name else ""
             read.refuse(("goals", name), rule, remedy=remedy)
         else:

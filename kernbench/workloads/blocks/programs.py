@@ -164,8 +164,9 @@ class PartPrograms(LlmPrograms):
         self._place_encoder(step, sequences, take)
         self._tables = take(2 * bytes_of(rows * max(self.model.shape.head_dim, 1), act))
         if end > machine.dram.capacity_bytes:
-            needs = f"{model.name} with {self.layers} layers, {sequences} x {self.positions} tokens of KV cache and all else"
-            rule, remedy = f"{needs} needs {end} bytes", "give the DRAM more capacity, or take fewer bits or fewer --layers"
+            needs = f"{model.name} with {self.layers} layers and a KV cache of {sequences} x {self.positions} tokens"
+            rule = f"{needs} needs {end} bytes in all"
+            remedy = "give the DRAM more capacity, or take fewer bits or fewer --layers"
             raise TooLarge(
                 Problem(machine.source, rule, "dram.capacity_bytes", machine.dram.capacity_bytes, remedy), end
             )

@@ -110,8 +110,8 @@ def place_model(
     logits = at.take(bytes_of(room.batch * words[1], shapes[-1].activation_bits))
     shared_base = at.take(shared)
     if at.end > config.dram.capacity_bytes:
-        needs = f"{model.name} with {len(shapes)} layers, {room.batch} x {room.positions} tokens of KV cache and all else"
-        rule = f"{needs} needs {at.end} bytes"
+        needs = f"{model.name} with {len(shapes)} layers and a KV cache of {room.batch} x {room.positions} tokens"
+        rule = f"{needs} needs {at.end} bytes in all"
         remedy = "give the DRAM more capacity, or take fewer bits or fewer --layers"
         problem = Problem(config.source, rule, "dram.capacity_bytes", config.dram.capacity_bytes, remedy)
         raise TooLarge(problem, at.end)

@@ -75,10 +75,10 @@ def shard_of(shape: ModelShape, shards: int) -> ModelShape:
     """
     for name in ("heads", "ffn"):
         if getattr(shape, name) % shards:
-            rule = f"a model is cut into {shards} parts, so this must divide its {name} = {getattr(shape, name)}"
+            rule = f"it must divide the model's {name} = {getattr(shape, name)}"
             raise InputError(Problem(f"model {shape.name}", rule, "tp", shards, _remedy(shape, shards)))
     if shape.kv_heads % shards and shards % shape.kv_heads:
-        rule = f"a model is cut into {shards} parts, so this and its kv_heads = {shape.kv_heads} must divide one another"
+        rule = f"it must divide the model's kv_heads = {shape.kv_heads}, or be a multiple of it"
         raise InputError(Problem(f"model {shape.name}", rule, "tp", shards, _remedy(shape, shards)))
     if shards > 1 and shape.head_bits:
         raise InputError(Problem(f"model {shape.name}", "heads with bits of their own cannot be divided", "tp", shards))

@@ -61,7 +61,7 @@ def parse_slo(text: str) -> tuple[Target, ...]:
             raise InputError(Problem("slo", rule, "target", part.strip(), _target_meant(part)))
         statistic, metric, number, unit = match.groups()
         if statistic in METRICS and metric in STATISTICS:
-            rule = "the statistic stands before the metric"
+            rule = "the statistic must come before the metric"
             raise InputError(Problem("slo", rule, "target", part.strip(), _target_meant(part)))
         for name, value, known in (("statistic", statistic, STATISTICS), ("metric", metric, METRICS)):
             if value not in known:

@@ -175,25 +175,27 @@ SHORT_NAME = 12  # characters of an engine's name beside which a bar has room, i
 def engine_table(engines: Sequence[EngineUse], width: int, limit: str = "", *, whole: bool = False) -> Table:
     """The cycles of each engine by state, and its work. Engines of a kind with equal use are one row.
 
-    Bars are left out where long names leave them no room; counts are whole where there is room.
+    Bars are left out where long names or counts leave them no room; counts are whole where there is room.
     """
     wide = width >= WIDE
     place = common_place([engine.name for engine in engines])
     groups, rest = _engine_groups(engines, whole)
     labels = [joined_name([without_place(engine.name, place) for engine in group]) for group in groups]
-    barred = wide or max(map(len, labels), default=0) <= SHORT_NAME
+    pairs = list(zip(labels, groups, strict=True))
+    counts = ("use", "busy", "conflict", "pressure", "idle", "jobs", "work")
+    least = [[label, " " * _bar_width(width), *_engine_texts(group, wide, full=False)] for label, group in pairs]
+    room = width - 9 * bool(limit)
+    barred = wide or (max(map(len, labels), default=0) <= SHORT_NAME and fits(["engine", "", *counts], least, room))
     columns: list[tuple[str, Justify]] = [("engine", "left")]
     if barred:
         columns.append(("", "left"))
-    columns += [("use", "right"), ("busy", "right"), ("conflict", "right"), ("pressure", "right"), ("idle", "right")]
-    columns += [("jobs", "right"), ("work", "right")]
+    columns += [(name, "right") for name in counts]
     if wide:
         columns.append(("per cycle", "right"))
     columns.append(("", "left"))
     bar = " " * _bar_width(width)
-    pairs = list(zip(labels, groups, strict=True))
     texts = [[label, *([bar] * barred), *_engine_texts(group, wide, full=True), ""] for label, group in pairs]
-    full = fits([head for head, _ in columns], [*texts, ["< limit"] + [""] * (len(columns) - 1)], width - 9 * bool(limit))
+    full = fits([head for head, _ in columns], [*texts, ["< limit"] + [""] * (len(columns) - 1)], room)
     together = any(len(group) > 1 for group in groups)
     note = f"{BUSY} busy  {STALLED} stalled  {IDLE} idle" if barred else ""
     made = Table("Engines" + _of(place), columns, f"{note}{JOINED if together else ''}".strip())

@@ -101,7 +101,7 @@ def test_help_has_no_long_line_and_no_broken_word(path: str, kbsim: Kbsim, monke
 def test_no_number_is_cut_where_counts_are_long(folder: Path, kbsim: Kbsim, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(folder)
     monkeypatch.setenv("COLUMNS", "80")
-    text = kbsim(*"run llama2-7b-decode -c npu_server --set te.macs_per_cycle=16".split()).out
+    text = kbsim(*["run", "llama2-7b-decode", "-c", "npu_server", "--set", "te.macs_per_cycle=16"]).out
     assert "te0..3" in text and "\u2026" not in text
 
 

@@ -62,8 +62,8 @@ Machines = Annotated[
         "--config",
         "-c",
         metavar="NAME|FILE",
-        help="A machine: a preset's name, or a .yaml or .json file. Repeat this option for each machine. The others are "
-        "compared with the first.",
+        help="A machine: a preset's name, or a .yaml or .json file. Repeat this option for each machine. "
+        "All others are compared with the first machine.",
         show_default=False,
     ),
 ]

@@ -51,7 +51,7 @@ SchemaAt = Annotated[
     typer.Option(
         "--schema",
         metavar="PATH|URL",
-        help="Location of the JSON Schema for editors. By default it is written beside FILE.",
+        help="Location of the JSON Schema for editors. By default the schema is written beside FILE.",
         show_default=False,
     ),
 ]

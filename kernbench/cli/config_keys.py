@@ -24,13 +24,14 @@ Pattern = Annotated[
     str,
     typer.Argument(
         metavar="[PATTERN]",
-        help="Only keys whose path contains this (bank, dram.*, *.engines). If there are none, keys whose meaning contains "
-        "the pattern.",
+        help="Only keys whose path contains the pattern (bank, dram.*, *.engines). If there are none, keys whose meaning "
+        "contains the pattern.",
         show_default="all",
     ),
 ]
 Kind = Annotated[
-    str | None, typer.Option("--kind", metavar="KIND", help="Only this kind of machine: npu, system.", show_default="all")
+    str | None,
+    typer.Option("--kind", metavar="KIND", help="Only keys of this kind of machine: npu, system.", show_default="all"),
 ]
 
 

@@ -58,7 +58,7 @@ def fuzz(
             show_default="none"),
     ] = None,
     jobs: Annotated[int, typer.Option("--jobs", "-j", min=1, metavar="N", help="Number of processes.")] = 1,
-    seed: Annotated[int, typer.Option("--seed", min=0, metavar="N", help="The same seed gives the same runs.")] = 0,
+    seed: Annotated[int, typer.Option("--seed", min=0, metavar="N", help="The same seed gives the same perturbed runs.")] = 0,
     latency: Annotated[
         int, typer.Option("--latency", min=0, metavar="CYCLES", help="Largest increase of a head latency.")
     ] = 1024,

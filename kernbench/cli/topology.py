@@ -94,7 +94,7 @@ def route(
     destination: Annotated[str, typer.Argument(metavar="B", help="A second node, PE or address.", show_default=False)],
     system: SystemArgument = None,
     config: SystemConfigOption = None,
-    graph: Annotated[Graph, typer.Option("--graph", help="The edges that the route may use.")] = Graph.DATA,
+    graph: Annotated[Graph, typer.Option("--graph", help="The graph whose edges the route may use.")] = Graph.DATA,
     by: Annotated[Measure, typer.Option("--by", help="The cost that the route minimises.")] = Measure.WEIGHT,
     overrides: Overrides = None,
     allow_code: AllowCode = None,
@@ -123,7 +123,8 @@ def draw(
     of: Annotated[
         str,
         typer.Option(
-            "--of", metavar="NAME", help="Which one to draw: sip0, sip0.cube3, sip0.cube3.pe1.", show_default="the first"
+            "--of", metavar="NAME", show_default="the first",
+            help="Which SIP, cube or PE to draw: sip0, sip0.cube3, sip0.cube3.pe1.",
         ),
     ] = "",
     dark: Annotated[bool, typer.Option("--dark", help="Use dark colours.")] = False,

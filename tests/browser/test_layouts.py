@@ -149,8 +149,8 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Page]:
         yield found
 
 
-def shown(page: Page, path: Path, width: int, scheme: str = "light", address: str = "") -> None:
-    size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": False}
+def shown(page: Page, path: Path, width: int, scheme: str = "light", address: str = "", scale: int = 1) -> None:
+    size = {"width": width, "height": 900, "deviceScaleFactor": scale, "mobile": False}
     page.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
     prefer(page, scheme)
     page.open(path, address)
@@ -180,11 +180,24 @@ def test_nothing_is_cut_small_or_wider_than_the_window(
 @pytest.mark.parametrize("name", ["serving", "collective", "collectives", "goals"])
 def test_other_pages_fit_too(page: Page, others: dict[str, Path], name: str, width: int) -> None:
     shown(page, others[name], width)
+    if name in ("collective", "collectives"):  # a card beside which there is nothing takes the width
+        alone = page.run("return document.querySelector('main > .wide').getBoundingClientRect().width")
+        assert alone >= 0.9 * width
     assert page.run("return document.documentElement.scrollWidth") <= width
     assert page.run(CUT) == [] and page.run("return window.outside") == []
     size, text = page.run(SMALLEST)
     assert size >= LEAST, text
     assert page.errors() == []
+
+
+@pytest.mark.parametrize("name", ["trace", "sweep"])
+def test_canvases_are_as_sharp_as_the_screen(page: Page, pages: dict[str, Path], name: str) -> None:
+    shown(page, pages[name], 1024, scale=2)
+    sizes = page.run(
+        "return [...document.querySelectorAll('canvas')].filter((one) => one.checkVisibility())"
+        ".map((one) => [one.width, one.clientWidth])"
+    )
+    assert sizes and all(abs(dots - 2 * wide) <= 2 for dots, wide in sizes), sizes
 
 
 def test_plots_have_most_of_a_phone(page: Page, pages: dict[str, Path]) -> None:

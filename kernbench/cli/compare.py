@@ -285,6 +285,7 @@ def _plain(path: str, value: Any) -> str:
 
 
 MOST_PARTS = 7  #: causes in the picture; the others are combined
+LEAST_PART = 0.01  #: of a machine's time: causes below this on every machine are combined too
 
 
 def draw(found: Compared, path: Path) -> None:
@@ -308,7 +309,10 @@ def picture(found: Compared, form: str, theme: Theme = "light") -> bytes:
     times = {name: found.times(name) for name in names}
     total = {cause: sum(times[name].get(cause, 0.0) for name in names) for one in times.values() for cause in one}
     causes = sorted(total, key=lambda cause: (-total[cause], cause))
-    shown, rest = causes[:MOST_PARTS], causes[MOST_PARTS:]
+    whole = {name: sum(times[name].values()) for name in names}
+    seen = [cause for cause in causes if any(times[name].get(cause, 0.0) >= LEAST_PART * whole[name] for name in names)]
+    shown = seen[:MOST_PARTS]
+    rest = [cause for cause in causes if cause not in shown]
     longest = max((found.outcomes[name].t_ns for name in names), default=0.0)
     scale, unit = next(((s, u) for s, u in ((1e9, "s"), (1e6, "ms"), (1e3, "us")) if longest >= s), (1.0, "ns"))
     with matplotlib.rc_context(settings(theme)):

@@ -105,6 +105,17 @@ def test_keys_that_differ_are_told_from_the_first_machine_on(kbsim: Kbsim) -> No
     assert {"path": "dram.peak_bw_bytes_per_cycle", "first": 128, "here": 8} in whole["machines"][1]["settings"]
 
 
+def test_a_picture_names_the_causes_that_can_be_seen(kbsim: Kbsim) -> None:
+    whole = json.loads(kbsim(*COMMANDS["program"], "--json", "--plot", "a.svg").out)
+    shares: dict[str, float] = {}
+    for one in whole["machines"]:
+        for cause in one["causes"]:
+            shares[cause["cause"]] = max(shares.get(cause["cause"], 0.0), cause["t_ns"] / one["t_ns"])
+    drawn = Path("a.svg").read_text(encoding="utf-8")
+    assert {cause for cause in shares if f">{cause}<" in drawn} == {cause for cause, share in shares.items() if share >= 0.01}
+    assert any(share < 0.01 for share in shares.values()) and ">all else<" in drawn
+
+
 @pytest.mark.parametrize("ending", ["svg", "png"])
 def test_a_picture_is_the_same_each_time(ending: str, kbsim: Kbsim) -> None:
     for name in ("a", "b"):

@@ -7,14 +7,14 @@ between its tokens and the number of the round. Only requests that start, need a
 from __future__ import annotations
 
 from kernbench.common.errors import InputError, Problem
-from kernbench.workloads.serving.kv_blocks import BlockPool, Prefixes, request_keys
+from kernbench.workloads.serving.batching import Batching
+from kernbench.workloads.serving.kv_blocks import request_keys
 from kernbench.workloads.serving.options import EngineOptions
 from kernbench.workloads.serving.request import Request, State
-from kernbench.workloads.serving.scheduler import Scheduler, StepBatch, Tokens
-from kernbench.workloads.serving.waiting import Waiting
+from kernbench.workloads.serving.scheduler import StepBatch, Tokens
 
 
-class ContinuousBatching(Scheduler):
+class ContinuousBatching(Batching):
     """A step takes one token of every decode, then prefills as far as its tokens go; requests wait for a place and for blocks.
 
     A request that needs a block when none is free takes those of the last request, which is computed again later.
@@ -30,27 +30,16 @@ class ContinuousBatching(Scheduler):
         if not options.in_rounds:
             rule = "decodes gain a token a step here, and nothing is swapped; these options need StepwiseBatching"
             raise InputError(Problem("engine", rule, remedy="make the scheduler by kernbench.serving.batching"))
-        self.options = options
-        self.asynchronous = options.asynchronous
-        self.pool = BlockPool(options.usable_blocks)
-        self.waiting = Waiting(options.scheduling_policy)
-        self.running: list[Request] = []
+        super().__init__(options)
         self.round = 0
         self.flying: ContinuousBatch | None = None  # the last batch, until it is complete
         self.last_end_ns = -1
-        self._prefixes = Prefixes(options.block_size)
         self._decoding = 0  # requests that decode
         self._context = 0  # [token] of theirs that are computed, the sum
         self._turns: list[dict[Request, None]] = [{} for _ in range(options.block_size)]  # by the round that needs a block
         self._ending: dict[int, dict[Request, None]] = {}  # by the round of their last token
         self._prefilling: dict[Request, None] = {}  # of those that run
         self._admitted = 0
-
-    def add(self, request: Request) -> None:
-        if request.prompt + request.output > self.options.max_model_len:
-            request.state = State.REJECTED
-        else:
-            self.waiting.add(request)
 
     def finish(self, request: Request) -> None:
         if request in self.running:
@@ -63,11 +52,6 @@ class ContinuousBatching(Scheduler):
             self.waiting.drop(request)
         self.pool.release(request.blocks)
         request.blocks = []
-
-    def cached_tokens(self, request: Request) -> int:
-        if not (self.options.enable_prefix_caching and request.prefix):
-            return 0
-        return len(self.pool.find(self._prefixes.keys(request))) * self.options.block_size
 
     def schedule(self, now_ns: int) -> ContinuousBatch:
         self.round += 1
@@ -86,7 +70,7 @@ class ContinuousBatching(Scheduler):
         batch.ending = list(self._ending.pop(self.round, ()))
         for request in batch.ending:
             self._leave(request)
-        batch.blocked = "kv_blocks" if batch.preempted else self._admit(batch, budget, now_ns)
+        batch.blocked = "kv_blocks" if batch.preempted else self._admit(batch, budget, now_ns, set())
         self._join(batch)
         batch.running, batch.waiting, batch.kv_blocks = len(self.running), len(self.waiting), self.pool.used
         if batch:
@@ -105,10 +89,7 @@ class ContinuousBatching(Scheduler):
             need += self._blocks(request.computed + min(request.tokens - request.computed, left)) - len(request.blocks)
         return need <= self.pool.free
 
-    def _blocks(self, tokens: int) -> int:
-        return -(-tokens // self.options.block_size)
-
-    def _chunk(self, batch: ContinuousBatch, request: Request, tokens: int) -> int:
+    def _chunk(self, batch: StepBatch, request: Request, tokens: int) -> int:
         """Compute so many tokens of a prefill. The tokens."""
         if tokens <= 0:
             return 0
@@ -166,11 +147,6 @@ class ContinuousBatching(Scheduler):
                 self._prefilling[request] = None
         return budget
 
-    def _victim(self) -> Request:
-        if self.options.scheduling_policy == "priority":
-            return max(self.running, key=lambda one: (one.priority, one.arrival_ns))
-        return self.running[-1]
-
     def _stop_decoding(self, request: Request) -> None:
         """It has not decoded in this round, and will not decode in the next one as others do."""
         self._context += 1  # the sum does not count this round yet
@@ -202,41 +178,11 @@ class ContinuousBatching(Scheduler):
         self.waiting.put_back(request)
         batch.preempted.append(request)
 
-    def _admit(self, batch: ContinuousBatch, budget: int, now_ns: int) -> str | None:
-        """Start requests that wait, until one of them finds no place, no tokens or no blocks. What it does not find."""
-        options, pool = self.options, self.pool
-        while budget > 0 and len(self.running) < options.max_num_seqs:
-            request = self.waiting.peek(now_ns)
-            if request is None:
-                return None
-            found: list[int] = []
-            if options.enable_prefix_caching and (request.prefix or request.preemptions):
-                most = (request.tokens - 1) // options.block_size  # one token at least is computed
-                found = pool.find(request_keys(request, self._prefixes.keys(request), most))
-            hit = len(found) * options.block_size
-            if not request.preemptions:
-                hit = max(hit, request.remote)
-            tokens = request.tokens - hit
-            if 0 < options.long_prefill_token_threshold < tokens:
-                tokens = options.long_prefill_token_threshold
-            if not options.enable_chunked_prefill and tokens > budget:
-                return "token_budget"
-            tokens = min(tokens, budget)
-            need = self._blocks(request.tokens if options.scheduler_reserve_full_isl else hit + tokens) - len(found)
-            if need + (pool.unused(found) if found else 0) > pool.free:
-                return "kv_blocks"
-            self.waiting.pop(request)
-            pool.share(found)
-            request.blocks, request.computed = found, hit
-            if not request.preemptions and not request.remote:
-                request.cached = hit
-            request.state = State.RUNNING
-            self._admitted += 1
-            request._order = self._admitted
-            self.running.append(request)
-            self._prefilling[request] = None
-            budget -= self._chunk(batch, request, tokens)
-        return ("token_budget" if budget <= 0 else "sequence_slots") if len(self.waiting) else None
+    def _place(self, batch: StepBatch, request: Request, tokens: int, room: int) -> None:
+        self._admitted += 1
+        request._order = self._admitted
+        self._prefilling[request] = None
+        self._chunk(batch, request, tokens)
 
     def _join(self, batch: ContinuousBatch) -> None:
         """Requests whose prefill ends with this step decode from the next round on."""

@@ -9,13 +9,12 @@ from collections import OrderedDict
 from dataclasses import dataclass
 
 from kernbench.workloads.blocks.batch import Sequences
+from kernbench.workloads.serving.batching import Batching
 from kernbench.workloads.serving.continuous import ContinuousBatching
-from kernbench.workloads.serving.kv_blocks import BlockPool, Prefixes, request_keys
+from kernbench.workloads.serving.kv_blocks import request_keys
 from kernbench.workloads.serving.options import EngineOptions
-from kernbench.workloads.serving.radix import RadixPool
 from kernbench.workloads.serving.request import Request, State
-from kernbench.workloads.serving.scheduler import Scheduler, StepBatch, Tokens
-from kernbench.workloads.serving.waiting import Waiting
+from kernbench.workloads.serving.scheduler import StepBatch, Tokens
 
 
 @dataclass(slots=True)
@@ -30,7 +29,7 @@ class Row:
     samples: bool = False  #: whether the step gives it tokens
 
 
-class StepwiseBatching(Scheduler):
+class StepwiseBatching(Batching):
     """Serves each running request in the order of admission, then admits requests that wait.
 
     A decode computes its last token and its drafts. Rejected drafts are taken back when the step ends.
@@ -43,21 +42,9 @@ class StepwiseBatching(Scheduler):
     """
 
     def __init__(self, options: EngineOptions) -> None:
-        self.options = options
-        self.asynchronous = options.asynchronous
-        self.pool = RadixPool(options.usable_blocks) if options.prefix_cache == "radix" else BlockPool(options.usable_blocks)
-        self.waiting = Waiting(options.scheduling_policy)
-        self.running: list[Request] = []
-        self.host_blocks = 0  #: of the host that hold blocks of preempted requests
+        super().__init__(options)
         self._radix = options.prefix_cache == "radix"
-        self._prefixes = Prefixes(options.block_size)
         self._loaded: OrderedDict[int, None] = OrderedDict()  # adapters in the memory, the least recently used first
-
-    def add(self, request: Request) -> None:
-        if request.prompt + request.output > self.options.max_model_len:
-            request.state = State.REJECTED
-        else:
-            self.waiting.add(request)
 
     def finish(self, request: Request) -> None:
         if request in self.running:
@@ -71,15 +58,11 @@ class StepwiseBatching(Scheduler):
         self.pool.release(request.blocks)
         request.blocks = []
 
-    def cached_tokens(self, request: Request) -> int:
-        if not (self.options.enable_prefix_caching and request.prefix):
-            return 0
-        return len(self.pool.find(self._prefixes.keys(request))) * self.options.block_size
-
     def schedule(self, now_ns: int) -> StepwiseBatch:
         batch = StepwiseBatch(self)
         budget = self._serve(batch, self.options.scheduled_tokens)
-        batch.blocked = "kv_blocks" if batch.preempted else self._admit(batch, budget, now_ns)
+        adapters = {row.request.adapter for row in batch.plan if row.request.adapter is not None}
+        batch.blocked = "kv_blocks" if batch.preempted else self._admit(batch, budget, now_ns, adapters)
         for row in batch.plan:
             request = row.request
             request.computed += row.tokens
@@ -147,9 +130,6 @@ class StepwiseBatching(Scheduler):
         batch.plan = list(given.values())
         return budget
 
-    def _blocks(self, tokens: int) -> int:
-        return -(-tokens // self.options.block_size)
-
     def _allocate(self, request: Request, tokens: int, room: int) -> None:
         """Blocks up to `room`, for so many tokens behind those computed. Full blocks of known tokens can be found at once."""
         if room > len(request.blocks):
@@ -166,11 +146,6 @@ class StepwiseBatching(Scheduler):
         keys = request_keys(request, self._prefixes.keys(request), count)
         for i, key in enumerate(keys):
             request.blocks[i] = self.pool.name(request.blocks[i], key, keys[i - 1] if i else None)
-
-    def _victim(self) -> Request:
-        if self.options.scheduling_policy == "priority":
-            return max(self.running, key=lambda one: (one.priority, one.arrival_ns))
-        return self.running[-1]
 
     def _preempt(self, batch: StepwiseBatch, request: Request) -> None:
         held = self._blocks(request.computed)
@@ -191,65 +166,10 @@ class StepwiseBatching(Scheduler):
         self.waiting.put_back(request)
         batch.preempted.append(request)
 
-    def _admit(self, batch: StepwiseBatch, budget: int, now_ns: int) -> str | None:
-        """Start requests that wait, until one of them finds no place, no tokens or no blocks. What it does not find.
-
-        A request whose adapter is one too many is passed over.
-        """
-        adapters = {row.request.adapter for row in batch.plan if row.request.adapter is not None}
-        skipped: list[Request] = []
-        blocked = self._start(batch, budget, now_ns, adapters, skipped)
-        self.waiting.restore(skipped)
-        return "sequence_slots" if skipped else blocked
-
-    def _start(
-        self, batch: StepwiseBatch, budget: int, now_ns: int, adapters: set[int], skipped: list[Request]
-    ) -> str | None:
-        options, pool, spec = self.options, self.pool, self.options.speculation
-        while budget > 0 and len(self.running) < options.max_num_seqs:
-            request = self.waiting.peek(now_ns)
-            if request is None:
-                return None
-            if request.adapter is not None and len(adapters) == options.max_loras and request.adapter not in adapters:
-                self.waiting.pop(request)
-                skipped.append(request)
-                continue
-            found: list[int] = []
-            hit = request.computed  # of a request whose blocks are at the host
-            lookahead = spec.lookahead if hit and spec is not None else 0
-            if not hit:
-                if options.enable_prefix_caching and (request.prefix or request.preemptions):
-                    most = (request.tokens - 1) // options.block_size  # one token at least is computed
-                    found = pool.find(request_keys(request, self._prefixes.keys(request), most))
-                hit = len(found) * options.block_size
-                if not request.preemptions:
-                    hit = max(hit, request.remote)
-            tokens = request.tokens - hit
-            if 0 < options.long_prefill_token_threshold < tokens:
-                tokens = options.long_prefill_token_threshold
-            if not options.enable_chunked_prefill and tokens > budget:
-                return "token_budget"
-            tokens = min(tokens, budget)
-            room = self._blocks(min(hit + tokens + lookahead, options.max_model_len))
-            whole = self._blocks(request.tokens) if options.scheduler_reserve_full_isl else 0
-            if max(room, whole) - len(found) + pool.unused(found) > pool.free:
-                return "kv_blocks"
-            self.waiting.pop(request)
-            pool.share(found)
-            request.blocks, request.computed = found, hit
-            batch.swapped_blocks += request._swapped
-            self.host_blocks -= request._swapped
-            request._swapped = 0
-            if not request.preemptions and not request.remote:
-                request.cached = hit
-            request.state = State.RUNNING
-            if request.adapter is not None:
-                adapters.add(request.adapter)
-            self.running.append(request)
-            batch.plan.append(Row(request, tokens, hit, 0, False))
-            self._allocate(request, tokens, room)
-            budget -= tokens
-        return ("token_budget" if budget <= 0 else "sequence_slots") if len(self.waiting) else None
+    def _place(self, batch: StepBatch, request: Request, tokens: int, room: int) -> None:
+        assert isinstance(batch, StepwiseBatch)
+        batch.plan.append(Row(request, tokens, request.computed, 0, False))
+        self._allocate(request, tokens, room)
 
 
 class StepwiseBatch(StepBatch):

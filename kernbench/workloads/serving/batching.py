@@ -1,0 +1,110 @@
+"""What both schedulers of vLLM's batching have in common: the queue, the blocks, who is preempted, and who may start."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+
+from kernbench.workloads.serving.kv_blocks import BlockPool, Prefixes, request_keys
+from kernbench.workloads.serving.options import EngineOptions
+from kernbench.workloads.serving.radix import RadixPool
+from kernbench.workloads.serving.request import Request, State
+from kernbench.workloads.serving.scheduler import Scheduler, StepBatch
+from kernbench.workloads.serving.waiting import Waiting
+
+
+class Batching(Scheduler):
+    """Requests that wait and run, and the admission of vLLM V1 (release 0.19). A subclass makes the steps."""
+
+    def __init__(self, options: EngineOptions) -> None:
+        self.options = options
+        self.asynchronous = options.asynchronous
+        self.pool = RadixPool(options.usable_blocks) if options.prefix_cache == "radix" else BlockPool(options.usable_blocks)
+        self.waiting = Waiting(options.scheduling_policy)
+        self.running: list[Request] = []
+        self.host_blocks = 0  #: of the host that hold blocks of preempted requests
+        self._prefixes = Prefixes(options.block_size)
+
+    def add(self, request: Request) -> None:
+        if request.prompt + request.output > self.options.max_model_len:
+            request.state = State.REJECTED
+        else:
+            self.waiting.add(request)
+
+    def cached_tokens(self, request: Request) -> int:
+        if not (self.options.enable_prefix_caching and request.prefix):
+            return 0
+        return len(self.pool.find(self._prefixes.keys(request))) * self.options.block_size
+
+    def _blocks(self, tokens: int) -> int:
+        return -(-tokens // self.options.block_size)
+
+    def _victim(self) -> Request:
+        if self.options.scheduling_policy == "priority":
+            return max(self.running, key=lambda one: (one.priority, one.arrival_ns))
+        return self.running[-1]
+
+    @abstractmethod
+    def _place(self, batch: StepBatch, request: Request, tokens: int, room: int) -> None:
+        """A request that has just been admitted computes so many tokens in this step, in blocks up to `room`."""
+
+    def _admit(self, batch: StepBatch, budget: int, now_ns: int, adapters: set[int]) -> str | None:
+        """Start requests that wait, until one of them finds no place, no tokens or no blocks. What it does not find.
+
+        `adapters`: of the requests that run in this step. A request whose adapter is one too many is passed over.
+        """
+        skipped: list[Request] = []
+        blocked = self._start(batch, budget, now_ns, adapters, skipped)
+        if not skipped:
+            return blocked
+        self.waiting.restore(skipped)
+        return "sequence_slots"
+
+    def _start(self, batch: StepBatch, budget: int, now_ns: int, adapters: set[int], skipped: list[Request]) -> str | None:
+        options, pool, spec = self.options, self.pool, self.options.speculation
+        size, threshold, places = options.block_size, options.long_prefill_token_threshold, options.max_num_seqs
+        while budget > 0 and len(self.running) < places:
+            request = self.waiting.peek(now_ns)
+            if request is None:
+                return None
+            adapter = request.adapter if options.max_loras else None
+            if adapter is not None and len(adapters) == options.max_loras and adapter not in adapters:
+                self.waiting.pop(request)
+                skipped.append(request)
+                continue
+            found: list[int] = []
+            hit = request.computed  # of a request whose blocks are at the host
+            lookahead = spec.lookahead if hit and spec is not None else 0
+            if not hit:
+                if options.enable_prefix_caching and (request.prefix or request.preemptions):
+                    most = (request.tokens - 1) // size  # one token at least is computed
+                    found = pool.find(request_keys(request, self._prefixes.keys(request), most))
+                    hit = len(found) * size
+                if not request.preemptions:
+                    hit = max(hit, request.remote)
+            tokens = request.tokens - hit
+            if 0 < threshold < tokens:
+                tokens = threshold
+            if tokens > budget:
+                if not options.enable_chunked_prefill:
+                    return "token_budget"
+                tokens = budget
+            room = self._blocks(min(hit + tokens + lookahead, options.max_model_len))
+            need = max(room, self._blocks(request.tokens)) if options.scheduler_reserve_full_isl else room
+            if need - len(found) + (pool.unused(found) if found else 0) > pool.free:
+                return "kv_blocks"
+            self.waiting.pop(request)
+            pool.share(found)
+            request.blocks, request.computed = found, hit
+            if request._swapped:
+                batch.swapped_blocks += request._swapped
+                self.host_blocks -= request._swapped
+                request._swapped = 0
+            if not request.preemptions and not request.remote:
+                request.cached = hit
+            request.state = State.RUNNING
+            if adapter is not None:
+                adapters.add(adapter)
+            self.running.append(request)
+            self._place(batch, request, tokens, room)
+            budget -= tokens
+        return ("token_budget" if budget <= 0 else "sequence_slots") if len(self.waiting) else None

@@ -710,7 +710,14 @@ def cost_lines(cost: Mapping[str, Any], energy: Mapping[str, Any]) -> Iterator[s
         whole = sum(by_part.values())
         largest = sorted(by_part, key=lambda one: -by_part[one])
         told = ", ".join(f"{one} {percent(by_part[one] / whole)}" for one in largest if by_part[one] >= whole / 100)
-        yield f"energy {scaled(joules * 1e6, ('pJ', 'nJ', 'uJ', 'mJ', 'J'))} an output token{told and f': {told}'}"
+        yield f"energy {_energy_text(joules / 1e6)} an output token{told and f': {told}'}"
+    each = energy.get("request_j")
+    if each is not None:
+        yield f"energy of a request: mean {_energy_text(each['mean'])}, p99 {_energy_text(each['p99'])}"
+
+
+def _energy_text(joules: float) -> str:
+    return scaled(joules * 1e12, ("pJ", "nJ", "uJ", "mJ", "J"))
 
 
 def table_text(of: Mapping[str, Any]) -> str:

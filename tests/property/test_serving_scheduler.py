@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 
-from kernbench.serving import EngineOptions, State, StepBatch, StepwiseBatching, batching
+from kernbench.serving import EngineOptions, Speculation, State, StepBatch, StepwiseBatching, batching
 from kernbench.serving import Request as Served
 from tests.oracles.serving_reference import Batch, Drafts, ReferenceScheduler, Request, steps
 from tests.serving_workloads import Asked, Workload, workloads
@@ -148,6 +148,40 @@ def test_drafts_adapters_and_swap_are_those_of_the_reference(workload: Workload)
 @given(workloads(stepwise=True))
 def test_drafts_adapters_and_swap_are_those_of_the_reference_on_1000_workloads(workload: Workload) -> None:
     compare(workload)
+
+
+NAMED: dict[str, tuple[bool, dict[str, Any], list[tuple[int, int, int, int]], Speculation | None]] = {
+    "a token on its way is in no block": (
+        False, {"num_gpu_blocks": 5, "max_model_len": 4}, [(1, 1, 3, 1), (1, 1, 2, 0)], None,
+    ),
+    "the first token of a decode was known when its prefill ended": (
+        False, {"num_gpu_blocks": 7, "max_model_len": 6}, [(0, 2, 2, 0), (1, 3, 2, 2)], None,
+    ),
+    "drafts that were accepted are in a block when the step has ended": (
+        True, {"num_gpu_blocks": 16, "max_model_len": 10}, [(2, 3, 7, 2), (4, 6, 3, 1)],
+        Speculation(method="draft_model", rates=(0.5,), model="small"),
+    ),
+    "drafts that were rejected are in none": (
+        True, {"num_gpu_blocks": 13, "max_model_len": 7}, [(3, 1, 4, 2), (4, 3, 2, 1)],
+        Speculation(method="draft_model", rates=(0.0,), model="small"),
+    ),
+    "a whole prompt is in its blocks": (
+        True, {"num_gpu_blocks": 7, "max_model_len": 5}, [(1, 1, 2, 2), (1, 2, 2, 2)],
+        Speculation(method="ngram", rates=(0.0, 0.0)),
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", NAMED)
+def test_blocks_of_preempted_requests_hold_what_was_known(case: str) -> None:
+    """With blocks of one token, each token too many or too few that a preempted request finds again is another batch."""
+    stepwise, few, asked, spec = NAMED[case]
+    options = {
+        "block_size": 1, "max_num_seqs": 4, "max_num_batched_tokens": 40, "enable_chunked_prefill": True,
+        "long_prefill_token_threshold": 0, "enable_prefix_caching": True, "policy": "priority", "async_scheduling": True, **few,
+    }  # fmt: skip
+    requests = tuple(Asked(step, inputs, outputs, 0, 0, priority) for step, inputs, outputs, priority in asked)
+    compare(Workload(options, requests, (), spec), stepwise)
 
 
 def test_blocks_become_free_in_the_order_of_the_batch() -> None:

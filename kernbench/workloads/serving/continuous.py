@@ -34,6 +34,7 @@ class ContinuousBatching(Batching):
         self.round = 0
         self.flying: ContinuousBatch | None = None  # the last batch, until it is complete
         self.last_end_ns = -1
+        self.decode_pj = 0.0  #: [pJ] of one token of a decode, the sum over the steps that have started
         self._decoding = 0  # requests that decode
         self._context = 0  # [token] of theirs that are computed, the sum
         self._turns: list[dict[Request, None]] = [{} for _ in range(options.block_size)]  # by the round that needs a block
@@ -50,6 +51,7 @@ class ContinuousBatching(Batching):
             self.running.remove(request)
         else:
             self.waiting.drop(request)
+        self.settle(request)
         self.pool.release(request.blocks)
         request.blocks = []
 
@@ -151,6 +153,7 @@ class ContinuousBatching(Batching):
         """It has not decoded in this round, and will not decode in the next one as others do."""
         self._context += 1  # the sum does not count this round yet
         self._leave(request)
+        self.settle(request)
         request.computed -= 1
         request.generated = request.computed + 1 - request.prompt
         if self.flying is not None:
@@ -218,6 +221,13 @@ class ContinuousBatching(Batching):
                 del self._ending[request._end_round]
 
 
+    def settle(self, request: Request) -> None:
+        """It takes no further step as a decode: the energy of its tokens since it began is its own."""
+        if request._since_pj is not None:
+            request.energy_pj += self.decode_pj - request._since_pj
+            request._since_pj = None
+
+
 def _order(request: Request) -> int:
     return request._order
 
@@ -250,6 +260,14 @@ class ContinuousBatch(StepBatch):
         rows = [(one._order, one.id, 1, before) for one, before in self._decoders()]
         rows += [(one._order, one.id, tokens, before) for one, tokens, before in self.chunks]
         return [row[1:] for row in sorted(rows)]
+
+    def charge(self, pj: float) -> None:
+        """Decodes are not visited: each keeps the sum as it was when it began to decode."""
+        for request, tokens, _ in self.chunks:
+            request.energy_pj += tokens * pj
+        self._scheduler.decode_pj += pj
+        for request in self.finishing:
+            request._since_pj = self._scheduler.decode_pj
 
     def commit(self) -> None:
         """`schedule` has done it already."""

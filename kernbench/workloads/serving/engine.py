@@ -80,6 +80,8 @@ class Engine:
         device, host = self.timer.device_ns(batch), self.timer.host_ns(batch)
         self.device_ns = device
         self.energy_pj = self.timer.energy_pj(batch)
+        if self.energy_pj:
+            batch.charge(sum(self.energy_pj.values()) / batch.tokens)
         beside = self.scheduler.asynchronous
         self._end = now_ns + (max(device, host) if beside else device + host)
         if batch.blocked is not None:

@@ -233,6 +233,7 @@ def _rest_of(request: Request, prefilled: Request) -> Request:
     request.scheduled_ns = prefilled.scheduled_ns
     request.queued_ns = prefilled.queued_ns
     request.cached = prefilled.cached
+    request.energy_pj = prefilled.energy_pj
     return request
 
 

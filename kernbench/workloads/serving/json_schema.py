@@ -77,6 +77,7 @@ def serve_json_schema() -> Shape:
     energy = closed({
         "joules": NUMBER, "by_part_j": map_of(NUMBER),
         **dict.fromkeys(("joules_per_million_output_tokens", "joules_per_million_tokens"), or_null(NUMBER)),
+        "request_j": or_null(_SUMMARY),
     })  # fmt: skip
     error = closed({"steps": COUNT, "mean": NUMBER, "bias": _SIGNED, "worst": NUMBER})
     goals = {"type": "object", "properties": dict.fromkeys(GOALS, NUMBER), "additionalProperties": False}

@@ -34,9 +34,10 @@ class Request:
     """
 
     __slots__ = (
-        "_decoding", "_drafts", "_end_round", "_joined", "_kept", "_offset", "_order", "_placeholders", "_swapped", "abort_ns",
-        "adapter", "arrival_ns", "blocks", "cached", "computed", "first_token_ns", "generated", "id", "last_token_ns", "output",
-        "preemptions", "prefix", "priority", "prompt", "queued_ns", "remote", "scheduled_ns", "state", "ttft_target_ns",
+        "_decoding", "_drafts", "_end_round", "_joined", "_kept", "_offset", "_order", "_placeholders", "_since_pj",
+        "_swapped", "abort_ns", "adapter", "arrival_ns", "blocks", "cached", "computed", "energy_pj", "first_token_ns",
+        "generated", "id", "last_token_ns", "output", "preemptions", "prefix", "priority", "prompt", "queued_ns", "remote",
+        "scheduled_ns", "state", "ttft_target_ns",
     )  # fmt: skip
 
     def __init__(
@@ -68,6 +69,7 @@ class Request:
         self.scheduled_ns: int | None = None  #: start of its first step
         self.first_token_ns: int | None = None
         self.last_token_ns: int | None = None
+        self.energy_pj = 0.0  #: [pJ] its share of the steps so far, if their energy is simulated
         self.blocks: list[int] = []  #: of the KV cache, in the order of the tokens
         self._decoding = False  # the fields below are those of the scheduler
         self._offset = 0
@@ -77,6 +79,7 @@ class Request:
         self._drafts = 0
         self._placeholders = 0
         self._kept = 0
+        self._since_pj: float | None = None
         self._swapped = 0
 
     @property

@@ -22,7 +22,7 @@ from kernbench.workloads.serving.timeline import Timeline
 
 _COLUMNS = (
     "id", "arrival_ns", "scheduled_ns", "first_token_ns", "last_token_ns", "prompt", "output", "generated", "cached",
-    "preemptions", "state", *(f"queued_{name}_ns" for name in BLOCKED),
+    "preemptions", "state", "energy_pj", *(f"queued_{name}_ns" for name in BLOCKED),
 )  # fmt: skip
 _NEVER = -1  #: of a time in a row
 METRICS = ("ttft", "tpot", "itl", "e2el", "queue")
@@ -97,7 +97,7 @@ class Record:
         times = (request.scheduled_ns, request.first_token_ns, request.last_token_ns)
         self.requests.append(
             request.id, request.arrival_ns, *(_NEVER if one is None else one for one in times), request.prompt, request.output,
-            request.generated, request.cached, request.preemptions, request.state,
+            request.generated, request.cached, request.preemptions, request.state, round(request.energy_pj),
             *(request.queued_ns if request.scheduled_ns is not None else [0] * len(BLOCKED)),
         )  # fmt: skip
 
@@ -175,6 +175,10 @@ class ServingResult:
             rule = f"it must be one of {', '.join(METRICS)}"
             raise InputError(Problem("serving", rule, "metric", metric, meant(metric, METRICS)))
         return found
+
+    def joules(self) -> Summary | None:
+        """[J] of the finished requests: each has its share of the steps that it was in. None if it was not simulated."""
+        return summary(self._columns["energy_pj"][self._done] / 1e12) if self.record.energy_pj else None
 
     def summary(self, metric: str, window: Window | None = None) -> Summary | None:
         """Of one of `ttft`, `tpot`, `itl`, `e2el`, `queue`, in ms; None where there is no value."""
@@ -299,7 +303,7 @@ class ServingResult:
         """A row for each request, in the order in which they ended."""
         for block in self.record.requests.blocks():
             for values in block.tolist():
-                yield row_of(dict(zip(_COLUMNS, values, strict=True)))
+                yield row_of(dict(zip(_COLUMNS, values, strict=True)), bool(self.record.energy_pj))
 
     def to_dict(self, goals_ms: Mapping[str, float] | None = None) -> dict[str, Any]:
         """The run as plain data; `kbsim schema serve` describes it."""
@@ -360,8 +364,8 @@ TIMELINE = (
 )  # fmt: skip
 
 
-def row_of(plain: dict[str, int]) -> dict[str, Any]:
-    """A request as a row: times in ms, None where there is none."""
+def row_of(plain: dict[str, int], energy: bool = False) -> dict[str, Any]:
+    """A request as a row: times in ms, None where there is none. `energy`: whether that of steps was simulated."""
     arrival, scheduled, first, last = (plain[f"{name}_ns"] for name in ("arrival", "scheduled", "first_token", "last_token"))
 
     def since(end: int, begin: int) -> float | None:
@@ -381,4 +385,5 @@ def row_of(plain: dict[str, int]) -> dict[str, Any]:
         "ttft_ms": since(first, arrival),
         "tpot_ms": between / decoded if between is not None and decoded > 0 else None,
         "e2el_ms": since(last, arrival),
+        "joules": plain["energy_pj"] / 1e12 if energy else None,
     }

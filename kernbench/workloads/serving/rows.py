@@ -15,7 +15,7 @@ from kernbench.common.files import check_writable, placed, target_of
 _COUNTS = ("id", "prompt", "output", "generated", "cached", "preemptions")
 NAMES = (
     "id", "state", "arrival_ms", "prompt", "output", "generated", "cached", "preemptions", "queue_ms", "ttft_ms", "tpot_ms",
-    "e2el_ms",
+    "e2el_ms", "joules",
 )  # fmt: skip
 _GROUP = 1 << 16  #: rows of a group of Parquet
 

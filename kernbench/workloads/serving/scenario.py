@@ -251,11 +251,13 @@ def run_energy(result: ServingResult, static_pj: float) -> dict[str, Any]:
     parts["idle"] = max(0.0, static_pj / 1e12 - parts.get("static", 0.0))
     total, output = sum(parts.values()), result.count_tokens("output")
     every = output + result.count_tokens("prompt")
+    each = result.joules()
     return {
         "joules": total,
         "by_part_j": parts,
         "joules_per_million_output_tokens": 1e6 * total / output if output else None,
         "joules_per_million_tokens": 1e6 * total / every if every else None,
+        "request_j": None if each is None else each.to_dict(),
     }
 
 

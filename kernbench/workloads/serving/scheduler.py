@@ -81,6 +81,16 @@ class StepBatch:
         """New tokens of all prefills."""
         return sum(tokens for _, tokens, _ in self.chunks)
 
+    @property
+    def tokens(self) -> int:
+        """Tokens that the step computes."""
+        return self.prefill_tokens + self.decodes + self.drafts
+
+    def charge(self, pj: float) -> None:
+        """The step starts: each of its tokens takes so much of its energy [pJ]."""
+        for request, tokens, _ in self._scheduled:
+            request.energy_pj += tokens * pj
+
     def rows(self) -> list[tuple[int, int, int]]:
         """Number of the request, its new tokens, and the tokens before them, in the order in which they were scheduled.
 

@@ -193,6 +193,10 @@ class StepwiseBatch(StepBatch):
     def rows(self) -> list[tuple[int, int, int]]:
         return [(row.request.id, row.tokens, row.before) for row in self.plan]
 
+    def charge(self, pj: float) -> None:
+        for row in self.plan:
+            row.request.energy_pj += row.tokens * pj
+
     def sequences(self) -> list[Sequences]:
         found = [Sequences(tokens, before) for _, tokens, before in self.chunks]
         return found + [Sequences(row.tokens, row.before) for row in self.plan if row.decodes]

@@ -766,14 +766,11 @@ def why(
     from kernbench.workloads.serving.periods import advice, periods_of
 
     length = None if every is None else _span(every)
-    if deployment.groups:
-        rule = "what limits a step is told of one machine; a run of the fleet shows how busy each group is"
-        raise InputError(Problem("kbsim serve why", rule, "--fleet", remedy="leave the file away, or take kbsim serve run"))
     deployment = deployment.having(sample=0)
     done = deployment.run()
-    periods = periods_of(done.result, done.timer.step, length)
+    periods = periods_of(done.result, done.engine_groups, length)
     plain = {
-        "status": "done", "model": deployment.scenario.model.name, "machine": deployment.scenario.machine.source,
+        "status": "done", "model": deployment.scenario.model.name, "machine": done.machine,
         "num_gpu_blocks": done.options.num_gpu_blocks, "engines": deployment.engines,
         "periods": [period.to_dict() for period in periods], "advice": advice(periods),
     }  # fmt: skip
@@ -803,14 +800,33 @@ def why_summary(plain: Mapping[str, Any]) -> Iterator[RenderableType]:
             share = "" if limit is None else f"{limit['resource']}, {percent(limit['shares'][limit['resource']])}"
             made.add_row(
                 f"{short(one['start_s'])} s", str(one["arrived"]) if name == "ttft" else short(one["running"]),
-                percent(one["kv_blocks"] / max(1, plain["num_gpu_blocks"] - 1)), ms_text(one[f"{name}_ms"]),
+                percent(one["kv_share"]), ms_text(one[f"{name}_ms"]),
                 f"{percent(shares[most])} {SHORT_PARTS[most]}", share,
             )  # fmt: skip
         yield made
+    if any(len(one["groups"]) > 1 for one in plain["periods"]):
+        yield ""
+        yield _group_limits(plain["periods"])
     yield widgets.Text(
         "Most of it: what requests wait for, or what steps do. The device's limit: the resource that alone needs the largest "
         "share of a typical step.", DIM,
     )  # fmt: skip
+
+
+def _group_limits(periods: Sequence[Mapping[str, Any]]) -> RenderableType:
+    """What limits the engines of each group, period by period."""
+    columns: list[tuple[str, Justify]] = [("from", "right"), ("machine", "left"), ("role", "left")]
+    columns += [("busy", "right"), ("KV", "right"), ("limit of prefill", "left"), ("limit of TPOT", "left")]
+    made = table("groups of engines", columns)
+    for period in periods:
+        for place, one in enumerate(period["groups"]):
+            limits = [
+                "" if limit is None else f"{limit['resource']}, {percent(limit['shares'][limit['resource']])}"
+                for limit in (one["ttft_limit"], one["tpot_limit"])
+            ]
+            start = f"{short(period['start_s'])} s" if place == 0 else ""
+            made.add_row(start, one["machine"], one["role"], percent(one["busy"]), percent(one["kv_share"]), *limits)
+    return made
 
 
 @app.command()

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from kernbench.config import load_config
-from kernbench.serving import Request, Scenario, simulate
+from kernbench.serving import Arrivals, Deployment, Group, Request, Scenario, Workload, simulate
 from kernbench.workloads.blocks.batch import Sequences
 from kernbench.workloads.models.files import load_model
 from kernbench.workloads.serving.continuous import ContinuousBatching
 from kernbench.workloads.serving.machine_step import machine_step
 from kernbench.workloads.serving.options import EngineOptions
-from kernbench.workloads.serving.periods import periods_of, typical_step
+from kernbench.workloads.serving.periods import EngineGroup, periods_of, typical_step
 from kernbench.workloads.serving.step_time import FormulaTimer
 from kernbench.workloads.serving.timeline import Interval
 from tests.cli.conftest import Kbsim
@@ -82,6 +83,50 @@ def test_the_limits_of_a_step_on_a_chip_are_those_of_its_kernels() -> None:
     assert next(iter(one)) == "DRAM bandwidth" and next(iter(many)) == "tensor engines"
 
 
+class Named(Slow):
+    """A step that one resource limits."""
+
+    def __init__(self, resource: str) -> None:
+        self.resource = resource
+
+    def limits(self, sequences: Sequence[Sequences]) -> dict[str, float]:
+        return {self.resource: 0.75}
+
+
+def test_each_group_of_a_fleet_has_its_own_limit(
+    kbsim: Kbsim, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(Scenario, "step", lambda self: Named(Path(self.machine.source).stem))
+    groups = [{"config": "npu_server", "role": "prefill"}, {"config": "npu_mobile", "role": "decode", "count": 2}]
+    (tmp_path / "fleet.json").write_text(json.dumps({"groups": groups}), encoding="utf-8")
+    options = ("--fleet", str(tmp_path / "fleet.json"), "--kv-link-gb-s", "10")
+    found = why(kbsim, *options)
+    assert found["engines"] == 3 and found["machine"] == "npu_server.yaml, npu_mobile.yaml"
+    served = [one for one in found["periods"] if one["ttft"] is not None and one["tpot"] is not None]
+    assert served
+    for period in served:
+        first, second = period["groups"]
+        assert (first["role"], first["engines"], second["role"], second["engines"]) == ("prefill", 1, "decode", 2)
+        assert first["ttft_limit"]["resource"] == period["ttft_limit"]["resource"] == "npu_server"
+        assert second["tpot_limit"]["resource"] == period["tpot_limit"]["resource"] == "npu_mobile"
+        assert first["tpot_limit"] is None and second["ttft_limit"] is None
+        assert 0 < first["busy"] <= 1 and 0 < second["kv_share"] <= 1
+    told = kbsim(*WHY, *options).out
+    assert "groups of engines" in told and "npu_mobile, 75%" in " ".join(told.split())
+
+
+def test_groups_add_up_to_the_fleet() -> None:
+    """Steps of each group are its own: their times and tokens add up to those of the run."""
+    load = Workload(num_prompts=60, random_input_len=20, random_output_len=5, arrivals=Arrivals(request_rate=900))
+    base = Scenario(model=load_model("llama3-8b"), machine=load_config("npu_server"), workload=load, num_gpu_blocks=100,
+                    max_model_len=128, sample=0)  # fmt: skip
+    done = Deployment(scenario=base, groups=(Group(base, 2), Group(replace(base, tp=2), 1))).run()
+    whole, *groups = (one.intervals for one in (done.result.record.timeline, *(one.timeline for one in done.engine_groups)))
+    assert len(groups) == 2 and all(sum(one.steps for one in group) for group in groups)
+    for name in ("steps", "busy_ns", "prefill_tokens", "decodes", "kv_ns", "tokens"):
+        assert sum(getattr(one, name) for group in groups for one in group) == sum(getattr(one, name) for one in whole)
+
+
 def test_a_typical_step_has_the_means_of_the_steps_with_and_without_prefill() -> None:
     whole = Interval(
         steps=10, prefill_steps=2, prefill_tokens=64, chunks=4, chunk_context=32, decodes=44, decode_context=4400,
@@ -98,7 +143,7 @@ def test_periods_have_each_arrival_once() -> None:
     engine = ContinuousBatching(EngineOptions(num_gpu_blocks=64, max_model_len=256))
     requests = [Request(number, arrival_ns=number * 20_000_000, prompt=8, output=3) for number in range(10)]
     result = simulate(requests, engine, FormulaTimer(lambda batch: 1_000_000))
-    periods = periods_of(result, Steps(), 0.02)
+    periods = periods_of(result, [EngineGroup(Steps(), result.record.timeline)], 0.02)
     assert [one.arrived for one in periods] == [1] * 10
     assert [one.window.start_ns for one in periods] == [number * 20_000_000 for number in range(10)]
     assert all(sum(one.parts["ttft"].values()) == pytest.approx(1) for one in periods)

@@ -15,12 +15,14 @@ from kernbench.workloads.serving.capacity import Capacity, Served, Target, find_
 from kernbench.workloads.serving.fleet import Fleet, Instance, KvLink, Role, simulate_fleet
 from kernbench.workloads.serving.machine_step import MachineStep
 from kernbench.workloads.serving.options import EngineOptions
+from kernbench.workloads.serving.periods import EngineGroup
 from kernbench.workloads.serving.request import State
 from kernbench.workloads.serving.result import ServingResult
 from kernbench.workloads.serving.routing import router
 from kernbench.workloads.serving.scenario import Scenario, ScenarioResult, run_energy, token_cost
 from kernbench.workloads.serving.step_time import MachineTimer
 from kernbench.workloads.serving.stepwise import batching
+from kernbench.workloads.serving.timeline import Timeline
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,11 +145,11 @@ class Deployment:
             raise InputError(Problem("fleet", rule, "role", "prefill", "choose one type by --kv-cache-dtype"))
         return found
 
-    def _fleet(self, engines: Sequence[_Engines], seed: int) -> Fleet:
-        """The engines, empty."""
+    def _fleet(self, engines: Sequence[_Engines], seed: int, lines: Sequence[Timeline | None] = ()) -> Fleet:
+        """The engines, empty. `lines`: a time line for each group."""
         instances = [
-            Instance(batching(one.options), one.timer, one.group.role, link=one.link)
-            for one in engines
+            Instance(batching(one.options), one.timer, one.group.role, link=one.link, timeline=line)
+            for one, line in zip(engines, lines or (None,) * len(engines), strict=True)
             for _ in range(one.group.count)
         ]
         return Fleet(instances, router(self.routing, seed))
@@ -157,7 +159,8 @@ class Deployment:
         if self.engines == 1 and not self.groups:
             return self.scenario.run()
         engines = self._engines()
-        fleet = self._fleet(engines, self.scenario.workload.seed)
+        lines = [Timeline() for _ in engines] if len(engines) > 1 else []
+        fleet = self._fleet(engines, self.scenario.workload.seed, lines)
         result = simulate_fleet(self.scenario.workload.requests(), fleet, max_concurrency=self.scenario.max_concurrency)
         for one in engines:
             one.timer.save()
@@ -167,9 +170,15 @@ class Deployment:
             place += one.group.count
             rows.append(_row(one, mine, result))
         idle = _idle_mw_ns(engines, result)
+        groups = [
+            EngineGroup(
+                one.step, line, one.group.scenario.machine.source, one.group.role, one.group.count, one.options.usable_blocks
+            )
+            for one, line in zip(engines, lines, strict=False)
+        ]
         return ScenarioResult(
-            self.scenario, engines[-1].options, engines[-1].timer, result, cost_of_machines=self.cost, idle_mw_ns=idle,
-            fleet=rows if self.groups else None,
+            self.scenario, engines[-1].options, engines[-1].timer, result, cost_of_machines=self.cost, engines=self.engines,
+            idle_mw_ns=idle, fleet=rows if self.groups else None, groups=tuple(groups),
         )  # fmt: skip
 
     def capacity(

@@ -15,6 +15,7 @@ from kernbench.workloads.serving.result import Record, ServingResult
 from kernbench.workloads.serving.routing import Router
 from kernbench.workloads.serving.scheduler import Scheduler, StepBatch, Tokens
 from kernbench.workloads.serving.step_time import StepTimer
+from kernbench.workloads.serving.timeline import Timeline
 
 Role = Literal["both", "prefill", "decode"]
 ROLES: tuple[Role, ...] = ("both", "prefill", "decode")
@@ -51,12 +52,13 @@ class KvLink:
 class Instance:
     """One engine of a fleet, and what it does: all of a request, its prefill, or its decode.
 
-    `link`: of one that prefills to those that decode, by default that of the fleet.
+    `link`: of one that prefills to those that decode, by default that of the fleet. `timeline`: where its steps are added up.
     """
 
     def __init__(
-        self, scheduler: Scheduler, timer: StepTimer, role: Role = "both", name: str = "", link: KvLink | None = None
-    ) -> None:
+        self, scheduler: Scheduler, timer: StepTimer, role: Role = "both", name: str = "", link: KvLink | None = None,
+        timeline: Timeline | None = None,
+    ) -> None:  # fmt: skip
         if role not in ROLES:
             raise InputError(Problem("instance", f"it must be one of {', '.join(ROLES)}", "role", role))
         self.scheduler = scheduler
@@ -64,6 +66,7 @@ class Instance:
         self.role = role
         self.name = name
         self.link = link
+        self.timeline = timeline
         self.served = 0  #: requests that the router gave it
         self.busy_ns = 0
         self.steps = 0
@@ -89,6 +92,8 @@ class _Told:
         """A step has ended."""
         self._instance.steps += 1
         self._instance.busy_ns += end_ns - start_ns
+        if self._instance.timeline is not None:
+            self._instance.timeline.step(batch, tokens, start_ns, end_ns)
         if self._instance.role == "prefill":  # the engine that decodes gives the first token
             tokens = Tokens()
         self._recorder.step(engine, batch, start_ns, end_ns, tokens)

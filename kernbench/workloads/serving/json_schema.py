@@ -24,12 +24,16 @@ _LIMIT = or_null(
 
 def serve_why_json_schema() -> Shape:
     """JSON Schema (draft 2020-12) of `kbsim serve why --json`."""
+    limits = {"ttft_limit": _LIMIT, "tpot_limit": _LIMIT}
+    group = closed({
+        "machine": TEXT, "role": {"enum": list(ROLES)}, "engines": COUNT, "busy": NUMBER, "kv_share": NUMBER, **limits,
+    })  # fmt: skip
     period = closed(
         {
             "start_s": NUMBER, "end_s": NUMBER, "arrived": COUNT, "ended": COUNT,
-            "running": NUMBER, "waiting": NUMBER, "kv_blocks": NUMBER,
-            "ttft_ms": or_null(NUMBER), "ttft": _parts(TTFT_PARTS), "ttft_limit": _LIMIT,
-            "tpot_ms": or_null(NUMBER), "tpot": _parts(TPOT_PARTS), "tpot_limit": _LIMIT,
+            **dict.fromkeys(("running", "waiting", "kv_blocks", "kv_share"), NUMBER), "groups": list_of(group), **limits,
+            "ttft_ms": or_null(NUMBER), "ttft": _parts(TTFT_PARTS),
+            "tpot_ms": or_null(NUMBER), "tpot": _parts(TPOT_PARTS),
         }
     )  # fmt: skip
     advice = {"type": "object", "properties": {"ttft": TEXT, "tpot": TEXT}, "additionalProperties": False}

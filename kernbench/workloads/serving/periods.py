@@ -8,9 +8,10 @@ from typing import Any
 
 from kernbench.common.errors import InputError, Problem
 from kernbench.workloads.blocks.batch import Sequences
+from kernbench.workloads.serving.fleet import Role
 from kernbench.workloads.serving.machine_step import MachineStep
 from kernbench.workloads.serving.result import TPOT_PARTS, TTFT_PARTS, ServingResult, Window
-from kernbench.workloads.serving.timeline import Interval
+from kernbench.workloads.serving.timeline import Interval, Timeline
 
 MOST_PERIODS = 1024
 _DEFAULT_PERIODS = 12
@@ -49,6 +50,37 @@ class Limit:
 
 
 @dataclass(frozen=True, slots=True)
+class EngineGroup:
+    """Equal engines of a run: what times their steps, the blocks of one, and the time line of all of them."""
+
+    step: MachineStep
+    timeline: Timeline
+    machine: str = ""
+    role: Role = "both"
+    count: int = 1
+    blocks: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class GroupPeriod:
+    """What the engines of a group did in a period."""
+
+    group: EngineGroup
+    busy: float  #: share of the time of its engines
+    kv_share: float  #: of its blocks, on average over the busy time
+    step_ns: dict[str, int]  #: of steps by kind
+    ttft_limit: Limit | None  #: of a typical step with prefill
+    tpot_limit: Limit | None  #: of a typical step of the kind that TPOT is mostly made of
+
+    def to_dict(self) -> dict[str, Any]:
+        """As plain data."""
+        return {
+            "machine": self.group.machine, "role": self.group.role, "engines": self.group.count, "busy": round(self.busy, 6),
+            "kv_share": round(self.kv_share, 6), **_limits(self),
+        }  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
 class Period:
     """A part of a run. Latencies are of requests that arrive in it, and of tokens that come in it."""
 
@@ -60,8 +92,24 @@ class Period:
     running: float  #: requests, on average over the busy time
     waiting: float
     kv_blocks: float
-    ttft_limit: Limit | None  #: of a typical step with prefill
-    tpot_limit: Limit | None  #: of a typical step of the kind that TPOT is mostly made of
+    groups: tuple[GroupPeriod, ...]
+
+    @property
+    def ttft_limit(self) -> Limit | None:
+        """Of a typical step with prefill, of the group that spends most time in such steps."""
+        return max(self.groups, key=lambda one: one.step_ns["prefill"]).ttft_limit if self.groups else None
+
+    @property
+    def tpot_limit(self) -> Limit | None:
+        """Of a typical step of the kind that TPOT is mostly made of, of the group that spends most time in such steps."""
+        limited = [one for one in self.groups if one.tpot_limit is not None]
+        return max(limited, key=lambda one: one.step_ns[one.tpot_limit.kind]).tpot_limit if limited else None  # type: ignore[union-attr]
+
+    @property
+    def kv_share(self) -> float:
+        """Of all blocks, on average over the busy time."""
+        busy = sum(sum(one.step_ns.values()) for one in self.groups)
+        return sum(one.kv_share * sum(one.step_ns.values()) for one in self.groups) / max(1, busy)
 
     @property
     def parts(self) -> dict[str, dict[str, float]]:
@@ -74,13 +122,17 @@ class Period:
             "start_s": self.window.start_ns / 1e9, "end_s": (self.window.end_ns + 1) / 1e9,
             "arrived": self.arrived, "ended": self.ended,
             "running": round(self.running, 6), "waiting": round(self.waiting, 6), "kv_blocks": round(self.kv_blocks, 6),
+            "kv_share": round(self.kv_share, 6),
         }  # fmt: skip
         for name, of, parts in _latencies(self):
             found[f"{name}_ms"] = None if of is None else sum(of[f"{part}_ms"] for part in parts)
             found[name] = of
-        for name, limit in (("ttft", self.ttft_limit), ("tpot", self.tpot_limit)):
-            found[f"{name}_limit"] = None if limit is None else limit.to_dict()
-        return found
+        return {**found, **_limits(self), "groups": [one.to_dict() for one in self.groups]}
+
+
+def _limits(of: Period | GroupPeriod) -> dict[str, Any]:
+    limits = {"ttft_limit": of.ttft_limit, "tpot_limit": of.tpot_limit}
+    return {name: None if limit is None else limit.to_dict() for name, limit in limits.items()}
 
 
 def _latencies(period: Period) -> tuple[tuple[str, dict[str, Any] | None, Sequence[str]], ...]:
@@ -94,7 +146,7 @@ def shares_of(of: Mapping[str, Any] | None, parts: Sequence[str]) -> dict[str, f
     return {part: value / whole for part, value in sorted(values.items(), key=lambda one: -one[1]) if value > 0}
 
 
-def periods_of(result: ServingResult, step: MachineStep, every_s: float | None = None) -> list[Period]:
+def periods_of(result: ServingResult, groups: Sequence[EngineGroup], every_s: float | None = None) -> list[Period]:
     """The run in periods of about `every_s` seconds: whole intervals of its time line. By default at most 12 periods.
 
     InputError if there would be more than 1,024 periods.
@@ -108,38 +160,52 @@ def periods_of(result: ServingResult, step: MachineStep, every_s: float | None =
         if every_s * 1e9 * MOST_PERIODS < result.end_ns:
             rule = f"it gives more than {MOST_PERIODS} periods of a run of {result.end_ns / 1e9:.6g} s"
             raise InputError(Problem("kbsim serve why", rule, "--every", every_s))
-    limits: dict[tuple[Sequences, ...], dict[str, float]] = {}
+    for group in groups:
+        group.timeline.coarsen(line.length_ns)
+    known: dict[tuple[MachineStep, tuple[Sequences, ...]], dict[str, float]] = {}
     found = []
     for first in range(0, count, each):
-        whole = Interval()
-        for one in line.intervals[first : first + each]:
-            whole.take(one)
         window = Window(first * line.length_ns, min((first + each) * line.length_ns - 1, max(result.end_ns, 1)))
-        found.append(_period(result, step, window, whole, limits))
+        whole, *of_groups = (_sums(one, first, each) for one in (line, *(group.timeline for group in groups)))
+        why, busy = result.why(window), max(1, whole.busy_ns)
+        tpot = why["tpot"]
+        kind = "decode" if tpot is None or tpot["decode_step_ms"] >= tpot["prefill_step_ms"] else "prefill"
+        ns = window.end_ns + 1 - window.start_ns
+        of = [_of_group(group, sums, ns, kind, known) for group, sums in zip(groups, of_groups, strict=True)]
+        found.append(Period(
+            window, whole.arrived, whole.ended, why["ttft"], tpot, whole.running_ns / busy, whole.waiting_ns / busy,
+            whole.kv_ns / busy, tuple(of),
+        ))  # fmt: skip
     return found
 
 
-def _period(
-    result: ServingResult, step: MachineStep, window: Window, whole: Interval,
-    limits: dict[tuple[Sequences, ...], dict[str, float]],
-) -> Period:  # fmt: skip
-    why = result.why(window)
-    busy = max(1, whole.busy_ns)
+def _sums(line: Timeline, first: int, count: int) -> Interval:
+    whole = Interval()
+    for one in line.intervals[first : first + count]:
+        whole.take(one)
+    return whole
 
-    def limit(kind: str) -> Limit | None:
-        typical = typical_step(whole, kind)
+
+def _of_group(
+    group: EngineGroup, sums: Interval, ns: int, kind: str,
+    known: dict[tuple[MachineStep, tuple[Sequences, ...]], dict[str, float]],
+) -> GroupPeriod:  # fmt: skip
+    """`ns`: of the period; `kind`: of the steps that TPOT is mostly made of; `known`: limits of steps that are known."""
+
+    def limit(of: str) -> Limit | None:
+        typical = typical_step(sums, of)
         if not typical:
             return None
-        if typical not in limits:
-            limits[typical] = step.limits(typical)
-        return Limit(kind, typical, limits[typical])
+        if (group.step, typical) not in known:
+            known[group.step, typical] = group.step.limits(typical)
+        return Limit(of, typical, known[group.step, typical])
 
-    tpot = why["tpot"]
-    kind = "decode" if tpot is None or tpot["decode_step_ms"] >= tpot["prefill_step_ms"] else "prefill"
-    return Period(
-        window, whole.arrived, whole.ended, why["ttft"], tpot, whole.running_ns / busy, whole.waiting_ns / busy,
-        whole.kv_ns / busy, limit("prefill"), limit(kind),
-    )  # fmt: skip
+    step_ns = {"prefill": sums.prefill_ns, "decode": sums.busy_ns - sums.prefill_ns}
+    ttft = None if group.role == "decode" else limit("prefill")
+    tpot = None if group.role == "prefill" else limit(kind)
+    kv = sums.kv_ns / max(1, sums.busy_ns) / group.blocks
+    busy = min(1.0, sums.busy_ns / (ns * group.count))  # a step counts where it starts, and may end in another period
+    return GroupPeriod(group, busy, kv, step_ns, ttft, tpot)
 
 
 def typical_step(whole: Interval, kind: str) -> tuple[Sequences, ...]:

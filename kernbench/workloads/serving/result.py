@@ -56,39 +56,18 @@ class Record:
         self.device_ns += min(end_ns - start_ns, engine.device_ns)
         if self.trace is not None:
             self.trace.step(batch, start_ns, end_ns)
-        now, took = self.timeline.at(start_ns), end_ns - start_ns
-        of_step = took, engine.device_ns, bool(batch.chunks)
+        self.timeline.step(batch, tokens, start_ns, end_ns, sum(engine.energy_pj.values()))
+        of_step = end_ns - start_ns, engine.device_ns, bool(batch.chunks)
         if tokens.continued:
             self.gaps.append(end_ns, end_ns - engine.last_end_ns, tokens.continued, *of_step)
         for gap in tokens.gaps_ns:
             self.gaps.append(end_ns, gap, 1, *of_step)
-        now.steps += 1
-        now.busy_ns += took
-        now.decodes += batch.decodes
-        now.decode_context += batch.decode_context
-        if batch.chunks:
-            now.prefill_ns += took
-            now.prefill_steps += 1
-            now.prefill_decodes += batch.decodes
-            now.prefill_decode_context += batch.decode_context
-            now.chunks += len(batch.chunks)
-            now.prefill_tokens += batch.prefill_tokens
-            now.chunk_context += sum(before for _, _, before in batch.chunks)
-        now.tokens += len(tokens.first) + tokens.continued + len(tokens.gaps_ns) + tokens.further
-        now.drafts += batch.drafts
-        if batch.chunks:
-            now.prefill_drafts += batch.drafts
         for drafts, accepted in tokens.verified:
             self.drafts[drafts] += 1
             self.accepted[accepted] += 1
         self.swapped_blocks += batch.swapped_blocks
         for name, pj in engine.energy_pj.items():
             self.energy_pj[name] = self.energy_pj.get(name, 0.0) + pj
-            now.energy_pj += pj
-        now.preempted += len(batch.preempted)
-        now.running_ns += took * batch.running
-        now.waiting_ns += took * batch.waiting
-        now.kv_ns += took * batch.kv_blocks
 
     def request(self, request: Request, now_ns: int) -> None:
         """A request has ended."""

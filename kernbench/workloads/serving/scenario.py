@@ -17,6 +17,7 @@ from kernbench.workloads.routing import EVEN, Routing
 from kernbench.workloads.serving.extra_work import Adapters, DraftModel, ExtraWork, Lora, Swaps
 from kernbench.workloads.serving.machine_step import MachineStep, machine_step
 from kernbench.workloads.serving.options import DEFAULT_BLOCK, EngineOptions
+from kernbench.workloads.serving.periods import EngineGroup
 from kernbench.workloads.serving.result import ServingResult
 from kernbench.workloads.serving.simulate import simulate
 from kernbench.workloads.serving.speculation import Speculation
@@ -198,8 +199,18 @@ class ScenarioResult:
     timer: MachineTimer
     result: ServingResult
     cost_of_machines: Cost | None = None  #: of all engines; None: not known
+    engines: int = 1
     idle_mw_ns: float = 0.0  #: [pJ] of static power over the run, of all engines
     fleet: list[dict[str, Any]] | None = None  #: what each group of different engines did
+    groups: tuple[EngineGroup, ...] = ()  #: of engines that differ, or that do different parts of a request
+
+    @property
+    def engine_groups(self) -> tuple[EngineGroup, ...]:
+        """The groups; engines that are all equal are one."""
+        alone = EngineGroup(
+            self.timer.step, self.result.record.timeline, self.machine, count=self.engines, blocks=self.options.usable_blocks
+        )
+        return self.groups or (alone,)
 
     def to_dict(self, goals_ms: dict[str, float] | None = None) -> dict[str, Any]:
         """As `kbsim serve --json` prints it."""

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from kernbench.workloads.serving.scheduler import StepBatch, Tokens
+
 MOST = 1024  #: intervals; past it, pairs of neighbours become one
 _FIRST_NS = 10_000_000  #: [ns] of an interval at first
 
@@ -47,15 +49,44 @@ class Timeline:
         self.length_ns = _FIRST_NS
         self.intervals: list[Interval] = []
 
+    def step(self, batch: StepBatch, tokens: Tokens, start_ns: int, end_ns: int, energy_pj: float = 0.0) -> None:
+        """A step has ended."""
+        now, took = self.at(start_ns), end_ns - start_ns
+        now.steps += 1
+        now.busy_ns += took
+        now.decodes += batch.decodes
+        now.decode_context += batch.decode_context
+        now.drafts += batch.drafts
+        if batch.chunks:
+            now.prefill_ns += took
+            now.prefill_steps += 1
+            now.prefill_decodes += batch.decodes
+            now.prefill_decode_context += batch.decode_context
+            now.prefill_drafts += batch.drafts
+            now.chunks += len(batch.chunks)
+            now.prefill_tokens += batch.prefill_tokens
+            now.chunk_context += sum(before for _, _, before in batch.chunks)
+        now.tokens += len(tokens.first) + tokens.continued + len(tokens.gaps_ns) + tokens.further
+        now.energy_pj += energy_pj
+        now.preempted += len(batch.preempted)
+        now.running_ns += took * batch.running
+        now.waiting_ns += took * batch.waiting
+        now.kv_ns += took * batch.kv_blocks
+
     def at(self, now_ns: int) -> Interval:
         """The interval that holds this time."""
         place = now_ns // self.length_ns
         while place >= MOST:
-            halved = self.intervals[::2]
-            for one, other in zip(halved, self.intervals[1::2], strict=False):
-                one.take(other)
-            self.intervals, self.length_ns = halved, 2 * self.length_ns
+            self.coarsen(2 * self.length_ns)
             place = now_ns // self.length_ns
         while place >= len(self.intervals):
             self.intervals.append(Interval())
         return self.intervals[place]
+
+    def coarsen(self, length_ns: int) -> None:
+        """Join neighbours until an interval is so long; lengths of all time lines differ by powers of two."""
+        while self.length_ns < length_ns:
+            halved = self.intervals[::2]
+            for one, other in zip(halved, self.intervals[1::2], strict=False):
+                one.take(other)
+            self.intervals, self.length_ns = halved, 2 * self.length_ns

@@ -183,6 +183,7 @@ def _positive(document: Document, path: PathLike, value: Any) -> int:
 
 
 def _entries(document: Document, folder: Path, allowed: AllowedCode) -> Iterator[Entry]:
+    found: list[tuple[PathLike, Any]] = []
     for collective, algorithms in document.data.get("algorithms", {}).items():
         at: PathLike = ("algorithms", collective)
         if collective not in COLLECTIVES:
@@ -194,10 +195,14 @@ def _entries(document: Document, folder: Path, allowed: AllowedCode) -> Iterator
             if not isinstance(name, str) or not name or not f"{collective}_{name}".isidentifier():
                 rule = f"an algorithm's name must be letters, digits and _: its function is {collective}_NAME"
                 raise InputError(document.problem((*at, name, KEY), rule, name))
-            yield _entry(document, (*at, name), entry, folder, allowed)
+            found.append(((*at, name), entry))
+    # Their places are looked up together: each look-up reads the whole text.
+    places = document.find(path for path, _ in found)
+    for path, entry in found:
+        yield _entry(document, path, entry, document.where(places.get(path)), folder, allowed)
 
 
-def _entry(document: Document, path: PathLike, entry: Any, folder: Path, allowed: AllowedCode) -> Entry:
+def _entry(document: Document, path: PathLike, entry: Any, where: str, folder: Path, allowed: AllowedCode) -> Entry:
     _, collective, name = map(str, path)
     keys = set(entry) if isinstance(entry, dict) else set()
     if not {"module", "topologies"} <= keys <= {"module", "topologies", *_SIZES} or not isinstance(entry["module"], str):
@@ -208,7 +213,6 @@ def _entry(document: Document, path: PathLike, entry: Any, folder: Path, allowed
         rule = f"it must be a list of {', '.join(TOPO_NAME_TO_KIND)}"
         raise InputError(document.problem((*path, "topologies"), rule, str(kinds)))
     module = entry["module"]
-    where = document.where(document.find([path]).get(path))
     file = str(folder / module) if module.endswith(".py") else module
     sizes = {key: _positive(document, (*path, key), entry[key]) for key in _SIZES if key in entry}
     slots, slot_bytes = sizes.get("slots"), sizes.get("slot_bytes")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shutil
 import subprocess
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,7 @@ from kernbench.cli.overview import COMMANDS
 from tests.cli.conftest import Kbsim
 
 ENVIRONMENT = {"PATH": "/usr/bin:/bin", "HOME": ".", "MANWIDTH": "80"}
+script_of = cache(script)
 BASH = """
 source kbsim.bash
 COMP_WORDS=({words}) COMP_CWORD={last}
@@ -37,7 +39,7 @@ def offered(shell: str, line: str) -> set[str]:
     """What a shell offers for the last word of a line."""
     if shutil.which(shell) is None:
         pytest.skip(f"there is no {shell} here")
-    Path(f"kbsim.{shell}").write_text(script(shell), encoding="utf-8")
+    Path(f"kbsim.{shell}").write_text(script_of(shell), encoding="utf-8")
     words = line.split(" ")
     quoted = " ".join(f"'{word}'" for word in words)
     code = {"bash": BASH, "zsh": ZSH, "fish": FISH}[shell].format(words=quoted, last=len(words) - 1, line=f"'{line}'")

@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from tests.forked import Forked
+from tests.forked import Ended, Forked
 
 HEAD = """\
 import asyncio, contextlib, multiprocessing, os, posix, signal, sys, threading
@@ -150,6 +150,11 @@ def forked() -> Iterator[Forked]:
         yield process
 
 
+def ended(forked: Forked, kind: str, folder: Path, stop: int = 0) -> Ended:
+    """`bad.py` there as a command. Scripts end as Python does, which deletes modules one by one; that takes longer than the run."""
+    return forked.kbsim(*options(kind), folder=folder, stop=stop, teardown=kind == "script")
+
+
 def written(folder: Path, kind: str, body: str) -> int:
     """`bad.py` there; the number of the last line of `body`."""
     lines = "".join(f"    {line}\n" for line in body.splitlines()).removesuffix("\n")
@@ -176,7 +181,7 @@ EACH += [(what, kind) for what in ("os._exit", "os.fork", "os.abort", "signal.al
 def test_it_ends_with_5_and_the_line(what: str, kind: str, forked: Forked, tmp_path: Path) -> None:
     body, said = (RAISED | CALLED)[what]
     line = written(tmp_path, kind, body)
-    code, out, err = forked.kbsim(*options(kind), folder=tmp_path)
+    code, out, err = ended(forked, kind, tmp_path)
     told = f"bad.py:{line}: {WHO[kind]} {said}"
     lines = (out if kind == "script" else err).splitlines()
     assert code == 5 and lines[-2].removeprefix("kernbench.triton_emu.errors.KernelError: ") == told
@@ -191,7 +196,7 @@ def test_it_ends_with_5_and_the_line(what: str, kind: str, forked: Forked, tmp_p
 def test_an_exception_stays_what_it_is(what: str, kind: str, forked: Forked, tmp_path: Path) -> None:
     body, said = PLAIN[what]
     line = written(tmp_path, kind, body)
-    code, out, err = forked.kbsim(*options(kind), folder=tmp_path)
+    code, out, err = ended(forked, kind, tmp_path)
     assert code == 5 and out.startswith("failed") and said in err.splitlines()
     assert f'bad.py", line {line}, in scale' in err
 
@@ -199,7 +204,7 @@ def test_an_exception_stays_what_it_is(what: str, kind: str, forked: Forked, tmp
 @pytest.mark.parametrize("kind", ENDS)
 def test_memory_that_is_not_there(kind: str, forked: Forked, tmp_path: Path) -> None:
     line = written(tmp_path, kind, "np.zeros(10**14)")
-    code, out, err = forked.kbsim(*options(kind), folder=tmp_path)
+    code, out, err = ended(forked, kind, tmp_path)
     rule = f"bad.py:{line}: there is not enough memory for what {WHO[kind]} asks for: Unable to allocate 728. TiB for an array"
     assert code == 5 and rule in (out if kind == "script" else err)
 
@@ -220,7 +225,7 @@ INTERRUPTED = {
 def test_an_interrupt_says_where_it_came(what: str, kind: str, forked: Forked, tmp_path: Path) -> None:
     body, stop = INTERRUPTED[what]
     line = written(tmp_path, kind, body)
-    code, out, err = forked.kbsim(*options(kind), folder=tmp_path, stop=stop)
+    code, out, err = ended(forked, kind, tmp_path, stop)
     assert (code, out) == (130, "")
     launch = "scale" if kind == "script" else "bad"
     where = "in the worker scale of rank 0\n" if kind == "dist" else f"in program 0 of {launch} on "

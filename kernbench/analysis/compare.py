@@ -63,12 +63,12 @@ class Compared:
 
     @property
     def fastest(self) -> str:
-        """The machine with the least time among those on which the run is done; else the first."""
+        """The machine with the least time among those on which the run is done; the first machine if there is none."""
         return min(self.done, key=lambda name: self.outcomes[name].t_ns, default=self.first)
 
     @property
     def slowest(self) -> str:
-        """The machine with the most time among those on which the run is done; else the first."""
+        """The machine with the most time among those on which the run is done; the first machine if there is none."""
         return max(self.done, key=lambda name: self.outcomes[name].t_ns, default=self.first)
 
     def speedup(self, name: str) -> float | None:

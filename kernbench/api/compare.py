@@ -52,7 +52,7 @@ class Comparison(Answer):
 
     @property
     def fastest(self) -> str:
-        """The machine with the least time among those on which the run is done; else the first."""
+        """The machine with the least time among those on which the run is done; the first machine if there is none."""
         return self.found.fastest
 
     @property

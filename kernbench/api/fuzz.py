@@ -126,10 +126,10 @@ def fuzz(
     """Run a target under many legal timings and compare the tensors of each run with those of the run without delays.
 
     `target`: as in `run`, or the name of a collective, whose `params` are those of a sweep (`algo`, `ranks`, `size`, `dtype`,
-    `topo`, `slots`, `slot_bytes`, `tier`). `runs`: at most so many. `time_budget`: [s] after which no run begins. `jobs`:
-    number of processes. `latency`, `start`: [cycle] the most by which a head latency grows, and a PE starts later. `slowest`:
-    the least share of its capacity that a link or DRAM channel may have. `vary`: what varies. `most_findings`: the search ends
-    after so many. The same seed and number of runs give the same findings with any `jobs`.
+    `topo`, `slots`, `slot_bytes`, `tier`). `runs`: the largest number of runs. `time_budget`: [s] after which no run begins.
+    `jobs`: number of processes. `latency`, `start`: [cycle] the most by which a head latency grows, and a PE starts later.
+    `slowest`: the least share of its capacity that a link or DRAM channel may have. `vary`: what varies. `most_findings`: the
+    number of findings after which the search ends. The same seed and number of runs give the same findings with any `jobs`.
 
     InputError as in `run`, if the run without delays does not end, and for values that are not allowed.
 

@@ -85,9 +85,9 @@ def whatif(
     """Run a target again with one resource unlimited at a time: `dma`, `noc`, `dram`, `banks`, `te`, `ve`.
 
     `target`: as in `run`, or the name of a language model (`llama3-8b`), its `config.json`, or an ONNX file. `config`: by
-    default the machine that a bench names, else `npu_server`. `params`: of a bench its own; of a model those of `kernbench.llm`
-    (`prompt`, `tokens`, `batch`, `layers`, `w`, `a`, `kv`, `page`, `tp`, `phase`); of a graph `w`, `a` and its dynamic
-    dimensions. `free`: the resources, by default all. InputError as in `run`, and for an unknown resource.
+    default the machine that a bench names, or `npu_server` if it names none. `params`: of a bench its own; of a model those of
+    `kernbench.llm` (`prompt`, `tokens`, `batch`, `layers`, `w`, `a`, `kv`, `page`, `tp`, `phase`); of a graph `w`, `a` and its
+    dynamic dimensions. `free`: the resources, by default all. InputError as in `run`, and for an unknown resource.
 
     >>> import kernbench as kb
     >>> kb.whatif("llama2-7b-decode", free=["te"]).to_frame().columns

@@ -91,7 +91,7 @@ PRESETS = ("single_cube", "two_sips", "sip_4x4", "pod_8sip")  #: systems of the 
 
 
 def smallest_machine(ranks: int) -> SystemConfig:
-    """The smallest preset that has so many PEs. InputError, as `shape_for`, if none has."""
+    """The smallest preset that has at least this many PEs. InputError, as `shape_for`, if none has."""
     for name in PRESETS:
         config = load_config(name, kind=SystemConfig)
         try:

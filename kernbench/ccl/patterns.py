@@ -238,7 +238,7 @@ def vector_schedule(
     loads: Iterable[int] | None = None,
     stores: Iterable[int] | None = None,
 ) -> Schedule:
-    """A vector of so many positions. `loads`, `stores`: the ranks that load and store it; None: all."""
+    """A vector with this number of positions. `loads`, `stores`: the ranks that load and store it; None: all."""
     every = _every(positions)
     having, getting = set(range(ranks) if loads is None else loads), set(range(ranks) if stores is None else stores)
     return Schedule(

@@ -64,7 +64,7 @@ class DeviceMesh:
     groups: tuple[ProcessGroup, ...]  #: by axis: that of `me`
 
     def axis(self, dim: int | str | None) -> int:
-        """The number of an axis. InputError if there is none of this name."""
+        """The number of an axis. InputError if there is no axis of this name."""
         if dim is None and len(self.shape) == 1:
             return 0
         if isinstance(dim, str) and dim in self.mesh_dim_names:

@@ -34,7 +34,7 @@ COMPUTE, COMMUNICATION, CPU, NOTHING = "compute", "communication", "cpu", "none"
 
 @dataclass(frozen=True)
 class Wanted:
-    """A collective whose time is asked for."""
+    """A collective whose time is needed."""
 
     collective: str
     size: int  #: [B] that a rank has

@@ -401,7 +401,7 @@ def scenario_of(
 
 
 def _adapters(text: str, max_loras: int) -> Lora:
-    """`8,16`: eight adapters of rank 16. InputError for what is none."""
+    """`8,16`: eight adapters of rank 16. InputError for a text that is not valid."""
     from kernbench.workloads.serving.extra_work import Lora
 
     try:

@@ -1,4 +1,4 @@
-"""What kind of file a file is, and which command takes it: for whoever was given one of another kind."""
+"""What kind of file a file is, and which command takes it: for errors about a file of another kind."""
 
 from __future__ import annotations
 

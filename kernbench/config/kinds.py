@@ -14,13 +14,13 @@ _DRAM = ("interleave_bytes", "bus_width_bytes", "dram_burst_cycles", "peak_bw_by
 
 
 def systems_of(pes: int) -> list[SystemConfig]:
-    """The presets of systems with at least so many PEs, smallest first."""
+    """The presets of systems with at least this many PEs, the smallest first."""
     systems: list[SystemConfig] = [load_config(name, kind=SystemConfig) for name in preset_names(SystemConfig)]
     return sorted((one for one in systems if one.pes >= pes), key=lambda one: (one.pes, one.source))
 
 
 def larger(pes: int) -> str:
-    """Those presets as what to type: `-c two_sips, sip_4x4 or pod_8sip`; empty where there is none."""
+    """Those presets in the form to type: `-c two_sips, sip_4x4 or pod_8sip`; empty if there is none."""
     names = [one.source.removesuffix(".yaml") for one in systems_of(pes)]
     return f"-c {', '.join(names[:-1])}{' or ' if len(names) > 1 else ''}{names[-1]}" if names else ""
 

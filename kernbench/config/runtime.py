@@ -109,7 +109,7 @@ def runtime_names() -> list[str]:
 
 
 def load_runtime(name: str | os.PathLike[str]) -> Runtime:
-    """A profile of the package by name, or a file; InputError if it is none."""
+    """A profile of the package by its name, or a file; InputError if it is neither."""
     text = os.fspath(name)
     if text.endswith((".yaml", ".yml", ".json")):
         path = Path(text)

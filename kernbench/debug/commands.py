@@ -258,7 +258,7 @@ def moves(line: str) -> bool:
 
 
 def execute(session: Session, line: str) -> list[RenderableType]:
-    """Do what a line says, and return what it shows. InputError for a line that is none; QuitError for `quit`."""
+    """Do what a line says, and return what it shows. InputError for a line that is not a command; QuitError for `quit`."""
     if len(line) > LONGEST:
         raise InputError(Problem("command", f"a line has at most {LONGEST:,} characters"))
     name, _, rest = line.strip().partition(" ")

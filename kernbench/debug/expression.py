@@ -52,7 +52,7 @@ class Expression:
 
 
 def read(text: str) -> Expression:
-    """Read an expression. InputError, with the position, if it is none."""
+    """Read an expression. InputError, with the position, if the text is not an expression."""
     if len(text) > LONGEST:
         raise InputError(Problem("expression", f"it has {len(text):,} characters, and at most {LONGEST:,} are read"))
     parser = _Parser(text)

@@ -118,11 +118,11 @@ class Session:
         return Stop(self.cycle, f"cycle {self.cycle:,}" if reached else f"the run ended ({self.status})", reached)
 
     def step(self, cycles: int = 1) -> Stop:
-        """Run so many cycles."""
+        """Run this many cycles."""
         return self.goto(self.cycle + cycles)
 
     def back(self, cycles: int = 1) -> Stop:
-        """Go back so many cycles, at most to cycle 0."""
+        """Go back by this many cycles, at most to cycle 0."""
         return self.goto(max(0, self.cycle - cycles))
 
     def end(self) -> Stop:

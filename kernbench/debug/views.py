@@ -88,7 +88,7 @@ def engines(session: Session) -> list[RenderableType]:
 
 
 class Flexible:
-    """A table in which only the column `narrow` is cut where there is no room."""
+    """A table in which only the column `narrow` is cut if there is no room."""
 
     def __init__(self, rows: Sequence[Sequence[Text]], justify: str, narrow: int) -> None:
         self._rows, self._justify, self._narrow = rows, justify, narrow

@@ -82,7 +82,7 @@ def _of_kernels(state: State) -> list[Wait]:
 
 
 def circle_of(state: State) -> str:
-    """The circle of PEs that wait for each other as a sentence; empty where there is none."""
+    """The wait-for cycle of PEs as a sentence; empty if there is none."""
     engine = state._live.engine
     if engine is None:
         return ""

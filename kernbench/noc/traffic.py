@@ -29,7 +29,7 @@ class Traffic:
     hotspots: Sequence[int] = ()  #: nodes, by default the one in the middle
 
     def check(self, net: MeshSpec) -> None:
-        """InputError where the pattern is none of this network."""
+        """InputError if this network does not have the pattern."""
         n, where = net.nodes, "traffic"
         if self.pattern not in PATTERNS:
             raise InputError(Problem(where, f"it must be one of {', '.join(PATTERNS)}", "pattern", str(self.pattern)))

@@ -126,7 +126,7 @@ class BenchReport:
 
     @property
     def exit_code(self) -> int:
-        """1 if a tensor is wrong, else 0."""
+        """1 if a tensor is wrong, otherwise 0."""
         return 0 if self.verification is None else self.verification.exit_code
 
     def to_dict(self) -> dict[str, Any]:

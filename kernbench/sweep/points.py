@@ -28,7 +28,7 @@ MOST_POINTS = 10_000_000  #: of one sweep
 
 
 class Task(msgspec.Struct, frozen=True, array_like=True):
-    """One run, as it is handed to whoever runs it."""
+    """One run, as it is passed to an executor."""
 
     key: str
     target: int

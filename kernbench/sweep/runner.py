@@ -1,4 +1,4 @@
-"""Runs what of a sweep is missing in its store. A result counts when it is on the disk, and not before."""
+"""Runs the points of a sweep that have no result in its store. A result counts when it is on the disk, and not before."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Stored = Callable[[Sequence[Row]], None]  #: called with results that are on dis
 
 
 class Executor(Protocol):
-    """Whoever runs tasks."""
+    """Something that runs tasks."""
 
     def results(self, tasks: Iterable[Task]) -> Generator[Row | None, None, None]:
         """A row for each task, in any order, each once; None now and then, at least every second."""

@@ -50,7 +50,7 @@ class Proposal:
 
 
 class Searcher(Protocol):
-    """Whoever chooses points."""
+    """Something that chooses points."""
 
     def ask(self) -> list[Proposal]:
         """The next batch; empty at the end."""

@@ -68,7 +68,7 @@ class Array:
                 raise InputError(Problem(str(place), f"it cannot be written: {error.strerror}")) from None
 
     def submit(self) -> tuple[str, str]:
-        """The numbers of the two jobs. InputError where there is no sbatch, or it refuses."""
+        """The numbers of the two jobs. InputError if there is no sbatch, or if sbatch refuses."""
         if shutil.which("sbatch") is None:
             rule = f"there is no sbatch on this computer; {self.script} and {self.merge_script} are written"
             remedy = f"run the command on a login node of the cluster, or sbatch {self.script} there"

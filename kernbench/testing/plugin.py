@@ -157,7 +157,7 @@ class Recorder:
         return report
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Add the records of a test, whichever process ran it."""
+        """Add the records of a test, in whichever process it ran."""
         found = getattr(report, REPORTED, None)
         if found is not None:
             self._collected.take(report.nodeid, found)

@@ -71,7 +71,7 @@ class MockTensor:
 
     @staticmethod
     def wrap_dtype(arg: Any) -> Any:
-        """A type of torch as a tensor of it; anything else as it is."""
+        """A type of torch as a tensor of that type; any other value unchanged."""
         return MockTensor(arg) if type(arg).__name__ == "dtype" and type(arg).__module__ == "torch" else arg
 
     @staticmethod

@@ -73,7 +73,7 @@ class constexpr:
 
 
 def plain(value: Any) -> Any:
-    """The value of a constant; anything else as it is."""
+    """The value of a constant; any other value unchanged."""
     while isinstance(value, constexpr):
         value = value.value
     return value

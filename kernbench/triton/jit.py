@@ -240,7 +240,7 @@ def _is_marked(annotation: Any, mark: str) -> bool:
 
 
 def sizes_of(grid: Any, arguments: Mapping[str, Any]) -> tuple[int, ...]:
-    """A grid as integers. TritonError for one that is none."""
+    """A grid as integers. TritonError for an argument that is not valid."""
     found = plain(grid(dict(arguments)) if callable(grid) else grid)
     parts = tuple(found) if isinstance(found, tuple | list) else (found,)
     parts = tuple(plain(one) for one in parts)

@@ -213,7 +213,7 @@ MOST_DELAY = 1 << 40  # [cycle]
 
 
 def read_finding(path: str | os.PathLike[str]) -> Finding:
-    """A saved finding, without its race. InputError for a file that is none, or that holds what cannot be."""
+    """A saved finding, without its race. InputError for a file that is not a finding, or whose values are not possible."""
     where = os.fspath(path)
     content = read_bounded(path, MAX_BYTES, what="the finding")
     try:

@@ -26,7 +26,7 @@ AHEAD = 4  # batches that are handed to each process at a time
 
 @dataclass(frozen=True)
 class Seen:
-    """What a process tells of a run."""
+    """What a process reports about a run."""
 
     number: int
     status: str
@@ -72,7 +72,8 @@ def search(
 ) -> Search:
     """Run a target under drawn timings, compare each run with the one without draws, and shrink what is found.
 
-    `described`: what a saved finding has of the target. `runs`: at most so many. `budget`: [s] after which no run begins.
+    `described`: what a saved finding has of the target. `runs`: the largest number of runs. `budget`: [s] after which no run
+    begins.
     `jobs`: processes; the findings of a number of runs do not depend on it. InputError if the run without draws does not end.
     """
     begin = time.monotonic()

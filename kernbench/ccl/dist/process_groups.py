@@ -123,7 +123,7 @@ def new_group(ranks: Sequence[int] | None = None, **ignored: Any) -> ProcessGrou
 
 
 def new_subgroups(group_size: int | None = None, **ignored: Any) -> tuple[ProcessGroup, list[ProcessGroup]]:
-    """Groups of so many consecutive ranks: that of this rank, and all."""
+    """Groups of this many consecutive ranks: the group of this rank, and all groups."""
     me = joined("new_subgroups")
     size = me.world.ranks.size()
     many = size if group_size is None else group_size

@@ -143,7 +143,7 @@ class VirtualRange:
 
 
 class VirtualMap:
-    """Which physical address a virtual one stands for. Several ranges can map to one location, which is then shared.
+    """The physical address of a virtual address. Several ranges can map to one location, which is then shared.
 
     Raises InputError for a range that is empty, that begins below 0, or that overlaps another in virtual addresses.
     """

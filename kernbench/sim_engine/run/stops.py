@@ -32,7 +32,7 @@ VARIABLE = "KERNBENCH_WALK"
 
 
 def walk_of(asked: str | None, where: str = "walk") -> str:
-    """The requested walk, else that of the environment variable KERNBENCH_WALK, else `fast`.
+    """The requested walk; by default that of the environment variable KERNBENCH_WALK, or `fast`.
 
     InputError if it is neither `plain` nor `fast`.
     """

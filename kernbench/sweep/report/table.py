@@ -1,4 +1,4 @@
-"""The table of a sweep: a row a point, in the order of the spec, whoever ran it, wherever and whenever."""
+"""The table of a sweep: one row for each point, in the order of the spec. It does not depend on where and when points ran."""
 
 from __future__ import annotations
 

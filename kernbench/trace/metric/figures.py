@@ -254,7 +254,7 @@ class Roofline:
 
     @property
     def bound(self) -> str | None:
-        """`memory` left of the ridge, else `compute`."""
+        """`memory` left of the ridge, otherwise `compute`."""
         if self.ridge is None or not self.ops:
             return None
         return "memory" if self.intensity is not None and self.intensity < self.ridge else "compute"

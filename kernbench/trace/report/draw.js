@@ -203,6 +203,8 @@ function gutter(context, width, height) {
   context.beginPath();
   context.rect(0, AXIS, width, height - AXIS);
   context.clip();
+  context.fillStyle = app.paint.strong;
+  context.fillRect(GUTTER - 1, AXIS, 1, height - AXIS);  // below the heads of groups, whose names may be wider
   context.textBaseline = "middle";
   for (const lane of app.lanes) {
     const y = AXIS + lane.y - app.scrollY;
@@ -212,15 +214,13 @@ function gutter(context, width, height) {
       context.font = textFont(LOOK.type.label, lane.type === "path" ? "600" : "");
       context.fillStyle = lane.type === "more" ? app.paint.accent : lane.type === "path" ? app.paint.ink : app.paint.soft;
       const left = GUTTER < 100 || lane.type === "path" ? 6 : 18;
-      context.fillText(fitted(context, safe(lane.text ?? lane.label, 60), (lane.type === "more" ? width : GUTTER) - left - 6), left, y + Math.min(lane.height, 40) / 2 + 0.5);
+      context.fillText(fitted(context, safe(lane.type === "path" && GUTTER < 100 ? "Critical" : lane.text ?? lane.label, 60), (lane.type === "more" ? width : GUTTER) - left - 6), left, y + Math.min(lane.height, 40) / 2 + 0.5);
     }
     if (lane.type !== "head" && lane.type !== "heat" && lane.type !== "more") {
       context.fillStyle = app.paint.line;
       context.fillRect(0, Math.round(y + lane.height) - 1, width, 1);
     }
   }
-  context.fillStyle = app.paint.strong;
-  context.fillRect(GUTTER - 1, AXIS, 1, height - AXIS);
   context.restore();
 }
 

@@ -15,7 +15,7 @@ class Arena:
         self._next = start
 
     def take(self, nbytes: int) -> int:
-        """The address of so many bytes. DoesNotFit if there is no such room."""
+        """The address of a buffer of this many bytes. DoesNotFit if there is no such room."""
         need = ceil_div(max(nbytes, 1), self.line) * self.line
         at = self._found(self._next, need)
         if at is None:

@@ -61,7 +61,7 @@ class PartShape:
         return bytes_of(max(1, self.block.norm.vectors(self.hidden)), self.gain_bits)
 
     def bits_of(self, weight: Weight) -> int:
-        """Bits of a matrix: those of its own name, else those of all."""
+        """Bits of a matrix: those of its own name, or those of all matrices."""
         return dict(self.matrix_bits).get(weight.name.removeprefix("shared_").removeprefix("cross_"), self.weight_bits)
 
     def stored(self, weight: Weight, rows: int) -> int:

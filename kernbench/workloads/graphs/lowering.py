@@ -189,7 +189,7 @@ class Lowering:
         self.result.notes[self._number] = text
 
     def value(self, name: str, what: str) -> Array:
-        """The value of an input that must be known. CannotLower if it is not."""
+        """The value of an input that must be known. CannotLower if it is not known."""
         if name not in self.graph.known:
             raise CannotLower(f"its {what} depend on the inputs")
         return self.graph.known[name]
@@ -218,7 +218,7 @@ class Lowering:
         return number % rank
 
     def ranks(self, name: str, *allowed: int) -> tuple[int, ...]:
-        """The shape of a tensor that has so many dimensions. CannotLower for any other value."""
+        """The shape of a tensor with this number of dimensions. CannotLower for any other value."""
         shape = self.shape(name)
         if len(shape) not in allowed:
             told = " or ".join(str(rank) for rank in allowed)

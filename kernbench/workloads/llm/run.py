@@ -177,7 +177,7 @@ def run_program(program: Program, programs: LlmPrograms) -> Tally:
 
 
 def tally_of(program: Program, result: Result, config: NpuConfig, pes: int) -> Tally:
-    """The figures of a program that ran on so many PEs."""
+    """The figures of a program that ran on this many PEs."""
     given = result.metrics["bounds"]
     bounds = {name: cycles for name, cycles in given.items() if name not in ("cycles", "limit", "critical_path")}
     engines = [counted for counted in result.counters.values() if isinstance(counted, dict) and "macs" in counted]

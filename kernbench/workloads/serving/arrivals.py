@@ -45,7 +45,7 @@ class Arrivals:
             raise InputError(Problem("workload", rule, "request_rate", self.request_rate))
 
     def times_ns(self, count: int, seed: int) -> Iterator[int]:
-        """[ns] of so many arrivals. The first request comes after the first interval."""
+        """[ns] Times of this many arrivals. The first request comes after the first interval."""
         if not self.ramp_up and math.isinf(self.request_rate):
             yield from (0 for _ in range(count))
             return

@@ -47,7 +47,7 @@ class Target:
 
 
 def parse_slo(text: str) -> tuple[Target, ...]:
-    """Targets such as `p99 ttft<200ms, p99 tpot<50ms`. InputError for what is none.
+    """Targets such as `p99 ttft<200ms, p99 tpot<50ms`. InputError for a text that is not valid.
 
     >>> from kernbench.serving import parse_slo
     >>> [str(target) for target in parse_slo("p99 ttft<200ms, mean e2el < 4s")]
@@ -157,10 +157,9 @@ def find_capacity(
 ) -> Capacity:  # fmt: skip
     """The largest rate at which every target is met.
 
-    `run(rate, seed)`: a run at so many requests/s. With one seed it should draw the same requests at every rate and only pull
-    their arrivals together, so that latency grows with the rate. `tolerance`: the two rates of a seed differ by at most this
-    share. A run misses its targets too if no request has ended, or half of them have not when
-    the last one arrives.
+    `run(rate, seed)`: a run at this rate, in requests/s. With one seed it should draw the same requests at every rate and only
+    pull their arrivals together, so that latency grows with the rate. `tolerance`: the two rates of a seed differ by at most
+    this share. A run misses its targets too if no request has ended, or half of them have not when the last one arrives.
     """
     if not targets:
         raise InputError(Problem("capacity", "it must have at least one target", "slo"))

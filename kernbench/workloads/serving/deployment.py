@@ -27,7 +27,7 @@ from kernbench.workloads.serving.timeline import Timeline
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Equal engines of a fleet: so many of a scenario. Their workload is that of the fleet."""
+    """Equal engines of a fleet: a scenario and its number of engines. Their workload is that of the fleet."""
 
     scenario: Scenario
     count: int

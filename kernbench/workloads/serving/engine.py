@@ -16,7 +16,7 @@ _ENDED = (State.FINISHED, State.ABORTED, State.REJECTED)
 
 
 class Recorder(Protocol):
-    """What is told of a simulation while it runs."""
+    """What is reported about a simulation while it runs."""
 
     def step(self, engine: Engine, batch: StepBatch, start_ns: int, end_ns: int, tokens: Tokens) -> None:
         """A step has ended."""

@@ -45,7 +45,7 @@ class KvLink:
             raise InputError(Problem("link", "it must be above 0", "bytes_per_ns", self.bytes_per_ns))
 
     def transfer_ns(self, tokens: int) -> int:
-        """[ns] of so many tokens alone on the link, rounded up."""
+        """[ns] that this many tokens take alone on the link, rounded up."""
         return self.latency_ns + -int(-tokens * self.token_bytes // self.bytes_per_ns)
 
 

@@ -160,7 +160,7 @@ class ServingResult:
         return summary(self._columns["energy_pj"][self._done] / 1e12) if self.record.energy_pj else None
 
     def summary(self, metric: str, window: Window | None = None) -> Summary | None:
-        """Of one of `ttft`, `tpot`, `itl`, `e2el`, `queue`, in ms; None where there is no value."""
+        """Of one of `ttft`, `tpot`, `itl`, `e2el`, `queue`, in ms; None if there is no value."""
         if metric != "itl":
             values = self.values_ms(metric, window)
             return summary(values[~np.isnan(values)])
@@ -202,7 +202,7 @@ class ServingResult:
         """What TTFT and the time between tokens consist of, as far as the engine measures it.
 
         `ttft`: [ms] of a request on average, by what it waited for in the queue, and its prefill. `tpot`: [ms] of a token on
-        average, by what its step did. None where there is no value. The parts add up to the mean of `ttft` and `itl`.
+        average, by what its step did. None if there is no value. The parts add up to the mean of `ttft` and `itl`.
         """
         inside = self._inside(window)
         arrival, scheduled, first = (self._columns[f"{name}_ns"][inside] for name in ("arrival", "scheduled", "first_token"))
@@ -344,7 +344,7 @@ TIMELINE = (
 
 
 def row_of(plain: dict[str, int], energy: bool = False) -> dict[str, Any]:
-    """A request as a row: times in ms, None where there is none. `energy`: whether that of steps was simulated."""
+    """A request as a row: times in ms, None for a time that does not exist. `energy`: whether that of steps was simulated."""
     arrival, scheduled, first, last = (plain[f"{name}_ns"] for name in ("arrival", "scheduled", "first_token", "last_token"))
 
     def since(end: int, begin: int) -> float | None:

@@ -68,17 +68,17 @@ class Speculation:
         return self.tokens if self.method == "draft_model" else 0
 
     def drafts(self, request: int, outputs: int) -> int:
-        """Tokens that are proposed after so many outputs of a request."""
+        """Tokens that are proposed after this many outputs of a request."""
         return self.tokens if self.match_rate == 1 or _uniform(self.seed, request, outputs, 1) < self.match_rate else 0
 
     def accepted(self, request: int, outputs: int) -> int:
-        """How many of `tokens` drafts are accepted after so many outputs of a request."""
+        """How many of `tokens` drafts are accepted after this many outputs of a request."""
         drawn = _uniform(self.seed, request, outputs, 0)
         return sum(drawn < rate for rate in self.rates)
 
 
 def parse_speculation(text: str | Mapping[str, Any]) -> Speculation:
-    """Speculation as `vllm serve --speculative-config` states it: a JSON object. InputError for what is none.
+    """Speculation as `vllm serve --speculative-config` states it: a JSON object. InputError for a text that is not valid.
 
     Acceptance is one of `synthetic_acceptance_rates`, `synthetic_acceptance_length` (the mean number of tokens that a step
     gives; as in vLLM, with the smallest variance) and `acceptance_rate` (of each draft after accepted ones).

@@ -48,7 +48,8 @@ def fixed_step(ns: int) -> FormulaTimer:
 
 class MachineTimer(StepTimer):
     """Steps of a model on a machine. `capture_sizes`: tokens of steps that are captured in graphs, ascending: a step is
-    padded to the next of them. `extra`: what the device does beside the model. `energy`: whether that of steps is asked for.
+    padded to the next of them. `extra`: what the device does beside the model. `energy`: whether the energy of steps is
+    simulated too.
     """
 
     def __init__(

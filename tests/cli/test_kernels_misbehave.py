@@ -151,7 +151,7 @@ def forked() -> Iterator[Forked]:
 
 
 def ended(forked: Forked, kind: str, folder: Path, stop: int = 0) -> Ended:
-    """`bad.py` there as a command. Scripts end as Python does, which deletes modules one by one; that takes longer than the run."""
+    """`bad.py` there as a command. Only scripts end as Python ends, which deletes modules one by one: that takes time."""
     return forked.kbsim(*options(kind), folder=folder, stop=stop, teardown=kind == "script")
 
 

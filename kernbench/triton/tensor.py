@@ -92,7 +92,7 @@ class tensor:
         if found is None:
             refuse(
                 f"{what} is needed, but it comes after the timing, from {self.handle.op or 'a kernel'} ({self.handle.line}); "
-                "use tl.where, or what is known: arguments, integers, and single elements that loads bring"
+                "use tl.where, or what is known: arguments, integers, and single elements loaded from memory"
             )
         return found
 

@@ -90,7 +90,7 @@ Number = Annotated[
 Iters = Annotated[
     int | None,
     typer.Option(
-        "--iters", min=1, metavar="N", help="Number of launches that are timed, back to back. The result is their mean "
+        "--iters", min=1, metavar="N", help="Number of launches that are timed, back to back. The time is the mean of their "
             "time.", show_default="1"
     ),
 ]

@@ -90,8 +90,8 @@ Number = Annotated[
 Iters = Annotated[
     int | None,
     typer.Option(
-        "--iters", min=1, metavar="N", help="Number of launches that are timed, back to back. The time is the mean of their "
-            "time.", show_default="1"
+        "--iters", min=1, metavar="N", help="Number of launches that are timed, back to back. The time is the mean of "
+            "all launches.", show_default="1"
     ),
 ]
 Warmup = Annotated[

@@ -16,7 +16,7 @@ from typer.core import TyperGroup
 
 from kernbench.cli import output, widgets
 from kernbench.cli.commands import Section
-from kernbench.cli.llm import ActivationBits, ModelName, Parallel, WeightBits
+from kernbench.cli.llm import ActivationBits, Experts, ModelName, Parallel, Routes, WeightBits
 from kernbench.cli.options import AllowCode, Config, Json, Overrides, Quiet, count_of
 from kernbench.cli.text import DIM, WAIT, Justify, duration, percent, scaled, short, table
 from kernbench.common.errors import InputError, Problem
@@ -174,6 +174,8 @@ def scenario_of(
     a: ActivationBits = None,
     kv_cache_dtype: Annotated[CacheType, typer.Option("--kv-cache-dtype", help="Type of the KV cache.")] = CacheType.AUTO,
     tp: Parallel = 1,
+    ep: Experts = False,
+    routing: Routes = "even",
     runtime: Annotated[
         str | None,
         typer.Option("--runtime", metavar="NAME|FILE", help="What the host adds.", show_default="none; on a chip vllm"),
@@ -356,6 +358,7 @@ def scenario_of(
     """The options that say what is served, where and how."""
     from kernbench.config import load_config
     from kernbench.workloads.models.files import load_model
+    from kernbench.workloads.routing import routing_of
     from kernbench.workloads.serving.arrivals import Arrivals
     from kernbench.workloads.serving.scenario import Scenario
     from kernbench.workloads.serving.speculation import parse_speculation
@@ -393,7 +396,8 @@ def scenario_of(
     return Scenario(
         model=load_model(model), machine=machine, workload=workload, engine=engine, num_gpu_blocks=num_gpu_blocks_override,
         max_model_len=max_model_len, gpu_memory_utilization=gpu_memory_utilization, max_concurrency=max_concurrency, w=w, a=a,
-        kv=_CACHE_BITS[kv_cache_dtype], tp=tp, runtime=runtime, exact=exact, speculation=speculation,
+        kv=_CACHE_BITS[kv_cache_dtype], tp=tp, ep=ep, routing=routing_of(routing, seed), runtime=runtime,
+        exact=exact, speculation=speculation,
         draft=None if speculation is None or speculation.model is None else load_model(speculation.model),
         lora=adapters,
         swap_space_gib=(_SWAP_SPACE if swap_space is None else swap_space) if swaps else 0.0, host_link_gb_s=host_link_gb_s,

@@ -167,6 +167,20 @@ def test_drafts_energy_and_price_are_shown(kbsim: Kbsim) -> None:
     said = kbsim(*CUSTOM, "load.jsonl", "--speculative-config", drafts, *price)
     assert "a step gives 3 tokens of a request" in said.out and "a million output tokens cost $" in said.out
     assert "an output token: " in said.out
+    assert energy["request_j"]["count"] == 5 and "energy of a request: mean " in said.out
+
+
+def test_tokens_that_choose_few_experts_take_longer(kbsim: Kbsim, tmp_path: Path) -> None:
+    experts = {"model_type": "mixtral", "num_local_experts": 4, "num_experts_per_tok": 1, "num_key_value_heads": 4}
+    (tmp_path / "moe.json").write_text(json.dumps(TINY | experts), encoding="utf-8")
+
+    def mean_ms(*given: str) -> float:
+        options = ("--model", "moe.json", "--random-input-len", "64", "--random-output-len", "1", "--num-prompts", "1")
+        said = kbsim("serve", *options, "-c", "single_cube", "--tp", "2", "--ep", "--exact", "--json", *given)
+        assert said.code == 0, said.err
+        return float(json.loads(said.out)["whole"]["ttft_ms"]["mean"])
+
+    assert mean_ms("--routing", "zipf:4") > 1.1 * mean_ms()
 
 
 def test_adapters_of_a_file(kbsim: Kbsim, tmp_path: Path) -> None:

@@ -105,6 +105,9 @@ def test_the_link_is_that_of_the_chip_or_given() -> None:
     assert given is not None and given.bytes_per_ns == 12.5
     with pytest.raises(InputError, match="kv-link-gb-s"):
         Deployment(scenario=scenario("npu_server"), prefill=1).link(Steps())
+    host = scenario("npu_server", host_link_gb_s=8.0, tp=2)
+    assert Deployment(scenario=host, prefill=1).link(Steps()).bytes_per_ns == 16  # type: ignore[union-attr]
+    assert Deployment(scenario=host, prefill=1, kv_link_gb_s=3).link(Steps()).bytes_per_ns == 3  # type: ignore[union-attr]
 
 
 @pytest.mark.parametrize(

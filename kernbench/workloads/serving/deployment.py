@@ -112,6 +112,9 @@ class Deployment:
     def link(self, step: MachineStep, group: Group | None = None) -> KvLink | None:
         """From an engine that prefills to those that decode; None for others. InputError if nothing says how fast it is.
 
+        Machines without links to others send through their hosts: each device over its own link, into the host and out of it
+        at once.
+
         `group`: of the engine, by default the first.
         """
         group = group or self.parts[0]
@@ -119,10 +122,12 @@ class Deployment:
             return None
         scenario = group.scenario
         rate, latency = machine_link(scenario.machine, scenario.tp)
-        rate = self.kv_link_gb_s or rate
+        host = scenario.host_bytes_per_ns()
+        rate = self.kv_link_gb_s or rate or (None if host is None else host * scenario.tp)
         if rate is None:
             rule = "the machine says nothing about links to others, but keys and values go from prefill to decode"
-            raise InputError(Problem(scenario.machine.source, rule, "chip", remedy="give the bandwidth by --kv-link-gb-s"))
+            remedy = "give the bandwidth by --kv-link-gb-s, or that of links to the host by --host-link-gb-s"
+            raise InputError(Problem(scenario.machine.source, rule, "chip", remedy=remedy))
         draft = scenario.draft_step()
         token_bytes = step.token_bytes() + (0 if draft is None else draft.token_bytes())
         return KvLink(token_bytes=token_bytes * scenario.tp, bytes_per_ns=rate, latency_ns=latency)

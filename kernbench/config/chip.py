@@ -38,6 +38,10 @@ class Chip(Section):
     core_macs: Factors = Field(description="[MAC/cycle] rated rate of one core by bits of the operands")
     rated_memory_gb_s: Rate = Field(description="[GB/s] the vendor's DRAM bandwidth")
     rated_clock_ghz: Rate = Field(description="[GHz] clock at which the rated product rate holds")
+    power_w: Rate | None = Field(default=None, description="[W] the vendor's limit of power")
+    flop_pj: Rate | None = Field(
+        default=None, description="[pJ] of the whole chip for an operation of 16-bit products at full load, by its process"
+    )
     cache_bytes: Size | None = Field(default=None, description="[byte] last-level cache shared by the cores; absent: none")
     cache_bytes_per_cycle: Rate = Field(default=Fraction(1024), description="[byte/cycle] the cores together from that cache")
     stream_bytes_per_cycle: Rate = Field(
@@ -67,6 +71,14 @@ class Chip(Section):
     link_gb_s: Rate = Field(default=Fraction(25), description="[GB/s] one link, each way")
     links_share: Rate = Field(default=Fraction(3, 4), description="share of the links' bandwidth that a collective sustains")
     link_latency_ns: Energy = Field(default=Fraction(1000), description="[ns] one hop of a collective")
+
+    @property
+    def power_share(self) -> Fraction:
+        """The share of the rated rate of 16-bit products that the power limit allows; 1 without a limit that is known."""
+        if self.power_w is None or self.flop_pj is None:
+            return Fraction(1)
+        rated = 2 * self.cores * self.macs(16) * self.rated_clock_ghz  # [GFLOPS]
+        return min(Fraction(1), Fraction(self.power_w * 1000 / (rated * self.flop_pj)))
 
     def macs(self, bits: int) -> Any:
         """[MAC/cycle] of one core at operands of so many bits: of the nearest wider type that it has, else of the widest."""

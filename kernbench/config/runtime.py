@@ -7,9 +7,10 @@ takes to start a kernel is a value of the chip.
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from fractions import Fraction
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from kernbench.common.errors import InputError, Problem
 from kernbench.common.package_files import package_folder
@@ -64,8 +65,13 @@ class Runtime(Section):
     schema_name: Literal["kernbench/runtime/1"] = Field(alias="schema", description="kind and version of the file")
     about: str = Field(description="which software, and how a time under it is taken")
     start: Literal["none", "stream", "graph"] = Field(default="none", description="which start of the chip a kernel costs")
+    called_as: dict[str, str] = Field(
+        default_factory=dict,
+        description="how the host calls some operations: a key of `launch_ns` and `behind_ns` that they share, by operation",
+    )
     launch_ns: dict[str, Energy] = Field(
-        default_factory=dict, description="[ns] of the host before a kernel starts, by operation or class; `default` for others"
+        default_factory=dict,
+        description="[ns] of the host before a kernel starts, by operation, way to call or class; `default` for others",
     )
     sync_ns: Energy = Field(default=Fraction(0), description="[ns] of the host after the last kernel, where each is waited for")
     behind_ns: dict[str, Energy] = Field(
@@ -86,20 +92,21 @@ class Runtime(Section):
     )
 
     def launch(self, name: str, kind: str) -> Fraction:
-        """[ns] of the host before a kernel of this operation starts: by its name, else by its class."""
-        return _first(self.launch_ns, name, kind)
+        """[ns] of the host before a kernel of this operation starts: by its name, how it is called, or its class."""
+        return Fraction(self.launch_ns.get(self.call(self.launch_ns, name, kind), 0))
 
     def behind(self, name: str, kind: str) -> Fraction:
         """[ns] of the host after its launch, beside the kernel."""
-        return _first(self.behind_ns, name, kind)
+        return Fraction(self.behind_ns.get(self.call(self.behind_ns, name, kind), 0))
+
+    def call(self, table: Mapping[str, Any], name: str, kind: str) -> str:
+        """The key of `launch_ns` or `behind_ns` under which an operation is looked up; `default` if none is there."""
+        keys = (name, self.called_as.get(name, ""), kind)
+        return next((key for key in keys if key in table), "default")
 
     def cost(self, name: str, kind: str) -> OpCost:
         """The implementation of an operation, by its name or by its class."""
         return self.ops.get(name) or self.ops.get(kind) or OpCost()
-
-
-def _first(table: dict[str, Fraction], name: str, kind: str) -> Fraction:
-    return next((Fraction(table[key]) for key in (name, kind, "default") if key in table), Fraction(0))
 
 
 def runtime_names() -> list[str]:

@@ -41,6 +41,16 @@ def test_chips_are_no_part_of_what_a_machine_is_without_them() -> None:
     assert "chip" not in load_config("npu_server").to_dict()
 
 
+def test_a_limit_of_power_bounds_the_share_of_the_rated_products() -> None:
+    chip = load_config("a100").chip
+    assert chip is not None and chip.power_w and chip.flop_pj
+    rated = 2e9 * chip.cores * float(chip.macs(16)) * float(chip.rated_clock_ghz)  # [FLOP/s]
+    joules = float(chip.power_share) * rated * float(chip.flop_pj) * 1e-12
+    assert joules == pytest.approx(float(chip.power_w))
+    assert chip.model_copy(update={"power_w": chip.power_w * 2}).power_share == 1
+    assert chip.model_copy(update={"power_w": None}).power_share == 1
+
+
 def test_runtime_profiles_are_read() -> None:
     promised = {"none", "kernel_only", "cuda_graph", "torch_eager", "vllm", "trtllm", "ttnn", "ttnn_trace"}
     assert promised <= set(runtime_names())
@@ -48,9 +58,11 @@ def test_runtime_profiles_are_read() -> None:
         assert load_runtime(name).about
 
 
-def test_a_launch_is_looked_up_by_name_then_class_then_default() -> None:
+def test_a_launch_is_looked_up_by_name_then_way_to_call_then_class_then_default() -> None:
     profile = load_runtime("torch_eager")
-    assert profile.launch("gelu", "elementwise") == profile.launch_ns["gelu"]
+    assert profile.launch("softmax", "norm") == profile.launch_ns["softmax"]
+    assert profile.launch("gelu", "elementwise") == profile.launch("layernorm", "norm") == profile.launch_ns["compiled"]
+    assert profile.behind("gelu", "elementwise") == profile.behind_ns["gelu"] != profile.behind_ns["compiled"]
     assert profile.launch("Q_K_V", "matmul") == profile.launch_ns["matmul"]
     assert profile.launch("roll", "elementwise") == profile.launch_ns["default"]
     assert load_runtime("none").launch("gelu", "elementwise") == 0

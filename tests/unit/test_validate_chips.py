@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from kernbench.analysis.chips.baselines import three_number_errors, three_numbers
 from kernbench.analysis.chips.leave_out import left_out
-from kernbench.analysis.chips.tables import read_tables
+from kernbench.analysis.chips.tables import Table, read_tables
 from kernbench.config import load_config
 from kernbench.config.runtime import load_runtime
 from kernbench.validate.chips import FOLDER, Target, validate_chips
@@ -72,18 +74,48 @@ def test_the_kin_of_a_table_left_out_keeps_its_own_profile(tmp_path: Path) -> No
     assert again == machine != load_config("h100")
 
 
-def test_what_only_the_table_left_out_looks_up_is_removed_from_its_profile(tmp_path: Path) -> None:
+def launches(tmp_path: Path, *operations: tuple[str, str]) -> Iterator[Table]:
+    """A table under `torch_eager` for each operation, given by name and class, in order of names."""
     (tmp_path / "a100").mkdir()
-    for name, kind in (("gelu", "elementwise"), ("softmax", "norm")):
-        text = f"{HEAD}\n0,{kind},{name},4096,1024,,0,16777216,50,us,8,1\n"
+    for name, kind in operations:
+        text = f"{HEAD}\n0,{kind},{name},4096,1024,{1024 if kind == 'matmul' else ''},0,16777216,50,us,8,1\n"
         (tmp_path / "a100" / f"llmcompass_{name}.csv").write_text(text, encoding="utf-8")
-    gelu, softmax = read_tables(tmp_path)
+    return read_tables(tmp_path)
+
+
+def test_what_only_the_table_left_out_looks_up_is_removed_from_its_profile(tmp_path: Path) -> None:
+    matmul, softmax = launches(tmp_path, ("matmul", "matmul"), ("softmax", "norm"))
     profile = load_runtime("torch_eager")
-    _, without = left_out(gelu, [gelu, softmax])
-    assert "gelu" not in without.launch_ns and "gelu" not in without.ops
-    assert without.launch("gelu", "elementwise") == profile.launch_ns["softmax"]
-    assert without.behind("gelu", "elementwise") == profile.behind_ns["softmax"]
+    _, without = left_out(matmul, [matmul, softmax])
+    assert "matmul" not in without.launch_ns
+    assert without.launch("matmul", "matmul") == profile.launch_ns["softmax"]
+    assert without.behind("matmul", "matmul") == profile.behind_ns["softmax"]
     assert without.launch_ns["softmax"] == profile.launch_ns["softmax"]
+
+
+def test_a_table_left_out_takes_the_launch_of_what_the_host_calls_in_the_same_way(tmp_path: Path) -> None:
+    gelu, layernorm, softmax = launches(tmp_path, ("gelu", "elementwise"), ("layernorm", "norm"), ("softmax", "norm"))
+    profile = load_runtime("torch_eager")
+    _, without = left_out(gelu, [gelu, layernorm, softmax])
+    assert without.launch("gelu", "elementwise") == profile.launch("layernorm", "norm")
+    assert without.behind("gelu", "elementwise") == profile.behind("layernorm", "norm") != profile.behind("gelu", "elementwise")
+
+
+def test_calls_of_collectives_say_nothing_of_other_operations(tmp_path: Path) -> None:
+    operations = [("all_reduce", "collective"), ("matmul", "matmul"), ("softmax", "norm")]
+    reduce, matmul, softmax = launches(tmp_path, *operations)
+    _, without = left_out(replace(matmul, family="operations"), [replace(reduce, family="operations"), softmax])
+    assert without.launch("matmul", "matmul") == load_runtime("torch_eager").launch_ns["softmax"]
+
+
+def test_shares_of_other_chips_are_compared_beside_their_limits_of_power(tmp_path: Path) -> None:
+    folder_of(tmp_path, "a100")
+    a100, rtx = read_tables(folder_of(tmp_path, "rtx4090"))
+    machine, _ = left_out(rtx, [a100, rtx])
+    chip, other = load_config("rtx4090").chip, load_config("a100")
+    assert chip is not None and other.chip is not None and other.chip.power_share < 1 == chip.power_share
+    share = other.te.macs_per_cycle / (other.chip.cores * other.chip.macs(8)) / other.chip.power_share
+    assert float(machine.te.macs_per_cycle / (chip.cores * chip.macs(8))) == pytest.approx(float(share))
 
 
 def test_a_table_of_a_chip_without_a_machine_is_skipped(tmp_path: Path) -> None:

@@ -162,7 +162,7 @@ def constants_for(operations: set[tuple[str, str]], machine: NpuConfig, runtime:
         found.append(Constant("chip.links_share", "1", "share of the links that a collective sustains"))
         found.append(Constant("chip.link_latency_ns", "ns", "a step of a collective"))
     by_host = {pair for pair in operations if pair[1] == "collective" or (runtime.sync_ns and pair[1] != "attention")}
-    for key in _keys(by_host, runtime.launch_ns):
+    for key in _calls(by_host, runtime):
         begin = float(runtime.launch_ns.get("default", 0)) or 10_000.0
         found.append(Constant(f"runtime.launch_ns.{key}", "ns", f"the host before a {key} kernel", begin))
     by_chip = {pair for pair in operations - by_host if pair[1] != "attention"}
@@ -170,6 +170,12 @@ def constants_for(operations: set[tuple[str, str]], machine: NpuConfig, runtime:
         meaning = f"start of {key} kernels, beyond the chip's start"
         found.append(Constant(f"runtime.ops.{key}.start_ns", "ns", meaning, 1000.0))
     return found
+
+
+def _calls(operations: set[tuple[str, str]], runtime: Runtime) -> list[str]:
+    """The keys of host times under which these operations are looked up: a class gets a key of its own instead of `default`."""
+    found = {(kind, runtime.call(runtime.launch_ns, name, kind)) for name, kind in operations}
+    return sorted({kind if key == "default" else key for kind, key in found})
 
 
 def _keys(operations: set[tuple[str, str]], table: Mapping[str, Any]) -> list[str]:

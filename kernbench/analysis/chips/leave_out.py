@@ -2,8 +2,9 @@
 
 A table determines the constants of its family: products and vector operations, attention, or links. They are fitted again to
 the other tables of the family on the same chip, each under its own profile, from the median of the other calibrated chips of
-the kind. Without such tables that median is used. If other tables of the family share the runtime profile, only the entries of
-operations of this table are removed; otherwise its constants are replaced by the median of the other profiles.
+the kind, where those of the same vendor that have a table of the family go first. Without such tables that median is used. If
+other tables of the family share the runtime profile, only the entries of operations of this table are removed; otherwise its
+constants are replaced by the median of the other profiles.
 """
 
 from __future__ import annotations
@@ -66,9 +67,9 @@ def left_out(table: Table, tables: Sequence[Table]) -> tuple[NpuConfig, Runtime]
         return machine, runtime
     same = [one for one in kin if one.chip == table.chip]
     constants = REFITTED.get(table.family, ())
+    begin = _of_others(machine, table, {one.chip for one in kin})
     if not same or not constants:
-        return _of_others(machine, table), runtime
-    begin = _of_others(machine, table)
+        return begin, runtime
     values = {one.path: value_at(begin, runtime, one.path) for one in constants}
     machine, _ = with_values(machine, runtime, values)
     cases = [case for one in same for case in _under(one)]
@@ -94,10 +95,30 @@ def _under(table: Table) -> list[Case]:
     return [under(case) for case in table.cases[:: max(1, -(-len(table.cases) // MOST_ROWS))]]
 
 
+def _operations(tables: Iterable[Table]) -> set[tuple[str, str]]:
+    """Name and class of the operations of these tables."""
+    return {(case.operation.name, case.operation.kind) for one in tables for case in one.cases if case.operation is not None}
+
+
 def _keys(tables: Iterable[Table], known: Mapping[str, Any]) -> set[str]:
-    """The keys of a profile's part that the operations of these tables look up."""
-    pairs = {(case.operation.name, case.operation.kind) for one in tables for case in one.cases if case.operation is not None}
-    return {next((key for key in pair if key in known), "default") for pair in pairs}
+    """The keys of a profile's `ops` that the operations of these tables look up."""
+    return {next((key for key in pair if key in known), "default") for pair in _operations(tables)}
+
+
+def _groups(runtime: Runtime, tables: Iterable[Table], known: Mapping[str, Any]) -> dict[str, Any]:
+    """By way to call, the median of the values that the operations of these tables look up."""
+    found: dict[str, list[Any]] = {}
+    for name, kind in _operations(tables):
+        key = runtime.call(known, name, kind)
+        if name in runtime.called_as and key in known:
+            found.setdefault(runtime.called_as[name], []).append(known[key])
+    return {group: _median(values, None) for group, values in found.items()}
+
+
+def _calls(runtime: Runtime, tables: Iterable[Table], known: Mapping[str, Any], *, collectives: bool = True) -> set[str]:
+    """The keys of host times that the operations of these tables look up, without those of collectives if so asked."""
+    pairs = _operations(tables)
+    return {runtime.call(known, name, kind) for name, kind in pairs if collectives or kind != "collective"}
 
 
 def _without(runtime: Runtime, table: Table, sharing: Sequence[Table]) -> Runtime:
@@ -105,33 +126,45 @@ def _without(runtime: Runtime, table: Table, sharing: Sequence[Table]) -> Runtim
     update: dict[str, Any] = {}
     for name in ("launch_ns", "behind_ns"):
         known: dict[str, Fraction] = getattr(runtime, name)
-        theirs = _keys(sharing, known)
-        own = _keys([table], known) - theirs
+        own = _calls(runtime, [table], known) - _calls(runtime, sharing, known)
         if own and known:
-            default = _median([known[key] for key in theirs if key in known], Fraction(0))
-            update[name] = {key: value for key, value in known.items() if key not in own} | {"default": default}
+            alike = _calls(runtime, sharing, known, collectives=table.family == "collective")  # they are called otherwise
+            default = _median([known[key] for key in alike if key in known], Fraction(0))
+            groups = _groups(runtime, sharing, known)
+            update[name] = {key: value for key, value in known.items() if key not in own} | {"default": default} | groups
     own = _keys([table], runtime.ops) - _keys(sharing, runtime.ops)
     rest = [cost for key, cost in runtime.ops.items() if key not in own]
     update["ops"] = {key: _refilled(cost, rest) if key in own else cost for key, cost in runtime.ops.items()}
     return runtime.model_copy(update=update)
 
 
-def _of_others(machine: NpuConfig, table: Table) -> NpuConfig:
+def _of_others(machine: NpuConfig, table: Table, measured: set[str]) -> NpuConfig:
+    """The machine with the constants of other calibrated chips: of those with a table of the family and of the same vendor."""
     chip = machine.chip
     assert chip is not None
     others = [
-        one
-        for one in _chips()
+        (name, one)
+        for name, one in _chips()
         if one.chip and one.chip.calibrated and one.chip.kind == chip.kind and one.source != machine.source
     ]
+    others = [pair for pair in others if pair[0] in measured] or others
+    vendor = chip.name.split()[0]
+    others = [pair for pair in others if pair[1].chip.name.split()[0] == vendor] or others
+    return _with_constants(machine, table, [one for _, one in others])
+
+
+def _with_constants(machine: NpuConfig, table: Table, others: Sequence[NpuConfig]) -> NpuConfig:
+    """The machine with the median of the constants of others."""
+    chip = machine.chip
+    assert chip is not None
     if not others:
         return machine
     names = CHIP_CONSTANTS.get(table.family, ())
     update: dict[str, Any] = {name: _median([getattr(one.chip, name) for one in others], getattr(chip, name)) for name in names}
     changed: dict[str, Any] = {}
     if table.family == "operations":
-        shares = [_product_share(one) for one in others]
-        rate = median(shares) * chip.cores * chip.macs(8)
+        shares = [_product_share(one) / one.chip.power_share for one in others if one.chip]
+        rate = median(shares) * chip.power_share * chip.cores * chip.macs(8)
         changed["te"] = machine.te.model_copy(update={"macs_per_cycle": Fraction(rate).limit_denominator(10**6)})
         share = median([_memory_share(one) for one in others])
         peak = Fraction(share * _rated_rate(chip, machine)).limit_denominator(10**6)
@@ -139,9 +172,9 @@ def _of_others(machine: NpuConfig, table: Table) -> NpuConfig:
     return machine.model_copy(update={"chip": chip.model_copy(update=update), **changed})
 
 
-def _chips() -> list[NpuConfig]:
-    loaded = (load_config(name) for name in chip_names())
-    return [machine for machine in loaded if machine.chip is not None]
+def _chips() -> list[tuple[str, NpuConfig]]:
+    loaded = ((name, load_config(name)) for name in chip_names())
+    return [(name, machine) for name, machine in loaded if machine.chip is not None]
 
 
 def _product_share(machine: NpuConfig) -> Fraction:

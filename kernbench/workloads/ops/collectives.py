@@ -1,7 +1,7 @@
-"""Collectives of the chips of one node over their links, in the protocols that NCCL has.
+"""Collectives of the chips of one node over their links, on GPUs in the protocols that NCCL has.
 
-A protocol trades latency for bandwidth: short messages carry a flag with each word and cost half the bandwidth or more, and
-long ones wait for whole buffers. The planner takes the fastest.
+A protocol trades latency for bandwidth: short messages carry a flag with each word and cost most of the bandwidth, and longer
+ones first fill buffers. The planner takes the fastest. Chips of other kinds send every message in one way.
 """
 
 from __future__ import annotations
@@ -12,8 +12,14 @@ from kernbench.workloads.ops.chip_view import ChipView
 from kernbench.workloads.ops.kernel import Kernel
 from kernbench.workloads.ops.operation import Collective
 
-#: name, a step's latency over the link's, share of the bandwidth that a long message has over `links_share`
-PROTOCOLS = (("low latency", 1.0, 0.073), ("low latency, 128 bytes", 15.0, 0.53), ("simple", 27.0, 1.0))
+#: Name, [ns] once, a step's latency over the link's, share of the bandwidth that a long message has over `links_share`.
+#: Fitted together on all-reduces of 2, 4 and 8 A100 (Vidur 7d47513) and of 4 A100 (LLMCompass 2e015fd2).
+NCCL = (
+    ("low latency", 0.0, 1.0, 0.056),
+    ("low latency, 128 bytes", 21_100.0, 19.0, 0.72),
+    ("simple", 26_900.0, 91.0, 1.0),
+)
+PLAIN = (("plain", 0.0, 1.0, 1.0),)
 DIRECT = ("send_recv",)  #: no reduction: the links' rated bandwidth, in one step
 #: Of the last-level cache, the part that can hold the message of repeated sends; a longer one is read from DRAM. Fitted on two
 #: A100 (Vidur 7d47513), where a byte takes a fifth more time from between 31 and 37 MB on.
@@ -44,7 +50,8 @@ def plan_collective(view: ChipView, op: Collective) -> Kernel:
     else:
         rate = rated * float(chip.links_share)
         took, name = min(
-            (steps(op) * latency * slower + sent_bytes(op) / (rate * share), name) for name, slower, share in PROTOCOLS
+            (once + steps(op) * latency * slower + sent_bytes(op) / (rate * share), name)
+            for name, once, slower, share in (NCCL if chip.kind == "gpu" else PLAIN)
         )
     return Kernel(
         op.name, "ve", view.cycles(took), notes={"protocol": name, "steps": steps(op), "sent_bytes": int(sent_bytes(op))}

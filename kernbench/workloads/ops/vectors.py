@@ -2,7 +2,8 @@
 
 The bytes of an operation cross the cache. Their rate is the cache's, or what the threads have in flight: by Little's law bytes
 in flight over the time of their turn, which is a load and a store. Bytes past what the cache keeps of a stream come from DRAM
-too. A row that is read again comes from the cache as far as that holds the rows of all blocks that run at a time.
+too. Each kernel, and each reading of a row by one kernel, begins with a chain of loads. A row that is read again comes from the
+cache as far as that holds the rows of all blocks that run at a time.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ def plan_vector(view: ChipView, op: Vector, cost: OpCost) -> Kernel:
     chain = float(cost.chain if cost.chain is not None else bool(missed))
     return Kernel(
         op.name, "ve", body, missed * READ_SHARE, missed * (1 - READ_SHARE),
-        start=view.cycles(float(cost.start_ns)) + cost.kernels * chain * (1 + times) * view.latency,
+        start=view.cycles(float(cost.start_ns)) + chain * max(cost.kernels, 1 + times) * view.latency,
         notes={"moved_bytes": int(moved), "missed_bytes": int(missed)},
     )  # fmt: skip
 

@@ -149,7 +149,7 @@ def _of_others(machine: NpuConfig, table: Table, measured: set[str]) -> NpuConfi
     ]
     others = [pair for pair in others if pair[0] in measured] or others
     vendor = chip.name.split()[0]
-    others = [pair for pair in others if pair[1].chip.name.split()[0] == vendor] or others
+    others = [pair for pair in others if pair[1].chip and pair[1].chip.name.split()[0] == vendor] or others
     return _with_constants(machine, table, [one for _, one in others])
 
 

@@ -7,9 +7,9 @@ or of a plugged-in engine.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 
@@ -37,8 +37,7 @@ class BrokenLaw(KernbenchError):
     exit_code = 5
 
 
-@dataclass(frozen=True, slots=True)
-class Ran:
+class Ran(msgspec.Struct, frozen=True):
     """The state of a run after its end."""
 
     plan: Plan

@@ -25,10 +25,10 @@ from kernbench.ccl.group import Group
 from kernbench.ccl.measure import MOST_PAIRS, Asked, bytes_of, messages, queues_of, row, schedule_of
 from kernbench.ccl.registry import Entry, Registry
 from kernbench.ccl.weights import weights_of
-from kernbench.cmdq.program_cache import folder
 from kernbench.common.dtypes import dtype_of
 from kernbench.common.errors import InputError, Problem
 from kernbench.common.files import write_whole
+from kernbench.common.parse_cache import cache_folder
 from kernbench.config import SystemConfig
 from kernbench.sim_engine.result import MODEL_VERSION
 from kernbench.version import VERSION
@@ -259,18 +259,17 @@ def _latencies(config: SystemConfig) -> Latencies:
 
 def place(config: SystemConfig, group: Group) -> Path | None:
     """The file of the simulated times of a group; None without a cache."""
-    home = folder()
+    home = cache_folder("ccl")
     if home is None:
         return None
-
     text = f"{SCHEMA} {config.digest()} {group.shape} {group.kind_name} {MODEL_VERSION} {VERSION}"
-    return home.parent / "ccl" / f"{hashlib.sha256(text.encode()).hexdigest()}.json"
+    return home / f"{hashlib.sha256(text.encode()).hexdigest()}.json"
 
 
 def times_digest() -> str:
     """A digest of all simulated times that choices depend on: those of the package, and those in the cache."""
-    home = folder()
-    files = sorted((home.parent / "ccl").glob("*.json")) if home is not None else []
+    home = cache_folder("ccl")
+    files = sorted(home.glob("*.json")) if home is not None else []
     return hashlib.sha256(b"".join(one.read_bytes() for one in (KNOWN, *files))).hexdigest()
 
 

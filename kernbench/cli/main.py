@@ -22,6 +22,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """The entry point: run one command and leave with its exit code."""
     # A command keeps the modules and tables that it creates, so a garbage collection every 700 objects finds nothing.
     gc.set_threshold(100_000, 20, 20)
+    # The threads that numpy's OpenBLAS starts busily wait for work as it is imported: 2^20 clock ticks each, for 2^26.
+    os.environ.setdefault("OPENBLAS_THREAD_TIMEOUT", "20")
     given = list(sys.argv[1:] if arguments is None else arguments)
     if given in ([], ["--help"], ["-h"]) and _overview():  # without an import of anything that a command needs
         sys.exit(0 if given else REFUSED)

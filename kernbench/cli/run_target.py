@@ -65,7 +65,7 @@ def run_target(given: RunOptions) -> int:
         options=options,
         checks=given.checks == "on",
         whole=given.whole,
-        debugger=_debugger(given),
+        debugger=None if given.report is None else _debugger(given),  # a page names it
     )
     if given.check is not None:
         _only_check(

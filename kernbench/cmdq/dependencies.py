@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from itertools import chain
 from operator import attrgetter
 
@@ -170,8 +169,7 @@ class Edge(msgspec.Struct, frozen=True):
     implied: bool  #: by BARRIER or END
 
 
-@dataclass(frozen=True)
-class Graph:
+class Graph(msgspec.Struct, frozen=True):
     """The dependencies, and the depth of each entry."""
 
     edges: tuple[Edge, ...]  #: by target, then source

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
-import yaml
 
 from kernbench.cmdq.build import ProgramBuilder
 from kernbench.cmdq.entries import BarrierEntry, DmaEntry, Entry, KvEntry, TeEntry, VeEntry
@@ -24,7 +23,6 @@ if TYPE_CHECKING:
 __all__ = ["BarrierEntry", "DmaEntry", "Entry", "KvEntry", "Program", "TeEntry", "VeEntry"]
 
 VERSION = "1.0"
-_DUMPER = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 
 
 class Lowered(msgspec.Struct, frozen=True):
@@ -119,7 +117,10 @@ def entry_dict(entry: Entry) -> dict[str, Any]:
 
 
 def _yaml(data: dict[str, Any]) -> str:
-    text: str = yaml.dump(data, Dumper=_DUMPER, sort_keys=False, allow_unicode=True, width=2**20)
+    import yaml  # inside: only what writes YAML needs it
+
+    dumper = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
+    text: str = yaml.dump(data, Dumper=dumper, sort_keys=False, allow_unicode=True, width=2**20)
     return text
 
 

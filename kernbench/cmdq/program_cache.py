@@ -12,6 +12,7 @@ from kernbench.cmdq.program import VERSION as PROGRAM_VERSION
 from kernbench.cmdq.program import Program
 from kernbench.common.errors import InputError
 from kernbench.common.files import placed, read_bounded
+from kernbench.common.parse_cache import cache_folder
 from kernbench.config.document import PROGRAM_BYTES, Document, decoded, file_content
 from kernbench.config.machine import MachineConfig
 from kernbench.version import VERSION
@@ -21,24 +22,12 @@ SMALLEST = 1 << 16  # [B] smaller files are read as fast as a cached program
 MOST_KEPT = 2 << 30  # [B] of the whole cache; the least recently used programs are removed first
 
 
-def folder() -> Path | None:
-    """The directory of cached programs; None without a cache."""
-    named = os.environ.get("KERNBENCH_CACHE", "")
-    if named == "off":
-        return None
-    home = Path(named) if named else Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache") / "kernbench"
-    try:
-        return home.expanduser() / "programs"
-    except RuntimeError:  # no home directory
-        return None
-
-
 def load_cached(path: str, config: MachineConfig) -> Program:
     """The program of a `.json` or `.yaml` file, lowered for the machine: kept from before, or read now.
 
     With and without the cache, the program and the errors are the same; a refused program is not cached.
     """
-    home = folder()
+    home = cache_folder("programs")
     if home is None or not _large(path):
         return load_program(path)
     from kernbench.cmdq import compiled  # inside: a small file needs none of it

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache
 from typing import Any
@@ -38,8 +37,7 @@ class _Bad(Exception):
     """A value breaks its field's rule; the argument is the rule."""
 
 
-@dataclass(frozen=True)
-class _Shape:
+class _Shape(msgspec.Struct, frozen=True):
     """An opcode's row of the table, ready for look-up by name."""
 
     spec: OpcodeSpec

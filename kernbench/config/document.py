@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+import msgspec
+
 from kernbench.common.errors import ABSENT, MAX_PROBLEMS_SHOWN, InputError, Problem
 from kernbench.common.files import read_bounded
+from kernbench.common.parse_cache import kept
 from kernbench.common.spelling import file_meant
 from kernbench.config import json_text, yaml_text
 from kernbench.config.places import KEY, Fault, PathLike, Place, normal_path, step_text
@@ -36,8 +38,7 @@ __all__ = [
 ]
 
 
-@dataclass(frozen=True)
-class Document:
+class Document(msgspec.Struct, frozen=True):
     """Data and its source."""
 
     source: str  #: file name as given, or a description
@@ -116,11 +117,10 @@ def file_content(source: str, max_bytes: int) -> tuple[bytes, str]:
 
 def text_document(text: str, source: str, suffix: str, empty: str = "") -> Document:
     """The document that a text in the format of `suffix` holds; its top must be a mapping."""
-    reader = FORMATS[suffix]
     if not text.strip():
         raise InputError(Problem(source, "the file is empty", remedy=empty))
     try:
-        data = reader.parse(text, MAX_DEPTH)
+        data = _data(text, suffix)
     except Fault as fault:
         where = f"{source}:{fault.place[0]}:{fault.place[1]}"
         remedy = fault.remedy or _other_format(text, source, suffix)
@@ -130,6 +130,14 @@ def text_document(text: str, source: str, suffix: str, empty: str = "") -> Docum
         remedy = 'write {"metadata": {"version": "1.0"}, "cmdq": [...]} around the entries' if entries else ""
         raise InputError(Problem(f"{source}:1:1", "the file must hold a mapping of keys", remedy=remedy))
     return Document(source, data, text, suffix)
+
+
+def _data(text: str, suffix: str) -> Any:
+    """What the reader of the format makes of a text. Only YAML is slow enough to be kept."""
+    reader = FORMATS[suffix]
+    if reader is not yaml_text:
+        return reader.parse(text, MAX_DEPTH)
+    return kept(yaml_text.__file__, text, lambda: yaml_text.parse(text, MAX_DEPTH))
 
 
 def _other_format(text: str, source: str, suffix: str) -> str:

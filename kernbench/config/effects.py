@@ -55,6 +55,8 @@ def told_unused(config: MachineConfig) -> list[Told]:
     Values of presets and defaults are not chosen. Neither is a value of a file that is equal to the default, because
     `kbsim config init` writes every key.
     """
+    if not config.chosen:
+        return []
     default = {path: value for path, value, _ in type(config)().effective()}
     given = {
         path: (value, origin)

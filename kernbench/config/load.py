@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar, overload
 
@@ -16,6 +16,7 @@ from kernbench.config.document import FORMATS, MACHINE_BYTES, Document, data_doc
 from kernbench.config.dram_files import with_files, without_files
 from kernbench.config.file_kinds import check_kind
 from kernbench.config.machine import MachineConfig
+from kernbench.config.origins import Origins
 from kernbench.config.overrides import Override, apply_overrides, parse_overrides
 from kernbench.config.places import KEY, PathLike, normal_path, value_at
 from kernbench.config.remedies import key_meant, section_meant, value_meant
@@ -85,9 +86,7 @@ def load_config(
         problems = _problems(error, model, data, document, applied)
         raise InputError(_of_overrides(problems, model, document, applied)) from None
     config._source, config._path, config._allowed_code = document.source, path, allowed
-    config._origins, config._overrides = _origins(data, document, applied)
-    config._origins |= {path_text(path): where for path, where in files.items()}
-    config._filled = frozenset(map(path_text, files))
+    config._origins = Origins(data, document, applied, files)
     return config
 
 
@@ -279,35 +278,3 @@ def _section_of(annotation: Any) -> Any:
         if isinstance(part, type) and issubclass(part, Section):
             return part
     return None
-
-
-def _origins(data: Any, document: Document, applied: Sequence[Override]) -> tuple[dict[str, str], dict[str, str]]:
-    """The origin of each given value by its path in `effective`, and the override that set it."""
-    origins, overrides = {}, {}
-    paths = list(_leaf_paths((), data))
-    in_document = set(_leaf_paths((), document.data))
-    places = document.find(in_document)
-    for path in paths:
-        text = path_text(tuple(str(step) if _in_table(path) else step for step in path))
-        covering = [override.where for override in applied if override.covers(path)]
-        if covering:
-            origins[text], overrides[text] = "override", covering[-1]
-        elif path in in_document:
-            place = places.get(path)
-            origins[text] = "given" if place is None else document.where(place)
-    return origins, overrides
-
-
-def _in_table(path: PathLike) -> bool:
-    return len(path) >= 2 and path[-2] in ("f_w", "f_a", "mac_pj")
-
-
-def _leaf_paths(path: PathLike, value: Any) -> Iterator[PathLike]:
-    if isinstance(value, Mapping):
-        for key, item in value.items():
-            yield from _leaf_paths((*path, key), item)
-    elif isinstance(value, (list, tuple)) and any(isinstance(item, Mapping) for item in value):
-        for i, item in enumerate(value):
-            yield from _leaf_paths((*path, i), item)
-    else:
-        yield path

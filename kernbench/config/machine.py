@@ -9,6 +9,7 @@ from typing import Any
 
 from kernbench.common.units import plain_number
 from kernbench.config.allowed_code import AllowedCode
+from kernbench.config.origins import NOWHERE, Origins
 from kernbench.config.rules import BrokenRule
 from kernbench.config.section import Refused, Section
 
@@ -24,9 +25,7 @@ class MachineConfig(Section):
     # `load_config` sets these on each machine.
     _source: str = "machine"
     _path: Path | None = None
-    _origins: dict[str, str] = {}
-    _overrides: dict[str, str] = {}
-    _filled: frozenset[str] = frozenset()
+    _origins: Origins = NOWHERE
     _allowed_code: AllowedCode = AllowedCode()
 
     def broken_rules(self) -> list[BrokenRule]:
@@ -71,19 +70,26 @@ class MachineConfig(Section):
         The origin is `default`, a place in the file, `given` (from a dict) or `override`.
         """
         leaves = _leaves("", plain_value(self, whole=True))
-        return [(path, value, self._origins.get(path, "default")) for path, value in leaves]
+        places = self._origins.places
+        return [(path, value, places.get(path, "default")) for path, value in leaves]
+
+    @property
+    def chosen(self) -> bool:
+        """Whether a user chose any of its values: it is no preset as it comes."""
+        return self.path is not None or self._origins.overridden
 
     def follows(self, path: str) -> bool:
         """Whether a value is a default or filled in by a file that the machine names, such as that of its DRAM device."""
-        return path in self._filled or self._origins.get(path, "default") == "default"
+        return path in self._origins.filled or self._origins.places.get(path, "default") == "default"
 
     def where(self, *paths: str) -> str:
         """The location in a message about values: the line or override of the first value that has one."""
+        places, overrides = self._origins.places, self._origins.overrides
         for path in paths:
-            if path in self._overrides:
-                return self._overrides[path]
-            if self._origins.get(path, "given") != "given":
-                return self._origins[path]
+            if path in overrides:
+                return overrides[path]
+            if places.get(path, "given") != "given":
+                return places[path]
         return self.source
 
     def __eq__(self, other: object) -> bool:

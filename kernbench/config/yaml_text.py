@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator
-from typing import Any
-
-import yaml
+from typing import TYPE_CHECKING, Any
 
 from kernbench.common.units import MAX_DIGITS, parse_decimal
 from kernbench.config.places import KEY, TWICE, Fault, Place
 
-_Loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+if TYPE_CHECKING:
+    import yaml
+
 _CONSTANTS = {
     **dict.fromkeys(("", "~", "null", "Null", "NULL")),
     **dict.fromkeys(("true", "True", "TRUE"), True),
@@ -104,6 +104,8 @@ def places(text: str, wanted: Collection[tuple[str, ...]]) -> Iterator[tuple[tup
 
 def _walk(text: str, max_depth: int) -> Iterator[tuple[list[Any], Place, str, Any, bool]]:
     """(path, place, `open`, `close` or `scalar`, value, is a key) in order; the path is live: copy it to keep it."""
+    import yaml  # inside: data that is kept from before needs no reader
+
     path: list[Any] = []
     mappings: list[bool] = []  # per open container: it is a mapping
     key_next = False  # the innermost container is a mapping, and its next scalar is a key
@@ -141,9 +143,12 @@ def _walk(text: str, max_depth: int) -> Iterator[tuple[list[Any], Place, str, An
 
 def _events(text: str) -> Iterator[tuple[yaml.Event, Place]]:
     """The events of the one document, with what must not be in it refused."""
+    import yaml
+
     documents = 0
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     try:
-        for event in yaml.parse(text, Loader=_Loader):
+        for event in yaml.parse(text, Loader=loader):
             place = _mark_place(event.start_mark)
             if isinstance(event, yaml.DocumentStartEvent):
                 documents += 1
@@ -168,20 +173,17 @@ def _events(text: str) -> Iterator[tuple[yaml.Event, Place]]:
         remedy = "indent with spaces: YAML takes no tabs there" if tabs else ""
         raise Fault(at, f"it is not YAML: {error.problem or error.context}", remedy=remedy) from None
     except yaml.reader.ReaderError as error:
-        raise Fault(_reader_place(text, error), f"it is not YAML: {error.reason}") from None
+        at = _reader_place(text, error, libyaml=loader is not yaml.SafeLoader)
+        raise Fault(at, f"it is not YAML: {error.reason}") from None
 
 
 def _mark_place(mark: Any) -> Place:
     return mark.line + 1, mark.column + 1
 
 
-def _reader_place(text: str, error: yaml.reader.ReaderError) -> Place:
+def _reader_place(text: str, error: yaml.reader.ReaderError, *, libyaml: bool) -> Place:
     """PyYAML gives an index into the text, libyaml one into its UTF-8."""
-    before = (
-        text.encode()[: error.position].decode(errors="ignore")
-        if _Loader is not yaml.SafeLoader
-        else text[: error.position]
-    )
+    before = text.encode()[: error.position].decode(errors="ignore") if libyaml else text[: error.position]
     return before.count("\n") + 1, len(before) - before.rfind("\n")
 
 

@@ -14,6 +14,7 @@ from fractions import Fraction
 from itertools import permutations
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -36,14 +37,16 @@ _MOST = 1 << 31  # numerators and denominators stay below it
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 
 
-@dataclass(frozen=True)
-class Ranges:
+class Ranges(msgspec.Struct, frozen=True):
     """What may vary, and by how much."""
 
     latency: int = 1024  #: [cycle] head latency grows by at most this
     start: int = 4096  #: [cycle] a PE starts at most so much later
     slowest: Fraction = Fraction(1, 4)  #: the least share of its capacity that a link or DRAM channel may have
     kinds: tuple[str, ...] = KINDS  #: which kinds are drawn at all
+
+
+USUAL = Ranges()
 
 
 def mixed(value: Array) -> Array:
@@ -91,7 +94,7 @@ class SeededDraws(Draws):
     large they may be: runs with few long delays find other races than runs with many short ones.
     """
 
-    def __init__(self, seed: int, ranges: Ranges = Ranges(), focus: str = "") -> None:
+    def __init__(self, seed: int, ranges: Ranges = USUAL, focus: str = "") -> None:
         """`focus`: a PE whose loads and stores, and no other draws, are not 0; empty for all draws."""
         super().__init__()
         self.seed, self.ranges, self.focus = seed, ranges, focus

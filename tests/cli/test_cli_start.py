@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import io
+import json
+import os
 import subprocess
 import sys
 from contextlib import redirect_stdout
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -24,14 +27,15 @@ from kernbench.cli.run_target import RunOptions
 HEAVY = ("click", "kernbench_core", "ml_dtypes", "numpy", "pydantic", "rich", "scipy", "typer", "yaml")
 
 
-def imported(*arguments: str) -> set[str]:
+def imported(*arguments: str, **environment: str) -> set[str]:
     """The modules that a command has imported at its end."""
     code = (
         f"import sys, atexit; sys.argv[1:] = {list(arguments)!r}\n"
         "atexit.register(lambda: print(*sys.modules, file=sys.stderr))\n"
         "from kernbench.cli.main import main; main()"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    given = {**os.environ, **environment}
+    done = subprocess.run([sys.executable, "-c", code], env=given, capture_output=True, text=True, check=False)
     assert done.returncode in (0, 2)
     return set(done.stderr.split())
 
@@ -56,6 +60,29 @@ def test_a_run_imports_what_it_runs() -> None:
         "kernbench.trace.why", "kernbench.validate", "kernbench.cli.llm", "kernbench.cli.trace",
     )  # fmt: skip
     assert not {name for name in found for one in left_out if name == one or name.startswith(f"{one}.")}
+
+
+def test_a_second_run_reads_no_yaml(tmp_path: Path) -> None:
+    """The data of its machine's text, and of the colours, are kept from the first run."""
+    program = tmp_path / "tiles.json"
+    program.write_text(json.dumps({"metadata": {"version": "1.0", "name": "none"}, "cmdq": [{"id": 0, "opcode": "END"}]}))
+    readers = {"yaml", "tomllib"}
+    for missing in (set(), readers):
+        found = imported("run", str(program), "--config", "npu_mobile", KERNBENCH_CACHE=str(tmp_path / "cache"))
+        assert readers - found == missing
+
+
+def test_the_threads_of_numpy_do_not_spin_at_the_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    """OpenBLAS takes 40 ms of CPU time for it otherwise. A user's own setting stays."""
+    for given, expected in ((None, "20"), ("4", "4")):
+        if given is None:
+            monkeypatch.delenv("OPENBLAS_THREAD_TIMEOUT", raising=False)
+        else:
+            monkeypatch.setenv("OPENBLAS_THREAD_TIMEOUT", given)
+        with pytest.raises(SystemExit):
+            main(["--version"])
+        assert os.environ["OPENBLAS_THREAD_TIMEOUT"] == expected
+        monkeypatch.delenv("OPENBLAS_THREAD_TIMEOUT")
 
 
 @pytest.mark.parametrize("width", [60, 72, 80, 100, 120, 161])

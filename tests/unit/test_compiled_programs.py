@@ -21,6 +21,7 @@ from kernbench.cmdq.lower import lower_program
 from kernbench.cmdq.plan import plan_npu, plan_program
 from kernbench.cmdq.program_cache import load_cached
 from kernbench.cmdq.table_rules import broken_rule
+from kernbench.common.parse_cache import cache_folder
 from tests.cli.samples import MACHINE, tiles
 
 NPU = load_config("npu_mobile")
@@ -274,12 +275,12 @@ def test_the_cache_can_be_off_away_or_full(home: Path, tmp_path: Path, monkeypat
     load_cached(path, load_config("npu_mobile", {"te.macs_per_cycle": 64}))
     assert len(kept(home)) == 1  # the newest
     monkeypatch.setenv("KERNBENCH_CACHE", "off")
-    assert cache_module.folder() is None and load_cached(path, NPU) == small()
+    assert cache_folder("programs") is None and load_cached(path, NPU) == small()
     monkeypatch.setenv("KERNBENCH_CACHE", path)  # a file: nothing can be kept there
     assert load_cached(path, NPU) == small()
     monkeypatch.delenv("KERNBENCH_CACHE")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "xdg"))
-    assert cache_module.folder() == tmp_path / "xdg" / "kernbench" / "programs"
+    assert cache_folder("programs") == tmp_path / "xdg" / "kernbench" / "programs"
 
 
 def test_numbers_without_a_binary_form_are_kept_as_text_only(home: Path, tmp_path: Path) -> None:

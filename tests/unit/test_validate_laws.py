@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 from kernbench.bounds import laws
 from kernbench.bounds.laws import LAWS, BrokenLaw, Ran, broken_laws, what_ran

@@ -8,6 +8,7 @@ from functools import cache
 from typing import Any, Literal
 
 from kernbench.common.package_files import package_folder
+from kernbench.common.parse_cache import kept
 
 Theme = Literal["light", "dark"]
 THEMES: tuple[Theme, ...] = ("light", "dark")
@@ -19,9 +20,15 @@ _STORE = 0.45  #: how far the colour of a store lies between its engine's and th
 @cache
 def tokens() -> dict[str, Any]:
     """The token file."""
-    import tomllib  # inside: a run that draws nothing reads no tokens
+    text = (package_folder("kernbench.common") / "look" / "tokens.toml").read_text(encoding="utf-8")
 
-    return tomllib.loads((package_folder("kernbench.common") / "look" / "tokens.toml").read_text(encoding="utf-8"))
+    def parsed() -> dict[str, Any]:
+        import tomllib  # inside: the tokens are often kept from before
+
+        return tomllib.loads(text)
+
+    found: dict[str, Any] = kept(__file__, text, parsed)
+    return found
 
 
 def colour(name: str, theme: Theme = "light") -> str:

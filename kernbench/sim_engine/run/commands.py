@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from typing import Any
+
+import msgspec
 
 from kernbench.cmdq import Program
 from kernbench.cmdq.entries import Entry
@@ -24,8 +25,7 @@ KNOWN = frozenset(spec.name for spec in META_FIELDS)
 Describe = Callable[[int, int], tuple[int, int, tuple[int, ...], tuple[int, ...]]]
 
 
-@dataclass(frozen=True, slots=True)
-class Command:
+class Command(msgspec.Struct, frozen=True):
     """A job that a component submitted, with the names that entries of a queue have."""
 
     index: int  #: its row, after those of the queue
@@ -36,7 +36,7 @@ class Command:
     number: int  #: of that engine, among DMA engines or the others
     given: dict[str, int]  #: the job's parameters by name
     deps: tuple[int, ...] = ()  #: ids of commands that it waited for
-    meta: dict[str, Any] = field(default_factory=dict)  #: metadata like that of an entry: `phase`, `layer_id`, `marker`, ...
+    meta: dict[str, Any] = {}  #: metadata like that of an entry: `phase`, `layer_id`, `marker`, ...
 
     @property
     def where(self) -> str:

@@ -16,8 +16,10 @@ from __future__ import annotations
 import heapq
 from bisect import bisect_right
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, Protocol
+
+import msgspec
+from msgspec.structs import replace
 
 from kernbench.cmdq import Entry, Program
 from kernbench.cmdq.dependencies import predecessors
@@ -30,8 +32,7 @@ if TYPE_CHECKING:
 Reason = Literal["queue", "barrier", "issue width"]
 
 
-@dataclass(frozen=True, slots=True)
-class Wait:
+class Wait(msgspec.Struct, frozen=True):
     """One wait of one entry."""
 
     reason: Reason

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from kernbench.cmdq.program_cache import folder
 from kernbench.common.errors import InputError, Problem
+from kernbench.common.parse_cache import cache_folder
 from kernbench.config.schema import Cost, NpuConfig
 from kernbench.config.system import SystemConfig
 from kernbench.workloads.blocks.batch import Sequences
@@ -134,10 +134,7 @@ class Scenario:
         return self._table(step, self.sample, extra)
 
     def _table(self, step: MachineStep, sample: int, extra: Sequence[ExtraWork] = ()) -> TableTimer:
-        kept = self.tables
-        if kept is None:
-            programs = folder()
-            kept = None if programs is None else programs.parent / "serving"
+        kept = cache_folder("serving") if self.tables is None else self.tables
         store = TableStore(kept, step.content())
         width = 1 if self.speculation is None else 1 + self.speculation.tokens
         return TableTimer(step, step.capture_sizes, store=store, sample=sample, width=width, extra=extra, energy=self.energy)

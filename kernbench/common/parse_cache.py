@@ -1,0 +1,106 @@
+"""The user's cache folder, and in it the data of small texts that were parsed before, by their content.
+
+PyYAML and tomllib take longer to import than a short run takes; a text whose data is kept needs neither.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from kernbench.common.files import placed
+from kernbench.version import VERSION
+
+LARGEST = 1 << 20  # [B] of a text whose data is kept
+MOST_KEPT = 2000  #: texts; the oldest are removed first
+SUFFIX = ".data"
+_FRACTION, _DIGEST = 1, 16
+
+
+def cache_folder(name: str) -> Path | None:
+    """The directory of one kind of cached files; None without a cache."""
+    named = os.environ.get("KERNBENCH_CACHE", "")
+    if named == "off":
+        return None
+    home = Path(named) if named else Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache") / "kernbench"
+    try:
+        return home.expanduser() / name
+    except RuntimeError:  # no home directory
+        return None
+
+
+def kept(reader: str, text: str, parse: Callable[[], Any]) -> Any:
+    """What `parse` makes of a text: kept from before, or parsed now. Errors of `parse` are not kept.
+
+    `reader`: the file of the parser, whose data are kept apart from those of other parsers and of its other versions.
+    """
+    home = cache_folder("texts") if len(text) <= LARGEST else None
+    if home is None:
+        return parse()
+    place = home / f"{_key(reader, text)}{SUFFIX}"
+    try:
+        return _unpacked(place.read_bytes())
+    except (OSError, ValueError):  # not there, or damaged
+        pass
+    data = parse()
+    try:
+        packed = _packed(data)
+        home.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with placed(place) as file:
+            file.write(packed)
+        _make_room(home)
+    except (OSError, ValueError, OverflowError):  # a full disk, a cache of another user, an integer above 64 bits
+        pass
+    return data
+
+
+def _key(reader: str, text: str) -> str:
+    import hashlib  # inside: without a cache it is not needed
+
+    status = os.stat(reader)
+    told = f"{VERSION} {os.path.basename(reader)} {status.st_size} {status.st_mtime_ns}\0{text}"
+    return hashlib.sha256(told.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def _packed(data: Any) -> bytes:
+    """The data, behind a digest that a damaged file does not have."""
+    content = msgspec.msgpack.encode(data, enc_hook=_extended)
+    return _digest(content) + content
+
+
+def _unpacked(packed: bytes) -> Any:
+    """ValueError for a damaged file."""
+    content = packed[_DIGEST:]
+    if packed[:_DIGEST] != _digest(content):
+        raise ValueError("it is damaged")
+    return msgspec.msgpack.decode(content, ext_hook=_restored)
+
+
+def _digest(content: bytes) -> bytes:
+    import hashlib
+
+    return hashlib.sha256(content).digest()[:_DIGEST]
+
+
+def _extended(value: Any) -> msgspec.msgpack.Ext:
+    if not isinstance(value, Fraction):
+        raise ValueError(f"data of type {type(value).__name__} is not kept")
+    return msgspec.msgpack.Ext(_FRACTION, f"{value.numerator}/{value.denominator}".encode())
+
+
+def _restored(code: int, content: memoryview) -> Fraction:
+    numerator, _, denominator = bytes(content).partition(b"/")
+    return Fraction(int(numerator), int(denominator))
+
+
+def _make_room(home: Path) -> None:
+    """Delete the oldest files, down to MOST_KEPT."""
+    files = list(home.glob(f"*{SUFFIX}"))
+    if len(files) > MOST_KEPT:
+        for path in sorted(files, key=lambda one: one.stat().st_mtime_ns)[: len(files) - MOST_KEPT]:
+            path.unlink(missing_ok=True)

@@ -184,8 +184,9 @@ def engine_table(engines: Sequence[EngineUse], width: int, limit: str = "", *, w
     pairs = list(zip(labels, groups, strict=True))
     counts = ("use", "busy", "conflict", "pressure", "idle", "jobs", "work")
     least = [[label, " " * _bar_width(width), *_engine_texts(group, wide, full=False)] for label, group in pairs]
-    room = width - 9 * bool(limit)
-    barred = wide or (max(map(len, labels), default=0) <= SHORT_NAME and fits(["engine", "", *counts], least, room))
+    marked = any(_limits(limit, group) for group in groups)
+    fitting = fits(["engine", "", *counts], least, width - 9 * marked)
+    barred = wide or (max(map(len, labels), default=0) <= SHORT_NAME and fitting)
     columns: list[tuple[str, Justify]] = [("engine", "left")]
     if barred:
         columns.append(("", "left"))
@@ -195,12 +196,12 @@ def engine_table(engines: Sequence[EngineUse], width: int, limit: str = "", *, w
     columns.append(("", "left"))
     bar = " " * _bar_width(width)
     texts = [[label, *([bar] * barred), *_engine_texts(group, wide, full=True), ""] for label, group in pairs]
-    full = fits([head for head, _ in columns], [*texts, ["< limit"] + [""] * (len(columns) - 1)], room)
+    full = fits([head for head, _ in columns], [*texts, ["< limit"] + [""] * (len(columns) - 1)], width - 9 * bool(limit))
     together = any(len(group) > 1 for group in groups)
     note = f"{BUSY} busy  {STALLED} stalled  {IDLE} idle" if barred else ""
     made = Table("Engines" + _of(place), columns, f"{note}{JOINED if together else ''}".strip())
     for label, group in pairs:
-        limits = limit in [engine.name for engine in group] or limit.rpartition(" ")[2] == group[0].kind
+        limits = _limits(limit, group)
         cells: list[str | Line | Bar] = list(_engine_texts(group, wide, full=full))
         cells[0] = Line((str(cells[0]), LIMIT))
         if barred:
@@ -210,6 +211,11 @@ def engine_table(engines: Sequence[EngineUse], width: int, limit: str = "", *, w
         at_most = Line((f"{count} more {kind}, at most", DIM))
         made.add_row(at_most, *([""] * barred), percent(most))
     return made
+
+
+def _limits(limit: str, group: Sequence[EngineUse]) -> bool:
+    """Whether the limit of the run is an engine of this row, or its kind."""
+    return limit in [engine.name for engine in group] or limit.rpartition(" ")[2] == group[0].kind
 
 
 JOINED = "  equal rows joined"

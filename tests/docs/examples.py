@@ -154,7 +154,7 @@ def _forgetting(folder: str) -> Iterator[None]:
 def _run(text: str, names: dict[str, Any], place: Place) -> Iterator[Shown]:
     printed = ""
     blocks = list(BLOCK.finditer(text))
-    for block, below in zip(blocks, [*blocks[1:], None], strict=True):
+    for block, below in zip(blocks, [*blocks[1:], None], strict=False):  # a page may have no block
         kind, body, mark = block["kind"], block["body"], block["mark"] or ""
         if kind in ("json", "yaml", "xml", "python") and mark.startswith("file: "):
             Path(mark.removeprefix("file: ")).write_text(body, encoding="utf-8")

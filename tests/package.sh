@@ -50,4 +50,8 @@ mkdir -p "$work/pages/tests/docs"
 cp -r README.md docs "$work/pages"
 cp tests/docs/examples.py "$work/pages/tests/docs"
 (cd "$work/empty" && "$work/env/bin/python" "$work/pages/tests/docs/examples.py" --plain)
-(cd tests/consumer && ../../.venv/bin/python -m mypy --strict --config-file= --python-executable "$work/env/bin/python" .)
+# Outside the folder of the tests, whose parent mypy would search first: the types are those of the installed package.
+rm -rf "$work/consumer"
+cp -r tests/consumer "$work/consumer"
+mypy="$here/.venv/bin/python -m mypy"
+(cd "$work/consumer" && $mypy --strict --config-file= --python-executable "$work/env/bin/python" .)

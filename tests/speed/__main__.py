@@ -27,6 +27,7 @@ from tests.speed.measure import Row, Size, measure
 from tests.speed.replay_rows import replay_rows, replay_table
 from tests.speed.report_rows import report_rows
 from tests.speed.sample import plain
+from tests.speed.serving_rows import serving_rows, serving_table
 from tests.speed.skip_rows import skip_rows, skip_table, yard_table, yardsticks
 from tests.speed.start_rows import load_rows, start_rows, start_table
 from tests.speed.sweep_rows import sweep_row, sweep_table
@@ -97,6 +98,8 @@ def main(arguments: list[str] | None = None) -> int:
     print(f"\n{sweep_table(sweep)}", flush=True)
     collectives, sends = ccl_rows(chosen.quick), send_rows(chosen.quick)
     print(f"\n{ccl_table(collectives, sends)}", flush=True)
+    served, beside = serving_rows(chosen.quick)
+    print(f"\n{serving_table(served, beside)}", flush=True)
     builds = [] if chosen.quick else [build_row()]
     for build in builds:
         print(f"\n{build_table(build)}", flush=True)
@@ -122,6 +125,7 @@ def main(arguments: list[str] | None = None) -> int:
         report |= {"kernels": kernels, "replay": replays}
         report["collectives"] = [plain(row) for row in collectives]
         report["sends"] = [plain(row) for row in sends]
+        report["serving"] = [*map(plain, served), {"engine_s": beside[0], "simpy_s": beside[1]}]
         report["builds"] = [plain(row) for row in builds]
         report["instructions"] = [plain(row) for row in counts]
         report["checks"] = [plain(row) for row in checks]

@@ -19,5 +19,5 @@ def test_the_short_form_ends_and_has_all_its_rows(tmp_path: Path) -> None:
     done = subprocess.run(told, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     found = json.loads(report.read_text(encoding="utf-8"))
-    rows = ("rows", "walks", "model_lines", "growth", "starts", "kernels", "sweep", "collectives", "sends", "traces")
+    rows = ("rows", "walks", "model_lines", "growth", "starts", "kernels", "sweep", "collectives", "sends", "serving", "traces")
     assert all(found[name] for name in rows)

@@ -185,8 +185,8 @@ def engine_table(engines: Sequence[EngineUse], width: int, limit: str = "", *, w
     counts = ("use", "busy", "conflict", "pressure", "idle", "jobs", "work")
     least = [[label, " " * _bar_width(width), *_engine_texts(group, wide, full=False)] for label, group in pairs]
     marked = any(_limits(limit, group) for group in groups)
-    fitting = fits(["engine", "", *counts], least, width - 9 * marked)
-    barred = wide or (max(map(len, labels), default=0) <= SHORT_NAME and fitting)
+    fitting = wide or fits(["engine", "", *counts], least, width - 9 * marked)
+    barred = fitting and (wide or max(map(len, labels), default=0) <= SHORT_NAME)
     columns: list[tuple[str, Justify]] = [("engine", "left")]
     if barred:
         columns.append(("", "left"))

@@ -30,6 +30,7 @@ from kernbench.validate.suite import Figure, Row, Skipped, SuiteData, read_suite
 SUITES: dict[str, str] = {
     "systolic": "kernbench.validate.suites.systolic",
     "scalesim": "kernbench.validate.suites.scalesim",
+    "onnxim": "kernbench.validate.suites.onnxim",
     "tensor": "kernbench.validate.suites.tensor",
     "vector": "kernbench.validate.suites.vector",
     "transfers": "kernbench.validate.suites.transfers",

@@ -51,8 +51,9 @@ HEADERS = """\
 #include <structmember.h>
 #include <traceback.h>
 """
-#: What Cython runs once, when a module is imported, is not optimised.
-ONCE = [("CYTHON_SMALL_CODE", '__attribute__((cold, optimize("O0")))')]
+#: What Cython runs once, when a module is imported, is not optimised. Names stand in modules as they are: the code that
+#: decompresses them would be in each of them.
+ONCE = [("CYTHON_SMALL_CODE", '__attribute__((cold, optimize("O0")))'), ("CYTHON_COMPRESS_STRINGS", "0")]
 CHECKED = BUILD in ("checked", "sanitize")
 LINKED = [flag for flag in FLAGS[BUILD] if flag.startswith("-fsanitize")]
 if BUILD == "release" and sys.platform == "linux":
@@ -64,11 +65,12 @@ HOT = (
     "plugin.bank_requests", "plugin.component", "plugin.component_api", "plugin.component_jobs", "plugin.component_flows",
     "trace.record_order", "trace.record", "trace.record_block", "trace.record_requests",
 )
-#: Those that lay tables out, read them or check them, once a run, or whose time is that of the Python that they call.
+#: Those whose time is that of the Python that they call, or of the text that they write.
 COLD = (
-    "_cython", "core", "fast.group_layout", "model.routes", "plugin.plug_layout", "plugin.pyarbiter", "plugin.pycomponent",
-    "standalone", "state", "trace.format", "trace.samples", "types",
+    "_cython", "core", "model.routes", "plugin.pyarbiter", "plugin.pycomponent", "standalone", "trace.format", "trace.samples",
 )
+#: Those that lay tables out, write snapshots or check them, once a run: not optimised, which takes the compiler a third less.
+ONCE_A_RUN = ("fast.group_layout", "plugin.plug_layout", "standalone.dram_load", "standalone.flit_load", "state", "types")
 #: Phase 2, memories, queues, commands and handles, whose time is numpy's, or that of calls of Python: compiled, they cost less
 #: beside it, but how well they are compiled cannot be measured.
 COLD_KERNELS = (
@@ -85,6 +87,7 @@ COLD_KERNELS = (
 LEVEL = {
     **{f"kernbench_core.{name}": "-O3" for name in HOT},
     **{f"kernbench_core.{name}": "-Og" for name in COLD},
+    **{f"kernbench_core.{name}": "-O0" for name in ONCE_A_RUN},
     **{f"kernbench.{name}": "-Og" for name in COLD_KERNELS},
 }
 ALL = {"language_level": 3, "freethreading_compatible": True, "auto_pickle": False, "emit_code_comments": CHECKED}

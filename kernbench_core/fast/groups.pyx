@@ -96,7 +96,7 @@ cdef void renumber(Sim* s, int32_t entry, int64_t seq) noexcept nogil:
     while flow != NONE:
         s.share.flow[flow].job_seq = seq
         if s.share.flow[flow].left and not j.in_head:
-            s.requester[flow].key_seq = seq << 20 | s.share.flow[flow].channel
+            s.tie_break[flow].seq = seq << 20 | s.share.flow[flow].channel
         flow = s.share.flow[flow].sibling
 
 

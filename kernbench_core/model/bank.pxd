@@ -1,4 +1,6 @@
 """Scratchpad banks: masks, ports, and who was granted or denied (docs/model/banks_and_arbiters.md, P5)."""
+from libc.string cimport memset
+
 from kernbench_core.fast.fast_state cimport Lookahead, requests_changed
 from kernbench_core.model.bank_mask cimport set_run
 from kernbench_core.model.bank_counters cimport Tally, tally_done, tally_note, tally_noted_all, tally_word
@@ -9,7 +11,12 @@ cdef enum:
     CALM = 16                 # cycles for which it is counted how often a bank may be asked (fast/horizon.pyx)
     DENIED = 64               # denials that are noted before they are counted: more than a requester has in a block
 
-# A flow, a TE or VE, or a component's request. The fields up to `writes` are what a block changes (fast/speculative.pyx).
+cdef struct TieBreak:         # the place of a requester in tie-break order; read only where one comes or goes
+    int64_t engine            # first: engine type << 32 | engine id
+    int64_t seq               # second: submission number << 20 | DRAM channel
+
+# A flow, a TE or VE, or a component's request. The fields up to `writes` are what a block changes (fast/speculative.pyx). It has
+# 64 bytes, a line of the processor's cache: every walk goes over all requesters of a scratchpad.
 cdef struct Requester:
     cycle_t next_at           # @next? it asks in no earlier cycle (penalty, period, start of its body); NEVER: it does not ask
     cycle_t first_denied      # @past? the cycle in which its request was first denied; NEVER: it is not held
@@ -21,8 +28,6 @@ cdef struct Requester:
     int8_t compute            # it is a TE or VE
     int8_t to_writes          # it is a flow whose requests are for write ports
     int8_t paired             # it is one of the two requesters of a flow between scratchpads (model/pair.pyx)
-    int64_t key_engine        # first tie-break: engine type << 32 | engine id
-    int64_t key_seq           # second tie-break: submission number << 20 | DRAM channel
     cycle_t ends_at           # look-ahead: its work ends in no earlier cycle, while its rate stays; 0: not known
 
 cdef struct Spm:              # a scratchpad; the fields before `banks` are state, the others are constant or set again by each run
@@ -63,7 +68,7 @@ cdef struct Spm:              # a scratchpad; the fields before `banks` are stat
     int32_t* watch            # [n_watch] the engines to be looked at after P6
     Lookahead look            # what fast paths know of it: no state
 
-cdef void order_insert(Spm* p, Requester* requesters, slot_t requester) noexcept nogil
+cdef void order_insert(Spm* p, TieBreak* tie_break, slot_t requester) noexcept nogil
 cdef void order_remove(Spm* p, slot_t requester) noexcept nogil
 
 cdef inline void nobody_held(Spm* p) noexcept nogil:
@@ -110,11 +115,9 @@ cdef inline void set_banks(Spm* p, uint64_t* mask, int32_t bank, int64_t n) noex
 
 cdef inline void open_ports(Spm* p) noexcept nogil:
     """A new cycle: every bank has all its ports."""
-    cdef int32_t k, w, side
+    cdef int32_t side
     for side in range(1 + p.split):
-        for k in range(p.ports[side]):
-            for w in range(p.words):
-                p.free[side][k * p.words + w] = <uint64_t>-1
+        memset(p.free[side], 0xff, p.ports[side] * p.words * sizeof(uint64_t))
 
 cdef inline void take_ports(uint64_t* free, int32_t ports, int32_t words, int32_t w, uint64_t granted) noexcept nogil:
     cdef int32_t k

@@ -5,14 +5,14 @@ from kernbench_core.fast.fast_state cimport requesters_changed
 from kernbench_core.types cimport int32_t, slot_t
 
 
-cdef void order_insert(Spm* p, Requester* requesters, slot_t requester) noexcept nogil:
+cdef void order_insert(Spm* p, TieBreak* tie_break, slot_t requester) noexcept nogil:
     """Put a requester into its place in tie-break order."""
-    cdef Requester* mine = &requesters[requester]
-    cdef Requester* other
+    cdef TieBreak* mine = &tie_break[requester]
+    cdef TieBreak* other
     cdef int32_t i = p.n_order
     while i > 0:
-        other = &requesters[p.order[i - 1]]
-        if other.key_engine < mine.key_engine or other.key_engine == mine.key_engine and other.key_seq < mine.key_seq:
+        other = &tie_break[p.order[i - 1]]
+        if other.engine < mine.engine or other.engine == mine.engine and other.seq < mine.seq:
             break
         p.order[i] = p.order[i - 1]
         i -= 1

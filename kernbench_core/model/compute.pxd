@@ -120,17 +120,17 @@ cdef inline uint64_t stream_banks(Stream* s, Spm* p, cycle_t i) noexcept nogil:
         s.line = s.line - p.banks if n < p.banks else s.line % p.banks
     return banks_from(p, line, n)
 
-cdef inline bint stream_want(Stream* s, Spm* p, cycle_t i, uint64_t* mask, bint narrow) noexcept nogil:
-    """The lines of one region that begin in body cycle `i`; false where there are none. `narrow`: one word holds all banks."""
+cdef inline uint64_t stream_want(Stream* s, Spm* p, cycle_t i, uint64_t* mask, bint narrow) noexcept nogil:
+    """The lines of one region that begin in body cycle `i`; 0 where there are none. `narrow`: one word holds all banks."""
     cdef uint64_t banks
     cdef int64_t n
     if narrow:
         banks = stream_banks(s, p, i)
         mask[0] |= banks
-        return banks != 0
+        return banks
     n = stream_lines(s, i, p.line, p.line_shift)
     if n == 0:
-        return False
+        return 0
     if p.blocked:
         set_run(mask, bank_of(p, s.line), bank_of(p, s.line + n - 1) - bank_of(p, s.line) + 1)
         s.line += n
@@ -139,20 +139,22 @@ cdef inline bint stream_want(Stream* s, Spm* p, cycle_t i, uint64_t* mask, bint 
         s.line += n
         if s.line >= p.banks:
             s.line = s.line - p.banks if n < p.banks else s.line % p.banks
-    return True
+    return 1
 
 cdef inline bint streams_want(Compute* e, Spm* p, uint64_t* reads, uint64_t* writes, bint narrow) noexcept nogil:
     """The banks of this body cycle: inlined, where `narrow` is a constant."""
     cdef cycle_t i = e.body - e.body_left
-    cdef bint any = False
+    cdef uint64_t any = 0
+    cdef Stream* s
     cdef int32_t k
     for k in range(e.streams):
-        if e.sparse and e.stream[k].next > i:
+        s = &e.stream[k]
+        if e.sparse and s.next > i:
             continue
-        any |= stream_want(&e.stream[k], p, i, writes if e.stream[k].write and p.split else reads, narrow)
+        any |= stream_want(s, p, i, writes if s.write and p.split else reads, narrow)
         if e.sparse:
-            stream_next(&e.stream[k])
-    return any
+            stream_next(s)
+    return any != 0
 
 cdef inline bint compute_want(Compute* e, Spm* p, uint64_t* reads, uint64_t* writes) noexcept nogil:
     """P5: the banks of this body cycle; false where it touches none."""

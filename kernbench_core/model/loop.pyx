@@ -26,11 +26,13 @@ cdef bint stuck(Sim* s) noexcept nogil:
     return True
 
 
-cdef void wake_flows(Sim* s) noexcept nogil:
-    """A snapshot writes down when each flow asks next; here every member that is not held is looked at from the next cycle on."""
+cdef void begin_plain(Sim* s) noexcept nogil:
+    """A snapshot writes down when each flow asks next; here every member that is not held is looked at from the next cycle on. All
+    scratchpads are at the cycle of the run."""
     cdef int32_t k, i
     cdef slot_t requester
     for k in range(s.n_spm):
+        s.spm[k].done = s.cycle
         for i in range(s.spm[k].n_order):
             requester = s.spm[k].order[i]
             if requester < s.n_flows and s.share.flow[requester].member and s.requester[requester].first_denied == NEVER:
@@ -41,7 +43,7 @@ cdef void run_plain(Sim* s, cycle_t limit) noexcept nogil:
     """Run the cycles before `limit`, one after the other."""
     cdef cycle_t now
     cdef int64_t denied = s.denied
-    wake_flows(s)
+    begin_plain(s)
     while goes_on(s, limit):
         now = s.cycle
         if not begin_cycle(s, now):

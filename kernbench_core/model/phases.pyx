@@ -59,8 +59,8 @@ cdef void open_requester(
         Sim* s, slot_t requester, int32_t spm, int64_t key_engine, int64_t key_seq, bint writes, cycle_t next_at) noexcept nogil:
     cdef Requester* a = &s.requester[requester]
     a.spm = spm
-    a.key_engine = key_engine
-    a.key_seq = key_seq
+    s.tie_break[requester].engine = key_engine
+    s.tie_break[requester].seq = key_seq
     a.next_at = next_at
     a.ends_at = 0
     a.first_denied = NEVER
@@ -68,7 +68,7 @@ cdef void open_requester(
     a.to_writes = writes and s.spm[spm].split
     a.paired = False
     a.rounds = 1                                # of a TE or VE: it goes before the others once in so many cycles
-    order_insert(&s.spm[spm], s.requester, requester)
+    order_insert(&s.spm[spm], s.tie_break, requester)
 
 
 cdef void describe_flow(Sim* s, Flow* f) noexcept nogil:
@@ -321,7 +321,7 @@ cdef void finish_flow(Sim* s, slot_t flow, cycle_t now) noexcept nogil:
     cdef DmaEngine* e = &s.dma[j.engine]
     cdef int32_t h
     order_remove(&s.spm[s.requester[flow].spm], flow)
-    s.requester[flow].key_seq = 0
+    s.tie_break[flow].seq = 0
     if j.peer != NONE:
         pair_close(s, flow, now + 1)
     share_quit(&s.share, flow, now + 1)

@@ -79,15 +79,21 @@ cdef inline bint requests(Sim* s, Spm* p, slot_t requester, cycle_t now, bint tr
     return body_asks(s, p, requester, now, traced) if a.compute else flow_asks(s, p, requester, now, traced)
 
 
-cdef void requests_phase(Sim* s, Spm* p, cycle_t now) noexcept nogil:
-    """P5: requests, in tie-break order, and what the arbiter grants of them."""
-    cdef bint traced = traces_requests(s)
-    cdef int32_t k
-    p.n_asking = 0
+cdef inline int32_t who_asks(Sim* s, Spm* p, cycle_t now, bint traced) noexcept nogil:
+    """The requests of this cycle, in tie-break order; how many they are. Inlined, where `traced` is a constant."""
+    cdef slot_t* order = p.order
+    cdef slot_t* asking = p.asking
+    cdef int32_t k, n = 0
     for k in range(p.n_order):
-        if requests(s, p, p.order[k], now, traced):
-            p.asking[p.n_asking] = p.order[k]
-            p.n_asking += 1
+        if requests(s, p, order[k], now, traced):
+            asking[n] = order[k]
+            n += 1
+    return n
+
+
+cdef void requests_phase(Sim* s, Spm* p, cycle_t now) noexcept nogil:
+    """P5: requests, and what the arbiter grants of them."""
+    p.n_asking = who_asks(s, p, now, True) if traces_requests(s) else who_asks(s, p, now, False)
     if p.n_asking:
         open_ports(p)
         ARBITERS[p.arbiter].arbitrate(s, p, now)
@@ -132,14 +138,11 @@ cdef inline void served(Sim* s, Spm* p, slot_t requester, cycle_t now, bint trac
         a.next_at = next_ask(&s.share, f) if f.member else NEVER
 
 
-cdef void progress_phase(Sim* s, Spm* p, cycle_t now) noexcept nogil:
-    """P6: requests that were granted in whole are served, the others are held. Transfers between scratchpads are judged by pair.pyx."""
-    cdef bint traced = traces_requests(s)
+cdef inline void judge(Sim* s, Spm* p, cycle_t now, bint traced) noexcept nogil:
+    """Serve or hold each request of this cycle. Inlined, where `traced` is a constant."""
     cdef int32_t k
     cdef slot_t requester
     cdef Requester* a
-    if traced:
-        record_conflicts(s, p, now)
     for k in range(p.n_asking):
         requester = p.asking[k]
         a = &s.requester[requester]
@@ -152,6 +155,16 @@ cdef void progress_phase(Sim* s, Spm* p, cycle_t now) noexcept nogil:
         a.next_at = now + p.penalty
         if a.first_denied == NEVER:
             hold(s, p, requester, now)
+
+
+cdef void progress_phase(Sim* s, Spm* p, cycle_t now) noexcept nogil:
+    """P6: requests that were granted in whole are served, the others are held. Transfers between scratchpads are judged by pair.pyx."""
+    cdef int32_t k
+    if traces_requests(s):
+        record_conflicts(s, p, now)
+        judge(s, p, now, True)
+    else:
+        judge(s, p, now, False)
     for k in range(p.n_order if p.n_held else 0):
         if s.requester[p.order[k]].backpressure_at <= now and not s.requester[p.order[k]].paired:
             press_later(s, p.order[k])
@@ -173,8 +186,6 @@ cdef int32_t pairs_of(Sim* s) noexcept nogil:
 cdef void scratchpads_cycle(Sim* s, cycle_t now) noexcept nogil:
     """P5 and P6 of all scratchpads."""
     cdef int32_t k, pairs = pairs_of(s)
-    for k in range(s.n_spm):
-        s.spm[k].done = now
     for k in range(pairs):
         pair_ask(s, s.pair[k], now)
     for k in range(s.n_spm):

@@ -1,6 +1,6 @@
 """Everything a run is: the tables of a machine and of its program, and where they stand."""
 from kernbench_core.fast.request_table cimport Ahead
-from kernbench_core.model.bank cimport Requester, Spm
+from kernbench_core.model.bank cimport Requester, Spm, TieBreak
 from kernbench_core.model.cache cimport Caches
 from kernbench_core.model.compute cimport Compute, ComputeJob, Stream
 from kernbench_core.model.control cimport Control
@@ -53,7 +53,8 @@ cdef struct Sim:
     Spm* spm                  # [n_spm] scratchpads
     uint64_t* denials         # [DENIED] where a scratchpad notes them during its turn (fast/block.pyx),
     int32_t noting            # and which one that is
-    Requester* requester                # [n_flows] flows, then [n_compute], then far requesters of flows between scratchpads
+    Requester* requester      # [n_flows] flows, then [n_compute], then far requesters of flows between scratchpads
+    TieBreak* tie_break       # of each requester
     uint64_t* mask            # [requester][reads, writes][mask_words] what a request still lacks, where one word does not hold all banks
     int32_t mask_words        # 64-bit words of a mask of banks, at most
     int32_t n_flows           # slots in share.flow
@@ -64,7 +65,8 @@ cdef struct Sim:
     slot_t* rejoin            # flows served while out for backpressure: members again at the next P4
     int32_t n_rejoin          # how many these are
     Groups groups             # how the machine is divided; a plain run has one group
-    int32_t *member, *place   # scratchpads, group by group; where each stands in its group
+    int32_t* member           # scratchpads, group by group
+    int32_t* place            # where each scratchpad stands in its group
     int32_t n_member          # of the group whose turn it is, as all lists and heaps of more than one cycle
     uint64_t* wanted          # bit an engine: P3 has something to try there
     int32_t word, words       # the part of `wanted` that is looked at: first word, how many
@@ -94,8 +96,9 @@ cdef struct Sim:
     int32_t* paired           # scratchpads with requesters of flows between scratchpads that are run cycle by cycle (model/pair.pyx)
     slot_t* pair              # those flows
     int32_t n_paired          # how many these scratchpads are
-    bint far_requesters            # every flow may have one in another scratchpad
-    int32_t *far_open, *far_room  # [scratchpads] transfers of components to or from it by others' engines, at most; NULL: none
+    bint far_requesters       # every flow may have one in another scratchpad
+    int32_t* far_open         # [scratchpads] transfers of components to or from it by others' engines; NULL: none
+    int32_t* far_room         # [scratchpads] at most so many of them; NULL: none
     int32_t* touched          # scratchpads whose horizon is to be found again
     int32_t n_touched         # how many these are
     uint64_t shuffle          # state of the generator that shuffles work lists; 0: they keep their order

@@ -29,12 +29,12 @@ cdef int64_t ask_open(Sim* s, int32_t c, int32_t spm, const uint64_t* reads, con
             r[i] |= w[i]
             w[i] = 0
     a.spm = spm
-    a.key_engine = <int64_t>COMPONENT << 32 | c
-    a.key_seq = p.numbers
+    s.tie_break[requester].engine = <int64_t>COMPONENT << 32 | c
+    s.tie_break[requester].seq = p.numbers
     a.next_at = at
     a.ends_at = 0
     a.first_denied = NEVER
     a.backpressure_at = NEVER
-    order_insert(&s.spm[spm], s.requester, requester)
+    order_insert(&s.spm[spm], s.tie_break, requester)
     s.spm[spm].n_asks += 1
     return p.ask[k].id

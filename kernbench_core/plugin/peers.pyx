@@ -3,7 +3,7 @@
 As with routes (model/routes.pyx), tables grow where nothing of the loop holds a pointer into them: inside a call of a component, or between
 two cycles.
 """
-from kernbench_core.model.bank cimport Requester, Spm
+from kernbench_core.model.bank cimport Requester, Spm, TieBreak
 from kernbench_core.plugin.cycle_heap cimport clock_set
 from kernbench_core.plugin.component_tables cimport Plugs
 from kernbench_core.types cimport NEVER, int32_t, int64_t, slot_t, uint64_t
@@ -22,6 +22,7 @@ cdef int own_far_requesters(Sim* s, Arena a) except -1:
     s.far_requesters = True
     a.grow(<void**>&s.requester, near + s.n_flows, sizeof(Requester))
     s.share.requester = s.requester
+    a.grow(<void**>&s.tie_break, near + s.n_flows, sizeof(TieBreak))
     if s.mask_words > 1:
         a.grow(<void**>&s.mask, <size_t>(near + s.n_flows) * 2 * s.mask_words, sizeof(uint64_t))
     a.grow(<void**>&s.paired, s.n_spm, sizeof(int32_t))

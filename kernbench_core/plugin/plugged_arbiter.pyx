@@ -16,7 +16,7 @@ from kernbench_core.types cimport int32_t, int64_t, slot_t, uint64_t
 cdef extern from *:
     int trailing_zeros "__builtin_ctzll"(uint64_t v) noexcept nogil
 
-cdef const int64_t CHANNEL = (1 << 20) - 1  # of a flow's `Requester.key_seq`; its submission stands above that
+cdef const int64_t CHANNEL = (1 << 20) - 1  # of a flow's `TieBreak.seq`; its submission stands above that
 
 MISTAKES = (
     "",
@@ -74,8 +74,8 @@ cdef void mistake(PluggedArbiter* x, int32_t what, int32_t spm, int32_t bank, in
 cdef void describe(Sim* s, kb_bank_request* r, slot_t requester) noexcept nogil:
     cdef bint flow = requester < s.n_flows or requester >= s.n_flows + s.n_compute + s.n_asks
     r.client = client_of(s, requester)
-    r.submission = s.requester[requester].key_seq >> 20 if flow else s.requester[requester].key_seq
-    r.channel = <int32_t>(s.requester[requester].key_seq & CHANNEL) if flow else 0
+    r.submission = s.tie_break[requester].seq >> 20 if flow else s.tie_break[requester].seq
+    r.channel = <int32_t>(s.tie_break[requester].seq & CHANNEL) if flow else 0
     r.since = s.requester[requester].first_denied
     r.reads = reads_of(s, requester)
     r.writes = writes_of(s, requester)

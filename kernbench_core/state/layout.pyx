@@ -9,7 +9,7 @@ from kernbench_core.state.arrays cimport int64_rows, int64s, own_int32s
 from kernbench_core.plugin.abi cimport KB_HOPS
 from kernbench_core.fast.request_table cimport Ahead
 from kernbench_core.state.arena cimport Arena
-from kernbench_core.model.bank cimport DENIED, Requester, Spm
+from kernbench_core.model.bank cimport DENIED, Requester, Spm, TieBreak
 from kernbench_core.model.compute cimport MAX_REGIONS, Compute, ComputeJob, Stream
 from kernbench_core.model.control cimport Control, Entry, control_open
 from kernbench_core.model.dma cimport CHANNELS, COMM, DmaEngine, DmaJob
@@ -422,6 +422,7 @@ cdef int lay_out(Sim* s, Arena a, dict machine, dict program) except -1:
     requesters = s.n_flows + s.n_compute + s.n_asks + s.far_requesters * s.n_flows
     a.own(<void**>&s.requester, requesters, sizeof(Requester))
     a.keep_before(&s.requester[0].ends_at)
+    a.own(<void**>&s.tie_break, requesters, sizeof(TieBreak))
     a.own(<void**>&s.paired, s.far_requesters * s.n_spm, sizeof(int32_t), False)
     a.own(<void**>&s.pair, s.far_requesters * s.n_flows, sizeof(slot_t), False)
     a.alias(<void**>&s.share.requester, s.requester)

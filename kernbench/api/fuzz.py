@@ -18,7 +18,7 @@ from kernbench.ccl.collectives import COLLECTIVES
 from kernbench.common.errors import InputError, Problem
 from kernbench.common.json_shapes import counted
 from kernbench.config.allowed_code import AllowCode
-from kernbench.sim_engine.perturbation import KINDS, ListedDraws, NoDraws, Ranges
+from kernbench.sim_engine.perturbation import KINDS, USUAL, ListedDraws, NoDraws
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -113,9 +113,9 @@ def fuzz(
     time_budget: float | None = None,
     seed: int = 0,
     jobs: int = 1,
-    latency: int = Ranges.latency,
-    start: int = Ranges.start,
-    slowest: str | Fraction = Ranges.slowest,
+    latency: int = USUAL.latency,
+    start: int = USUAL.start,
+    slowest: str | Fraction = USUAL.slowest,
     vary: Sequence[str] = KINDS,
     most_findings: int = FINDINGS,
     strict_wait: bool = False,

@@ -819,17 +819,19 @@ def why_summary(plain: Mapping[str, Any]) -> Iterator[RenderableType]:
 
 def _group_limits(periods: Sequence[Mapping[str, Any]]) -> RenderableType:
     """What limits the engines of each group, period by period."""
-    columns: list[tuple[str, Justify]] = [("from", "right"), ("machine", "left"), ("role", "left")]
-    columns += [("busy", "right"), ("KV", "right"), ("limit of prefill", "left"), ("limit of TPOT", "left")]
-    made = table("groups of engines", columns)
+    columns: list[tuple[str, Justify]] = [("from", "right"), ("engines", "left"), ("role", "left"), ("busy", "right")]
+    made = table("groups of engines", [*columns, ("KV", "right"), ("of", "left"), ("limit", "left")])
     for period in periods:
-        for place, one in enumerate(period["groups"]):
-            limits = [
-                "" if limit is None else f"{limit['resource']}, {percent(limit['shares'][limit['resource']])}"
-                for limit in (one["ttft_limit"], one["tpot_limit"])
-            ]
-            start = f"{short(period['start_s'])} s" if place == 0 else ""
-            made.add_row(start, one["machine"], one["role"], percent(one["busy"]), percent(one["kv_share"]), *limits)
+        start = f"{short(period['start_s'])} s"
+        for one in period["groups"]:
+            engines = f"{one['engines']} {one['machine'].removesuffix('.yaml')}"
+            first = (start, engines, one["role"], percent(one["busy"]), percent(one["kv_share"]))
+            limits = [(name, limit) for name, limit in (("TTFT", one["ttft_limit"]), ("TPOT", one["tpot_limit"])) if limit]
+            for name, limit in limits or [("", None)]:
+                share = "" if limit is None else f"{limit['resource']}, {percent(limit['shares'][limit['resource']])}"
+                made.add_row(*first, name, share)
+                first = ("",) * len(first)  # type: ignore[assignment]
+            start = ""
     return made
 
 

@@ -112,7 +112,8 @@ def test_each_group_of_a_fleet_has_its_own_limit(
         assert first["tpot_limit"] is None and second["ttft_limit"] is None
         assert 0 < first["busy"] <= 1 and 0 < second["kv_share"] <= 1
     told = kbsim(*WHY, *options).out
-    assert "groups of engines" in told and "npu_mobile, 75%" in " ".join(told.split())
+    assert "groups of engines" in told and "TPOT npu_mobile, 75%" in " ".join(told.split())
+    assert "…" not in told and all(len(line) <= 80 for line in told.splitlines())
 
 
 def test_groups_add_up_to_the_fleet() -> None:

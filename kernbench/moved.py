@@ -52,6 +52,7 @@ MODULES = {
     "kernbench.validate.forms": "kernbench.validate.page",
     "kernbench.validate.registry": "kernbench.validate.run",
     "kernbench.validate.stand": "kernbench.validate.run",
+    "kernbench.validate.turns": "kernbench.validate.interleaved_messages",
     "kernbench.workloads.model_files": "kernbench.workloads.models.files",
 }
 

@@ -13,10 +13,10 @@ from kernbench.ccl.contract import Algorithm, Shape
 from kernbench.ccl.group import group_of
 from kernbench.config import SystemConfig, load_config
 from kernbench.validate import channels
+from kernbench.validate.interleaved_messages import phases, taken
 from kernbench.validate.run import Options, Stand
 from kernbench.validate.suite import read_suite_data
 from kernbench.validate.suites.collectives import Line, rows
-from kernbench.validate.turns import phases, taken
 
 DATA = read_suite_data("collectives")
 

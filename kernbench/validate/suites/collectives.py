@@ -17,7 +17,7 @@ from kernbench.common.units import ceil_div
 from kernbench.config import SystemConfig, load_config
 from kernbench.policy.routing.router import PathRouter
 from kernbench.topology.builder import build_topology
-from kernbench.validate import channels, turns
+from kernbench.validate import channels, interleaved_messages
 from kernbench.validate.page import size_text
 from kernbench.validate.run import Stand
 from kernbench.validate.suite import Figure, Row, Series, SuiteData
@@ -81,7 +81,7 @@ def _expected(data: SuiteData, config: SystemConfig, name: tuple[str, str], rank
     piece = segment / lanes * sharing / config.system.link.bytes_per_cycle
     load = segment / lanes * directions / (config.pe.spm.num_banks * config.pe.spm.bank_width_bytes)
     overhead, ends = int(data.fact("turns_overhead")), int(data.fact("turns_ends"))
-    return turns.taken(lanes, rounds * (ranks - 1), _latency(config), piece, load, overhead) + ends
+    return interleaved_messages.taken(lanes, rounds * (ranks - 1), _latency(config), piece, load, overhead) + ends
 
 
 def _machine(data: SuiteData, changed: Mapping[str, object]) -> SystemConfig:

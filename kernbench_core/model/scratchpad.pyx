@@ -22,9 +22,9 @@ from kernbench_core.trace.record_request_notes cimport after_work_asks, before_w
 from kernbench_core.types cimport NEVER, int32_t, slot_t
 
 
-cdef inline bint is_engine(Sim* s, slot_t requester) noexcept nogil:
-    """The requester is a flow, a TE or a VE; else it is a component's request or the far side of a transfer."""
-    return requester < s.n_flows + s.n_compute
+cdef inline bint of_component(Sim* s, slot_t requester) noexcept nogil:
+    """The requester is a component's request; the far side of a transfer is none of those that are looked at here."""
+    return s.n_asks and requester >= s.n_flows + s.n_compute
 
 
 cdef inline bint flow_asks(Sim* s, Spm* p, slot_t requester, cycle_t now, bint traced) noexcept nogil:
@@ -74,7 +74,7 @@ cdef inline bint requests(Sim* s, Spm* p, slot_t requester, cycle_t now, bint tr
     cdef Requester* a = &s.requester[requester]
     if a.next_at > now and (requester >= s.n_flows or a.paired or a.first_denied != NEVER or not gives(s, requester)):
         return False
-    if a.first_denied != NEVER or a.paired or not is_engine(s, requester):
+    if a.first_denied != NEVER or a.paired or of_component(s, requester):
         return True                             # for what it still lacks; for what pair.pyx or its component has asked for
     return body_asks(s, p, requester, now, traced) if a.compute else flow_asks(s, p, requester, now, traced)
 
@@ -118,7 +118,7 @@ cdef inline void served(Sim* s, Spm* p, slot_t requester, cycle_t now, bint trac
     """P6: the request was granted in whole."""
     cdef Requester* a = &s.requester[requester]
     cdef Flow* f
-    if not is_engine(s, requester):
+    if of_component(s, requester):
         ask_served(s, p, requester, now)
         return
     if traced:

@@ -53,5 +53,6 @@ class Spill:
     def column(self, name: str) -> NDArray[np.int64]:
         """All values of a column."""
         place = self.names.index(name)
-        found = [block[:, place] for block in self.blocks()]
+        # A view would keep the other columns of its block.
+        found = [block[:, place].copy() for block in self.blocks()]
         return np.concatenate(found) if found else np.zeros(0, np.int64)

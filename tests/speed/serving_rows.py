@@ -132,8 +132,9 @@ def serving_table(rows: list[ServingRow], beside: tuple[float, float]) -> str:
                  f"{'MiB at 10 %':>13}{'at 90 %':>9}{'most':>7}  mark")  # fmt: skip
     for row in rows:
         mark = "" if row.mark_s is None else f"{'meets' if row.seconds <= row.mark_s else 'misses'} {row.mark_s:g} s"
+        memory = f"{row.early_mib:>13.0f}{row.late_mib:>9.0f}{row.peak_mib:>7.0f}"
         lines.append(f"{row.name:14}{row.requests:>10,}{row.steps:>11,}{row.entries:>11}{row.seconds:>9.2f}"
-                     f"{row.per_second:>12,.0f}{row.early_mib:>13.0f}{row.late_mib:>9.0f}{row.peak_mib:>7.0f}  {mark}")  # fmt: skip
+                     f"{row.per_second:>12,.0f}{memory}  {mark}")  # fmt: skip
     ours, theirs = beside
     lines.append(f"a SimPy program of the same scheduler, which keeps no time lines and no rows: {theirs:.2f} s with equal "
                  f"latencies; the engine {ours:.2f} s")  # fmt: skip

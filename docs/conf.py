@@ -68,6 +68,8 @@ html_theme_options = {} if QUICK else {
     },
     "dark_css_variables": COLOURS,
 }
+if QUICK:
+    html_sidebars = {"index": ["globaltoc.html"], "**": []}
 html_show_sourcelink = False
 html_copy_source = False
 

@@ -15,7 +15,10 @@ from kernbench.validate.run import Stand
 from kernbench.validate.suite import Row, SuiteData
 
 ALLOWED = 0.05
-WHY = "HBM2 by its standard, of several readings; left are the hash of its channels, its network, and one command a clock in its DRAM controller"
+WHY = (
+    "HBM2 by its standard, of several readings; left are the hash of its channels, its network, and one command a clock in "
+    "its DRAM controller"
+)
 _PLACES = {f"{tile}_{what}": 0 for tile in ("ifm", "wgt", "ofm") for what in ("bank", "offset")}
 _AT = {"tensor_role": "activation", "qbits": 16, "spm_bank": 0, "spm_offset": 0}
 _BITS = {"qbits_weight": 16, "qbits_activation": 16}

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
+from collections.abc import Generator
+from pathlib import Path
 
 import pytest
 from hypothesis import settings
@@ -12,6 +15,9 @@ from hypothesis import settings
 # No test has a time limit of its own: on a slow build or a busy machine it says nothing.
 settings.register_profile("repeatable", derandomize=True, database=None, deadline=None)
 settings.register_profile("searching", deadline=None)
+
+STATM = Path("/proc/self/statm")
+MANY_PAGES = 4096  # 16 MiB
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -24,6 +30,29 @@ def pytest_configure(config: pytest.Config) -> None:
         # A shell's background job ignores Ctrl-C, and so would every process that a test starts and interrupts.
         signal.signal(signal.SIGINT, signal.default_int_handler)
     settings.load_profile("searching" if config.getoption("--nightly") else "repeatable")
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    gc.freeze()  # what was imported and collected stays: the collections of garbage below need not look at it
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> Generator[None, object, object]:
+    """Memory of a test that used much is given back. Python itself would wait for a million new objects, and a machine has few,
+    with large arrays; meanwhile every process that a test forks would copy the tables of these pages."""
+    before = _pages()
+    ended = yield
+    if _pages() > before + MANY_PAGES:
+        gc.collect()
+    return ended
+
+
+def _pages() -> int:
+    """Pages of memory that the process has; 0 where the system does not say."""
+    try:
+        return int(STATM.read_text(encoding="ascii").split()[1])
+    except OSError:
+        return 0
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

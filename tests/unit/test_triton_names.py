@@ -40,8 +40,8 @@ def table() -> str:
     lines += [f"`tl.math`: {', '.join(f'`{name}`' for name in math.__all__)}.", ""]
     more = [name for name in libdevice.WORKS if name not in math.__all__]
     lines += [f"`libdevice` has these, with or without a trailing f, and {', '.join(f'`{name}`' for name in more)}.", ""]
-    others = "those with another rounding than to nearest, those that take f64 apart, and a few special functions"
-    lines.append(f"Others are refused: {others}.")
+    others = "those that round in another way than to nearest, those that take f64 apart, and a few special functions"
+    lines.append(f"Other functions are refused: {others}.")
     lines += ["", "## Names of `triton`", "", "| name | state | |", "|---|---|---|"]
     lines += [
         f"| `{name}` | refused | {_told(REFUSED_ON_HOST[name])} |" if name in REFUSED_ON_HOST else f"| `{name}` | works | |"

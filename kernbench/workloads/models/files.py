@@ -12,6 +12,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from kernbench.common.errors import InputError, Problem
 from kernbench.common.spelling import meant
 from kernbench.config.document import Document, read_document
@@ -100,7 +102,7 @@ def _text_model(document: Document) -> Document:
         return document
     kind = section.get("model_type", data.get("model_type"))
     common = {key: data[key] for key in ("torch_dtype", "dtype", "quantization_config") if key in data}
-    return replace(document, data={**common, **section, "model_type": _INSIDE.get(kind, kind)}, text=None)
+    return msgspec.structs.replace(document, data={**common, **section, "model_type": _INSIDE.get(kind, kind)}, text=None)
 
 
 def planned_shape(name: str, found: Description) -> ModelShape | None:

@@ -111,18 +111,19 @@ def test_every_word_of_a_small_snapshot() -> None:
     standing.step(10)
     image = standing.snapshot()
     refused = 0
+    fresh = Machine(config, program)
     for at in range(len(image) - 7):
         for value in EDGES:
-            fresh = Machine(config, program)
             new = image[:at] + struct.pack("<q", value) + image[at + 8 :]
             try:
                 fresh.restore(new)
             except ValueError:
-                refused += 1
+                refused += 1  # and the machine is as it was: the next word is tried on it
                 continue
             assert fresh.snapshot() == new
             with suppress(BrokenLaw):
                 fresh.run(cycles=10_000)
+            fresh = Machine(config, program)
     assert refused > len(image)
 
 

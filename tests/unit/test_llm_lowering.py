@@ -21,6 +21,8 @@ from tests.llm_cases import CASES, programs_of
 from tests.workload_programs import accesses_of, dram_accesses, scratchpad_accesses, unordered
 
 each = pytest.mark.parametrize("name", CASES)
+#: Every second case, and nightly all.
+SOME = [name if i % 2 == 0 else pytest.param(name, marks=pytest.mark.nightly) for i, name in enumerate(CASES)]
 
 
 @cache
@@ -29,7 +31,7 @@ def run_of(name: str) -> LlmRun:
     return run_llm(programs_of(name))
 
 
-@each
+@pytest.mark.parametrize("name", SOME)
 def test_whatever_touches_the_same_bytes_is_ordered(name: str) -> None:
     programs = programs_of(name)
     segments = {segment.key: segment for step in programs.steps for segment in programs.segments(step)}

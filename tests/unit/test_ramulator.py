@@ -24,7 +24,11 @@ def test_there_are_rows() -> None:
     assert len(ROWS) == 240 and len(MACHINES) == 12
 
 
-@pytest.mark.parametrize("machine", MACHINES, ids=" ".join)
+#: Every second machine, and nightly all.
+SOME = [one if i % 2 else pytest.param(one, marks=pytest.mark.nightly) for i, one in enumerate(MACHINES)]
+
+
+@pytest.mark.parametrize("machine", SOME, ids=" ".join)
 def test_bandwidth_latency_and_row_hits_are_near_ramulator(machine: tuple[str, ...]) -> None:
     """Bandwidth within 3 % (5 % with refresh), p50 of reads within 5 %, row hits within 2 points."""
     for one in ROWS:

@@ -91,7 +91,7 @@ def test_so_are_those_of_a_graph(name: str) -> None:
     assert counted == emitted
 
 
-@pytest.mark.parametrize("dataflow", ["os", "ws", "is"])
+@pytest.mark.parametrize("dataflow", ["ws", *(pytest.param(one, marks=pytest.mark.nightly) for one in ("os", "is"))])
 def test_what_the_timing_does_not_use_changes_no_plan_and_no_bound(dataflow: str) -> None:
     """`te.macs_per_cycle` decided plans and bounds of arrays that do not have it: 3.19 G cycles became 2.01 G by it."""
     found = []

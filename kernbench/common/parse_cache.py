@@ -13,10 +13,12 @@ from typing import Any
 
 import msgspec
 
-from kernbench.common.files import placed
+from kernbench.common.errors import InputError
+from kernbench.common.files import placed, read_bounded
 from kernbench.version import VERSION
 
 LARGEST = 1 << 20  # [B] of a text whose data is kept
+LARGEST_DATA = 16 * LARGEST  # [B] of a file of data that is read
 MOST_KEPT = 2000  #: texts; the oldest are removed first
 SUFFIX = ".data"
 _FRACTION, _DIGEST = 1, 16
@@ -44,10 +46,12 @@ def kept(reader: str, text: str, parse: Callable[[], Any]) -> Any:
         return parse()
     place = home / f"{_key(reader, text)}{SUFFIX}"
     try:
-        return _unpacked(place.read_bytes())
-    except (OSError, ValueError):  # not there, or damaged
+        return _unpacked(read_bounded(place, LARGEST_DATA))
+    except (InputError, ValueError):  # not there, no file, or damaged
         pass
     data = parse()
+    if os.path.lexists(place) and not place.is_file():  # a pipe would wait for a reader
+        return data
     try:
         packed = _packed(data)
         home.mkdir(mode=0o700, parents=True, exist_ok=True)

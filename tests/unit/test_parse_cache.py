@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from fractions import Fraction
@@ -62,6 +63,20 @@ def test_a_damaged_file_is_replaced(home: Path, damage: bytes) -> None:
     file.write_bytes(damage)
     assert kept(__file__, "t", lambda: [1]) == [1]
     assert file.read_bytes() == sound
+
+
+@pytest.mark.parametrize("kind", ["a pipe", "a folder", "an endless file"])
+def test_what_is_no_file_is_not_waited_for(home: Path, kind: str) -> None:
+    kept(__file__, "t", lambda: [1])
+    (file,) = home.iterdir()
+    file.unlink()
+    if kind == "a pipe":
+        os.mkfifo(file)
+    elif kind == "a folder":
+        file.mkdir()
+    else:
+        file.symlink_to("/dev/zero")
+    assert kept(__file__, "t", lambda: [2]) == [2]
 
 
 @pytest.mark.parametrize("data", [{"a": 2**70}, ["\ud800"], [object]])

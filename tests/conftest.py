@@ -17,7 +17,8 @@ settings.register_profile("repeatable", derandomize=True, database=None, deadlin
 settings.register_profile("searching", deadline=None)
 
 STATM = Path("/proc/self/statm")
-MANY_PAGES = 4096  # 16 MiB
+MANY_PAGES = 8192  # 32 MiB
+kept_pages = [0]  # after the last collection of garbage
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -38,12 +39,12 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> Generator[None, object, object]:
-    """Memory of a test that used much is given back. Python itself would wait for a million new objects, and a machine has few,
-    with large arrays; meanwhile every process that a test forks would copy the tables of these pages."""
-    before = _pages()
+    """Memory that tests used is given back. Python itself would wait for a million new objects, and a machine has few, with
+    large arrays; meanwhile every process that a test forks would copy the tables of these pages."""
     ended = yield
-    if _pages() > before + MANY_PAGES:
+    if _pages() > kept_pages[0] + MANY_PAGES:
         gc.collect()
+        kept_pages[0] = _pages()
     return ended
 
 

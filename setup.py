@@ -51,8 +51,8 @@ HEADERS = """\
 #include <structmember.h>
 #include <traceback.h>
 """
-#: What Cython runs once, when a module is imported, is not optimised. Names stand in modules as they are: the code that
-#: decompresses them would be in each of them.
+#: Code that Cython runs once, when a module is imported, is not optimised. Strings are not compressed: each module would
+#: contain the code that decompresses its strings.
 ONCE = [("CYTHON_SMALL_CODE", '__attribute__((cold, optimize("O0")))'), ("CYTHON_COMPRESS_STRINGS", "0")]
 CHECKED = BUILD in ("checked", "sanitize")
 LINKED = [flag for flag in FLAGS[BUILD] if flag.startswith("-fsanitize")]

@@ -825,12 +825,12 @@ def _group_limits(periods: Sequence[Mapping[str, Any]]) -> RenderableType:
         start = f"{short(period['start_s'])} s"
         for one in period["groups"]:
             engines = f"{one['engines']} {one['machine'].removesuffix('.yaml')}"
-            first = (start, engines, one["role"], percent(one["busy"]), percent(one["kv_share"]))
+            first: tuple[str, ...] = (start, engines, one["role"], percent(one["busy"]), percent(one["kv_share"]))
             limits = [(name, limit) for name, limit in (("TTFT", one["ttft_limit"]), ("TPOT", one["tpot_limit"])) if limit]
             for name, limit in limits or [("", None)]:
                 share = "" if limit is None else f"{limit['resource']}, {percent(limit['shares'][limit['resource']])}"
                 made.add_row(*first, name, share)
-                first = ("",) * len(first)  # type: ignore[assignment]
+                first = ("",) * len(first)
             start = ""
     return made
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from operator import itemgetter
 from typing import Any
 
 from kernbench.common.errors import InputError, Problem
@@ -102,8 +103,8 @@ class Period:
     @property
     def tpot_limit(self) -> Limit | None:
         """Of a typical step of the kind that TPOT is mostly made of, of the group that spends most time in such steps."""
-        limited = [one for one in self.groups if one.tpot_limit is not None]
-        return max(limited, key=lambda one: one.step_ns[one.tpot_limit.kind]).tpot_limit if limited else None  # type: ignore[union-attr]
+        limits = [(one.step_ns[limit.kind], limit) for one in self.groups if (limit := one.tpot_limit) is not None]
+        return max(limits, key=itemgetter(0))[1] if limits else None
 
     @property
     def kv_share(self) -> float:

@@ -39,9 +39,10 @@ def table() -> str:
     lines += ["", "## Names of `tl.math` and of `libdevice`", ""]
     lines += [f"`tl.math`: {', '.join(f'`{name}`' for name in math.__all__)}.", ""]
     more = [name for name in libdevice.WORKS if name not in math.__all__]
-    lines += [f"`libdevice` has these, with or without a trailing f, and {', '.join(f'`{name}`' for name in more)}.", ""]
-    others = "those that round in another way than to nearest, those that take f64 apart, and a few special functions"
-    lines.append(f"Other functions are refused: {others}.")
+    has = "The module `libdevice` has all functions of `tl.math`, whose names may end with an additional `f`, and the functions"
+    lines += [f"{has} {', '.join(f'`{name}`' for name in more)}.", ""]
+    others = "functions that do not round to nearest, functions that split an f64 into parts, and a few special functions"
+    lines.append(f"Other functions of `libdevice` are refused: {others}.")
     lines += ["", "## Names of `triton`", "", "| name | state | |", "|---|---|---|"]
     lines += [
         f"| `{name}` | refused | {_told(REFUSED_ON_HOST[name])} |" if name in REFUSED_ON_HOST else f"| `{name}` | works | |"

@@ -7,7 +7,7 @@ import os
 import traceback
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from fractions import Fraction
 from typing import Any
 
@@ -36,6 +36,7 @@ class Queues:
     slots: int | None = None
     slot_bytes: int | None = None
     tier: str | None = None
+    protocol: str | None = None  #: a key of `pe.ipcq.protocols`; None: the tuner chooses; without a tuner, simple
 
 
 @dataclass(frozen=True, eq=False)
@@ -111,7 +112,7 @@ class Launcher:
         table = call.algorithm.neighbours(group.kind, group.shape)
         if self._installed != (group.pes, table):
             how = self.queues
-            self.ctx.install_queues(table, ranks=group.pes, slots=how.slots, slot_bytes=how.slot_bytes, tier=how.tier)
+            self.ctx.install_queues(table, ranks=group.pes, **asdict(how))
             self._installed = group.pes, table
 
     def __call__(self, call: Call, x: Any, out: Any) -> Launch:

@@ -6,8 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from kernbench.ccl.call import Queues
 from kernbench.ccl.contract import Table, Way
 from kernbench.ccl.group_tl import GroupTl
+from kernbench.ccl.measure import slot_room
 from kernbench.ccl.reduction import SUM, Reduction
 from kernbench.config import SystemConfig
 from kernbench.runtime_api import Context
@@ -21,6 +23,8 @@ class Communicator:
     table: Table
     slots: int
     slot_bytes: int
+    protocol: str  #: of its messages
+    room: int  #: [B] of a slot in memory, in lines of the protocol
 
     @property
     def planes(self) -> int:
@@ -30,7 +34,7 @@ class Communicator:
     @property
     def bytes(self) -> int:
         """[B] of slots on the rank that has the most."""
-        return max((len(ways) for ways in self.table.values()), default=0) * self.slots * self.slot_bytes
+        return max((len(ways) for ways in self.table.values()), default=0) * self.slots * self.room
 
 
 class Communicators:
@@ -40,16 +44,19 @@ class Communicators:
     """
 
     def __init__(self, ctx: Context, config: SystemConfig, pes: Sequence[str], tier: str) -> None:
-        self._ctx, self._pes, self._tier = ctx, pes, tier
+        self._ctx, self._config, self._pes, self._tier = ctx, config, pes, tier
         self._room = config.pe.spm.size_bytes // 2 if tier == "tcm" else None
         self._bases: dict[Communicator, int] = {}
         self._known: dict[tuple[Any, ...], Communicator] = {}
 
-    def find(self, ranks: tuple[int, ...], name: str, table: Table, slots: int, slot_bytes: int) -> Communicator:
+    def find(
+        self, ranks: tuple[int, ...], name: str, table: Table, slots: int, slot_bytes: int, protocol: str = "simple"
+    ) -> Communicator:
         """The communicator of these ranks for an algorithm; always the same one."""
-        key = (ranks, name, slots, slot_bytes)
+        key = (ranks, name, slots, slot_bytes, protocol)
         if key not in self._known:
-            self._known[key] = Communicator(ranks, table, slots, slot_bytes)
+            room = slot_room(self._config, Queues(slots, slot_bytes, self._tier, protocol))
+            self._known[key] = Communicator(ranks, table, slots, slot_bytes, protocol, room)
         return self._known[key]
 
     def install(self, wanted: Sequence[Communicator]) -> Mapping[Communicator, int]:
@@ -60,7 +67,7 @@ class Communicators:
         while self._room is not None and kept and sum(one.bytes for one in (*kept, *wanted)) > self._room:
             kept.pop(0)
         links: dict[int, dict[Way, tuple[int, str]]] = {}
-        planes: dict[int, tuple[int, int]] = {}
+        planes: dict[int, tuple[int, int, str | None]] = {}
         bases: dict[Communicator, int] = {}
         base = 0
         for one in dict.fromkeys((*kept, *wanted)):
@@ -68,7 +75,7 @@ class Communicators:
             for rank, ways in one.table.items():
                 row = links.setdefault(one.ranks[rank], {})
                 row |= {(plane + base, out): (one.ranks[to], back) for (plane, out), (to, back) in ways.items()}
-            planes |= {base + plane: (one.slots, one.slot_bytes) for plane in range(one.planes)}
+            planes |= {base + plane: (one.slots, one.slot_bytes, one.protocol) for plane in range(one.planes)}
             base += one.planes
         if not bases:
             return bases

@@ -22,6 +22,7 @@ from kernbench.ccl.ring_schedule import MOST
 from kernbench.ccl.rings import Levels, Ring, flat_ring, grid_rings, level_rings
 from kernbench.ccl.schedule import MOST_LANE_BYTES, Program, Schedule
 from kernbench.common import naming
+from kernbench.components.builtin.ipcq_ring import PLAIN, Protocol
 from kernbench.config import SystemConfig
 from kernbench.config.system.links import SWITCHED
 from kernbench.policy.routing.router import PathRouter
@@ -188,23 +189,26 @@ class Outline:
     window: int = MOST  #: lanes at a time, if their messages have slots
     buffer: int = 0  #: `n_elem` in the buffer of a schedule, which is cut into lanes that are not too long
 
-    def features(self, nbytes: int, itemsize: int, slots: int, slot_bytes: int, link: float) -> tuple[float, ...]:
+    def features(
+        self, nbytes: int, itemsize: int, slots: int, slot_bytes: int, link: float, protocol: Protocol = PLAIN
+    ) -> tuple[float, ...]:
         """Of `n_elem` elements of so many bytes: 1, cycles of latency, messages one after the other, cycles of the link for the
         first lane and for the others.
 
         And the geometric mean of messages and link, for messages whose bytes and commands take about as long; and operations.
         """
         lanes = self.lanes(nbytes, itemsize, slot_bytes)
-        lane = nbytes / lanes / link
+        lane = nbytes / lanes / link * protocol.line_bytes / protocol.data_bytes
+        flags = protocol.cycles * len(self.steps)
         messages = self.once[1] + (lanes - 1) * self.messages
         first, others = self.once[2] * lane, (lanes - 1) * self.share * lane
         busy = first + others
         window = min(self.window, slots)
         # There and back: a slot is free when its credit has come.
-        waits = 2 * self.once[0] * lanes / window if lanes > window else 0.0
+        waits = (2 * self.once[0] + flags) * lanes / window if lanes > window else 0.0
         sending = max(waits, lanes * self.sending) - MESSAGE * messages - PASSES * busy
         done = float(lanes * self.operations[lanes > 1])
-        return 1.0, max(self.once[0], sending), messages, first, others, sqrt(messages * busy), done
+        return 1.0, max(self.once[0] + flags, sending), messages, first, others, sqrt(messages * busy), done
 
     def lanes(self, nbytes: int, itemsize: int, slot_bytes: int) -> int:
         """Into how many lanes `n_elem` elements of so many bytes are cut."""
@@ -214,9 +218,18 @@ class Outline:
         lanes = pieces(longest, itemsize, slot_bytes, self.far, self.adds)
         return max(1, lanes, min(ceil(self.buffer * nbytes / MOST_LANE_BYTES), nbytes // itemsize))
 
-    def cycles(self, weights: Sequence[float], nbytes: int, itemsize: int, slots: int, slot_bytes: int, link: float) -> float:
+    def cycles(
+        self,
+        weights: Sequence[float],
+        nbytes: int,
+        itemsize: int,
+        slots: int,
+        slot_bytes: int,
+        link: float,
+        protocol: Protocol = PLAIN,
+    ) -> float:
         """[cycle] of `n_elem` elements of so many bytes."""
-        features = self.features(nbytes, itemsize, slots, slot_bytes, link)
+        features = self.features(nbytes, itemsize, slots, slot_bytes, link, protocol)
         return sum(weight * one for weight, one in zip(weights, features, strict=True))
 
     @cached_property

@@ -8,6 +8,7 @@ from kernbench.ccl.registry import TIERS
 from kernbench.ccl.rings import TOPO_NAME_TO_KIND
 from kernbench.common.dtypes import DTYPES, KERNEL_ONLY
 from kernbench.common.json_shapes import COUNT, NUMBER, TEXT, Shape, closed, list_of, or_null, titled
+from kernbench.config.system.parts import PROTOCOLS
 from kernbench.sim_engine.json_schema import result_json_schema, unreceived
 
 #: done: all sizes are in rows; what else ended the run.
@@ -45,15 +46,20 @@ def ccl_json_schema() -> Shape:
         "ranks": COUNT,
         "shape": {**list_of(COUNT), "minItems": 3, "maxItems": 3},
         "topology": {"enum": list(TOPO_NAME_TO_KIND)},
-        "queues": closed({"slots": or_null(COUNT), "slot_bytes": or_null(COUNT), "tier": or_null({"enum": list(TIERS)})}),
+        "queues": closed({
+            "slots": or_null(COUNT), "slot_bytes": or_null(COUNT), "tier": or_null({"enum": list(TIERS)}),
+            "protocol": or_null({"enum": list(PROTOCOLS)}),
+        }, ("protocol",)),
         "checked": {"type": "boolean"},
         "algorithms": {**list_of(TEXT), "description": "of each row, if the tuner chose them"},
+        "protocols": {**list_of({"enum": list(PROTOCOLS)}), "description": "of each row, if the tuner chose them"},
         "warmup": {**COUNT, "description": "launches before those that are timed"},
         "iters": {**COUNT, "description": "launches whose mean is the time"},
+        "runtime": {**TEXT, "description": "the profile whose costs of the host are in the times, if one was given"},
         "rows": list_of(closed({**row, "in_place": or_null(place)}, ("in_place",))),
         "unfinished": {**list_of(COUNT), "description": "[B] sizes that were asked for and are not in rows"},
         "result": result,
-    }, ("message", "result", "algorithms", "warmup", "iters"))  # fmt: skip
+    }, ("message", "result", "algorithms", "protocols", "warmup", "iters", "runtime"))  # fmt: skip
     many = closed({"status": {"enum": list(STATUSES)}, "runs": list_of(one)})
     return titled("kernbench collectives", {"anyOf": [one, many]})
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass, fields, replace
+from fractions import Fraction
 from typing import Any, TypeAlias, cast
 
 from kernbench.ccl.call import Call, Outcome, Queues, call_bench, call_machine, run_call
@@ -21,6 +22,7 @@ from kernbench.common.errors import InputError, Problem
 from kernbench.common.free_memory import free_memory
 from kernbench.common.units import ceil_div
 from kernbench.config import SystemConfig
+from kernbench.config.runtime import load_runtime
 from kernbench.runtime_api.allocator import ALIGNMENT
 from kernbench.runtime_api.bench import Bench
 from kernbench.sim_engine.engine import Around
@@ -63,6 +65,28 @@ class Row:
 
 
 @dataclass(frozen=True)
+class HostCost:
+    """What the host spends on each launch of a collective, by a runtime profile."""
+
+    profile: str
+    before_ns: Fraction  #: before the ranks begin
+    beside_ns: Fraction  #: while they run
+    after_ns: Fraction  #: after they have ended
+
+    @classmethod
+    def of(cls, name: str, collective: str) -> HostCost:
+        """By the name of a profile, or a file. InputError if it is neither."""
+        profile = load_runtime(name)
+        kind = (collective, "collective")
+        return cls(name, profile.launch(*kind), profile.behind(*kind), Fraction(profile.sync_ns))
+
+    def seconds(self, alone: Fraction) -> Fraction:
+        """A launch whose ranks take so many seconds."""
+        nano = Fraction(1, 10**9)
+        return self.before_ns * nano + max(alone, self.beside_ns * nano) + self.after_ns * nano
+
+
+@dataclass(frozen=True)
 class Asked:
     """What is run."""
 
@@ -78,6 +102,7 @@ class Asked:
     iters: int = 1  #: launches whose mean is the time
     in_place: bool = False  #: each size is run in place too
     redop: str = "sum"  #: the operation, if the collective reduces
+    host: HostCost | None = None  #: None: times are those of the ranks alone
 
 
 def sizes_between(first: int, last: int, factor: int, step: int = 0) -> Iterator[int]:
@@ -93,28 +118,51 @@ def sizes_between(first: int, last: int, factor: int, step: int = 0) -> Iterator
 
 
 def queues_of(
-    registry: Registry, entry: Entry, slots: int | None = None, slot_bytes: int | None = None, tier: str | None = None
+    registry: Registry,
+    entry: Entry,
+    slots: int | None = None,
+    slot_bytes: int | None = None,
+    tier: str | None = None,
+    protocol: str | None = None,
 ) -> Queues:
     """The default queues of an algorithm; of the one that the tuner chooses, what is given here."""
     if entry.registry is not None:
-        return Queues(slots, slot_bytes, tier)
+        return Queues(slots, slot_bytes, tier, protocol)
     return Queues(
         slots or entry.slots or registry.slots,
         slot_bytes or entry.slot_bytes or registry.slot_bytes,
         tier or registry.tier,
+        protocol,
     )
 
 
 def resolved(asked: Asked, count: int) -> Asked:
-    """With the algorithm and the queues that the tuner chooses for this count, if it has the choice."""
-    registry = asked.entry.registry
-    if registry is None:
+    """With the algorithm, the protocol and the queues that the tuner chooses for this count, if it has the choice."""
+    registry, queues = asked.entry.registry, asked.queues
+    if registry is None and not chooses_protocol(asked):
         return asked
     from kernbench.ccl.tuner import tuner_of  # it simulates by this module
 
-    tuner = tuner_of(asked.config, _rooted(asked), registry, asked.queues)
-    entry = registry.find(asked.entry.collective, tuner.choose(asked.entry.collective, count, asked.dtype).name)
-    return replace(asked, entry=entry, queues=tuner.queues(entry))
+    if registry is None:
+        assert queues.slots is not None and queues.slot_bytes is not None and queues.tier is not None
+        alone = Registry((asked.entry,), queues.slots, queues.slot_bytes, queues.tier)
+        protocol = tuner_of(asked.config, _rooted(asked), alone, queues).protocol(asked.entry, count, asked.dtype)
+        return replace(asked, queues=replace(queues, protocol=protocol))
+    tuner = tuner_of(asked.config, _rooted(asked), registry, queues)
+    choice = tuner.choose(asked.entry.collective, count, asked.dtype)
+    entry = registry.find(asked.entry.collective, choice.name)
+    chosen = choice.protocols[choice.name] if has_protocols(asked.config) else queues.protocol
+    return replace(asked, entry=entry, queues=replace(tuner.queues(entry), protocol=chosen))
+
+
+def has_protocols(config: SystemConfig) -> bool:
+    """Whether the machine file has protocols."""
+    return config.pe.ipcq.protocols is not None
+
+
+def chooses_protocol(asked: Asked) -> bool:
+    """Whether the tuner has a choice of protocols."""
+    return asked.queues.protocol is None and len(asked.config.pe.ipcq.protocol_names) > 1
 
 
 def _rooted(asked: Asked) -> Group:
@@ -185,6 +233,8 @@ def row(asked: Asked, count: int, progress: Progress | None = None, around: Arou
 def _speed(asked: Asked, count: int, outcome: Outcome) -> tuple[float, float, float]:
     """[us], and algorithm and bus bandwidth [GB/s]; an algorithm without work takes no time."""
     seconds = float(outcome.exact) / (float(asked.config.freq_ghz) * 1e9)
+    if asked.host is not None:
+        seconds = float(asked.host.seconds(Fraction(seconds)))
     speed = bytes_of(asked, count) / seconds / 1e9 if seconds else 0.0
     factor = COLLECTIVES[asked.entry.collective].bus_factor(asked.group.size)
     return seconds * 1e6, speed, speed * float(factor)
@@ -244,6 +294,8 @@ def to_json(asked: Asked, counts: Sequence[int], rows: list[Row], status: str = 
     """A run as plain JSON: the sizes that are done, and those that are not where something ended it before."""
     group = asked.group
     timed = {"warmup": asked.warmup, "iters": asked.iters} if (asked.warmup, asked.iters) != (0, 1) else {}
+    named = has_protocols(asked.config) or asked.queues.protocol is not None
+    runs = [resolved(asked, max(1, one.count)) for one in rows]
     return {
         "status": status,
         **({"message": message} if message else {}),
@@ -253,10 +305,12 @@ def to_json(asked: Asked, counts: Sequence[int], rows: list[Row], status: str = 
         "ranks": group.size,
         "shape": list(group.shape),
         "topology": group.kind_name,
-        "queues": asdict(asked.queues),
+        "queues": {key: value for key, value in asdict(asked.queues).items() if key != "protocol" or named},
         "checked": asked.check,
-        **({"algorithms": [resolved(asked, max(1, one.count)).entry.name for one in rows]} if asked.entry.registry else {}),
+        **({"algorithms": [one.entry.name for one in runs]} if asked.entry.registry else {}),
+        **({"protocols": [one.queues.protocol for one in runs]} if chooses_protocol(asked) else {}),
         **timed,
+        **({} if asked.host is None else {"runtime": asked.host.profile}),
         "rows": [row_json(one, asked) for one in rows],
         "unfinished": [bytes_of(asked, count) for count in counts[len(rows) :]],
     }
@@ -441,7 +495,7 @@ MOST_HELD = 8 * GIB  #: [B] of elements; numpy has them in wider types while the
 
 def check_room(asked: Asked, counts: Sequence[int]) -> None:
     """InputError for sizes or queues that have no room, before anything is made."""
-    for count in counts if asked.entry.registry is not None else counts[:1]:
+    for count in counts if asked.entry.registry is not None or chooses_protocol(asked) else counts[:1]:
         _check_slots(resolved(asked, count))
     largest = max(counts)
     _check_held(asked, bytes_of(asked, largest))
@@ -453,9 +507,18 @@ def check_room(asked: Asked, counts: Sequence[int]) -> None:
         raise InputError(Problem("kbsim ccl run", rule, "size", bytes_of(asked, largest), remedy))
 
 
+def slot_room(config: SystemConfig, queues: Queues) -> int:
+    """[B] of a slot in memory: the longest message in whole lines of its protocol."""
+    nbytes, one = queues.slot_bytes or 0, config.pe.ipcq.protocol(queues.protocol or "simple")
+    if one is None or one.data_bytes == one.line_bytes:
+        return nbytes
+    return ceil_div(nbytes, one.data_bytes) * one.line_bytes
+
+
 def _check_slots(asked: Asked) -> None:
     """An element has to fit into a slot, and the slots of a queue into a scratchpad."""
     slots, nbytes = asked.queues.slots or 0, asked.queues.slot_bytes or 0
+    room = slot_room(asked.config, asked.queues)
     least = dtype_of(asked.dtype).bits // 8
     if COLLECTIVES[asked.entry.collective].moves and nbytes < least:
         rule = f"an element of {asked.dtype} has {least}, and a slot has to hold one"
@@ -463,8 +526,8 @@ def _check_slots(asked: Asked) -> None:
     spm = asked.config.pe.spm
     there = spm.num_banks * spm.bank_size_bytes
     wanted = asked.queues.tier == "tcm" and slots <= MOST_SLOTS and nbytes <= MOST_BYTES  # more is refused of any queue
-    if wanted and slots * nbytes > there:
-        rule = f"{slots:,} slots take {slots * nbytes:,} bytes of a PE's scratchpad of {there:,}"
+    if wanted and slots * room > there:
+        rule = f"{slots:,} slots take {slots * room:,} bytes of a PE's scratchpad of {there:,}"
         remedy = "use fewer or smaller slots (--slots, --slot-bytes), or --tier hbm"
         raise InputError(Problem("kbsim ccl run", rule, "--slot-bytes", nbytes, remedy))
 

@@ -17,6 +17,7 @@ from kernbench.ccl.registry import TIERS, Registry, read_registry
 from kernbench.common.dtypes import dtype_of
 from kernbench.common.errors import InputError, Problem
 from kernbench.common.files import write_whole
+from kernbench.config.system.parts import PROTOCOLS
 
 MOST_NODES = 1 << 20  # of all ranks
 MOST_QUEUE = 1 << 40  # slots, and bytes of one: the machine says what it has
@@ -34,9 +35,11 @@ class Manner:
     slots: int
     slot_bytes: int
     tier: str
+    protocol: str = "simple"  #: written if it is another one
 
     def __str__(self) -> str:
-        return f"{self.algorithm} of {self.dtype}, {self.redop}, {self.slots} slots of {self.slot_bytes} bytes in {self.tier}"
+        said = f"{self.algorithm} of {self.dtype}, {self.redop}, {self.slots} slots of {self.slot_bytes} bytes in {self.tier}"
+        return said if self.protocol == "simple" else f"{said}, {self.protocol}"
 
 
 def manner_of(trace: Trace, node: Node, collective: str, registry: Registry) -> Manner | None:
@@ -51,6 +54,10 @@ def manner_of(trace: Trace, node: Node, collective: str, registry: Registry) -> 
         if value not in there:
             raise trace.error(node, PREFIX + name, f"it must be one of {', '.join(there)}", "" if value is None else value)
         found[name] = value
+    if PREFIX + "protocol" in node.attributes:
+        found["protocol"] = node.attributes[PREFIX + "protocol"]
+        if found["protocol"] not in PROTOCOLS:
+            raise trace.error(node, PREFIX + "protocol", f"it must be one of {', '.join(PROTOCOLS)}", found["protocol"])
     for name in ("slots", "slot_bytes"):
         found[name] = trace.natural(node, PREFIX + name, MOST_QUEUE)
     if COLLECTIVES[collective].reduces:
@@ -111,13 +118,16 @@ def _nodes(rows: Sequence[tuple[Asked, Row]]) -> Iterator[Node]:
         collective, queues = COLLECTIVES[asked.entry.collective], asked.queues
         size = collective.has(row.count, asked.group.size) * (dtype_of(asked.dtype).bits // 8)
         assert queues.slots is not None and queues.slot_bytes is not None and queues.tier is not None
-        manner = Manner(asked.entry.name, asked.dtype, asked.redop, queues.slots, queues.slot_bytes, queues.tier)
+        sizes = (queues.slots, queues.slot_bytes, queues.tier, queues.protocol or "simple")
+        manner = asdict(Manner(asked.entry.name, asked.dtype, asked.redop, *sizes))
+        if manner["protocol"] == "simple":
+            del manner["protocol"]
         attributes = {
             "is_cpu_op": False,
             "comm_type": COLLECTIVE_NAMES.index(collective.name),
             "comm_size": size,
             **({"root_rank": asked.root} if collective.rooted else {}),
-            **{PREFIX + name: value for name, value in asdict(manner).items()},
+            **{PREFIX + name: value for name, value in manner.items()},
             PREFIX + "cycles": row.cycles,
         }
         after = (number - 1,) if number > 1 else ()

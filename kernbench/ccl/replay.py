@@ -104,11 +104,12 @@ class Times:
             name = choice.name if manner is None else manner.algorithm
             if name not in choice.cycles:
                 raise InputError(Problem("replay", f"the cost model does not know {entry.full_name} for this group"))
-            return name, ceil(choice.cycles[name])
+            known = choice.cycles[name] if manner is None else choice.each.get((name, manner.protocol), choice.cycles[name])
+            return name, ceil(known)
         if group.kind_name not in entry.topologies:
             rule = f"{entry.full_name} is for {', '.join(entry.topologies)}, and the group is a {group.kind_name}"
             raise InputError(Problem("replay", rule))
-        given = () if manner is None else (manner.slots, manner.slot_bytes, manner.tier)
+        given = () if manner is None else (manner.slots, manner.slot_bytes, manner.tier, manner.protocol)
         queues = queues_of(self.registry, entry, *given)
         redop = "sum" if manner is None else manner.redop
         asked = Asked(self.config, group, entry, dtype, queues, False, root=wanted.root, redop=redop)

@@ -22,13 +22,14 @@ from kernbench.ccl.collectives import COLLECTIVES
 from kernbench.ccl.contract import Shape
 from kernbench.ccl.cost import Latencies, Outline, Routes, form_of, latencies, outline_of, routes_of
 from kernbench.ccl.group import Group
-from kernbench.ccl.measure import MOST_PAIRS, Asked, bytes_of, messages, queues_of, row, schedule_of
+from kernbench.ccl.measure import MOST_PAIRS, Asked, bytes_of, messages, queues_of, row, schedule_of, slot_room
 from kernbench.ccl.registry import Entry, Registry
 from kernbench.ccl.weights import weights_of
 from kernbench.common.dtypes import dtype_of
 from kernbench.common.errors import InputError, Problem
 from kernbench.common.files import write_whole
 from kernbench.common.parse_cache import cache_folder
+from kernbench.components.builtin.ipcq_ring import PLAIN, Protocol
 from kernbench.config import SystemConfig
 from kernbench.sim_engine.result import MODEL_VERSION
 from kernbench.version import VERSION
@@ -37,6 +38,7 @@ SCHEMA = "kernbench/ccl-times/1"
 KNOWN = Path(str(importlib.resources.files("kernbench.configs").joinpath("ccl_times.json")))  #: `docs/ccl_costs.py` writes it
 
 
+SIMPLE = "simple"  #: the protocol whose times come with the package
 OWN = Queues()  #: each algorithm has its own
 MOST_RANKS = 2048  #: of larger groups only algorithms with a closed form are considered, as their schedules take seconds
 
@@ -54,13 +56,20 @@ class Estimated(Group):
 class Choice:
     """The estimates of all algorithms for one size."""
 
-    cycles: Mapping[str, float]  #: by the name of the algorithm
+    cycles: Mapping[str, float]  #: by the name of the algorithm, with its fastest protocol
     simulated: bool  #: from simulated times of other sizes
+    protocols: Mapping[str, str]  #: by the name of the algorithm: its fastest protocol
+    each: Mapping[tuple[str, str], float]  #: cycles by algorithm and protocol
 
     @property
     def name(self) -> str:
         """The algorithm with the lowest estimate; the first of several."""
         return min(self.cycles, key=lambda name: self.cycles[name])
+
+    @property
+    def protocol(self) -> str:
+        """The protocol of that algorithm."""
+        return self.protocols[self.name]
 
 
 @dataclass
@@ -84,7 +93,7 @@ class Tuner:
         return routes_of(self.config, self.group, self.latencies)
 
     _outlines: dict[str, Outline | None] = field(default_factory=dict)
-    _errors: dict[tuple[str, int], Errors] = field(default_factory=dict, init=False)
+    _errors: dict[tuple[str, int, str], Errors] = field(default_factory=dict, init=False)
     _queues: dict[str, int] = field(default_factory=dict, init=False)  #: by full name: of the rank that has the most
 
     def candidates(self, collective: str) -> Iterator[Entry]:
@@ -98,20 +107,26 @@ class Tuner:
         ]
         yield from [entry for entry in known if self._fits(entry)] or known[:1]
 
+    @property
+    def protocols(self) -> Sequence[str]:
+        """Those that it chooses from."""
+        return self.config.pe.ipcq.protocol_names if self.given.protocol is None else [self.given.protocol]
+
     def queues(self, entry: Entry) -> Queues:
         """The queues that an algorithm gets."""
-        return queues_of(self.registry, entry, self.given.slots, self.given.slot_bytes, self.given.tier)
+        return queues_of(self.registry, entry, self.given.slots, self.given.slot_bytes, self.given.tier, self.given.protocol)
 
-    def _fits(self, entry: Entry) -> bool:
-        """Whether the queues of each rank leave a quarter of a scratchpad for tiles."""
-        group, queues = self.group, self.queues(entry)
+    def _fits(self, entry: Entry, protocol: str | None = None) -> bool:
+        """Whether the queues of each rank leave a quarter of a scratchpad for tiles; `protocol`: None for the first."""
+        group, queues = self.group, replace(self.queues(entry), protocol=protocol or self.protocols[0])
         if queues.tier != "tcm" or group.shape.ranks > MOST_RANKS:
             return True
         if entry.full_name not in self._queues:
             table = entry.load().neighbours(group.kind, group.shape)
             self._queues[entry.full_name] = max((len(ways) for ways in table.values()), default=0)
-        assert queues.slots is not None and queues.slot_bytes is not None
-        return 4 * self._queues[entry.full_name] * queues.slots * queues.slot_bytes <= 3 * self.config.pe.spm.size_bytes
+        assert queues.slots is not None
+        room = queues.slots * slot_room(self.config, queues)
+        return 4 * self._queues[entry.full_name] * room <= 3 * self.config.pe.spm.size_bytes
 
     def choose(self, collective: str, count: int, dtype: str) -> Choice:
         """Estimates of `n_elem` elements. InputError for a collective without a known algorithm."""
@@ -120,22 +135,53 @@ class Tuner:
         if not entries:
             rule = f"no algorithm of {collective} is known to the tuner for a {self.group.kind_name}"
             raise InputError(Problem("tuner", rule, remedy="name one (--algo)"))
-        found = {one.name: self.cycles(one, count, itemsize) for one in entries}
-        return Choice(found, self.given == OWN and all(self.times.get(one.full_name) for one in entries))
+        pairs = [(one, name) for one in entries for name in self._protocols_of(one)]
+        each = {(one.name, name): self.cycles(one, count, itemsize, name) for one, name in pairs}
+        protocols = {one.name: self._fastest(one.name, each) for one in entries}
+        found = {name: each[name, protocol] for name, protocol in protocols.items()}
+        own = replace(self.given, protocol=None) == OWN
+        times = [self.times.get(_key(one.full_name, name)) for one, name in pairs]
+        return Choice(found, own and all(times), protocols, each)
 
-    def cycles(self, entry: Entry, count: int, itemsize: int) -> float:
-        """[cycle] of an algorithm: by the model, times its error at simulated sizes of this group, or of similar ones."""
-        name, nbytes = entry.full_name, count * itemsize
-        if (name, itemsize) not in self._errors:
-            self._errors[name, itemsize] = self._error(entry, itemsize)
-        queues, errors = self.queues(entry), self._errors[name, itemsize]
+    def protocol(self, entry: Entry, count: int, dtype: str) -> str:
+        """The fastest protocol of an algorithm; simple, or the one that was given, if the model does not know the algorithm."""
+        if self.outline(entry) is None:
+            return self.given.protocol or SIMPLE
+        itemsize = dtype_of(dtype).bits // 8
+        return self._fastest(
+            entry.name, {(entry.name, name): self.cycles(entry, count, itemsize, name) for name in self._protocols_of(entry)}
+        )
+
+    @staticmethod
+    def _fastest(name: str, each: Mapping[tuple[str, str], float]) -> str:
+        return min((one for one in each if one[0] == name), key=lambda one: each[one])[1]
+
+    def _protocols_of(self, entry: Entry) -> Sequence[str]:
+        """Those whose slots have room."""
+        if len(self.protocols) == 1:
+            return self.protocols
+        return [name for name in self.protocols if self._fits(entry, name)] or self.protocols[:1]
+
+    def cycles(self, entry: Entry, count: int, itemsize: int, protocol: str | None = None) -> float:
+        """[cycle] of an algorithm: by the model, times its error at simulated sizes of this group, or of similar ones.
+
+        `protocol`: None for the first one that the machine has, or the one that was given.
+        """
+        name, nbytes, protocol = entry.full_name, count * itemsize, protocol or self.protocols[0]
+        if (name, itemsize, protocol) not in self._errors:
+            self._errors[name, itemsize, protocol] = self._error(entry, itemsize, protocol)
+        queues, errors = replace(self.queues(entry), protocol=protocol), self._errors[name, itemsize, protocol]
         modelled, lanes = self._modelled(entry, nbytes, itemsize, queues), self._lanes(entry, nbytes, itemsize, queues)
-        beyond = errors.beyond(nbytes) if lanes == 1 and self.given == OWN else None
+        own = replace(self.given, protocol=None) == OWN
+        beyond = errors.beyond(nbytes) if lanes == 1 and own else None
         return modelled * exp(errors.at(log(max(1, nbytes)), lanes)) if beyond is None else beyond
 
-    def _error(self, entry: Entry, itemsize: int) -> Errors:
-        """How far the model is off, by size."""
-        points, queues = self.times.get(entry.full_name, ()), queues_of(self.registry, entry)
+    def _error(self, entry: Entry, itemsize: int, protocol: str) -> Errors:
+        """How far the model is off, by size. Without simulated times of a protocol, as far as with the simple one."""
+        queues = replace(queues_of(self.registry, entry), protocol=protocol)
+        points = self.times.get(_key(entry.full_name, protocol), ())
+        if not points and protocol != SIMPLE:
+            return replace(self._error(entry, itemsize, SIMPLE), whole=())
         if not points:
             return Errors(error_near(errors_of_model().get(entry.full_name, ()), self.group.shape, self.group.kind_name))
         line = [(log(max(1, size)), log(cycles / self._modelled(entry, size, itemsize, queues))) for size, cycles in points]
@@ -152,7 +198,9 @@ class Tuner:
         outline = self.outline(entry)
         assert outline is not None and queues.slots is not None and queues.slot_bytes is not None
         sizes = (nbytes, itemsize, queues.slots, queues.slot_bytes)
-        return outline.cycles(weights_of(entry.full_name), *sizes, self.latencies.link)
+        found = self.config.pe.ipcq.protocol(queues.protocol or SIMPLE)
+        protocol = PLAIN if found is None else Protocol(found.cycles, found.data_bytes, found.line_bytes)
+        return outline.cycles(weights_of(entry.full_name), *sizes, self.latencies.link, protocol)
 
     def outline(self, entry: Entry) -> Outline | None:
         """What the cost model knows of an algorithm; None if it knows nothing."""
@@ -170,6 +218,11 @@ class Tuner:
             return found
         schedule = schedule_of(entry, group)
         return None if schedule is None else outline_of(schedule, routes)
+
+
+def _key(full_name: str, protocol: str) -> str:
+    """Under which the times of an algorithm are kept."""
+    return full_name if protocol == SIMPLE else f"{full_name} {protocol}"
 
 
 Line = Sequence[tuple[float, float]]  #: points of a curve that is straight between them
@@ -337,24 +390,25 @@ def simulate(
     itemsize = dtype_of(dtype).bits // 8
     what, times = COLLECTIVES[collective], {name: list(rows) for name, rows in tuner.times.items()}
     model = replace(tuner, times={})
-    for entry in list(tuner.candidates(collective)):
-        asked = Asked(tuner.config, tuner.group, entry, dtype, queues_of(tuner.registry, entry), check=False)
-        rows: dict[int, int] = dict(times.get(entry.full_name, ()))
+    for entry, protocol in [(one, name) for one in tuner.candidates(collective) for name in tuner._protocols_of(one)]:
+        queues = replace(queues_of(tuner.registry, entry), protocol=protocol)
+        asked = Asked(tuner.config, tuner.group, entry, dtype, queues, check=False)
+        rows: dict[int, int] = dict(times.get(_key(entry.full_name, protocol), ()))
         for size in sizes:
             count = what.count_of(size, tuner.group.size, itemsize) if what.moves else 1
             if most_messages is not None and messages(asked, count)[0] > most_messages:
                 continue
             if within is not None:
-                estimates = tuner.choose(collective, count, dtype).cycles
-                if estimates[entry.name] > within * min(estimates.values()):
+                estimates = tuner.choose(collective, count, dtype).each
+                if estimates[entry.name, protocol] > within * min(estimates.values()):
                     continue
             made, _ = row(asked, count)
             if made is None:
                 continue
             rows[count * itemsize] = made.cycles
-            yield entry, bytes_of(asked, count), made.cycles, model.cycles(entry, count, itemsize)
+            yield entry, bytes_of(asked, count), made.cycles, model.cycles(entry, count, itemsize, protocol)
         if rows:
-            times[entry.full_name] = sorted(rows.items())
+            times[_key(entry.full_name, protocol)] = sorted(rows.items())
     tuner.times = times
     tuner._errors.clear()
 

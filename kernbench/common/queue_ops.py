@@ -35,6 +35,7 @@ class IpcqSendCmd(Command):
         self.src = 0  #: address in the sender's scratchpad
         self.slot = -1  #: address of its slot
         self.arrived = False
+        self.visible = 0  #: [cycle] from which its receiver may use it, after its arrival
         self.command = -1  #: id of its transfer in a traced run
 
 

@@ -21,7 +21,7 @@ from kernbench.sim_engine.memory_store import MemoryStore
 from kernbench.sim_engine.op_log import OpLogger
 from kernbench.triton_emu.host_runner import HostRunner
 from kernbench.triton_emu.launch import Launch, PeWork
-from kernbench.triton_emu.queues import Links, NeighbourTable, Queues
+from kernbench.triton_emu.queues import Links, NeighbourTable, PlaneForm, Queues
 
 if TYPE_CHECKING:
     from kernbench.triton.program import Options
@@ -226,19 +226,22 @@ class Context:
         slots: int | None = None,
         slot_bytes: int | None = None,
         tier: str | None = None,
-        planes: Mapping[int, tuple[int, int]] | None = None,
+        protocol: str | None = None,
+        planes: Mapping[int, PlaneForm] | None = None,
     ) -> None:
         """Install queues between the PEs of a group, which replace all queues before; it waits for all launches first.
 
         `links`: `links[0][0, "E"] == (1, "W")` means that rank 1 is east of rank 0 in plane 0, and rank 0 is west of rank 1.
-        `ranks`: the PEs by rank. `slots`, `slot_bytes`, `tier`: by default those of `pe.ipcq` of the machine. `planes`: by
-        plane, the slots and bytes of a slot of queues that differ from the others. InputError for a table that is not
-        symmetric, a queue in use, and too little memory.
+        `ranks`: the PEs by rank. `slots`, `slot_bytes`, `tier`: by default those of `pe.ipcq` of the machine. `protocol`: a
+        name in `pe.ipcq.protocols`, by default simple. `planes`: by plane, the slots, the bytes of a slot and, where it is
+        another, the protocol of queues that differ from the others. InputError for a table that is not symmetric, a queue in
+        use, a protocol that the machine does not have, and too little memory.
         """
         if self.launches:
             self.synchronize()
         self.queues.reserve = self._hbm.reserve
-        self.queues.install(NeighbourTable(ranks, links), slots=slots, slot_bytes=slot_bytes, tier=tier, planes=planes)
+        how: dict[str, Any] = {"slots": slots, "slot_bytes": slot_bytes, "tier": tier, "protocol": protocol}
+        self.queues.install(NeighbourTable(ranks, links), **how, planes=planes)
 
     def synchronize(self) -> None:
         """Wait until all launches have ended."""

@@ -149,8 +149,8 @@ class KernelRunner(CommandSource):
         pe = self.pe
         pad, slots = Scratchpad(pe.tcm_base, pe.tcm_bytes, pe.tcm_line), []
         for ring in rings:
-            size = -(-ring.slot_bytes // pe.tcm_line) * pe.tcm_line
-            who = ("ipcq", "u8", (ring.slots, ring.slot_bytes), f"the queue from {ring.source}")
+            size = -(-ring.slot_room // pe.tcm_line) * pe.tcm_line
+            who = ("ipcq", "u8", (ring.slots, ring.slot_room), f"the queue from {ring.source}")
             block = pad.take(ring.slots * size, who)
             if block is None:
                 raise pad.refusal(ring.slots * size, who)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, SupportsIndex
 from kernbench.common.errors import InputError, Problem
 from kernbench.common.pe_commands import IpcqRecvCmd, IpcqSendCmd
 from kernbench.components.builtin.flight import Flight, Reach
-from kernbench.components.builtin.ipcq_ring import DIRECTIONS, TIERS, End, QueueClock, Ring
+from kernbench.components.builtin.ipcq_ring import DIRECTIONS, TIERS, End, Protocol, QueueClock, Ring
 from kernbench.config import NpuConfig, SystemConfig
 from kernbench.config.kinds import a_system
 from kernbench.policy.routing.resolver import AddressMap, address_map
@@ -120,6 +120,8 @@ def _circle(waits_for: Mapping[int, int]) -> list[int]:
 Port = tuple[int, str]  #: plane and direction
 Links = Mapping[int, Mapping[Port, tuple[int, str]]]  #: by rank, plane and direction: rank and direction there
 WHERE = "neighbour table"
+SIMPLE = "simple"  #: the protocol of queues that name none
+PlaneForm = tuple[int, int] | tuple[int, int, str | None]  #: slots, bytes of a slot, and the protocol
 MOST_SLOTS = 1 << 16  #: of a queue
 MOST_BYTES = 1 << 36  #: of a slot
 
@@ -168,6 +170,7 @@ class QueueForm:
     slots: int
     slot_bytes: int
     tier: str
+    protocol: str = SIMPLE
 
 
 class Queues:
@@ -210,15 +213,17 @@ class Queues:
         slots: int | None = None,
         slot_bytes: int | None = None,
         tier: str | None = None,
-        planes: Mapping[int, tuple[int, int]] | None = None,
+        protocol: str | None = None,
+        planes: Mapping[int, PlaneForm] | None = None,
     ) -> None:
         """Queues between the PEs of a group, in the place of all that there were: before the run, or while no kernel runs.
 
-        Missing values are those of `pe.ipcq` of the machine. `planes`: the slots and bytes of a slot of planes that differ.
+        Missing values are those of `pe.ipcq` of the machine. `protocol`: one of its protocols; None: simple. `planes`: the
+        slots, the bytes of a slot and the protocol of planes that differ.
         InputError if the table is wrong, the machine has one PE, a queue is in use, or slots find no room.
         """
-        form = self._form(slots, slot_bytes, tier)
-        forms = {plane: self._form(*sizes, tier) for plane, sizes in (planes or {}).items()}
+        form = self._form(slots, slot_bytes, tier, protocol)
+        forms = {plane: self._form(*one[:2], tier, *one[2:]) for plane, one in (planes or {}).items()}
         table.check()
         self._check(table)
         links = sorted((rank, port, *to) for rank, ports in table.links.items() for port, to in ports.items())
@@ -248,18 +253,22 @@ class Queues:
         """Warnings of a run that is over: messages that nobody received."""
         return unreceived(self.rings, cycle)
 
-    def _form(self, slots: int | None, slot_bytes: int | None, tier: str | None) -> QueueForm:
+    def _form(self, slots: int | None, slot_bytes: int | None, tier: str | None, protocol: str | None = None) -> QueueForm:
         keys = self.system.pe.ipcq
         form = QueueForm(
             keys.slots if slots is None else slots,
             keys.slot_bytes if slot_bytes is None else slot_bytes,
             keys.tier if tier is None else tier,
+            SIMPLE if protocol is None else protocol,
         )
         for name, value, most in (("slots", form.slots, MOST_SLOTS), ("slot_bytes", form.slot_bytes, MOST_BYTES)):
             if type(value) is not int or not 1 <= value <= most:
                 raise InputError(Problem("queues", f"it must be an integer from 1 to {most}", name, value))
         if form.tier not in TIERS:
             raise InputError(Problem("queues", f"it must be one of {', '.join(TIERS)}", "tier", form.tier))
+        if form.protocol not in keys.protocol_names:
+            rule = f"the machine has {', '.join(keys.protocol_names)} (pe.ipcq.protocols)"
+            raise InputError(Problem("queues", rule, "protocol", form.protocol))
         return form if self.perturbed is None or slots is not None else self._fewer(form, self.perturbed)
 
     def _fewer(self, form: QueueForm, run: Perturbed) -> QueueForm:
@@ -298,7 +307,14 @@ class Queues:
             slot_bytes=form.slot_bytes,
             tier=form.tier,
             clock=self._time,
+            protocol=self._protocol(form.protocol),
         )
+
+    def _protocol(self, name: str) -> Protocol:
+        """A protocol of the machine."""
+        found = self.system.pe.ipcq.protocol(name)
+        assert found is not None
+        return Protocol(found.cycles, found.data_bytes, found.line_bytes)
 
     def _place(self, form: QueueForm) -> None:
         """The addresses of slots: in the scratchpads, before all tiles, or at the ends of memories."""
@@ -316,7 +332,7 @@ class Queues:
         free: dict[int, int] = {}  # by the first byte of a memory: the end of what is free
         for ring in self.rings:
             start, end = _memory_of(memories, form.tier, self._number[ring.target.pe])
-            size = -(-ring.slot_bytes // align) * align
+            size = -(-ring.slot_room // align) * align
             at = free.setdefault(start, end // align * align) - ring.slots * size
             if at < start:
                 rule = f"{ring.slots} slots of {size} bytes, from {ring.source}, find no room in {end - start} bytes"

@@ -167,3 +167,35 @@ def test_the_fastest_curve_by_size() -> None:
 def test_refusals(kbsim: Kbsim, arguments: tuple[str, ...], said: str) -> None:
     refused = kbsim(*RUN, *arguments)
     assert refused.code == 2 and said in refused.err and "# all_reduce" not in refused.out
+
+
+PROTOCOLS = "pe.ipcq.protocols={simple: {cycles: 400}, ll: {data_bytes: 4, line_bytes: 8}}"
+
+
+def test_protocols_have_the_names_of_nccl(kbsim: Kbsim) -> None:
+    """In the output, in JSON, and in the tuner's table; the tuner chooses where none is named."""
+    given = ("all_reduce", "-g", "4", "-b", "256", "--set", PROTOCOLS)
+    both = found(kbsim, *given, "-a", "ring", "--proto", "LL,simple")["runs"]
+    assert [one["queues"]["protocol"] for one in both] == ["ll", "simple"]
+    assert 5 * 400 < both[1]["rows"][0]["cycles"] - both[0]["rows"][0]["cycles"] < 7 * 400  # six steps
+    said = kbsim(*RUN, *given, "-a", "ring", "--proto", "LL,Simple").out
+    assert "; LL, queues of" in said and "; Simple, queues of" in said and "ring, LL: busiest" in said
+    auto = found(kbsim, *given)
+    assert auto["protocols"] == ["ll"] and auto["rows"][0]["wrong"] == 0
+    assert f"# chosen up to 256 B: {auto['algorithms'][0]}, LL" in kbsim(*RUN, *given).out
+    table = kbsim("ccl", "tune", *given, "-e", "256").out
+    assert "ring, Simple" in table and table.strip().endswith(", LL")
+    assert "single_cube.yaml has Simple; give it pe.ipcq.protocols.ll" in kbsim(*RUN, "all_reduce", "--proto", "LL").err
+    assert "it must be one of Simple, LL, LL128" in kbsim(*RUN, "all_reduce", "--proto", "fast").err
+
+
+def test_a_runtime_profile_adds_the_cost_of_the_host(kbsim: Kbsim) -> None:
+    """10.2 us before each launch; cycles stay those of the ranks."""
+    plain = found(kbsim, "all_reduce", "-g", "4", "-b", "1K", "-a", "ring")
+    host = found(kbsim, "all_reduce", "-g", "4", "-b", "1K", "-a", "ring", "--runtime", "nccl_tests")
+    one, more = plain["rows"][0], host["rows"][0]
+    assert host["runtime"] == "nccl_tests" and one["cycles"] == more["cycles"]
+    assert more["time_us"] == pytest.approx(one["time_us"] + 10.2)
+    assert more["algbw"] == pytest.approx(1024 / more["time_us"] / 1e3)
+    single = found(kbsim, "all_reduce", "-g", "4", "-b", "1K", "-a", "ring", "--runtime", "nccl_events")["rows"][0]
+    assert single["time_us"] == pytest.approx(9.1 + 8.0)  # the host is not done when the ranks are

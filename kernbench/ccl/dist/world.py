@@ -20,7 +20,7 @@ from kernbench.ccl.measure import queues_of
 from kernbench.ccl.process_groups import ProcessGroup, on_machine, rooted
 from kernbench.ccl.registry import Entry, read_registry
 from kernbench.ccl.streams import Operation, Streams, Transfer
-from kernbench.ccl.tuner import tuner_of
+from kernbench.ccl.tuner import SIMPLE, tuner_of
 from kernbench.common.dtypes import Array, dtype_of
 from kernbench.common.errors import InputError, Problem
 from kernbench.config.allowed_code import AllowCode
@@ -204,7 +204,7 @@ class World:
         at = 0 if root is None else call.group.rank_of(root)
         group = rooted(group, at)
         order = (*ranks[at:], *ranks[:at])
-        entry = self._entry(call.name, group, count, dtype)
+        entry, protocol = self._entry(call.name, group, count, dtype)
         queues = queues_of(self.registry, entry)
         assert queues.slots is not None and queues.slot_bytes is not None
         if entry.full_name not in self._loaded:
@@ -214,7 +214,7 @@ class World:
             entry.full_name, algorithm, group, count, dtype, queues.slot_bytes, reduction=reduction, collective=collective
         )
         table = algorithm.neighbours(group.kind, group.shape)
-        sizes = (queues.slots, queues.slot_bytes)
+        sizes = (queues.slots, queues.slot_bytes, protocol)
         operation.communicator = self._communicators.find(order, f"{entry.full_name} {group.kind}", table, *sizes)
         pointers: dict[int, tuple[int, int, int | None]] = {}
         for rank in ranks:
@@ -227,15 +227,19 @@ class World:
         operation.before = {rank: operation.called[rank].given[2] for rank in ranks}
         operation.after = {rank: operation.called[rank].given[3] for rank in ranks}
 
-    def _entry(self, name: str, group: Group, count: int, dtype: str) -> Entry:
+    def _entry(self, name: str, group: Group, count: int, dtype: str) -> tuple[Entry, str]:
+        """The algorithm of a collective, and its protocol."""
         entry = self.registry.find(name, self._algorithms.get(name))
+        tuner = tuner_of(self.ctx.config, group, self.registry)  # type: ignore[arg-type]  # a system, as it has queues
         if entry.registry is not None:
-            tuner = tuner_of(self.ctx.config, group, self.registry)  # type: ignore[arg-type]  # a system, as it has queues
-            entry = self.registry.find(name, tuner.choose(name, count, dtype).name)
+            choice = tuner.choose(name, count, dtype)
+            entry, protocol = self.registry.find(name, choice.name), choice.protocol
+        else:
+            protocol = tuner.protocol(entry, count, dtype) if len(tuner.protocols) > 1 else SIMPLE
         if group.kind_name not in entry.topologies:
             rule = f"{entry.full_name} is for {', '.join(entry.topologies)}, and the group is a {group.kind_name}"
             raise InputError(Problem(f"dist.{name}", rule))
-        return entry
+        return entry, protocol
 
     @staticmethod
     def _transfers(operation: Operation, rank: int) -> Iterable[Transfer]:

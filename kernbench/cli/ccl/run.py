@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
-from itertools import groupby
+from itertools import groupby, product
 from math import prod
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -18,7 +18,7 @@ import typer
 from kernbench.cli import output
 from kernbench.cli.ccl.list import Files
 from kernbench.cli.ccl.plot import check_plot, draw
-from kernbench.cli.ccl.table import average, chosen, ended, head, line, notes, unfinished, wrong_elements
+from kernbench.cli.ccl.table import average, chosen, ended, head, line, notes, protocol_name, unfinished, wrong_elements
 from kernbench.cli.endings import Ending, answering, ending_of
 from kernbench.cli.options import (
     AllowCode,
@@ -182,6 +182,25 @@ Tier = Annotated[
     str | None,
     typer.Option("--tier", metavar="TIER", help="Memory that holds the slots: tcm, sram or hbm.", show_default="ccl.yaml"),
 ]
+Proto = Annotated[
+    str | None,
+    typer.Option(
+        "--proto",
+        metavar="NAMES",
+        help="The protocol of messages, as NCCL_PROTO names it: LL, LL128 or Simple; several with commas; auto: the tuner "
+        "chooses one for each size.",
+        show_default="auto",
+    ),
+]
+RuntimeProfile = Annotated[
+    str | None,
+    typer.Option(
+        "--runtime",
+        metavar="NAME|FILE",
+        help="Add what the host spends on each launch of a collective, by a runtime profile (nccl_tests, ...).",
+        show_default="the ranks alone",
+    ),
+]
 Check = Annotated[bool, typer.Option("--check/--no-check", help="Also compute the data, and compare it with the reference.")]
 Seed = Annotated[int, typer.Option("--seed", min=0, metavar="N", help="Seed of the random elements.")]
 Plot = Annotated[
@@ -231,6 +250,26 @@ def dtypes_of(text: str) -> list[str]:
     from kernbench.ccl.collectives import CCL_DTYPES
 
     return list(CCL_DTYPES) if text == "all" else list(dict.fromkeys(dtype_of(one.strip()) for one in text.split(",")))
+
+
+def protocols_of(text: str | None, machine: SystemConfig) -> list[str | None]:
+    """The protocols of `LL,Simple`, as keys of the machine file; None for `auto`. InputError for one that is not there."""
+    from kernbench.config.system.parts import PROTOCOLS
+
+    found: list[str | None] = []
+    there = [PROTOCOLS[name] for name in machine.pe.ipcq.protocol_names]
+    for one in (text or "auto").split(","):
+        key = one.strip().lower()
+        if key in ("auto", "all"):
+            found += [None] if key == "auto" else machine.pe.ipcq.protocol_names
+        elif key in machine.pe.ipcq.protocol_names:
+            found.append(key)
+        else:
+            known = key in PROTOCOLS
+            rule = f"{machine.source} has {', '.join(there)}" if known else f"it must be one of {', '.join(PROTOCOLS.values())}"
+            remedy = f"give it pe.ipcq.protocols.{key}" if known else ""
+            raise InputError(Problem("kbsim ccl run", rule, "--proto", one.strip(), remedy))
+    return list(dict.fromkeys(found))
 
 
 def roots_of(text: str, ranks: int) -> list[int]:
@@ -292,7 +331,8 @@ class Told:
         width = output.console(sys.stdout).width
         lines: list[Text] = [] if self.rows else list(head(self.batches[0].asked, width))
         for asked, row in self.rows[self.shown :]:
-            if self.headed is None or self.headed.entry != asked.entry or (asked.in_place and self.headed is not asked):
+            new = self.headed is None or (self.headed.entry, self.headed.queues) != (asked.entry, asked.queues)
+            if new or (asked.in_place and self.headed is not asked):
                 lines += head(asked, width)
             self.headed = asked
             lines.append(line(row, asked, width))
@@ -357,7 +397,12 @@ class Told:
         rows = [row for _, row in self.rows]
         if self.shown < len(rows) or (not rows and stopped is not None):
             self._show_rows()
-        by_algorithm = [(entry.name, list(found)) for entry, found in groupby(self.rows, lambda one: one[0].entry)]
+        each = groupby(self.rows, lambda one: (one[0].entry, one[0].queues.protocol))
+        several = len({asked.queues.protocol for asked, _ in self.rows}) > 1
+        by_algorithm = [
+            (f"{entry.name}, {protocol_name(protocol)}" if several else entry.name, list(found))
+            for (entry, protocol), found in each
+        ]
         for name, found in by_algorithm:
             output.show(notes([row for _, row in found], name if len(by_algorithm) > 1 else ""), whole=True)
         output.show([one for batch in self.batches for one in chosen(batch.asked, batch.rows)], whole=True)
@@ -371,6 +416,8 @@ class Told:
 def _label(asked: Asked, batches: Sequence[Batch]) -> str:
     """What distinguishes a batch from the others: its algorithm, its element type, its root."""
     parts = [asked.entry.name]
+    if len({batch.asked.queues.protocol for batch in batches}) > 1:
+        parts.append(protocol_name(asked.queues.protocol))
     if len({batch.asked.dtype for batch in batches}) > 1:
         parts.append(asked.dtype)
     if len({batch.asked.redop for batch in batches}) > 1:
@@ -410,6 +457,8 @@ def run(
     slots: Slots = None,
     slot_bytes: SlotBytes = None,
     tier: Tier = None,
+    proto: Proto = None,
+    runtime: RuntimeProfile = None,
     files: Files = None,
     allow_code: AllowCode = None,
     check: Check = True,
@@ -428,7 +477,7 @@ def run(
     quiet: Quiet = False,
 ) -> int:
     """Run a collective between PEs for each size, and print its time, its bandwidths and the number of wrong elements."""
-    from kernbench.ccl.measure import Asked, counts_of
+    from kernbench.ccl.measure import Asked, HostCost, counts_of
     from kernbench.ccl.registry import read_registry
 
     ranks, iters = _numbers(ranks, number, iters)
@@ -447,11 +496,14 @@ def run(
     sizes, batches = _sizes(begin, end, factor, step), []
     for given in entries:
         entry = given.fitted(machine)
-        queues = _queues(registry, entry, slots, slot_bytes, tier)
-        for kind in dtypes_of(dtype):
+        own = _queues(registry, entry, slots, slot_bytes, tier)
+        host = None if runtime is None else HostCost.of(runtime, entry.collective)
+        given_each = product(protocols_of(proto, machine), dtypes_of(dtype))
+        for queues, kind in [(replace(own, protocol=name), kind) for name, kind in given_each]:
             for reduction in _operations(entry.collective, op, kind):
                 for one in roots:
                     asked = Asked(machine, group, entry, kind, queues, check, seed, one, warmup, iters, in_place, reduction)
+                    asked = replace(asked, host=host)
                     batches.append(Batch(asked, counts_of(asked, *sizes)))
     if csv == Path("-") and as_json:
         raise InputError(Problem("kbsim ccl run", "--csv - and --json both write to stdout", remedy="leave one out"))

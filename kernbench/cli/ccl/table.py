@@ -42,6 +42,13 @@ def columns(asked: Asked, width: int) -> tuple[tuple[str, str, int], ...]:
     return (*SIZE, *NARROW, *NARROW)
 
 
+def protocol_name(key: str | None) -> str:
+    """As NCCL_PROTO has it."""
+    from kernbench.config.system.parts import PROTOCOLS
+
+    return "auto" if key is None else PROTOCOLS[key]
+
+
 def algorithm_list(registry: Registry, width: int) -> Iterator[RenderableType]:
     """The output of `kbsim ccl list`, for a terminal of `width` columns."""
     columns = ("collective", "algorithm", "topologies", "module")
@@ -66,19 +73,32 @@ def algorithm_list(registry: Registry, width: int) -> Iterator[RenderableType]:
 
 def head(asked: Asked, width: int) -> Iterator[widgets.Text]:
     """The header: what runs, and the columns."""
+    from kernbench.ccl.measure import chooses_protocol, has_protocols
+
     group, queues = asked.group, asked.queues
     sips, cubes, pes = group.shape
     where = f"{counted(sips, 'SIP')} x {counted(cubes, 'cube')} x {counted(pes, 'PE')}, {group.kind_name}"
     built = f"queues of {counted(queues.slots or 0, 'slot')} of {size_text(queues.slot_bytes or 0)} in {queues.tier}"
+    if asked.queues.protocol is not None and has_protocols(asked.config):
+        built = f"{protocol_name(asked.queues.protocol)}, {built}"
     name = asked.entry.full_name
     if asked.entry.registry is not None:
-        name, built = asked.entry.collective, "the tuner chooses each algorithm"
+        both = " and protocol" if chooses_protocol(asked) else ""
+        name, built = asked.entry.collective, f"the tuner chooses each algorithm{both}"
+        if not both and has_protocols(asked.config):
+            built = f"{protocol_name(asked.queues.protocol)}, {built}"
+    elif chooses_protocol(asked):
+        built = f"the tuner chooses each protocol; {built}"
     yield widgets.Text(f"# {name} of {counted(group.size, 'rank')} on {asked.config.source}")
     yield widgets.Text(f"# {where}; {built}", "dim")
     if asked.entry.only_in_place:
         yield widgets.Text("# in place, as its file says", "dim")
     if (asked.warmup, asked.iters) != (0, 1):
         yield widgets.Text(f"# mean of {counted(asked.iters, 'iteration')} after {asked.warmup:,} to warm up", "dim")
+    if asked.host is not None:
+        parts = [(asked.host.before_ns, "before"), (asked.host.beside_ns, "beside"), (asked.host.after_ns, "after")]
+        costs = ", ".join(f"{_number(float(ns) / 1e3)} us {where}" for ns, where in parts if ns) or "no time"
+        yield widgets.Text(f"# with the host by {asked.host.profile}: {costs} each launch", "dim")
     shown = columns(asked, width)
     if asked.in_place:
         if KIND[0] not in shown:
@@ -142,12 +162,16 @@ def notes(rows: Sequence[Row], algorithm: str = "") -> Iterator[widgets.Text]:
 
 
 def chosen(asked: Asked, rows: Sequence[Row]) -> Iterator[widgets.Text]:
-    """What the tuner has chosen: one line for consecutive sizes with the same algorithm."""
-    from kernbench.ccl.measure import resolved
+    """What the tuner has chosen: one line for consecutive sizes with the same algorithm and protocol."""
+    from kernbench.ccl.measure import chooses_protocol, resolved
 
-    if asked.entry.registry is None:
+    def choice(row: Row) -> str:
+        made = resolved(asked, max(1, row.count))
+        return f"{made.entry.name}, {protocol_name(made.queues.protocol)}" if chooses_protocol(asked) else made.entry.name
+
+    if asked.entry.registry is None and not chooses_protocol(asked):
         return
-    for name, group in groupby(rows, lambda row: resolved(asked, max(1, row.count)).entry.name):
+    for name, group in groupby(rows, choice):
         yield widgets.Text(f"# chosen up to {list(group)[-1].size:,} B: {name}", "dim")
 
 

@@ -13,6 +13,7 @@ import typer
 
 from kernbench.cli import output, widgets
 from kernbench.cli.ccl.run import Collective, DataType, GroupShape, MachineOption, Topo, dtype_of, size_of
+from kernbench.cli.ccl.table import protocol_name
 from kernbench.cli.options import Json, Overrides
 from kernbench.cli.text import size_text, table
 from kernbench.common.errors import InputError, Problem
@@ -130,6 +131,7 @@ def _estimated(
 
 
 def _plain(tuner: Tuner, collective: str, rows: Sequence[tuple[int, Choice]], errors: Sequence[float]) -> dict[str, Any]:
+    several = len(tuner.protocols) > 1
     return {
         "collective": collective,
         "machine": tuner.config.source,
@@ -139,10 +141,24 @@ def _plain(tuner: Tuner, collective: str, rows: Sequence[tuple[int, Choice]], er
         "simulated": bool(rows and rows[0][1].simulated),
         "model_error": sorted(errors)[len(errors) // 2] if errors else None,
         "rows": [
-            {"size": size, "algorithm": one.name, "cycles": {name: round(cycles) for name, cycles in one.cycles.items()}}
+            {
+                "size": size,
+                "algorithm": one.name,
+                **({"protocol": one.protocol} if several else {}),
+                "cycles": {name: round(cycles) for name, cycles in one.cycles.items()},
+                **({"protocols": _by_protocol(one)} if several else {}),
+            }
             for size, one in rows
         ],
     }
+
+
+def _by_protocol(choice: Choice) -> dict[str, dict[str, int]]:
+    """Cycles by protocol and algorithm."""
+    found: dict[str, dict[str, int]] = {}
+    for (name, protocol), cycles in choice.each.items():
+        found.setdefault(protocol, {})[name] = round(cycles)
+    return found
 
 
 def _told(
@@ -152,14 +168,21 @@ def _told(
     source = "simulated times of these and other sizes" if rows[0][1].simulated else "the cost model"
     title = f"{collective} of {counted(tuner.group.size, 'rank')} on {tuner.config.source}"
     made = table(title, [("algorithm", "left"), *((_size(size), "right") for size, _ in rows)], note=f"cycles, by {source}")
-    for name in rows[0][1].cycles:
-        made.add_row(name, *(f"{one.cycles[name]:,.0f}" + ("*" if name == one.name else " ") for _, one in rows))
+    for name, protocol in rows[0][1].each:
+        best = ["*" if (name, protocol) == (one.name, one.protocol) else " " for _, one in rows]
+        cells = [f"{one.each[name, protocol]:,.0f}{mark}" for (_, one), mark in zip(rows, best, strict=True)]
+        made.add_row(_named(tuner, name, protocol), *cells)
     yield made
-    for name, some in groupby(rows, lambda row: row[1].name):
+    for name, some in groupby(rows, lambda row: _named(tuner, row[1].name, row[1].protocol)):
         yield widgets.Text(f"to {_size(list(some)[-1][0])}: {name}")
     if errors:
         middle = sorted(errors)[len(errors) // 2]
         yield widgets.Text(f"the cost model is off by {middle:.0%} (median of {len(errors)} simulated times)", "dim")
+
+
+def _named(tuner: Tuner, name: str, protocol: str) -> str:
+    """An algorithm, with its protocol where there is a choice."""
+    return f"{name}, {protocol_name(protocol)}" if len(tuner.protocols) > 1 else name
 
 
 def _size(size: int) -> str:

@@ -14,11 +14,15 @@ cdef class Ring:
     cdef public Fifo credits, waiting, in_flight, inbox, posted
     cdef public bint in_scratchpad
     cdef public long long slots, slot_bytes, room, line, credit_cycles, sent, received, taken, tail
+    cdef public long long flag_cycles, data_bytes, line_bytes, slot_room
+    cdef public object protocol
     cdef public tuple addresses
     cdef public Reach way
     cdef public set freed
     cdef public dict freed_by
     cdef public QueueClock clock
+
+    cpdef long long travel(self, long long nbytes) except -1
 
     cpdef long long address(self, long long number) except -1
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from kernbench.components.builtin.fifo import Fifo
 from kernbench.components.builtin.flight import Reach
@@ -14,6 +14,17 @@ if TYPE_CHECKING:
 
 DIRECTIONS = ("N", "E", "S", "W")
 TIERS = ("tcm", "sram", "hbm")
+
+
+class Protocol(NamedTuple):
+    """How the bytes of messages travel (docs/model/kernels.md)."""
+
+    cycles: int = 0  #: from the end of a transfer until the receiver may use the message
+    data_bytes: int = 1  #: in each line
+    line_bytes: int = 1
+
+
+PLAIN = Protocol()
 
 
 def _no_wake(component: int, cycle: int) -> None:
@@ -56,6 +67,7 @@ class Ring:
         slot_bytes: int,
         tier: str,
         clock: QueueClock,
+        protocol: Protocol = PLAIN,
     ) -> None:
         self.source = source
         self.target = target
@@ -65,6 +77,10 @@ class Ring:
         self.slots, self.slot_bytes, self.tier = slots, slot_bytes, tier
         self.in_scratchpad = tier == "tcm"
         self.clock = clock
+        self.protocol = protocol
+        self.flag_cycles = protocol.cycles  #: from the end of a transfer until the receiver may use the message
+        self.data_bytes, self.line_bytes = protocol.data_bytes, protocol.line_bytes
+        self.slot_room = self.travel(slot_bytes)  #: [byte] of a slot in memory
         self.addresses: tuple[int, ...] = ()  #: of the slots
         self.room = 0  #: [byte] from one slot to the next
         self.line = 1  #: [byte] of the scratchpads
@@ -95,6 +111,12 @@ class Ring:
     def idle(self) -> bool:
         """Nothing is in it, and nobody waits for it."""
         return not (self.used or self.waiting.count or self.posted.count)
+
+    def travel(self, nbytes: int) -> int:
+        """Bytes that a message of `nbytes` travels as, and takes in a slot: whole lines of its protocol."""
+        if self.data_bytes == self.line_bytes:
+            return nbytes
+        return -(-nbytes // self.data_bytes) * self.line_bytes
 
     def lay_out(self, first: int, room: int) -> None:
         """Its slots begin at an address and have a fixed distance in bytes."""

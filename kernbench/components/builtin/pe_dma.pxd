@@ -10,7 +10,7 @@ from kernbench.components.builtin.part cimport Serving
 
 cdef class Transfers(Serving):
     cdef long long _align
-    cdef long long _room
+    cdef readonly long long _room
     cdef public object ways
     cdef bint _own_orders
     cdef Reach _read

@@ -39,7 +39,7 @@ cdef class QueueControl(Serving):
     @cython.locals(message=IpcqSendCmd, credit="long long", waiting=Fifo, credits=Fifo, flight=Flight)
     cpdef _send(self, Ring ring, long long now)
 
-    @cython.locals(place="long long", before="long long", travel="long long", flight=Flight, receiver=Serving)
+    @cython.locals(place="long long", before="long long", travel="long long", first="long long", flight=Flight, receiver=Serving)
     cdef _move(self, Ring ring, IpcqSendCmd message)
 
     @cython.locals(flight=Flight, message=IpcqSendCmd, msg=IpcqRecvCmd, posted=Fifo, inbox=Fifo)

@@ -135,15 +135,18 @@ class QueueControl(Serving):
         flight: Flight = message.flight
         place = message.src - self.base
         if not ring.in_scratchpad:
-            orders = self._dma.piece(COMM, 1, place, message.slot, message.nbytes, message.line)
+            orders = self._dma.piece(COMM, 1, place, message.slot, ring.travel(message.nbytes), message.line)
             self.scheduler.put(flight, self.choose(), orders)
             return
         before = place % ring.line  # whole lines are moved, including the bytes before it in its first line
-        travel = before + message.nbytes
+        travel = before + ring.travel(message.nbytes)
         if travel > ring.room:
             travel = ring.room
+        first = place - before
+        if first + travel > self._dma._room:  # the lines of a protocol are longer than the tile: the last lines instead
+            first = (self._dma._room - travel) // ring.line * ring.line
         receiver: Serving = ring.receiver
-        flight.addr, flight.place, flight.travel, flight.way = message.slot - receiver.base, place - before, travel, ring.way
+        flight.addr, flight.place, flight.travel, flight.way = message.slot - receiver.base, first, travel, ring.way
         flight.plain = True
         self.scheduler.hand_over(flight)
 
@@ -162,8 +165,12 @@ class QueueControl(Serving):
             if flight.due > now:  # two messages came at once, and the second receive is not ready yet
                 self._expect(flight.due, ring)
                 return
+            message: IpcqSendCmd = inbox.first()
+            if message.visible > now:  # its flag is still to come
+                self._expect(message.visible, ring)
+                return
             posted.take()
-            message: IpcqSendCmd = inbox.take()
+            inbox.take()
             ring.taken += 1
             msg: IpcqRecvCmd = flight.msg
             msg.message = message
@@ -178,7 +185,7 @@ class QueueControl(Serving):
                 if message.command >= 0:
                     flight.after = (*flight.after, message.command)
                 place = msg.handle.addr - self.base
-                read = self._dma.piece(COMM, 0, place, msg.slot, message.nbytes, flight.line)
+                read = self._dma.piece(COMM, 0, place, msg.slot, ring.travel(message.nbytes), flight.line)
                 self.scheduler.put(flight, self.choose(), read)
 
     def ended(self, flight: Flight) -> None:
@@ -195,6 +202,7 @@ class QueueControl(Serving):
         """Head and data come together, in the order of the sends."""
         ring: Ring = message.ring
         message.arrived, message.command = True, flight.command
+        message.visible = flight.end + ring.flag_cycles
         if self.record_copy is not None:
             self._record_arrival(message, flight, self.record_copy)
         came = False
@@ -206,7 +214,7 @@ class QueueControl(Serving):
             came = True
         if came and ring.posted.count:
             first: Flight = ring.posted.first()
-            ring.receiver.look(flight.end if flight.end > first.due else first.due, ring)
+            ring.receiver.look(message.visible if message.visible > first.due else first.due, ring)
         message.handle = None  # the sender's tile is free
 
     def _taken(self, msg: IpcqRecvCmd, flight: Flight) -> None:

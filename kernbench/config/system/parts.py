@@ -280,8 +280,30 @@ class PeFetchStore(Section):
     )
 
 
+#: The protocols of messages between PEs by their keys, and the names that NCCL_PROTO has for them.
+PROTOCOLS = {"simple": "Simple", "ll": "LL", "ll128": "LL128"}
+
+
+class Protocol(Section):
+    """How the bytes of a message travel, and how its receiver learns that they are there."""
+
+    cycles: Natural = Field(default=0, description="[cycle] from the end of a message's transfer until its receiver may use it")
+    data_bytes: Count = Field(default=1, description="[byte] of data in each line")
+    line_bytes: Count = Field(default=1, description="[byte] of a line with its flag: lines travel, and lie in slots")
+
+
+class Protocols(Section):
+    """The protocols of messages between PEs, as NCCL has them."""
+
+    simple: Protocol = Field(default_factory=Protocol, description="data, and a flag behind a whole message")
+    ll: Protocol | None = Field(default=None, description="a flag beside every few bytes; absent: there is no such protocol")
+    ll128: Protocol | None = Field(default=None, description="a flag in every line; absent: there is no such protocol")
+
+
 class PeIpcq(Section):
     """The queues of a PE to its neighbours, and the DMA channel of what goes through them."""
+
+    younger: ClassVar[frozenset[str]] = frozenset({"protocols"})
 
     slots: Count = Field(default=4, description="[messages] slots of a queue")
     slot_bytes: Size = Field(default=16 * 2**10, description="[byte] of a slot: the longest message")
@@ -292,6 +314,19 @@ class PeIpcq(Section):
     credit_cycles: Count = Field(default=2, description="[cycle] of a credit on its way back, without those of the way")
     max_concurrent: Count = Field(default=4, description="[transfers] at a time, per DMA engine, beside its other transfers")
     weight: Count = Field(default=1, description="share of a resource relative to other member flows")
+    protocols: Protocols | None = Field(
+        default=None, description="of messages; absent: only simple, with no cycles and no bytes beside those of a message"
+    )
+
+    def protocol(self, name: str) -> Protocol | None:
+        """A protocol by its name in the machine file; None for one that the machine does not have."""
+        found: Protocol | None = getattr(self.protocols or Protocols(), name, None)
+        return found
+
+    @property
+    def protocol_names(self) -> list[str]:
+        """Those that the machine has, simple first."""
+        return [name for name in PROTOCOLS if self.protocol(name) is not None]
 
 
 class PeLink(Link):

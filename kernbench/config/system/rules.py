@@ -29,7 +29,18 @@ def system_rules(config: SystemConfig) -> list[BrokenRule]:
         broken += router_rules(mesh.flit or Routers(), config.allocation, link, wide, cached, 2, at, (*at, "flit"))
     parts = engine_rules(config.pe.spm, config.pe.te, config.pe.ve)
     broken += [BrokenRule(("pe", *rule.path), rule.value, rule.rule) for rule in parts]
+    broken += _protocol_rules(config)
     return broken or list(_rate_rules(config))
+
+
+def _protocol_rules(config: SystemConfig) -> Iterator[BrokenRule]:
+    """A line holds its data."""
+    queues = config.pe.ipcq
+    for name in queues.protocol_names:
+        one = queues.protocol(name)
+        if one is not None and one.data_bytes > one.line_bytes:
+            rule = f"it must be at most the bytes of a line, {one.line_bytes} (line_bytes)"
+            yield BrokenRule(("pe", "ipcq", "protocols", name, "data_bytes"), one.data_bytes, rule)
 
 
 def _package_rules(config: SystemConfig) -> Iterator[BrokenRule]:

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from kernbench.cli.main import exit_code
-from kernbench.cli.serve_page import page_bytes as serving_page
+from kernbench.cli.serve.page import page_bytes as serving_page
 from kernbench.serving import ContinuousBatching, EngineOptions, Request, fixed_step, simulate
 from kernbench.sweep.report.page import page_bytes as sweep_page
 from kernbench.sweep.report.table import read_table

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from kernbench.cli.serve_page import page_bytes
+from kernbench.cli.serve.page import page_bytes
 from kernbench.serving import ContinuousBatching, EngineOptions, Request, fixed_step, simulate
 from tests.browser.chromium import browser, missing
 

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from kernbench.cli.serve import ms_text
-from kernbench.cli.serve_page import page_bytes
+from kernbench.cli.serve.page import page_bytes
+from kernbench.cli.serve.text import ms_text
 from kernbench.cli.text import percent, short
 from kernbench.serving import ContinuousBatching, EngineOptions, Request, fixed_step, simulate
 from tests.cli.conftest import Kbsim

@@ -12,7 +12,7 @@ from importlib import resources
 from math import ceil, floor, log10
 from typing import TYPE_CHECKING, Any
 
-from kernbench.cli.serve import PARTS, TITLES, cost_lines, error_text, ms_text, why_parts
+from kernbench.cli.serve.text import PARTS, TITLES, cost_lines, error_text, ms_text, why_parts
 from kernbench.cli.text import percent, short
 from kernbench.common.json_shapes import counted
 from kernbench.common.look.css import look_js, page_css
@@ -28,7 +28,7 @@ LOOKS = {
     "prefill_step": ("te", "solid"), "host": ("control", "solid"), "between_steps": ("dram", "hatch"),
 }  # fmt: skip
 CURVES = {"ttft": "te", "tpot": "dma", "itl": "link", "e2el": "ve"}  #: metrics whose distributions are drawn, and their hues
-FILES = ("serve.css", "serve.js")
+FILES = ("page.css", "page.js")
 COLUMNS = ("mean", "std", "p50", "p90", "p95", "p99")
 WIDE, HIGH = 1000, 100  #: of the drawing that is stretched
 _INTERVALS = 240  #: of a time line, at most
@@ -52,7 +52,7 @@ _BODY = """\
 
 def page_bytes(plain: Mapping[str, Any], result: ServingResult) -> bytes:
     """The whole page, UTF-8. `plain`: the run as `kbsim serve --json` prints it."""
-    own, last = (resources.files("kernbench.cli").joinpath(name).read_text(encoding="utf-8") for name in FILES)
+    own, last = (resources.files("kernbench.cli.serve").joinpath(name).read_text(encoding="utf-8") for name in FILES)
     script = '"use strict";\n(() => {\n' + look_js() + last + "})();\n"
     steady = plain["steady"]
     shown = steady or plain["whole"]

@@ -1,0 +1,34 @@
+"""`kbsim serve`: requests arrive at a model on a machine; one file a command."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from typer.core import TyperGroup
+
+from kernbench.cli.commands import Section
+from kernbench.cli.serve import capacity, run, why
+
+
+class RunByDefault(TyperGroup):
+    """`kbsim serve --model ...` is `kbsim serve run --model ...`."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Parse as usual, with `run` where options come first."""
+        if args and args[0].startswith("-") and args[0] not in ("-h", "--help"):
+            args = ["run", *args]
+        return super().parse_args(ctx, args)
+
+
+app = Section("Serve requests with a model on a machine: latencies, throughput, and what limits them.")
+app.info.cls = RunByDefault
+
+
+@app.callback()
+def serve() -> None:
+    """Serve requests with a model on a machine: latencies, throughput, and what limits them."""
+
+
+app.command()(run.run)
+app.command()(why.why)
+app.command()(capacity.capacity)

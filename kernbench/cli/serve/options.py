@@ -1,0 +1,443 @@
+"""What is served, where and how: the options that all commands of `kbsim serve` have."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import math
+from collections.abc import Callable, Sequence
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from kernbench.cli import output
+from kernbench.cli.llm import ActivationBits, Experts, ModelName, Parallel, Routes, WeightBits
+from kernbench.cli.options import AllowCode, Config, Overrides, count_of
+from kernbench.common.errors import InputError, Problem
+
+if TYPE_CHECKING:
+    from kernbench.workloads.serving.deployment import Deployment, Group
+    from kernbench.workloads.serving.extra_work import Lora
+    from kernbench.workloads.serving.scenario import Scenario
+
+
+class DatasetName(StrEnum):
+    """Where the requests come from."""
+
+    RANDOM = "random"
+    SHAREGPT = "sharegpt"
+    BURSTGPT = "burstgpt"
+    PREFIX_REPETITION = "prefix_repetition"
+    CUSTOM = "custom"
+
+
+class RampUpStrategy(StrEnum):
+    """How the rate rises."""
+
+    LINEAR = "linear"
+    EXPONENTIAL = "exponential"
+
+
+class SchedulingPolicy(StrEnum):
+    """Which request that waits is first."""
+
+    FCFS = "fcfs"
+    PRIORITY = "priority"
+    SLO = "slo"
+
+
+class PreemptionMode(StrEnum):
+    """What becomes of the blocks of a preempted request."""
+
+    RECOMPUTE = "recompute"
+    SWAP = "swap"
+
+
+class PrefixCacheType(StrEnum):
+    """How known tokens are found."""
+
+    HASH = "hash"
+    RADIX = "radix"
+
+
+class CacheType(StrEnum):
+    """The type of keys and values."""
+
+    AUTO = "auto"
+    BFLOAT16 = "bfloat16"
+    FP8 = "fp8"
+    INT4 = "int4"
+
+
+_CACHE_BITS = {CacheType.AUTO: None, CacheType.BFLOAT16: 16, CacheType.FP8: 8, CacheType.INT4: 4}
+
+
+def _rate(text: str, option: str) -> float:
+    """A number, or inf."""
+    try:
+        found = float(text)
+    except ValueError:
+        found = math.nan
+    if not found > 0:
+        from kernbench.config.remedies import number_meant
+
+        number = number_meant(text.partition("/")[0])
+        rule = "it must be a number greater than 0, or inf"
+        raise InputError(Problem("kbsim serve", rule, option, text, f"write {number}" if number else ""))
+    return found
+
+
+_DATASET, _ENGINE, OUTPUT = "Workload", "Engine", "Output"
+
+
+def number(name: str, text: str, panel: str, least: int = 1, **more: Any) -> Any:
+    """An option with a number of tokens, requests or blocks: `512`, `8k`."""
+
+    def parsed(value: str) -> int:
+        found = count_of(value)
+        if found < least:
+            raise typer.BadParameter(f"it must be at least {least}")
+        return found
+
+    return typer.Option(name, metavar="N", parser=parsed, help=text, rich_help_panel=panel, **more)
+
+
+DatasetPath = Annotated[
+    Path | None,
+    typer.Option(
+        "--dataset-path", metavar="FILE", show_default=False, rich_help_panel=_DATASET,
+        help="File of sharegpt (.json), burstgpt (.csv) or custom (.jsonl, .csv) requests.",
+    ),
+]  # fmt: skip
+Energy = Annotated[
+    bool,
+    typer.Option("--energy", help="Simulate the energy of steps too.", rich_help_panel=OUTPUT),
+]
+
+
+class RouterName(StrEnum):
+    """Which engine gets a request."""
+
+    ROUND_ROBIN = "round_robin"
+    LEAST_OUTSTANDING = "least_outstanding"
+    PREFIX_AWARE = "prefix_aware"
+    RANDOM = "random"
+
+
+_FLEET = "Fleet"
+_SWAP_SPACE = 4.0  #: [GiB] as vLLM V0's default
+
+
+def scenario_of(
+    model: ModelName = "llama3-8b",
+    config: Config = "npu_server",
+    overrides: Overrides = None,
+    w: WeightBits = None,
+    a: ActivationBits = None,
+    kv_cache_dtype: Annotated[CacheType, typer.Option("--kv-cache-dtype", help="Type of the KV cache.")] = CacheType.AUTO,
+    tp: Parallel = 1,
+    ep: Experts = False,
+    routing: Routes = "even",
+    runtime: Annotated[
+        str | None,
+        typer.Option("--runtime", metavar="NAME|FILE", help="What the host adds.", show_default="none; on a chip vllm"),
+    ] = None,
+    dataset_name: Annotated[
+        DatasetName,
+        typer.Option(
+            "--dataset-name", metavar="NAME", rich_help_panel=_DATASET,
+            help="Where requests come from: random, sharegpt, burstgpt, prefix_repetition or custom.",
+        ),
+    ] = DatasetName.RANDOM,
+    dataset_path: DatasetPath = None,
+    num_prompts: Annotated[
+        int | None, number("--num-prompts", "Number of requests.", _DATASET, show_default="1000, or all of the file")
+    ] = None,
+    request_rate: Annotated[
+        str,
+        typer.Option(
+            "--request-rate", metavar="R", help="Requests per second; inf: the times in the file, or all requests at once.",
+            rich_help_panel=_DATASET,
+        ),
+    ] = "inf",
+    burstiness: Annotated[
+        str,
+        typer.Option(
+            "--burstiness", metavar="B", rich_help_panel=_DATASET,
+            help="Shape of the gamma distribution of intervals: 1 is Poisson, less is burstier, inf is even.",
+        ),
+    ] = "1",
+    max_concurrency: Annotated[
+        int | None,
+        number("--max-concurrency", "Send a request only if fewer than N are unfinished.", _DATASET, show_default="no limit"),
+    ] = None,
+    ramp_up_strategy: Annotated[
+        RampUpStrategy | None,
+        typer.Option("--ramp-up-strategy", help="Raise the rate over the run.", show_default=False, rich_help_panel=_DATASET),
+    ] = None,
+    ramp_up_start_rps: Annotated[
+        str | None,
+        typer.Option(
+            "--ramp-up-start-rps", metavar="R", help="Rate at the start.", show_default=False, rich_help_panel=_DATASET
+        ),
+    ] = None,
+    ramp_up_end_rps: Annotated[
+        str | None,
+        typer.Option("--ramp-up-end-rps", metavar="R", help="Rate at the end.", show_default=False, rich_help_panel=_DATASET),
+    ] = None,
+    seed: Annotated[int, number("--seed", "Seed of arrivals and lengths.", _DATASET, 0)] = 0,
+    random_input_len: Annotated[int, number("--random-input-len", "random: tokens of a prompt.", _DATASET)] = 1024,
+    random_output_len: Annotated[int, number("--random-output-len", "random: tokens of an output.", _DATASET)] = 128,
+    random_range_ratio: Annotated[
+        float,
+        typer.Option(
+            "--random-range-ratio", metavar="R", rich_help_panel=_DATASET,
+            help="For random: lengths are uniform from 1 - R to 1 + R times the given lengths.",
+        ),
+    ] = 0.0,
+    random_prefix_len: Annotated[
+        int, number("--random-prefix-len", "For random: number of tokens that all prompts share at their start.", _DATASET, 0)
+    ] = 0,
+    prefix_repetition_prefix_len: Annotated[
+        int, number("--prefix-repetition-prefix-len", "prefix_repetition: tokens of a prefix.", _DATASET)
+    ] = 256,
+    prefix_repetition_suffix_len: Annotated[
+        int, number("--prefix-repetition-suffix-len", "prefix_repetition: tokens after it.", _DATASET)
+    ] = 256,
+    prefix_repetition_num_prefixes: Annotated[
+        int, number("--prefix-repetition-num-prefixes", "prefix_repetition: different prefixes.", _DATASET)
+    ] = 10,
+    prefix_repetition_output_len: Annotated[
+        int, number("--prefix-repetition-output-len", "prefix_repetition: tokens of an output.", _DATASET)
+    ] = 128,
+    sharegpt_output_len: Annotated[
+        int | None,
+        number("--sharegpt-output-len", "sharegpt: tokens of an output.", _DATASET, show_default="as in the file"),
+    ] = None,
+    max_num_seqs: Annotated[int, number("--max-num-seqs", "Largest number of requests that run at a time.", _ENGINE)] = 256,
+    max_num_batched_tokens: Annotated[int, number("--max-num-batched-tokens", "Tokens of a step.", _ENGINE)] = 2048,
+    max_model_len: Annotated[
+        int | None,
+        number("--max-model-len", "Largest number of tokens of a prompt and its output together.", _ENGINE, 2,
+            show_default="of the model"),
+    ] = None,
+    block_size: Annotated[int, number("--block-size", "Tokens of a block of the KV cache.", _ENGINE)] = 16,
+    num_gpu_blocks_override: Annotated[
+        int | None, number("--num-gpu-blocks-override", "Blocks of the KV cache.", _ENGINE, 2, show_default="from the memory")
+    ] = None,
+    gpu_memory_utilization: Annotated[
+        float,
+        typer.Option(
+            "--gpu-memory-utilization", "--npu-memory-utilization", metavar="SHARE", rich_help_panel=_ENGINE,
+            help="Share of the memory for weights and KV cache.",
+        ),
+    ] = 0.9,
+    enable_chunked_prefill: Annotated[
+        bool,
+        typer.Option(
+            "--enable-chunked-prefill/--no-enable-chunked-prefill", help="Cut prefills into chunks.", rich_help_panel=_ENGINE
+        ),
+    ] = True,
+    long_prefill_token_threshold: Annotated[
+        int, number("--long-prefill-token-threshold", "Largest number of tokens of one prefill in a step; 0: no limit.",
+            _ENGINE, 0)
+    ] = 0,
+    enable_prefix_caching: Annotated[
+        bool,
+        typer.Option(
+            "--enable-prefix-caching/--no-enable-prefix-caching", help="Reuse full KV blocks that have equal tokens.",
+            rich_help_panel=_ENGINE,
+        ),
+    ] = True,
+    async_scheduling: Annotated[
+        bool,
+        typer.Option(
+            "--async-scheduling/--no-async-scheduling", help="Schedule a step while the one before runs.",
+            rich_help_panel=_ENGINE,
+        ),
+    ] = True,
+    scheduler_reserve_full_isl: Annotated[
+        bool,
+        typer.Option(
+            "--scheduler-reserve-full-isl/--no-scheduler-reserve-full-isl", rich_help_panel=_ENGINE,
+            help="Start a request only if all its tokens fit.",
+        ),
+    ] = True,
+    scheduling_policy: Annotated[
+        SchedulingPolicy,
+        typer.Option(
+            "--scheduling-policy", metavar="POLICY", rich_help_panel=_ENGINE,
+            help="Order of requests that wait: fcfs, priority or slo.",
+        ),
+    ] = SchedulingPolicy.FCFS,
+    speculative_config: Annotated[
+        str | None,
+        typer.Option(
+            "--speculative-config", metavar="JSON", show_default=False, rich_help_panel=_ENGINE,
+            help="Drafts that a step verifies: method (draft_model, ngram), model, num_speculative_tokens, acceptance.",
+        ),
+    ] = None,
+    lora: Annotated[
+        str | None,
+        typer.Option(
+            "--lora", metavar="N,RANK", show_default=False, rich_help_panel=_ENGINE,
+            help="Each request has one of N adapters of this rank.",
+        ),
+    ] = None,
+    max_loras: Annotated[int, number("--max-loras", "Largest number of different adapters in a step, and in device memory.",
+        _ENGINE)] = 1,
+    preemption_mode: Annotated[
+        PreemptionMode,
+        typer.Option(
+            "--preemption-mode", metavar="MODE", rich_help_panel=_ENGINE,
+            help="What happens to a preempted request: recompute, or swap to the host and back.",
+        ),
+    ] = PreemptionMode.RECOMPUTE,
+    swap_space: Annotated[
+        float | None,
+        typer.Option(
+            "--swap-space", metavar="GIB", show_default="4 with swap", rich_help_panel=_ENGINE,
+            help="Host memory for KV blocks of preempted requests, for each device.",
+        ),
+    ] = None,
+    host_link_gb_s: Annotated[
+        float | None,
+        typer.Option(
+            "--host-link-gb-s", metavar="GB/S", show_default="of a system's PCIe link", rich_help_panel=_ENGINE,
+            help="Bandwidth of the link of each device to its host, for swaps and adapters.",
+        ),
+    ] = None,
+    prefix_cache: Annotated[
+        PrefixCacheType,
+        typer.Option(
+            "--prefix-cache", metavar="KIND", rich_help_panel=_ENGINE,
+            help="hash: find blocks by their hash, as vLLM does; radix: keep a tree of pages, as SGLang does.",
+        ),
+    ] = PrefixCacheType.HASH,
+    exact: Annotated[bool, typer.Option("--exact", help="Simulate every distinct step, without a table.")] = False,
+    allow_code: AllowCode = None,
+) -> Scenario:  # fmt: skip
+    """The options that say what is served, where and how."""
+    from kernbench.config import load_config
+    from kernbench.workloads.models.files import load_model
+    from kernbench.workloads.routing import routing_of
+    from kernbench.workloads.serving.arrivals import Arrivals
+    from kernbench.workloads.serving.scenario import Scenario
+    from kernbench.workloads.serving.speculation import parse_speculation
+    from kernbench.workloads.serving.workload import Workload
+
+    arrivals = Arrivals(
+        request_rate=_rate(request_rate, "--request-rate"), burstiness=_rate(burstiness, "--burstiness"),
+        ramp_up=None if ramp_up_strategy is None else ramp_up_strategy.value,
+        ramp_up_start_rps=None if ramp_up_start_rps is None else _rate(ramp_up_start_rps, "--ramp-up-start-rps"),
+        ramp_up_end_rps=None if ramp_up_end_rps is None else _rate(ramp_up_end_rps, "--ramp-up-end-rps"),
+    )  # fmt: skip
+    adapters = None if lora is None else _adapters(lora, max_loras)
+    workload = Workload(
+        dataset_name=dataset_name.value, dataset_path=dataset_path, num_prompts=num_prompts, arrivals=arrivals, seed=seed,
+        random_input_len=random_input_len, random_output_len=random_output_len, random_range_ratio=random_range_ratio,
+        random_prefix_len=random_prefix_len, prefix_repetition_prefix_len=prefix_repetition_prefix_len,
+        prefix_repetition_suffix_len=prefix_repetition_suffix_len,
+        prefix_repetition_num_prefixes=prefix_repetition_num_prefixes,
+        prefix_repetition_output_len=prefix_repetition_output_len, sharegpt_output_len=sharegpt_output_len,
+        adapters=0 if adapters is None else adapters.adapters,
+    )  # fmt: skip
+    speculation = None if speculative_config is None else parse_speculation(speculative_config)
+    swaps = preemption_mode == PreemptionMode.SWAP
+    if swap_space is not None and not (swaps and swap_space > 0):
+        rule = "it must be more than 0, with --preemption-mode swap"
+        raise InputError(Problem("kbsim serve", rule, "--swap-space", swap_space))
+    engine = {
+        "max_num_seqs": max_num_seqs, "max_num_batched_tokens": max_num_batched_tokens, "block_size": block_size,
+        "enable_chunked_prefill": enable_chunked_prefill, "long_prefill_token_threshold": long_prefill_token_threshold,
+        "enable_prefix_caching": enable_prefix_caching, "async_scheduling": async_scheduling,
+        "scheduler_reserve_full_isl": scheduler_reserve_full_isl, "scheduling_policy": scheduling_policy.value,
+        "prefix_cache": prefix_cache.value,
+    }  # fmt: skip
+    machine = load_config(config, overrides or (), allow_code=tuple(allow_code or ()))
+    return Scenario(
+        model=load_model(model), machine=machine, workload=workload, engine=engine, num_gpu_blocks=num_gpu_blocks_override,
+        max_model_len=max_model_len, gpu_memory_utilization=gpu_memory_utilization, max_concurrency=max_concurrency, w=w, a=a,
+        kv=_CACHE_BITS[kv_cache_dtype], tp=tp, ep=ep, routing=routing_of(routing, seed), runtime=runtime,
+        exact=exact, speculation=speculation,
+        draft=None if speculation is None or speculation.model is None else load_model(speculation.model),
+        lora=adapters,
+        swap_space_gib=(_SWAP_SPACE if swap_space is None else swap_space) if swaps else 0.0, host_link_gb_s=host_link_gb_s,
+    )  # fmt: skip
+
+
+def _adapters(text: str, max_loras: int) -> Lora:
+    """`8,16`: eight adapters of rank 16. InputError for a text that is not valid."""
+    from kernbench.workloads.serving.extra_work import Lora
+
+    try:
+        adapters, rank = (int(part) for part in text.split(","))
+    except ValueError:
+        raise InputError(Problem("kbsim serve", "it must be N,RANK", "--lora", text, "write 8,16")) from None
+    return Lora(adapters=adapters, rank=rank, max_loras=max_loras)
+
+
+def deployment_of(
+    scenario: Scenario,
+    allow_code: Sequence[str],
+    replicas: Annotated[int, number("--replicas", "Number of engines. With --prefill-replicas, number of engines that "
+        "decode.", _FLEET)] = 1,
+    prefill_replicas: Annotated[int, number("--prefill-replicas", "Engines that only prefill.", _FLEET, 0)] = 0,
+    router: Annotated[
+        RouterName, typer.Option("--router", help="Which engine gets a request.", rich_help_panel=_FLEET)
+    ] = RouterName.ROUND_ROBIN,
+    kv_link_gb_s: Annotated[
+        float | None,
+        typer.Option(
+            "--kv-link-gb-s", metavar="GB/S", show_default="of the machine", rich_help_panel=_FLEET,
+            help="Bandwidth of the link from a prefilling engine to the decoding engines.",
+        ),
+    ] = None,
+    fleet: Annotated[
+        Path | None,
+        typer.Option(
+            "--fleet", metavar="FILE", show_default=False, rich_help_panel=_FLEET,
+            help="Groups of different engines (.yaml, .json): machine, count, role and options of each.",
+        ),
+    ] = None,
+) -> Deployment:  # fmt: skip
+    """The options that say how many engines serve it."""
+    from kernbench.workloads.serving.deployment import Deployment
+
+    groups: tuple[Group, ...] = ()
+    if fleet is not None:
+        from kernbench.workloads.serving.fleet_file import load_fleet
+
+        if (replicas, prefill_replicas) != (1, 0):
+            rule = "the file says how many engines there are, so --replicas and --prefill-replicas may not be given"
+            raise InputError(Problem("kbsim serve", rule, "--fleet", str(fleet)))
+        groups = load_fleet(fleet, scenario, allow_code)
+    return Deployment(
+        scenario=scenario, replicas=replicas, prefill=prefill_replicas, routing=router.value, kv_link_gb_s=kv_link_gb_s,
+        groups=groups,
+    )  # fmt: skip
+
+
+def with_deployment(command: Callable[..., int]) -> Callable[..., int]:
+    """A command whose first argument is a deployment takes the options of `scenario_of` before its own, and those of
+    `deployment_of` after them."""
+    names = {"Scenario": object, "Deployment": object, "Sequence": Sequence}  # they are imported when a command runs
+    before = inspect.signature(scenario_of, eval_str=True, locals=names).parameters
+    _, _, *after = inspect.signature(deployment_of, eval_str=True, locals=names).parameters.values()
+    _, *own = inspect.signature(command, eval_str=True, locals=names).parameters.values()
+
+    @functools.wraps(command)
+    def called(**values: Any) -> int:
+        code = tuple(values["allow_code"] or ())
+        scenario = scenario_of(**{name: values.pop(name) for name in before})
+        for note in () if values["quiet"] else scenario.model.notes:
+            output.note(f"warning: {note}")
+        return command(deployment_of(scenario, code, **{one.name: values.pop(one.name) for one in after}), **values)
+
+    parameters = [one.replace(kind=inspect.Parameter.KEYWORD_ONLY) for one in (*before.values(), *own, *after)]
+    called.__signature__ = inspect.Signature(parameters, return_annotation=int)  # type: ignore[attr-defined]
+    called.__annotations__ = {one.name: one.annotation for one in parameters} | {"return": int}
+    del called.__wrapped__  # its annotations are not those of the command
+    return called

@@ -52,7 +52,7 @@ def speculations(draw: st.DrawFn) -> Speculation:
 def workloads(draw: st.DrawFn, stepwise: bool = False) -> Workload:
     """Few blocks and tokens a step, so that everything is short somewhere: preemption, chunks, eviction, full batches.
 
-    `stepwise`: with drafts, adapters and room at the host, each of them or not.
+    `stepwise`: with drafts, adapters, room at the host and stages of a pipeline, each of them or not.
     """
     size = draw(st.sampled_from([1, 2, 4, 8]))
     longest = draw(st.integers(2, 60))
@@ -75,6 +75,7 @@ def workloads(draw: st.DrawFn, stepwise: bool = False) -> Workload:
     speculation = draw(st.none() | speculations()) if stepwise else None
     if stepwise:
         options |= {"max_loras": loras, "host_blocks": draw(st.sampled_from([0, 0, 4, 30]))}
+        options["pipeline_stages"] = draw(st.sampled_from([1, 1, 2, 3, 4]))
     asked = st.builds(
         Asked,
         step=st.integers(0, 12),

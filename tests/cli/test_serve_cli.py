@@ -189,3 +189,19 @@ def test_adapters_of_a_file(kbsim: Kbsim, tmp_path: Path) -> None:
     said = kbsim(*CUSTOM, "adapters.jsonl", "--lora", "2,8", "--max-loras", "2")
     assert said.code == 2 and "adapters.jsonl:3: adapter = 2, but it must be less than the number of adapters, 2" in said.err
     assert kbsim(*CUSTOM, "adapters.jsonl", "--lora", "3,8", "--max-loras", "3", "--quiet").code == 0
+
+
+def test_stages_and_copies_from_the_command_line(kbsim: Kbsim, tmp_path: Path) -> None:
+    """Of a system: the group of a fleet names its layout, and the trace has a track for each stage."""
+    (tmp_path / "four.json").write_text(json.dumps({**TINY, "hidden_size": 64, "intermediate_size": 128, "head_dim": 16,
+                                                    "num_hidden_layers": 4}), encoding="ascii")  # fmt: skip
+    load = ["serve", "--model", "four.json", "--num-prompts", "4", "--random-input-len", "16", "--random-output-len", "3"]
+    load += ["--check-steps", "0"]
+    plain = json.loads(kbsim(*load, "-c", "single_cube", "--pp", "2", "--trace", "steps.json", "--json").out)
+    assert plain["requests"]["finished"] == 4 and plain["whole"]["why"]["tpot"]["pipeline_ms"] >= 0
+    events = json.loads((tmp_path / "steps.json").read_text(encoding="ascii"))["traceEvents"]
+    assert {event["tid"] for event in events if event["ph"] == "X"} == {0, 1}
+    (tmp_path / "fleet.yaml").write_text("groups:\n- {config: single_cube, pp: 2, dp: 2}\n", encoding="ascii")
+    assert "pp 2 dp 2" in kbsim(*load, "--fleet", "fleet.yaml").out
+    refused = kbsim(*load, "-c", "npu_server", "--pp", "2")
+    assert refused.code == 2 and "is one NPU, and this needs 2 PEs" in refused.err

@@ -11,6 +11,8 @@ Sources of the readings below, all of vLLM 0.19.0:
 - [pool] the documented behaviour of vllm/v1/core/kv_cache_manager.py, single_type_kv_cache_manager.py and block_pool.py
 - [core] vllm/v1/engine/core.py: the loop around the scheduler
 - [spec] docs/features/spec_decode.md, vllm/config/speculative.py, and what [scheduler] and [pool] do with draft tokens
+- [pipeline] docs/serving/parallelism_scaling.md, `max_concurrent_batches` of the executors, and `step_with_batch_queue` of
+  [core]: as many batches under way as stages, each request in one of them after its prefill
 - [swap] vLLM V0 (0.6), vllm/core/scheduler.py: `swap_space` and preemption by swapping, put into V1's loop
 
 Left out: several groups of KV layers, sliding windows, multi-modal inputs, structured output, KV connectors.
@@ -98,6 +100,7 @@ class ReferenceScheduler:
         drafts: Drafts | None = None,
         max_loras: int = 0,
         host_blocks: int = 0,
+        pipeline_stages: int = 1,
     ) -> None:
         self.block_size = block_size
         self.max_num_seqs = max_num_seqs
@@ -108,7 +111,8 @@ class ReferenceScheduler:
         self.caching = enable_prefix_caching
         self.reserve = reserve_full_prompt
         self.policy = policy
-        self.is_async = async_scheduling
+        self.is_async = async_scheduling and pipeline_stages == 1  # [pipeline] never with both
+        self.under_way = 2 if self.is_async else pipeline_stages  # [core] batches, at most, before outputs are added
         self.spec = drafts
         self.lookahead = drafts.lookahead if drafts is not None else 0
         self.max_loras = max_loras
@@ -407,9 +411,12 @@ def steps(
     """Run to the end. `arrivals`: the step before which a request arrives; `aborts`: the step before which one is aborted.
 
     [core] Without async scheduling each step is scheduled, computed and its outputs added. With it there are up to two steps
-    under way: a step is scheduled while the one before computes, and then the outputs of the one before are added. A step
-    without tokens is not counted, and has no outputs: the first running request may have preempted itself, as the one of the
-    largest (priority, arrival), and the rest is visited in the next step only.
+    under way: a step is scheduled while the one before computes, and then the outputs of the one before are added.
+    [pipeline] With stages as many steps are under way: steps are scheduled until so many are, or until one has no tokens; then
+    the outputs of the oldest are added.
+
+    A step without tokens is not counted, and has no outputs: the first running request may have preempted itself, as the one
+    of the largest (priority, arrival), and the rest is visited in the next step only.
     """
     batches: list[Batch] = []
     under_way: list[Batch] = []
@@ -425,7 +432,7 @@ def steps(
         if batch.tokens:
             batches.append(batch)
             under_way.append(batch)
-        if under_way and (not scheduler.is_async or len(under_way) == 2 or not batch.tokens):
+        if under_way and (len(under_way) == scheduler.under_way or not batch.tokens):
             scheduler.update(under_way.pop(0))
         elif not (batch.tokens or batch.preempted or coming) and (scheduler.waiting or scheduler.running):
             raise RuntimeError(f"step {step}: nothing can be scheduled and nothing is under way")

@@ -20,8 +20,8 @@ class Ours:
 
     def __init__(self, options: dict[str, Any], prefixes: dict[int, list[tuple[str, int]]], stepwise: bool = False) -> None:
         made = EngineOptions(**options)
-        self.is_async = made.asynchronous
         self.scheduler = StepwiseBatching(made) if stepwise else batching(made)
+        self.under_way = 2 if self.scheduler.asynchronous else self.scheduler.batches_in_flight
         self.prefixes = prefixes
         self.requests: dict[int, Served] = {}
         self.steps: list[StepBatch] = []
@@ -76,6 +76,7 @@ def options_of(workload: Workload) -> tuple[dict[str, Any], dict[str, Any]]:
     names, ours, spec = dict(workload.options), dict(workload.options), workload.speculation
     ours["scheduling_policy"] = ours.pop("policy")
     host = ours.pop("host_blocks", 0)
+    ours["pipeline_parallel_size"] = ours.pop("pipeline_stages", 1)
     if host:
         ours |= {"preemption_mode": "swap", "swap_blocks": host}
     if spec is not None:
@@ -139,14 +140,14 @@ def test_the_plain_scheduler_gives_the_same_batches(workload: Workload) -> None:
 
 @settings(max_examples=60, deadline=None)
 @given(workloads(stepwise=True))
-def test_drafts_adapters_and_swap_are_those_of_the_reference(workload: Workload) -> None:
+def test_drafts_adapters_swap_and_stages_are_those_of_the_reference(workload: Workload) -> None:
     compare(workload)
 
 
 @pytest.mark.nightly
 @settings(max_examples=1000, deadline=None)
 @given(workloads(stepwise=True))
-def test_drafts_adapters_and_swap_are_those_of_the_reference_on_1000_workloads(workload: Workload) -> None:
+def test_drafts_adapters_swap_and_stages_are_those_of_the_reference_on_1000_workloads(workload: Workload) -> None:
     compare(workload)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +33,7 @@ class Steps(MachineStep):
 
     def __init__(self, scenario: Scenario) -> None:
         self.fast = "a100" in scenario.machine.source
+        self.kv_bits = scenario.kv or 16
 
     def device_ns(self, sequences: Sequence[Sequences]) -> float:
         return 2e6 if self.fast else 10e6
@@ -101,9 +103,20 @@ def test_prefill_and_decode_on_different_chips(tmp_path: Path) -> None:
     rate, latency = machine_link(groups[0].scenario.machine, 2)
     assert link is not None and (link.token_bytes, link.bytes_per_ns, link.latency_ns) == (1000, rate, latency)
     assert deployment.run().result.count(State.FINISHED) == 120
-    groups = fleet(tmp_path, "groups:\n- {config: a100, role: prefill}\n- {config: rtx4090, role: decode}\n")
-    with pytest.raises(InputError, match="500 bytes of keys and values there, and 1000"):
-        Deployment(scenario=base(), groups=groups).run()
+    fewer = replace(groups[0], scenario=replace(groups[0].scenario, kv=8))
+    with pytest.raises(InputError, match="keys and values have 8 bits there, and 16"):
+        Deployment(scenario=base(), groups=(fewer, *groups[1:])).run()
+
+
+def test_groups_have_their_own_layouts(tmp_path: Path) -> None:
+    """Prefill and decode of other stages, copies and devices: 3 and 2 x 4 chips, and 2 x 2 schedulers that decode."""
+    text = "groups:\n- {config: a100, pp: 3, role: prefill}\n- {config: rtx4090, tp: 2, dp: 2, role: decode, count: 2}\n"
+    deployment = Deployment(scenario=base(), groups=fleet(tmp_path, text))
+    assert (deployment.engines, deployment.machines) == (5, 11)
+    rows = deployment.run().fleet
+    assert rows is not None and [(one["tp"], one["pp"], one["dp"], len(one["served"])) for one in rows] == [
+        (1, 3, 1, 1), (2, 1, 2, 4),
+    ]  # fmt: skip
 
 
 def test_systems_send_keys_over_the_link_between_sips() -> None:

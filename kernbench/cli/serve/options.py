@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from kernbench.cli import output
-from kernbench.cli.llm import ActivationBits, Experts, ModelName, Parallel, Routes, WeightBits
+from kernbench.cli.llm import ActivationBits, Experts, ModelName, Parallel, Routes, Stages, WeightBits
 from kernbench.cli.options import AllowCode, Config, Overrides, count_of
 from kernbench.common.errors import InputError, Problem
 
@@ -138,6 +138,13 @@ def scenario_of(
     a: ActivationBits = None,
     kv_cache_dtype: Annotated[CacheType, typer.Option("--kv-cache-dtype", help="Type of the KV cache.")] = CacheType.AUTO,
     tp: Parallel = 1,
+    pp: Stages = 1,
+    dp: Annotated[
+        int,
+        typer.Option(
+            "--dp", metavar="N", help="Copies of the model in each engine, each with its own --tp times --pp PEs and scheduler."
+        ),
+    ] = 1,
     ep: Experts = False,
     routing: Routes = "even",
     runtime: Annotated[
@@ -360,7 +367,7 @@ def scenario_of(
     return Scenario(
         model=load_model(model), machine=machine, workload=workload, engine=engine, num_gpu_blocks=num_gpu_blocks_override,
         max_model_len=max_model_len, gpu_memory_utilization=gpu_memory_utilization, max_concurrency=max_concurrency, w=w, a=a,
-        kv=_CACHE_BITS[kv_cache_dtype], tp=tp, ep=ep, routing=routing_of(routing, seed), runtime=runtime,
+        kv=_CACHE_BITS[kv_cache_dtype], tp=tp, pp=pp, dp=dp, ep=ep, routing=routing_of(routing, seed), runtime=runtime,
         exact=exact, speculation=speculation,
         draft=None if speculation is None or speculation.model is None else load_model(speculation.model),
         lora=adapters,

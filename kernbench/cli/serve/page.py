@@ -25,7 +25,8 @@ if TYPE_CHECKING:
 LOOKS = {
     "kv_blocks": ("dram", "hatch"), "sequence_slots": ("queue", "hatch"), "token_budget": ("te", "hatch"),
     "running_step": ("control", "hatch"), "prefill": ("te", "solid"), "decode_step": ("dma", "solid"),
-    "prefill_step": ("te", "solid"), "host": ("control", "solid"), "between_steps": ("dram", "hatch"),
+    "prefill_step": ("te", "solid"), "pipeline": ("link", "hatch"), "host": ("control", "solid"),
+    "between_steps": ("dram", "hatch"),
 }  # fmt: skip
 CURVES = {"ttft": "te", "tpot": "dma", "itl": "link", "e2el": "ve"}  #: metrics whose distributions are drawn, and their hues
 FILES = ("page.css", "page.js")

@@ -181,10 +181,11 @@ def serving_summary(plain: Mapping[str, Any]) -> Iterator[RenderableType]:
 def _groups(rows: Sequence[Mapping[str, Any]]) -> RenderableType:
     """A row for each group of a fleet."""
     columns: list[tuple[str, Justify]] = [("machine", "left"), ("role", "left")]
-    made = table("fleet", [*columns, *((name, "right") for name in ("engines", "tp", "requests", "busy"))])
+    made = table("fleet", [*columns, *((name, "right") for name in ("engines", "layout", "requests", "busy"))])
     for one in rows:
-        busy = sum(one["busy"]) / one["count"]
-        numbers = (str(one["count"]), str(one["tp"]), f"{sum(one['served']):,}", percent(busy))
+        busy = sum(one["busy"]) / len(one["busy"])
+        layout = " ".join(f"{name} {one[name]}" for name in ("tp", "pp", "dp") if one[name] > 1) or "tp 1"
+        numbers = (str(one["count"]), layout, f"{sum(one['served']):,}", percent(busy))
         made.add_row(one["machine"], one["role"], *numbers)
     return made
 

@@ -28,6 +28,7 @@ PARTS = {
     "prefill": "prefill",
     "decode_step": "steps of decodes alone",
     "prefill_step": "steps with prefill",
+    "pipeline": "waiting for stages of the pipeline",
     "host": "host beyond the device",
     "between_steps": "preempted or not scheduled",
 }
@@ -42,6 +43,7 @@ SHORT_PARTS = {
     "prefill": "prefill",
     "decode_step": "decode steps",
     "prefill_step": "prefill steps",
+    "pipeline": "pipeline",
     "host": "host",
     "between_steps": "not scheduled",
 }

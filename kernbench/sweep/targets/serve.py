@@ -25,8 +25,9 @@ from kernbench.workloads.serving.workload import Workload
 #: Parameters: their defaults, and the least that a number may be. `kbsim serve capacity` has options for them.
 PARAMS: dict[str, tuple[Any, int]] = {
     "slo": ("p99 ttft<1s, p99 tpot<50ms", 0), "requests": (200, 2), "input": (512, 1), "output": (128, 1), "duration": (20, 1),
-    "seeds": (3, 1), "tp": (1, 1), "replicas": (1, 1), "prefill": (0, 0), "router": ("round_robin", 0),
-    "w": (None, 1), "a": (None, 1), "kv": (None, 1), "max_num_seqs": (256, 1), "max_num_batched_tokens": (2048, 1),
+    "seeds": (3, 1), "tp": (1, 1), "pp": (1, 1), "dp": (1, 1), "replicas": (1, 1), "prefill": (0, 0),
+    "router": ("round_robin", 0), "w": (None, 1), "a": (None, 1), "kv": (None, 1), "max_num_seqs": (256, 1),
+    "max_num_batched_tokens": (2048, 1),
 }  # fmt: skip
 TOLERANCE = 0.02
 
@@ -65,7 +66,7 @@ class ServeTarget:
         scenario = Scenario(
             model=self.model, machine=config, workload=workload,  # type: ignore[arg-type]  # one of the two kinds
             engine={name: values[name] for name in ("max_num_seqs", "max_num_batched_tokens")}, w=values["w"], a=values["a"],
-            kv=values["kv"], tp=values["tp"], sample=0,
+            kv=values["kv"], tp=values["tp"], pp=values["pp"], dp=values["dp"], sample=0,
         )  # fmt: skip
         deployment = Deployment(
             scenario=scenario, replicas=values["replicas"], prefill=values["prefill"], routing=values["router"]

@@ -12,7 +12,7 @@ from kernbench.workloads.blocks.batch import Batch, Sequences
 from kernbench.workloads.blocks.programs import PartPrograms
 from kernbench.workloads.llm.model import Model
 from kernbench.workloads.llm.run import Tally, run_llm, step_cycles
-from kernbench.workloads.llm.steps import Job
+from kernbench.workloads.llm.steps import Job, Stage
 from kernbench.workloads.models.precision import Precision
 from kernbench.workloads.routing import EVEN, Routing
 
@@ -20,16 +20,22 @@ _LEAST_CONTEXT = 64  #: [token] the first edge of contexts behind 0
 
 
 class StepTimer:
-    """Times steps of one model on one machine. `shards`: PEs that share it. Equal batches are simulated once."""
+    """Times steps of one model on one machine. `shards`: PEs that share it. Equal batches are simulated once.
+
+    `stage`: the layers that these PEs have, where others have the rest; `first_pe`: the first of them; `staging`: [byte] of
+    their scratchpads that hand-offs between stages have.
+    """
 
     def __init__(
         self, model: Model, precision: Precision, config: NpuConfig | SystemConfig, *, shards: int = 1,
-        layers: int | None = None, routing: Routing = EVEN, expert_parallel: bool = False,
+        layers: int | None = None, routing: Routing = EVEN, expert_parallel: bool = False, stage: Stage | None = None,
+        first_pe: int = 0, staging: int = 0,
     ) -> None:  # fmt: skip
         self._made = model, precision, config
         self._job = Job(
-            prompt=1, tokens=1, shards=shards, layers=layers, routing=routing, expert_parallel=expert_parallel
-        )
+            prompt=1, tokens=1, shards=shards, layers=layers, routing=routing, expert_parallel=expert_parallel, stage=stage,
+            first_pe=first_pe, staging=staging,
+        )  # fmt: skip
         self._known: dict[Batch, int] = {}
 
     @property

@@ -29,9 +29,10 @@ class DecoderShape:
 
 
 def step_operations(
-    shape: DecoderShape, groups: tuple[Sequences, ...], *, tp: int = 1, weight_bytes: float = 2.0, head_rows: int | None = None
-) -> Iterator[tuple[Operation, int]]:
-    """Operations of a step with how often each occurs; `tp` chips share each matrix."""
+    shape: DecoderShape, groups: tuple[Sequences, ...], *, tp: int = 1, weight_bytes: float = 2.0, head_rows: int | None = None,
+    head: bool = True,
+) -> Iterator[tuple[Operation, int]]:  # fmt: skip
+    """Operations of a step with how often each occurs; `tp` chips share each matrix. `head`: whether they have the LM head."""
     tokens = sum(one.count * one.new for one in groups)
     heads, kv_heads = max(1, shape.heads // tp), max(1, shape.kv_heads // tp)
     width, dim, mlp = shape.hidden, shape.head_dim, max(1, shape.mlp // tp)
@@ -54,6 +55,8 @@ def step_operations(
     yield product(width, mlp, "matmul"), layers
     if tp > 1:
         yield Collective("all_reduce", tp, int(2 * tokens * width)), 2 * layers
+    if not head:
+        return
     rows = head_rows if head_rows is not None else sum(one.count for one in groups)
     yield Product(rows, max(1, shape.vocab // tp), width, right_bytes=weight_bytes, bits=bits), 1
 

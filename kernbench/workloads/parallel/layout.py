@@ -48,9 +48,11 @@ class Layout:
         return (replica * self.pp + stage) * self.tp
 
 
-def check_layout(layout: Layout, model: Model, config: NpuConfig | SystemConfig, batch: int, layers: int) -> None:
-    """InputError if the numbers are no layout of this model, machine and batch."""
-    where = "kbsim llm"
+def check_layout(
+    layout: Layout, model: Model, config: NpuConfig | SystemConfig, batch: int, layers: int, *, where: str = "kbsim llm",
+    apart: bool = False,
+) -> None:  # fmt: skip
+    """InputError if the numbers are no layout of this model, machine and batch. `apart`: each PE is a machine of its own."""
     for name in ("tp", "pp", "dp"):
         value = getattr(layout, name)
         if type(value) is not int or value < 1:
@@ -66,7 +68,7 @@ def check_layout(layout: Layout, model: Model, config: NpuConfig | SystemConfig,
         rule = f"a replica has {most} sequences, and each micro-batch needs one"
         remedy = f"take at most --micro-batches {most}, or a larger --batch"
         raise InputError(Problem(where, rule, "micro-batches", layout.micro_batches, remedy))
-    if layout.pes == 1:
+    if layout.pes == 1 or apart:
         return
     if not isinstance(config, SystemConfig):
         rule = f"{config.source} is one NPU, and this needs {layout.pes} PEs"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -134,14 +134,7 @@ class ParallelPrograms:
     def hand_off(self, number: int, micro: Micro) -> Tally:
         """From stage `number` to the next one, alone on its links; of the last one back to the first: the new words."""
         sender, receiver = self.stage(number, micro.size), self.stage((number + 1) % self.layout.pp, micro.size)
-        elements, bits = self.handed(number, micro)
-        both = alike(self._config, [*sender.places, *receiver.places])
-        machine, common = self._whole_pe, {"model_name": self.model.name, "precision": sender.shapes[0].precision}
-
-        def simulated() -> Tally:
-            return run_program(hand_off_program(machine, sender.places, receiver.places, elements, bits, common), sender)
-
-        return HANDED.get((sender.target.digest(), both, elements, bits), simulated)
+        return hand_off_tally(sender, receiver.places, *self.handed(number, micro))
 
     def handed(self, number: int, micro: Micro) -> tuple[int, int]:
         """Elements and bits of a hand-off."""
@@ -226,6 +219,17 @@ class ParallelPrograms:
         emit_hand_off(emits[0], emits[1], self._whole_pe, elements, bits, source, target, meta)
         _gated(program, begin + 1, gate)
         return last_ones(program, begin)
+
+
+def hand_off_tally(sender: LlmPrograms, receivers: Sequence[Place], elements: int, bits: int) -> Tally:
+    """A hand-off from the PEs of a stage to those of another one, alone on its links."""
+    machine, both = as_npu(sender.target), alike(sender.target, [*sender.places, *receivers])
+    common = {"model_name": sender.model.name, "precision": sender.shapes[0].precision}
+
+    def simulated() -> Tally:
+        return run_program(hand_off_program(machine, sender.places, receivers, elements, bits, common), sender)
+
+    return HANDED.get((sender.target.digest(), both, elements, bits), simulated)
 
 
 def _gated(program: Program, first: int, gate: int) -> None:

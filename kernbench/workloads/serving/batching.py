@@ -18,6 +18,7 @@ class Batching(Scheduler):
     def __init__(self, options: EngineOptions) -> None:
         self.options = options
         self.asynchronous = options.asynchronous
+        self.batches_in_flight = options.pipeline_parallel_size
         self.pool = RadixPool(options.usable_blocks) if options.prefix_cache == "radix" else BlockPool(options.usable_blocks)
         self.waiting = Waiting(options.scheduling_policy)
         self.running: list[Request] = []

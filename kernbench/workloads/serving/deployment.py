@@ -33,6 +33,11 @@ class Group:
     count: int
     role: Role = "both"
 
+    @property
+    def engines(self) -> int:
+        """Schedulers with a copy of the model: `dp` of each."""
+        return self.count * self.scenario.dp
+
 
 @dataclass(frozen=True, slots=True)
 class _Engines:
@@ -47,7 +52,7 @@ class _Engines:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Deployment:
-    """So many engines of a scenario. Each has `tp` devices of its own.
+    """So many engines of a scenario. Each has `tp` times `pp` devices of its own.
 
     `replicas`: engines; with `prefill` those that decode. `prefill`: engines that only prefill; their keys and values cross a
     link of `kv_link_gb_s`, by default that of their machine. `routing`: how requests choose an engine. `groups`: instead of
@@ -88,8 +93,8 @@ class Deployment:
 
     @property
     def engines(self) -> int:
-        """Of all groups."""
-        return sum(one.count for one in self.parts)
+        """Of all groups, as many for each as its `dp`."""
+        return sum(one.engines for one in self.parts)
 
     @property
     def machines(self) -> int:
@@ -121,9 +126,10 @@ class Deployment:
         if group.role != "prefill":
             return None
         scenario = group.scenario
-        rate, latency = machine_link(scenario.machine, scenario.tp)
+        devices = scenario.tp * scenario.pp
+        rate, latency = machine_link(scenario.machine, devices)
         host = scenario.host_bytes_per_ns()
-        rate = self.kv_link_gb_s or rate or (None if host is None else host * scenario.tp)
+        rate = self.kv_link_gb_s or rate or (None if host is None else host * devices)
         if rate is None:
             rule = "the machine says nothing about links to others, but keys and values go from prefill to decode"
             remedy = "give the bandwidth by --kv-link-gb-s, or that of links to the host by --host-link-gb-s"
@@ -144,9 +150,9 @@ class Deployment:
                 known += same
             _, step, options, timer = same[0]
             found.append(_Engines(group, step, options, timer, self.link(step, group)))
-        sizes = {one.group.role: one.step.token_bytes() * one.group.scenario.tp for one in found}
-        if "prefill" in sizes and sizes.get("decode", 0) != sizes["prefill"]:
-            rule = f"a token has {sizes['prefill']} bytes of keys and values there, and {sizes.get('decode', 0)} where it goes"
+        bits = {one.group.role: one.step.kv_bits for one in found}
+        if "prefill" in bits and bits.get("decode", 0) != bits["prefill"]:
+            rule = f"keys and values have {bits['prefill']} bits there, and {bits.get('decode', 0)} where they go"
             raise InputError(Problem("fleet", rule, "role", "prefill", "choose one type by --kv-cache-dtype"))
         return found
 
@@ -155,7 +161,7 @@ class Deployment:
         instances = [
             Instance(batching(one.options), one.timer, one.group.role, link=one.link, timeline=line)
             for one, line in zip(engines, lines or (None,) * len(engines), strict=True)
-            for _ in range(one.group.count)
+            for _ in range(one.group.engines)
         ]
         return Fleet(instances, router(self.routing, seed))
 
@@ -171,13 +177,13 @@ class Deployment:
             one.timer.save()
         rows, place = [], 0
         for one in engines:
-            mine = fleet.instances[place : place + one.group.count]
-            place += one.group.count
+            mine = fleet.instances[place : place + one.group.engines]
+            place += one.group.engines
             rows.append(_row(one, mine, result))
         idle = _idle_mw_ns(engines, result)
         groups = [
             EngineGroup(
-                one.step, line, one.group.scenario.machine.source, one.group.role, one.group.count, one.options.usable_blocks
+                one.step, line, one.group.scenario.machine.source, one.group.role, one.group.engines, one.options.usable_blocks
             )
             for one, line in zip(engines, lines, strict=False)
         ]
@@ -247,6 +253,8 @@ class Deployment:
             "model": self.scenario.model.name,
             "machine": ", ".join(dict.fromkeys(one.scenario.machine.source for one in self.parts)),
             "tp": self.scenario.tp,
+            "pp": self.scenario.pp,
+            "dp": self.scenario.dp,
             "replicas": sum(one.count for one in self.parts if one.role != "prefill"),
             "prefill_replicas": sum(one.count for one in self.parts if one.role == "prefill"),
             "router": self.routing,
@@ -271,7 +279,8 @@ def _row(engines: _Engines, instances: Sequence[Instance], result: ServingResult
     """What a group did in a run, as plain data."""
     scenario, ns = engines.group.scenario, result.end_ns - result.whole.start_ns
     return {
-        "machine": scenario.machine.source, "role": engines.group.role, "count": engines.group.count, "tp": scenario.tp,
+        "machine": scenario.machine.source, "role": engines.group.role, "count": engines.group.count,
+        "tp": scenario.tp, "pp": scenario.pp, "dp": scenario.dp,
         "num_gpu_blocks": engines.options.num_gpu_blocks, "served": [one.served for one in instances],
         "busy": [one.busy_ns / ns if ns else 0.0 for one in instances],
     }  # fmt: skip

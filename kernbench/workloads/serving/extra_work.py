@@ -77,8 +77,9 @@ class Lora:
             if type(getattr(self, name)) is not int or getattr(self, name) < 1:
                 raise InputError(Problem("lora", "it must be an integer of at least 1", name, getattr(self, name)))
 
-    def adapter_bytes(self, model: Model, shards: int) -> int:
-        """[byte] of one adapter on each device: two matrices of this rank beside each matrix of a layer.
+    def adapter_bytes(self, model: Model, shards: int, layers: int | None = None) -> int:
+        """[byte] of one adapter on each device: two matrices of this rank beside each matrix of a layer. `layers`: that the
+        device has, by default all.
 
         Of one of the two every device has a part, of the other all, as in vLLM without `fully_sharded_loras`; the part is
         taken to be half of them.
@@ -87,7 +88,7 @@ class Lora:
             rule = "adapters are for dense decoders, and this model has other parts"
             raise InputError(Problem(f"model {model.name}", rule, "--lora"))
         sides = sum(matrix.rows + matrix.cols for matrix in model.shape.matrices)
-        whole = _ADAPTER_BYTES * self.rank * sides * model.layers
+        whole = _ADAPTER_BYTES * self.rank * sides * (layers or model.layers)
         return -(-whole * (shards + 1) // (2 * shards))
 
 

@@ -91,9 +91,9 @@ class _Told:
     def step(self, engine: Engine, batch: StepBatch, start_ns: int, end_ns: int, tokens: Tokens) -> None:
         """A step has ended."""
         self._instance.steps += 1
-        self._instance.busy_ns += end_ns - start_ns
+        self._instance.busy_ns += (end_ns - start_ns) // engine.places
         if self._instance.timeline is not None:
-            self._instance.timeline.step(batch, tokens, start_ns, end_ns)
+            self._instance.timeline.step(batch, tokens, start_ns, (end_ns - start_ns) // engine.places)
         if self._instance.role == "prefill":  # the engine that decodes gives the first token
             tokens = Tokens()
         self._recorder.step(engine, batch, start_ns, end_ns, tokens)
@@ -206,8 +206,7 @@ class Fleet:
             if (events and events[0][0] == now) or (following is not None and following.arrival_ns == now):
                 continue  # everything that happens now comes before the next step
             for instance in touched:
-                end = None if instance.engine.busy else instance.engine.start(now)
-                if end is not None:
+                for end in () if instance.engine.busy else instance.engine.start(now):
                     event(end, _END, instance, None)
             touched.clear()
             if at and following is None and not events:

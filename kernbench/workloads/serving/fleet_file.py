@@ -48,10 +48,13 @@ _SHARE = _Key(
 )  # fmt: skip
 _SETS = _Key({"type": "object"}, lambda one: isinstance(one, dict), "it must be keys with values, as dram.channels: 8")
 
+_YES = _Key({"type": "boolean"}, lambda one: isinstance(one, bool), "it must be true or false")
+
 #: Keys of a group. Those that a group does not have are those of the command.
 GROUP: dict[str, _Key] = {
-    "config": _text(), "count": _count(1, _MOST), "role": _text(*ROLES), "set": _SETS, "tp": _count(1, _MOST),
-    "w": _count(1, 64), "a": _count(1, 64), "runtime": _text(), "max_num_seqs": _count(1), "max_num_batched_tokens": _count(1),
+    "config": _text(), "count": _count(1, _MOST), "role": _text(*ROLES), "set": _SETS,
+    "tp": _count(1, _MOST), "pp": _count(1, _MOST), "dp": _count(1, _MOST), "ep": _YES, "w": _count(1, 64), "a": _count(1, 64),
+    "runtime": _text(), "max_num_seqs": _count(1), "max_num_batched_tokens": _count(1),
     "num_gpu_blocks": _count(2), "max_model_len": _count(2), "gpu_memory_utilization": _SHARE, "host_link_gb_s": _count(1),
 }  # fmt: skip
 _ENGINE = ("max_num_seqs", "max_num_batched_tokens")

@@ -48,7 +48,7 @@ def serve_capacity_json_schema() -> Shape:
     seed = closed({"seed": COUNT, "met": NUMBER, "missed": or_null(NUMBER), "runs": COUNT, "bound": TEXT})
     return titled("kernbench serve capacity", closed({
         "status": {"const": "done"}, "model": TEXT, "machine": TEXT,
-        **dict.fromkeys(("tp", "replicas", "prefill_replicas"), COUNT), "router": TEXT, "machines": COUNT,
+        **dict.fromkeys(("tp", "pp", "dp", "replicas", "prefill_replicas"), COUNT), "router": TEXT, "machines": COUNT,
         "slo": list_of(TEXT), "rate": NUMBER,
         "interval": {"type": "array", "items": or_null(_SIGNED), "minItems": 2, "maxItems": 2}, "bound": TEXT,
         "seeds": list_of(seed),
@@ -74,7 +74,7 @@ def serve_json_schema() -> Shape:
         **dict.fromkeys(("acceptance_rate", "acceptance_length"), NUMBER), "accepted_per_position": list_of(NUMBER),
     })  # fmt: skip
     fleet = closed({
-        "machine": TEXT, "role": {"enum": list(ROLES)}, **dict.fromkeys(("count", "tp", "num_gpu_blocks"), COUNT),
+        "machine": TEXT, "role": {"enum": list(ROLES)}, **dict.fromkeys(("count", "tp", "pp", "dp", "num_gpu_blocks"), COUNT),
         "served": list_of(COUNT), "busy": list_of(NUMBER),
     })  # fmt: skip
     cost = closed(dict.fromkeys(_COST, or_null(NUMBER)))

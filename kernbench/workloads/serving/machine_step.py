@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from kernbench.common.errors import InputError, Problem
@@ -18,15 +19,22 @@ from kernbench.workloads.blocks.programs import PartPrograms
 from kernbench.workloads.blocks.timer import StepTimer as CoreTimer
 from kernbench.workloads.llm.model import Model
 from kernbench.workloads.llm.report import words
-from kernbench.workloads.llm.steps import Job
+from kernbench.workloads.llm.run import Tally
+from kernbench.workloads.llm.shards import Place, alike, pe_places
+from kernbench.workloads.llm.steps import Job, Stage
 from kernbench.workloads.models.precision import Precision, uniform_precision
 from kernbench.workloads.ops.decoder import DecoderShape, step_operations
+from kernbench.workloads.ops.operation import Collective, Operation
 from kernbench.workloads.ops.operation import Sequences as OperationSequences
 from kernbench.workloads.ops.timing import OperationTimer
+from kernbench.workloads.parallel.hand_off import STAGING_BYTES
+from kernbench.workloads.parallel.layout import Layout, check_layout, cut_layers
+from kernbench.workloads.parallel.programs import hand_off_tally
 from kernbench.workloads.routing import EVEN, Routing
 
 Edges = tuple[list[int], list[int], list[int]]  #: of a table: tokens of prefill, decodes, their context
 _WIDE = 1 << 50  #: [byte] of DRAM while a step is timed: whether a batch fits is the engine's to decide
+_ACTIVATION_BYTES = 2  #: of an element that chips hand on
 GRAPH_SIZES = (1, 2, 4, *range(8, 256, 8), *range(256, 513, 16))  #: [token] of the graphs that vLLM 0.19 captures
 
 
@@ -34,6 +42,7 @@ class MachineStep(ABC):
     """Times a step, and says how much memory the model leaves."""
 
     edges: Edges
+    kv_bits: int = 16  #: of an element of the KV cache
     capture_sizes: tuple[int, ...] = ()  #: [token] of graphs that its software captures
 
     @abstractmethod
@@ -58,6 +67,24 @@ class MachineStep(ABC):
         """What needs the time of a step: resources in words, each with the share of the step that it needs alone; the largest
         first. A step that is not told apart is the device's."""
         return {"the device": 1.0}
+
+    @property
+    def layers(self) -> int | None:
+        """Layers of the model that these devices have; None for all."""
+        return None
+
+    @property
+    def stages(self) -> tuple[MachineStep, ...]:
+        """The stages of a pipeline; a step that one group of devices computes is its only stage."""
+        return (self,)
+
+    def hand_off_ns(self, tokens: int) -> float:
+        """[ns] to hand this many tokens to the next stage of a pipeline; 0 of the last stage."""
+        return 0.0
+
+    def hand_off_pj(self, tokens: int) -> dict[str, float]:
+        """[pJ] of it by part of the machine."""
+        return {}
 
     @abstractmethod
     def host_ns(self, sequences: int) -> int:
@@ -96,16 +123,21 @@ class CoreStep(MachineStep):
     def __init__(
         self, model: Model, precision: Precision, config: NpuConfig | SystemConfig, *, shards: int = 1,
         layers: int | None = None, routing: Routing = EVEN, expert_parallel: bool = False, runtime: Runtime | None = None,
+        stage: Stage | None = None, place: int = 0,
     ) -> None:  # fmt: skip
         self._given = model, precision, config
+        self.kv_bits = precision.kv
+        part: dict[str, Any] = {}
+        if stage is not None:
+            part = {"stage": stage, "first_pe": place * shards, "staging": STAGING_BYTES}
         self._job = Job(
-            prompt=1, tokens=1, shards=shards, layers=layers, routing=routing, expert_parallel=expert_parallel
+            prompt=1, tokens=1, shards=shards, layers=layers, routing=routing, expert_parallel=expert_parallel, **part
         )
         wide = config
         if isinstance(config, NpuConfig):
             wide = config.model_copy(update={"dram": config.dram.model_copy(update={"capacity_bytes": _WIDE})})
         self._timer = CoreTimer(
-            model, precision, wide, shards=shards, layers=layers, routing=routing, expert_parallel=expert_parallel
+            model, precision, wide, shards=shards, layers=layers, routing=routing, expert_parallel=expert_parallel, **part
         )
         self._freq = float(config.freq_ghz)
         self._runtime = runtime
@@ -116,6 +148,31 @@ class CoreStep(MachineStep):
 
     def energy_pj(self, sequences: Sequence[Sequences]) -> dict[str, float]:
         return dict(sorted(self._timer.step_tally(sequences).energy_pj.items()))
+
+    @property
+    def layers(self) -> int | None:
+        return None if self._job.stage is None else self._job.stage.count
+
+    def hand_off_ns(self, tokens: int) -> float:
+        return self._hand_off(tokens).cycles / self._freq
+
+    def hand_off_pj(self, tokens: int) -> dict[str, float]:
+        parts = self._hand_off(tokens).energy_pj
+        return {name: float(pj) for name, pj in sorted(parts.items()) if name != "static"}  # stages run beside it
+
+    def _hand_off(self, tokens: int) -> Tally:
+        """From DRAM to DRAM of the PEs of the next stage, alone on the links."""
+        receivers, programs = self._receivers(), self._programs
+        if not receivers:
+            return Tally()
+        return hand_off_tally(programs, receivers, tokens * self._given[0].shape.hidden, programs.shapes[-1].activation_bits)
+
+    def _receivers(self) -> list[Place]:
+        """The PEs of the next stage."""
+        job, config = self._job, self._given[2]
+        if job.stage is None or job.stage.head:
+            return []
+        return pe_places(config, job.shards, job.first_pe + job.shards)  # type: ignore[arg-type]  # stages are of a system
 
     @property
     def dram_pj_per_byte(self) -> float:
@@ -154,10 +211,15 @@ class CoreStep(MachineStep):
 
     def content(self) -> Any:
         model, precision, config = self._given
-        return {
+        found = {
             "versions": [MODEL_VERSION, VERSION], "model": repr(model), "precision": repr(precision),
             "machine": config.to_dict(), "job": repr(self._job),
         }  # fmt: skip
+        if (stage := self._job.stage) is not None:  # equal stages of a pipeline have equal content
+            found["job"] = repr(replace(self._job, stage=None, first_pe=0))
+            found["stage"] = [stage.embedding, stage.head, repr(self._programs.shapes)]
+            found["places"] = repr(alike(config, [*self._programs.places, *self._receivers()]))
+        return found
 
 
 class ChipStep(MachineStep):
@@ -170,8 +232,9 @@ class ChipStep(MachineStep):
     )
 
     def __init__(
-        self, model: Model, config: NpuConfig, runtime: Runtime, *, shards: int = 1, weight_bits: int = 16, kv_bits: int = 16
-    ) -> None:
+        self, model: Model, config: NpuConfig, runtime: Runtime, *, shards: int = 1, weight_bits: int = 16, kv_bits: int = 16,
+        stage: Stage | None = None,
+    ) -> None:  # fmt: skip
         shape = model.shape
         if not model.planned or shape.experts:
             rule = "a step on a chip is made of the operations of a dense decoder, and this model has other parts"
@@ -180,43 +243,63 @@ class ChipStep(MachineStep):
             rule = "attention on a chip reads keys and values of 16 bits"
             raise InputError(Problem("kbsim serve", rule, "kv", kv_bits))
         self._model, self._config, self._shards = model, config, shards
-        self._weight_bits, self._kv_bits = weight_bits, kv_bits
+        self._weight_bits, self.kv_bits = weight_bits, kv_bits
         self._runtime = runtime
+        self._stage = Stage(0, model.layers) if stage is None else stage
         self._shape = DecoderShape(
-            model.layers, shape.hidden, shape.heads, shape.kv_heads, shape.head_dim, shape.ffn, model.vocab, shape.gated
+            self._stage.count, shape.hidden, shape.heads, shape.kv_heads, shape.head_dim, shape.ffn, model.vocab, shape.gated
         )
         self._timer = OperationTimer(config, runtime)
         if runtime.start == "graph":
             self.capture_sizes = GRAPH_SIZES
 
     def device_ns(self, sequences: Sequence[Sequences]) -> float:
-        groups = tuple(OperationSequences(one.count, one.tokens, one.context) for one in sequences)
         device = host = 0.0
-        for op, times in step_operations(self._shape, groups, tp=self._shards, weight_bytes=self._weight_bits / 8):
+        for op, times in self._operations(sequences):
             if op.name not in self._runtime.fused:
                 device += times * self._timer.device_ns(op)
                 host += times * float(self._runtime.launch(op.name, op.kind))
         return max(device, host) if self._runtime.ahead > 1 else device + host
 
     def limits(self, sequences: Sequence[Sequences]) -> dict[str, float]:
-        groups = tuple(OperationSequences(one.count, one.tokens, one.context) for one in sequences)
         found: dict[str, float] = {}
-        for op, times in step_operations(self._shape, groups, tp=self._shards, weight_bytes=self._weight_bits / 8):
+        for op, times in self._operations(sequences):
             if op.name not in self._runtime.fused:
                 for name, ns in self._timer.causes(op).items():
                     found[_CAUSES[name]] = found.get(_CAUSES[name], 0.0) + times * ns
         whole = self.device_ns(sequences)
         return _largest_first({name: ns / whole for name, ns in found.items()})
 
+    def _operations(self, sequences: Sequence[Sequences]) -> Iterator[tuple[Operation, int]]:
+        groups = tuple(OperationSequences(one.count, one.tokens, one.context) for one in sequences)
+        return step_operations(
+            self._shape, groups, tp=self._shards, weight_bytes=self._weight_bits / 8, head=self._stage.head
+        )
+
+    @property
+    def layers(self) -> int | None:
+        return self._stage.count
+
+    def hand_off_ns(self, tokens: int) -> float:
+        """Each chip sends to its peer, in one transfer."""
+        if self._stage.head:
+            return 0.0
+        return float(self._timer.device_ns(Collective("send_recv", 2, _ACTIVATION_BYTES * tokens * self._shape.hidden)))
+
     def host_ns(self, sequences: int) -> int:
         return _host_ns(self._runtime, sequences)
 
     def weight_bytes(self) -> int:
-        return -(-self._model.parameters * self._weight_bits // (8 * self._shards))
+        model, stage = self._model, self._stage
+        words = model.vocab * self._shape.hidden
+        layers = model.parameters - words * (1 if model.tied else 2)
+        ends = words * (stage.embedding + (stage.head and not (model.tied and stage.embedding)))
+        held = -(-layers * stage.count // model.layers) + ends
+        return -(-held * self._weight_bits // (8 * self._shards))
 
     def token_bytes(self) -> int:
         heads = max(1, self._shape.kv_heads // self._shards)
-        return -(-2 * self._shape.layers * heads * self._shape.head_dim * self._kv_bits // 8)
+        return -(-2 * self._shape.layers * heads * self._shape.head_dim * self.kv_bits // 8)
 
     def memory_bytes(self) -> int:
         return int(self._config.dram.capacity_bytes)
@@ -229,7 +312,59 @@ class ChipStep(MachineStep):
         return {
             "versions": [MODEL_VERSION, VERSION], "shape": repr(self._shape), "machine": self._config.to_dict(),
             "runtime": plain_value(self._runtime, whole=True), "shards": self._shards, "bits": self._weight_bits,
+            **({} if self._stage.head else {"head": False}),
         }  # fmt: skip
+
+
+class Pipeline(MachineStep):
+    """Stages on groups of devices: each group has some of the layers. A token of the KV cache has a part in each."""
+
+    def __init__(self, stages: Sequence[MachineStep]) -> None:
+        self._stages = tuple(stages)
+        self.edges, self.capture_sizes, self.kv_bits = stages[0].edges, stages[0].capture_sizes, stages[0].kv_bits
+
+    @property
+    def stages(self) -> tuple[MachineStep, ...]:
+        return self._stages
+
+    def device_ns(self, sequences: Sequence[Sequences]) -> float:
+        tokens = sum(one.tokens * one.count for one in sequences)
+        return sum(one.device_ns(sequences) + one.hand_off_ns(tokens) for one in self._stages)
+
+    def energy_pj(self, sequences: Sequence[Sequences]) -> dict[str, float]:
+        tokens = sum(one.tokens * one.count for one in sequences)
+        return sums_of(parts for one in self._stages for parts in (one.energy_pj(sequences), one.hand_off_pj(tokens)))
+
+    @property
+    def dram_pj_per_byte(self) -> float:
+        return self._stages[0].dram_pj_per_byte
+
+    @property
+    def static_mw(self) -> float:
+        return self._stages[0].static_mw
+
+    def limits(self, sequences: Sequence[Sequences]) -> dict[str, float]:
+        """Of the slowest stage."""
+        return max(self._stages, key=lambda one: one.device_ns(sequences)).limits(sequences)
+
+    def host_ns(self, sequences: int) -> int:
+        return self._stages[0].host_ns(sequences)
+
+    def weight_bytes(self) -> int:
+        return max(one.weight_bytes() for one in self._stages)
+
+    def token_bytes(self) -> int:
+        """[byte] of a token in the KV cache of one device of each stage, together."""
+        return sum(one.token_bytes() for one in self._stages)
+
+    def memory_bytes(self) -> int:
+        return self._stages[0].memory_bytes()
+
+    def memory_bytes_per_ns(self) -> float:
+        return self._stages[0].memory_bytes_per_ns()
+
+    def content(self) -> Any:
+        return [one.content() for one in self._stages]
 
 
 #: Causes of the time of a kernel, in words.
@@ -247,23 +382,50 @@ def _host_ns(runtime: Runtime | None, sequences: int) -> int:
     return round(runtime.step_ns + sequences * runtime.sequence_ns) if runtime is not None else 0
 
 
+def sums_of(parts: Iterable[Mapping[str, float]]) -> dict[str, float]:
+    """The sum of each part."""
+    found: dict[str, float] = {}
+    for one in parts:
+        for name, value in one.items():
+            found[name] = found.get(name, 0.0) + value
+    return found
+
+
 def machine_step(
     model: Model, config: NpuConfig | SystemConfig, *, w: int | None = None, a: int | None = None, kv: int | None = None,
-    tp: int = 1, layers: int | None = None, routing: Routing = EVEN, ep: bool = False, runtime: str | None = None,
+    tp: int = 1, pp: int = 1, dp: int = 1, layers: int | None = None, routing: Routing = EVEN, ep: bool = False,
+    runtime: str | None = None,
 ) -> MachineStep:  # fmt: skip
     """The step of a model on this machine. `w`, `a`, `kv`: bits, by default those of `kbsim llm`, on a chip 16.
 
-    `runtime`: what the host adds: by default nothing, on a chip the profile `vllm`.
+    `pp`: stages, each of `tp` devices. `dp`: copies of the model for which the machine must have devices; InputError if it has
+    too few. `runtime`: what the host adds: by default nothing, on a chip the profile `vllm`.
     """
-    if isinstance(config, NpuConfig) and config.chip is not None:
+    chip = isinstance(config, NpuConfig) and config.chip is not None
+    precision = uniform_precision(model.stated, w=w, a=a, kv=kv)
+    layout, count = Layout(tp, pp, dp), layers or model.layers
+    if layout.pp != 1 or layout.dp != 1:
+        check_layout(layout, model, config, layout.dp, count, where="kbsim serve", apart=chip)
+    stages = [None] if pp == 1 else list[Stage | None](cut_layers(model, precision, count, layout))
+    if ep and dp > 1:
+        rule = "experts that several copies of the model share are not simulated: a copy has its own experts"
+        raise InputError(Problem("kbsim serve", rule, "--dp", dp, "take --tp for devices that share experts"))
+    if chip:
         for name, given in (("layers", layers), ("ep", ep), ("a", a)):
             if given:
                 raise InputError(Problem("kbsim serve", "it is not for chips", name, given))
-        return ChipStep(
-            model, config, load_runtime(runtime or "vllm"), shards=tp, weight_bits=w or 16, kv_bits=kv or 16
-        )
-    precision = uniform_precision(model.stated, w=w, a=a, kv=kv)
-    host = None if runtime is None else load_runtime(runtime)
-    return CoreStep(
-        model, precision, config, shards=tp, layers=layers, routing=routing, expert_parallel=ep, runtime=host
-    )
+        profile, bits = load_runtime(runtime or "vllm"), {"weight_bits": w or 16, "kv_bits": kv or 16}
+        made: list[MachineStep] = [
+            ChipStep(model, config, profile, shards=tp, stage=stage, **bits)  # type: ignore[arg-type]  # it is an NPU
+            for stage in stages
+        ]
+    else:
+        host = None if runtime is None else load_runtime(runtime)
+        made = [
+            CoreStep(
+                model, precision, config, shards=tp, layers=layers, routing=routing, expert_parallel=ep, runtime=host,
+                stage=stage, place=place,
+            )
+            for place, stage in enumerate(stages)
+        ]  # fmt: skip
+    return made[0] if pp == 1 else Pipeline(made)

@@ -27,6 +27,7 @@ class EngineOptions:
     `speculation`: drafts that a step verifies. `max_loras`: different LoRA adapters of a step, 0 if requests have none.
     `preemption_mode`: `swap` moves blocks of a preempted request to `swap_blocks` blocks of the host and back, as vLLM V0
     did, if there is room; else they are computed again. `prefix_cache`: `radix` is a tree of pages as SGLang has it.
+    `pipeline_parallel_size`: stages of a pipeline; as many batches are under way.
 
     >>> from kernbench.serving import EngineOptions
     >>> EngineOptions(num_gpu_blocks=2588, max_model_len=8192).usable_blocks
@@ -49,11 +50,13 @@ class EngineOptions:
     preemption_mode: Preemption = "recompute"
     swap_blocks: int = 0
     prefix_cache: PrefixCache = "hash"
+    pipeline_parallel_size: int = 1
 
     def __post_init__(self) -> None:
         leasts = {
             "num_gpu_blocks": 2, "max_model_len": 2, "block_size": 1, "max_num_seqs": 1, "max_num_batched_tokens": 1,
             "long_prefill_token_threshold": 0, "max_loras": 0, "swap_blocks": 0,
+            "pipeline_parallel_size": 1,
         }  # fmt: skip
         for name, least in leasts.items():
             value = getattr(self, name)
@@ -90,13 +93,15 @@ class EngineOptions:
 
     @property
     def asynchronous(self) -> bool:
-        """Whether steps are scheduled ahead. vLLM does not do it with n-gram drafts, which need the tokens before."""
-        return self.async_scheduling and not (self.speculation is not None and self.speculation.method == "ngram")
+        """Whether steps are scheduled before the tokens of the step before are known. vLLM does not do it with n-gram drafts,
+        which need these tokens, and with a pipeline, which has other batches under way."""
+        drafted = self.speculation is not None and self.speculation.method == "ngram"
+        return self.async_scheduling and not drafted and self.pipeline_parallel_size == 1
 
     @property
     def in_rounds(self) -> bool:
         """Whether `ContinuousBatching` serves with these options: every decode gains one token a step."""
         return (
             self.speculation is None and not self.max_loras and self.preemption_mode == "recompute"
-            and self.prefix_cache == "hash"
+            and self.prefix_cache == "hash" and self.pipeline_parallel_size == 1
         )  # fmt: skip

@@ -26,6 +26,7 @@ REMEDIES: Mapping[str, str] = {
     "prefill": "a faster device or more devices (--tp), or shorter chunks beside it (--max-num-batched-tokens)",
     "decode_step": "a faster device or more devices (--tp), or fewer bits of weights and cache (--w, --kv-cache-dtype)",
     "prefill_step": "a smaller --max-num-batched-tokens, or engines that only prefill (--prefill-replicas)",
+    "pipeline": "fewer stages (--pp) with more devices each (--tp), or more engines (--replicas)",
     "host": "a runtime profile with less host work (--runtime), or --async-scheduling",
     "between_steps": "fewer preemptions: more room for the KV cache, or a smaller --max-num-seqs",
 }

@@ -28,8 +28,9 @@ _NEVER = -1  #: of a time in a row
 METRICS = ("ttft", "tpot", "itl", "e2el", "queue")
 #: Of TTFT: in the queue by what was missing, or for steps that were scheduled before; from the first step to the first token.
 TTFT_PARTS = (*BLOCKED, "running_step", "prefill")
-#: Of the time between tokens: the device in steps of decodes alone or with prefill, the host beyond it, no step of its own.
-TPOT_PARTS = ("decode_step", "prefill_step", "host", "between_steps")
+#: Of the time between tokens: the device in steps of decodes alone or with prefill, waiting for stages of a pipeline that other
+#: steps have, the host beyond both, no step of its own.
+TPOT_PARTS = ("decode_step", "prefill_step", "pipeline", "host", "between_steps")
 _POINTS = 200  #: of a curve
 GOALS = ("ttft", "tpot", "e2el")  #: that a request can meet
 
@@ -40,8 +41,9 @@ class Record:
     def __init__(self, trace: StepTrace | None = None) -> None:
         self.trace = trace
         self.requests = Spill(_COLUMNS)
-        # times between tokens, how many of them, the time of the step and of its device, whether it has prefill
-        self.gaps = Spill(("at_ns", "ns", "count", "step_ns", "device_ns", "prefill"))
+        # times between tokens, how many of them, the time of the step, of its device, and in front of stages that other steps
+        # had, whether it has prefill
+        self.gaps = Spill(("at_ns", "ns", "count", "step_ns", "device_ns", "pipeline_ns", "prefill"))
         self.timeline = Timeline()
         self.steps = 0
         self.drafts: Counter[int] = Counter()  # verifications by the number of their drafts
@@ -53,20 +55,21 @@ class Record:
     def step(self, engine: Engine, batch: StepBatch, start_ns: int, end_ns: int, tokens: Tokens) -> None:
         """A step has ended."""
         self.steps += 1
-        self.device_ns += min(end_ns - start_ns, engine.device_ns)
+        flight, took = engine.ended, end_ns - start_ns
+        self.device_ns += min(took, flight.device_ns)
         if self.trace is not None:
-            self.trace.step(batch, start_ns, end_ns)
-        self.timeline.step(batch, tokens, start_ns, end_ns, sum(engine.energy_pj.values()))
-        of_step = end_ns - start_ns, engine.device_ns, bool(batch.chunks)
+            self.trace.step(batch, start_ns, end_ns, flight.stages)
+        self.timeline.step(batch, tokens, start_ns, took // engine.places, sum(flight.energy_pj.values()))
+        of_step = took, flight.device_ns, flight.queued_ns, bool(batch.chunks)
         if tokens.continued:
             self.gaps.append(end_ns, end_ns - engine.last_end_ns, tokens.continued, *of_step)
-        for gap in tokens.gaps_ns:
-            self.gaps.append(end_ns, gap, 1, *of_step)
+        for gap, count in Counter(tokens.gaps_ns).items():
+            self.gaps.append(end_ns, gap, count, *of_step)
         for drafts, accepted in tokens.verified:
             self.drafts[drafts] += 1
             self.accepted[accepted] += 1
         self.swapped_blocks += batch.swapped_blocks
-        for name, pj in engine.energy_pj.items():
+        for name, pj in flight.energy_pj.items():
             self.energy_pj[name] = self.energy_pj.get(name, 0.0) + pj
 
     def request(self, request: Request, now_ns: int) -> None:
@@ -209,9 +212,10 @@ class ServingResult:
         queued = [int(self._columns[f"queued_{name}_ns"][inside].sum()) for name in BLOCKED]
         prefill, queue = int((first - scheduled).sum()), int((scheduled - arrival).sum())
         ttft = dict(zip(TTFT_PARTS, (*queued, queue - sum(queued), prefill), strict=True))
-        gaps, count, step, device, beside = self._gaps(window, "ns", "count", "step_ns", "device_ns", "prefill")
+        names = ("ns", "count", "step_ns", "device_ns", "pipeline_ns", "prefill")
+        gaps, count, step, device, waited, beside = self._gaps(window, *names)
         worked = np.minimum(step, device)
-        sums = (worked * (1 - beside), worked * beside, step - worked, gaps - step)
+        sums = (worked * (1 - beside), worked * beside, waited, step - worked - waited, gaps - step)
         tpot = dict(zip(TPOT_PARTS, (int((one * count).sum()) for one in sums), strict=True))
         return {"ttft": _shares(ttft, len(arrival)), "tpot": _shares(tpot, int(count.sum()))}
 

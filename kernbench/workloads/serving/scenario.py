@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -15,19 +16,30 @@ from kernbench.workloads.blocks.batch import Sequences
 from kernbench.workloads.llm.model import Model
 from kernbench.workloads.routing import EVEN, Routing
 from kernbench.workloads.serving.extra_work import Adapters, DraftModel, ExtraWork, Lora, Swaps
-from kernbench.workloads.serving.machine_step import MachineStep, machine_step
+from kernbench.workloads.serving.machine_step import MachineStep, Pipeline, machine_step
 from kernbench.workloads.serving.options import DEFAULT_BLOCK, EngineOptions
 from kernbench.workloads.serving.periods import EngineGroup
 from kernbench.workloads.serving.result import ServingResult
 from kernbench.workloads.serving.simulate import simulate
 from kernbench.workloads.serving.speculation import Speculation
-from kernbench.workloads.serving.step_time import ExactTimer, MachineTimer, TableTimer
+from kernbench.workloads.serving.step_time import ExactTimer, MachineTimer, PipelineTimer, TableTimer, table_error
 from kernbench.workloads.serving.step_trace import StepTrace
 from kernbench.workloads.serving.stepwise import batching
 from kernbench.workloads.serving.table_store import TableStore
 from kernbench.workloads.serving.workload import Workload
 
 _LONGEST = 8192  #: [token] of max_model_len where the model's file does not say it
+
+
+@dataclass(frozen=True, slots=True)
+class _Stage:
+    """A stage of an engine, and what one of its devices has."""
+
+    step: MachineStep
+    draft: MachineStep | None  #: the draft model, if it is there
+    token_bytes: int  #: [byte] of a token in the KV cache, that of the draft model included
+    taken: int  #: [byte] of the memory without the KV cache
+    adapter_bytes: int  #: [byte] of an adapter
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,7 +49,9 @@ class Scenario:
     `num_gpu_blocks`, `max_model_len`: by default from the memory and the model. `exact`: every distinct step is simulated,
     without a table. `sample`: steps of the run that are simulated to measure the table's error. `draft`: the model of the
     drafts of `speculation`, with its bits and devices those of `model`. `swap_space_gib`: [GiB] of the host, of each device,
-    for blocks of preempted requests. `host_link_gb_s`: [GB/s] from each device to the host, by default of the machine.
+    for blocks of preempted requests. `host_link_gb_s`: [GB/s] from each device to the host, by default of the machine. `pp`:
+    stages of a pipeline, each of `tp` devices. `dp`: engines with a copy of the model each, which a `Deployment` puts behind
+    its router; on a system they are on other PEs of the same system.
     """
 
     model: Model
@@ -52,6 +66,8 @@ class Scenario:
     a: int | None = None
     kv: int | None = None
     tp: int = 1
+    pp: int = 1
+    dp: int = 1
     ep: bool = False
     layers: int | None = None
     routing: Routing = EVEN
@@ -69,8 +85,8 @@ class Scenario:
     def step(self) -> MachineStep:
         """What times a step."""
         return machine_step(
-            self.model, self.machine, w=self.w, a=self.a, kv=self.kv, tp=self.tp, layers=self.layers, routing=self.routing,
-            ep=self.ep, runtime=self.runtime,
+            self.model, self.machine, w=self.w, a=self.a, kv=self.kv, tp=self.tp, pp=self.pp, layers=self.layers,
+            dp=self.dp, routing=self.routing, ep=self.ep, runtime=self.runtime,
         )  # fmt: skip
 
     def __post_init__(self) -> None:
@@ -82,8 +98,20 @@ class Scenario:
                 raise InputError(Problem("scenario", "it must be a number of at least 0", name, value))
 
     def draft_step(self) -> MachineStep | None:
-        """What times a pass of the draft model; None without one."""
-        return None if self.draft is None else replace(self, model=self.draft, draft=None, speculation=None).step()
+        """What times a pass of the draft model; None without one. Of a pipeline, the last stage has it."""
+        return None if self.draft is None else replace(self, model=self.draft, draft=None, speculation=None, pp=1, dp=1).step()
+
+    def _stages(self, step: MachineStep) -> list[_Stage]:
+        """What each stage has beside the layers of the model."""
+        found, draft = [], self.draft_step()
+        for stage in step.stages:
+            mine = draft if stage is step.stages[-1] else None
+            adapter = self.lora.adapter_bytes(self.model, self.tp, stage.layers) if self.lora is not None else 0
+            token_bytes = stage.token_bytes() + (mine.token_bytes() if mine is not None else 0)
+            taken = stage.weight_bytes() + (mine.weight_bytes() if mine is not None else 0)
+            taken += self.lora.max_loras * adapter if self.lora is not None else 0
+            found.append(_Stage(stage, mine, token_bytes, taken, adapter))
+        return found
 
     def host_bytes_per_ns(self) -> float | None:
         """[byte/ns] of the link of a device to the host; None if nothing says it."""
@@ -94,71 +122,79 @@ class Scenario:
     def engine_options(self, step: MachineStep) -> EngineOptions:
         """The options of the engine; InputError if the KV cache does not hold a request."""
         size = self.engine.get("block_size", DEFAULT_BLOCK)
-        draft = self.draft_step()
-        token_bytes = step.token_bytes() + (0 if draft is None else draft.token_bytes())
         blocks = self.num_gpu_blocks
+        stages = [] if blocks is not None and not self.swap_space_gib else self._stages(step)
         if blocks is None:
             if not 0 < self.gpu_memory_utilization <= 1:
                 rule = "it must be more than 0 and at most 1"
                 raise InputError(Problem("engine", rule, "gpu_memory_utilization", self.gpu_memory_utilization))
-            taken = step.weight_bytes() + (0 if draft is None else draft.weight_bytes())
-            if self.lora is not None:
-                taken += self.lora.max_loras * self.lora.adapter_bytes(self.model, self.tp)
-            room = step.memory_bytes() * self.gpu_memory_utilization - taken
-            if not token_bytes:
+            if not all(one.token_bytes for one in stages):
                 raise InputError(Problem("engine", "the model has no KV cache", "model", self.model.name))
-            blocks = int(room // (size * token_bytes))
+            room = step.memory_bytes() * self.gpu_memory_utilization
+            blocks, fullest = min(
+                ((int((room - one.taken) // (size * one.token_bytes)), one) for one in stages), key=itemgetter(0)
+            )
             if blocks < 2:
                 share, memory = self.gpu_memory_utilization, step.memory_bytes()
-                rule = f"{self.model.name} takes {taken} bytes, and {share:g} of {memory} leave no room for KV"
-                remedy = "take fewer bits (--w), more PEs (--tp) or memory"
+                rule = f"{self.model.name} takes {fullest.taken} bytes, and {share:g} of {memory} leave no room for KV"
+                remedy = "take fewer bits (--w), more PEs (--tp, --pp) or memory"
                 raise InputError(Problem(self.machine.source, rule, remedy=remedy))
         longest = self.max_model_len or min(self.model.positions or _LONGEST, (blocks - 1) * size)
-        given: dict[str, Any] = {"speculation": self.speculation, "max_loras": self.lora.max_loras if self.lora else 0}
+        given: dict[str, Any] = {
+            "speculation": self.speculation, "max_loras": self.lora.max_loras if self.lora else 0,
+            "pipeline_parallel_size": self.pp,
+        }  # fmt: skip
         if self.swap_space_gib:
-            swapped = int(self.swap_space_gib * (1 << 30) // (size * token_bytes))
+            largest = size * max(one.token_bytes for one in stages)
+            swapped = int(self.swap_space_gib * (1 << 30) // largest)
             given |= {"preemption_mode": "swap", "swap_blocks": swapped}
             if not swapped:
-                rule = f"a block has {size * token_bytes} bytes, so there is no room for one"
+                rule = f"a block has {largest} bytes, so there is no room for one"
                 raise InputError(Problem("engine", rule, "swap_space_gib", self.swap_space_gib))
         return EngineOptions(num_gpu_blocks=blocks, max_model_len=longest, **given, **self.engine)
 
     def timer(self, step: MachineStep) -> MachineTimer:
         """Exact, or with the table of before."""
-        extra = self._extra(step)
         if self.energy and not step.energy_pj([Sequences(1)]):
             rule = "the model of this machine has no energy of operations"
             raise InputError(Problem(self.machine.source, rule, "--energy", remedy="state cost.watts: what it draws"))
-        if self.exact:
-            return ExactTimer(step, step.capture_sizes, extra=extra, energy=self.energy)
-        return self._table(step, self.sample, extra)
+        known: dict[str, MachineTimer] = {}
+        stages = []
+        for stage in self._stages(step):
+            content = repr(stage.step.content())
+            if content not in known:
+                known[content] = self._timer(stage.step, self.sample, self._extra(stage))
+            stages.append(known[content])
+        return PipelineTimer(step, stages, energy=self.energy) if isinstance(step, Pipeline) else stages[0]
 
-    def _table(self, step: MachineStep, sample: int, extra: Sequence[ExtraWork] = ()) -> TableTimer:
+    def _timer(self, step: MachineStep, sample: int, extra: Sequence[ExtraWork] = ()) -> MachineTimer:
+        share = 1 / (self.pp * self.dp) if isinstance(self.machine, SystemConfig) else 1.0
+        if self.exact:
+            return ExactTimer(step, step.capture_sizes, extra=extra, energy=self.energy, static_share=share)
         kept = cache_folder("serving") if self.tables is None else self.tables
         store = TableStore(kept, step.content())
         width = 1 if self.speculation is None else 1 + self.speculation.tokens
-        return TableTimer(step, step.capture_sizes, store=store, sample=sample, width=width, extra=extra, energy=self.energy)
+        return TableTimer(
+            step, step.capture_sizes, store=store, sample=sample, width=width, extra=extra, energy=self.energy,
+            static_share=share,
+        )  # fmt: skip
 
-    def _extra(self, step: MachineStep) -> list[ExtraWork]:
-        """What the device does beside the model."""
+    def _extra(self, stage: _Stage) -> list[ExtraWork]:
+        """What the devices of a stage do beside the model."""
         found: list[ExtraWork] = []
-        link = self.host_bytes_per_ns()
-        draft = self.draft_step()
-        if draft is not None:
+        link, pj = self.host_bytes_per_ns(), stage.step.dram_pj_per_byte
+        if stage.draft is not None:
             assert self.speculation is not None
-            timer = ExactTimer(draft, draft.capture_sizes) if self.exact else self._table(draft, 0)
-            found.append(DraftModel(timer, self.speculation.tokens))
+            found.append(DraftModel(self._timer(stage.draft, 0), self.speculation.tokens))
         if self.lora is not None:
-            size = self.lora.adapter_bytes(self.model, self.tp)
-            memory = step.memory_bytes_per_ns()
-            found.append(Adapters(self.lora, size, memory_bytes_per_ns=memory, host_bytes_per_ns=link,
-                                  dram_pj_per_byte=step.dram_pj_per_byte))  # fmt: skip
+            memory = stage.step.memory_bytes_per_ns()
+            found.append(Adapters(self.lora, stage.adapter_bytes, memory_bytes_per_ns=memory, host_bytes_per_ns=link,
+                                  dram_pj_per_byte=pj))  # fmt: skip
         if self.swap_space_gib:
             if link is None:
                 rule = "the machine says nothing about a link to the host, but preempted requests are swapped there"
                 raise InputError(Problem(self.machine.source, rule, remedy="give the bandwidth by --host-link-gb-s"))
-            token_bytes = step.token_bytes() + (0 if draft is None else draft.token_bytes())
-            found.append(Swaps(self.engine.get("block_size", DEFAULT_BLOCK) * token_bytes, link, step.dram_pj_per_byte))
+            found.append(Swaps(self.engine.get("block_size", DEFAULT_BLOCK) * stage.token_bytes, link, pj))
         return found
 
     def run(self, trace: StepTrace | None = None) -> ScenarioResult:
@@ -178,8 +214,9 @@ class Scenario:
 
     @property
     def devices(self) -> int:
-        """Machine files that stand side by side for an engine: a file of one chip `tp` times, else the file holds all of it."""
-        return self.tp if isinstance(self.machine, NpuConfig) and self.machine.chip is not None else 1
+        """Machine files that stand side by side for an engine: a file of one chip for each of its devices, else the file holds
+        all of it."""
+        return self.tp * self.pp * self.dp if isinstance(self.machine, NpuConfig) and self.machine.chip is not None else 1
 
     def at_rate(self, rate: float, seed: int = 0) -> Scenario:
         """The same with another rate of requests and seed."""
@@ -211,13 +248,13 @@ class ScenarioResult:
 
     def to_dict(self, goals_ms: dict[str, float] | None = None) -> dict[str, Any]:
         """As `kbsim serve --json` prints it."""
-        timer = self.timer
+        tables = self.timer.tables
         table = None
-        if isinstance(timer, TableTimer):
-            error = timer.error()
+        if tables:
+            error = table_error(tables)
             table = {
-                "entries": len(timer.store),
-                "simulated": timer.filled,
+                "entries": sum(len(one.store) for one in tables),
+                "simulated": sum(one.filled for one in tables),
                 "error": None if error is None else {
                     "steps": error.steps, "mean": error.mean, "bias": error.bias, "worst": error.worst,
                 },

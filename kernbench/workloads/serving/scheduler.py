@@ -150,6 +150,8 @@ class Scheduler(ABC):
 
     #: whether the engine asks for the next step when one starts, not when it has ended
     asynchronous = False
+    #: steps that are under way at a time: as many as a pipeline has stages
+    batches_in_flight = 1
 
     @abstractmethod
     def add(self, request: Request) -> None:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import random
 from abc import ABC, abstractmethod
 from bisect import bisect_left
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from kernbench.workloads.blocks.batch import Sequences
 from kernbench.workloads.serving.extra_work import ExtraWork
-from kernbench.workloads.serving.machine_step import MachineStep
+from kernbench.workloads.serving.machine_step import MachineStep, Pipeline, sums_of
 from kernbench.workloads.serving.scheduler import StepBatch
 from kernbench.workloads.serving.table_store import TableStore
 
@@ -20,7 +20,11 @@ class StepTimer(ABC):
 
     @abstractmethod
     def device_ns(self, batch: StepBatch) -> int:
-        """[ns] of the device."""
+        """[ns] of the device; of a pipeline, with nothing else under way."""
+
+    def stages_ns(self, batch: StepBatch) -> Sequence[tuple[int, int]]:
+        """[ns] of each stage of a pipeline, and of the hand-off behind it. A device alone is one stage."""
+        return ((self.device_ns(batch), 0),)
 
     def host_ns(self, batch: StepBatch) -> int:
         """[ns] of the host: scheduler, sampler, tokens out. It runs beside the device if scheduling is asynchronous."""
@@ -49,15 +53,18 @@ def fixed_step(ns: int) -> FormulaTimer:
 class MachineTimer(StepTimer):
     """Steps of a model on a machine. `capture_sizes`: tokens of steps that are captured in graphs, ascending: a step is
     padded to the next of them. `extra`: what the device does beside the model. `energy`: whether the energy of steps is
-    simulated too.
+    simulated too. `static_share`: of the static power of the machine, what the devices of these steps take; others of the same
+    machine work beside them.
     """
 
     def __init__(
-        self, step: MachineStep, capture_sizes: Sequence[int] = (), *, extra: Sequence[ExtraWork] = (), energy: bool = False
+        self, step: MachineStep, capture_sizes: Sequence[int] = (), *, extra: Sequence[ExtraWork] = (), energy: bool = False,
+        static_share: float = 1.0,
     ) -> None:  # fmt: skip
         self.step = step
         self.energy = energy
         self.extra = tuple(extra)
+        self._static_share = static_share
         self._sizes = sorted(capture_sizes)
 
     def device_ns(self, batch: StepBatch) -> int:
@@ -73,6 +80,8 @@ class MachineTimer(StepTimer):
         for one in self.extra:
             for name, pj in one.energy_pj(batch).items():
                 found[name] = found.get(name, 0.0) + pj
+        if "static" in found:
+            found["static"] *= self._static_share
         return found
 
     @abstractmethod
@@ -90,6 +99,19 @@ class MachineTimer(StepTimer):
     @abstractmethod
     def decode_ns(self, requests: int, context: float) -> float:
         """[ns] of a pass that gives each of so many requests a token, with this many before it on average."""
+
+    def hand_off_ns(self, tokens: int) -> float:
+        """[ns] to hand so many tokens to the next stage of a pipeline."""
+        return self.step.hand_off_ns(tokens)
+
+    def hand_off_pj(self, tokens: int) -> Mapping[str, float]:
+        """[pJ] of it."""
+        return self.step.hand_off_pj(tokens)
+
+    @property
+    def tables(self) -> tuple[TableTimer, ...]:
+        """Those whose entries it interpolates."""
+        return ()
 
     def save(self) -> None:
         """Keep what was simulated, where it is kept."""
@@ -157,9 +179,9 @@ class TableTimer(MachineTimer):
 
     def __init__(
         self, step: MachineStep, capture_sizes: Sequence[int] = (), *, store: TableStore | None = None, sample: int = 8,
-        width: int = 1, extra: Sequence[ExtraWork] = (), energy: bool = False,
+        width: int = 1, extra: Sequence[ExtraWork] = (), energy: bool = False, static_share: float = 1.0,
     ) -> None:  # fmt: skip
-        super().__init__(step, capture_sizes, extra=extra, energy=energy)
+        super().__init__(step, capture_sizes, extra=extra, energy=energy, static_share=static_share)
         self.store = TableStore() if store is None else store
         self.filled = 0  #: entries that were simulated for this run
         self._axes = step.edges
@@ -188,6 +210,35 @@ class TableTimer(MachineTimer):
         if self._sizes:
             decodes += self.padding(int(prefill) + batch.decodes + batch.drafts) / width
         return prefill, decodes, batch.decode_context / decodes if decodes else 0.0, pairs, width
+
+    @property
+    def tables(self) -> tuple[TableTimer, ...]:
+        return (self,)
+
+    def hand_off_ns(self, tokens: int) -> float:
+        return sum(share * self._hand_off(many) for many, share in _edges(self._axes[0], tokens))
+
+    def _hand_off(self, tokens: int) -> float:
+        name = f"{tokens} handed on"
+        found = self.store.get(name)
+        if found is None:
+            found = self.step.hand_off_ns(tokens)
+            if found:  # not of a last stage
+                self.filled += 1
+                self.store.put(name, found)
+        return found
+
+    def hand_off_pj(self, tokens: int) -> Mapping[str, float]:
+        found: dict[str, float] = {}
+        for many, share in _edges(self._axes[0], tokens):
+            name = f"{many} handed on"
+            parts = self.store.energy_pj(name)
+            if parts is None:
+                parts = self.step.hand_off_pj(many)
+                self.store.put_energy(name, parts)
+            for part, pj in parts.items():
+                found[part] = found.get(part, 0.0) + share * pj
+        return found
 
     def save(self) -> None:
         self.store.save()
@@ -285,17 +336,62 @@ class TableTimer(MachineTimer):
             if place < self._most:
                 self._sample[place] = batch.sequences(), found
 
+    def errors(self) -> list[float]:
+        """Simulate the steps that were kept: the relative error of each."""
+        return [found / self.exact_ns(sequences) - 1 for sequences, found in self._sample]
+
     def error(self) -> TableError | None:
-        """Simulate the steps that were kept; None if there are none."""
-        errors = []
-        for sequences, found in self._sample:
-            exact = self.exact_ns(sequences)
-            errors.append(found / exact - 1)
-        if not errors:
-            return None
-        return TableError(
-            len(errors), sum(map(abs, errors)) / len(errors), sum(errors) / len(errors), max(map(abs, errors))
+        """Of the steps that were kept; None if there are none."""
+        return table_error([self])
+
+
+def table_error(tables: Iterable[TableTimer]) -> TableError | None:
+    """Of the steps that were kept of all these tables; None if there are none."""
+    errors = [error for one in tables for error in one.errors()]
+    if not errors:
+        return None
+    return TableError(len(errors), sum(map(abs, errors)) / len(errors), sum(errors) / len(errors), max(map(abs, errors)))
+
+
+class PipelineTimer(MachineTimer):
+    """Steps of a pipeline. `stages`: what times each of them; equal stages have one timer."""
+
+    def __init__(self, step: Pipeline, stages: Sequence[MachineTimer], *, energy: bool = False) -> None:
+        super().__init__(step, step.capture_sizes, energy=energy)
+        self._stages = tuple(stages)
+        self._distinct = tuple(dict.fromkeys(stages))
+
+    def stages_ns(self, batch: StepBatch) -> Sequence[tuple[int, int]]:
+        times = {one: (one.device_ns(batch), round(one.hand_off_ns(batch.tokens))) for one in self._distinct}
+        return [times[one] for one in self._stages]
+
+    def device_ns(self, batch: StepBatch) -> int:
+        return sum(stage + hand_off for stage, hand_off in self.stages_ns(batch))
+
+    def energy_pj(self, batch: StepBatch) -> Mapping[str, float]:
+        return sums_of(
+            parts for one in self._stages if self.energy for parts in (one.energy_pj(batch), one.hand_off_pj(batch.tokens))
         )
+
+    @property
+    def tables(self) -> tuple[TableTimer, ...]:
+        return tuple(table for one in self._distinct for table in one.tables)
+
+    def save(self) -> None:
+        for one in self._distinct:
+            one.save()
+
+    def model_ns(self, batch: StepBatch) -> float:
+        return sum(one.model_ns(batch) + one.hand_off_ns(batch.tokens) for one in self._stages)
+
+    def decode_ns(self, requests: int, context: float) -> float:
+        return sum(one.decode_ns(requests, context) + one.hand_off_ns(requests) for one in self._stages)
+
+    def model_pj(self, batch: StepBatch) -> dict[str, float]:
+        return self.step.energy_pj(batch.sequences())
+
+    def decode_pj(self, requests: int, context: float) -> dict[str, float]:
+        return self.step.energy_pj([Sequences(1, round(context), requests)])
 
 
 def _slope_corner() -> tuple[str, list[Sequences]]:

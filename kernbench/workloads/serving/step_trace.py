@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import BinaryIO
 
 from kernbench.workloads.serving.scheduler import StepBatch
@@ -18,8 +19,8 @@ class StepTrace:
         self.steps = 0
         out.write(_HEAD)
 
-    def step(self, batch: StepBatch, start_ns: int, end_ns: int) -> None:
-        """A step has ended."""
+    def step(self, batch: StepBatch, start_ns: int, end_ns: int, stages: Sequence[tuple[int, int]] = ()) -> None:
+        """A step has ended. `stages`: [ns] start and end in each stage of a pipeline, which has a track each."""
         self.steps += 1
         prefill = batch.prefill_tokens
         what = {
@@ -27,7 +28,8 @@ class StepTrace:
             "prefills": [request.id for request, _, _ in batch.chunks], "preempted": [one.id for one in batch.preempted],
         }  # fmt: skip
         name = "mixed" if prefill and batch.decodes else "prefill" if prefill else "decode"
-        self._event({"ph": "X", "tid": 0, "ts": start_ns / 1e3, "dur": (end_ns - start_ns) / 1e3, "name": name, "args": what})
+        for track, (start, end) in enumerate(stages if len(stages) > 1 else [(start_ns, end_ns)]):
+            self._event({"ph": "X", "tid": track, "ts": start / 1e3, "dur": (end - start) / 1e3, "name": name, "args": what})
         requests = {"running": batch.running, "waiting": batch.waiting}
         self._event({"ph": "C", "ts": start_ns / 1e3, "name": "requests", "args": requests})
         self._event({"ph": "C", "ts": start_ns / 1e3, "name": "KV blocks", "args": {"used": batch.kv_blocks}})

@@ -49,9 +49,9 @@ class Timeline:
         self.length_ns = _FIRST_NS
         self.intervals: list[Interval] = []
 
-    def step(self, batch: StepBatch, tokens: Tokens, start_ns: int, end_ns: int, energy_pj: float = 0.0) -> None:
-        """A step has ended."""
-        now, took = self.at(start_ns), end_ns - start_ns
+    def step(self, batch: StepBatch, tokens: Tokens, start_ns: int, took: int, energy_pj: float = 0.0) -> None:
+        """A step has ended. `took`: [ns] its time, divided by the number of steps that can be under way."""
+        now = self.at(start_ns)
         now.steps += 1
         now.busy_ns += took
         now.decodes += batch.decodes

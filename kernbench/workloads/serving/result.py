@@ -92,6 +92,18 @@ class Window:
     end_ns: int
 
 
+class _Columns(dict[str, NDArray[Any]]):
+    """Columns of the requests, each read when it is first needed."""
+
+    def __init__(self, requests: Spill) -> None:
+        super().__init__()
+        self._requests = requests
+
+    def __missing__(self, name: str) -> NDArray[Any]:
+        found = self[name] = self._requests.column(name)
+        return found
+
+
 class ServingResult:
     """A run. Made by `kernbench.serving.simulate`.
 
@@ -102,7 +114,7 @@ class ServingResult:
     def __init__(self, record: Record, end_ns: int) -> None:
         self.record = record
         self.end_ns = end_ns
-        self._columns = {name: record.requests.column(name) for name in _COLUMNS}
+        self._columns = _Columns(record.requests)
         arrival = self._columns["arrival_ns"]
         self._done: NDArray[np.bool_] = self._columns["state"] == State.FINISHED
         self.whole = Window(int(arrival.min()) if len(arrival) else 0, end_ns)
@@ -170,7 +182,7 @@ class ServingResult:
         gaps, count = self._gaps(window, "ns", "count")
         return summary(gaps / 1e6, count)
 
-    def _gaps(self, window: Window | None, *names: str) -> list[NDArray[np.int64]]:
+    def _gaps(self, window: Window | None, *names: str) -> list[NDArray[Any]]:
         """Columns of the times between tokens that end in the window."""
         columns = [self.record.gaps.column(name) for name in names]
         if window is None:
@@ -212,12 +224,24 @@ class ServingResult:
         queued = [int(self._columns[f"queued_{name}_ns"][inside].sum()) for name in BLOCKED]
         prefill, queue = int((first - scheduled).sum()), int((scheduled - arrival).sum())
         ttft = dict(zip(TTFT_PARTS, (*queued, queue - sum(queued), prefill), strict=True))
-        names = ("ns", "count", "step_ns", "device_ns", "pipeline_ns", "prefill")
-        gaps, count, step, device, waited, beside = self._gaps(window, *names)
-        worked = np.minimum(step, device)
-        sums = (worked * (1 - beside), worked * beside, waited, step - worked - waited, gaps - step)
-        tpot = dict(zip(TPOT_PARTS, (int((one * count).sum()) for one in sums), strict=True))
-        return {"ttft": _shares(ttft, len(arrival)), "tpot": _shares(tpot, int(count.sum()))}
+        tpot, tokens = self._between_tokens(window)
+        return {"ttft": _shares(ttft, len(arrival)), "tpot": _shares(tpot, tokens)}
+
+    def _between_tokens(self, window: Window | None) -> tuple[dict[str, int], int]:
+        """[ns] of all times between tokens that end in the window, by part; and how many they are."""
+        sums, tokens = dict.fromkeys(TPOT_PARTS, 0), 0
+        for block in self.record.gaps.blocks():
+            columns = dict(zip(self.record.gaps.names, block.T, strict=True))
+            at, count, step, waited = (columns[name] for name in ("at_ns", "count", "step_ns", "pipeline_ns"))
+            if window is not None:
+                count = count * ((at >= window.start_ns) & (at <= window.end_ns))
+            worked = np.minimum(step, columns["device_ns"])
+            mixed = worked * columns["prefill"]
+            for part, ns in zip(TPOT_PARTS, (worked - mixed, mixed, waited, step - worked - waited, columns["ns"] - step),
+                                strict=True):  # fmt: skip
+                sums[part] += int((ns * count).sum())
+            tokens += int(count.sum())
+        return sums, tokens
 
     def rates(self, window: Window | None = None) -> dict[str, float]:
         """[1/s] of requests, output tokens and all tokens.

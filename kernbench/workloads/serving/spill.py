@@ -5,7 +5,7 @@ from __future__ import annotations
 import tempfile
 from array import array
 from collections.abc import Iterator, Sequence
-from typing import IO
+from typing import IO, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -50,9 +50,18 @@ class Spill:
         if self._rows:
             yield np.array(self._rows, np.int64).reshape(-1, len(self.names))
 
-    def column(self, name: str) -> NDArray[np.int64]:
-        """All values of a column."""
+    def column(self, name: str) -> NDArray[Any]:
+        """All values of a column, in the smallest type of integers that holds them."""
         place = self.names.index(name)
-        # A view would keep the other columns of its block.
-        found = [block[:, place].copy() for block in self.blocks()]
-        return np.concatenate(found) if found else np.zeros(0, np.int64)
+        found: NDArray[Any] = np.zeros(len(self), np.int8)
+        at = 0
+        for block in self.blocks():
+            values = block[:, place]
+            kind = np.promote_types(np.min_scalar_type(int(values.min())), np.min_scalar_type(int(values.max())))
+            if kind.kind == "u":
+                kind = np.promote_types(kind, np.int8)
+            if not np.can_cast(kind, found.dtype):
+                found = found.astype(np.promote_types(kind, found.dtype))
+            found[at : at + len(values)] = values
+            at += len(values)
+        return found

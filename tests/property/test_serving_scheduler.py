@@ -158,6 +158,9 @@ NAMED: dict[str, tuple[bool, dict[str, Any], list[tuple[int, int, int, int]], Sp
     "the first token of a decode was known when its prefill ended": (
         False, {"num_gpu_blocks": 7, "max_model_len": 6}, [(0, 2, 2, 0), (1, 3, 2, 2)], None,
     ),
+    "a token that the step of the preemption would compute is in a block": (
+        False, {"num_gpu_blocks": 6, "max_model_len": 5}, [(2, 1, 3, 0), (2, 1, 3, 0)], None,
+    ),
     "drafts that were accepted are in a block when the step has ended": (
         True, {"num_gpu_blocks": 16, "max_model_len": 10}, [(2, 3, 7, 2), (4, 6, 3, 1)],
         Speculation(method="draft_model", rates=(0.5,), model="small"),

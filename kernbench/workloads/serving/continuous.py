@@ -166,8 +166,8 @@ class ContinuousBatching(Batching):
         if request._decoding:
             joined = self.round - 1 == request._joined
             self._stop_decoding(request)
-            # a token that is on its way when its successor is scheduled is not yet part of a block
-            known = request.computed + given - (self.asynchronous and (given or not joined))
+            # the token of the step before is on its way, and is not yet part of a block
+            known = request.computed - (self.asynchronous and not given and not joined)
         self._prefilling.pop(request, None)
         self.running.remove(request)
         if self.options.enable_prefix_caching:
@@ -219,7 +219,6 @@ class ContinuousBatching(Batching):
             del ending[request]
             if not ending:
                 del self._ending[request._end_round]
-
 
     def settle(self, request: Request) -> None:
         """It takes no further step as a decode: the energy of its tokens since it began is its own."""

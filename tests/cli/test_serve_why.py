@@ -102,7 +102,7 @@ def test_each_group_of_a_fleet_has_its_own_limit(
     options = ("--fleet", str(tmp_path / "fleet.json"), "--kv-link-gb-s", "10")
     found = why(kbsim, *options)
     assert found["engines"] == 3 and found["machine"] == "npu_server.yaml, npu_mobile.yaml"
-    served = [one for one in found["periods"] if one["ttft"] is not None and one["tpot"] is not None]
+    served = [one for one in found["periods"] if one["ttft_limit"] is not None and one["tpot_limit"] is not None]
     assert served
     for period in served:
         first, second = period["groups"]

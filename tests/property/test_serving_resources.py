@@ -5,13 +5,33 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
 from typing import NamedTuple
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kernbench.serving import ContinuousBatching, EngineOptions, FormulaTimer, Request, StepBatch, simulate
+from kernbench.serving import (
+    Arrivals,
+    ContinuousBatching,
+    EngineOptions,
+    FormulaTimer,
+    MachineStep,
+    Request,
+    SeedCapacity,
+    ServingResult,
+    StepBatch,
+    TableStore,
+    TableTimer,
+    Workload,
+    find_capacity,
+    parse_slo,
+    simulate,
+)
+from kernbench.workloads.blocks.batch import Sequences
 
 #: More of a resource changes which requests share a step, and so who is just in time: at most so many requests are lost by it.
 NOISE = 3
@@ -64,7 +84,8 @@ def test_more_blocks_never_lower_goodput(load: Load, more: int, blocks: int) -> 
 
 
 PROGRAM = """
-from kernbench.serving import EngineOptions, Request, StepwiseBatching, ContinuousBatching, fixed_step, simulate
+from kernbench.serving import Arrivals, ContinuousBatching, EngineOptions, Request, StepwiseBatching, Workload, fixed_step
+from kernbench.serving import simulate
 for kind in ("hash", "radix"):
     options = EngineOptions(num_gpu_blocks=20, max_model_len=100, max_num_seqs=4, prefix_cache=kind, max_loras=2)
     made = [Request(i, arrival_ns=i * 300, prompt=40, output=20, prefix=((f"p{i % 3}", 30),), adapter=i % 3) for i in range(30)]
@@ -72,6 +93,11 @@ for kind in ("hash", "radix"):
 options = EngineOptions(num_gpu_blocks=20, max_model_len=100, max_num_seqs=4, scheduling_policy="priority")
 made = [Request(i, arrival_ns=i * 300, prompt=40, output=20, prefix=((f"p{i % 3}", 30),), priority=i % 2) for i in range(30)]
 result = simulate(made, ContinuousBatching(options), fixed_step(1000))
+print(list(result.rows()), result.to_dict())
+load = Workload(dataset_name="prefix_repetition", num_prompts=30, prefix_repetition_prefix_len=20, adapters=3,
+    prefix_repetition_suffix_len=20, prefix_repetition_output_len=9, arrivals=Arrivals(request_rate=1e5, burstiness=0.5))
+options = EngineOptions(num_gpu_blocks=20, max_model_len=100, max_num_seqs=4, pipeline_parallel_size=3, max_loras=2)
+result = simulate(load.requests(), StepwiseBatching(options), fixed_step(1000))
 print(list(result.rows()), result.to_dict())
 """
 
@@ -85,3 +111,58 @@ def test_results_do_not_depend_on_the_seed_of_hashes() -> None:
         for seed in ("0", "1", "77")
     ]
     assert said[0] and len(set(said)) == 1
+
+
+class Slow(MachineStep):
+    """Of a time that no table of few entries interpolates exactly."""
+
+    edges = ([1, 64, 4096], [1, 8, 64], [0, 64, 4096])
+
+    def device_ns(self, sequences: Sequence[Sequences]) -> float:
+        return 1e6 + sum(one.count * (1e4 * one.tokens**0.5 + 7.3 * one.context) for one in sequences)
+
+    def host_ns(self, sequences: int) -> int:
+        return 0
+
+    def weight_bytes(self) -> int:
+        return 0
+
+    token_bytes = memory_bytes = content = weight_bytes
+
+
+def served(folder: Path, rate: float, seed: int) -> ServingResult:
+    """A run of a process of its own, which reads and writes the tables of a folder."""
+    return at_rate(TableTimer(Slow(), store=TableStore(folder, "slow"), sample=0), rate, seed)
+
+
+def at_rate(timer: TableTimer, rate: float, seed: int) -> ServingResult:
+    load = Workload(num_prompts=40, random_input_len=60, random_output_len=20, random_range_ratio=0.5, seed=seed,
+                    arrivals=Arrivals(request_rate=rate))  # fmt: skip
+    options = EngineOptions(num_gpu_blocks=100, max_model_len=140, max_num_seqs=16, max_num_batched_tokens=128)
+    result = simulate(load.requests(), ContinuousBatching(options), timer)
+    timer.save()
+    return result
+
+
+@pytest.mark.parametrize("processes", [1, 2, 5])
+def test_results_do_not_depend_on_how_many_processes_fill_the_table(processes: int, tmp_path: Path) -> None:
+    """Each opens the tables before any other has saved its own. Then a run finds all entries, and gives what one gave alone."""
+    alone = served(tmp_path / "alone", 50.0, 0)
+    timers = [TableTimer(Slow(), store=TableStore(tmp_path / "many", "slow"), sample=0) for _ in range(processes)]
+    for number, timer in enumerate(timers):
+        at_rate(timer, 20.0 * (1 + number), number)
+    again = served(tmp_path / "many", 50.0, 0)
+    assert list(again.rows()) == list(alone.rows()) and again.to_dict() == alone.to_dict()
+
+
+def test_a_capacity_does_not_depend_on_the_processes_that_search(tmp_path: Path) -> None:
+    """All seeds by one process, each by a process of its own, in another order, and with a table that others have filled."""
+    targets = parse_slo("p90 ttft<20ms, p90 tpot<4ms")
+
+    def search(folder: Path, seeds: Sequence[int]) -> list[SeedCapacity]:
+        return list(find_capacity(partial(served, folder), targets, seeds=seeds, tolerance=0.1, start_rate=32.0).seeds)
+
+    together = search(tmp_path / "one", (0, 1, 2))
+    assert all(0 < one.met < one.missed for one in together)
+    assert [search(tmp_path / f"own {seed}", (seed,))[0] for seed in (0, 1, 2)] == together
+    assert search(tmp_path / "one", (2, 0, 1)) == [together[2], together[0], together[1]]

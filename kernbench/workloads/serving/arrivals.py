@@ -7,12 +7,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
-import numpy as np
-
 from kernbench.common.errors import InputError, Problem
+from kernbench.workloads.serving.draws import Draws, exp, log
 
 RampUp = Literal["linear", "exponential"]
-_DRAWS = 4096  #: of a block of random numbers
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,17 +47,12 @@ class Arrivals:
         if not self.ramp_up and math.isinf(self.request_rate):
             yield from (0 for _ in range(count))
             return
-        random = np.random.default_rng([seed, 1])
+        draws = Draws(seed, 1)
         now = 0.0
-        for first in range(0, count, _DRAWS):
-            size = min(_DRAWS, count - first)
-            if math.isinf(self.burstiness):
-                intervals = np.ones(size)
-            else:
-                intervals = random.gamma(self.burstiness, 1 / self.burstiness, size)
-            for i, interval in enumerate(intervals.tolist()):
-                now += interval / self.rate((first + i) / count)
-                yield round(now * 1e9)
+        for number in range(count):
+            interval = 1.0 if math.isinf(self.burstiness) else draws.gamma(self.burstiness) / self.burstiness
+            now += interval / self.rate(number / count)
+            yield round(now * 1e9)
 
     def rate(self, progress: float) -> float:
         """[1/s] after this share of the requests."""
@@ -69,4 +62,4 @@ class Arrivals:
         start, end = self.ramp_up_start_rps, self.ramp_up_end_rps
         if self.ramp_up == "linear":
             return start + (end - start) * progress
-        return float(start * (end / start) ** progress)
+        return start * exp(log(end / start) * progress)

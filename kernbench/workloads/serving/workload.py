@@ -11,12 +11,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any, Literal
 
-import numpy as np
-
 from kernbench.common.errors import InputError, Problem
 from kernbench.common.files import read_bounded
 from kernbench.common.spelling import meant
 from kernbench.workloads.serving.arrivals import Arrivals
+from kernbench.workloads.serving.draws import Draws
 from kernbench.workloads.serving.request import Request
 
 Dataset = Literal["random", "sharegpt", "burstgpt", "prefix_repetition", "custom"]
@@ -25,7 +24,6 @@ MOST_TOKENS = 1 << 24  #: of one request
 MOST_LINE = 1 << 20  #: [byte] of a line of a file
 SHAREGPT_BYTES = 1 << 30  #: [byte] of a file of conversations
 TOKEN_BYTES = 4  #: [byte] of text a token, where a file has text and no counts
-_DRAWS = 4096
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,7 +104,7 @@ class Workload:
             count = sum(1 for _ in self._again())
         times = self.arrivals.times_ns(count, self.seed) if count is not None and rated else None
         last = 0
-        drawn = np.random.default_rng([self.seed, 2])
+        drawn = Draws(self.seed, 2)
         for number, row in enumerate(rows):
             if number == count:
                 break
@@ -119,7 +117,7 @@ class Workload:
             last = arrival
             where = row.pop("where", "")
             if "adapter" not in row and self.adapters:
-                row["adapter"] = int(drawn.integers(self.adapters))
+                row["adapter"] = drawn.below(self.adapters)
             elif row.get("adapter", -1) >= self.adapters:
                 rule = f"it must be less than the number of adapters, {self.adapters} (--lora)"
                 raise InputError(Problem(where, rule, "adapter", row["adapter"]))
@@ -129,7 +127,7 @@ class Workload:
         return {"custom": self._custom, "sharegpt": self._sharegpt, "burstgpt": self._burstgpt}[self.dataset_name]()
 
     def _random(self) -> Iterator[dict[str, Any]]:
-        random = np.random.default_rng([self.seed, 0])
+        draws = Draws(self.seed, 0)
         ranges = []
         for length in (self.random_input_len, self.random_output_len):
             low = max(1, math.floor(length * (1 - self.random_range_ratio)))
@@ -137,16 +135,18 @@ class Workload:
         shared = self.random_prefix_len
         prefix = (("random", shared),) if shared else ()
         while True:
-            prompts, outputs = (random.integers(low, high + 1, _DRAWS).tolist() for low, high in ranges)
-            for prompt, output in zip(prompts, outputs, strict=True):
-                yield {"prompt": shared + prompt, "output": output, "prefix": prefix}
+            prompt, output = (low + draws.below(high + 1 - low) for low, high in ranges)
+            yield {"prompt": shared + prompt, "output": output, "prefix": prefix}
 
     def _repeated(self) -> Iterator[dict[str, Any]]:
         prefix, suffix = self.prefix_repetition_prefix_len, self.prefix_repetition_suffix_len
         count = self.count or 0
-        names = np.arange(count) % self.prefix_repetition_num_prefixes
-        np.random.default_rng([self.seed, 0]).shuffle(names)
-        for name in names.tolist():
+        names = [number % self.prefix_repetition_num_prefixes for number in range(count)]
+        draws = Draws(self.seed, 0)
+        for last in range(count - 1, 0, -1):  # Fisher and Yates
+            other = draws.below(last + 1)
+            names[last], names[other] = names[other], names[last]
+        for name in names:
             shared = ((name, prefix),)
             yield {"prompt": prefix + suffix, "output": self.prefix_repetition_output_len, "prefix": shared}
 

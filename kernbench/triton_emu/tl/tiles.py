@@ -39,7 +39,7 @@ class TlTiles:
         self._owner: Owner | None = None  # of the last tile, but its number
         self._code: Any = None  # that asked for a line last,
         self._lines: dict[int, str] = {}  # and its lines so far, by the instruction;
-        self._codes: dict[int, dict[int, str]] = {}  # of all, by the codes' id(), as in source_lines
+        self._codes: dict[int, dict[int, str]] = {}  # of all, by the codes' id(), as in errors.py
 
     def line_of(self, frame: FrameType) -> str:
         """The source line of a frame."""

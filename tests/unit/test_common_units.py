@@ -188,6 +188,8 @@ def test_input_error_shows_twenty_and_keeps_all() -> None:
     assert len(error.problems) == 25
     assert lines[19] == "cmdq[19]: it is wrong"
     assert lines[20:] == ["and 5 more"]
+    assert str(InputError(error.problems[:21])).splitlines()[20:] == ["and 1 more"]
+    assert len(str(InputError(error.problems[:20])).splitlines()) == 20
     assert str(pickle.loads(pickle.dumps(error))) == str(error)
 
 

@@ -32,6 +32,15 @@ def test_the_mesh_is_near_booksim_and_a_slower_one_is_not() -> None:
     assert {row.verdict for row in mesh(SLOWER)} == {"outside"}
 
 
+def test_a_mesh_saturates_at_the_first_rate_with_three_times_the_latency() -> None:
+    data = read_suite_data("noc_mesh")
+    rates, tripled = [float(rate) for rate in data.fact("rates")["uniform"]], 3 * float(data.fact("alone"))
+    known = {("uniform", rate): tripled for rate in rates}
+    assert noc_mesh._saturation(data, "uniform", None, known) == 1.0
+    known["uniform", rates[2]] = known["uniform", rates[-1]] = tripled + 1
+    assert noc_mesh._saturation(data, "uniform", None, known) == rates[2]
+
+
 @pytest.mark.skipif(not TRACES.exists(), reason="recorded traces are not beside this checkout (../shared/data/noc_traces)")
 def test_recorded_traffic_is_judged_by_its_mean() -> None:
     rows = traces(TRACES, {})

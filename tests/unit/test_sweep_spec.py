@@ -120,6 +120,13 @@ def test_machines_as_a_list(tmp_path: Path) -> None:
     assert [machine.label for machine in load_spec(path).machines] == ["small.yaml", "npu_server"]
 
 
+def test_every_target_runs_on_every_machine(tmp_path: Path) -> None:
+    head = "schema: kernbench/sweep/1\ntargets: [tiles.json, llama2-7b-decode]\nmachine: [small.yaml, npu_server]\n"
+    found = points_of(load_spec(write_spec(tmp_path, head)))
+    ran = {(point.task.target, point.task.machine) for point in found.points}
+    assert len(found.points) == 4 and len(ran) == 4
+
+
 def test_refused_heads(tmp_path: Path) -> None:
     assert refused(tmp_path, "", "schema: kernbench/npu/1\ntargets: [tiles.json]\n") == [
         "s.yaml: it is a machine, but a sweep is needed here; to use it in a sweep, write machine: s.yaml there"

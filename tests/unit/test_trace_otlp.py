@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 
+from kernbench.cli.main import exit_code
 from kernbench.common.errors import InputError
 from kernbench.trace.exporters.otlp import collector, emit
 from kernbench.trace.exporters.write import Format, export
@@ -223,3 +224,16 @@ def test_addresses_and_a_trace_that_breaks_off(trace: Trace, tmp_path: Path) -> 
     assert broken.broken is not None and spans[0].attributes["kernbench.status"] == "cut off"
     opened = [span for span in spans if span.status.description == "cut off"]
     assert opened and all(span.end_time == spans[0].end_time for span in opened)
+
+
+def test_the_command_sends_what_is_there_of_a_broken_trace_and_exits_with_2(
+    trace: Trace, receiver: tuple[str, type[Receiver]], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    address, handler = receiver
+    assert exit_code(["trace", "export", str(trace.path), "--to", "otlp", "--endpoint", address]) == 0
+    whole = len(names([message for _, message in handler.messages]))
+    cut = tmp_path / "cut.jsonl"
+    cut.write_bytes(b"".join(Path(trace.path).read_bytes().splitlines(keepends=True)[:40]))
+    assert exit_code(["trace", "export", str(cut), "--to", "otlp", "--endpoint", address]) == 2
+    assert "cut.jsonl: line 41 " in capsys.readouterr().err
+    assert whole < len(names([message for _, message in handler.messages])) < 2 * whole

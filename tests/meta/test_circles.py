@@ -13,7 +13,7 @@ import pytest
 from tests.meta.source import ROOT, cython_code, files, needs_source
 
 pytestmark = needs_source
-CIMPORT = re.compile(r"^\s*(?:from\s+([\w.]+)\s+cimport|cimport\s+([\w.]+))", re.MULTILINE)
+CIMPORT = re.compile(r"^[ \t]*(?:from\s+([\w.]+)\s+cimport\s+(\([^)]*\)|[^\n]*)|cimport\s+([^\n]*))", re.MULTILINE)
 
 
 def module_of(path: Path) -> str:
@@ -58,9 +58,22 @@ def cython_graph() -> dict[str, set[str]]:
     paths = files("kernbench_core", "kernbench", suffixes=(".pyx", ".pxd"))
     graph: dict[str, set[str]] = {module_of(path): set() for path in paths}
     for path in paths:
-        named = {match[1] or match[2] for match in CIMPORT.finditer(cython_code(path))}
-        graph[module_of(path)] |= (named & set(graph)) - {module_of(path)}
+        graph[module_of(path)] |= (set(cimported(cython_code(path), module_of(path))) & set(graph)) - {module_of(path)}
     return graph
+
+
+def cimported(text: str, module: str) -> Iterator[str]:
+    """The modules that a Cython text names: of `from a cimport b` both `a` and `a.b`; dots are of the package of `module`."""
+    for match in CIMPORT.finditer(text):
+        names = [one.split(" as ")[0].strip() for one in (match[2] or match[3]).strip("()").split(",")]
+        if match[1] is None:
+            yield from names
+            continue
+        base = match[1].lstrip(".")
+        above = module.split(".")[: -(len(match[1]) - len(base))] if base != match[1] else []
+        whole = ".".join([*above, *([base] if base else [])])
+        yield whole
+        yield from (f"{whole}.{name}" for name in names)
 
 
 @pytest.mark.parametrize("graph", [python_graph, cython_graph])
@@ -71,6 +84,13 @@ def test_no_circle(graph: Callable[[], dict[str, set[str]]]) -> None:
         list(TopologicalSorter(found).static_order())
     except CycleError as error:
         pytest.fail(" -> ".join(error.args[1]))
+
+
+def test_every_form_of_a_cimport_is_seen() -> None:
+    absolute = "from a.b cimport c, d as e\ncimport f, g.h as i\n"
+    relative = "from .j cimport (\n    k,\n    l\n)\nfrom . cimport m\nfrom ..n cimport o\n"
+    seen = set(cimported(absolute + relative, "p.q.r"))
+    assert {"a.b", "a.b.c", "a.b.d", "f", "g.h", "p.q.j", "p.q.j.k", "p.q.j.l", "p.q.m", "p.n", "p.n.o"} <= seen
 
 
 def test_a_circle_is_found() -> None:

@@ -29,14 +29,14 @@ def engines() -> ModuleType | None:
     return built(SOURCE)
 
 
-def built(source: Path) -> ModuleType | None:
-    """The module of a C file, or None where there is no compiler."""
+def built(source: Path, header: str | None = None) -> ModuleType | None:
+    """The module of a C file, or None where there is no compiler. `header`: the folder of its abi.h."""
     cc = compiler()
     if cc is None or not sys.platform.startswith("linux"):
         return None
     folder = Path(tempfile.mkdtemp(prefix="kernbench-abi-"))
     target = folder / f"{source.stem}{sysconfig.get_config_var('EXT_SUFFIX')}"
-    include = (f"-I{sysconfig.get_path('include')}", f"-I{kernbench_core.get_include()}")
+    include = (f"-I{sysconfig.get_path('include')}", f"-I{header or kernbench_core.get_include()}")
     flags = ["-O2", "-fPIC", "-shared", "-Wall", "-Wextra", "-Werror"]
     flags += ["-Wno-unused-parameter", "-Wno-missing-field-initializers"]
     made = subprocess.run(

@@ -72,6 +72,7 @@ HOSTILE: dict[str, tuple[dict[str, Any], str]] = {
     "schema": ({"schema": "kernbench/fuzz-finding/9"}, "it must be kernbench/fuzz-finding/1"),
     "kind": ({"draws": [{"kind": "colour", "name": "x", "ordinal": 0, "value": 1}]}, "kind must be one of"),
     "value": ({"draws": [{"kind": "latency", "name": "x", "ordinal": 0, "value": -1}]}, "value more than 0"),
+    "zero": ({"draws": [{"kind": "latency", "name": "x", "ordinal": 0, "value": 0}]}, "value more than 0"),
     "huge": ({"draws": [{"kind": "latency", "name": "x", "ordinal": 0, "value": 1 << 62}]}, "value more than 0"),
     "many": ({"draws": [{"kind": "latency", "name": "x", "ordinal": 0, "value": 1}] * 5000}, "at most 4096"),
     "target": ({"target": {"target": 7}}, "it must have target, config"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from math import log, log2
 from pathlib import Path
+from statistics import median
 
 import pytest
 
@@ -31,10 +32,19 @@ from kernbench.ccl.tuner import (
     simulate,
     tuner_of,
 )
+from kernbench.ccl.weights import FITTED, weights_of
 from kernbench.common.errors import InputError
 from kernbench.config import SystemConfig, load_config
 
 REGISTRY = read_registry()
+
+
+def test_an_algorithm_that_was_not_fitted_has_weights_among_the_fitted() -> None:
+    given = weights_of("of_my_own")
+    assert given not in FITTED.values() and all(weights_of(name) == FITTED[name] for name in FITTED)
+    for own, fitted in zip(given, zip(*FITTED.values(), strict=True), strict=True):
+        assert min(fitted) <= own <= max(fitted)
+    assert 0.5 < given[0] / median(weights[0] for weights in FITTED.values()) < 2  # [cycle] of a call
 
 
 def tuner(machine: str, ranks: int, times: bool = True) -> Tuner:

@@ -34,7 +34,7 @@ OTHER_OPTIONS = {
 OTHER_NAMES = {
     "maxBytes", "minBytes", "bl", "columnN", "n_earlier", "_r", "_wr", "auto_map", "PYTEST_DISABLE_PLUGIN_AUTOLOAD",
     "NCCL_ALGO", "target_clones", "PyInit_", "kernbench_redop", "kernbench_slot_bytes", "_backward",
-    "PR_SET_PDEATHSIG",
+    "PR_SET_PDEATHSIG", "kernbench_protocol", "hwLat",
 }  # fmt: skip
 #: Decisions say what the code was; a name of that time that a page explains.
 OLD_NAMES = {"wide_cycle", "walk_traced", "road_add", "doubt", "scratchpad_clear"}
@@ -104,14 +104,14 @@ def is_importable(name: str) -> bool:
     for end in range(len(parts), 0, -1):
         try:
             there = importlib.import_module(".".join(parts[:end]))
+            for part in parts[end:]:
+                there = getattr(there, part, None) if part in getattr(there, "__annotations__", ()) else getattr(there, part)
         except ModuleNotFoundError:
             continue
+        except AttributeError:
+            return False
         except ImportError:  # it says which extra is not installed
             return True
-        for part in parts[end:]:
-            if not hasattr(there, part) and part not in getattr(there, "__annotations__", ()):
-                return False
-            there = getattr(there, part, None)
         return True
     return False
 

@@ -1,8 +1,10 @@
-"""A small machine and programs for each way in which a run can end: small enough to read, made again in every test."""
+"""A small machine and programs for each way in which a run can end: small enough to read, and written anew for every test."""
 
 from __future__ import annotations
 
+from functools import cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from kernbench import Program
 
@@ -112,5 +114,14 @@ def endless() -> Program:
 def write_samples(folder: Path) -> None:
     """The machine as `small.yaml` and the programs by their names, in `folder`."""
     (folder / "small.yaml").write_text(MACHINE, encoding="utf-8")
-    for program in (tiles(), stuck(), clash(), endless()):
-        program.save(folder / f"{program.name}.json")
+    for name, data in saved_programs().items():
+        (folder / name).write_bytes(data)
+
+
+@cache
+def saved_programs() -> dict[str, bytes]:
+    """The files of the programs, by name: hundreds of tests have them, and to save a program waits for the disk."""
+    with TemporaryDirectory() as folder:
+        for program in (tiles(), stuck(), clash(), endless()):
+            program.save(Path(folder, f"{program.name}.json"))
+        return {file.name: file.read_bytes() for file in Path(folder).iterdir()}

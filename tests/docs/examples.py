@@ -141,12 +141,13 @@ def _without(modules: Sequence[str]) -> Iterator[None]:
 @contextlib.contextmanager
 def _forgetting(folder: str) -> Iterator[None]:
     """Modules that a page imports from its directory are gone with it, so that another page may have one of the same name."""
+    before = set(sys.modules)
     try:
         yield
     finally:
         here = Path(folder).resolve()
-        for name, module in list(sys.modules.items()):
-            file = getattr(module, "__file__", None)
+        for name in set(sys.modules) - before:
+            file = getattr(sys.modules[name], "__file__", None)
             if file and here in Path(file).resolve().parents:
                 del sys.modules[name]
 

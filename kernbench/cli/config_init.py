@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -14,6 +14,7 @@ from kernbench.common.errors import InputError, Problem
 
 if TYPE_CHECKING:
     from kernbench.config import MachineConfig
+    from kernbench.config.astra_system import AstraSystem
     from kernbench.config.node_description import NodeDescription
 
 OutFile = Annotated[
@@ -46,6 +47,15 @@ Astra = Annotated[
         show_default=False,
     ),
 ]
+AstraSys = Annotated[
+    Path | None,
+    typer.Option(
+        "--astra-system",
+        metavar="FILE.json",
+        help="Take the memory bandwidth and the cost of a message from a system file of ASTRA-sim.",
+        show_default=False,
+    ),
+]
 SchemaAt = Annotated[
     str | None,
     typer.Option(
@@ -63,6 +73,7 @@ def init(
     begin_with: From = None,
     nccl_topology: Nccl = None,
     astra_network: Astra = None,
+    astra_system: AstraSys = None,
     overrides: Overrides = None,
     schema: SchemaAt = None,
     force: Annotated[bool, typer.Option("--force", help="Replace FILE if it exists.")] = False,
@@ -75,14 +86,13 @@ def init(
 
     if file is not None:
         _check_place(file, force)
-    described = _described(nccl_topology, astra_network)
+    described = _described(nccl_topology, astra_network, astra_system)
     own = overrides or []
-    machine = _machine(kind, begin_with, own) if described is None else _of_node(described, kind, begin_with, own)
+    machine = _of_files(described, kind, begin_with, own) if described else _machine(kind, begin_with, own)
     beside = None if file is None or schema is not None else file.with_name(_schema_name(machine))
     text = commented_yaml(machine, schema=schema or (f"./{beside.name}" if beside is not None else ""))
-    if described is not None and not quiet:
-        for note in described.notes:
-            output.note(f"note: {note}")
+    for note in [] if quiet else [note for one in described for note in one.notes]:
+        output.note(f"note: {note}")
     if file is None:
         output.write(text)
         return output.OK
@@ -120,35 +130,45 @@ def _machine(kind: str | None, begin_with: str | None, overrides: list[str]) -> 
     return load_config(begin_with, overrides, kind=model) if kind is not None else load_config(begin_with, overrides)
 
 
-def _described(nccl: Path | None, astra: Path | None) -> NodeDescription | None:
-    """What a file of another tool says; None without one."""
+def _described(nccl: Path | None, astra: Path | None, system: Path | None) -> list[NodeDescription | AstraSystem]:
+    """What files of other tools say: first the SIPs and their links, then the rest."""
+    found: list[NodeDescription | AstraSystem] = []
     if nccl is not None and astra is not None:
         rule = "--nccl-topology and --astra-network both say what SIPs there are"
         raise InputError(Problem("kbsim config init", rule, remedy="leave one out"))
     if nccl is not None:
         from kernbench.config.nccl_topology import read_nccl_topology
 
-        return read_nccl_topology(nccl)
+        found.append(read_nccl_topology(nccl))
     if astra is not None:
         from kernbench.config.astra_sim import read_astra_network
 
-        return read_astra_network(astra)
-    return None
+        found.append(read_astra_network(astra))
+    if system is not None:
+        from kernbench.config.astra_system import read_astra_system
+
+        found.append(read_astra_system(system))
+    return found
 
 
 NODE = "pod_8sip"  #: what to start from, if a file does not say which devices there are
 
 
-def _of_node(described: NodeDescription, kind: str | None, begin_with: str | None, own: list[str]) -> MachineConfig:
-    """The machine to start from, with the SIPs and links of the file; --set comes last."""
+def _of_files(
+    described: list[NodeDescription | AstraSystem], kind: str | None, begin_with: str | None, own: list[str]
+) -> MachineConfig:
+    """The machine to start from, with what the files say; --set comes last."""
     from kernbench.config import SystemConfig, load_config
+    from kernbench.config.node_description import NodeDescription
     from kernbench.config.overrides import parse_overrides
 
     if kind not in (None, "system"):
         raise InputError(Problem("kbsim config init", "the file describes a system", "--kind", kind, "leave it out"))
-    start = begin_with or described.start or NODE
+    start = begin_with or next((one.start for one in described if isinstance(one, NodeDescription) and one.start), NODE)
     parse_overrides(own)  # InputError for one that is none
-    values = described.overrides(load_config(start, kind=SystemConfig))
+    base, values = load_config(start, kind=SystemConfig), dict[str, Any]()
+    for one in described:
+        values |= one.overrides(base)
     values |= {path.strip(): value for path, _, value in (one.partition("=") for one in own)}
     return load_config(start, values, kind=SystemConfig)
 

@@ -151,6 +151,48 @@ def test_networks_that_cannot_be_said_are_refused(kbsim: Kbsim, text: str, said:
     assert found.code == 2 and said in found.err and found.out == "", found.err
 
 
+SYSTEM = """{"scheduling-policy": "LIFO", "endpoint-delay": 10, "all-reduce-implementation": ["ring"],
+"all-gather-implementation": ["ring", "ring"], "all-to-all-implementation": ["oneRing"], "local-mem-bw": 3350}
+"""
+
+
+def test_system_files_of_astra_sim(kbsim: Kbsim) -> None:
+    """Alone or beside a network: memory bandwidth of an NPU, cycles of a message, and the algorithms as notes."""
+    Path("sys.json").write_text(SYSTEM, encoding="utf-8")
+    Path("net.yml").write_text(network("Ring", "4", "50", "500"), encoding="utf-8")
+    made = kbsim("config", "init", "made.yaml", "--astra-network", "net.yml", "--astra-system", "sys.json")
+    assert made.code == 0 and kbsim("config", "check", "made.yaml").code == 0
+    found = load_config("made.yaml", kind=SystemConfig)
+    assert (found.system.sips, found.pe.ipcq.cycles) == (4, 10)
+    assert found.cube.hbm.peak_bw_bytes_per_cycle * found.cube.hbm.channels * found.cubes == pytest.approx(3350, rel=1e-3)
+    assert "all-reduce by ring: run with --algo ring" in made.err
+    assert "all-gather by ring, ring: run with --algo torus" in made.err
+    assert "all-to-all by oneRing: there is no such algorithm" in made.err and "left out: scheduling-policy" in made.err
+    wide = '{"local-mem-bw": 30000, "endpoint-delay": 0}'
+    Path("sys.json").write_text(wide, encoding="utf-8")
+    assert kbsim("config", "init", "alone.yaml", "--from", "single_cube", "--astra-system", "sys.json").code == 0
+    alone = load_config("alone.yaml", kind=SystemConfig)
+    rate = Fraction(alone.cube.hbm.peak_bw_bytes_per_cycle)
+    assert rate * alone.cube.hbm.channels == 30000 and rate <= alone.cube.hbm.bus_width_bytes and alone.pe.ipcq.cycles == 1
+    assert alone.cube.hbm.link.bytes_per_cycle >= rate * alone.slice_channels
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ('{"local-mem-bw": 0}', "it must be a number above 0"),
+        ('{"endpoint-delay": -1}', "it must be a number from 0"),
+        ('{"endpoint-delay": true}', "it must be a number from 0"),
+        ('{"all-reduce-implementation": "ring"}', "it must be a list of names"),
+        ('{"memory": 1}', "there is no such key of a system file"),
+    ],
+)
+def test_system_files_that_cannot_be_said_are_refused(kbsim: Kbsim, text: str, said: str) -> None:
+    Path("sys.json").write_text(text, encoding="utf-8")
+    found = kbsim("config", "init", "--astra-system", "sys.json")
+    assert found.code == 2 and said in found.err and "sys.json:1" in found.err and found.out == ""
+
+
 def test_one_file_describes_a_system(kbsim: Kbsim) -> None:
     Path("net.yml").write_text(network("Ring", "8", "50", "500"), encoding="utf-8")
     both = kbsim("config", "init", "--astra-network", "net.yml", "--nccl-topology", "net.yml")

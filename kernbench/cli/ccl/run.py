@@ -67,7 +67,12 @@ CollectiveOfFile = Annotated[
 ]
 Msccl = Annotated[
     list[Path] | None,
-    typer.Option("--msccl", metavar="FILE.xml", help="Run an MSCCL algorithm. May be repeated.", show_default=False),
+    typer.Option(
+        "--msccl",
+        metavar="FILE",
+        help="Run an MSCCL algorithm (.xml) or an MSCCL++ plan (.json). May be repeated.",
+        show_default=False,
+    ),
 ]
 Algo = Annotated[
     str | None,
@@ -560,8 +565,9 @@ def _numbers(ranks: int | None, number: int | None, iters: int | None) -> tuple[
 def _entries_of(registry: Registry, collective: str | None, algo: str | None, msccl: Sequence[Path]) -> list[Entry]:
     """The algorithms of `ring,torus`, of `all` each that the collective has, and those of files."""
     from kernbench.ccl.imports.msccl import read_msccl
+    from kernbench.ccl.imports.mscclpp import read_mscclpp
 
-    found: list[Entry] = [read_msccl(path) for path in msccl]
+    found: list[Entry] = [read_mscclpp(path) if path.suffix == ".json" else read_msccl(path) for path in msccl]
     named = found[0].collective if collective is None and found else collective
     if named is None:
         rule = "a collective must be named"

@@ -1,0 +1,364 @@
+"""MSCCL++ execution plans: JSON files whose ranks write into and read from each other's buffers.
+
+A plan is carried out once without elements, its signals, waits, barriers and packets in an order that they allow. Each piece of
+data that goes from one rank to another there becomes a message of a program (`program`). A step of the program waits for the
+steps before it that use the same chunks of the rank, and for those of its own thread block.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import Counter, deque
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from kernbench.ccl.imports.msccl import COLLECTIVE_NAMES, MOST_CHUNKS, MOST_RANKS, MOST_STEPS
+from kernbench.ccl.imports.program import Block, Program, ProgramEntry, Ref, Step, check, entry_of
+from kernbench.common.errors import ABSENT, InputError, Problem
+from kernbench.config.document import Document, read_document
+
+MAX_BYTES = 64 * 2**20
+COPIES = ("copy", "cpkt", "upkt", "tpkt", "get", "put", "ppkt", "rppkt", "pws", "pwsf")
+SUMS = ("re", "repkt", "rre", "res", "respkt", "recspkt", "rres")
+SYNCS = ("nop", "flush", "signal", "wait", "rlxsignal", "rlxwait", "barrier", "sem_acquire", "sem_release")
+PACKETS = ("cpkt", "upkt", "rppkt", "repkt", "respkt", "recspkt")  #: they wait until their packets are there
+IN_SWITCH = ("gstore", "glre", "glres")
+Where = tuple[str | int, ...]
+Key = tuple[Any, ...]  #: of a thread block of the program, until it has a number
+At = tuple[Key, int]  #: a step of one
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Chunks of a buffer of a rank."""
+
+    rank: int
+    ref: Ref
+    count: int
+
+    @property
+    def chunks(self) -> Iterator[tuple[str, int]]:
+        return ((self.ref.buffer, self.ref.chunk + k) for k in range(self.count))
+
+
+@dataclass(slots=True)
+class Row:
+    """A thread block of the program, while steps are added."""
+
+    send: int
+    recv: int
+    channel: int
+    steps: list[Step] = field(default_factory=list)
+    waits: list[tuple[At, ...]] = field(default_factory=list)  #: by step: those that must be done before
+
+
+def read_mscclpp(path: str | os.PathLike[str]) -> ProgramEntry:
+    """The algorithm of a plan. InputError naming the file and the op for a plan that is none, of the format before `src_buff`
+    and `dst_buff`, whose waits never end, or that does not compute its collective.
+    """
+    plan = Plan(read_document(path, MAX_BYTES))
+    plan.run()
+    program = plan.program()
+    check(program)
+    return entry_of(program, "mscclpp")
+
+
+class Plan:
+    """A plan, and the steps that have been made of it."""
+
+    def __init__(self, document: Document) -> None:
+        self.document, data = document, document.data
+        name = data.get("collective", data.get("colletive"))
+        if name not in COLLECTIVE_NAMES:
+            raise self.refused(("collective",), f"it must be one of {', '.join(COLLECTIVE_NAMES)}", name)
+        self.name, self.gpus = str(data.get("name", "unnamed")), self._list(data, "gpus", ())
+        if not 2 <= len(self.gpus) <= MOST_RANKS:
+            raise self.refused(("gpus",), f"a plan has 2 to {MOST_RANKS} ranks", len(self.gpus))
+        if any("inputChunks" in gpu for gpu in self.gpus):
+            rule = "it is of the older format of plans; those with input_chunks, src_buff and dst_buff are read"
+            raise self.refused(("gpus",), rule, remedy="make it again with a newer MSCCL++")
+        sizes = [[self._number(gpu, f"{kind}_chunks", ("gpus", k)) for kind in ("input", "output", "scratch")]
+                 for k, gpu in enumerate(self.gpus)]  # fmt: skip
+        self.has, self.gets = max(one[0] for one in sizes), max(one[1] for one in sizes)
+        made = Program(
+            self.name, document.source, COLLECTIVE_NAMES[name], max(self.has, self.gets), data.get("inplace") is True,
+            ((),) * len(self.gpus), max(one[2] for one in sizes),
+        )  # fmt: skip
+        rules = made.rules
+        if (rules.blocks_in or rules.blocks_out) and made.chunks % len(self.gpus):
+            raise self.refused(("gpus",), f"with {len(self.gpus)} ranks its chunks must be a multiple of them", made.chunks)
+        if made.sizes()[0] != self.has:
+            raise self.refused(("gpus",), f"{name} has {made.sizes()[0]} input_chunks if the larger side has {made.chunks}")
+        self.made = made
+        self.rows: list[dict[Key, Row]] = [{} for _ in self.gpus]
+        self.written: list[dict[tuple[str, int], At]] = [{} for _ in self.gpus]
+        self.read: list[dict[tuple[str, int], list[At]]] = [{} for _ in self.gpus]
+        self.last: dict[tuple[int, int], At] = {}  # by rank and thread block of the plan
+        self.signals: Counter[tuple[int, str, int]] = Counter()  # by rank, type and channel
+        self.tokens: Counter[tuple[int, int]] = Counter()  # by rank and semaphore
+        self.arrived: Counter[tuple[int, int, int]] = Counter()  # by rank, barrier and round
+        self.rounds: Counter[tuple[int, int, int]] = Counter()  # by rank, thread block and barrier
+        self.came: set[tuple[int, int, int, int]] = set()
+        self.steps = 0
+
+    def refused(self, where: Where, rule: str, value: object = ABSENT, remedy: str = "") -> InputError:
+        place = self.document.find([where]).get(where)
+        return InputError(Problem(self.document.where(place), rule, ".".join(map(str, where)), value, remedy))
+
+    def _list(self, data: Any, key: str, where: Where) -> list[dict[str, Any]]:
+        value = data.get(key, []) if isinstance(data, dict) else None
+        if not isinstance(value, list) or not all(isinstance(one, dict) for one in value):
+            raise self.refused((*where, key), "it must be a list of objects")
+        return value
+
+    def _number(self, data: Any, key: str, where: Where, most: int = MOST_CHUNKS) -> int:
+        value = data.get(key) if isinstance(data, dict) else None
+        if type(value) is not int or not 0 <= value <= most:
+            raise self.refused((*where, key), f"it must be an integer from 0 to {most}", value)
+        return value
+
+    def _numbers(self, data: Any, key: str, where: Where) -> list[int]:
+        value = data.get(key, [])
+        if not isinstance(value, list) or not all(type(one) is int and 0 <= one <= MOST_CHUNKS for one in value):
+            raise self.refused((*where, key), "it must be a list of numbers from 0 on")
+        return value
+
+    # The run ----------------------------------------------------------------------------------------------------------
+
+    def run(self) -> None:
+        """Carry the plan out, thread block after thread block, each as far as it can go."""
+        left: deque[tuple[int, int, Where, deque[tuple[Where, dict[str, Any]]]]] = deque()
+        for rank, gpu in enumerate(self.gpus):
+            for number, one in enumerate(self._list(gpu, "semaphores", ("gpus", rank))):
+                self.tokens[rank, number] = self._number(one, "init_value", ("gpus", rank, "semaphores", number))
+            for number, block in enumerate(self._list(gpu, "threadblocks", ("gpus", rank))):
+                at: Where = ("gpus", rank, "threadblocks", number)
+                left.append((rank, number, at, deque(self._ops(block, at))))
+        idle = 0
+        while left:
+            rank, number, at, ops = left.popleft()
+            before = len(ops)
+            while ops and self._done(rank, number, at, *ops[0]):
+                ops.popleft()
+            idle = idle + 1 if len(ops) == before and ops else 0
+            if ops:
+                left.append((rank, number, at, ops))
+            if left and idle > len(left):
+                where, op = left[0][3][0]
+                raise self.refused(where, f"{op.get('name')} waits for what never comes")
+
+    def _ops(self, block: dict[str, Any], at: Where) -> Iterator[tuple[Where, dict[str, Any]]]:
+        for number, op in enumerate(self._list(block, "ops", at)):
+            where = (*at, "ops", number)
+            if op.get("name") == "pipeline":  # part by part of the chunks, which is the same
+                yield from (((*where, "ops", k), one) for k, one in enumerate(self._list(op, "ops", where)))
+            else:
+                yield where, op
+
+    def _done(self, rank: int, number: int, at: Where, where: Where, op: dict[str, Any]) -> bool:
+        """Carry out an op, unless it has to wait."""
+        name = op.get("name")
+        if name in IN_SWITCH or op.get("channel_type") == "switch":
+            raise self.refused(where, f"{name} is an operation in a switch, which is not simulated", remedy="take another plan")
+        if name not in (*COPIES, *SUMS, *SYNCS):
+            raise self.refused((*where, "name"), f"it must be one of {', '.join((*COPIES, *SUMS, *SYNCS))}", name)
+        if name in SYNCS:
+            return self._synced(rank, number, str(name), where, op)
+        group = op.get("tbg_info")
+        if isinstance(group, dict) and group.get("tb_id") != 0:
+            return True  # the first of the group does it
+        sources = [self._place(rank, at, op, "src_buff", k) for k in range(len(self._list(op, "src_buff", where)))]
+        targets = [self._place(rank, at, op, "dst_buff", k) for k in range(len(self._list(op, "dst_buff", where)))]
+        if not sources or not targets:
+            raise self.refused(where, f"{name} must have src_buff and dst_buff")
+        if name in PACKETS:
+            packets = [one for one in sources if one.ref.buffer == "s"]
+            if any(chunk not in self.written[one.rank] for one in packets for chunk in one.chunks):
+                return False
+        if name in COPIES:
+            if len(sources) not in (1, len(targets)):
+                raise self.refused(where, f"it has {len(sources)} src_buff and {len(targets)} dst_buff")
+            for k, target in enumerate(targets):
+                self._move(rank, number, sources[k if len(sources) > 1 else 0], target, where)
+        else:
+            self._sum(rank, number, sources, targets, where)
+        if name in ("pws", "pwsf"):
+            self._signal(rank, at, where, op)
+        return True
+
+    def _synced(self, rank: int, number: int, name: str, where: Where, op: dict[str, Any]) -> bool:
+        at = where[:4]
+        if name in ("signal", "rlxsignal"):
+            self._signal(rank, at, where, op)
+        elif name in ("wait", "rlxwait"):
+            keys = [(rank, kind, one) for kind, one in self._channels(rank, at, where, op)]
+            if not all(self.signals[key] >= many for key, many in Counter(keys).items()):
+                return False
+            self.signals.subtract(keys)
+        elif name == "barrier":
+            barrier = self._number(op, "barrier_id", where)
+            turn = self.rounds[rank, number, barrier]
+            key = (rank, barrier, turn)
+            if (*key, number) not in self.came:
+                self.came.add((*key, number))
+                self.arrived[key] += 1
+            if self.arrived[key] < self._number(op, "num_threadblocks", where):
+                return False
+            self.rounds[rank, number, barrier] += 1
+        elif name in ("sem_acquire", "sem_release"):
+            ids = [(rank, one) for one in self._numbers(op, "semaphore_ids", where)]
+            if name == "sem_acquire" and not all(self.tokens[one] > 0 for one in ids):
+                return False
+            for one in ids:
+                self.tokens[one] += 1 if name == "sem_release" else -1
+        return True
+
+    def _channels(self, rank: int, at: Where, where: Where, op: dict[str, Any]) -> list[tuple[str, int]]:
+        """Type and number, in the rank, of the channels of an op."""
+        kind = op.get("channel_type")
+        block = self.gpus[rank]["threadblocks"][at[3]]
+        mine = [one for one in self._list(block, "channels", at) if one.get("channel_type") == kind]
+        ids = self._numbers(mine[0], "channel_ids", at) if mine else []
+        found = []
+        for one in self._numbers(op, "channel_ids", where):
+            if one >= len(ids):
+                raise self.refused(where, f"its thread block has {len(ids)} channels of type {kind}", one)
+            found.append((str(kind), ids[one]))
+        return found
+
+    def _peers(self, rank: int, kind: str) -> list[int]:
+        """The ranks that the channels of a type lead to."""
+        found: list[int] = []
+        for k, one in enumerate(self._list(self.gpus[rank], "channels", ("gpus", rank))):
+            if one.get("channel_type", one.get("type")) == kind:
+                found += self._numbers(one, "connected_to", ("gpus", rank, "channels", k))
+        return found
+
+    def _signal(self, rank: int, at: Where, where: Where, op: dict[str, Any]) -> None:
+        """The peer's channel back has one signal more: the n-th of all that lead here."""
+        for kind, one in self._channels(rank, at, where, op):
+            peers = self._peers(rank, kind)
+            if one >= len(peers) or peers[one] >= len(self.gpus):
+                raise self.refused(where, f"rank {rank} has {len(peers)} channels of type {kind}", one)
+            nth = peers[:one].count(peers[one])
+            back = [k for k, other in enumerate(self._peers(peers[one], kind)) if other == rank]
+            if nth >= len(back):
+                raise self.refused(where, f"rank {peers[one]} has no channel of type {kind} back to rank {rank}")
+            self.signals[peers[one], kind, back[nth]] += 1
+
+    def _place(self, rank: int, at: Where, op: dict[str, Any], key: str, number: int) -> Place:
+        """The chunks that an op names, on its rank or on another one."""
+        where = (*at, "ops")
+        one = op[key][number]
+        index, count = self._number(one, "index", where), self._number(one, "size", where)
+        owner, buffer = rank, one.get("type")
+        if "buffer_id" in one:
+            block, gpu = self.gpus[rank]["threadblocks"][at[3]], self.gpus[rank]
+            kind = op.get("channel_type")
+            refs = [ref for ref in self._list(block, "remote_buffer_refs", at) if ref.get("access_channel_type") == kind]
+            ids = self._numbers(refs[0], "remote_buffer_ids", at) if refs else []
+            buffers = self._list(gpu, "remote_buffers", ("gpus", rank))
+            known = self._number(one, "buffer_id", where)
+            if known >= len(ids) or ids[known] >= len(buffers):
+                raise self.refused(where, f"there is no such remote buffer of {kind}", known)
+            remote = buffers[ids[known]]
+            owner, buffer = self._number(remote, "rank", ("gpus", rank), len(self.gpus) - 1), remote.get("type")
+        limits = {"i": self.made.sizes()[0], "o": self.made.sizes()[1], "s": self.made.scratch}
+        if buffer not in limits or not count or index + count > limits[buffer]:
+            there = limits.get(str(buffer), 0)
+            rule = f"chunks {index} to {index + count - 1} of {buffer} are used, and rank {owner} has {there}"
+            raise self.refused(where, rule)
+        return Place(owner, Ref(buffer, index), count)
+
+    # The steps --------------------------------------------------------------------------------------------------------
+
+    def _move(self, rank: int, number: int, source: Place, target: Place, where: Where) -> None:
+        """A copy, or a message where the two are of different ranks."""
+        if source.count != target.count:
+            raise self.refused(where, f"{source.count} chunks go to {target.count}")
+        if source.rank == target.rank:
+            self._add(source.rank, ("local", number), Row(-1, -1, 0), "cpy", source, target, (rank, number))
+        else:
+            self._send(source, target.rank, "r", None, target, (rank, number))
+
+    def _send(
+        self, source: Place, to: int, kind: str, added: Place | None, target: Place, by: tuple[int, int]
+    ) -> None:
+        channel, here = by[1], source.rank
+        self._add(here, ("send", to, channel), Row(to, -1, channel), "s", source, None, by)
+        self._add(to, ("recv", here, channel), Row(-1, here, channel), kind, added, target, by)
+
+    def _sum(self, rank: int, number: int, sources: list[Place], targets: list[Place], where: Where) -> None:
+        """The sum of all sources in the first target of the rank itself, and copies of it to the others."""
+        mine = [one for one in targets if one.rank == rank]
+        if not mine or any(one.count != mine[0].count for one in (*sources, *targets)):
+            raise self.refused(where, "a sum must have equally many chunks everywhere, and a dst_buff of its own rank")
+        own, total, by = [one for one in sources if one.rank == rank], mine[0], (rank, number)
+        if not own:
+            raise self.refused(where, "a sum must have a src_buff of its own rank")
+        first = total if total in own else own[0]
+        own.remove(first)
+        local = ("local", number)
+        for one in [other for other in sources if other.rank != rank]:
+            self._send(one, rank, "rrc", first, total, by)
+            first = total
+        if first != total:
+            self._add(rank, local, Row(-1, -1, 0), "cpy", first, total, by)
+        for one in own:
+            self._add(rank, local, Row(-1, -1, 0), "re", one, total, by)
+        for one in targets:
+            if one != total:
+                self._move(rank, number, total, one, where)
+
+    def _add(
+        self, rank: int, key: Key, new: Row, kind: str, source: Place | None, target: Place | None, by: tuple[int, int]
+    ) -> None:
+        """A step of a rank, which waits for the steps before it that use its chunks."""
+        row = self.rows[rank].setdefault(key, new)
+        me = (key, len(row.steps))
+        before = {self.last[by]} if by[0] == rank and by in self.last else set()
+        writes = self._shared(rank, target) if target else []
+        reads = [*(self._shared(rank, source) if source else ()), *(writes if kind == "re" else ())]
+        for chunk in (*reads, *writes):
+            if chunk in self.written[rank]:
+                before.add(self.written[rank][chunk])
+        for chunk in writes:
+            before.update(self.read[rank].pop(chunk, ()))
+            self.written[rank][chunk] = me
+        for chunk in reads:
+            self.read[rank].setdefault(chunk, []).append(me)
+        waits: dict[Key, int] = {}
+        for other, at in before:
+            if other != key:
+                waits[other] = max(at, waits.get(other, -1))
+        count = (source or target).count  # type: ignore[union-attr]  # each kind has one of them
+        row.steps.append(Step(kind, source.ref if source else None, target.ref if target else None, count, (), 1))
+        row.waits.append(tuple(waits.items()))
+        self.steps += 1
+        if self.steps > MOST_STEPS:
+            raise self.refused(("gpus",), f"it has more than {MOST_STEPS:,} steps")
+        if by[0] == rank:
+            self.last[by] = me
+
+    def _shared(self, rank: int, place: Place) -> Sequence[tuple[str, int]]:
+        """Its chunks by names of memory: elements and results of a plan in place are the same."""
+        if not self.made.in_place or place.ref.buffer == "s":
+            return list(place.chunks)
+        has, gets = self.made.sizes()
+        first = rank * min(has, gets) if (has < gets) == (place.ref.buffer == "i") and has != gets else 0
+        return [("x", first + chunk) for _, chunk in place.chunks]
+
+    def program(self) -> Program:
+        """All steps, by rank and thread block."""
+        ranks = []
+        for rows in self.rows:
+            numbers = {key: number for number, key in enumerate(rows)}
+            blocks = []
+            for key, row in rows.items():
+                waits = [tuple((numbers[other], at) for other, at in after) for after in row.waits]
+                steps = tuple(replace(one, after=after) for one, after in zip(row.steps, waits, strict=True))
+                blocks.append(Block(numbers[key], row.send, row.recv, row.channel, steps))
+            ranks.append(tuple(blocks))
+        made = self.made
+        return Program(made.name, made.source, made.collective, made.chunks, made.in_place, tuple(ranks), made.scratch)

@@ -1,0 +1,130 @@
+"""MSCCL++ plans: what ranks write and read of each other becomes messages, and the results are right in every bit."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kernbench.ccl.group import group_of, shape_for
+from kernbench.ccl.imports.mscclpp import read_mscclpp
+from kernbench.ccl.measure import Asked, counts_of, queues_of, row
+from kernbench.ccl.registry import read_registry
+from kernbench.common.errors import InputError
+from kernbench.config import SystemConfig, load_config
+
+Json = dict[str, Any]
+
+
+def buff(kind: str | int, index: int, size: int = 1) -> Json:
+    """Chunks of an own buffer, or of a remote one by its number."""
+    return {"buffer_id" if isinstance(kind, int) else "type": kind, "index": index, "size": size}
+
+
+def op(name: str, source: list[Json], target: list[Json], **more: Any) -> Json:
+    return {"name": name, "src_buff": source, "dst_buff": target, "channel_type": "memory", **more}
+
+
+def sync(name: str, *channels: int) -> Json:
+    return {"name": name, "channel_ids": list(channels), "channel_type": "memory"}
+
+
+def gpu(rank: int, ranks: int, *blocks: list[Json], sizes: tuple[int, int, int] = (2, 2, 4), buffers: str = "i") -> Json:
+    """A rank with a channel to each other one, and remote buffers of all others, kind after kind."""
+    others = [one for one in range(ranks) if one != rank]
+    remote = [{"rank": one, "type": kind, "access_channel_types": ["memory"]} for kind in buffers for one in others]
+    refs = [{"access_channel_type": "memory", "remote_buffer_ids": list(range(len(remote)))}]
+    channels = [{"channel_type": "memory", "channel_ids": list(range(len(others)))}]
+    return {
+        "id": rank,
+        **dict(zip(("input_chunks", "output_chunks", "scratch_chunks"), sizes, strict=True)),
+        "threadblocks": [
+            {"id": k, "ops": ops, "channels": channels, "remote_buffer_refs": refs} for k, ops in enumerate(blocks)
+        ],
+        "channels": [{"channel_type": "memory", "connected_to": others}],
+        "remote_buffers": remote,
+        "semaphores": [{"init_value": 0}],
+    }
+
+
+def plan(collective: str, gpus: list[Json], inplace: bool = True) -> Json:
+    return {"name": "own", "collective": collective, "protocol": "Simple", "inplace": inplace, "gpus": gpus}
+
+
+def exchanged(rank: int) -> list[Json]:
+    """Two ranks: each has one chunk summed by reading the other's, and writes it there."""
+    read = op("rre", [buff("i", rank), buff(0, rank)], [buff("i", rank)], reduce_op="sum")
+    put = op("put", [buff("i", rank)], [buff(0, rank)], channel_ids=[0])
+    return [sync("signal", 0), sync("wait", 0), {"name": "nop"}, read, put, sync("signal", 0), sync("wait", 0)]
+
+
+def written(path: Path, made: Json) -> Path:
+    path.write_text(json.dumps(made), encoding="utf-8")
+    return path
+
+
+def wrong(path: Path, ranks: int, size: int = 4096) -> int | None:
+    config = load_config("single_cube", kind=SystemConfig)
+    entry = read_mscclpp(path).fitted(config)
+    group, queues = group_of(config, shape_for(config, ranks)), queues_of(read_registry(), entry)
+    asked = Asked(config, group, entry, "f16", queues, check=True)
+    made, outcome = row(asked, counts_of(asked, size, size, 2)[0])
+    assert made is not None, outcome.status
+    return made.wrong
+
+
+@pytest.mark.parametrize("size", [4, 5000, 200_000])
+def test_reads_and_writes_of_other_ranks(tmp_path: Path, size: int) -> None:
+    path = written(tmp_path / "plan.json", plan("allreduce", [gpu(rank, 2, exchanged(rank)) for rank in (0, 1)]))
+    assert wrong(path, 2, size) == 0
+
+
+def test_packets_wait_for_their_data_and_thread_blocks_for_each_other(tmp_path: Path) -> None:
+    """Each rank puts all elements into the scratch of the others, and adds what comes: packets, a barrier and a semaphore."""
+    ranks = 4
+    gpus = []
+    for rank in range(ranks):
+        puts = [op("ppkt", [buff("i", 0, 2)], [buff(k, 2 * rank, 2)]) for k in range(ranks - 1)]
+        came = [buff("s", 2 * one, 2) for one in range(ranks) if one != rank]
+        sums = op("repkt", [buff("i", 0, 2), *came], [buff("o", 0, 2)])
+        barrier = {"name": "barrier", "barrier_id": 0, "num_threadblocks": 2}
+        release, acquire = ({"name": f"sem_{one}", "semaphore_ids": [0]} for one in ("release", "acquire"))
+        gpus.append(gpu(rank, ranks, [*puts, barrier, release], [barrier, acquire, sums], sizes=(2, 2, 8), buffers="s"))
+    assert wrong(written(tmp_path / "plan.json", plan("allreduce", gpus, inplace=False)), ranks) == 0
+
+
+def test_an_all_gather_in_place(tmp_path: Path) -> None:
+    """`get` reads the block of each other rank where it lies."""
+    gpus = []
+    for rank in range(4):
+        others = [one for one in range(4) if one != rank]
+        gets = [op("get", [buff(k, one)], [buff("o", one)]) for k, one in enumerate(others)]
+        gpus.append(gpu(rank, 4, [sync("signal", 0, 1, 2), sync("wait", 0, 1, 2), *gets], sizes=(1, 4, 0), buffers="o"))
+    assert wrong(written(tmp_path / "plan.json", plan("allgather", gpus)), 4) == 0
+
+
+def changed(rank0: list[Json], rank1: list[Json], **more: Any) -> Json:
+    return {**plan("allreduce", [gpu(0, 2, rank0), gpu(1, 2, rank1)]), **more}
+
+
+@pytest.mark.parametrize(
+    ("made", "said"),
+    [
+        (changed(exchanged(0), exchanged(1)[:3]), "wait waits for what never comes"),
+        (changed(exchanged(0), [sync("signal", 0), sync("wait", 0), sync("signal", 0)]), "it is no all_reduce"),
+        (changed([op("glres", [], [])], []), "glres is an operation in a switch"),
+        (changed([{"name": "send"}], []), "it must be one of copy"),
+        (changed([op("copy", [buff("i", 1, 2)], [buff("o", 0, 2)])], []), "chunks 1 to 2 of i are used"),
+        (changed([op("put", [buff("i", 0)], [buff(7, 0)])], []), "there is no such remote buffer"),
+        (changed([op("re", [buff("i", 0), buff("i", 1)], [buff(0, 0)])], []), "a dst_buff of its own rank"),
+        (changed([sync("signal", 3)], []), "its thread block has 1 channels"),
+        (changed([], [], collective="fold"), "it must be one of allreduce"),
+        ({"collective": "allreduce", "gpus": [{"inputChunks": 1}, {"inputChunks": 1}]}, "the older format of plans"),
+        ({"collective": "allreduce", "gpus": []}, "a plan has 2 to"),
+    ],
+)
+def test_plans_that_are_none_are_refused(tmp_path: Path, made: Json, said: str) -> None:
+    with pytest.raises(InputError, match=said):
+        read_mscclpp(written(tmp_path / "plan.json", made))

@@ -88,7 +88,7 @@ def test_the_opcodes_are_those_of_the_format() -> None:
 
 def test_the_list_of_opcodes_is_that_of_the_document() -> None:
     text = (ROOT / "docs" / "model" / "formats.md").read_text(encoding="utf-8")
-    table = text[text.index("| opcode |") : text.index("Opcodes of systems")]
+    table = text[text.index("| opcode |") : text.index("the opcodes of systems")]
     names = re.findall(r"\b(?:(?:DMA|KV)_[A-Z]+_TILE|TE_[A-Z]+_TILE|BARRIER|NOP|END)\b", table)
     ves = re.search(r"VE_\{([A-Z,]+)\}_TILE", text)
     assert ves is not None

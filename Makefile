@@ -8,7 +8,9 @@ RUNS   := $(VENV)/.runs
 TYPED := $(shell find kernbench -name "*.pxd")
 CORE  := $(shell find kernbench_core -name "*.pyx" -o -name "*.pxd" -o -name "*.h")
 SOURCES := pyproject.toml setup.py kernbench_core/state/field_table.py $(CORE) $(TYPED) $(TYPED:.pxd=.py)
-JOBS   ?= 2
+# One more than cores, since some tests wait for a browser, a disk or a process that they stop; a worker takes 1.5 GB.
+CORES  := $(shell getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2)
+JOBS   ?= $(shell echo $$(($(CORES) < 8 ? $(CORES) + 1 : 8)))
 
 export OPENBLAS_NUM_THREADS = 1
 # Packages are installed without bytecode, which takes pip 10 s: Python writes that of the modules that it imports.

@@ -21,6 +21,7 @@ import scaling_pictures  # noqa: E402
 import topology_pictures  # noqa: E402
 import trace_pictures  # noqa: E402
 import validation_tables  # noqa: E402
+from sphinx.builders.html import StandaloneHTMLBuilder  # noqa: E402
 
 from kernbench.common.look.css import docs_css  # noqa: E402
 from kernbench.version import VERSION  # noqa: E402
@@ -38,7 +39,7 @@ myst_heading_anchors = 3
 nitpicky = True
 smartquotes_action = "qe"  # quotes and ellipses; two dashes begin an option
 
-#: With KERNBENCH_DOCS_QUICK=1, a test of the build itself, pages have a theme that is written in a third of the time.
+#: With KERNBENCH_DOCS_QUICK=1, a test of the build itself, pages have a theme that is written in a third of the time, and no search.
 QUICK = os.environ.get("KERNBENCH_DOCS_QUICK") == "1"
 html_theme = "basic" if QUICK else "furo"
 html_title = f"kernbench {VERSION}"
@@ -70,6 +71,7 @@ html_theme_options = {} if QUICK else {
 }
 if QUICK:
     html_sidebars = {"index": ["globaltoc.html"], "**": []}
+    StandaloneHTMLBuilder.search = False  # the index of words takes an eighth of the build
 html_show_sourcelink = False
 html_copy_source = False
 

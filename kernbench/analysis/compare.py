@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 from kernbench.analysis.case import Case, Outcome
 from kernbench.common.errors import InputError, Problem
-from kernbench.config import MachineConfig, NpuConfig
+from kernbench.config import MachineConfig, NpuConfig, SystemConfig
 from kernbench.sim_engine.machine import Machine
 
 LEAST = 0.02  #: share of the longer run from which a difference of a cause is reported
@@ -174,14 +174,13 @@ def router_links(ran: Outcome) -> list[RouterLink]:
     return sorted(links, key=lambda link: (-link.waited, -link.flits, link.name))
 
 
-def with_network(config: MachineConfig) -> dict[str, dict[str, str]]:
+def with_network(machine: MachineConfig) -> dict[str, dict[str, str]]:
     """The settings by which links are fluid, and by which flits move over the routers. InputError without a mesh."""
-    if isinstance(config, NpuConfig):
-        if config.noc is None:
-            remedy = "add the section noc, or take a machine that has one (npu_server, single_cube)"
-            raise InputError(Problem(config.source, "it has no mesh, so no transfer moves over routers", "noc", None, remedy))
-        return {model: {"noc.model": model} for model in ("fluid", "flit")}
-    return {model: {"cube.mesh.model": model} for model in ("fluid", "flit")}
+    config = cast("NpuConfig | SystemConfig", machine)  # the only kinds
+    if config.network is None:
+        remedy = "add the section noc, or take a machine that has one (npu_server, single_cube)"
+        raise InputError(Problem(config.source, "it has no mesh, so no transfer moves over routers", "noc", None, remedy))
+    return {model: {f"{config.network_path}model": model} for model in ("fluid", "flit")}
 
 
 def settings_of(config: MachineConfig) -> dict[str, Any]:

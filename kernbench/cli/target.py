@@ -11,7 +11,7 @@ from kernbench.common.errors import InputError, Problem
 if TYPE_CHECKING:
     from kernbench.analysis.case import Case
     from kernbench.cmdq import Program
-    from kernbench.config import MachineConfig
+    from kernbench.config import MachineConfig, NpuConfig, SystemConfig
     from kernbench.runtime_api.bench import Bench
 
 
@@ -85,9 +85,9 @@ def load_machine(
     """Load the machine, and report on stderr which values set by the user have no effect on it."""
     from kernbench.config import load_config
 
-    config: MachineConfig = load_config(source, overrides or [], kind=kind, allow_code=allow_code)
+    config: NpuConfig | SystemConfig = load_config(source, overrides or [], kind=kind, allow_code=allow_code)
     warn_of_values(config, quiet=quiet)
-    chip = getattr(config, "chip", None)
+    chip = config.chip
     if chip is not None and not chip.calibrated and not quiet:
         output.note(f"note: {chip.name} is not calibrated: its rates are the vendor's, and shares of them are assumed")
     return config

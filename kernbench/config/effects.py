@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
 
@@ -80,19 +80,15 @@ def _of_user(config: MachineConfig, origin: str) -> bool:
     return origin in ("override", "given") or (origin != "default" and config.path is not None)
 
 
-def unused_values(config: MachineConfig) -> Iterator[Unused]:
+def unused_values(machine: MachineConfig) -> Iterator[Unused]:
     """Every value without effect, whatever its source."""
+    config = cast("NpuConfig | SystemConfig", machine)  # the only kinds
+    yield from _of_engines(config.pe.te, config.pe.spm, config.pe_path)
+    yield from _of_queues(config.pe.dma, config.comm_transfers, config.pe_path)
+    yield from _of_memory(config.memory, config.slice_channels, config.memory_path.removesuffix("."))
     if isinstance(config, NpuConfig):
-        yield from _of_engines(config.te, config.spm, "")
-        yield from _of_queues(config.dma, 0, "")
-        yield from _of_memory(config.dram, config.dram.channels, "dram")
         yield from _of_npu(config)
-        return
-    system: SystemConfig = config  # type: ignore[assignment]  # the only other kind
-    yield from _of_engines(system.pe.te, system.pe.spm, "pe.")
-    yield from _of_queues(system.pe.dma, system.pe.ipcq.max_concurrent, "pe.")
-    yield from _of_memory(system.cube.hbm, system.slice_channels, "cube.hbm")
-    if system.system.sips == 1:
+    elif config.system.sips == 1:
         for key in ("bytes_per_cycle", "cycles", "mm"):
             yield Unused(f"system.link.{key}", "there is one SIP, and no link between SIPs", "set system.sips")
 

@@ -17,7 +17,7 @@ from kernbench.common.package_files import package_folder
 from kernbench.common.spelling import meant
 from kernbench.common.units import parse_rational, plain_number
 from kernbench.config.document import MACHINE_BYTES, Document, read_document
-from kernbench.config.schema import Spm
+from kernbench.config.schema import NpuConfig
 from kernbench.config.system import SystemConfig
 
 SCHEMA = "kernbench/energy-table/1"
@@ -127,14 +127,13 @@ def read_table(name: str) -> EnergyTable:
     return EnergyTable(read_document(package_folder("kernbench.configs") / FOLDER / f"{name}.yaml", MACHINE_BYTES), name)
 
 
-def dram_kind(machine: Any) -> str | None:
+def dram_kind(machine: NpuConfig | SystemConfig) -> str | None:
     """The kind of DRAM that a machine names by its device; None if it names none."""
-    dram = machine.cube.hbm if isinstance(machine, SystemConfig) else machine.dram
-    device = getattr(dram, "device", None) or ""
+    device = machine.memory.device or ""
     return next((kind for kind in _DIES if device.startswith(kind)), None)
 
 
-def prices(table: EnergyTable, machine: Any, dram: str | None = None) -> list[Price]:
+def prices(table: EnergyTable, machine: NpuConfig | SystemConfig, dram: str | None = None) -> list[Price]:
     """The `energy` section of a machine by a table. `dram`: the kind of DRAM; None for that of its device.
 
     InputError if the machine does not say its kind of DRAM, or the table lacks a figure.
@@ -150,7 +149,7 @@ def prices(table: EnergyTable, machine: Any, dram: str | None = None) -> list[Pr
 
     add("dram_pj_per_byte", table.figure("dram", kind), f"DRAM {kind}")
     add("noc_pj_per_byte_hop", table.figure("link", "mesh"), "link of a mesh")
-    spm: Spm = machine.pe.spm if isinstance(machine, SystemConfig) else machine.spm
+    spm = machine.pe.spm
     add("spm_pj_per_byte", table.sram_per_byte(spm.bank_size_bytes), f"a bank of {spm.bank_size_bytes:,} bytes")
     for bits, name in _TYPES.items():
         if name in table.data["mac"]:
@@ -163,11 +162,9 @@ def prices(table: EnergyTable, machine: Any, dram: str | None = None) -> list[Pr
     return found
 
 
-def areas(table: EnergyTable, machine: Any) -> list[Price]:
+def areas(table: EnergyTable, machine: NpuConfig | SystemConfig) -> list[Price]:
     """[mm2] The area of scratchpads and tensor engines of a whole machine."""
-    system = isinstance(machine, SystemConfig)
-    part = machine.pe if system else machine
-    pes = machine.pes if system else 1
+    part, pes = machine.pe, machine.pes
     sram, sram_source = table.figure("area", "sram_mm2_per_mib")
     mac, mac_source = table.figure("area", "mac_mm2")
     nbytes = pes * part.spm.num_banks * part.spm.bank_size_bytes

@@ -63,4 +63,20 @@ def as_npu(config: MachineConfig) -> NpuConfig:
     )
     view = pe_as_npu(config).model_copy(update={"dram": dram})
     view._source = config.source
+    view._memory_of = f"{config.memory_path}capacity_bytes", hbm.capacity_bytes
     return view
+
+
+def beyond_dram(config: NpuConfig, rule: str, remedy: str) -> Problem:
+    """What the DRAM cannot hold. Of `as_npu` of a system, under the key that the system's file has."""
+    own = config.dram.capacity_bytes
+    if config._memory_of is None:
+        return Problem(config.source, rule, "dram.capacity_bytes", own, remedy)
+    return Problem(config.source, f"a PE has {own} bytes of it, and {rule}", *config._memory_of, remedy)
+
+
+def beyond_scratchpad(config: NpuConfig, rule: str) -> Problem:
+    """What the scratchpad has no room for, as `beyond_dram`."""
+    at = "" if config._memory_of is None else SystemConfig.pe_path
+    field = f"{at}spm.num_banks * {at}spm.bank_size_bytes"
+    return Problem(config.source, rule, field, config.spm.size_bytes, "raise one of them")

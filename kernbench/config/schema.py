@@ -340,12 +340,15 @@ class NpuConfig(MachineConfig):
     chip: Chip | None = Field(default=None, description="facts of a real chip; no phase of the model reads them")
     cost: Cost | None = COST
 
+    _memory_of: tuple[str, int] | None = None  #: of a PE of a system: key and value of the capacity of its memory
+
     # An NPU as a system of one PE: these properties have the same names on `SystemConfig`.
 
     #: Prefixes of the paths of keys of a PE, and of its memory.
     pe_path: ClassVar[str] = ""
     memory_path: ClassVar[str] = "dram."
     cache_path: ClassVar[str] = "llc."
+    network_path: ClassVar[str] = "noc."
     #: SIPs, cubes of a SIP, PEs of a cube; PEs in all; slices of a stack.
     shape: ClassVar[tuple[int, int, int]] = (1, 1, 1)
     pes: ClassVar[int] = 1
@@ -354,8 +357,10 @@ class NpuConfig(MachineConfig):
     #: [B] of a cube's SRAM, and of a PE's scratchpad, in the map of addresses: an address is always one of the DRAM.
     sram_bytes: ClassVar[int] = 0
     tcm_bytes: ClassVar[int] = 0
-    #: Transfers at a time on the channel of queues between PEs: it has no neighbours.
+    #: Of its only PE, which has no neighbours: transfers at a time on the channel of queues between PEs, and [B/cycle] of its
+    #: link to the others, which nothing crosses.
     comm_transfers: ClassVar[int] = 0
+    link_bytes_per_cycle: ClassVar[Fraction] = Fraction(1)
 
     @property
     def pe(self) -> NpuConfig:
@@ -380,6 +385,15 @@ class NpuConfig(MachineConfig):
     def slice_pe(self, index: int) -> int:
         """The PE, of its cube, whose own slice this is."""
         return 0
+
+    def slice_name(self, sip: int, cube: int, index: int) -> str:
+        """A slice as errors name it."""
+        return "the DRAM"
+
+    @property
+    def network(self) -> Noc | None:
+        """The mesh between DMA engines and memory."""
+        return self.noc
 
     @property
     def components(self) -> Mapping[str, Any]:

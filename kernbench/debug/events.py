@@ -10,7 +10,6 @@ from typing import Any
 import msgspec
 
 from kernbench.common import naming
-from kernbench.config import NpuConfig
 from kernbench.debug.subject import Live, Subject, quiet
 from kernbench.sim_engine.recording.options import TraceOptions
 from kernbench.sim_engine.run.commands import Command
@@ -94,7 +93,7 @@ def events_of(subject: Subject) -> Events:
 def _events(live: Live, kept: list[dict[str, Any]]) -> Iterator[Event]:
     commands = _commands(live)
     config = live.machine.config
-    alone = config.pe_names[0] if isinstance(config, NpuConfig) else ""  # whose engines have short names
+    alone = config.pe_names[0] if config.pes == 1 else ""  # what has no PE in its name is of the only one
 
     def pe_of(unit: str) -> str:
         return naming.parent(unit) or alone

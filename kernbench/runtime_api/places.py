@@ -8,12 +8,10 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from math import prod
-from typing import Any
+from typing import Any, cast
 
-from kernbench.common import naming
 from kernbench.common.errors import InputError, Problem
-from kernbench.config import NpuConfig, SystemConfig
-from kernbench.config.machine import MachineConfig
+from kernbench.config import MachineConfig, NpuConfig, SystemConfig
 from kernbench.config.schema import Te, Ve
 from kernbench.policy.placement import Size
 from kernbench.policy.routing.resolver import address_map
@@ -37,10 +35,9 @@ class Places:
     """PEs by number, SIP by SIP, cube by cube; each has one HBM slice that is its own."""
 
     def __init__(self, config: MachineConfig) -> None:
-        assert isinstance(config, NpuConfig | SystemConfig)
-        self.config = config
-        self.size = Size(*config.shape)
-        self._map = address_map(config)
+        self.config = cast("NpuConfig | SystemConfig", config)  # the only kinds
+        self.size = Size(*self.config.shape)
+        self._map = address_map(self.config)
 
     @cached_property
     def pes(self) -> tuple[str, ...]:
@@ -51,12 +48,10 @@ class Places:
     def slices(self) -> tuple[Slice, ...]:
         """Every HBM slice, cube by cube, by address."""
         config = self.config
-        if isinstance(config, NpuConfig):  # its slice has another name
-            return (Slice("the DRAM", 0, config.slice_bytes),)
         stacks = self._map.hbm
         return tuple(
             Slice(
-                f"slice {number} of {naming.in_cube(sip, cube, naming.HBM)}",
+                config.slice_name(sip, cube, number),
                 stacks.address(sip * self.size.cubes + cube, number * config.slice_bytes),
                 config.slice_bytes,
             )

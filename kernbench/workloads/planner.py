@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from itertools import combinations, product
 
 from kernbench.common.errors import InputError, Problem
+from kernbench.config.kinds import beyond_scratchpad
 from kernbench.config.schema import NpuConfig
 from kernbench.workloads.layer.buffers import ATTENTION, DOWN, GATE_UP, OUT, STAGES, Buffering, LayerBuffers
 from kernbench.workloads.layer.bytes import QUERY_TOKENS, layer_bytes, stage_cycles, stage_weights
@@ -269,5 +270,4 @@ def _refusal(buffers: LayerBuffers, level: Buffering) -> Problem:
         f"the smallest tiles of a {buffers.model.name} layer with {buffers.tokens} new and {buffers.context} earlier "
         f"tokens need {least} bytes"
     )
-    field, remedy = "spm.num_banks * spm.bank_size_bytes", "raise one of them"
-    return Problem(buffers.config.source, rule, field, buffers.capacity, remedy)
+    return beyond_scratchpad(buffers.config, rule)

@@ -220,7 +220,7 @@ def test_parts_over_pes_share_weights_and_add_up() -> None:
             "plain",
             "npu_server",
             Job(prompt=1, tokens=1, shards=2),
-            "kbsim llm: tp = 2, but npu_server.yaml is one NPU, and this needs 2 PEs; "
+            "kbsim llm: tp = 2, but npu_server.yaml has 1 PE: it must be 1; "
             "machines that fit: -c single_cube, two_sips, sip_4x4 or pod_8sip",
         ),
         (
@@ -280,6 +280,32 @@ def test_a_model_that_the_dram_cannot_hold_is_refused_with_what_would_fit() -> N
     for close in (planned(layers=24), planned(capacity="21GiB")):
         with pytest.raises(InputError):
             close.dram  # noqa: B018
+
+
+@pytest.mark.parametrize(("pes", "slices", "fitting"), [(1, 1, 13), (8, 8, 104), (8, 4, 104)])
+def test_a_system_is_refused_under_its_own_key_with_what_would_fit(pes: int, slices: int, fitting: int) -> None:
+    def planned(gib: int) -> LlmPrograms:
+        changes = [f"cube.pes={pes}", f"cube.hbm.slices={slices}", f"cube.hbm.capacity_bytes={gib}GiB"]
+        config, job = load_config("single_cube", changes), Job(prompt=8, tokens=1, layers=18)
+        return LlmPrograms(load_model("mixtral-8x7b"), uniform_precision(), config, job)
+
+    with pytest.raises(InputError) as error:
+        planned(8).dram  # noqa: B018
+    start = f"single_cube.yaml: cube.hbm.capacity_bytes = 8589934592, but a PE has {2**33 // pes} bytes of it, and mixtral-"
+    assert str(error.value).startswith(start)
+    assert str(error.value).endswith(f" or --set cube.hbm.capacity_bytes={fitting}GiB")
+    assert planned(fitting).dram
+    with pytest.raises(InputError):
+        planned(fitting - pes).dram  # noqa: B018
+
+
+@pytest.mark.parametrize("config", ["npu_server", "single_cube"])
+def test_a_scratchpad_that_holds_no_tile_is_named_by_the_key_of_the_file(config: str) -> None:
+    at = "pe." if config == "single_cube" else ""
+    small = load_config(config, {f"{at}spm.num_banks": 4, f"{at}spm.bank_size_bytes": 4096})
+    with pytest.raises(InputError) as error:
+        run_llm(LlmPrograms(load_model("llama3-8b"), uniform_precision(), small, Job(prompt=8, tokens=1, layers=1)))
+    assert str(error.value).startswith(f"{small.source}: {at}spm.num_banks * {at}spm.bank_size_bytes = 16384, but ")
 
 
 def test_the_emitted_program_takes_what_the_segments_take() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
 from itertools import product
 from typing import ClassVar, Literal
 
@@ -27,7 +28,7 @@ from kernbench.config.schema import (
     memory_rules,
 )
 from kernbench.config.section import Field
-from kernbench.config.system.parts import Components, Cube, Hbm, Io, Package, Pe, Sip, Wires
+from kernbench.config.system.parts import Components, Cube, Hbm, Io, Mesh, Package, Pe, Sip, Wires
 from kernbench.config.system.rules import most_flow_weight, system_rules
 
 
@@ -65,6 +66,9 @@ class SystemConfig(MachineConfig):
     pe_path: ClassVar[str] = "pe."
     memory_path: ClassVar[str] = "cube.hbm."
     cache_path: ClassVar[str] = "cube.llc."
+    network_path: ClassVar[str] = "cube.mesh."
+    #: Facts of a real chip: the file of a board has none of its own.
+    chip: ClassVar[None] = None
 
     def broken_rules(self) -> list[BrokenRule]:
         hbm = self.cube.hbm
@@ -115,6 +119,11 @@ class SystemConfig(MachineConfig):
         return self.pe.ipcq.max_concurrent
 
     @property
+    def link_bytes_per_cycle(self) -> Fraction:
+        """[B/cycle] of the link of a PE to the mesh."""
+        return self.pe.link.bytes_per_cycle
+
+    @property
     def sip_cols(self) -> int:
         """Columns of SIPs."""
         return self.system.cols or self.system.sips // self.system.rows
@@ -147,3 +156,12 @@ class SystemConfig(MachineConfig):
     def slice_pe(self, index: int) -> int:
         """The PE whose router a slice of the HBM enters by."""
         return index * self.cube.pes // self.slices
+
+    def slice_name(self, sip: int, cube: int, index: int) -> str:
+        """A slice as errors name it."""
+        return f"slice {index} of {naming.in_cube(sip, cube, naming.HBM)}"
+
+    @property
+    def network(self) -> Mesh:
+        """The mesh of a cube."""
+        return self.cube.mesh

@@ -17,7 +17,7 @@ from kernbench.common.dtypes import Array, dtype_of
 from kernbench.common.errors import KernbenchError, error_text
 from kernbench.common.json_shapes import counted
 from kernbench.common.units import cycles_to_ns
-from kernbench.config import SystemConfig, load_config
+from kernbench.config import load_config
 from kernbench.config.allowed_code import AllowCode
 from kernbench.config.machine import MachineConfig
 from kernbench.runtime_api.bench import Bench
@@ -125,7 +125,7 @@ def device_properties() -> dict[str, int]:
     config = _machine().config
     places = Places(config)
     pe = places.config
-    nbytes = pe.tcm_bytes if isinstance(pe, SystemConfig) else pe.spm.size_bytes
+    nbytes = pe.pe.spm.size_bytes
     clock = int(float(pe.freq_ghz) * 1e6)
     return {
         "max_shared_mem": nbytes,

@@ -100,15 +100,11 @@ def _machine(chip: str, data: SuiteData, latencies: tuple[int, int]) -> NpuConfi
         "bw_bytes_per_cycle": str(config.chip.cache_bytes_per_cycle), "latency_cycles": hit,
     }  # fmt: skip
     machine.pop("chip")
-    made = load_config(machine)
-    assert isinstance(made, NpuConfig)
-    return made
+    return load_config(machine, kind=NpuConfig)
 
 
 def _chip(name: str) -> NpuConfig:
-    config = load_config(name)
-    assert isinstance(config, NpuConfig)
-    return config
+    return load_config(name, kind=NpuConfig)
 
 
 def _bandwidth(size: int, machine: NpuConfig, stand: Stand) -> Fraction:

@@ -12,8 +12,9 @@ from dataclasses import replace
 from typing import Any
 
 from kernbench.cmdq.footprint import bytes_of, unpacked_bits
-from kernbench.common.errors import InputError, Problem
+from kernbench.common.errors import InputError
 from kernbench.common.units import ceil_div
+from kernbench.config.kinds import beyond_scratchpad
 from kernbench.config.schema import NpuConfig
 from kernbench.workloads.blocks.arena import Arena
 from kernbench.workloads.blocks.batch import QUERY_TOKENS, Batch, Piece, Sequences, first_key
@@ -748,8 +749,7 @@ def weight_ring(config: NpuConfig, column_bits: int) -> tuple[int, int]:
             if wanted * slot <= most and column_bits <= kib << 13:
                 return kib << 10, wanted * slot
     rule = "two tiles of one column of each matrix must fit a third of the scratchpad"
-    size = config.spm.size_bytes
-    raise InputError(Problem(config.source, rule, "spm.num_banks * spm.bank_size_bytes", size, "raise one of them"))
+    raise InputError(beyond_scratchpad(config, rule))
 
 
 __all__ = ["DoesNotFit", "PartLayer", "weight_ring"]

@@ -12,6 +12,7 @@ from kernbench.cmdq.footprint import bytes_of
 from kernbench.cmdq.program import Program
 from kernbench.common.errors import InputError, Problem
 from kernbench.common.units import ceil_div
+from kernbench.config.kinds import beyond_dram, beyond_scratchpad
 from kernbench.config.schema import NpuConfig
 from kernbench.config.system import SystemConfig
 from kernbench.workloads.blocks.batch import Batch, Sequences
@@ -167,9 +168,7 @@ class PartPrograms(LlmPrograms):
             needs = f"{model.name} with {self.layers} layers and a KV cache of {sequences} x {self.positions} tokens"
             rule = f"{needs} needs {end} bytes in all"
             remedy = "give the DRAM more capacity, or take fewer bits or fewer --layers"
-            raise TooLarge(
-                Problem(machine.source, rule, "dram.capacity_bytes", machine.dram.capacity_bytes, remedy), end
-            )
+            raise TooLarge(beyond_dram(machine, rule, remedy), end)
         found = LlmDram(step, embedding, head, gain, logits, bases, stream[0], end, rows, self.positions, sequences)
         found.stream = stream
         return found
@@ -256,9 +255,7 @@ class PartPrograms(LlmPrograms):
             except DoesNotFit:
                 if rows == 1:
                     rule = f"one row of a layer of {self.model.name} must fit the scratchpad"
-                    spm = self.machine.spm.size_bytes
-                    where = "spm.num_banks * spm.bank_size_bytes"
-                    raise InputError(Problem(self.machine.source, rule, where, spm, "raise one of them")) from None
+                    raise InputError(beyond_scratchpad(self.machine, rule)) from None
                 del program.entries[size:]
                 rows = ceil_div(rows, 2)
                 common = self._common(segment)

@@ -13,9 +13,10 @@ from dataclasses import dataclass, field
 from itertools import product
 from math import prod
 
-from kernbench.common.errors import InputError, Problem
+from kernbench.common.errors import InputError
 from kernbench.common.units import ceil_div
 from kernbench.components.service import te_body
+from kernbench.config.kinds import beyond_scratchpad
 from kernbench.config.schema import NpuConfig
 from kernbench.workloads.graphs.graph import Lowered, Pool, Product, Vector, Work, read_by
 from kernbench.workloads.graphs.sizes import ELEMENTWISE, TILE_KIB, Level, Size, Sizes
@@ -73,8 +74,7 @@ def plan_graph(lowered: Lowered, config: NpuConfig) -> GraphPlan:
             plans.append(plan)
     if not plans:
         rule = f"a row of every tensor and a column of every matrix of {lowered.graph.name} must fit the scratchpad"
-        size = config.spm.size_bytes
-        raise InputError(Problem(config.source, rule, "spm.num_banks * spm.bank_size_bytes", size, "raise one of them"))
+        raise InputError(beyond_scratchpad(config, rule))
     most = min(plan.least_cycles for plan in plans) * _SLACK[0] // _SLACK[1]
     return next(plan for plan in plans if plan.least_cycles <= most)
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from kernbench.cmdq.footprint import bytes_of
 from kernbench.common.errors import InputError, Problem
 from kernbench.common.units import ceil_div
+from kernbench.config.kinds import beyond_dram
 from kernbench.config.schema import NpuConfig
 from kernbench.workloads.layer.kv import PAGE_NUMBER_BITS, KvCache, PageTable, kv_layout_for
 from kernbench.workloads.models import Matrix, ModelShape
@@ -149,11 +150,9 @@ class DramMap:
         start = self._base + ceil_div(self._next - self._base, self._step) * self._step
         region = DramRegion(name, start, ceil_div(nbytes, alignment) * alignment)
         self._next = region.end
-        capacity = self._config.dram.capacity_bytes
-        if self._next > capacity:
+        if self._next > self._config.dram.capacity_bytes:
             rule = f"{self._what} needs {self._next} bytes up to {name}"
-            remedy = "give the DRAM more capacity"
-            raise InputError(Problem(self._config.source, rule, "dram.capacity_bytes", capacity, remedy))
+            raise InputError(beyond_dram(self._config, rule, "give the DRAM more capacity"))
         self.regions.append(region)
         return region
 

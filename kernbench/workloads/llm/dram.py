@@ -11,6 +11,7 @@ from typing import Any
 from kernbench.cmdq.footprint import bytes_of
 from kernbench.common.errors import InputError, Problem
 from kernbench.common.units import ceil_div
+from kernbench.config.kinds import beyond_dram, beyond_scratchpad
 from kernbench.config.schema import KvLayout, NpuConfig
 from kernbench.workloads.hazards import Emitter
 from kernbench.workloads.layer.dram import LayerDram, Room, Span
@@ -113,8 +114,7 @@ def place_model(
         needs = f"{model.name} with {len(shapes)} layers and a KV cache of {room.batch} x {room.positions} tokens"
         rule = f"{needs} needs {at.end} bytes in all"
         remedy = "give the DRAM more capacity, or take fewer bits or fewer --layers"
-        problem = Problem(config.source, rule, "dram.capacity_bytes", config.dram.capacity_bytes, remedy)
-        raise TooLarge(problem, at.end)
+        raise TooLarge(beyond_dram(config, rule, remedy), at.end)
     ends = (shared_base + stream[0], shared_base + stream[1])
     found = LlmDram(step, embedding, head, gain, logits, bases, shared_base, at.end, rows, room.positions, room.batch)
     found.page_tokens, found.stream = room.page_tokens, ends
@@ -169,8 +169,7 @@ class Ends:
     def refusal(self, what: str) -> InputError:
         """Not even the smallest tiles fit."""
         rule = f"the {what} of {self.shape.name} must fit the scratchpad"
-        size = self.config.spm.size_bytes
-        return InputError(Problem(self.config.source, rule, "spm.num_banks * spm.bank_size_bytes", size, "raise one of them"))
+        return InputError(beyond_scratchpad(self.config, rule))
 
 
 def emit_embedding(ends: Ends, emit: Emitter) -> None:

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
-from kernbench.config.kinds import systems_of
+from kernbench.common.errors import InputError
+from kernbench.config import load_config
+from kernbench.config.kinds import as_npu, systems_of
 from kernbench.config.schema import NpuConfig
 from kernbench.config.system import SystemConfig
 from kernbench.workloads.llm.model import Model
@@ -24,13 +26,13 @@ def what_fits(model: Model, precision: Precision, config: NpuConfig | SystemConf
     """
     ways = [*_parts(config, precision, job, fits), *_stages(model, precision, config, job)]
     ways += _layers(model, precision, config, job, fits)
-    ways += [*_bits(precision, config, job, fits), *_capacity(config, need)]
+    ways += [*_bits(precision, config, job, fits), *_capacity(precision, config, job, need, fits)]
     return f"what fits: {', '.join(ways[:-1])}{' or ' if len(ways) > 1 else ''}{ways[-1]}" if ways else ""
 
 
 def _parts(config: NpuConfig | SystemConfig, precision: Precision, job: Job, fits: Fits) -> Iterator[str]:
-    """More PEs; of one NPU those of the smallest system of the package."""
-    machine, option = (config, "") if isinstance(config, SystemConfig) else (next(iter(systems_of(2)), None), "-c {} ")
+    """More PEs; of a machine with one those of the smallest system of the package."""
+    machine, option = (config, "") if config.pes > 1 else (next(iter(systems_of(2)), None), "-c {} ")
     if machine is None:
         return
     for shards in (2, 4, 8, 16, 32, 64, 128):
@@ -41,7 +43,7 @@ def _parts(config: NpuConfig | SystemConfig, precision: Precision, job: Job, fit
 
 def _stages(model: Model, precision: Precision, config: NpuConfig | SystemConfig, job: Job) -> Iterator[str]:
     """A pipeline: with the same shards, and with the fewest PEs."""
-    if isinstance(config, SystemConfig):
+    if config.pes > 1:
         from kernbench.workloads.parallel.fitting import suggested
         from kernbench.workloads.parallel.layout import Layout
 
@@ -69,8 +71,14 @@ def _bits(precision: Precision, config: NpuConfig | SystemConfig, job: Job, fits
                 break
 
 
-def _capacity(config: NpuConfig | SystemConfig, need: int) -> Iterator[str]:
-    """More DRAM, in the largest unit of which it is not much more."""
-    if isinstance(config, NpuConfig):
-        size, unit = next(((size, name) for size, name in _UNITS if need >= size), (1, "B"))
-        yield f"--set dram.capacity_bytes={-(-need // size)}{unit}"
+def _capacity(precision: Precision, config: NpuConfig | SystemConfig, job: Job, need: int, fits: Fits) -> Iterator[str]:
+    """More DRAM for each PE, in the largest unit of which it is not much more."""
+    shares = -(-config.memory.capacity_bytes // as_npu(config).dram.capacity_bytes)
+    size, unit = next(((size, name) for size, name in _UNITS if need >= size), (1, "B"))
+    path, many = f"{config.memory_path}capacity_bytes", -(-need // size) * shares
+    try:
+        larger = load_config(config.to_dict(), {path: many * size})
+    except InputError:  # another rule of the machine does not allow it
+        return
+    if fits(precision, larger, job):
+        yield f"--set {path}={many}{unit}"

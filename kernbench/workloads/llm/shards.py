@@ -13,6 +13,7 @@ from math import gcd
 
 from kernbench.common import naming
 from kernbench.common.errors import InputError, Problem
+from kernbench.common.json_shapes import counted
 from kernbench.config.kinds import as_npu, larger
 from kernbench.config.schema import NpuConfig
 from kernbench.config.system import SystemConfig
@@ -33,12 +34,15 @@ class Place:
 RESOLVERS = Known[AddressResolver](4)  #: by machine; a topology of a thousand PEs takes seconds
 
 
-def pe_places(config: SystemConfig, shards: int, first: int = 0) -> list[Place]:
+def pe_places(config: NpuConfig | SystemConfig, shards: int, first: int = 0) -> list[Place]:
     """`shards` PEs from number `first` on, in the order of SIPs, cubes and numbers. InputError if there are too few."""
     if not 1 <= shards <= config.pes - first:
-        rule = f"{config.source} has {config.pes} PEs: it must be an integer from 1 to {config.pes}"
+        allowed = f"an integer from 1 to {config.pes}" if config.pes > 1 else "1"
+        rule = f"{config.source} has {counted(config.pes, 'PE')}: it must be {allowed}"
         fits = larger(shards) if shards > config.pes else ""
         raise InputError(Problem("kbsim llm", rule, "tp", shards, f"machines that fit: {fits}" if fits else ""))
+    if isinstance(config, NpuConfig):  # its entries name no node
+        return [Place(None, 0)]
     resolver = RESOLVERS.get(config.digest(), lambda: PathRouter(build_topology(config)).resolver)
     each = as_npu(config).dram.capacity_bytes
     pes, slices = config.cube.pes, config.slices

@@ -15,7 +15,7 @@ from typing import ClassVar, Literal
 from kernbench.cmdq.program import Program
 from kernbench.common.errors import InputError, Problem
 from kernbench.common.units import ceil_div
-from kernbench.config.kinds import as_npu, larger
+from kernbench.config.kinds import as_npu, beyond_scratchpad
 from kernbench.config.schema import KvLayout, NpuConfig
 from kernbench.config.system import SystemConfig
 from kernbench.sim_engine.run.stops import walk_of
@@ -40,7 +40,7 @@ from kernbench.workloads.llm.emitted import Emitted, choice_of, emitted, layout_
 from kernbench.workloads.llm.known import Known, digest_of, texts_of
 from kernbench.workloads.llm.model import Model
 from kernbench.workloads.llm.reductions import ALGORITHMS, REDUCTIONS, Reduction, all_reduce, reduction_program
-from kernbench.workloads.llm.shards import Place, alike, pe_places, shard_of
+from kernbench.workloads.llm.shards import alike, pe_places, shard_of
 from kernbench.workloads.models import ModelShape
 from kernbench.workloads.models.precision import Precision
 from kernbench.workloads.planner import LayerPlan, plan_layer
@@ -145,14 +145,7 @@ class LlmPrograms:
     ) -> None:
         _check(model, job)
         precision.check_layers(model.layers, model.name)
-        self.places: list[Place]
-        if isinstance(config, SystemConfig):
-            self.places = pe_places(config, job.shards, job.first_pe)
-        elif job.shards == 1:
-            self.places = [Place(None, 0)]
-        else:
-            rule = f"{config.source} is one NPU, and this needs {job.shards} PEs"
-            raise InputError(Problem("kbsim llm", rule, "tp", job.shards, f"machines that fit: {larger(job.shards)}"))
+        self.places = pe_places(config, job.shards, job.first_pe)
         self.model, self.precision, self.job, self._given = model, precision, job, config
         self.stage = job.stage or Stage(0, job.layers or model.layers)
         self.layers = self.stage.count
@@ -416,8 +409,7 @@ def with_staging(machine: NpuConfig, nbytes: int) -> NpuConfig:
         fewer = {"bank_size_bytes": spm.bank_size_bytes - lines * spm.bank_width_bytes}
     if min(fewer.values()) < 1:
         rule = f"hand-offs between stages need {nbytes} bytes of the scratchpad"
-        what = "spm.num_banks * spm.bank_size_bytes"
-        raise InputError(Problem(machine.source, rule, what, spm.size_bytes, "raise one of them"))
+        raise InputError(beyond_scratchpad(machine, rule))
     return machine.model_copy(update={"spm": spm.model_copy(update=fewer)})
 
 

@@ -52,7 +52,7 @@ def layouts_that_may_fit(
     model: Model, precision: Precision, config: NpuConfig | SystemConfig, job: Job, tp: int = 0
 ) -> Iterator[Layout]:
     """Layouts of one replica whose weights and caches the DRAM holds, the fewest PEs first. `tp`: only these shards."""
-    pes = config.pes if isinstance(config, SystemConfig) else 1
+    pes = config.pes
     layers = job.layers or model.layers
     capacity = as_npu(config).dram.capacity_bytes
     shards = (tp,) if tp else tuple(1 << k for k in range(pes.bit_length()) if 1 << k <= pes)

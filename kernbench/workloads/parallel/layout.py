@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from itertools import accumulate
 
 from kernbench.common.errors import InputError, Problem
+from kernbench.common.json_shapes import counted
 from kernbench.config.kinds import larger
 from kernbench.config.schema import NpuConfig
 from kernbench.config.system import SystemConfig
@@ -68,14 +69,11 @@ def check_layout(
         rule = f"a replica has {most} sequences, and each micro-batch needs one"
         remedy = f"take at most --micro-batches {most}, or a larger --batch"
         raise InputError(Problem(where, rule, "micro-batches", layout.micro_batches, remedy))
-    if layout.pes == 1 or apart:
+    if apart:
         return
-    if not isinstance(config, SystemConfig):
-        rule = f"{config.source} is one NPU, and this needs {layout.pes} PEs"
-        raise InputError(Problem(where, rule, "layout", layout.text, f"machines that fit: {larger(layout.pes)}"))
     if layout.pes > config.pes:
         fits = larger(layout.pes)
-        rule = f"{config.source} has {config.pes} PEs, and this needs {layout.pes}"
+        rule = f"{config.source} has {counted(config.pes, 'PE')}, and this needs {layout.pes}"
         raise InputError(Problem(where, rule, "layout", layout.text, f"machines that fit: {fits}" if fits else "use fewer"))
 
 

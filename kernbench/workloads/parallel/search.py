@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from kernbench.common.errors import InputError, Problem
-from kernbench.config.kinds import as_npu
+from kernbench.common.errors import InputError
+from kernbench.config.kinds import as_npu, beyond_dram
 from kernbench.config.schema import NpuConfig
 from kernbench.config.system import SystemConfig
 from kernbench.workloads.llm.model import Model
@@ -60,8 +60,7 @@ def search(
     if not found:
         assert smallest is not None
         rule = f"no layout fits; {smallest.layout.text} needs least, {smallest.least_bytes} bytes on a PE"
-        capacity = as_npu(config).dram.capacity_bytes
-        raise InputError(Problem(config.source, rule, "dram.capacity_bytes", capacity, "take fewer bits, or a larger machine"))
+        raise InputError(beyond_dram(as_npu(config), rule, "take fewer bits, or a larger machine"))
     found.sort(key=lambda one: (one.estimate, one.layout.pes, one.layout))
     _simulate(found, (model, precision, config, job), max_cycles, simulated, progress)
     ran = sorted((one for one in found if one.report is not None), key=lambda one: (one.cycles, one.layout.pes, one.layout))
@@ -94,7 +93,7 @@ def _simulate(
 
 def _layouts(model: Model, config: NpuConfig | SystemConfig, job: Job) -> Iterator[Layout]:
     """Shards and replicas by powers of two, stages also by what divides the layers, as far as the model can be cut."""
-    pes = config.pes if isinstance(config, SystemConfig) else 1
+    pes = config.pes
     layers = job.layers or model.layers
     powers = [1 << k for k in range(pes.bit_length()) if 1 << k <= pes]
     stages = sorted({*powers, *(n for n in range(1, layers + 1) if layers % n == 0)})
@@ -133,7 +132,7 @@ def _estimate(
     layers = job.layers or model.layers
     sizes = layout.micro_sizes(job.batch)
     cuts = cut_layers(model, precision, layers, layout)
-    link = float(config.pe.link.bytes_per_cycle) if isinstance(config, SystemConfig) else 1.0
+    link = float(config.link_bytes_per_cycle)
     work = reduced = waits = 0
     for phase in job.phases:
         steps = [step for step in job.steps() if step.phase == phase]
@@ -174,9 +173,9 @@ def _stage_cycles(
     macs = rows * active / layout.tp
     work = int(max(moved / float(rate), macs / float(speed)))
     reduced = 0
-    if layout.tp > 1 and isinstance(config, SystemConfig):
+    if layout.tp > 1:
         nbytes = rows * shape.hidden * shape.activation_bits // 8
-        link = float(config.pe.link.bytes_per_cycle)
+        link = float(config.link_bytes_per_cycle)
         hops = 2 * layout.tp.bit_length()
         reduced = int(2 * (2 * nbytes * (layout.tp - 1) / layout.tp / link + hops * 60))
     found = [(count * work, count * reduced) for count in counts]

@@ -268,7 +268,7 @@ class Deployment:
 def machine_link(machine: NpuConfig | SystemConfig, devices: int) -> tuple[float | None, int]:
     """[byte/ns] and [ns] from an engine of so many devices to one on another machine: the links of chips, or the link
     between SIPs of a system. None where the file does not say it."""
-    if isinstance(machine, NpuConfig):
+    if isinstance(machine, NpuConfig):  # whose file has links only where it is of a chip
         chip = machine.chip
         return (None, 0) if chip is None else (float(chip.links * chip.link_gb_s) * devices, round(chip.link_latency_ns))
     link = machine.system.link

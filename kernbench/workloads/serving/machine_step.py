@@ -401,7 +401,7 @@ def machine_step(
     `pp`: stages, each of `tp` devices. `dp`: copies of the model for which the machine must have devices; InputError if it has
     too few. `runtime`: what the host adds: by default nothing, on a chip the profile `vllm`.
     """
-    chip = isinstance(config, NpuConfig) and config.chip is not None
+    chip = config.chip is not None
     precision = uniform_precision(model.stated, w=w, a=a, kv=kv)
     layout, count = Layout(tp, pp, dp), layers or model.layers
     if layout.pp != 1 or layout.dp != 1:
@@ -410,7 +410,7 @@ def machine_step(
     if ep and dp > 1:
         rule = "experts that several copies of the model share are not simulated: a copy has its own experts"
         raise InputError(Problem("kbsim serve", rule, "--dp", dp, "take --tp for devices that share experts"))
-    if chip:
+    if config.chip is not None:
         for name, given in (("layers", layers), ("ep", ep), ("a", a)):
             if given:
                 raise InputError(Problem("kbsim serve", "it is not for chips", name, given))

@@ -216,7 +216,7 @@ class Scenario:
     def devices(self) -> int:
         """Machine files that stand side by side for an engine: a file of one chip for each of its devices, else the file holds
         all of it."""
-        return self.tp * self.pp * self.dp if isinstance(self.machine, NpuConfig) and self.machine.chip is not None else 1
+        return self.tp * self.pp * self.dp if self.machine.chip is not None else 1
 
     def at_rate(self, rate: float, seed: int = 0) -> Scenario:
         """The same with another rate of requests and seed."""

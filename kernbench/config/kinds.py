@@ -67,6 +67,14 @@ def as_npu(config: MachineConfig) -> NpuConfig:
     return view
 
 
+def with_memory(config: NpuConfig | SystemConfig, capacity_bytes: int) -> NpuConfig | SystemConfig:
+    """The machine with another capacity of its DRAM, or of each HBM stack; it is not checked again."""
+    memory = config.memory.model_copy(update={"capacity_bytes": capacity_bytes})
+    if isinstance(config, SystemConfig):
+        return config.model_copy(update={"cube": config.cube.model_copy(update={"hbm": memory})})
+    return config.model_copy(update={"dram": memory})
+
+
 def beyond_dram(config: NpuConfig, rule: str, remedy: str) -> Problem:
     """What the DRAM cannot hold. Of `as_npu` of a system, under the key that the system's file has."""
     own = config.dram.capacity_bytes

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterable
 from itertools import product
 
+from kernbench.config.kinds import with_memory
 from kernbench.config.schema import NpuConfig
 from kernbench.config.system import SystemConfig
 from kernbench.workloads.blocks.batch import Batch, Sequences
@@ -23,15 +24,17 @@ class StepTimer:
     """Times steps of one model on one machine. `shards`: PEs that share it. Equal batches are simulated once.
 
     `stage`: the layers that these PEs have, where others have the rest; `first_pe`: the first of them; `staging`: [byte] of
-    their scratchpads that hand-offs between stages have.
+    their scratchpads that hand-offs between stages have. `any_size`: also batches that the memory cannot hold: its capacity is
+    doubled until it does.
     """
 
     def __init__(
         self, model: Model, precision: Precision, config: NpuConfig | SystemConfig, *, shards: int = 1,
         layers: int | None = None, routing: Routing = EVEN, expert_parallel: bool = False, stage: Stage | None = None,
-        first_pe: int = 0, staging: int = 0,
+        first_pe: int = 0, staging: int = 0, any_size: bool = False,
     ) -> None:  # fmt: skip
         self._made = model, precision, config
+        self._any_size = any_size
         self._job = Job(
             prompt=1, tokens=1, shards=shards, layers=layers, routing=routing, expert_parallel=expert_parallel, stage=stage,
             first_pe=first_pe, staging=staging,
@@ -50,13 +53,21 @@ class StepTimer:
         """
         key = _merged(batch)
         if key not in self._known:
-            programs = PartPrograms(*self._made, self._job, batches=[key])
+            programs = self._programs(key)
             self._known[key] = step_cycles(programs, programs.steps[0])
         return self._known[key]
 
     def step_tally(self, batch: Iterable[Sequences]) -> Tally:
         """The same step with its bytes, bounds and energy, which take longer to find."""
-        return run_llm(PartPrograms(*self._made, self._job, batches=[_merged(batch)])).steps[0].total
+        return run_llm(self._programs(_merged(batch))).steps[0].total
+
+    def _programs(self, batch: Batch) -> PartPrograms:
+        model, precision, config = self._made
+        while True:
+            programs = PartPrograms(model, precision, config, self._job, batches=[batch])
+            if not self._any_size or programs.is_held:
+                return programs
+            config = with_memory(config, 2 * config.memory.capacity_bytes)
 
     def bucketed_cycles(self, batch: Iterable[Sequences]) -> float:
         """[cycle] by interpolation between batches at powers of two: of tokens of prefill, of decodes, and of their context.

@@ -202,6 +202,15 @@ class LlmPrograms:
             remedy = what_fits(self.model, self.precision, self._given, self.job, error.need, self._would_fit)
             raise InputError(replace(error.problem, remedy=remedy or error.problem.remedy)) from None
 
+    @property
+    def is_held(self) -> bool:
+        """Whether the DRAM holds the model."""
+        try:
+            self._place()
+        except TooLarge:
+            return False
+        return True
+
     def _place(self) -> LlmDram:
         job = self.job
         room = Room(0, 0, 0, 0, self.positions, job.sequences, False, job.page_tokens)

@@ -33,7 +33,6 @@ from kernbench.workloads.parallel.programs import hand_off_tally
 from kernbench.workloads.routing import EVEN, Routing
 
 Edges = tuple[list[int], list[int], list[int]]  #: of a table: tokens of prefill, decodes, their context
-_WIDE = 1 << 50  #: [byte] of DRAM while a step is timed: whether a batch fits is the engine's to decide
 _ACTIVATION_BYTES = 2  #: of an element that chips hand on
 GRAPH_SIZES = (1, 2, 4, *range(8, 256, 8), *range(256, 513, 16))  #: [token] of the graphs that vLLM 0.19 captures
 
@@ -133,12 +132,10 @@ class CoreStep(MachineStep):
         self._job = Job(
             prompt=1, tokens=1, shards=shards, layers=layers, routing=routing, expert_parallel=expert_parallel, **part
         )
-        wide = config
-        if isinstance(config, NpuConfig):
-            wide = config.model_copy(update={"dram": config.dram.model_copy(update={"capacity_bytes": _WIDE})})
-        self._timer = CoreTimer(
-            model, precision, wide, shards=shards, layers=layers, routing=routing, expert_parallel=expert_parallel, **part
-        )
+        self._timer = CoreTimer(  # whether a batch fits is the engine's to decide
+            model, precision, config, shards=shards, layers=layers, routing=routing, expert_parallel=expert_parallel,
+            any_size=True, **part,
+        )  # fmt: skip
         self._freq = float(config.freq_ghz)
         self._runtime = runtime
         self._programs = PartPrograms(model, precision, config, self._job, batches=[Batch((Sequences(1),))])

@@ -40,6 +40,15 @@ REFUSALS = [
 ]  # fmt: skip
 
 
+WITHOUT_DEFAULT = [key.partition(":")[0] for key in KEYS.split(", ")]
+
+
+@pytest.mark.parametrize("key", WITHOUT_DEFAULT)
+def test_each_size_and_time_of_a_device_is_required(tmp_path: Path, key: str) -> None:
+    kept = ", ".join(one for one in KEYS.split(", ") if one.partition(":")[0] != key)
+    assert refused_text(tmp_path, WHOLE.replace(KEYS, kept)) == f"m.yaml:2:63: dram.row_buffer.{key}: it is required: it has no default"
+
+
 @pytest.mark.parametrize(("text", "line"), REFUSALS)
 def test_a_wrong_row_buffer_is_refused_with_its_line(tmp_path: Path, text: str, line: str) -> None:
     assert refused_text(tmp_path, text) == line

@@ -21,6 +21,18 @@ TARGETS = {"transpose": (4, 1, 13), "bitcomp": (14, 11, 8), "bitrev": (8, 2, 14)
 TARGETS |= {"tornado": (6, 9, 8), "neighbor": (6, 9, 8)}
 
 
+LIMITS = {"switch_cycles": (0, 2**16), "link_cycles": (1, 2**16), "credit_cycles": (0, 2**16), "depth": (1, 2**16)}
+
+
+@pytest.mark.parametrize("name", LIMITS)
+def test_a_network_takes_each_value_up_to_its_limits(name: str) -> None:
+    for value in LIMITS[name]:
+        assert getattr(MeshSpec(**{name: value}), name) == value  # type: ignore[arg-type]
+    for value in (LIMITS[name][0] - 1, LIMITS[name][1] + 1):
+        with pytest.raises(InputError, match=f"{name} = .{value}., but it must be from {LIMITS[name][0]} to {LIMITS[name][1]}"):
+            MeshSpec(**{name: value})  # type: ignore[arg-type]
+
+
 @pytest.mark.parametrize("pattern", TARGETS)
 def test_a_pattern_has_the_targets_of_its_definition(pattern: str) -> None:
     net = MeshSpec(columns=4, rows=4)

@@ -74,6 +74,7 @@ def test_records_made_by_hand_are_replayed(kind: str, result: Array) -> None:
         ("gemm", {"epilogue": [{"op": "and"}]}, 'epilogue[0].op = "and", but it must be a math op of floats'),
         ("gemm", {"epilogue": [{"op": "add", "addr": 0}]}, "epilogue[0].space = null, but it is required"),
         ("math", {"input_addrs": [0, 16]}, 'input_dtypes = ["f16"], but it must have 2 items'),
+        ("math", {"input_addrs": [0] * 65}, "input_addrs = a list of 65 items, but it must be a list of at most 64 addresses"),
         ("math", {"input_addrs": 5}, "input_addrs = 5, but it must be a list of at most 64 addresses"),
         ("math", {"scalars": {4: 1.0}}, "scalars = 4, but its keys must be places from 0 to 1"),
         ("math", {"scalars": {1: "x"}}, 'scalars = "x", but its values must be numbers'),

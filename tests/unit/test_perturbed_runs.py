@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ import pytest
 
 from kernbench import load_config, load_program
 from kernbench.sim_engine.machine import Machine
+from kernbench.sim_engine.memory_store import MemoryStore
 from kernbench.sim_engine.perturbation import (
     KINDS,
     Draws,
@@ -22,6 +24,7 @@ from kernbench.sim_engine.perturbation import (
     mixed,
     perturbed,
 )
+from kernbench.triton_emu.memory.perturbed import PerturbedMemory, _Open
 
 LOAD = {"opcode": "DMA_LOAD_TILE", "tensor_role": "weight", "qbits": 8, "num_elements": 256, "spm_bank": 0}
 GEMM = {"opcode": "TE_GEMM_TILE", "m": 16, "n": 16, "k": 16, "qbits_weight": 8, "qbits_activation": 8, "ifm_bank": 0,
@@ -48,6 +51,17 @@ def listed(*draws: tuple[Key, int]) -> ListedDraws:
 
 
 TWO = program({**LOAD, "dram_addr": 0, "spm_offset": 0}, {**LOAD, "dram_addr": 4096, "spm_offset": 1024, "deps_before": [0]})
+
+
+@pytest.mark.parametrize(("low", "reads", "ordered"), [(150, (), True), (500, ((199, 300),), True), (500, ((200, 300),), False)])
+def test_a_composite_op_acts_before_a_hidden_store_of_bytes_that_it_writes_or_reads(
+    low: int, reads: tuple[tuple[int, int], ...], ordered: bool
+) -> None:
+    store, composite = (SimpleNamespace(op_id=number, dependency_ids=()) for number in (1, 2))
+    memory = PerturbedMemory("pe0", Perturbed(NoDraws()), [], MemoryStore(), None, None, (0, 0))
+    memory.opened.append(_Open(memory, store, 0, 100, 200, True))
+    memory._before(_Open(memory, composite, 1, low, low + 10, False, reads))
+    assert (store.dependency_ids, composite.dependency_ids) == ((2,) if ordered else (), ())
 
 
 def test_run_without_draws_is_that_of_the_model() -> None:

@@ -149,6 +149,7 @@ def test_a_trace_is_written_and_explained(samples: Path) -> None:
         (lambda: kb.run("gemm", "npu_servr"), "did you mean npu_server?"),
         (lambda: kb.run("gemm", blok=3), "there is no such parameter"),
         (lambda: kb.run("llama2-7b-decode", verify=True), "verify is only for benches"),
+        (lambda: kb.run("llama2-7b-decode", strict_wait=True), "strict_wait is only for benches"),
         (lambda: kb.run("llama2-7b-decode", m=3), "m is only for benches"),
         (lambda: kb.run("llama2-7b-decode").to_frame("job"), "it must be one of jobs, engines, resources, launches"),
         (lambda: kb.run("llama2-7b-decode").to_frame(library="arrow"), "it must be polars or pandas"),

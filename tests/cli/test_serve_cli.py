@@ -204,4 +204,4 @@ def test_stages_and_copies_from_the_command_line(kbsim: Kbsim, tmp_path: Path) -
     (tmp_path / "fleet.yaml").write_text("groups:\n- {config: single_cube, pp: 2, dp: 2}\n", encoding="ascii")
     assert "pp 2 dp 2" in kbsim(*load, "--fleet", "fleet.yaml").out
     refused = kbsim(*load, "-c", "npu_server", "--pp", "2")
-    assert refused.code == 2 and "is one NPU, and this needs 2 PEs" in refused.err
+    assert refused.code == 2 and "has 1 PE, and this needs 2;" in " ".join(refused.err.split())

@@ -53,7 +53,9 @@ def listed(*draws: tuple[Key, int]) -> ListedDraws:
 TWO = program({**LOAD, "dram_addr": 0, "spm_offset": 0}, {**LOAD, "dram_addr": 4096, "spm_offset": 1024, "deps_before": [0]})
 
 
-@pytest.mark.parametrize(("low", "reads", "ordered"), [(150, (), True), (500, ((199, 300),), True), (500, ((200, 300),), False)])
+@pytest.mark.parametrize(
+    ("low", "reads", "ordered"), [(150, (), True), (500, ((199, 300),), True), (500, ((200, 300),), False)]
+)
 def test_a_composite_op_acts_before_a_hidden_store_of_bytes_that_it_writes_or_reads(
     low: int, reads: tuple[tuple[int, int], ...], ordered: bool
 ) -> None:

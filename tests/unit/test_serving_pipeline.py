@@ -247,7 +247,7 @@ def test_copies_of_the_model_are_engines_of_one_machine(tiny: Any) -> None:
 @pytest.mark.parametrize(
     ("machine", "given", "told"),
     [
-        ("npu_server", {"pp": 2}, "is one NPU"),
+        ("npu_server", {"pp": 2}, "has 1 PE, and this needs"),
         ("single_cube", {"pp": 5}, "runs 4 layers"),
         ("single_cube", {"tp": 2, "pp": 4, "dp": 2}, "has 8 PEs, and this needs 16"),
         ("single_cube", {"pp": 0}, "integer of at least 1"),

@@ -169,7 +169,7 @@ class CoreStep(MachineStep):
         job, config = self._job, self._given[2]
         if job.stage is None or job.stage.head:
             return []
-        return pe_places(config, job.shards, job.first_pe + job.shards)  # type: ignore[arg-type]  # stages are of a system
+        return pe_places(config, job.shards, job.first_pe + job.shards)
 
     @property
     def dram_pj_per_byte(self) -> float:
@@ -398,11 +398,10 @@ def machine_step(
     `pp`: stages, each of `tp` devices. `dp`: copies of the model for which the machine must have devices; InputError if it has
     too few. `runtime`: what the host adds: by default nothing, on a chip the profile `vllm`.
     """
-    chip = config.chip is not None
     precision = uniform_precision(model.stated, w=w, a=a, kv=kv)
     layout, count = Layout(tp, pp, dp), layers or model.layers
     if layout.pp != 1 or layout.dp != 1:
-        check_layout(layout, model, config, layout.dp, count, where="kbsim serve", apart=chip)
+        check_layout(layout, model, config, layout.dp, count, where="kbsim serve", apart=config.chip is not None)
     stages = [None] if pp == 1 else list[Stage | None](cut_layers(model, precision, count, layout))
     if ep and dp > 1:
         rule = "experts that several copies of the model share are not simulated: a copy has its own experts"
@@ -413,7 +412,7 @@ def machine_step(
                 raise InputError(Problem("kbsim serve", "it is not for chips", name, given))
         profile, bits = load_runtime(runtime or "vllm"), {"weight_bits": w or 16, "kv_bits": kv or 16}
         made: list[MachineStep] = [
-            ChipStep(model, config, profile, shards=tp, stage=stage, **bits)  # type: ignore[arg-type]  # it is an NPU
+            ChipStep(model, config, profile, shards=tp, stage=stage, **bits)
             for stage in stages
         ]
     else:

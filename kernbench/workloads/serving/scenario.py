@@ -168,7 +168,7 @@ class Scenario:
         return PipelineTimer(step, stages, energy=self.energy) if isinstance(step, Pipeline) else stages[0]
 
     def _timer(self, step: MachineStep, sample: int, extra: Sequence[ExtraWork] = ()) -> MachineTimer:
-        share = 1 / (self.pp * self.dp) if isinstance(self.machine, SystemConfig) else 1.0
+        share = 1.0 if self.machine.chip is not None else 1 / (self.pp * self.dp)  # a file of a chip is one of its devices
         if self.exact:
             return ExactTimer(step, step.capture_sizes, extra=extra, energy=self.energy, static_share=share)
         kept = cache_folder("serving") if self.tables is None else self.tables

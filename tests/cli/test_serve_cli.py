@@ -41,6 +41,7 @@ def test_rows_and_steps_of_a_replayed_file(kbsim: Kbsim, tmp_path: Path) -> None
     assert len(steps) == plain["steps"]
     assert sum(step["args"]["prefill_tokens"] for step in steps) == plain["prompt_tokens"]
     assert sum(step["args"]["decodes"] for step in steps) == 9 - 5
+    assert all(isinstance(step["args"]["limit"], str) and 0 < step["args"]["limit_share"] <= 1 for step in steps)
     assert all(one["ts"] + one["dur"] <= other["ts"] + 1e-6 for one, other in pairwise(steps))
 
 
@@ -195,13 +196,38 @@ def test_stages_and_copies_from_the_command_line(kbsim: Kbsim, tmp_path: Path) -
     """Of a system: the group of a fleet names its layout, and the trace has a track for each stage."""
     (tmp_path / "four.json").write_text(json.dumps({**TINY, "hidden_size": 64, "intermediate_size": 128, "head_dim": 16,
                                                     "num_hidden_layers": 4}), encoding="ascii")  # fmt: skip
-    load = ["serve", "--model", "four.json", "--num-prompts", "4", "--random-input-len", "16", "--random-output-len", "3"]
+    load = ["serve", "--model", "four.json", "--num-prompts", "2", "--random-input-len", "16", "--random-output-len", "2"]
     load += ["--check-steps", "0"]
     plain = json.loads(kbsim(*load, "-c", "single_cube", "--pp", "2", "--trace", "steps.json", "--json").out)
-    assert plain["requests"]["finished"] == 4 and plain["whole"]["why"]["tpot"]["pipeline_ms"] >= 0
+    assert plain["requests"]["finished"] == 2 and plain["whole"]["why"]["tpot"]["pipeline_ms"] >= 0
     events = json.loads((tmp_path / "steps.json").read_text(encoding="ascii"))["traceEvents"]
     assert {event["tid"] for event in events if event["ph"] == "X"} == {0, 1}
     (tmp_path / "fleet.yaml").write_text("groups:\n- {config: single_cube, pp: 2, dp: 2}\n", encoding="ascii")
     assert "pp 2 dp 2" in kbsim(*load, "--fleet", "fleet.yaml").out
     refused = kbsim(*load, "-c", "npu_server", "--pp", "2")
     assert refused.code == 2 and "has 1 PE, and this needs 2;" in " ".join(refused.err.split())
+
+
+@pytest.mark.parametrize("goals", [("ttft:200", "tpot:50"), ("ttft:200,tpot:50",), ("ttft:200", "tpot:50", "--quiet")])
+def test_goals_as_vllm_takes_them(kbsim: Kbsim, goals: tuple[str, ...]) -> None:
+    """Several values behind one option, and options behind them."""
+    said = kbsim(*CUSTOM, "load.jsonl", "--check-steps", "0", "--goodput", *goals, "--json")
+    assert said.code == 0 and json.loads(said.out)["goals_ms"] == {"ttft": 200.0, "tpot": 50.0}
+
+
+def test_a_burstiness_of_0_has_no_likely_value(kbsim: Kbsim) -> None:
+    said = kbsim("serve", "--model", "tiny.json", "--burstiness", "0")
+    assert said.code == 2 and said.err.rstrip().endswith("it must be a number greater than 0, or inf")
+
+
+def test_steps_are_padded_to_the_sizes_that_are_captured(kbsim: Kbsim) -> None:
+    """One request of 20 tokens: its prompt runs as 32 tokens, and its decodes as 8."""
+    load = ("serve", "--model", "tiny.json", "--num-prompts", "1", "--random-input-len", "20", "--random-output-len", "3",
+            "--exact", "--json")  # fmt: skip
+    plain, padded, same = (
+        json.loads(kbsim(*load, *more).out)["whole"]["e2el_ms"]["mean"]
+        for more in ((), ("--cudagraph-capture-sizes", "32,8"), ("--cudagraph-capture-sizes", "1 20"))
+    )
+    assert plain == same < padded
+    refused = kbsim(*load, "--cudagraph-capture-sizes", "0,8")
+    assert refused.code == 2 and "write 1,2,4,8" in refused.err

@@ -7,7 +7,7 @@ import json
 import math
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
@@ -18,6 +18,7 @@ from kernbench.serving import (
     Deployment,
     EngineOptions,
     Group,
+    MachineStep,
     Request,
     Scenario,
     State,
@@ -31,7 +32,7 @@ from kernbench.serving import (
 )
 from kernbench.workloads.blocks.batch import Sequences
 from kernbench.workloads.models.files import load_model
-from kernbench.workloads.serving.step_trace import StepTrace
+from kernbench.workloads.serving.step_trace import Bottlenecks, StepTrace
 
 MS = 1_000_000
 
@@ -124,6 +125,37 @@ def test_the_trace_has_a_track_for_each_stage() -> None:
         assert all(end <= start for (_, end), (start, _) in pairwise(track))
 
 
+def test_the_bottleneck_of_steps_of_about_one_size_is_found_once() -> None:
+    class Step(MachineStep):
+        edges = ([1, 2], [1, 2], [1, 2])
+        asked: ClassVar[list[Any]] = []
+
+        def device_ns(self, sequences: Sequence[Sequences]) -> float:
+            return 1.0
+
+        def limits(self, sequences: Sequence[Sequences]) -> dict[str, float]:
+            self.asked.append(tuple(sequences))
+            return {"DRAM bandwidth": 0.75, "links": 0.5}
+
+        def host_ns(self, sequences: int) -> int:
+            return 0
+
+        def weight_bytes(self) -> int:
+            return 0
+
+        token_bytes = memory_bytes = content = weight_bytes
+
+    out = io.BytesIO()
+    trace = StepTrace(out, Bottlenecks(Step()))
+    options = EngineOptions(num_gpu_blocks=100, max_model_len=400, async_scheduling=False)
+    requests = [Request(i, arrival_ns=0, prompt=100, output=40) for i in range(3)]
+    simulate(requests, batching(options), fixed_step(MS), trace=trace)
+    trace.close()
+    args = [event["args"] for event in json.loads(out.getvalue())["traceEvents"] if event["ph"] == "X"]
+    assert len(args) == 40 and all((one["limit"], one["limit_share"]) == ("DRAM bandwidth", 0.75) for one in args)
+    assert Step.asked == [(Sequences(128, 0, 4),), (Sequences(1, 128, 4),)]
+
+
 def test_a_request_that_gives_its_own_blocks_away_does_not_stop_the_engine() -> None:
     """By priority the first running request is the victim: the step is empty, and the next one has its blocks."""
     requests = [Request(0, arrival_ns=0, prompt=30, output=10, priority=2), Request(1, arrival_ns=0, prompt=30, output=10)]
@@ -138,8 +170,8 @@ def test_a_request_that_gives_its_own_blocks_away_does_not_stop_the_engine() -> 
         assert [one.state for one in requests] == [State.FINISHED] * 2 and requests[0].preemptions
 
 
-TINY = {"model_type": "llama", "hidden_size": 256, "intermediate_size": 512, "num_hidden_layers": 4, "num_attention_heads": 4,
-        "num_key_value_heads": 2, "vocab_size": 512, "head_dim": 64}  # fmt: skip
+TINY = {"model_type": "llama", "hidden_size": 64, "intermediate_size": 128, "num_hidden_layers": 4, "num_attention_heads": 4,
+        "num_key_value_heads": 2, "vocab_size": 256, "head_dim": 16}  # fmt: skip
 
 
 @pytest.fixture
@@ -179,7 +211,7 @@ def test_stages_of_chips_take_together_what_the_whole_takes() -> None:
 
 
 def scenario(
-    model: Any, machine: str = "single_cube", rate: float = 5000.0, count: int = 10, output: int = 4, **given: Any
+    model: Any, machine: str = "single_cube", rate: float = 5000.0, count: int = 6, output: int = 3, **given: Any
 ) -> Scenario:
     lengths = {"num_prompts": count, "random_input_len": 64, "random_output_len": output}
     load = Workload(**lengths, arrivals=Arrivals(request_rate=rate))  # type: ignore[arg-type]  # counts
@@ -201,11 +233,11 @@ def test_a_pipeline_of_a_system_serves_with_its_table_and_exactly(tiny: Any, tmp
     ends = []
     for _ in range(2):
         done = scenario(tiny, tp=2, pp=2, tables=tmp_path).run()
-        assert done.result.count(State.FINISHED) == 10
+        assert done.result.count(State.FINISHED) == 6
         ends.append(done.result.summary("e2el"))
     assert ends[0] == ends[1] and ends[0].mean == pytest.approx(exact.mean, rel=0.1)  # type: ignore[union-attr]
     table = done.to_dict()["table"]
-    assert table["simulated"] == 0 and table["error"]["steps"] == 4 and table["error"]["worst"] < 0.1
+    assert table["simulated"] == 0 and table["error"]["steps"] == 4 and table["error"]["worst"] < 0.3
 
 
 def test_stages_and_hand_offs_have_their_energy(tiny: Any) -> None:
@@ -231,7 +263,7 @@ def test_more_stages_serve_more_where_the_device_is_the_limit(tiny: Any) -> None
 
 def test_copies_of_the_model_are_engines_of_one_machine(tiny: Any) -> None:
     done = Deployment(scenario=scenario(tiny, tp=2, pp=2, dp=2), routing="least_outstanding").run()
-    assert done.engines == 2 and done.result.count(State.FINISHED) == 10
+    assert done.engines == 2 and done.result.count(State.FINISHED) == 6
     fleet = Deployment(scenario=scenario(tiny), groups=(
         Group(scenario(tiny, tp=2, pp=2), 1, "prefill"), Group(scenario(tiny, tp=4, dp=2, host_link_gb_s=8.0), 2, "decode"),
     ), kv_link_gb_s=50.0)  # fmt: skip

@@ -14,10 +14,22 @@ class RunByDefault(TyperGroup):
     """`kbsim serve --model ...` is `kbsim serve run --model ...`."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Parse as usual, with `run` where options come first."""
+        """Parse as usual, with `run` where options come first, and with all goals behind `--goodput`, as vLLM takes them."""
         if args and args[0].startswith("-") and args[0] not in ("-h", "--help"):
             args = ["run", *args]
-        return super().parse_args(ctx, args)
+        return super().parse_args(ctx, _with_goals(args))
+
+
+def _with_goals(args: list[str]) -> list[str]:
+    """`--goodput ttft:200 tpot:50` with one value."""
+    found: list[str] = []
+    for one in args:
+        goal = ":" in one and not one.startswith("-")
+        if goal and found[-2:-1] == ["--goodput"]:
+            found[-1] += f",{one}"
+        else:
+            found.append(one)
+    return found
 
 
 app = Section("Serve requests with a model on a machine: latencies, throughput, and what limits them.")

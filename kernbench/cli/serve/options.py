@@ -84,6 +84,7 @@ def _rate(text: str, option: str) -> float:
         from kernbench.config.remedies import number_meant
 
         number = number_meant(text.partition("/")[0])
+        number = "" if number and not float(number) > 0 else number
         rule = "it must be a number greater than 0, or inf"
         raise InputError(Problem("kbsim serve", rule, option, text, f"write {number}" if number else ""))
     return found
@@ -323,6 +324,13 @@ def scenario_of(
             help="hash: find blocks by their hash, as vLLM does; radix: keep a tree of pages, as SGLang does.",
         ),
     ] = PrefixCacheType.HASH,
+    cudagraph_capture_sizes: Annotated[
+        str | None,
+        typer.Option(
+            "--cudagraph-capture-sizes", metavar="N,N,...", show_default="of the runtime; on an NPU none",
+            rich_help_panel=_ENGINE, help="Numbers of tokens for which steps are compiled; a step is padded to the next one.",
+        ),
+    ] = None,
     exact: Annotated[bool, typer.Option("--exact", help="Simulate every distinct step, without a table.")] = False,
     allow_code: AllowCode = None,
 ) -> Scenario:  # fmt: skip
@@ -370,9 +378,21 @@ def scenario_of(
         kv=_CACHE_BITS[kv_cache_dtype], tp=tp, pp=pp, dp=dp, ep=ep, routing=routing_of(routing, seed), runtime=runtime,
         exact=exact, speculation=speculation,
         draft=None if speculation is None or speculation.model is None else load_model(speculation.model),
-        lora=adapters,
+        lora=adapters, capture_sizes=None if cudagraph_capture_sizes is None else _sizes(cudagraph_capture_sizes),
         swap_space_gib=(_SWAP_SPACE if swap_space is None else swap_space) if swaps else 0.0, host_link_gb_s=host_link_gb_s,
     )  # fmt: skip
+
+
+def _sizes(text: str) -> tuple[int, ...]:
+    """`1,2,4,8`. InputError for a text that is not valid."""
+    try:
+        found = tuple(sorted({int(part) for part in text.replace(",", " ").split()}))
+    except ValueError:
+        found = ()
+    if not found or found[0] < 1:
+        rule = "it must be integers of at least 1, N,N,..."
+        raise InputError(Problem("kbsim serve", rule, "--cudagraph-capture-sizes", text, "write 1,2,4,8"))
+    return found
 
 
 def _adapters(text: str, max_loras: int) -> Lora:

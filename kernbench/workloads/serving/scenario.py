@@ -23,7 +23,7 @@ from kernbench.workloads.serving.result import ServingResult
 from kernbench.workloads.serving.simulate import simulate
 from kernbench.workloads.serving.speculation import Speculation
 from kernbench.workloads.serving.step_time import ExactTimer, MachineTimer, PipelineTimer, TableTimer, table_error
-from kernbench.workloads.serving.step_trace import StepTrace
+from kernbench.workloads.serving.step_trace import Bottlenecks, StepTrace
 from kernbench.workloads.serving.stepwise import batching
 from kernbench.workloads.serving.table_store import TableStore
 from kernbench.workloads.serving.workload import Workload
@@ -79,6 +79,7 @@ class Scenario:
     lora: Lora | None = None
     swap_space_gib: float = 0.0
     host_link_gb_s: float | None = None
+    capture_sizes: tuple[int, ...] | None = None  #: [token] to which steps are padded; None: those of the machine's software
     energy: bool = False  #: whether that of steps is simulated
     tables: Path | None = None  #: folder in which tables are kept; None: where programs are kept
 
@@ -92,6 +93,9 @@ class Scenario:
     def __post_init__(self) -> None:
         if (self.speculation is not None and self.speculation.method == "draft_model") != (self.draft is not None):
             raise InputError(Problem("scenario", "it is the model of speculation by draft_model", "draft", self.draft))
+        sizes = self.capture_sizes or ()
+        if any(type(size) is not int or size < 1 for size in sizes) or list(sizes) != sorted(set(sizes)):
+            raise InputError(Problem("scenario", "it must be integers of at least 1 that rise", "capture_sizes", sizes))
         for name, least in (("swap_space_gib", 0.0), ("host_link_gb_s", 1e-9)):
             value = getattr(self, name)
             if value is not None and not least <= value < 1e9:
@@ -168,14 +172,15 @@ class Scenario:
         return PipelineTimer(step, stages, energy=self.energy) if isinstance(step, Pipeline) else stages[0]
 
     def _timer(self, step: MachineStep, sample: int, extra: Sequence[ExtraWork] = ()) -> MachineTimer:
+        sizes = step.capture_sizes if self.capture_sizes is None else self.capture_sizes
         share = 1.0 if self.machine.chip is not None else 1 / (self.pp * self.dp)  # a file of a chip is one of its devices
         if self.exact:
-            return ExactTimer(step, step.capture_sizes, extra=extra, energy=self.energy, static_share=share)
+            return ExactTimer(step, sizes, extra=extra, energy=self.energy, static_share=share)
         kept = cache_folder("serving") if self.tables is None else self.tables
         store = TableStore(kept, step.content())
         width = 1 if self.speculation is None else 1 + self.speculation.tokens
         return TableTimer(
-            step, step.capture_sizes, store=store, sample=sample, width=width, extra=extra, energy=self.energy,
+            step, sizes, store=store, sample=sample, width=width, extra=extra, energy=self.energy,
             static_share=share,
         )  # fmt: skip
 
@@ -201,6 +206,8 @@ class Scenario:
         """Serve the workload. `trace`: where each step is written."""
         step = self.step()
         options, timer = self.engine_options(step), self.timer(step)
+        if trace is not None:
+            trace.bottlenecks = Bottlenecks(step)
         result = simulate(
             self.workload.requests(), batching(options), timer, max_concurrency=self.max_concurrency, trace=trace
         )

@@ -6,16 +6,52 @@ import json
 from collections.abc import Sequence
 from typing import BinaryIO
 
+from kernbench.workloads.blocks.batch import Sequences
+from kernbench.workloads.serving.machine_step import MachineStep
 from kernbench.workloads.serving.scheduler import StepBatch
 
 _HEAD = b'{"displayTimeUnit":"ms","traceEvents":[\n{"ph":"M","pid":0,"name":"process_name","args":{"name":"engine"}}'
 
 
-class StepTrace:
-    """Writes a slice for each step, and counters of requests and of blocks of the KV cache."""
+class Bottlenecks:
+    """The resource that limits steps. Steps whose sizes are nearest to the same powers of two have one that is simulated."""
 
-    def __init__(self, out: BinaryIO) -> None:
+    def __init__(self, step: MachineStep) -> None:
+        self._step = step
+        self._known: dict[tuple[Sequences, ...], tuple[str, float]] = {}
+
+    def of(self, batch: StepBatch) -> tuple[str, float]:
+        """Its name, and the share of the step that it needs alone."""
+        found = []
+        if chunks := len(batch.chunks):
+            before = sum(before for _, _, before in batch.chunks)
+            found.append(Sequences(_power(batch.prefill_tokens / chunks), _power(before / chunks, 0), _power(chunks)))
+        if decodes := batch.decodes:
+            context = _power(batch.decode_context / decodes, 0)
+            found.append(Sequences(1 + round(batch.drafts / decodes), context, _power(decodes)))
+        typical = tuple(found)
+        if typical not in self._known:
+            self._known[typical] = next(iter(self._step.limits(typical).items()))
+        return self._known[typical]
+
+
+def _power(value: float, least: int = 1) -> int:
+    """The nearest power of two, or `least` below it."""
+    if value < 1:
+        return least
+    low = 1 << (int(value).bit_length() - 1)
+    return low if value < 1.5 * low else 2 * low
+
+
+class StepTrace:
+    """Writes a slice for each step, and counters of requests and of blocks of the KV cache.
+
+    `bottlenecks`: what limits the device in steps; None: it is not written.
+    """
+
+    def __init__(self, out: BinaryIO, bottlenecks: Bottlenecks | None = None) -> None:
         self._out = out
+        self.bottlenecks = bottlenecks
         self.steps = 0
         out.write(_HEAD)
 
@@ -23,10 +59,13 @@ class StepTrace:
         """A step has ended. `stages`: [ns] start and end in each stage of a pipeline, which has a track each."""
         self.steps += 1
         prefill = batch.prefill_tokens
-        what = {
+        what: dict[str, object] = {
             "prefill_tokens": prefill, "decodes": batch.decodes, "decode_context": batch.decode_context,
             "prefills": [request.id for request, _, _ in batch.chunks], "preempted": [one.id for one in batch.preempted],
         }  # fmt: skip
+        if self.bottlenecks is not None:
+            resource, share = self.bottlenecks.of(batch)
+            what |= {"limit": resource, "limit_share": round(share, 4)}
         name = "mixed" if prefill and batch.decodes else "prefill" if prefill else "decode"
         for track, (start, end) in enumerate(stages if len(stages) > 1 else [(start_ns, end_ns)]):
             self._event({"ph": "X", "tid": track, "ts": start / 1e3, "dur": (end - start) / 1e3, "name": name, "args": what})

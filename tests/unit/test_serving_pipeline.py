@@ -153,7 +153,7 @@ def test_the_bottleneck_of_steps_of_about_one_size_is_found_once() -> None:
     trace.close()
     args = [event["args"] for event in json.loads(out.getvalue())["traceEvents"] if event["ph"] == "X"]
     assert len(args) == 40 and all((one["limit"], one["limit_share"]) == ("DRAM bandwidth", 0.75) for one in args)
-    assert Step.asked == [(Sequences(128, 0, 4),), (Sequences(1, 128, 4),)]
+    assert Step.asked == [(Sequences(64, 0, 4),), (Sequences(1, 64, 4),), (Sequences(1, 256, 4),)]
 
 
 def test_a_request_that_gives_its_own_blocks_away_does_not_stop_the_engine() -> None:

@@ -14,7 +14,7 @@ _HEAD = b'{"displayTimeUnit":"ms","traceEvents":[\n{"ph":"M","pid":0,"name":"pro
 
 
 class Bottlenecks:
-    """The resource that limits steps. Steps whose sizes are nearest to the same powers of two have one that is simulated."""
+    """The resource that limits steps. Steps whose sizes are nearest to the same powers of four have one that is simulated."""
 
     def __init__(self, step: MachineStep) -> None:
         self._step = step
@@ -36,11 +36,11 @@ class Bottlenecks:
 
 
 def _power(value: float, least: int = 1) -> int:
-    """The nearest power of two, or `least` below it."""
-    if value < 1:
-        return least
-    low = 1 << (int(value).bit_length() - 1)
-    return low if value < 1.5 * low else 2 * low
+    """The nearest power of four, by ratio, or `least` below 1."""
+    found = 1
+    while 2 * found <= value:
+        found *= 4
+    return found if value >= 1 else least
 
 
 class StepTrace:

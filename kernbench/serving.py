@@ -16,7 +16,7 @@ from kernbench.workloads.serving.scheduler import Scheduler, StepBatch, Tokens
 from kernbench.workloads.serving.simulate import simulate
 from kernbench.workloads.serving.speculation import Speculation, parse_speculation
 from kernbench.workloads.serving.statistics import Summary
-from kernbench.workloads.serving.step_time import ExactTimer, FormulaTimer, StepTimer, TableTimer, fixed_step
+from kernbench.workloads.serving.step_time import ExactTimer, FormulaTimer, StepTimer, TableTimer, fixed_step, step_timer
 from kernbench.workloads.serving.stepwise import StepwiseBatching, batching
 from kernbench.workloads.serving.table_store import TableStore
 from kernbench.workloads.serving.workload import Workload
@@ -69,4 +69,5 @@ __all__ = [
     "parse_speculation",
     "simulate",
     "simulate_fleet",
+    "step_timer",
 ]

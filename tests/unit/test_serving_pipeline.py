@@ -21,6 +21,7 @@ from kernbench.serving import (
     MachineStep,
     Request,
     Scenario,
+    Scheduler,
     State,
     StepBatch,
     StepTimer,
@@ -290,3 +291,27 @@ def test_copies_of_the_model_are_engines_of_one_machine(tiny: Any) -> None:
 def test_layouts_that_cannot_be(tiny: Any, machine: str, given: dict[str, Any], told: str) -> None:
     with pytest.raises(InputError, match=told):
         scenario(tiny, machine, **given).step()
+
+
+def test_a_scheduler_of_ones_own_serves_a_pipeline() -> None:
+    """Three methods and a number of batches: with two under way, both stages work."""
+
+    class Halves(Scheduler):
+        batches_in_flight = 2
+
+        def __init__(self) -> None:
+            self.requests: list[Request] = []
+
+        def add(self, request: Request) -> None:
+            self.requests.append(request)
+
+        def schedule(self, now_ns: int) -> StepBatch:
+            free = [one for one in self.requests if one.computed < one.tokens][:2]
+            return StepBatch([(one, one.tokens - one.computed) for one in free])
+
+        def finish(self, request: Request) -> None:
+            self.requests.remove(request)
+
+    requests = [Request(i, arrival_ns=0, prompt=8, output=3) for i in range(4)]
+    result = simulate(requests, Halves(), Stages([(2, 0), (2, 0)]))
+    assert result.end_ns == 14 * MS  # six batches of two, one every 2 ms, and the second stage of the last

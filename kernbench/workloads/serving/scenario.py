@@ -16,13 +16,13 @@ from kernbench.workloads.blocks.batch import Sequences
 from kernbench.workloads.llm.model import Model
 from kernbench.workloads.routing import EVEN, Routing
 from kernbench.workloads.serving.extra_work import Adapters, DraftModel, ExtraWork, Lora, Swaps
-from kernbench.workloads.serving.machine_step import MachineStep, Pipeline, machine_step
+from kernbench.workloads.serving.machine_step import MachineStep, machine_step
 from kernbench.workloads.serving.options import DEFAULT_BLOCK, EngineOptions
 from kernbench.workloads.serving.periods import EngineGroup
 from kernbench.workloads.serving.result import ServingResult
 from kernbench.workloads.serving.simulate import simulate
 from kernbench.workloads.serving.speculation import Speculation
-from kernbench.workloads.serving.step_time import ExactTimer, MachineTimer, PipelineTimer, TableTimer, table_error
+from kernbench.workloads.serving.step_time import ExactTimer, MachineTimer, TableTimer, step_timer, table_error
 from kernbench.workloads.serving.step_trace import Bottlenecks, StepTrace
 from kernbench.workloads.serving.stepwise import batching
 from kernbench.workloads.serving.table_store import TableStore
@@ -162,14 +162,8 @@ class Scenario:
         if self.energy and not step.energy_pj([Sequences(1)]):
             rule = "the model of this machine has no energy of operations"
             raise InputError(Problem(self.machine.source, rule, "--energy", remedy="state cost.watts: what it draws"))
-        known: dict[str, MachineTimer] = {}
-        stages = []
-        for stage in self._stages(step):
-            content = repr(stage.step.content())
-            if content not in known:
-                known[content] = self._timer(stage.step, self.sample, self._extra(stage))
-            stages.append(known[content])
-        return PipelineTimer(step, stages, energy=self.energy) if isinstance(step, Pipeline) else stages[0]
+        stages = {one.step: one for one in self._stages(step)}
+        return step_timer(step, lambda stage: self._timer(stage, self.sample, self._extra(stages[stage])))
 
     def _timer(self, step: MachineStep, sample: int, extra: Sequence[ExtraWork] = ()) -> MachineTimer:
         sizes = step.capture_sizes if self.capture_sizes is None else self.capture_sizes

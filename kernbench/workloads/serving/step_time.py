@@ -16,7 +16,7 @@ from kernbench.workloads.serving.table_store import TableStore
 
 
 class StepTimer(ABC):
-    """Times steps. `kernbench.serving.step_timer` makes one of a model and a machine."""
+    """Times steps. `kernbench.serving.step_timer` makes one of a step of a model on a machine."""
 
     @abstractmethod
     def device_ns(self, batch: StepBatch) -> int:
@@ -356,8 +356,8 @@ def table_error(tables: Iterable[TableTimer]) -> TableError | None:
 class PipelineTimer(MachineTimer):
     """Steps of a pipeline. `stages`: what times each of them; equal stages have one timer."""
 
-    def __init__(self, step: Pipeline, stages: Sequence[MachineTimer], *, energy: bool = False) -> None:
-        super().__init__(step, step.capture_sizes, energy=energy)
+    def __init__(self, step: Pipeline, stages: Sequence[MachineTimer]) -> None:
+        super().__init__(step, step.capture_sizes, energy=any(one.energy for one in stages))
         self._stages = tuple(stages)
         self._distinct = tuple(dict.fromkeys(stages))
 
@@ -411,3 +411,26 @@ def _edges(edges: Sequence[int], value: float) -> tuple[tuple[int, float], ...]:
     low, high = edges[place], edges[place + 1]
     share = (value - low) / (high - low)
     return ((low, 1 - share), (high, share))
+
+
+def step_timer(step: MachineStep, make: Callable[[MachineStep], MachineTimer] = TableTimer) -> MachineTimer:
+    """Times a step by a table, or as `make` says; of a pipeline, each stage that differs has a timer of its own.
+
+    >>> from kernbench import load_config
+    >>> from kernbench.serving import Request, StepBatch, machine_step, step_timer
+    >>> from kernbench.workloads.models.files import load_model
+    >>> timer = step_timer(machine_step(load_model("llama3-8b"), load_config("rtx4090"), pp=2))
+    >>> first, second = timer.stages_ns(StepBatch([(Request(0, arrival_ns=0, prompt=512, output=1), 512)]))
+    >>> first[0] > 0, first[1] > 0, second[1] == 0
+    (True, True, True)
+    """
+    if not isinstance(step, Pipeline):
+        return make(step)
+    known: dict[str, MachineTimer] = {}
+    stages = []
+    for stage in step.stages:
+        content = repr(stage.content())
+        if content not in known:
+            known[content] = make(stage)
+        stages.append(known[content])
+    return PipelineTimer(step, stages)

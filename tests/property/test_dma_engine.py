@@ -22,6 +22,18 @@ def aligned(addr: int, nbytes: int) -> int:
     return (addr + nbytes + ALIGN - 1) // ALIGN * ALIGN - addr // ALIGN * ALIGN
 
 
+@pytest.mark.parametrize(
+    ("role", "direction", "channel"),
+    [
+        ("kv", "read", "kv_load"), ("kv", "write", "kv_store"), ("weight", "read", "act_weight"),
+        ("activation", "read", "act_weight"), ("activation", "write", "act_weight"),
+    ],
+)  # fmt: skip
+def test_a_job_belongs_to_the_channel_of_its_tensor_and_direction(role: Any, direction: Any, channel: str) -> None:
+    job = DmaJob(cmdq_id=0, direction=direction, tensor_role=role, bytes_total=64, bytes_aligned=64, dram_addr=0)
+    assert job.channel == channel
+
+
 class PuppetMemory:
     """A memory side that does what the test tells it."""
 

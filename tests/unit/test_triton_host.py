@@ -28,6 +28,27 @@ def scaled(x_ptr, out_ptr, n, factor, BLOCK: tl.constexpr):
     tl.store(out_ptr + places, factor * tl.load(x_ptr + places, mask=places < n, other=0.0), mask=places < n)
 
 
+@triton.jit
+def shifted(x_ptr, out_ptr, n, shift=3.0, BLOCK: tl.constexpr = 16):
+    places = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(out_ptr + places, shift + tl.load(x_ptr + places, mask=places < n, other=0.0), mask=places < n)
+
+
+def test_arguments_that_a_launch_leaves_out_have_their_defaults() -> None:
+    x, out = np.arange(40, dtype=np.float32), np.zeros(40, np.float32)
+    seen: list[dict[str, Any]] = []
+
+    def grid(meta: dict[str, Any]) -> tuple[int]:
+        seen.append(meta)
+        return (triton.cdiv(40, meta["BLOCK"]),)
+
+    shifted[grid](x, out, 40)
+    assert np.array_equal(out, x + 3) and seen[0]["BLOCK"] == 16 and seen[0]["shift"] == 3.0
+    compiled = shifted.warmup(x, out, 40, grid=(3,))
+    compiled[(3, 1, 1)](x, out, 40, 5.0)
+    assert np.array_equal(out, x + 5)
+
+
 def test_warmup_runs_nothing_and_its_kernel_launches() -> None:
     x, out = np.arange(64, dtype=np.float32), np.zeros(64, np.float32)
     compiled = scaled.warmup(x, out, 64, 2.0, BLOCK=32, num_warps=8, grid=(1,))

@@ -35,7 +35,7 @@ KINDS: dict[str, type[MachineConfig]] = {
 }
 _KINDS: dict[type[MachineConfig], str] = {
     NpuConfig: "one NPU",
-    SystemConfig: "a system of several PEs",
+    SystemConfig: "a system",
 }
 
 

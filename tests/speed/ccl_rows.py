@@ -15,8 +15,8 @@ from tests.speed.sample import Sample
 
 #: Machine, ranks, algorithm, bytes a rank, verified, and the mark [s].
 RUNS = (
-    ("pod_8sip", 256, "ring", 1 << 20, True, 30.0),
-    ("pod_8sip", 1024, "hierarchical", 1 << 20, False, 60.0),
+    ("pod_8sip", 256, "ring", 1 << 20, True, 10.0),
+    ("pod_8sip", 1024, "hierarchical", 1 << 20, False, 15.0),
 )
 QUICK = (
     ("sip_4x4", 32, "ring", 1 << 17, True, 30.0),

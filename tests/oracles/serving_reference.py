@@ -111,6 +111,7 @@ class ReferenceScheduler:
         self.caching = enable_prefix_caching
         self.reserve = reserve_full_prompt
         self.policy = policy
+        self.stages = pipeline_stages
         self.is_async = async_scheduling and pipeline_stages == 1  # [pipeline] never with both
         self.under_way = 2 if self.is_async else pipeline_stages  # [core] batches, at most, before outputs are added
         self.spec = drafts
@@ -201,7 +202,10 @@ class ReferenceScheduler:
                     drafts[request.name] = beyond
                 request.drafts = 0
         # [scheduler] After a preemption no waiting request is admitted in the same step.
-        loras = {self.requests[name].lora for name in batch} - {None}
+        # [pipeline] Requests of several batches may meet in a later one, so with stages adapters of all running requests count.
+        # vLLM counts those of the batch, and refuses to go on when they meet.
+        counted = [one.name for one in self.running] if self.stages > 1 else batch
+        loras = {self.requests[name].lora for name in counted} - {None}
         skipped: list[Request] = []
         while not preempted and self.waiting and budget > 0 and len(self.running) < self.max_num_seqs:
             request = self._head()

@@ -26,6 +26,7 @@ from kernbench.workloads.models.files import load_model
 from kernbench.workloads.serving.extra_work import Adapters, Lora, Swaps
 from kernbench.workloads.serving.radix import RadixPool
 from kernbench.workloads.serving.scheduler import StepBatch
+from kernbench.workloads.serving.waiting import Waiting
 from tests.serving_workloads import speculations
 
 MS = 1_000_000
@@ -68,7 +69,7 @@ def loads(draw: st.DrawFn) -> tuple[list[Request], EngineOptions]:
         long_prefill_token_threshold=draw(st.sampled_from([0, 0, 5])), enable_prefix_caching=draw(st.booleans()),
         scheduling_policy=draw(st.sampled_from(["fcfs", "priority", "slo"])), async_scheduling=draw(st.booleans()),
         speculation=spec, max_loras=draw(st.integers(1, 2)), preemption_mode="swap" if swap else "recompute", swap_blocks=swap,
-        prefix_cache=draw(st.sampled_from(["hash", "radix"])),
+        prefix_cache=draw(st.sampled_from(["hash", "radix"])), pipeline_parallel_size=draw(st.sampled_from([1, 1, 2, 3])),
     )  # fmt: skip
     now, requests = 0, []
     for number in range(draw(st.integers(1, 10))):
@@ -267,6 +268,29 @@ def test_adapters_beyond_the_places_wait_and_others_pass() -> None:
     simulate(requests, engine, fixed_step(MS))
     assert [one.scheduled_ns for one in requests] == [0, 4 * MS, 0]
     assert [batch.adapter_loads for batch in engine.batches if batch] == [1, 0, 0, 0, 1, 0, 0, 0]
+
+
+def test_adapters_of_a_pipeline_count_in_all_of_its_batches() -> None:
+    """One place: two requests with different adapters do not run at a time, though each is alone in its batch."""
+    engine = Watched(options(max_loras=1, pipeline_parallel_size=2, max_num_batched_tokens=256))
+    requests = [Request(i, arrival_ns=0, prompt=200, output=3, adapter=i) for i in range(2)]
+    simulate(requests, engine, fixed_step(MS))
+    assert requests[1].scheduled_ns == requests[0].last_token_ns
+
+
+def test_a_preempted_request_that_is_passed_over_keeps_its_place() -> None:
+    """By the policy slo it comes before requests with deadlines."""
+    waiting = Waiting("slo")
+    urgent = Request(0, arrival_ns=0, prompt=8, output=4, ttft_target_ns=MS)
+    preempted = Request(1, arrival_ns=0, prompt=8, output=4)
+    preempted.state = State.PREEMPTED
+    waiting.add(urgent)
+    waiting.put_back(preempted)
+    waiting.pop(preempted)
+    waiting.restore([preempted])
+    assert waiting.peek(0) is preempted and len(waiting) == 2
+    waiting.pop(preempted)
+    assert waiting.peek(0) is urgent
 
 
 def test_equal_prompts_of_different_adapters_share_nothing() -> None:

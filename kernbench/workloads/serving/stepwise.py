@@ -61,7 +61,9 @@ class StepwiseBatching(Batching):
     def schedule(self, now_ns: int) -> StepwiseBatch:
         batch = StepwiseBatch(self)
         budget = self._serve(batch, self.options.scheduled_tokens)
-        adapters = {row.request.adapter for row in batch.plan if row.request.adapter is not None}
+        # batches of a pipeline that are under way share the places of adapters, and their requests may meet in a later one
+        holders = self.running if self.batches_in_flight > 1 else [row.request for row in batch.plan]
+        adapters = {one.adapter for one in holders if one.adapter is not None}
         batch.blocked = "kv_blocks" if batch.preempted else self._admit(batch, budget, now_ns, adapters)
         for row in batch.plan:
             request = row.request

@@ -86,6 +86,7 @@ def probe(
     >>> sorted(kb.probe(sizes=[4096], only=["own_hbm", "host_to_device"]).metrics)
     ['host_to_device', 'own_hbm']
     """
-    system = a_system("kernbench.probe", machine_of(config, overrides, allow_code=allow_code), "it measures links of systems")
+    machine = machine_of(config, overrides, allow_code=allow_code)
+    system = a_system("kernbench.probe", machine, "only the links of a system can be measured")
     wanted = [size for one in sizes for size in probe_sizes(str(one))]
     return ProbeResult(system.source, tuple(run_probe(system, wanted, probe_names(system, ",".join(only)))))

@@ -30,6 +30,7 @@ DEFAULT_MACHINE = "npu_server"  #: where programs run if no machine is named; a 
 COMPILED = ".kbp"  #: of files with compiled programs
 SUFFIXES = (".json", ".yaml", ".yml", COMPILED)  #: of files with programs
 GRAPH = ".onnx"
+RUNNABLE = "a bench or a program is expected"
 
 
 def machine_of(config: Config, overrides: Overrides = (), *, allow_code: AllowCode = ()) -> MachineConfig:
@@ -143,7 +144,7 @@ def _no_params(name: str, given: Mapping[str, Any]) -> Problem:
 
 
 def _only_programs(name: str) -> Problem:
-    rule = "it is a bench, but a program or a workload is needed here"
+    rule = "this is a bench, but a program or a workload is expected"
     return Problem(name, rule, remedy="kbsim run and kbsim step take benches")
 
 
@@ -156,14 +157,15 @@ def _no_program(name: str) -> Problem:
     if is_bench_target(name):
         return _only_programs(name)
     if name.lower().endswith(GRAPH):
-        return Problem(name, "it is a graph, but a bench or a program is needed here", remedy=f"to run it: kbsim onnx {name}")
+        return Problem(name, f"this is an ONNX model, but {RUNNABLE}", remedy=f"to run the model: kbsim onnx {name}")
     if name in preset_models():
-        remedy = f'to run it: kbsim llm --model {name}, or in Python kernbench.llm("{name}")'
-        return Problem(name, "it is a language model", remedy=remedy)
+        remedy = f'to run the model: kbsim llm --model {name}, or in Python kernbench.llm("{name}")'
+        return Problem(name, f"this is a language model, but {RUNNABLE}", remedy=remedy)
     if name in COLLECTIVES:
-        return Problem(name, "it is a collective", remedy=f"to run it: kbsim ccl run {name}")
+        return Problem(name, f"this is a collective, but {RUNNABLE}", remedy=f"to run the collective: kbsim ccl run {name}")
     if name in (*preset_names(), *chip_names(), *board_names()):
-        return other_kind(name, "machine", "program", remedy=f"to run something on it: kbsim run TARGET --config {name}")
+        remedy = f"to run a program on this machine: kbsim run TARGET --config {name}"
+        return other_kind(name, "machine", "program", remedy)
     found = kind_named(name)
     if found and found != "program":
         return other_kind(name, found, "program")

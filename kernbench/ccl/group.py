@@ -77,13 +77,13 @@ def shape_for(config: MachineConfig, ranks: int) -> Shape:
         return found
     most = there.sips * there.cubes * there.pes
     parts = [f"{count} {name}{'s' * (count > 1)}" for count, name in zip(there, ("SIP", "cube", "PE"), strict=True)]
-    rule = f"{config.source} has {' of '.join(parts)}, {most} in all"
+    rule = f"{config.source} has {most} PEs ({' of '.join(parts)})"
     if ranks > most:
         fits = larger(ranks)
-        remedy = f"use at most {most}, or a larger machine ({fits or '--config'})"
+        remedy = f"use at most {most} ranks, or a larger machine ({fits or '--config'})"
         raise InputError(Problem("group", rule, "ranks", ranks, remedy))
     near = [next(n for n in way if _shape_for(there, n)) for way in (range(ranks, 0, -1), range(ranks, most + 1))]
-    remedy = f"each cube takes as many as the others: {near[0]} and {near[1]} can be placed"
+    remedy = f"every cube must get the same number of ranks; use {near[0]} or {near[1]}"
     raise InputError(Problem("group", rule, "ranks", ranks, remedy))
 
 

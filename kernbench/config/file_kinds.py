@@ -18,7 +18,7 @@ _SQLITE: Final = b"SQLite format 3\0"
 class FileKind(msgspec.Struct, frozen=True):
     """A kind of input file."""
 
-    noun: str  #: as in `it is a sweep`
+    noun: str  #: as in `this is a sweep`
     usual: str  #: what to type for it; `{file}` stands for the file
     keys: tuple[str, ...] = ()  #: a mapping that has all of these keys is one
     schemas: tuple[str, ...] = ()  #: or whose `schema` begins with one of these
@@ -26,37 +26,48 @@ class FileKind(msgspec.Struct, frozen=True):
 
 
 KINDS: Final[Mapping[str, FileKind]] = {
-    "sweep": FileKind("a sweep", "to run it: kbsim sweep run {file}", ("targets", "axes"), ("kernbench/sweep/",)),
+    "sweep": FileKind("a sweep", "to run the sweep: kbsim sweep run {file}", ("targets", "axes"), ("kernbench/sweep/",)),
     "machine": FileKind(
-        "a machine", "to run something on it: kbsim run TARGET --config {file}; to check it: kbsim config check {file}",
+        "a machine",
+        "to run a program on this machine: kbsim run TARGET --config {file}; to check the machine: kbsim config check {file}",
         (), ("kernbench/npu/", "kernbench/system/"),
     ),
     "program": FileKind(
-        "a program", "to run it: kbsim run {file}; to check it: kbsim program check {file}", ("cmdq",), (), (".kbp",)
+        "a program", "to run the program: kbsim run {file}; to check the program: kbsim program check {file}",
+        ("cmdq",), (), (".kbp",),
     ),
-    "trace": FileKind("a trace", "to summarise it: kbsim trace summary {file}", ("event_type",), (),
+    "trace": FileKind("a trace", "to summarise the trace: kbsim trace summary {file}", ("event_type",), (),
                       (".jsonl", ".jsonl.gz", ".jsonl.zst")),
-    "model": FileKind("a language model", "to run it: kbsim llm --model {file}", ("model_type", "hidden_size")),
-    "graph": FileKind("an ONNX model", "to run it: kbsim onnx {file}", (), (), (".onnx",)),
+    "model": FileKind("a language model", "to run the model: kbsim llm --model {file}", ("model_type", "hidden_size")),
+    "graph": FileKind("an ONNX model", "to run the model: kbsim onnx {file}", (), (), (".onnx",)),
     "result": FileKind(
-        "the result of a run", "to make such a file: kbsim run TARGET --out {file}", ("status", "cycles", "counters")
+        "the result of a run", "to write such a result: kbsim run TARGET --out {file}", ("status", "cycles", "counters")
     ),
     "store": FileKind("a store of sweep results", "to show the results: kbsim sweep report {file}", (), (), (".sqlite",)),
-    "algorithms": FileKind("a file of algorithms", "to use it: kbsim ccl run COLLECTIVE --ccl {file}", (), ("kernbench/ccl/",)),
-    "runtime": FileKind("a runtime profile", "to use it: kbsim op --runtime {file}", (), ("kernbench/runtime/",)),
-    "bench": FileKind("a Python file", "to run the bench in it: kbsim run {file}", (), (), (".py",)),
+    "algorithms": FileKind(
+        "a file of algorithms", "to use the algorithms: kbsim ccl run COLLECTIVE --ccl {file}", (), ("kernbench/ccl/",)
+    ),
+    "runtime": FileKind("a runtime profile", "to use the profile: kbsim op --runtime {file}", (), ("kernbench/runtime/",)),
+    "bench": FileKind("a Python file", "to run the bench in the file: kbsim run {file}", (), (), (".py",)),
 }  # fmt: skip
 #: What to type where a file of one kind is given for one of another, if that is not the usual: (found, wanted).
 _INSTEAD: Final[Mapping[tuple[str, str], str]] = {
-    ("program", "trace"): "to record a trace of it: kbsim run {file} --trace run.jsonl (or --report run.html for a page)",
-    ("bench", "trace"): "to record a trace of it: kbsim run {file} --trace run.jsonl (or --report run.html for a page)",
+    ("program", "trace"):
+        "to record a trace of the program: kbsim run {file} --trace run.jsonl; "
+        "to write an HTML page of the run instead: kbsim run {file} --report run.html",
+    ("bench", "trace"):
+        "to record a trace of the bench: kbsim run {file} --trace run.jsonl; "
+        "to write an HTML page of the run instead: kbsim run {file} --report run.html",
     ("machine", "trace"):
-        "to record a trace: kbsim run TARGET --config {file} --trace run.jsonl (or --report run.html for a page)",
-    ("program", "sweep"): "to run it once: kbsim run {file}; to run it on many machines, write targets: [{file}] in a sweep",
-    ("machine", "sweep"): "to use it in a sweep, write machine: {file} there",
-    ("sweep", "store"): "to make the store {stem}.sqlite: kbsim sweep run {file}",
-    ("machine", "program"): "to run something on it: kbsim run TARGET --config {file}; to check it: kbsim config check {file}",
-    ("program", "bench"): "to show it: kbsim program show {file}; to run it: kbsim run {file}",
+        "to record a trace of a run on this machine: kbsim run TARGET --config {file} --trace run.jsonl",
+    ("program", "sweep"):
+        "to run the program once: kbsim run {file}; "
+        "to run the program on many machines, write `targets: [{file}]` in a sweep file",
+    ("machine", "sweep"): "to sweep over values of this machine, write `machine: {file}` in a sweep file",
+    ("sweep", "store"): "to create the store {stem}.sqlite: kbsim sweep run {file}",
+    ("machine", "program"):
+        "to run a program on this machine: kbsim run TARGET --config {file}; to check the machine: kbsim config check {file}",
+    ("program", "bench"): "to show the program: kbsim program show {file}; to run the program: kbsim run {file}",
 }
 #: Keys at the top of a machine's file that need not name its schema.
 _OF_MACHINES: Final = {"freq_ghz", "dma", "dram", "noc", "spm", "te", "ve", "sip", "cube", "pe"}
@@ -84,7 +95,7 @@ def kind_named(name: str) -> str:
 def other_kind(source: str, found: str, wanted: str, remedy: str = "") -> Problem:
     """The refusal of a file of another kind than was wanted, with what to type for it."""
     remedy = remedy or _INSTEAD.get((found, wanted), KINDS[found].usual)
-    rule = f"it is {KINDS[found].noun}, but {KINDS[wanted].noun} is needed here"
+    rule = f"this is {KINDS[found].noun}, but {KINDS[wanted].noun} is expected"
     return Problem(source, rule, remedy=remedy.replace("{file}", source).replace("{stem}", os.path.splitext(source)[0]))
 
 

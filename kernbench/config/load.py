@@ -104,7 +104,7 @@ def _model(document: Document, wanted: type[MachineConfig] | None) -> type[Machi
         raise InputError(document.problem(("schema",), f"it must be one of {', '.join(allowed)}", name, meant(name, allowed)))
     if name not in allowed:
         wanted = KINDS[allowed[0]]
-        rule = f"it is {_KINDS[model]}, but {_KINDS[wanted]} is needed here"
+        rule = f"this is {_KINDS[model]}, but {_KINDS[wanted]} is expected"
         raise InputError(Problem(document.source, rule, remedy=f"machines that fit: {', '.join(preset_names(wanted))}"))
     return model
 

@@ -167,8 +167,8 @@ class Context:
         tensor.deployed = True
 
     def _copy_in(self, tensor: DeviceTensor) -> None:
-        remedy = "deploy it in no time (through=instant)"
-        config = a_system("deploy_tensor", self._places.config, "it goes through a PCIe endpoint", remedy)
+        remedy = "copy in zero time (through=instant)"
+        config = a_system("deploy_tensor", self._places.config, "the copy of a tensor from the host needs a PCIe endpoint", remedy)
         io = naming.io_index(config.sip.io[0].name)
         copies = []
         for part in tensor.parts:

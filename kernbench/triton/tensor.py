@@ -115,7 +115,7 @@ class tensor:
 
     def __index__(self) -> int:
         if self.dtype.is_floating() or self.base is not None:
-            refuse(f"an integer is needed here, and this is {self.dtype}")
+            refuse(f"an integer is expected, but this is {self.dtype}")
         return int(self._one("the value"))
 
     def __float__(self) -> float:

@@ -158,7 +158,7 @@ def test_the_default_machine_is_a_preset(kbsim: Kbsim) -> None:
     assert one_object(said.out)["machine"] == "npu_server.yaml"
 
 
-BENCH_IS_NONE = "it is a bench, but a program or a workload is needed here; kbsim run and kbsim step take benches"
+BENCH_IS_NONE = "this is a bench, but a program or a workload is expected; kbsim run and kbsim step take benches"
 REFUSALS = [
     (("program", "show", "vector_add"), f"vector_add: {BENCH_IS_NONE}"),
     (("program", "show", "./mine.py:one"), f"./mine.py:one: {BENCH_IS_NONE}"),

@@ -298,11 +298,11 @@ def test_a_module_that_exits_is_refused(tmp_path: Path) -> None:
 def test_groups_say_what_does_not_fit() -> None:
     config = load_config("two_sips")
     assert shape_for(config, 12) == Shape(1, 2, 6)
-    with pytest.raises(InputError, match=r"ranks = 65, but two_sips.yaml has 2 SIPs of 4 cubes of 8 PEs, 64 in all"):
+    with pytest.raises(InputError, match=r"ranks = 65, but two_sips.yaml has 64 PEs \(2 SIPs of 4 cubes of 8 PEs\)"):
         shape_for(config, 65)
     with pytest.raises(InputError, match='shape = "3x1x1", but the group takes 3 SIPs, and there are 2'):
         group_of(config, Shape(3, 1, 1))
-    with pytest.raises(InputError, match=r"^group: it needs more than one PE, but npu_mobile\.yaml is one NPU; machines"):
+    with pytest.raises(InputError, match=r"^group: several PEs are needed, but npu_mobile\.yaml is a single NPU; machines"):
         shape_for(load_config("npu_mobile"), 2)
 
 

@@ -50,14 +50,14 @@ def test_the_schema_says_which_kind_it_is() -> None:
 
 
 NEEDS_A_SYSTEM = (
-    "it is one NPU, but a system is needed here; machines that fit: pod_8sip, single_cube, sip_4x4, two_sips"
+    "this is one NPU, but a system is expected; machines that fit: pod_8sip, single_cube, sip_4x4, two_sips"
 )
 
 
 @pytest.mark.parametrize(
     ("source", "kind", "line"),
     [
-        ("single_cube", NpuConfig, "single_cube.yaml: it is a system, but one NPU is needed here; "
+        ("single_cube", NpuConfig, "single_cube.yaml: this is a system, but one NPU is expected; "
          "machines that fit: npu_mobile, npu_server"),
         ("npu_mobile", SystemConfig, f"npu_mobile.yaml: {NEEDS_A_SYSTEM}"),
         ({}, SystemConfig, f"machine: {NEEDS_A_SYSTEM}"),

@@ -157,7 +157,7 @@ def test_a_trace_is_written_and_explained(samples: Path) -> None:
         (lambda: kb.compare("gemm", ["npu_server", "npu_server"]), "two machines are called npu_server"),
         (lambda: kb.whatif("llama2-7b-decode", m=3), "m is for benches, models and graphs"),
         (lambda: kb.whatif("llama2-7b-decode", free=["dramm"]), "it must be one of dma"),
-        (lambda: kb.probe("npu_server"), "it measures links of systems"),
+        (lambda: kb.probe("npu_server"), "only the links of a system can be measured"),
         (lambda: kb.probe(sizes=["4KB!"]), "size"),
         (lambda: kb.llm("llama9"), "llama9"),
         (lambda: kb.llm(phase="train"), "it must be one of both, prefill, decode"),

@@ -216,7 +216,8 @@ def test_an_npu_has_no_pcie() -> None:
     with pytest.raises(InputError) as error:
         ctx.deploy_tensor(ctx.zeros((2,), name="x"), through="pcie")
     assert str(error.value) == (
-        "deploy_tensor: it goes through a PCIe endpoint, but machine is one NPU; deploy it in no time (through=instant); "
+        "deploy_tensor: the copy of a tensor from the host needs a PCIe endpoint, but machine is a single NPU; "
+        "copy in zero time (through=instant); "
         "machines that fit: pod_8sip, single_cube, sip_4x4, two_sips"
     )
 

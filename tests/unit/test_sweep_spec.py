@@ -129,7 +129,8 @@ def test_every_target_runs_on_every_machine(tmp_path: Path) -> None:
 
 def test_refused_heads(tmp_path: Path) -> None:
     assert refused(tmp_path, "", "schema: kernbench/npu/1\ntargets: [tiles.json]\n") == [
-        "s.yaml: it is a machine, but a sweep is needed here; to use it in a sweep, write machine: s.yaml there"
+        "s.yaml: this is a machine, but a sweep is expected; "
+        "to sweep over values of this machine, write `machine: s.yaml` in a sweep file"
     ]
     assert refused(tmp_path, "", "schema: kernbench/sweep/1\n") == [
         "s.yaml:1:1: targets: a sweep must have at least one target"

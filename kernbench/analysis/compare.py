@@ -205,6 +205,6 @@ def compare_machines(
 ) -> Compared:
     """Run a target on each machine. InputError for fewer than two machines, and if one of them cannot run the target."""
     if len(machines) < 2:
-        raise InputError(Problem("compare", "it needs at least two machines", "config", list(machines)))
+        raise InputError(Problem("compare", "a comparison needs at least two machines", "config", list(machines)))
     works = {name: case.on(config) for name, config in machines.items()}  # a machine that cannot run it is refused at once
     return Compared(case.name, {name: work.run(progress=progress) for name, work in works.items()})

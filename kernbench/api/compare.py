@@ -122,7 +122,7 @@ def compare(
     True
     """
     if isinstance(configs, (str, os.PathLike)):
-        rule = "it needs at least two machines, in a list"
+        rule = "a comparison needs a list of at least two machines"
         given = os.fspath(configs)
         other = next(name for name in (DEFAULT_MACHINE, *preset_names()) if name != given)
         raise InputError(Problem("compare", rule, "configs", given, f"give [{given!r}, {other!r}]"))

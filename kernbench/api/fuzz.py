@@ -183,7 +183,8 @@ def fuzzed_of(
         return FuzzedBench(name_of(target), bench, checked(bench.where, bench.params, params), machine, strict_wait)
     if params:
         rule = f"{', '.join(params)} is for benches and collectives, and {name_of(target)} is a program"
-        raise InputError(Problem("fuzz", rule, remedy="leave it out; a value of the machine has its path, as dram.channels=4"))
+        remedy = "leave it out; to set a value of the machine, write its path, such as dram.channels=4"
+        raise InputError(Problem("fuzz", rule, remedy=remedy))
     machine = machine_of(config or DEFAULT_MACHINE, overrides, allow_code=allow_code)
     return FuzzedProgram(name_of(target), program_of(target, machine), machine)
 

@@ -140,7 +140,7 @@ def _names_a_model(text: str) -> bool:
 
 def _no_params(name: str, given: Mapping[str, Any]) -> Problem:
     rule = f"{', '.join(given)} is for benches, models and graphs, and {name} is a program"
-    return Problem(name, rule, remedy="leave it out; --set of a machine's value has its path, as dram.channels=4")
+    return Problem(name, rule, remedy="leave it out; to set a value of the machine, write its path, such as dram.channels=4")
 
 
 def _only_programs(name: str) -> Problem:
@@ -172,7 +172,8 @@ def _no_program(name: str) -> Problem:
     benches = list(installed_benches())
     near = nearest(name, [*WORKLOADS, *benches], cutoff=0.7) or file_meant(name, (*SUFFIXES, ".py"))
     remedy = f"did you mean {near}?" if near else f"a program's file ends in {', '.join(SUFFIXES)}, a bench's in .py"
-    rule = f"there is no such workload or bench; workloads: {', '.join(sorted(WORKLOADS))}; benches: {', '.join(benches)}"
+    names = f"the workloads are {', '.join(sorted(WORKLOADS))}; the benches are {', '.join(benches)}"
+    rule = f"there is no workload or bench of this name; {names}"
     return Problem(name or '""', rule, remedy=remedy)
 
 

@@ -135,8 +135,8 @@ def read_registry(*files: Path, allow_code: AllowCode = ()) -> Registry:
 
 
 def _unknown(what: str, name: str, there: list[str]) -> Problem:
-    remedy = meant(name, there) or "kbsim ccl list prints them"
-    return Problem(name or '""', f"there is no such {what}; there are {', '.join(there)}", remedy=remedy)
+    remedy = meant(name, there) or "to list all of them: kbsim ccl list"
+    return Problem(name or '""', f"there is no {what} of this name; the names are {', '.join(there)}", remedy=remedy)
 
 
 def _check_keys(document: Document) -> None:
@@ -146,7 +146,7 @@ def _check_keys(document: Document) -> None:
         raise InputError(document.problem(("schema",), f"it must be {SCHEMA}", data.get("schema")))
     extra = [key for key in data if key not in ("schema", "defaults", "algorithms")]
     if extra:
-        rule = "there is no such key; the keys here are schema, defaults, algorithms"
+        rule = "there is no such key; the keys at this level are schema, defaults, algorithms"
         raise InputError(document.problem((extra[0], KEY), rule))
     for key in ("defaults", "algorithms"):
         if not isinstance(data.get(key, {}), dict):
@@ -165,7 +165,7 @@ def _defaults(document: Document) -> dict[str, Any]:
         elif key in ("slots", "slot_bytes"):
             found[key] = _positive(document, path, value)
         else:
-            rule = "there is no such key; the keys here are slots, slot_bytes, tier"
+            rule = "there is no such key; the keys at this level are slots, slot_bytes, tier"
             raise InputError(document.problem((*path, KEY), rule))
     return found
 
@@ -187,7 +187,7 @@ def _entries(document: Document, folder: Path, allowed: AllowedCode) -> Iterator
     for collective, algorithms in document.data.get("algorithms", {}).items():
         at: PathLike = ("algorithms", collective)
         if collective not in COLLECTIVES:
-            rule = f"there is no such collective; there are {', '.join(COLLECTIVES)}"
+            rule = f"there is no collective of this name; the names are {', '.join(COLLECTIVES)}"
             raise InputError(document.problem((*at, KEY), rule))
         if not isinstance(algorithms, dict):
             raise InputError(document.problem(at, "it must be a mapping of algorithms", str(algorithms)))

@@ -11,7 +11,7 @@ from typing import Any
 import typer
 from typer.core import TyperCommand
 
-from kernbench.common.errors import InputError, Problem
+from kernbench.common.errors import InputError, Problem, shown
 from kernbench.common.spelling import meant, nearest
 
 #: Common mistakes, also from other tools: the intended command, by the parent command.
@@ -105,7 +105,8 @@ _NETWORK = "--size and --kind describe the network; to measure the links of a ma
 OPTION_REMEDIES = {
     ("kbsim serve capacity", "--slo"): 'write the latency targets, such as --slo "p99 ttft<200ms, p99 tpot<50ms"',
     ("kbsim calibrate", "--config"): "name the chip and the file of measured kernels: kbsim calibrate DATA.csv -c h100",
-    ("kbsim ccl tune", "--algo"): "kbsim ccl tune shows all algorithms; to time one: kbsim ccl run COLLECTIVE --algo NAME",
+    ("kbsim ccl tune", "--algo"):
+        "this command shows all algorithms; to time one algorithm: kbsim ccl run COLLECTIVE --algo NAME",
     ("kbsim ccl tune", "COLLECTIVE"): "to compare the algorithms of a collective: kbsim ccl tune all_reduce",
     ("kbsim trace align", "COUNTERS"): "name a file of counters (.csv, .json, .yaml); to compare two traces: kbsim trace diff",
     ("kbsim noc load", "-c"): _NETWORK,
@@ -125,11 +126,11 @@ class Command(TyperCommand):
         for param, count in times.items():
             if count > 1:
                 option = max(param.opts, key=len)
-                remedy = _compare_meant(args) if option == "--config" else "leave the others out"
+                remedy = _compare_meant(args) if option == "--config" else "give the option once"
                 if option in LISTS:
                     remedy = f"did you mean {option} {','.join(_all_given(param.opts, args))}?"
-                rule = f"it is given {count} times, but takes one value"
-                raise InputError(Problem(ctx.command_path, rule, option, remedy=remedy))
+                rule = f"{option} is given {count} times, but takes only one value"
+                raise InputError(Problem(ctx.command_path, rule, remedy=remedy))
         return super().parse_args(ctx, args)
 
 
@@ -145,7 +146,7 @@ def _compare_meant(args: list[str]) -> str:
         elif not one.startswith("-"):
             targets.append(one)
     asked = " ".join(f"-c {one}" for one in machines)
-    return f"did you mean kbsim compare {targets[0] if targets else 'TARGET'} {asked}, which compares machines?"
+    return f"to compare machines: kbsim compare {targets[0] if targets else 'TARGET'} {asked}"
 
 
 def _all_given(names: Sequence[str], args: Sequence[str]) -> list[str]:
@@ -208,10 +209,10 @@ def usage_problem(error: Any, arguments: Sequence[str] = ()) -> Problem:
     elif (found := re.match(r"No such command '(.*?)'", rule)) and command is not None:
         known = [name for name, one in command.commands.items() if not one.hidden]
         near = command_meant(path, found[1], known)
-        rule = f"there is no command {found[1]}" + ("" if near else f"; commands are {', '.join(known)}")
+        rule = f"there is no command {shown(found[1])}" + ("" if near else f"; the commands are {', '.join(known)}")
         remedy = f"did you mean {near}?" if near else ""
     elif (found := re.match(r"Got unexpected extra arguments?(?:\(s\))? \((.*)\)", rule)) and command is not None:
-        rule = f"unexpected argument {found[1]}"
+        rule = f"unexpected argument {shown(found[1])}"
         remedy = _place_of_extra(path, found[1], command, arguments)
     elif type(error).__name__ == "MissingParameter" and error.param is not None:
         rule = _missing(error.param, rule)

@@ -123,8 +123,8 @@ def compare(
 def _named(given: Sequence[str]) -> dict[str, str]:
     """The machines by their names. InputError for fewer than two, and for one that is given twice."""
     if len(given) < 2:
-        remedy = "kbsim compare TARGET -c npu_mobile -c npu_server"
-        raise InputError(Problem("kbsim compare", "it needs at least two machines", "--config", ", ".join(given), remedy))
+        rule, remedy = "a comparison needs at least two machines", "write kbsim compare TARGET -c npu_mobile -c npu_server"
+        raise InputError(Problem("kbsim compare", rule, "--config", ", ".join(given), remedy))
     again = next((one for one in given if given.count(one) > 1), None)
     if again is not None:
         raise InputError(Problem("kbsim compare", "this machine is given twice", "--config", again, "leave one of them out"))
@@ -147,7 +147,7 @@ def _check_plot(plot: Path | None, read: Sequence[str], *, no_why: bool) -> None
     if plot is None:
         return
     if plot.suffix.lower() not in (".svg", ".png"):
-        raise InputError(Problem("kbsim compare", "its name must end in .svg or .png", "--plot", str(plot)))
+        raise InputError(Problem("kbsim compare", "the file name must end in .svg or .png", "--plot", str(plot)))
     if no_why:
         raise InputError(Problem("kbsim compare", "the plot shows causes, which --no-why leaves out", "--plot", str(plot)))
     check_writable(plot)

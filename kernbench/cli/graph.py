@@ -138,7 +138,7 @@ def _check_files(command: str, emit: Path | None, trace: Path | None, live_map: 
     if emit is not None and trace is not None:
         raise InputError(Problem(command, "--emit runs nothing, so there is no trace", "--trace", str(trace)))
     if live_map is not None and live_map.suffix.lower() != ".svg":
-        raise InputError(Problem(command, "its name must end in .svg", "--live-map", str(live_map)))
+        raise InputError(Problem(command, "the file name must end in .svg", "--live-map", str(live_map)))
     for path in (emit, trace, live_map):
         if path is not None:
             check_writable(path)

@@ -28,7 +28,7 @@ from kernbench.cli.options import (
 from kernbench.cli.target import warn_of_values
 from kernbench.cli.text import WAIT, Justify, duration, headed, percent, scaled, short, size_text, table, unit
 from kernbench.cli.tracing import Traced
-from kernbench.common.errors import InputError, Problem
+from kernbench.common.errors import InputError, Problem, shown
 from kernbench.common.json_shapes import counted
 
 if TYPE_CHECKING:
@@ -388,10 +388,10 @@ def check_files(
         for option, path in wanted.items():
             raise _refused("a comparison writes a plot alone", option, path, "leave it out, or run that case by itself")
     if plot is not None and plot.suffix.lower() not in (".svg", ".png"):
-        raise _refused("its name must end in .svg or .png", "--plot", plot)
+        raise _refused("the file name must end in .svg or .png", "--plot", plot)
     live_map = files["live_map"]
     if live_map is not None and live_map.suffix.lower() != ".svg":
-        raise _refused("its name must end in .svg", "--live-map", live_map)
+        raise _refused("the file name must end in .svg", "--live-map", live_map)
     for place in (*wanted.values(), plot):
         if place is not None:
             check_writable(place)
@@ -513,14 +513,15 @@ def _axis(text: str) -> tuple[str, list[int]]:
     name, _, values = text.partition("=")
     if name not in COMPARED:
         near = option_meant(f"--{name}", [f"--{one}" for one in COMPARED]).removeprefix("--")
-        rule = f"it must be WHAT=V,V,... with WHAT one of {', '.join(COMPARED)}"
-        raise InputError(Problem("--compare", rule, "WHAT", name, f"did you mean {near}={values}?" if near else ""))
+        names = ", ".join(COMPARED)
+        rule = f"runs cannot be compared by {shown(name)}; write NAME=VALUE,VALUE,... with one of the names {names}"
+        raise InputError(Problem("--compare", rule, remedy=f"did you mean {near}={values}?" if near else ""))
     try:
         numbers = [count_of(number) for number in values.split(",")]
     except ValueError:
         numbers = [-1]
     if not all(0 <= number < 10**9 for number in numbers):
-        raise InputError(Problem("--compare", "its values must be whole numbers with commas between them", name, values))
+        raise InputError(Problem("--compare", "the values must be whole numbers separated by commas", name, values))
     return name, numbers
 
 

@@ -285,7 +285,7 @@ def _numbers(text: str, kind: Callable[[str], N], option: str) -> list[N]:
         return [kind(part) for part in text.split(",")]
     except ValueError:
         rule = "it must be numbers separated by commas"
-        raise InputError(Problem("kbsim noc load", rule, option, text, f"such as {option} 0.1,0.2,0.4")) from None
+        raise InputError(Problem("kbsim noc load", rule, option, text, f"for example {option} 0.1,0.2,0.4")) from None
 
 
 def load_tables(

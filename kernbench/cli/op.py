@@ -139,7 +139,8 @@ def _check_overrides(overrides: Sequence[str]) -> None:
         name, _, value = text.partition("=")
         if name in ("m", "n", "k"):
             remedy = f"did you mean -{name} {value}?"
-            raise InputError(Problem("kbsim op", "it sets values of the machine, not of the operation", "--set", text, remedy))
+            rule = "--set sets values of the machine, not of the operation"
+            raise InputError(Problem("kbsim op", rule, "--set", text, remedy))
 
 
 def _check_attention(batch: int, prefill: int, heads: int, kv_heads: int) -> None:

@@ -27,7 +27,7 @@ def refuse_bench_options(target: str, **given: bool) -> None:
     wrong = [f"--{name.replace('_', '-')}" for name, value in given.items() if value]
     if wrong:
         rule = f"{', '.join(wrong)} is only for benches, and {target} is not a bench"
-        raise InputError(Problem("kbsim", rule, remedy="leave it out; to list the benches: kbsim bench list"))
+        raise InputError(Problem("kbsim", rule, remedy=f"leave out {', '.join(wrong)}; to list the benches: kbsim bench list"))
 
 
 def load_target(target: str, config: MachineConfig) -> Program:

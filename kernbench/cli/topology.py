@@ -138,7 +138,7 @@ def draw(
     from kernbench.topology.visualizer import draw as drawn
 
     if out.suffix.lower() != ".svg":
-        raise InputError(Problem("kbsim topology draw", "its name must end in .svg", "--out", str(out)))
+        raise InputError(Problem("kbsim topology draw", "the file name must end in .svg", "--out", str(out)))
     check_writable(out)
     picture = drawn(_built(system_asked("topology draw", config, system), overrides, allow_code), level, of)
     data = picture.svg("dark" if dark else "light").encode()

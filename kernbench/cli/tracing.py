@@ -97,7 +97,7 @@ def check_page(command: str, page: Path) -> None:
     from kernbench.common.files import check_writable
 
     if page.suffix.lower() not in (".html", ".htm"):
-        raise InputError(Problem(command, "its name must end in .html or .htm", "--report", str(page)))
+        raise InputError(Problem(command, "the file name must end in .html or .htm", "--report", str(page)))
     check_writable(page)
 
 

@@ -51,8 +51,8 @@ def _check_file(name: str) -> None:
     from kernbench.runtime_api.discovery import installed_benches
 
     if not name.endswith(".py"):
-        remedy = f"did you mean kbsim run {name}?" if name in installed_benches() else ""
-        raise InputError(Problem(name, "a Python file (.py) that launches Triton kernels is needed here", remedy=remedy))
+        remedy = f"to run the bench: kbsim run {name}" if name in installed_benches() else ""
+        raise InputError(Problem(name, "a Python file (.py) that launches Triton kernels is expected", remedy=remedy))
 
 
 def check_script(
@@ -68,7 +68,7 @@ def check_script(
         raise InputError(Problem("--check", f"it must be one or more of {', '.join(CHECKS)}", "check", checks))
     path = Path(target)
     if path.suffix == ".py" and not path.exists():
-        raise InputError(Problem(target, "it cannot be read: No such file or directory", remedy=near_file(target)))
+        raise InputError(Problem(target, "the file cannot be read: No such file or directory", remedy=near_file(target)))
     if path.suffix != ".py" or not path.is_file():
         raise InputError(Problem("--check", "it takes a Python file that launches Triton kernels", "target", target))
     import runpy
@@ -104,7 +104,7 @@ def check_script(
 def _raised(path: Path, error: BaseException) -> str:
     """The exception of a script, with its line. The traceback is written to stderr."""
     if isinstance(error, SyntaxError) and error.filename == str(path):
-        raise InputError(Problem(f"{path}:{error.lineno}", f"it is not valid Python: {error.msg}")) from error
+        raise InputError(Problem(f"{path}:{error.lineno}", f"this is not valid Python: {error.msg}")) from error
     import traceback
 
     frames = traceback.extract_tb(error.__traceback__)

@@ -249,7 +249,7 @@ def save_compiled(program: Program, config: MachineConfig, path: str | os.PathLi
     """
     target = os.fspath(path)
     if Path(target).suffix.lower() != SUFFIX:
-        raise InputError(Problem(target, f"its name must end in {SUFFIX}"))
+        raise InputError(Problem(target, f"the file name must end in {SUFFIX}"))
     lowered_on(program, config)
     try:
         data = packed(program)

@@ -118,7 +118,7 @@ def _reference(
     i: int, entry: Entry, index_of: dict[int, int], field: str, k: int, other: int, self_rule: str
 ) -> list[tuple[int, FieldProblem]]:
     if other not in index_of:
-        return [(i, FieldProblem((field, k), "no entry has this id", other))]
+        return [(i, FieldProblem((field, k), "the program has no entry with this id", other))]
     return [(i, FieldProblem((field, k), self_rule, other))] if other == entry.id else []
 
 

@@ -82,7 +82,7 @@ def _program(document: Document) -> Program:
 def _metadata(data: Mapping[Any, Any]) -> tuple[str, list[tuple[tuple[Any, ...], str, Any, str]]]:
     """(name, problems) of the top of a program."""
     found: list[tuple[tuple[Any, ...], str, Any, str]] = [
-        ((key, KEY), "there is no such key; the keys here are metadata, cmdq", ABSENT, "")
+        ((key, KEY), "there is no such key; the keys at this level are metadata, cmdq", ABSENT, "")
         for key in data
         if key not in ("metadata", "cmdq")
     ]
@@ -92,7 +92,7 @@ def _metadata(data: Mapping[Any, Any]) -> tuple[str, list[tuple[tuple[Any, ...],
         return "", [*found, (("metadata",), rule, metadata, 'write {"version": "1.0", "name": ...}')]
     for key in metadata:
         if key not in _METADATA:
-            found.append((("metadata", key, KEY), "there is no such key; the keys here are version, name", ABSENT, ""))
+            found.append((("metadata", key, KEY), "there is no such key; the keys at this level are version, name", ABSENT, ""))
     version, name = metadata.get("version", ABSENT), metadata.get("name", "")
     if version != VERSION:
         rule = "it is missing" if version is ABSENT else f'it must be "{VERSION}", as text'

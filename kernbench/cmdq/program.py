@@ -90,7 +90,7 @@ class Program(ProgramBuilder):
         """
         target = Path(path)
         if target.suffix.lower() not in (".json", ".yaml", ".yml"):
-            raise InputError(Problem(str(target), "its name must end in .json, .yaml or .yml"))
+            raise InputError(Problem(str(target), "the file name must end in .json, .yaml or .yml"))
         data = self.to_dict()
         text = _json(data) if target.suffix.lower() == ".json" else _yaml(data)
         write_whole(target, text.encode())

@@ -23,7 +23,7 @@ WRITER_SECONDS = 5.0  # a named pipe is given so long to get a writer; one that 
 
 
 def read_bounded(
-    path: str | os.PathLike[str], limit: int, *, what: str = "it", remedy: str = "", unread: str = ""
+    path: str | os.PathLike[str], limit: int, *, what: str = "the file", remedy: str = "", unread: str = ""
 ) -> bytes:
     """The content of a file of at most `limit` bytes; of a pipe, a device and a file without a size at most STREAM_BYTES.
 

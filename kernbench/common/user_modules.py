@@ -66,12 +66,12 @@ def loading(file: str) -> Iterator[None]:
 def _told(error: BaseException, file: str) -> Unloadable:
     """The last line of the file that the error went through; of what is no Python, the line that is none."""
     if isinstance(error, SyntaxError):
-        return Unloadable(f"{error.filename or file}:{error.lineno or 1}", f"it is not valid Python: {error.msg}")
+        return Unloadable(f"{error.filename or file}:{error.lineno or 1}", f"this is not valid Python: {error.msg}")
     line, frame = 1, error.__traceback__
     while frame is not None:
         line = frame.tb_lineno if _is_of(frame, file) else line
         frame = frame.tb_next
-    return Unloadable(f"{file}:{line}", f"it cannot be imported: {_words(error)}")
+    return Unloadable(f"{file}:{line}", f"the file cannot be imported: {_words(error)}")
 
 
 def _is_of(frame: TracebackType, file: str) -> bool:

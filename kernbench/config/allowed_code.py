@@ -89,7 +89,7 @@ class AllowedCode:
         for dotted in accumulate(name.split("."), lambda package, part: f"{package}.{part}"):
             spec = _loaded(dotted) or self._found(dotted, found[-1] if found else None, refused)
             if spec is None:
-                raise refused(f"there is no module {dotted}, neither installed nor in a path of {OPTION}", _remedy())
+                raise refused(f"the module {dotted} is neither installed nor in a path given by {OPTION}", _remedy())
             if dotted == name or spec.origin is not None or not spec.submodule_search_locations:
                 self._check(spec.origin or f"<{dotted}>", refused)  # of a package without a file nothing is run
             found.append(spec)
@@ -128,7 +128,7 @@ class AllowedCode:
 
 def _remedy(path: str = "PATH") -> str:
     there = settings_file()
-    listed = "" if there is None else f", or list it under allow_code in {there}"
+    listed = "" if there is None else f", or list the path under allow_code in {there}"
     return f"give {OPTION} {path} (allow_code= in Python){listed}"
 
 

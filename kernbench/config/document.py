@@ -110,8 +110,8 @@ def file_content(source: str, max_bytes: int) -> tuple[bytes, str]:
         near = file_meant(source, tuple(FORMATS))
         remedy = f"did you mean {near}?" if near else ""
         if suffix in ("", ".txt") and Path(source).is_file():
-            remedy = f"rename it, as {Path(source).stem}.yaml"
-        raise InputError(Problem(source, "its name must end in .json, .yaml or .yml", remedy=remedy))
+            remedy = f"rename the file to {Path(source).stem}.yaml"
+        raise InputError(Problem(source, "the file name must end in .json, .yaml or .yml", remedy=remedy))
     return read_bounded(source, max_bytes, remedy="raise max_bytes to read it"), suffix
 
 
@@ -128,7 +128,7 @@ def text_document(text: str, source: str, suffix: str, empty: str = "") -> Docum
     if not isinstance(data, dict):
         entries = isinstance(data, list) and any(isinstance(item, dict) and "opcode" in item for item in data)
         remedy = 'write {"metadata": {"version": "1.0"}, "cmdq": [...]} around the entries' if entries else ""
-        raise InputError(Problem(f"{source}:1:1", "the file must hold a mapping of keys", remedy=remedy))
+        raise InputError(Problem(f"{source}:1:1", "the file must contain a mapping of keys to values", remedy=remedy))
     return Document(source, data, text, suffix)
 
 
@@ -149,13 +149,13 @@ def _other_format(text: str, source: str, suffix: str) -> str:
         sound = isinstance(FORMATS[other].parse(text, MAX_DEPTH), dict)
     except Fault:
         return ""
-    return f"it is {other[1:].upper()}: name it {Path(source).stem}{other}" if sound else ""
+    return f"the content is {other[1:].upper()}: rename the file to {Path(source).stem}{other}" if sound else ""
 
 
 def data_document(data: Any, source: str) -> Document:
     """A document from data that is already in memory; its top must be a mapping."""
     if not isinstance(data, dict):
-        raise InputError(Problem(source, f"it must be a mapping of keys, but is of type {type(data).__name__}"))
+        raise InputError(Problem(source, f"this must be a mapping of keys to values, but is of type {type(data).__name__}"))
     return Document(source, data)
 
 

@@ -45,8 +45,8 @@ def parse(text: str, max_depth: int) -> Any:
         data = _DECODER.decode(text)
     except json.JSONDecodeError as error:
         comma = re.search(r",\s*$", text[: error.pos]) and text[error.pos : error.pos + 1] in ("}", "]")
-        remedy = "leave out the comma before it" if comma else ""
-        raise Fault((error.lineno, error.colno), f"it is not JSON: {error.msg}", remedy=remedy) from None
+        remedy = "remove the comma before this bracket" if comma else ""
+        raise Fault((error.lineno, error.colno), f"this is not valid JSON: {error.msg}", remedy=remedy) from None
     except (_Refused, RecursionError):
         raise _first_fault(text, max_depth) from None
     if _deeper_than(data, max_depth) or (_ESCAPED_SURROGATE.search(text) and _has_surrogate(text)):

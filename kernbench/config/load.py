@@ -164,11 +164,11 @@ def _document(source: Source, max_bytes: int) -> tuple[Document, Path | None]:
                 return Document(file.name, found.data, found.text, found.suffix), None
         names = preset_names()
         near = file_meant(source, tuple(FORMATS)) or nearest(source, [*names, *chip_names(), *board_names()], cutoff=0.7)
-        rule = f"there is no such preset; presets are: {', '.join(names) or 'none'}"
-        remedy = f"did you mean {near}?" if near else "a file's name ends in .yaml or .json"
+        rule = f"there is no preset of this name; the presets are {', '.join(names) or 'none'}"
+        remedy = f"did you mean {near}?" if near else "the name of a machine file must end in .yaml or .json"
         raise InputError(Problem(source, rule, remedy=remedy))
     if isinstance(source, (str, os.PathLike)):
-        return read_document(source, max_bytes, empty="kbsim config init writes a machine to start from"), Path(source)
+        return read_document(source, max_bytes, empty="to create a machine file with all keys: kbsim config init"), Path(source)
     if not isinstance(source, Mapping):
         rule = f"it must be a name, a file, a mapping or a machine, and it is of type {type(source).__name__}"
         several = isinstance(source, (list, tuple)) and source and isinstance(source[0], str)
@@ -235,12 +235,12 @@ def _of_overrides(
         return problems
     alone = [one for one in applied if not _sound(model, document, (one,))]
     where = alone[0].where if alone else ", ".join(dict.fromkeys(one.where for one in applied))
-    remedy = f"{document.source} is valid without this override: take another value"
+    remedy = f"{document.source} is valid without this override: choose another value"
     return [
         one if one.where.startswith("override ")
         else Problem(
             where,
-            f"{one.field or 'the machine'} in {one.where} does not fit: {one.rule}",
+            f"with this value, {one.field or 'the machine'} ({one.where}) is not valid: {one.rule}",
             remedy=f"{remedy}, or also set {one.field}" if one.field else remedy,
         )
         for one in problems
@@ -269,7 +269,7 @@ def _unknown_key(model: type[MachineConfig], path: PathLike, asked: PathLike) ->
         return "there is no such key", ""
     keys = [spec.alias or name for name, spec in section.model_fields.items()]
     remedy = key_meant(path, asked, keys, [key.path for key in keys_of(model)])
-    return f"there is no such key; the keys here are {', '.join(keys)}", remedy
+    return f"there is no such key; the keys at this level are {', '.join(keys)}", remedy
 
 
 def _section_of(annotation: Any) -> Any:

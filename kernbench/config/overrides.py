@@ -44,7 +44,7 @@ def parse_overrides(overrides: Mapping[str, Any] | Sequence[str]) -> list[Overri
         if not equals:
             path, colon, value = text.partition(":")
             remedy = f"did you mean {path.strip()}={value.strip()}?" if colon else ""
-            rule = "it must have the form path=value, like dram.channels=4"
+            rule = "an override must have the form path=value, like dram.channels=4"
             raise InputError(Problem(f"override {text}", rule, remedy=remedy))
         parsed.append(_override(text, path.strip(), value))
     return parsed

@@ -20,7 +20,7 @@ class _Key:
 KEY: Final = _Key()  #: last step of a path that means the key itself and not its value
 
 #: The refusal of a key by either reader.
-TWICE: Final = "the key is twice in one mapping; write it once, with all values below it"
+TWICE: Final = "the key occurs twice at the same level; write the key once, with all its values below it"
 PathLike = tuple[Any, ...]  #: steps from the top: keys and list indices
 Place = tuple[int, int]  #: (line, column), both from 1
 

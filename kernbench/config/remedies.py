@@ -43,12 +43,12 @@ def value_meant(path: str, rule: str, value: Any, data: Any) -> str:
     name = path.rpartition(".")[2]
     if name == "freq_ghz":
         clock = clock_meant(value)
-        return f"the unit is GHz: write {clock}" if clock else ""
+        return f"freq_ghz is in GHz: write {clock}" if clock else ""
     rate = re.fullmatch(r"([0-9.]+)\s*GB/s", value.strip()) if isinstance(value, str) else None
     if rate is not None and name.endswith("bytes_per_cycle"):
         try:
             ghz = parse_rational(data.get("freq_ghz", 1) if isinstance(data, Mapping) else 1)
-            return f"the unit is bytes per cycle: at {float(ghz):g} GHz write {plain_number(Fraction(rate[1]) / ghz)}"
+            return f"{name} is in bytes per cycle: at {float(ghz):g} GHz write {plain_number(Fraction(rate[1]) / ghz)}"
         except (ValueError, ZeroDivisionError):
             return ""
     number = number_meant(value) if rule.startswith(("it must be an integer", "it must be a decimal number")) else ""

@@ -232,7 +232,7 @@ def _noc_rules(noc: Noc, engines: int, channels: int) -> list[BrokenRule]:
         ("dram_at", noc.dram_at, channels, "dram.channels"),
     ):
         if len(places) != count:
-            rule = f"it has {len(places)} places, and {counted} is {count}: there must be one for each"
+            rule = f"it must list as many places as {counted} ({count}), and it lists {len(places)}"
             broken.append(BrokenRule(("noc", key), [list(place) for place in places], rule))
         for i, (row, col) in enumerate(places):
             if row >= noc.rows or col >= noc.cols:

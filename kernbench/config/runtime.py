@@ -12,7 +12,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any, Literal
 
-from kernbench.common.errors import InputError, Problem
+from kernbench.common.errors import InputError, Problem, shown
 from kernbench.common.package_files import package_folder
 from kernbench.common.spelling import meant
 from kernbench.config.document import MACHINE_BYTES, read_document
@@ -123,10 +123,8 @@ def load_runtime(name: str | os.PathLike[str]) -> Runtime:
     elif text in runtime_names():
         path = package_folder("kernbench.configs") / "runtimes" / f"{text}.yaml"
     else:
-        rule = f"there is no such runtime profile; profiles are {', '.join(runtime_names())}"
-        raise InputError(
-            Problem("--runtime", rule, "NAME", text, meant(text, runtime_names()) or "or name a .yaml file")
-        )
+        rule = f"there is no runtime profile {shown(text)}; the profiles are {', '.join(runtime_names())}"
+        raise InputError(Problem("--runtime", rule, remedy=meant(text, runtime_names()) or "or name a .yaml file"))
     document = read_document(path, MACHINE_BYTES)
     try:
         return Runtime.model_validate(document.data)

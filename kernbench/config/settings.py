@@ -47,7 +47,8 @@ def read_settings() -> Settings:
     document = read_document(file, SETTINGS_BYTES)
     extra = [key for key in document.data if key not in KEYS]
     if extra:
-        raise InputError(document.problem((extra[0], KEY), f"there is no such key; the keys here are {', '.join(KEYS)}"))
+        rule = f"there is no such key; the keys at this level are {', '.join(KEYS)}"
+        raise InputError(document.problem((extra[0], KEY), rule))
     given = document.data.get("allow_code", [])
     if not isinstance(given, list):
         raise InputError(document.problem(("allow_code",), "it must be a list of paths", given))

@@ -170,11 +170,11 @@ def _events(text: str) -> Iterator[tuple[yaml.Event, Place]]:
         at = _mark_place(mark) if mark is not None else (1, 1)
         line = (text.split("\n")[at[0] - 1 :] or [""])[0]
         tabs = line[: len(line) - len(line.lstrip())].count("\t")
-        remedy = "indent with spaces: YAML takes no tabs there" if tabs else ""
-        raise Fault(at, f"it is not YAML: {error.problem or error.context}", remedy=remedy) from None
+        remedy = "indent with spaces, because YAML allows no tabs in an indentation" if tabs else ""
+        raise Fault(at, f"this is not valid YAML: {error.problem or error.context}", remedy=remedy) from None
     except yaml.reader.ReaderError as error:
         at = _reader_place(text, error, libyaml=loader is not yaml.SafeLoader)
-        raise Fault(at, f"it is not YAML: {error.reason}") from None
+        raise Fault(at, f"this is not valid YAML: {error.reason}") from None
 
 
 def _mark_place(mark: Any) -> Place:
@@ -209,5 +209,5 @@ def _scalar(event: yaml.ScalarEvent, place: Place, path: list[Any]) -> Any:
             raise Fault(place, str(error), tuple(path), text) from None
     for pattern, reading, remedy in _TRAPS:
         if re.fullmatch(pattern, text):
-            raise Fault(place, f"{text} cannot be used: {reading}", tuple(path), remedy=remedy)
+            raise Fault(place, f"the value {text} is not allowed: {reading}", tuple(path), remedy=remedy)
     return text

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from rich.text import Text
 
-from kernbench.common.errors import InputError, Problem
+from kernbench.common.errors import InputError, Problem, shown
 from kernbench.common.spelling import nearest
 from kernbench.debug import expression, views
 from kernbench.debug.events import KINDS
@@ -247,8 +247,8 @@ def _find(name: str) -> Command:
         if name in (one.name, one.short):
             return one
     near = SYNONYMS.get(name) or nearest(name, [one.name for one in COMMANDS])
-    remedy = f"did you mean {near}?" if near else "help lists them"
-    raise InputError(Problem("command", "there is no such command", "name", name, remedy))
+    remedy = f"did you mean {near}?" if near else "the command help lists all commands"
+    raise InputError(Problem("command", f"the debugger has no command {shown(name)}", remedy=remedy))
 
 
 def moves(line: str) -> bool:

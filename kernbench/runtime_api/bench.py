@@ -79,9 +79,9 @@ def checked(where: str, params: Mapping[str, Param], given: Mapping[str, Any]) -
     problems = []
     for name, value in given.items():
         if name not in params:
-            there = f"parameters are: {', '.join(params) or 'none'}"
+            there = f"the parameters are {', '.join(params) or 'none'}"
             remedy = meant(name, params) or there
-            problems.append(Problem(where, "there is no such parameter", name, value, remedy))
+            problems.append(Problem(where, "the bench has no such parameter", name, value, remedy))
         elif rule := params[name].broken(value):
             problems.append(Problem(where, rule, name, value))
     if problems:

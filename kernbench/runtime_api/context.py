@@ -168,7 +168,8 @@ class Context:
 
     def _copy_in(self, tensor: DeviceTensor) -> None:
         remedy = "copy in zero time (through=instant)"
-        config = a_system("deploy_tensor", self._places.config, "the copy of a tensor from the host needs a PCIe endpoint", remedy)
+        why = "the copy of a tensor from the host needs a PCIe endpoint"
+        config = a_system("deploy_tensor", self._places.config, why, remedy)
         io = naming.io_index(config.sip.io[0].name)
         copies = []
         for part in tensor.parts:

@@ -42,8 +42,8 @@ def benches_of(module: ModuleType, where: str) -> list[Bench]:
     for one in dict.fromkeys(made):
         _add(found, one)
     if not found:
-        remedy = "put @bench(name=..., description=...) over run(ctx)"
-        raise InputError(Problem(where, "there is no bench in it", remedy=remedy))
+        remedy = "write @bench(name=..., description=...) above the function run(ctx)"
+        raise InputError(Problem(where, "the file contains no bench", remedy=remedy))
     return list(found.values())
 
 
@@ -67,16 +67,17 @@ def load_bench(target: str) -> Bench:
         if target not in there:
             if kind_named(target) or target.lower().endswith((".json", ".yaml", ".yml")):
                 check_file(target, "bench")
-            rule = f"there is no such bench; benches are: {', '.join(there)}"
-            raise InputError(Problem(target, rule, remedy=meant(target, there) or "a bench's file ends in .py"))
+            rule = f"there is no bench of this name; the benches are {', '.join(there)}"
+            raise InputError(Problem(target, rule, remedy=meant(target, there) or "the name of a bench file must end in .py"))
         return there[target]
     found = {one.name: one for one in benches_of(_import_file(path), str(path))}
     if name in found:
         return found[name]
     if not name and len(found) == 1:
         return next(iter(found.values()))
-    rule = f"{'there is no such bench in it; it has' if name else 'it has several benches'}: {', '.join(found)}"
-    raise InputError(Problem(str(path), rule, "bench" if name else "", name, f"name one: {path}:{next(iter(found))}"))
+    rule = "the file has no bench of this name; its benches are" if name else "the file has several benches:"
+    remedy = f"name one of them, for example {path}:{next(iter(found))}"
+    raise InputError(Problem(str(path), f"{rule} {', '.join(found)}", "bench" if name else "", name, remedy))
 
 
 def bench_file(target: str) -> Path | None:

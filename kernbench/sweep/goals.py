@@ -33,7 +33,7 @@ def check_goal(text: str) -> None:
         if name not in GOALS and name not in DERIVED:
             near = meant(SYNONYMS.get(name, name), (*GOALS, *DERIVED))
             hint = f"; {near}" if near else ""
-            raise ValueError(f"there is no such metric as {name}; metrics are {', '.join((*GOALS, *DERIVED))}{hint}")
+            raise ValueError(f"there is no metric {name}; the metrics are {', '.join((*GOALS, *DERIVED))}{hint}")
 
 
 def is_goal(text: object) -> bool:

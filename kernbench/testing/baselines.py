@@ -38,7 +38,7 @@ def read_baselines(path: Path) -> dict[str, Baseline]:
     try:
         plain = json.loads(content)
     except (ValueError, RecursionError) as error:
-        raise InputError(Problem(str(path), f"it is not JSON: {error}", remedy=REMEDY)) from None
+        raise InputError(Problem(str(path), f"this is not valid JSON: {error}", remedy=REMEDY)) from None
     if not isinstance(plain, dict) or plain.get("version") != VERSION or not isinstance(plain.get("baselines"), dict):
         rule = f'a file of baselines has "version": {VERSION} and a mapping "baselines"'
         raise InputError(Problem(str(path), rule, remedy=REMEDY))

@@ -238,7 +238,7 @@ def check_groupings(names: list[str]) -> None:
 
 
 def _unknown(grouping: str) -> Problem:
-    rule = f"groupings are {', '.join(GROUPINGS)}"
+    rule = f"it must be one of {', '.join(GROUPINGS)}"
     return Problem("kbsim trace energy", rule, "--by", grouping, meant(grouping, GROUPINGS))
 
 

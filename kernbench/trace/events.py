@@ -107,6 +107,6 @@ def encode(record: Record) -> bytes:
 
 
 def decode(line: bytes | str) -> Record:
-    """The record of a line. msgspec.DecodeError if it is not JSON, msgspec.ValidationError if it is not a record."""
+    """The record of a line. msgspec.DecodeError if this is not valid JSON, msgspec.ValidationError if it is not a record."""
     record: Record = _decoder.decode(line)
     return record

@@ -72,14 +72,14 @@ def _text(path: str) -> Iterator[bytes]:
     except (OSError, ValueError) as error:  # ValueError: a NUL in the name
         reason = getattr(error, "strerror", None) or str(error)
         near = (near_file(path) or _run_meant(path)) if isinstance(error, FileNotFoundError) else ""
-        raise InputError(Problem(path, f"it cannot be read: {reason}", remedy=near)) from None
+        raise InputError(Problem(path, f"the file cannot be read: {reason}", remedy=near)) from None
 
 
 def _run_meant(path: str) -> str:
     """How to get a trace of what is named where a trace is wanted; empty for a name that looks like a file's."""
     if "." in path or "/" in path:
         return ""
-    return f"a trace is a file; record one with kbsim run {path} --trace run.jsonl --trace-level full"
+    return f"to record a trace: kbsim run {path} --trace run.jsonl --trace-level full"
 
 
 def _unpacked(path: str, start: Callable[[], Any], kind: str) -> Iterator[bytes]:

@@ -250,7 +250,7 @@ def why(error: Exception) -> str:
     if isinstance(error, UnicodeDecodeError):
         return f"it is not UTF-8 ({error.reason})"
     if not isinstance(error, msgspec.ValidationError):
-        return f"it is not JSON: {_printable(str(error).removeprefix('JSON is malformed: '))}"
+        return f"this is not valid JSON: {_printable(str(error).removeprefix('JSON is malformed: '))}"
     text = str(error)
     match = _AT.fullmatch(text)
     if match is not None:

@@ -18,7 +18,7 @@ from kernbench.cmdq.columns import Column
 from kernbench.cmdq.footprint import moved_bytes
 from kernbench.cmdq.lower import KINDS, resource_tables
 from kernbench.cmdq.plan import Plan, plan_program
-from kernbench.common.errors import InputError, InternalError, Problem
+from kernbench.common.errors import InputError, InternalError, Problem, shown
 from kernbench.common.spelling import meant
 from kernbench.common.units import ceil_div
 from kernbench.config import NpuConfig, SystemConfig
@@ -57,8 +57,8 @@ def chosen(names: list[str]) -> list[str]:
     """The suites with these names, or all suites if no name is given, in their own order. InputError for an unknown name."""
     for name in names:
         if name not in SUITES:
-            rule = f"there is no such suite; suites are: {', '.join(SUITES)}"
-            raise InputError(Problem("kbsim validate", rule, "SUITE", name, meant(name, SUITES)))
+            rule = f"there is no suite {shown(name)}; the suites are {', '.join(SUITES)}"
+            raise InputError(Problem("kbsim validate", rule, remedy=meant(name, SUITES)))
     return [name for name in SUITES if not names or name in names]
 
 

@@ -167,8 +167,8 @@ def test_two_messages_that_arrive_before_the_second_receive_is_ready(capsys: pyt
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["all_reduc"], "all_reduc: there is no such collective; there are all_reduce, all_gather,"),
-        (["all_reduce", "--algo", "rings"], "rings: there is no such algorithm of all_reduce; there are ring, bidirectional,"),
+        (["all_reduc"], "all_reduc: there is no collective of this name; the names are all_reduce, all_gather,"),
+        (["all_reduce", "--algo", "rings"], "rings: there is no algorithm of all_reduce of this name; the names are ring,"),
         (["all_reduce", "-b", "1Q"], '--begin = "1Q", but the unit Q is not one of B, kB,'),
         (["all_reduce", "-b", "2K", "-e", "1K"], '--end = "1K", but it must be at least the first size, 2K'),
         (["all_reduce", "--dtype", "f64"], '--dtype = "f64", but it must be one of f32, f16,'),
@@ -200,9 +200,9 @@ def test_two_messages_that_arrive_before_the_second_receive_is_ready(capsys: pyt
         (["all_reduce", "-n", "17"], "16 cubes of 8 PEs); every cube must get the same number of ranks; use 16 or 18"),
         (["all_reduce", "-n", "1025"], "1024 in all; use at most 1024, or a larger machine (--config)"),
         (["all_reduce", "-a", "halving"], "tree, recursive_doubling, direct; did you mean halving_doubling?"),
-        ([""], '"": there is no such collective; there are all_reduce,'),
+        ([""], '"": there is no collective of this name; the names are all_reduce,'),
         (["all_reduce", "-b", "1.5B"], '--begin = "1.5B", but it must be a whole number of bytes'),
-        (["all_reduce", "--plot", "x.pdf"], '--plot = "x.pdf", but its name must end in .svg or .png'),
+        (["all_reduce", "--plot", "x.pdf"], '--plot = "x.pdf", but the file name must end in .svg or .png'),
     ],
 )
 def test_what_is_refused(capsys: pytest.CaptureFixture[str], arguments: list[str], said: str) -> None:

@@ -161,7 +161,7 @@ def test_the_fastest_curve_by_size() -> None:
         (("all_reduce", "-a", "ring,rings"), "there is no such algorithm of all_reduce"),
         (("all_reduce", "--csv", "-", "--json"), "--csv - and --json both write to stdout"),
         (("all_reduce", "-e", "4K", "--trace", "t.jsonl"), "a trace is of one size, and this run has 3"),
-        (("all_reduce", "-e", "4K", "--report", "t.txt"), "its name must end in .html or .htm"),
+        (("all_reduce", "-e", "4K", "--report", "t.txt"), "the file name must end in .html or .htm"),
     ],
 )
 def test_refusals(kbsim: Kbsim, arguments: tuple[str, ...], said: str) -> None:

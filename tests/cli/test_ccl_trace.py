@@ -33,7 +33,7 @@ def test_a_traced_run_takes_as_long_and_can_be_explained(capsys: pytest.CaptureF
     ("arguments", "said"),
     [
         (["-e", "4K", "--trace", "t.jsonl"], f'--trace = "t.jsonl", but {SIZES}'),
-        (["--report", "r.txt"], "--report = \"r.txt\", but its name must end in .html or .htm"),
+        (["--report", "r.txt"], "--report = \"r.txt\", but the file name must end in .html or .htm"),
         (["--trace-level", "full"], "--trace-level"),
         (["--trace", "same.svg", "--plot", "same.svg"], "two options name it"),
         (["--trace", "missing/t.jsonl"], "missing/t.jsonl"),

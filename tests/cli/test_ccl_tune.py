@@ -59,7 +59,7 @@ def test_the_root_and_the_slots_are_those_of_the_choice(capsys: pytest.CaptureFi
     [
         (("-b", "4K", "-e", "1K"), "sizes must grow, by a factor of at least 2"),
         (("--estimate",), "it is for a group that is not simulated, of a shape like 1563x8x8"),
-        (("--plot", "x.pdf"), "its name must end in .svg or .png"),
+        (("--plot", "x.pdf"), "the file name must end in .svg or .png"),
     ],
 )
 def test_what_is_refused(capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...], said: str) -> None:

@@ -109,12 +109,13 @@ def test_a_look_at_results_needs_an_op_log(kbsim: Kbsim) -> None:
     [
         (
             ("run", "scale.py", "--set", "facto=1"),
-            "bench scale: facto = 1, but there is no such parameter; did you mean factor?",
+            "bench scale: facto = 1, but the bench has no such parameter; did you mean factor?",
         ),
         (("run", "scale.py", "--set", "hasty=2"), "bench scale: hasty = 2, but it must be true or false"),
         (
             ("run", "broken.py"),
-            "broken.py: it has several benches: too-large, other-names; name one: broken.py:too-large",
+            "broken.py: the file has several benches: too-large, other-names; "
+            "name one of them, for example broken.py:too-large",
         ),
         (
             ("run", "broken.py:too-large"),
@@ -127,11 +128,14 @@ def test_a_look_at_results_needs_an_op_log(kbsim: Kbsim) -> None:
             "call ctx.output(name, tensor) for each, with the same names",
         ),
         (("run", "gone.py"), "gone.py: there is no such file; check the path"),
-        (("bench", "show", "gem"), "gem: there is no such bench; benches are: flash_attention, gemm, layernorm, moe_dispatch, "
-            "paged_attention, reduce, softmax, tp_mlp, vector_add; did you mean gemm?"),
+        (
+            ("bench", "show", "gem"),
+            "gem: there is no bench of this name; the benches are flash_attention, gemm, layernorm, moe_dispatch, "
+            "paged_attention, reduce, softmax, tp_mlp, vector_add; did you mean gemm?",
+        ),
         (
             ("run", "llama2-7b-decode", "--verify"),
-            "kbsim: --verify is only for benches, and llama2-7b-decode is not a bench; leave it out; "
+            "kbsim: --verify is only for benches, and llama2-7b-decode is not a bench; leave out --verify; "
             "to list the benches: kbsim bench list",
         ),
     ],

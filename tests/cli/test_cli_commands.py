@@ -26,7 +26,7 @@ def test_a_command_that_is_nearly_one_is_named(capsys: pytest.CaptureFixture[str
     assert exit_code(["trase"]) == 2
     assert capsys.readouterr().err == (
         "Usage: kbsim [OPTIONS] COMMAND [ARGS]...\n"
-        "error: kbsim: there is no command trase; did you mean kbsim trace?\n"
+        "error: kbsim: there is no command \"trase\"; did you mean kbsim trace?\n"
     )
 
 

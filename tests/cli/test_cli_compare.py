@@ -127,7 +127,7 @@ def test_a_picture_is_the_same_each_time(ending: str, kbsim: Kbsim) -> None:
 @pytest.mark.parametrize(
     ("more", "says"),
     [
-        (("--plot", "a.pdf"), "its name must end in .svg or .png"),
+        (("--plot", "a.pdf"), "the file name must end in .svg or .png"),
         (("--plot", "a.svg", "--no-why"), "the plot shows causes"),
         (("--plot", "none/a.svg"), "a.svg"),
     ],

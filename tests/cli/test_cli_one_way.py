@@ -100,7 +100,7 @@ def test_a_machine_given_both_ways_is_refused(kbsim: Kbsim) -> None:
 def test_an_option_of_one_value_is_given_once(option: tuple[str, str], kbsim: Kbsim) -> None:
     said = kbsim("run", "tiles.json", "-c", "small.yaml", *option, *option)
     times = 3 if option[0] == "--config" else 2
-    assert (said.code, said.out) == (2, "") and f"it is given {times} times, but takes one value" in said.err
+    assert (said.code, said.out) == (2, "") and f"is given {times} times, but takes only one value" in said.err
 
 
 def test_an_option_that_may_repeat_does(kbsim: Kbsim) -> None:
@@ -133,7 +133,7 @@ def test_the_format_of_an_export_is_that_of_its_name(kbsim: Kbsim) -> None:
         assert Path(name).read_bytes() == Path(f"named{name[1:]}").read_bytes()
     assert gzip.decompress(Path("a.json.gz").read_bytes()) == Path("a.json").read_bytes()
     said = kbsim("trace", "export", "t.jsonl", "-o", "a.zip")
-    assert said.code == 2 and "its name must end in .json, .pftrace" in said.err and not Path("a.zip").exists()
+    assert said.code == 2 and "the file name must end in .json, .pftrace" in said.err and not Path("a.zip").exists()
 
 
 def test_the_table_of_a_sweep_goes_to_stdout(kbsim: Kbsim) -> None:

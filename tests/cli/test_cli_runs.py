@@ -162,27 +162,30 @@ BENCH_IS_NONE = "this is a bench, but a program or a workload is expected; kbsim
 REFUSALS = [
     (("program", "show", "vector_add"), f"vector_add: {BENCH_IS_NONE}"),
     (("program", "show", "./mine.py:one"), f"./mine.py:one: {BENCH_IS_NONE}"),
-    (("run", "missing.json"), "missing.json: it cannot be read: No such file or directory"),
+    (("run", "missing.json"), "missing.json: the file cannot be read: No such file or directory"),
     (
         ("run", "lama2-7b-decode"),
-        "lama2-7b-decode: there is no such workload or bench; workloads: llama2-7b-decode, llama2-7b-prefill; benches: "
+        "lama2-7b-decode: there is no workload or bench of this name; "
+        "the workloads are llama2-7b-decode, llama2-7b-prefill; the benches are "
         "flash_attention, gemm, layernorm, moe_dispatch, paged_attention, reduce, softmax, tp_mlp, vector_add; "
         "did you mean llama2-7b-decode?",
     ),
     (
         ("run", "tiles", *SMALL),
-        "tiles: there is no such workload or bench; workloads: llama2-7b-decode, llama2-7b-prefill; benches: flash_attention, "
-        "gemm, layernorm, moe_dispatch, paged_attention, reduce, softmax, tp_mlp, vector_add; "
+        "tiles: there is no workload or bench of this name; "
+        "the workloads are llama2-7b-decode, llama2-7b-prefill; the benches are "
+        "flash_attention, gemm, layernorm, moe_dispatch, paged_attention, reduce, softmax, tp_mlp, vector_add; "
         "did you mean tiles.json?",
     ),
     (
         ("run", "tiles.json", "--config", "npu_mobil"),
-        "npu_mobil: there is no such preset; presets are: npu_mobile, npu_server, pod_8sip, single_cube, sip_4x4, two_sips; "
+        "npu_mobil: there is no preset of this name; "
+        "the presets are npu_mobile, npu_server, pod_8sip, single_cube, sip_4x4, two_sips; "
         "did you mean npu_mobile?",
     ),
     (
         ("run", "tiles.json", *SMALL, "--set", "dram.chanels=2"),
-        "override dram.chanels=2: dram.chanels: there is no such key; the keys here are channels, interleave_bytes, "
+        "override dram.chanels=2: dram.chanels: there is no such key; the keys at this level are channels, interleave_bytes, "
         "capacity_bytes, bus_width_bytes, dram_burst_cycles, peak_bw_bytes_per_cycle, t_setup_cycles, period, "
         "row_buffer, controller, device, policy; did you mean dram.channels?",
     ),
@@ -211,7 +214,7 @@ REFUSALS = [
     ),
     (
         ("program", "emit", "llama2-7b-decode", "-o", "decode.txt"),
-        "decode.txt: its name must end in .json, .yaml or .yml",
+        "decode.txt: the file name must end in .json, .yaml or .yml",
     ),
 ]
 

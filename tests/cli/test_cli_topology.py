@@ -166,7 +166,7 @@ def test_draw_writes_the_view(arguments: tuple[str, ...], title: str, kbsim: Kbs
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("--view", "sip", "-o", "x.png"), 'kbsim topology draw: --out = "x.png", but its name must end in .svg'),
+        (("--view", "sip", "-o", "x.png"), 'kbsim topology draw: --out = "x.png", but the file name must end in .svg'),
         (("--view", "sip", "--of", "sip2", "-o", "x.svg"), "pair.yaml: there is no sip sip2; did you mean sip1?"),
         (("--view", "cube", "-o", "no/x.svg"), "no/x.svg: it cannot be written: there is no directory"),
     ],

@@ -39,8 +39,8 @@ COLUMNS = "columns are counter, value, unit, t_cycle, t_ns; the first two are ne
 UNITS = "control, dma0, te0, ve0, dram.ch0, noc.r1c0-r0c0, noc.r0c0-r1c0, spm"
 MEANT = "it must be the name of a simulated counter, or {simulated: ..., scale: ...}"
 REFUSED = {
-    "no file": (lambda: "no.csv", "no.csv: it cannot be read: No such file or directory"),
-    "other ending": (lambda: "hand.jsonl", "hand.jsonl: its name must end in .json, .yaml or .yml"),
+    "no file": (lambda: "no.csv", "no.csv: the file cannot be read: No such file or directory"),
+    "other ending": (lambda: "hand.jsonl", "hand.jsonl: the file name must end in .json, .yaml or .yml"),
     "empty": (csv_file(""), f"bad.csv:1: there is no column counter; {COLUMNS}"),
     "nothing": (csv_file("counter,value\n"), "bad.csv: there are no counters in it"),
     "no value": (csv_file("counter\nx\n"), f"bad.csv:1: there is no column value; {COLUMNS}"),
@@ -61,7 +61,7 @@ REFUSED = {
         f'bad.csv:2: unit = "te7", but the trace has no such unit; its units are {UNITS}',
     ),
     "quote": (csv_file('counter,value\n"x,1\n'), "bad.csv:2: it is not CSV: unexpected end of data"),
-    "bytes": (csv_file("counter,value\n\udcff,1\n"), "bad.csv: it cannot be read: invalid start byte"),
+    "bytes": (csv_file("counter,value\n\udcff,1\n"), "bad.csv: the file cannot be read: invalid start byte"),
     "json top": (json_file({"counter": []}), 'bad.json:1:1: it must be {"counters": [...]}: a list of mappings'),
     "json item": (json_file({"counters": [3]}), "bad.json:1:15: counters[0] = 3, but it must be a mapping"),
     "json key": (

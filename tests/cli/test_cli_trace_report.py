@@ -93,11 +93,11 @@ def test_a_file_that_breaks_off_is_shown_and_said(kbsim: Kbsim) -> None:
     [
         (
             ["-o", "a.svg"],
-            'error: kbsim trace report: --out = "a.svg", but its name must end in .html or .htm; --view draws pictures',
+            'error: kbsim trace report: --out = "a.svg", but the file name must end in .html or .htm; --view draws pictures',
         ),
         (
             ["--view", "gantt", "-o", "a.html"],
-            'error: kbsim trace report: --out = "a.html", but its name must end in .svg or .png',
+            'error: kbsim trace report: --out = "a.html", but the file name must end in .svg or .png',
         ),
         (["--lanes", "command"], "error: kbsim trace report: --lanes: the page has a switch for that"),
         (["--dark"], "error: kbsim trace report: --dark: the page has a switch for that"),

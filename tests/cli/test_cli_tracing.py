@@ -60,7 +60,7 @@ def test_levels_hold_what_they_say(place: Path) -> None:
         (("--trace-cycles", "7:3"), "it must be FROM:TO with 0 <= FROM < TO"),
         (("--trace-only", "dma7"), "no unit fits; the machine has 70 like dma0"),
         (("--out", "no/t.json"), "there is no directory"),
-        (("--report", "page.txt"), "its name must end in .html or .htm"),
+        (("--report", "page.txt"), "the file name must end in .html or .htm"),
     ],
 )
 def test_what_makes_no_trace_is_refused(place: Path, arguments: tuple[str, ...], message: str) -> None:

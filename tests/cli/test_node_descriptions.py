@@ -128,7 +128,7 @@ def test_networks_of_astra_sim(kbsim: Kbsim, text: str, system: tuple[object, ..
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("[1]", "the file must hold a mapping of keys"),
+        ("[1]", "the file must contain a mapping of keys to values"),
         ("topology: [ Ring ]\n", "npus_count must be there and be a list, with a value a dimension"),
         (network("Ring", "8, 2", "50", "500"), "it must have as many values as topology, which has 1"),
         (network("", "", "", ""), "and at least one"),

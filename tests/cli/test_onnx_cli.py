@@ -72,7 +72,7 @@ def test_a_trace_and_a_live_map_are_written(kbsim: Kbsim) -> None:
     ("arguments", "message"),
     [
         (("--emit", "p.json", "--trace", "t"), '--trace = "t", but --emit runs nothing, so there is no trace'),
-        (("--live-map", "map.png"), '--live-map = "map.png", but its name must end in .svg'),
+        (("--live-map", "map.png"), '--live-map = "map.png", but the file name must end in .svg'),
     ],
 )
 def test_files_that_would_not_be_what_they_seem(arguments: tuple[str, ...], message: str, kbsim: Kbsim) -> None:

@@ -82,7 +82,7 @@ def test_a_filled_table_gives_what_an_empty_one_gave(kbsim: Kbsim, monkeypatch: 
         ),
         ("a.csv", "input_tokens,output_tokens\n1\n", "a.csv:2: it has 1 values, but the first line has 2 names"),
         ("a.csv", "input_token,output_tokens\n1,1\n", "did you mean input_token?"),
-        ("a.txt", "", "its name must end in .jsonl or .csv"),
+        ("a.txt", "", "the file name must end in .jsonl or .csv"),
     ],
 )  # fmt: skip
 def test_what_is_no_workload_is_refused(name: str, text: str, told: str, kbsim: Kbsim, tmp_path: Path) -> None:
@@ -99,7 +99,7 @@ def test_what_is_no_workload_is_refused(name: str, text: str, told: str, kbsim: 
         (("--dataset-name", "custom"), "custom is read from a file"),
         (("--goodput", "itl:3"), "it must be METRIC:MS, with METRIC one of ttft, tpot, e2el"),
         (("--trace", "a.json", "--replicas", "2"), "it is of one engine, and this has 2"),
-        (("--rows", "rows.txt"), "its name must end in .csv or .parquet"),
+        (("--rows", "rows.txt"), "the file name must end in .csv or .parquet"),
         (("--ramp-up-strategy", "linear"), "it is needed with ramp_up"),
         (("--num-gpu-blocks-override", "8", "--max-model-len", "4096"), "it must be at most what the KV cache holds"),
         (("--gpu-memory-utilization", "0.00001"), "leave no room for KV"),

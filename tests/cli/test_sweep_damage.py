@@ -45,11 +45,11 @@ def first_key(path: str = "s.sqlite") -> str:
         ("cycles = 1.5", "cycles = 1.5, but it must be a whole number of at least 0"),
         ("jobs = 'x'", 'jobs = "x", but it must be a whole number of at least 0'),
         ("jobs_hash = x'ff'", "jobs_hash = "),
-        ("ns = 'nan'", 'ns = "nan", but it cannot be read: '),
+        ("ns = 'nan'", 'ns = "nan", but the text cannot be read: '),
         ("ns = NULL", "ns = null, but it must be a number of at least 0"),
         ("ns = '\"1/0\"'", 'ns = ""1/0"", but it must be a number of at least 0'),
         ("ns = '-3'", 'ns = "-3", but it must be a number of at least 0'),
-        ("metrics = ''", 'metrics = "", but it cannot be read: '),
+        ("metrics = ''", 'metrics = "", but the text cannot be read: '),
         ("metrics = '[1]'", 'metrics = "[1]", but it must be a mapping'),
         ("metrics = '{\"energy_pj\": 1e200}'", "metrics.energy_pj = 1e+200, but no run has such a value"),
         ("metrics = '{\"speed\": 1}'", "metrics.speed = 1, but no run has such a value"),
@@ -92,10 +92,10 @@ def test_a_sound_result_takes_the_place_of_a_damaged_one(kbsim: Kbsim) -> None:
 @pytest.mark.parametrize(
     ("statement", "message"),
     [
-        ("UPDATE sweeps SET about = 'x'", 'sweep s: about = "x", but it cannot be read: '),
+        ("UPDATE sweeps SET about = 'x'", 'sweep s: about = "x", but the text cannot be read: '),
         ('UPDATE sweeps SET about = replace(about, \'"ns","min"\', \'"ns","best"\')', "sweep s: about.goals = "),
         ("UPDATE sweeps SET name = CAST(x'ff' AS TEXT)", 'sweep a sweep: name = "\\udcff", but it must be text'),
-        ("UPDATE points SET task = '[[1],3]' WHERE number = 2", 'sweep s: point 2: task = "[[1],3]", but it cannot be read: '),
+        ("UPDATE points SET task = '[[1],3]' WHERE number = 2", 'point 2: task = "[[1],3]", but the text cannot be read: '),
         (
             "UPDATE points SET task = replace(task, '[[10', '[[9,10') WHERE number = 0",
             "sweep s: point 0: task = ",

@@ -54,7 +54,7 @@ def test_a_race_and_a_pointer_outside(
 
 def test_a_file_that_is_not_there_is_no_file_of_another_kind(kbsim: Kbsim) -> None:
     done = kbsim("run", "none.py", "--check", "memory")
-    assert done.code == 2 and done.err == "error: none.py: it cannot be read: No such file or directory\n"
+    assert done.code == 2 and done.err == "error: none.py: the file cannot be read: No such file or directory\n"
     assert "it takes a Python file" in kbsim("run", "gemm", "--check", "memory").err
 
 
@@ -101,7 +101,7 @@ def test_a_script_that_is_no_python(tmp_path: Path, capsys: pytest.CaptureFixtur
     file = tmp_path / "k.py"
     file.write_text("x = (\n", encoding="utf-8")
     assert exit_code(["run", str(file), "--check", "races"]) == 2
-    assert capsys.readouterr().err == f"error: {file}:1: it is not valid Python: '(' was never closed\n"
+    assert capsys.readouterr().err == f"error: {file}:1: this is not valid Python: '(' was never closed\n"
 
 
 def test_what_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -59,12 +59,12 @@ def test_settings_begin_with_a_home(kbsim: Kbsim, monkeypatch: pytest.MonkeyPatc
 
 NOT_THERE = "it must be a directory or a file of Python: No such file or directory"
 WRONG = [
-    ("allow_cod: []", ":1:1: allow_cod: ", "there is no such key; the keys here are allow_code"),
+    ("allow_cod: []", ":1:1: allow_cod: ", "there is no such key; the keys at this level are allow_code"),
     ("allow_code: /x", ':1:13: allow_code = "/x", but ', "it must be a list of paths"),
     ("allow_code: [3]", ":1:14: allow_code[0] = 3, but ", "it must be a path that begins with / or ~"),
     ("allow_code: [parts]", ':1:14: allow_code[0] = "parts", but ', "it must be a path that begins with / or ~"),
     ("allow_code: [/no/such]", ':1:14: allow_code[0] = "/no/such", but ', NOT_THERE),
-    ("- allow_code", ":1:1: ", "the file must hold a mapping of keys"),
+    ("- allow_code", ":1:1: ", "the file must contain a mapping of keys to values"),
     ("", ": ", "the file is empty"),
     ("#" * (64 << 10) + "\n", ": ", "it is larger than the limit of 65536 bytes; raise max_bytes to read it"),
 ]
@@ -108,17 +108,17 @@ def test_an_installed_plug_in_is_allowed(kbsim: Kbsim, monkeypatch: pytest.Monke
 
 MAY_NOT = "which a module may not do while it is imported"
 ENDS = [
-    ("raise SystemExit(3)", "it cannot be imported: SystemExit: 3"),
-    ("import sys; sys.exit(0)", "it cannot be imported: SystemExit: 0"),
-    ("raise KeyboardInterrupt", "it cannot be imported: KeyboardInterrupt"),
-    ("raise GeneratorExit", "it cannot be imported: GeneratorExit"),
-    ("import asyncio; raise asyncio.CancelledError", "it cannot be imported: CancelledError"),
-    ("import os; os._exit(0)", f"it cannot be imported: RuntimeError: it calls os._exit, {MAY_NOT}"),
-    ("import os; os.abort()", f"it cannot be imported: RuntimeError: it calls os.abort, {MAY_NOT}"),
-    ("import os; os.fork()", f"it cannot be imported: RuntimeError: it calls os.fork, {MAY_NOT}"),
-    ("raise type('E', (Exception,), {'__str__': lambda self: 1 / 0})", "it cannot be imported: E"),
-    ("import no_such_module", "it cannot be imported: ModuleNotFoundError: No module named 'no_such_module'"),
-    ("def f(:", "it is not valid Python: invalid syntax"),
+    ("raise SystemExit(3)", "the file cannot be imported: SystemExit: 3"),
+    ("import sys; sys.exit(0)", "the file cannot be imported: SystemExit: 0"),
+    ("raise KeyboardInterrupt", "the file cannot be imported: KeyboardInterrupt"),
+    ("raise GeneratorExit", "the file cannot be imported: GeneratorExit"),
+    ("import asyncio; raise asyncio.CancelledError", "the file cannot be imported: CancelledError"),
+    ("import os; os._exit(0)", f"the file cannot be imported: RuntimeError: it calls os._exit, {MAY_NOT}"),
+    ("import os; os.abort()", f"the file cannot be imported: RuntimeError: it calls os.abort, {MAY_NOT}"),
+    ("import os; os.fork()", f"the file cannot be imported: RuntimeError: it calls os.fork, {MAY_NOT}"),
+    ("raise type('E', (Exception,), {'__str__': lambda self: 1 / 0})", "the file cannot be imported: E"),
+    ("import no_such_module", "the file cannot be imported: ModuleNotFoundError: No module named 'no_such_module'"),
+    ("def f(:", "this is not valid Python: invalid syntax"),
 ]
 
 
@@ -156,7 +156,7 @@ def test_one_that_hangs_is_interrupted() -> None:
 
 
 def test_allow_code_in_python() -> None:
-    rule = "there is no module own_parts, neither installed nor in a path of --allow-code"
+    rule = "the module own_parts is neither installed nor in a path given by --allow-code"
     with pytest.raises(InputError, match=rule):
         read_system("sys.yaml")
     with pytest.raises(InputError, match=rule):

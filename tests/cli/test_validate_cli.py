@@ -63,7 +63,7 @@ def test_the_list(kbsim: Kbsim) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["nothing"], 'kbsim validate: SUITE = "nothing", but there is no such suite; suites are: systolic, scalesim, '),
+        (["nothing"], 'kbsim validate: there is no suite "nothing"; the suites are systolic, scalesim, '),
         (
             ["--plant", "cpu=1.1"],
             'kbsim validate: --plant = "cpu=1.1", but it must be ENGINE=FACTOR: one of dma, te, ve, noc, dram, '

@@ -26,11 +26,11 @@ MACHINE_REFUSALS = [
     ("dram: {channels: 2.0}", "m.yaml:1:18: dram.channels = 2, but it must be an integer, without a decimal point"),
     ("dram: {channels: '2'}", 'm.yaml:1:18: dram.channels = "2", but it must be an integer; write 2'),
     ("dram: {channels: [2]}", "m.yaml:1:18: dram.channels = [2], but it must be an integer"),
-    ("dram:\n  chanels: 2", "m.yaml:2:3: dram.chanels: there is no such key; the keys here are channels, interleave_bytes, "
+    ("dram:\n  chanels: 2", "m.yaml:2:3: dram.chanels: there is no such key; the keys at this level are channels, interleave_bytes, "
      "capacity_bytes, bus_width_bytes, dram_burst_cycles, peak_bw_bytes_per_cycle, t_setup_cycles, period, row_buffer, controller, device, policy; did you mean dram.channels?"),
-    ("drum: {}", "m.yaml:1:1: drum: there is no such key; the keys here are schema, freq_ghz, allocation, max_cycles, control, "
+    ("drum: {}", "m.yaml:1:1: drum: there is no such key; the keys at this level are schema, freq_ghz, allocation, max_cycles, control, "
      "dma, dram, noc, llc, spm, te, ve, kv_layouts, energy, chip, cost; did you mean dram?"),
-    ("kv_layouts: [{t_max: 1, dim: 2}]", "m.yaml:1:25: kv_layouts[0].dim: there is no such key; the keys here are t_max, head_dim; did you mean kv_layouts[0].head_dim?"),
+    ("kv_layouts: [{t_max: 1, dim: 2}]", "m.yaml:1:25: kv_layouts[0].dim: there is no such key; the keys at this level are t_max, head_dim; did you mean kv_layouts[0].head_dim?"),
     ("8: 1", "m.yaml:1:1: [8]: a key must be text here"),
     ("dram: 3", "m.yaml:1:7: dram = 3, but it must be a mapping"),
     ("dram:", "m.yaml:1:6: dram = null, but it must be a mapping"),
@@ -89,7 +89,7 @@ RULE_REFUSALS = [
      "makes the rate 4294967294, whose terms must be below 2^31"),
     ("ve: {lanes: 2147483647, f_a: {4: 2}}", "m.yaml:1:13: ve.lanes = 2147483647, but times ops_per_lane and f_a[4] it makes the "
      "rate 4294967294, whose terms must be below 2^31"),
-    ("noc: {dma_at: []}", "m.yaml:1:15: noc.dma_at = [], but it has 0 places, and dma.engines is 1: there must be one for each"),
+    ("noc: {dma_at: []}", "m.yaml:1:15: noc.dma_at = [], but it must list as many places as dma.engines (1), and it lists 0"),
     ("dram: {channels: 2}\nnoc: {dram_at: [[0, 0], [2, 0]]}", "m.yaml:2:25: noc.dram_at[1] = [2, 0], but it must lie in the mesh of "
      "2 rows and 4 columns, counted from 0"),
 ]  # fmt: skip

@@ -170,10 +170,10 @@ def test_a_wrong_field_is_refused_at_its_column(entry: dict[str, Any], line: str
 
 STRUCTURE: list[tuple[list[dict[str, Any]], str]] = [
     ([NOP, {**NOP, "deps_before": [0, 99]}],
-     "prog.json:3:38: cmdq[1] (id 1, NOP): deps_before[1] = 99, but no entry has this id"),
-    ([NOP, {**NOP, "deps_after": [99]}], "prog.json:3:34: cmdq[1] (id 1, NOP): deps_after[0] = 99, but no entry has this id"),
+     "prog.json:3:38: cmdq[1] (id 1, NOP): deps_before[1] = 99, but the program has no entry with this id"),
+    ([NOP, {**NOP, "deps_after": [99]}], "prog.json:3:34: cmdq[1] (id 1, NOP): deps_after[0] = 99, but the program has no entry with this id"),
     ([{"opcode": "BARRIER", "wait_for": [99]}],
-     "prog.json:2:36: cmdq[0] (id 0, BARRIER): wait_for[0] = 99, but no entry has this id"),
+     "prog.json:2:36: cmdq[0] (id 0, BARRIER): wait_for[0] = 99, but the program has no entry with this id"),
     ([{**NOP, "id": 5, "deps_before": [5]}], "prog.json:2:44: cmdq[0] (id 5, NOP): deps_before[0] = 5, but an entry cannot wait for itself"),
     ([{**NOP, "deps_after": [0]}], "prog.json:2:34: cmdq[0] (id 0, NOP): deps_after[0] = 0, but an entry cannot wait for itself"),
     ([{"opcode": "BARRIER", "wait_for": [0]}],
@@ -196,7 +196,7 @@ STRUCTURE: list[tuple[list[dict[str, Any]], str]] = [
      "prog.json:2:24: cmdq[0] (id 0, NOP): x: it is not a field of NOP; its fields are id, deps_before, deps_after, node, layer_id, phase, "
      "head_id, token_idx, seq_len, block_id, tile_id, precision, model_name, tenant_id, core_id, npu_id, thread_id, source, desc_addr, "
      "token, irq_line, marker, debug\n"
-     "prog.json:3:38: cmdq[1] (id 1, NOP): deps_before[1] = 7, but no entry has this id"),
+     "prog.json:3:38: cmdq[1] (id 1, NOP): deps_before[1] = 7, but the program has no entry with this id"),
 ]  # fmt: skip
 
 
@@ -212,11 +212,11 @@ TOP: list[tuple[Any, str]] = [
     ({"metadata": {}, "cmdq": []}, 'p: metadata.version: it is missing; write "version": "1.0"'),
     ({"metadata": {"version": 1.0}, "cmdq": []}, 'p: metadata.version = 1, but it must be "1.0", as text'),
     ({"metadata": {"version": "1.0", "name": 3}, "cmdq": []}, "p: metadata.name = 3, but it must be text"),
-    ({"metadata": {"version": "1.0", "model": "x"}, "cmdq": []}, "p: metadata.model: there is no such key; the keys here are version, "
+    ({"metadata": {"version": "1.0", "model": "x"}, "cmdq": []}, "p: metadata.model: there is no such key; the keys at this level are version, "
      "name"),
-    ({"metadata": {"version": "1.0"}, "cmdq": [], "x": 1}, "p: x: there is no such key; the keys here are metadata, cmdq"),
+    ({"metadata": {"version": "1.0"}, "cmdq": [], "x": 1}, "p: x: there is no such key; the keys at this level are metadata, cmdq"),
     ({"metadata": {"version": "1.0"}, "cmdq": [3]}, "p: cmdq[0] (id 0): an entry must be a mapping"),
-    ([], "p: the file must hold a mapping of keys"),
+    ([], "p: the file must contain a mapping of keys to values"),
 ]  # fmt: skip
 
 

@@ -70,9 +70,10 @@ def test_a_file_with_one_bench_is_it(tmp_path: Path) -> None:
 def test_of_several_one_is_named(tmp_path: Path) -> None:
     path = write(tmp_path, ONE.format("a", "1") + ONE.format("b", "2"))
     assert load_bench(f"{path}:b").name == "b"
-    assert refusal(lambda: load_bench(path)) == f"{path}: it has several benches: a, b; name one: {path}:a"
+    remedy = f"name one of them, for example {path}:a"
+    assert refusal(lambda: load_bench(path)) == f"{path}: the file has several benches: a, b; {remedy}"
     said = refusal(lambda: load_bench(f"{path}:c"))
-    assert said == f'{path}: bench = "c", but there is no such bench in it; it has: a, b; name one: {path}:a'
+    assert said == f'{path}: bench = "c", but the file has no bench of this name; its benches are a, b; {remedy}'
 
 
 def test_modules_beside_the_file_can_be_imported(tmp_path: Path) -> None:
@@ -89,11 +90,11 @@ def test_benches_that_a_file_imports_are_not_its_own(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("x = 1\n", "{path}: there is no bench in it; put @bench(name=..., description=...) over run(ctx)"),
-        ("def f(:\n", "{path}:1: it is not valid Python: invalid syntax"),
-        ("\nimport no_such_module\n", "{path}:2: it cannot be imported: ModuleNotFoundError: No module named 'no_such_module'"),
-        ("def f():\n    return 1 / 0\nf()\n", "{path}:2: it cannot be imported: ZeroDivisionError: division by zero"),
-        ("import sys\nsys.exit(0)\n", "{path}:2: it cannot be imported: SystemExit: 0"),
+        ("x = 1\n", "{path}: the file contains no bench; write @bench(name=..., description=...) above the function run(ctx)"),
+        ("def f(:\n", "{path}:1: this is not valid Python: invalid syntax"),
+        ("\nimport no_such_module\n", "{path}:2: the file cannot be imported: ModuleNotFoundError: No module named"),
+        ("def f():\n    return 1 / 0\nf()\n", "{path}:2: the file cannot be imported: ZeroDivisionError: division by zero"),
+        ("import sys\nsys.exit(0)\n", "{path}:2: the file cannot be imported: SystemExit: 0"),
         (
             ONE.format("same", "1") + ONE.format("same", "2"),
             "bench same: two benches have this name, in {path} and {path}; rename one of them",
@@ -125,7 +126,7 @@ def test_modules_of_the_package_must_have_benches_of_their_own_names(tmp_path: P
     assert refusal(installed_benches) == f"bench same: two benches have this name, in {first} and {second}; rename one of them"
     write(package, "x = 1\n", "third.py")
     second.unlink()
-    said = "some_benches.third: there is no bench in it; put @bench(name=..., description=...) over run(ctx)"
+    said = "some_benches.third: the file contains no bench; write @bench(name=..., description=...) above the function run(ctx)"
     assert refusal(installed_benches) == said
 
 
@@ -170,8 +171,8 @@ def test_values_take_the_place_of_defaults() -> None:
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        ({"m": 1}, "bench: m = 1, but there is no such parameter; parameters are: n, scale, dtype, fast"),
-        ({"dtpye": "f16"}, 'bench: dtpye = "f16", but there is no such parameter; did you mean dtype?'),
+        ({"m": 1}, "bench: m = 1, but the bench has no such parameter; the parameters are n, scale, dtype, fast"),
+        ({"dtpye": "f16"}, 'bench: dtpye = "f16", but the bench has no such parameter; did you mean dtype?'),
         ({"n": "8"}, 'bench: n = "8", but it must be an integer'),
         ({"n": True}, "bench: n = true, but it must be an integer"),
         ({"n": 0}, "bench: n = 0, but it must be at least 1"),
@@ -195,10 +196,10 @@ def test_settings_are_of_the_bench_or_of_the_machine() -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("nn=4", "bench: nn = 4, but there is no such parameter; did you mean n?"),
+        ("nn=4", "bench: nn = 4, but the bench has no such parameter; did you mean n?"),
         (
             "n=012",
-            'bench: n = "012", but 012 cannot be used: YAML versions disagree whether it is octal; '
+            'bench: n = "012", but the value 012 is not allowed: YAML versions disagree whether it is octal; '
             "write it in decimal or as 0x..",
         ),
         ("n=[1]", "bench: n = [1], but it must be an integer"),

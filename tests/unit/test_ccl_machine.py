@@ -291,7 +291,7 @@ def _registered(folder: Path) -> Any:
 
 def test_a_module_that_exits_is_refused(tmp_path: Path) -> None:
     (tmp_path / "mine.py").write_text("import sys\nsys.exit(0)\n")
-    with pytest.raises(InputError, match=r"ccl.yaml:4:\d+: module = .*it cannot be imported: SystemExit: 0, in .*/mine.py:2$"):
+    with pytest.raises(InputError, match=r"ccl.yaml:4:\d+: module = .*cannot be imported: SystemExit: 0, in .*/mine.py:2$"):
         _registered(tmp_path)
 
 

@@ -210,7 +210,7 @@ def test_a_save_that_fails_leaves_the_earlier_file(tmp_path: Path, monkeypatch: 
 
 
 def test_where_a_program_cannot_be_saved(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"its name must end in \.json, \.yaml or \.yml"):
+    with pytest.raises(InputError, match=r"the file name must end in \.json, \.yaml or \.yml"):
         Program().save(tmp_path / "p.txt")
     with pytest.raises(InputError, match="it cannot be written: No such file or directory"):
         Program().save(tmp_path / "no" / "p.json")
@@ -295,7 +295,7 @@ def test_a_program_of_twenty_thousand_entries_is_read_whole(tmp_path: Path) -> N
     with pytest.raises(InputError) as caught:
         load_program(file)
     assert str(caught.value).replace(str(file), "p.json") == (
-        "p.json:20000:35: cmdq[19999] (id 19999, NOP): deps_before[0] = 20000, but no entry has this id"
+        "p.json:20000:35: cmdq[19999] (id 19999, NOP): deps_before[0] = 20000, but the program has no entry with this id"
     )
 
 

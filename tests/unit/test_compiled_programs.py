@@ -358,14 +358,14 @@ def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: py
         told.append(capsys.readouterr().out)
     assert told[0] == told[1]
     assert exit_code(["program", "compile", "tiles.json", "-o", "tiles.bin", "-c", "npu.yaml"]) == 2
-    assert capsys.readouterr().err == "error: tiles.bin: its name must end in .kbp\n"
+    assert capsys.readouterr().err == "error: tiles.bin: the file name must end in .kbp\n"
     Path("bad.kbp").write_bytes(b"no")
     assert exit_code(["run", "bad.kbp", "-c", "npu.yaml"]) == 2
     assert capsys.readouterr().err == (
         "error: bad.kbp: it is not a compiled program of version 2; make it again with `kbsim program compile`\n"
     )
     assert exit_code(["run", "gone.kbp"]) == 2
-    assert capsys.readouterr().err == "error: gone.kbp: it cannot be read: No such file or directory\n"
+    assert capsys.readouterr().err == "error: gone.kbp: the file cannot be read: No such file or directory\n"
 
 
 def test_fields_stand_in_the_order_of_the_form() -> None:

@@ -44,28 +44,28 @@ def test_a_decimal_is_exact_and_no_float() -> None:
 
 
 YAML_REFUSALS = [
-    ("a: on", "f.yaml:1:4: a: on cannot be used: YAML 1.1 reads it as a boolean; write true or false, or quote it"),
-    ("a: Yes", "f.yaml:1:4: a: Yes cannot be used: YAML 1.1 reads it as a boolean; write true or false, or quote it"),
-    ("a: 1e3", "f.yaml:1:4: a: 1e3 cannot be used: YAML 1.1 reads it as text; write it without an exponent, or like 1.0e+3"),
-    ("a: 1.5e3", "f.yaml:1:4: a: 1.5e3 cannot be used: YAML 1.1 reads it as text; write it without an exponent, or like 1.0e+3"),
-    ("a: 012", "f.yaml:1:4: a: 012 cannot be used: YAML versions disagree whether it is octal; write it in decimal or as 0x.."),
-    ("a: 0o12", "f.yaml:1:4: a: 0o12 cannot be used: YAML versions disagree whether it is octal; write it in decimal or as 0x.."),
-    ("a: 0b11", "f.yaml:1:4: a: 0b11 cannot be used: YAML versions disagree whether it is binary; write it in decimal or as 0x.."),
-    ("a: 12:30", "f.yaml:1:4: a: 12:30 cannot be used: YAML 1.1 reads it as a number in base 60; quote it if it is text"),
-    ("a: 1_000", "f.yaml:1:4: a: 1_000 cannot be used: YAML versions disagree whether it is a number; write it without _"),
-    ("a: 2024-01-01", "f.yaml:1:4: a: 2024-01-01 cannot be used: YAML 1.1 reads it as a date; quote it if it is text"),
+    ("a: on", "f.yaml:1:4: a: the value on is not allowed: YAML 1.1 reads it as a boolean; write true or false, or quote it"),
+    ("a: Yes", "f.yaml:1:4: a: the value Yes is not allowed: YAML 1.1 reads it as a boolean; write true or false, or quote it"),
+    ("a: 1e3", "f.yaml:1:4: a: the value 1e3 is not allowed: YAML 1.1 reads it as text; write it without an exponent, or like 1.0e+3"),
+    ("a: 1.5e3", "f.yaml:1:4: a: the value 1.5e3 is not allowed: YAML 1.1 reads it as text; write it without an exponent, or like 1.0e+3"),
+    ("a: 012", "f.yaml:1:4: a: the value 012 is not allowed: YAML versions disagree whether it is octal; write it in decimal or as 0x.."),
+    ("a: 0o12", "f.yaml:1:4: a: the value 0o12 is not allowed: YAML versions disagree whether it is octal; write it in decimal or as 0x.."),
+    ("a: 0b11", "f.yaml:1:4: a: the value 0b11 is not allowed: YAML versions disagree whether it is binary; write it in decimal or as 0x.."),
+    ("a: 12:30", "f.yaml:1:4: a: the value 12:30 is not allowed: YAML 1.1 reads it as a number in base 60; quote it if it is text"),
+    ("a: 1_000", "f.yaml:1:4: a: the value 1_000 is not allowed: YAML versions disagree whether it is a number; write it without _"),
+    ("a: 2024-01-01", "f.yaml:1:4: a: the value 2024-01-01 is not allowed: YAML 1.1 reads it as a date; quote it if it is text"),
     ("a: .nan", "f.yaml:1:4: a: .nan cannot be used: it is not a finite number"),
     ("a: -.INF", "f.yaml:1:4: a: -.INF cannot be used: it is not a finite number"),
     ("a: {<<: {b: 1}}", "f.yaml:1:5: a: << cannot be used: it has a special meaning in YAML 1.1; quote it if it is text"),
-    ("a: 1\nb: 2\na: 3", "f.yaml:3:1: a: the key is twice in one mapping; write it once, with all values below it"),
-    ("t: {8: 1, '8': 2}", "f.yaml:1:11: t.8: the key is twice in one mapping; write it once, with all values below it"),
-    ("t: {'8': 1, 8: 2}", "f.yaml:1:13: t[8]: the key is twice in one mapping; write it once, with all values below it"),
+    ("a: 1\nb: 2\na: 3", "f.yaml:3:1: a: the key occurs twice at the same level; write the key once, with all its values below it"),
+    ("t: {8: 1, '8': 2}", "f.yaml:1:11: t.8: the key occurs twice at the same level; write the key once, with all its values below it"),
+    ("t: {'8': 1, 8: 2}", "f.yaml:1:13: t[8]: the key occurs twice at the same level; write the key once, with all its values below it"),
     ("a: &x 1", "f.yaml:1:4: the anchor &x is not read; leave it out"),
     ("a: *x", "f.yaml:1:4: the alias *x is not read; write the value out"),
     ("a: !!int 3", "f.yaml:1:4: the tag tag:yaml.org,2002:int is not read; leave it out"),
     ("a: !!python/object:os.system 3", "f.yaml:1:4: the tag tag:yaml.org,2002:python/object:os.system is not read; leave it out"),
     ("---\na: 1\n---\nb: 2", "f.yaml:3:1: a second document begins here; write one document per file"),
-    ("[1]", "f.yaml:1:1: the file must hold a mapping of keys"),
+    ("[1]", "f.yaml:1:1: the file must contain a mapping of keys to values"),
     ("", "f.yaml: the file is empty"),
     (" \n\n", "f.yaml: the file is empty"),
     ("# only a comment", "f.yaml:1:1: the file is empty"),
@@ -86,11 +86,11 @@ def test_yaml_refusals(text: str, line: str) -> None:
 @pytest.mark.parametrize(
     ("text", "start"),
     [
-        ("a: [1, 2", "f.yaml:2:1: it is not YAML: "),
-        ("\ta: 1", "f.yaml:1:1: it is not YAML: "),
-        ("a: 1\n b: 2", "f.yaml:2:3: it is not YAML: "),
-        ("é: 1\nb: \x01", "f.yaml:2:4: it is not YAML: "),
-        ("a: 'x", "f.yaml:1:6: it is not YAML: "),
+        ("a: [1, 2", "f.yaml:2:1: this is not valid YAML: "),
+        ("\ta: 1", "f.yaml:1:1: this is not valid YAML: "),
+        ("a: 1\n b: 2", "f.yaml:2:3: this is not valid YAML: "),
+        ("é: 1\nb: \x01", "f.yaml:2:4: this is not valid YAML: "),
+        ("a: 'x", "f.yaml:1:6: this is not valid YAML: "),
     ],
 )
 def test_yaml_syntax_errors_have_a_place(text: str, start: str) -> None:
@@ -98,22 +98,22 @@ def test_yaml_syntax_errors_have_a_place(text: str, start: str) -> None:
 
 
 JSON_REFUSALS = [
-    ('{"a": 1,\n "a": 2}', 'f.json:2:2: a: the key is twice in one mapping; write it once, with all values below it'),
-    ('{"b": {"x": 1}, "c": [{"y": 1}, {"y": 1, "z": 2, "y": 3}]}', "f.json:1:50: c[1].y: the key is twice in one mapping; write it once, with all values below it"),
-    ('{"\\u0061": 1, "a": 2}', "f.json:1:15: a: the key is twice in one mapping; write it once, with all values below it"),
+    ('{"a": 1,\n "a": 2}', 'f.json:2:2: a: the key occurs twice at the same level; write the key once, with all its values below it'),
+    ('{"b": {"x": 1}, "c": [{"y": 1}, {"y": 1, "z": 2, "y": 3}]}', "f.json:1:50: c[1].y: the key occurs twice at the same level; write the key once, with all its values below it"),
+    ('{"\\u0061": 1, "a": 2}', "f.json:1:15: a: the key occurs twice at the same level; write the key once, with all its values below it"),
     ('{"a": NaN}', "f.json:1:7: a: NaN is not a number that is read"),
     ('{"a": [0, -Infinity]}', "f.json:1:11: a[1]: -Infinity is not a number that is read"),
     ('{"a": ' + "9" * 5000 + "}", "f.json:1:7: a: a number must have at most 60 digits and powers of ten"),
     ('{"a": 1e999}', "f.json:1:7: a: a number must have at most 60 digits and powers of ten"),
     ('{"a": "\\ud800"}', "f.json:1:7: a: the text holds half of a surrogate pair"),
     ('{"\\udfff": 1}', "f.json:1:2: \\udfff: the text holds half of a surrogate pair"),
-    ('{"a": [1,', "f.json:1:10: it is not JSON: Expecting value"),
-    ('{"a": 1} x', "f.json:1:10: it is not JSON: Extra data"),
-    ('{"a": 01}', "f.json:1:8: it is not JSON: Expecting ',' delimiter"),
-    ('{"a":\n"\x01"}', "f.json:2:2: it is not JSON: Invalid control character at"),
-    ("{'a': 1}", "f.json:1:2: it is not JSON: Expecting property name enclosed in double quotes"),
-    ("null", "f.json:1:1: the file must hold a mapping of keys"),
-    ("[]", "f.json:1:1: the file must hold a mapping of keys"),
+    ('{"a": [1,', "f.json:1:10: this is not valid JSON: Expecting value"),
+    ('{"a": 1} x', "f.json:1:10: this is not valid JSON: Extra data"),
+    ('{"a": 01}', "f.json:1:8: this is not valid JSON: Expecting ',' delimiter"),
+    ('{"a":\n"\x01"}', "f.json:2:2: this is not valid JSON: Invalid control character at"),
+    ("{'a': 1}", "f.json:1:2: this is not valid JSON: Expecting property name enclosed in double quotes"),
+    ("null", "f.json:1:1: the file must contain a mapping of keys to values"),
+    ("[]", "f.json:1:1: the file must contain a mapping of keys to values"),
     ("", "f.json: the file is empty"),
 ]  # fmt: skip
 
@@ -168,10 +168,10 @@ def reading_fails(path: Path, max_bytes: int = 1000) -> str:
 
 
 def test_files_that_cannot_be_read(tmp_path: Path) -> None:
-    assert reading_fails(tmp_path / "no.yaml") == "no.yaml: it cannot be read: No such file or directory"
+    assert reading_fails(tmp_path / "no.yaml") == "no.yaml: the file cannot be read: No such file or directory"
     (tmp_path / "d.yaml").mkdir()
-    assert reading_fails(tmp_path / "d.yaml") == "d.yaml: it cannot be read: Is a directory"
-    assert reading_fails(tmp_path / "a.txt") == "a.txt: its name must end in .json, .yaml or .yml"
+    assert reading_fails(tmp_path / "d.yaml") == "d.yaml: the file cannot be read: Is a directory"
+    assert reading_fails(tmp_path / "a.txt") == "a.txt: the file name must end in .json, .yaml or .yml"
     assert "cannot be read" in reading_fails(tmp_path / "a\0.yaml")
 
 

@@ -244,17 +244,17 @@ def test_overrides_change_values_and_the_last_counts(tmp_path: Path) -> None:
     ("override", "line"),
     [
         ("dram.channels=0", "override dram.channels=0: dram.channels = 0, but it must be at least 1"),
-        ("dram.channels=on", "override dram.channels=on: dram.channels: on cannot be used: YAML 1.1 reads it as a boolean; write true "
+        ("dram.channels=on", "override dram.channels=on: dram.channels: the value on is not allowed: YAML 1.1 reads it as a boolean; write true "
          "or false, or quote it"),
         ("dram.channels=", "override dram.channels=: dram.channels = null, but it must be an integer"),
-        ("dram.channels", "override dram.channels: it must have the form path=value, like dram.channels=4"),
+        ("dram.channels", "override dram.channels: an override must have the form path=value, like dram.channels=4"),
         ("=4", "override =4: the part before = is not a path like dram.channels or kv_layouts[0].t_max"),
         ("a b=4", "override a b=4: a b is not a path like dram.channels or kv_layouts[0].t_max"),
-        ("dram.x=4", "override dram.x=4: dram.x: there is no such key; the keys here are channels, interleave_bytes, capacity_bytes, "
+        ("dram.x=4", "override dram.x=4: dram.x: there is no such key; the keys at this level are channels, interleave_bytes, capacity_bytes, "
          "bus_width_bytes, dram_burst_cycles, peak_bw_bytes_per_cycle, t_setup_cycles, period, row_buffer, controller, device, policy"),
         ("kv_layouts[1].t_max=4", "override kv_layouts[1].t_max=4: there is no item 1: the list has 1 items"),
         ("freq_ghz.x=4", "override freq_ghz.x=4: x cannot be set: what holds it is not a mapping"),
-        ("dram=[1", "override dram=[1: dram: it is not YAML: did not find expected ',' or ']'"),
+        ("dram=[1", "override dram=[1: dram: this is not valid YAML: did not find expected ',' or ']'"),
         ("freq_ghz=\ud800", "override freq_ghz=\\ud800: freq_ghz: it is not valid text"),
     ],
 )  # fmt: skip
@@ -282,7 +282,7 @@ def test_presets_are_named() -> None:
     assert preset_names(NpuConfig) == ["npu_mobile", "npu_server"]
     assert preset_names() == ["npu_mobile", "npu_server", "pod_8sip", "single_cube", "sip_4x4", "two_sips"]
     assert refused("npu_phone") == (
-        "npu_phone: there is no such preset; presets are: npu_mobile, npu_server, pod_8sip, single_cube, sip_4x4, two_sips; "
+        "npu_phone: there is no preset of this name; the presets are npu_mobile, npu_server, pod_8sip, single_cube, sip_4x4, two_sips; "
         "a file's name ends in .yaml or .json"
     )
 

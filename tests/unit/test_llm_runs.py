@@ -220,21 +220,21 @@ def test_parts_over_pes_share_weights_and_add_up() -> None:
             "plain",
             "npu_server",
             Job(prompt=1, tokens=1, shards=2),
-            "kbsim llm: tp = 2, but npu_server.yaml has 1 PE: it must be 1; "
+            "kbsim llm: tp = 2, but npu_server.yaml has 1 PE, so tp must be 1; "
             "machines that fit: -c single_cube, two_sips, sip_4x4 or pod_8sip",
         ),
         (
             "plain",
             "single_cube",
             Job(prompt=1, tokens=1, shards=9),
-            "kbsim llm: tp = 9, but single_cube.yaml has 8 PEs: it must be an integer from 1 to 8; "
+            "kbsim llm: tp = 9, but single_cube.yaml has 8 PEs, so tp must be from 1 to 8; "
             "machines that fit: -c two_sips, sip_4x4 or pod_8sip",
         ),
         (
             "mqa",
             "single_cube",
             Job(prompt=1, tokens=1, shards=8),
-            "model mqa: tp = 8, but it must divide the model's heads = 4; take --tp 4",
+            "model mqa: tp = 8, but it must divide 4, the model's value of heads; use --tp 4",
         ),
         (
             "plain",
@@ -275,7 +275,7 @@ def test_a_model_that_the_dram_cannot_hold_is_refused_with_what_would_fit() -> N
         programs.dram  # noqa: B018
     start = "npu_server.yaml: dram.capacity_bytes = 17179869184, but mixtral-8x7b with 32 layers and a KV cache of "
     assert str(error.value).startswith(start)
-    assert str(error.value).endswith("; what fits: --layers 23, --w 2 or --set dram.capacity_bytes=22GiB")
+    assert str(error.value).endswith("; to make it fit, use --layers 23, --w 2 or --set dram.capacity_bytes=22GiB")
     assert planned(layers=23).dram and planned(w=2).dram and planned(capacity="22GiB").dram
     for close in (planned(layers=24), planned(capacity="21GiB")):
         with pytest.raises(InputError):

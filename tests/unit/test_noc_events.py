@@ -114,12 +114,12 @@ def test_wrong_events_are_refused() -> None:
 
 
 def test_a_file_that_is_no_trace_is_refused(tmp_path: Path) -> None:
-    for text, why in (("{", "it is not JSON: Expecting property name"), ("[]", "it must be an array of events")):
+    for text, why in (("{", "this is not valid JSON: Expecting property name"), ("[]", "it must be an array of events")):
         path = tmp_path / "t.json"
         path.write_text(text, encoding="utf-8")
         with pytest.raises(InputError, match=why):
             read_trace(path, TOY)
-    with pytest.raises(InputError, match="it cannot be read: No such file"):
+    with pytest.raises(InputError, match="the file cannot be read: No such file"):
         read_trace(tmp_path / "none.json", TOY)
 
 

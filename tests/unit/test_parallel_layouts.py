@@ -161,7 +161,7 @@ def test_llama_3_70b_on_the_pod() -> None:
     assert least_bytes(model, BITS, job, Layout(8, 2)) > there and least_bytes(model, BITS, job, Layout(16)) > there
     programs = job_programs(model, BITS, pod, job, Layout(16, 2))
     assert programs.dram.end < there
-    told = r"its weights and caches alone are .* bytes a PE with --tp 8 --pp 2; what fits: --tp 8 --pp"
+    told = r"its weights and caches alone are .* bytes a PE with --tp 8 --pp 2; to make it fit, use --tp 8 --pp"
     with pytest.raises(InputError, match=told):
         job_programs(model, BITS, pod, job, Layout(8, 2))
     counts = [stage.count for stage in cut_layers(model, BITS, 80, Layout(16, 2))]
@@ -174,7 +174,7 @@ def test_llama_3_70b_on_the_pod() -> None:
         (Layout(1, 5), 4, "pp = 5, but layouts runs 4 layers, and each stage of a pipeline needs one; take at most --pp 4"),
         (Layout(1, 1, 5), 4, "dp = 5, but each replica needs a sequence, and the batch has 4"),
         (Layout(1, 2, 1, 5), 4, "micro-batches = 5, but a replica has 4 sequences, and each micro-batch needs one"),
-        (Layout(8, 4), 4, "single_cube.yaml has 8 PEs, and this needs 32; machines that fit: -c two_sips"),
+        (Layout(8, 4), 4, "single_cube.yaml has 8 PEs, and 32 are needed; machines that fit: -c two_sips"),
     ],
 )
 def test_a_layout_that_cannot_be_is_refused(layout: Layout, batch: int, message: str) -> None:

@@ -159,7 +159,7 @@ def test_a_file_that_cannot_be_written_fails_the_run(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "rule"),
     [
-        ("{", "it is not JSON"),
+        ("{", "this is not valid JSON"),
         ("[]", 'a file of baselines has "version": 1'),
         ('{"version": 2, "baselines": {}}', 'a file of baselines has "version": 1'),
         ('{"version": 1, "baselines": {"a": {"cycles": 1}}}', "a baseline has the keys cycles, groups, model_version"),

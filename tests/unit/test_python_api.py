@@ -147,13 +147,13 @@ def test_a_trace_is_written_and_explained(samples: Path) -> None:
     [
         (lambda: kb.run("gem"), "did you mean gemm?"),
         (lambda: kb.run("gemm", "npu_servr"), "did you mean npu_server?"),
-        (lambda: kb.run("gemm", blok=3), "there is no such parameter"),
+        (lambda: kb.run("gemm", blok=3), "the bench has no such parameter"),
         (lambda: kb.run("llama2-7b-decode", verify=True), "verify is only for benches"),
         (lambda: kb.run("llama2-7b-decode", strict_wait=True), "strict_wait is only for benches"),
         (lambda: kb.run("llama2-7b-decode", m=3), "m is only for benches"),
         (lambda: kb.run("llama2-7b-decode").to_frame("job"), "it must be one of jobs, engines, resources, launches"),
         (lambda: kb.run("llama2-7b-decode").to_frame(library="arrow"), "it must be polars or pandas"),
-        (lambda: kb.compare("gemm", ["npu_server"]), "it needs at least two machines"),
+        (lambda: kb.compare("gemm", ["npu_server"]), "a comparison needs a list of at least two machines"),
         (lambda: kb.compare("gemm", ["npu_server", "npu_server"]), "two machines are called npu_server"),
         (lambda: kb.whatif("llama2-7b-decode", m=3), "m is for benches, models and graphs"),
         (lambda: kb.whatif("llama2-7b-decode", free=["dramm"]), "it must be one of dma"),
@@ -162,7 +162,7 @@ def test_a_trace_is_written_and_explained(samples: Path) -> None:
         (lambda: kb.llm("llama9"), "llama9"),
         (lambda: kb.llm(phase="train"), "it must be one of both, prefill, decode"),
         (lambda: kb.sweep({"schema": "kernbench/sweep/1"}, config="npu_server"), "config goes with axes"),
-        (lambda: kb.validate("tensors"), "there is no such suite"),
+        (lambda: kb.validate("tensors"), "there is no suite \"tensors\""),
     ],
 )  # fmt: skip
 def test_mistakes_are_refused_with_a_remedy(call: object, says: str) -> None:

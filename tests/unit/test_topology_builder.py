@@ -216,13 +216,13 @@ REFUSALS = [
     ("cube: {mesh: {rows: 1, cols: 1}}", "s.yaml:2:21: cube.hbm: the HBM covers 11 mm x 11 mm: all 1 x 1 routers of the mesh would stand inside it: "
      "none is left for PE 0; make the HBM smaller or the mesh finer"),
     ("components: {pe_gemm: {impl: 'no_such_module:Gemm'}}", 's.yaml:2:30: components.pe_gemm.impl = "no_such_module:Gemm", but there is no module no_such_module, '
-     "neither installed nor in a path of --allow-code; give --allow-code PATH (allow_code= in Python), "
-     "or list it under allow_code in CONFIG/kernbench/settings.yaml"),
+     "neither installed nor in a path given by --allow-code; give --allow-code PATH (allow_code= in Python), "
+     "or list the path under allow_code in CONFIG/kernbench/settings.yaml"),
     ("components: {router: {impl: 'own_parts:Gemm'}}", 's.yaml:2:29: components.router.impl = "own_parts:Gemm", but '
      "own_parts has no Gemm; name a class"),
     ("components: {pe_gemm: {impl: 'own_parts:json'}}", 's.yaml:2:30: components.pe_gemm.impl = "own_parts:json", but it is a module; name a class'),
     ("components: {pe_gemm: {impl: 'raises_at_import:X'}, pe_math: {impl: 'own_parts:__name__'}}",
-     's.yaml:2:30: components.pe_gemm.impl = "raises_at_import:X", but it cannot be imported: RuntimeError: not today, '
+     's.yaml:2:30: components.pe_gemm.impl = "raises_at_import:X", but the file cannot be imported: RuntimeError: not today, '
      "in raises_at_import.py:1\n"
      's.yaml:2:69: components.pe_math.impl = "own_parts:__name__", but it is a str; name a class'),
 ]  # fmt: skip

@@ -215,7 +215,7 @@ def test_an_edit_that_cannot_be_read_is_refused(small: Path) -> None:
     path = compile_topology(small).mesh_file
     lines = len(path.read_text().splitlines())
     path.write_text(path.read_text() + "links: []\n")
-    assert refused(small) == f"cube_mesh.yaml:{lines + 1}:1: links: the key is twice in one mapping; write it once, with all values below it; {REMEDY}"
+    assert refused(small) == f"cube_mesh.yaml:{lines + 1}:1: links: the key occurs twice at the same level; write the key once, with all its values below it; {REMEDY}"
 
 
 def test_a_topology_that_is_refused_writes_nothing(small: Path) -> None:

@@ -100,7 +100,7 @@ def test_bits_are_not_needed_where_all_have_one_price(tmp_path: Path) -> None:
 def test_a_trace_without_accesses_and_an_unknown_grouping_are_refused(tmp_path: Path, found: Ledger) -> None:
     with pytest.raises(InputError, match=r"level summary.*--trace-level full"):
         ledger(open_trace(traced(tmp_path, "summary", by_cause=True)[0]))
-    with pytest.raises(InputError, match=r"groupings are part.*did you mean tensor"):
+    with pytest.raises(InputError, match=r"it must be one of part.*did you mean tensor"):
         energy_to_dict(found, ["tensr"])
 
 

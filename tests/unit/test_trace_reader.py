@@ -161,12 +161,12 @@ def test_packed_members_may_follow_each_other(tmp_path: Path) -> None:
 
 GARBLED = [
     (b"\n", "the line is empty"),
-    (b"nonsense\n", "it is not JSON: invalid character (byte 4)"),
-    (LINE.replace(b":0,", b":NaN,", 1), "it is not JSON: invalid character (byte 36)"),
-    (LINE.replace(b":0,", b":-Infinity,", 1), "it is not JSON: invalid character (byte 37)"),
-    (LINE[:-1] + LINE, "it is not JSON: trailing characters (byte 64)"),
-    (LINE[:30] + b"\n", "it is not JSON: invalid character (byte 30)"),
-    (LINE[:-2] + b"\n", "it is not JSON: Input data was truncated"),
+    (b"nonsense\n", "this is not valid JSON: invalid character (byte 4)"),
+    (LINE.replace(b":0,", b":NaN,", 1), "this is not valid JSON: invalid character (byte 36)"),
+    (LINE.replace(b":0,", b":-Infinity,", 1), "this is not valid JSON: invalid character (byte 37)"),
+    (LINE[:-1] + LINE, "this is not valid JSON: trailing characters (byte 64)"),
+    (LINE[:30] + b"\n", "this is not valid JSON: invalid character (byte 30)"),
+    (LINE[:-2] + b"\n", "this is not valid JSON: Input data was truncated"),
     (LINE.replace(b"dma0", b"\xff"), "it is not UTF-8 (invalid start byte)"),
     (b"[" * 100_000 + b"\n", "it is nested too deeply"),
     (b"[1]\n", "Expected object, got array"),
@@ -229,7 +229,7 @@ def test_a_pipe_is_refused() -> None:
 
 def test_files_that_cannot_be_opened_are_refused(tmp_path: Path) -> None:
     for path, reason in ((tmp_path / "no", "No such file or directory"), (tmp_path, "Is a directory"), ("\0", "embedded null")):
-        with pytest.raises(InputError, match=f"it cannot be read: {reason}"):
+        with pytest.raises(InputError, match=f"the file cannot be read: {reason}"):
             open_trace(path)
 
 

@@ -98,7 +98,7 @@ def read_trace(path: str | os.PathLike[str], device: Device) -> Trace:
     try:
         data = json.loads(content)
     except (ValueError, RecursionError) as error:
-        raise InputError(Problem(name, f"it is not JSON: {error}")) from None
+        raise InputError(Problem(name, f"this is not valid JSON: {error}")) from None
     return trace_of(data, name, device)
 
 

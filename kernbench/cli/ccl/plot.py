@@ -20,7 +20,7 @@ def check_plot(path: Path) -> None:
 
     if _form(path) not in ("svg", "png"):
         remedy = f"did you mean --report {path}?" if path.suffix.lower() in (".html", ".htm") else ""
-        raise InputError(Problem("kbsim ccl run", "its name must end in .svg or .png", "--plot", str(path), remedy))
+        raise InputError(Problem("kbsim ccl run", "the file name must end in .svg or .png", "--plot", str(path), remedy))
     check_writable(path)
 
 

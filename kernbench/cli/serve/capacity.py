@@ -57,7 +57,7 @@ def capacity(
 
     rate = deployment.scenario.workload.arrivals.request_rate
     if math.isfinite(rate):
-        remedy = "leave it out; to serve at one rate: kbsim serve run --request-rate"
+        remedy = f"leave out the option; to serve at this rate: kbsim serve run --request-rate {rate:g}"
         raise InputError(Problem("kbsim serve capacity", "this command finds the rate itself", "--request-rate", rate, remedy))
     deployment = deployment.having(sample=0, energy=energy)
     first = deployment.scenario.workload.seed

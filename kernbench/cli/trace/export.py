@@ -246,6 +246,7 @@ def format_of(out: Path) -> Format:
     name = out.with_suffix("") if out.suffix.lower() in (".gz", ".zst") else out
     found = ENDINGS.get(name.suffix.lower())
     if found is None:
-        rule = f"its name must end in {', '.join(ENDINGS)}, or --to must say the format: {', '.join(Format)}"
+        formats = f"for another name, give the format with --to: {', '.join(Format)}"
+        rule = f"the file name must end in {', '.join(ENDINGS)}; {formats}"
         raise InputError(Problem("kbsim trace export", rule, "--out", str(out)))
     return found

@@ -127,7 +127,7 @@ def _target(file: str, other: str | None, out: Path | None, view: View | None) -
     if out.suffix.lower() not in endings:
         remedy = "--view draws pictures" if view is None and out.suffix.lower() in FORMS else ""
         raise InputError(
-            Problem("kbsim trace report", f"its name must end in {' or '.join(endings)}", "--out", str(out), remedy)
+            Problem("kbsim trace report", f"the file name must end in {' or '.join(endings)}", "--out", str(out), remedy)
         )
     return out
 

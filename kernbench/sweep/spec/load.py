@@ -60,7 +60,7 @@ class Reader:
         given = self.mapping(path)
         for key in given:
             if key not in allowed:
-                rule = f"there is no such key; the keys here are {', '.join(allowed)}"
+                rule = f"there is no such key; the keys at this level are {', '.join(allowed)}"
                 self.refuse((*path, key, KEY), rule, remedy=meant(key, allowed))
         return given
 
@@ -528,7 +528,7 @@ def _goals(read: Reader) -> tuple[Goal, ...]:
             check_goal(str(name))
         except ValueError as error:
             plain_name = str(name).isidentifier()
-            rule = f"there is no such metric; metrics are {', '.join(GOALS)}" if plain_name else str(error)
+            rule = f"there is no metric of this name; the metrics are {', '.join(GOALS)}" if plain_name else str(error)
             remedy = meant(SYNONYMS.get(str(name), name), (*GOALS, *DERIVED)) if plain_name else ""
             read.refuse(("goals", name), rule, remedy=remedy)
         else:
@@ -619,7 +619,7 @@ def _check_names(read: Reader, axes: tuple[Axis, ...], targets: tuple[Target, ..
             if name == MACHINE:
                 read.refuse(path, "base machines are a list at the key machine")
             elif "." not in name and name not in _top_keys() and all(name in parameters_of(target) for target in targets):
-                rule = f"no machine has this key, but {targets[0].label} has this parameter"
+                rule = f"no machine has a key {name}, but {targets[0].label} has a parameter {name}"
                 read.refuse(path, rule, remedy=f"write {PARAM}{name}")
             elif name.startswith(PARAM):
                 for target in targets:

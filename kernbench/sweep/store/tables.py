@@ -226,9 +226,9 @@ def decoded(column: str, text: Any, kind: Any) -> Any:
     try:
         return msgspec.json.decode(text, type=kind)
     except (msgspec.MsgspecError, ValueError) as error:  # ValueError: of too many digits
-        raise DamagedError(column, text, f"it cannot be read: {error}") from None
+        raise DamagedError(column, text, f"the text cannot be read: {error}") from None
     except RecursionError:
-        raise DamagedError(column, text, "it cannot be read: it is nested too deeply") from None
+        raise DamagedError(column, text, "the text cannot be read: it is nested too deeply") from None
 
 
 def _counted(value: Any) -> bool:

@@ -76,7 +76,7 @@ def _csv_rows(source: str) -> Iterator[tuple[str, dict[str, Any]]]:
     try:
         text = read_bounded(source, MOST_BYTES).decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise InputError(Problem(source, f"it cannot be read: {error.reason}")) from None
+        raise InputError(Problem(source, f"the file cannot be read: {error.reason}")) from None
     reader = csv.reader(io.StringIO(text, newline=""), strict=True)
     try:
         heads = [head.strip() for head in next(reader, [])]

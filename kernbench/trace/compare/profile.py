@@ -201,7 +201,7 @@ def read_profile(path: str | os.PathLike[str]) -> list[Measured]:
     try:
         text = read_bounded(source, MOST_BYTES).decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise InputError(Problem(source, f"it cannot be read: {error.reason}")) from None
+        raise InputError(Problem(source, f"the file cannot be read: {error.reason}")) from None
     reader = csv.reader(io.StringIO(text, newline=""), strict=True)
     found: list[Measured] = []
     problems: list[Problem] = []

@@ -147,9 +147,9 @@ def shard_of_parts(shape: PartShape, shards: int, number: int, experts: bool) ->
 
 def _even(shape: PartShape, name: str, count: int, shards: int) -> int:
     if count % shards:
-        rule = f"it must divide the model's {name} = {count}"
+        rule = f"it must divide {count}, the model's value of {name}"
         most = max(n for n in range(1, min(shards, count) + 1) if count % n == 0)
-        raise InputError(Problem(f"model {shape.name}", rule, "tp", shards, f"take --tp {most}"))
+        raise InputError(Problem(f"model {shape.name}", rule, "tp", shards, f"use --tp {most}"))
     return count // shards
 
 

@@ -37,8 +37,8 @@ RESOLVERS = Known[AddressResolver](4)  #: by machine; a topology of a thousand P
 def pe_places(config: NpuConfig | SystemConfig, shards: int, first: int = 0) -> list[Place]:
     """`shards` PEs from number `first` on, in the order of SIPs, cubes and numbers. InputError if there are too few."""
     if not 1 <= shards <= config.pes - first:
-        allowed = f"an integer from 1 to {config.pes}" if config.pes > 1 else "1"
-        rule = f"{config.source} has {counted(config.pes, 'PE')}: it must be {allowed}"
+        allowed = f"from 1 to {config.pes}" if config.pes > 1 else "1"
+        rule = f"{config.source} has {counted(config.pes, 'PE')}, so tp must be {allowed}"
         fits = larger(shards) if shards > config.pes else ""
         raise InputError(Problem("kbsim llm", rule, "tp", shards, f"machines that fit: {fits}" if fits else ""))
     if isinstance(config, NpuConfig):  # its entries name no node
@@ -79,10 +79,10 @@ def shard_of(shape: ModelShape, shards: int) -> ModelShape:
     """
     for name in ("heads", "ffn"):
         if getattr(shape, name) % shards:
-            rule = f"it must divide the model's {name} = {getattr(shape, name)}"
+            rule = f"it must divide {getattr(shape, name)}, the model's value of {name}"
             raise InputError(Problem(f"model {shape.name}", rule, "tp", shards, _remedy(shape, shards)))
     if shape.kv_heads % shards and shards % shape.kv_heads:
-        rule = f"it must divide the model's kv_heads = {shape.kv_heads}, or be a multiple of it"
+        rule = f"it must divide {shape.kv_heads}, the model's value of kv_heads, or be a multiple of {shape.kv_heads}"
         raise InputError(Problem(f"model {shape.name}", rule, "tp", shards, _remedy(shape, shards)))
     if shards > 1 and shape.head_bits:
         raise InputError(Problem(f"model {shape.name}", "heads with bits of their own cannot be divided", "tp", shards))
@@ -95,4 +95,4 @@ def _remedy(shape: ModelShape, shards: int) -> str:
     most = gcd(shape.heads, shape.ffn)
     able = [n for n in range(1, most + 1) if most % n == 0 and (shape.kv_heads % n == 0 or n % shape.kv_heads == 0)]
     above = next((n for n in able if n > shards), 0)
-    return f"take --tp {max(n for n in able if n < shards)}" + (f" or --tp {above}" if above else "")
+    return f"use --tp {max(n for n in able if n < shards)}" + (f" or --tp {above}" if above else "")

@@ -73,7 +73,7 @@ def check_layout(
         return
     if layout.pes > config.pes:
         fits = larger(layout.pes)
-        rule = f"{config.source} has {counted(config.pes, 'PE')}, and this needs {layout.pes}"
+        rule = f"{config.source} has {counted(config.pes, 'PE')}, and {layout.pes} are needed"
         raise InputError(Problem(where, rule, "layout", layout.text, f"machines that fit: {fits}" if fits else "use fewer"))
 
 

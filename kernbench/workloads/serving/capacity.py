@@ -57,7 +57,7 @@ def parse_slo(text: str) -> tuple[Target, ...]:
     for part in text.split(","):
         match = _TARGET.fullmatch(part)
         if match is None:
-            rule = "it must be a list of STATISTIC METRIC<LIMIT with a unit of us, ms or s, such as p99 ttft<200ms"
+            rule = "each target must have the form STATISTIC METRIC<LIMIT, where LIMIT is a number with the unit us, ms or s"
             raise InputError(Problem("slo", rule, "target", part.strip(), _target_meant(part)))
         statistic, metric, number, unit = match.groups()
         if statistic in METRICS and metric in STATISTICS:

@@ -24,7 +24,7 @@ def check_rows(path: Path) -> None:
     """InputError where `write_rows` would refuse the file."""
     check_writable(path)
     if path.suffix.lower() not in (".csv", ".parquet"):
-        raise InputError(Problem("kbsim serve", "its name must end in .csv or .parquet", "--rows", str(path)))
+        raise InputError(Problem("kbsim serve", "the file name must end in .csv or .parquet", "--rows", str(path)))
     if path.suffix.lower() == ".parquet":
         _arrow()
 

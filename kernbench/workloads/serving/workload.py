@@ -155,11 +155,11 @@ class Workload:
         path = Path(os.fspath(self.dataset_path or ""))
         kind = path.suffix.lower()
         if kind not in (".jsonl", ".csv"):
-            raise InputError(Problem(str(path), "its name must end in .jsonl or .csv", remedy="convert or rename the file"))
+            raise InputError(Problem(str(path), "the file name must end in .jsonl or .csv", remedy="convert or rename it"))
         try:
             file = path.open(encoding="utf-8", newline="")
         except OSError as error:
-            raise InputError(Problem(str(path), f"it cannot be read: {error.strerror}")) from None
+            raise InputError(Problem(str(path), f"the file cannot be read: {error.strerror}")) from None
         with file:
             try:
                 yield from (_json_lines if kind == ".jsonl" else _csv_lines)(str(path), file, names)

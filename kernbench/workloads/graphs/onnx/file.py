@@ -77,7 +77,7 @@ def _load(path: Path) -> onnx.ModelProto:
             raise InputError(Problem(str(path), f"it has {size} bytes, and a model has less than {LARGEST}", remedy=remedy))
         model = onnx.load_model_from_string(read_bounded(path, LARGEST))
     except OSError as error:
-        raise InputError(Problem(str(path), f"it cannot be read: {error.strerror}")) from None
+        raise InputError(Problem(str(path), f"the file cannot be read: {error.strerror}")) from None
     except DecodeError:
         raise InputError(Problem(str(path), "it is not an ONNX model")) from None
     if not model.graph.node:

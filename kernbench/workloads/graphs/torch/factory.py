@@ -31,7 +31,7 @@ def load_factory(target: str) -> Made:
     """What the function of `FILE.py:FACTORY` returns. InputError if there is no such thing, or it is no model with inputs."""
     stem, dot_py, name = target.rpartition(".py")
     if not dot_py or not name.startswith(":") or not name[1:]:
-        remedy = "name a function that returns (model, args), as model.py:make"
+        remedy = "FACTORY is the name of a function that returns (model, args); for example model.py:make"
         raise InputError(Problem("kbsim torch", "it must be FILE.py:FACTORY", "FILE:FACTORY", target, remedy))
     path, name = Path(f"{stem}.py"), name[1:]
     if not path.is_file():

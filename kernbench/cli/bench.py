@@ -53,7 +53,7 @@ app = Section("List and describe benches: kernels with inputs, parameters and a 
 
 @app.command(name="list")
 def list_(as_json: Json = False) -> int:
-    """Print the benches of the package."""
+    """Print the benches that come with kernbench."""
     from kernbench.runtime_api.discovery import installed_benches
 
     found = list(installed_benches().values())

@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 
     from kernbench.analysis.chips.calibrate import Calibration
 
-Data = Annotated[Path, typer.Argument(metavar="DATA.csv", help="Measured kernels; columns class, op, m, n, k, measured (us).")]
+Data = Annotated[Path, typer.Argument(metavar="DATA.csv", help="Table of measured kernels, with the columns class, op, "
+    "m, n, k, measured (us).")]
 Machine = Annotated[str, typer.Option("--config", "-c", metavar="NAME|FILE", help="Chip to start from.")]
 Profile = Annotated[
     str, typer.Option("--runtime", metavar="NAME|FILE", help="Runtime profile under which the kernels were timed.")

@@ -63,12 +63,13 @@ Machines = Annotated[
         "-c",
         metavar="NAME|FILE",
         help="A machine: a preset's name, or a .yaml or .json file. Repeat this option for each machine. "
-        "All others are compared with the first machine.",
+        "Every other machine is compared with the first machine.",
         show_default=False,
     ),
 ]
 Plot = Annotated[
-    Path | None, typer.Option("--plot", metavar="FILE", help="Draw the times, by cause: .svg or .png.", show_default=False)
+    Path | None, typer.Option("--plot", metavar="FILE", help="Draw the time of each machine, divided by cause, as .svg "
+        "or .png.", show_default=False)
 ]
 
 
@@ -83,7 +84,8 @@ def compare(
         typer.Option("--noc", help="Compare two models of one machine's links: fluid links, and flits over routers."),
     ] = False,
     no_why: Annotated[
-        bool, typer.Option("--no-why", help="Report only times and bounds, without a traced run for the causes. Much faster.")
+        bool, typer.Option("--no-why", help="Report only times and bounds. No second run is traced to find the causes. "
+            "Much faster.")
     ] = False,
     as_json: Json = False,
     quiet: Quiet = False,

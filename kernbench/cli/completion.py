@@ -23,10 +23,11 @@ class Shell(StrEnum):
 def completion(
     shell: Annotated[Shell, typer.Argument(metavar="SHELL", help="The shell: bash, zsh or fish.", show_default=False)],
 ) -> int:
-    """Print a script that lets a shell complete commands, options and names of machines, models and benches.
+    """Print a shell script for the completion of commands, options, and names of machines, models and benches.
 
-    bash: put eval "$(kbsim completion bash)" into ~/.bashrc. zsh: the same with zsh, behind compinit, into ~/.zshrc.
-    fish: kbsim completion fish > ~/.config/fish/completions/kbsim.fish. Print the script again after an update of kernbench.
+    For bash, put eval "$(kbsim completion bash)" into ~/.bashrc. For zsh, put eval "$(kbsim completion zsh)" into ~/.zshrc,
+    after the call of compinit. For fish, run kbsim completion fish > ~/.config/fish/completions/kbsim.fish. After an
+    update of kernbench, print the script again.
     """
     output.write(script(shell))
     return output.OK

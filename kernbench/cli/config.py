@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from kernbench.config import MachineConfig, SystemConfig
 
 
-app = Section("Write, check and show machines: their keys, values and origins.")
+app = Section("Write, check and show machines: the keys, the values, and where each value comes from.")
 app.command()(init)
 app.command()(keys)
 app.command()(energy)
@@ -40,7 +40,7 @@ def show(
     overrides: Overrides = None,
     as_json: Json = False,
 ) -> int:
-    """Show the values of a machine and the origin of each: a line of a file, --set, or the default."""
+    """Show the values of a machine, and where each value comes from: a line of a file, --set, or the default."""
     from kernbench.config import load_config
 
     found: MachineConfig = load_config(machine, overrides or [])
@@ -55,7 +55,7 @@ def show(
 
 @app.command()
 def check(machine: Machine, overrides: Overrides = None, as_json: Json = False, quiet: Quiet = False) -> int:
-    """Check whether a machine is valid, and list values that were set without effect."""
+    """Check whether a machine is valid, and list the values that have no effect."""
     from kernbench.config import load_config
     from kernbench.config.effects import told_unused
 

@@ -24,12 +24,14 @@ def energy(
     ],
     table: Annotated[
         str | None,
-        typer.Option("--table", metavar="NAME|FILE", help="A table of components: 7nm, 45nm or a file.", show_default=False),
+        typer.Option("--table", metavar="NAME|FILE", help="A table with the energy of components: 7nm, 45nm or a "
+            "file.", show_default=False),
     ] = None,
     dram: Annotated[
         str | None,
         typer.Option(
-            "--dram", metavar="KIND", help="With --table: ddr, gddr, hbm or lpddr.", show_default="that of the machine's device"
+            "--dram", metavar="KIND", help="With --table: the type of DRAM, which is ddr, gddr, hbm or "
+            "lpddr.", show_default="that of the machine's device"
         ),
     ] = None,
     ert: Annotated[
@@ -39,8 +41,8 @@ def energy(
     mapping: Annotated[
         str | None,
         typer.Option(
-            "--map", metavar="FILE", help="With --ert: a file that says which component and action belong to each key of the "
-                "section.", show_default=False
+            "--map", metavar="FILE", help="With --ert: a file that names the component and the action for each key of "
+            "the energy section.", show_default=False
         ),
     ] = None,
     accelergy: Annotated[
@@ -48,14 +50,15 @@ def energy(
         typer.Option(
             "--accelergy",
             metavar="DIR",
-            help="Write the machine as files of Accelergy. With --table, they have the prices and areas of the table.",
+            help="Write the machine as input files for Accelergy. With --table, the files contain the energies and "
+            "areas of the table.",
             show_default=False,
         ),
     ] = None,
     trace: Annotated[
         str | None,
         typer.Option(
-            "--trace", metavar="FILE", help="With --accelergy: also the action counts of this trace.", show_default=False
+            "--trace", metavar="FILE", help="With --accelergy: also write the action counts of this trace.", show_default=False
         ),
     ] = None,
     overrides: Overrides = None,

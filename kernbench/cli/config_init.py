@@ -23,7 +23,8 @@ OutFile = Annotated[
 ]
 Kind = Annotated[
     str | None,
-    typer.Option("--kind", metavar="KIND", help="npu or system: start from the default of every key.", show_default="npu"),
+    typer.Option("--kind", metavar="KIND", help="Write a machine of this kind (npu or system) with the default of every "
+        "key.", show_default="npu"),
 ]
 From = Annotated[
     str | None,
@@ -34,7 +35,7 @@ Nccl = Annotated[
     typer.Option(
         "--nccl-topology",
         metavar="FILE.xml",
-        help="Take SIPs and links from a topology of NCCL (NCCL_TOPO_DUMP_FILE).",
+        help="Take SIPs and links from a topology file that NCCL wrote (NCCL_TOPO_DUMP_FILE).",
         show_default=False,
     ),
 ]
@@ -61,7 +62,7 @@ SchemaAt = Annotated[
     typer.Option(
         "--schema",
         metavar="PATH|URL",
-        help="Location of the JSON Schema for editors. By default the schema is written beside FILE.",
+        help="Where to write the JSON Schema that editors use. By default the schema is written beside FILE.",
         show_default=False,
     ),
 ]

@@ -24,19 +24,21 @@ Pattern = Annotated[
     str,
     typer.Argument(
         metavar="[PATTERN]",
-        help="Only keys whose path contains the pattern (bank, dram.*, *.engines). If there are none, keys whose meaning "
-        "contains the pattern.",
+        help="List only keys whose path contains the pattern (bank, dram.*, *.engines). If no path does, list the keys "
+        "whose meaning contains the pattern.",
         show_default="all",
     ),
 ]
 Kind = Annotated[
     str | None,
-    typer.Option("--kind", metavar="KIND", help="Only keys of this kind of machine: npu, system.", show_default="all"),
+    typer.Option("--kind", metavar="KIND", help="List only the keys of this kind of machine: npu or "
+        "system.", show_default="all"),
 ]
 
 
 def keys(pattern: Pattern = "", kind: Kind = None, as_json: Json = False) -> int:
-    """List the keys of machine files: type, default, unit, allowed values, meaning. --set takes the same paths."""
+    """List the keys of machine files: type, default, unit, allowed values, meaning. The option --set takes keys in the
+    same form."""
     from kernbench.config.keys import keys_of, machine_kinds, matching
 
     models = machine_kinds(kind)

@@ -37,13 +37,15 @@ Do = Annotated[
 Script = Annotated[
     Path | None,
     typer.Option(
-        "--script", metavar="FILE", help="Run the commands in a file, one per line, after those of --do.", show_default=False
+        "--script", metavar="FILE", help="Run the debugger commands in a file, one per line, after the commands of "
+        "--do.", show_default=False
     ),
 ]
 At = Annotated[int | None, typer.Option("--at", min=0, metavar="CYCLE", help="Begin at this cycle.", show_default="0")]
 SessionFile = Annotated[
     Path | None,
-    typer.Option("--session", metavar="FILE", help="Open a session that `save` wrote.", show_default=False),
+    typer.Option("--session", metavar="FILE", help="Open a session file, which the debugger command `save` "
+        "writes.", show_default=False),
 ]
 SCRIPT_BYTES = 1 << 20
 
@@ -61,9 +63,9 @@ def debug(
 ) -> int:
     """Go forward and back through a run, and look at its state at any cycle.
 
-    Without --do and --script, an interactive screen opens in the terminal. The screen needs the extra `debug`.
-    Parameters of a collective are given
-    by --set: ranks=8, size=4k, dtype=f16.
+    Without --do and --script, an interactive screen opens in the terminal. The interactive screen needs the extra
+    `debug` of the package.
+    Set the parameters of a collective with --set, such as ranks=8, size=4k or dtype=f16.
     """
     session = _session(target, config, overrides, session_file, strict_wait=strict_wait, allow_code=allow_code or [])
     if at is not None:

@@ -54,17 +54,20 @@ def fuzz(
     runs: Annotated[int, typer.Option("--runs", min=1, metavar="N", help="Number of runs, at most.")] = 1000,
     budget: Annotated[
         float | None,
-        typer.Option("--time-budget", min=0.1, metavar="SECONDS", help="Start no further run after this time.",
+        typer.Option("--time-budget", min=0.1, metavar="SECONDS", help="Do not start another run after this time.",
             show_default="none"),
     ] = None,
     jobs: Annotated[int, typer.Option("--jobs", "-j", min=1, metavar="N", help="Number of processes.")] = 1,
     seed: Annotated[int, typer.Option("--seed", min=0, metavar="N", help="The same seed gives the same perturbed runs.")] = 0,
     latency: Annotated[
-        int, typer.Option("--latency", min=0, metavar="CYCLES", help="Largest increase of a head latency.")
+        int, typer.Option("--latency", min=0, metavar="CYCLES", help="Largest delay that is added to the latency of a "
+            "transfer.")
     ] = 1024,
-    start: Annotated[int, typer.Option("--start", min=0, metavar="CYCLES", help="Largest delay of the start of a PE.")] = 4096,
+    start: Annotated[int, typer.Option("--start", min=0, metavar="CYCLES", help="Largest delay that is added to the "
+        "start of a PE.")] = 4096,
     slowest: Annotated[
-        str, typer.Option("--slowest", metavar="A/B", help="Smallest share of its capacity that a link or channel keeps.")
+        str, typer.Option("--slowest", metavar="A/B", help="Smallest share of bandwidth that is left to a slowed link "
+            "or channel.")
     ] = "1/4",
     vary: Annotated[
         str, typer.Option("--vary", metavar="KINDS", help="What varies, with commas between.")
@@ -76,7 +79,7 @@ def fuzz(
     ] = None,
     replay: Annotated[
         Path | None,
-        typer.Option("--replay", metavar="FILE", help="Run a saved finding again, exactly.", show_default=False),
+        typer.Option("--replay", metavar="FILE", help="Repeat the run of a saved finding exactly.", show_default=False),
     ] = None,
     junit: Annotated[
         Path | None, typer.Option("--junit", metavar="FILE", help="Write a JUnit report to FILE.", show_default=False)

@@ -24,7 +24,8 @@ if TYPE_CHECKING:
     from kernbench.workloads.graphs.verify import Verification
 
 
-WeightBits = Annotated[int, typer.Option("--w", metavar="BITS", help="Bits of the weights of matrix products and tables.")]
+WeightBits = Annotated[int, typer.Option("--w", metavar="BITS", help="Bits per weight of matrix products and embedding "
+    "tables.")]
 ActivationBits = Annotated[int, typer.Option("--a", metavar="BITS", help="Bits of all other tensors: 8, 16 or 32.")]
 Partial = Annotated[bool, typer.Option("--partial", help="Leave out the nodes that cannot be lowered, and list them.")]
 Emit = Annotated[
@@ -35,7 +36,8 @@ Trace = Annotated[
     typer.Option("--trace", metavar="FILE", help="Run a second time, and write the trace of that run.", show_default=False),
 ]
 Verify = Annotated[
-    bool, typer.Option("--verify", help="Compute the graph from its tiles, and compare its outputs with a reference.")
+    bool, typer.Option("--verify", help="Compute the outputs of the graph tile by tile, and compare the outputs with a "
+        "reference.")
 ]
 LiveMap = Annotated[
     Path | None, typer.Option("--live-map", metavar="FILE", help="Draw the scratchpad buffers as .svg.", show_default=False)

@@ -69,8 +69,8 @@ Source = Annotated[
     typer.Option(
         "--source",
         metavar="N",
-        help="Tokens per sequence that an encoder reads. 0: those of 30 s of sound for a speech model, otherwise as many as "
-        "--prompt.",
+        help="Number of tokens per sequence that an encoder reads. 0: the tokens of 30 s of audio for a speech model, "
+        "and --prompt tokens for any other model.",
     ),
 ]
 Batch = Annotated[int, typer.Option("--batch", metavar="N", help="Number of sequences in a batch.")]
@@ -79,17 +79,20 @@ WeightBits = Annotated[int | None, typer.Option("--w", metavar="BITS", help="Bit
 ActivationBits = Annotated[int | None, typer.Option("--a", metavar="BITS", help="Bits of activations.", show_default="8")]
 KvBits = Annotated[int | None, typer.Option("--kv", metavar="BITS", help="Bits of the KV cache.", show_default="4")]
 Policy = Annotated[
-    Path | None, typer.Option("--policy", metavar="FILE", help="YAML file with the bits of each role, layer and head.",
+    Path | None, typer.Option("--policy", metavar="FILE", help="YAML file with the number of bits for each tensor role, "
+        "layer and head.",
         show_default=False)
 ]
 Page = Annotated[int, typer.Option("--page", metavar="N", help="Tokens per page of the KV cache; 0: no pages.")]
-Parallel = Annotated[int, typer.Option("--tp", metavar="N", help="Number of PEs of a system that share the model.")]
-Stages = Annotated[int, typer.Option("--pp", metavar="N", help="Pipeline stages: each has --tp PEs and some layers.")]
+Parallel = Annotated[int, typer.Option("--tp", metavar="N", help="Tensor parallelism: the number of PEs that share each "
+    "layer of the model.")]
+Stages = Annotated[int, typer.Option("--pp", metavar="N", help="Number of pipeline stages. Each stage runs some of the "
+    "layers on --tp PEs.")]
 Micro = Annotated[
-    int, typer.Option("--micro-batches", metavar="N", help="Number of parts of the batch, which go through the stages in "
-        "turn. 0: as many parts as stages.")
+    int, typer.Option("--micro-batches", metavar="N", help="Number of micro-batches, which pass through the pipeline "
+        "stages one after another. 0: as many micro-batches as stages.")
 ]
-Replicas = Annotated[int, typer.Option("--dp", metavar="N", help="Copies of the model that share the batch.")]
+Replicas = Annotated[int, typer.Option("--dp", metavar="N", help="Number of copies of the model. The copies share the batch.")]
 
 
 class Searches(StrEnum):
@@ -100,8 +103,8 @@ class Searches(StrEnum):
 
 Search = Annotated[
     Searches | None,
-    typer.Option("--parallel", help="Search --tp, --pp and --dp: run the layouts that fit, and show why one of them is the "
-        "fastest.",
+    typer.Option("--parallel", help="Run the layouts (values of --tp, --pp and --dp) that fit the machine, and explain "
+        "why one of them is the fastest.",
                  show_default=False),
 ]  # fmt: skip
 
@@ -121,7 +124,7 @@ Reduce = Annotated[
     typer.Option(
         "--reduce",
         metavar="ALGO",
-        help="Algorithm of the all-reduces between these PEs: direct, ring, tree, recursive_doubling, or auto (the fastest "
+        help="Algorithm of the all-reduces between the --tp PEs: direct, ring, tree, recursive_doubling, or auto (the fastest "
         "for each size).",
     ),
 ]
@@ -132,16 +135,17 @@ Routes = Annotated[
     typer.Option(
         "--routing",
         metavar="even|uniform|zipf:S|FILE",
-        help="How tokens choose experts. A routing file has the key `shares`: a list with the share of tokens of each expert.",
+        help="How tokens choose experts. A routing file has the key `shares`, a list of the share of tokens that each "
+        "expert gets.",
     ),
 ]
-Seed = Annotated[int, typer.Option("--seed", metavar="N", help="Seed of the random choices of experts.")]
+Seed = Annotated[int, typer.Option("--seed", metavar="N", help="Seed for the random routing of tokens to experts.")]
 Compare = Annotated[
     list[str] | None,
     typer.Option(
         "--compare",
         metavar="WHAT=V,V,...",
-        help=f"Run once for each value of {', '.join(COMPARED)}, and compare the runs. May be repeated.",
+        help=f"Run once for each value V, and compare the runs. WHAT is one of {', '.join(COMPARED)}. May be repeated.",
         show_default=False,
     ),
 ]
@@ -162,9 +166,10 @@ LiveMap = Annotated[
     typer.Option("--live-map", metavar="FILE", help="Draw a layer's scratchpad buffers as .svg.", show_default=False),
 ]
 ShowPlan = Annotated[
-    bool, typer.Option("--plan", help="Show the plans of a layer that were compared, and why one is used; run nothing.")
+    bool, typer.Option("--plan", help="Show the candidate plans for a layer and the reason for the choice, and run nothing.")
 ]
-NoReuse = Annotated[bool, typer.Option("--no-reuse", help="Simulate every layer of every step. Slower, same result.")]
+NoReuse = Annotated[bool, typer.Option("--no-reuse", help="Simulate every layer of every step, even if an equal layer "
+    "was simulated before. Slower, same result.")]
 
 
 def llm(
@@ -514,7 +519,7 @@ def _axis(text: str) -> tuple[str, list[int]]:
     if name not in COMPARED:
         near = option_meant(f"--{name}", [f"--{one}" for one in COMPARED]).removeprefix("--")
         names = ", ".join(COMPARED)
-        rule = f"runs cannot be compared by {shown(name)}; write NAME=VALUE,VALUE,... with one of the names {names}"
+        rule = f"runs cannot be compared by {shown(name)}; write WHAT=V,V,... where WHAT is one of {names}"
         raise InputError(Problem("--compare", rule, remedy=f"did you mean {near}={values}?" if near else ""))
     try:
         numbers = [count_of(number) for number in values.split(",")]

@@ -21,12 +21,13 @@ def man(
     ] = None,
     out: Annotated[
         Path | None,
-        typer.Option("--out", "-o", metavar="DIR", help="Write all pages into this directory, for man.", show_default=False),
+        typer.Option("--out", "-o", metavar="DIR", help="Write all manual pages into this directory.", show_default=False),
     ] = None,
 ) -> int:
     """Print a manual page, or write all of them.
 
-    kbsim man run | man -l - shows one. kbsim man -o ~/.local/share/man/man1 installs all: man kbsim-run.
+    The command `kbsim man run | man -l -` shows one page. The command `kbsim man -o ~/.local/share/man/man1` installs
+    all pages, for `man kbsim-run`.
     """
     from kernbench.common.files import write_whole
 

@@ -194,19 +194,22 @@ def load(
     size: Annotated[str, typer.Option("--size", metavar="COLSxROWS", help="Columns and rows of routers.")] = "8x8",
     kind: Annotated[KindOption, typer.Option("--kind", help="Topology.")] = KindOption.MESH,
     routing: Annotated[
-        RoutingOption, typer.Option("--routing", help="xy: along the row first; adaptive: any shortest way.")
+        RoutingOption, typer.Option("--routing", help="Routing of packets: xy (first along the row) or adaptive (any "
+            "shortest route).")
     ] = RoutingOption.XY,
-    vcs: Annotated[int, typer.Option("--vcs", metavar="N", help="Virtual channels of each input of a router.")] = 8,
-    depth: Annotated[int, typer.Option("--depth", metavar="FLITS", help="Buffer of a virtual channel, in flits.")] = 8,
+    vcs: Annotated[int, typer.Option("--vcs", metavar="N", help="Number of virtual channels at each input of a router.")] = 8,
+    depth: Annotated[int, typer.Option("--depth", metavar="FLITS", help="Buffer size of a virtual channel, in flits.")] = 8,
     flits: Annotated[int, typer.Option("--flits", metavar="N", help="Length of a packet, in flits.")] = 1,
     switch: Annotated[
-        int, typer.Option("--switch", metavar="CYCLES", help="Cycles from the grant of the switch to the start of the link.")
+        int, typer.Option("--switch", metavar="CYCLES", help="Cycles from the grant of the router's switch to the start "
+            "of the transfer on the link.")
     ] = 1,
     link: Annotated[int, typer.Option("--link", metavar="CYCLES", help="Latency of a link, in cycles.")] = 2,
     credit: Annotated[int, typer.Option("--credit", metavar="CYCLES", help="Cycles until a returned credit can be used.")] = 2,
     hotspots: Annotated[
         str,
-        typer.Option("--hotspots", metavar="NODE,...", help="Target nodes of the pattern hotspot.", show_default="the middle"),
+        typer.Option("--hotspots", metavar="NODE,...", help="Destination nodes of packets in the pattern "
+            "hotspot.", show_default="the middle"),
     ] = "",
     warmup: Annotated[
         int, typer.Option("--warmup", metavar="CYCLES", min=0, help="Cycles before the measurement starts.")
@@ -225,7 +228,7 @@ def load(
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> int:
-    """Load a network of routers with synthetic traffic: latency and throughput by offered load."""
+    """Simulate synthetic traffic on a network of routers, and report latency and throughput for each offered load."""
     from dataclasses import replace
 
     from kernbench.analysis.noc import load as study

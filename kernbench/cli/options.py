@@ -66,11 +66,13 @@ Walk = Annotated[
         "--walk",
         metavar="plain|fast",
         callback=_walk,
-        help="plain: run every cycle with the model alone, without fast paths. Slower, same result.",
+        help="Way to simulate: fast skips cycles where the result is known, plain computes every cycle. The results are "
+        "the same.",
     ),
 ]
 StrictWait = Annotated[
-    bool, typer.Option("--strict-wait", help="With a bench: it is an error to use a tensor before waiting for it.")
+    bool, typer.Option("--strict-wait", help="With a bench: report an error if a kernel uses a tensor before it has "
+        "waited for the tensor.")
 ]
 Config = Annotated[
     str,
@@ -83,7 +85,7 @@ SystemConfigOption = Annotated[
         "--config",
         "-c",
         metavar="NAME|FILE",
-        help="The system, a machine of several PEs: a preset's name, or a .yaml or .json file.",
+        help="The system (a machine of several PEs): a preset's name, or a .yaml or .json file.",
         show_default=DEFAULT_SYSTEM,
     ),
 ]
@@ -118,8 +120,8 @@ AllowCode = Annotated[
     typer.Option(
         "--allow-code",
         metavar="PATH",
-        help="Allow Python code from this directory or file, for names in a machine (impl), "
-        "a file of algorithms (module) or a sweep (bench). May be repeated.",
+        help="Allow the import of Python code from this directory or file, if a machine (key impl), a file of "
+        "algorithms (key module) or a sweep (key bench) names the code. May be repeated.",
         show_default=False,
     ),
 ]
@@ -138,7 +140,8 @@ TraceTo = Annotated[
 Report = Annotated[
     Path | None,
     typer.Option(
-        "--report", metavar="FILE", help="Write an HTML page of the run's trace, at --trace-level.", show_default=False
+        "--report", metavar="FILE", help="Write an HTML page with the trace of the run, in the detail of "
+        "--trace-level.", show_default=False
     ),
 ]
 TraceLevel = Annotated[
@@ -146,7 +149,7 @@ TraceLevel = Annotated[
     typer.Option(
         "--trace-level",
         metavar="LEVEL",
-        help="summary, full (ranges and waits) or access (every request).",
+        help="Detail of the trace: summary, full (with ranges and waits) or access (with every request).",
         show_default="summary",
     ),
 ]
@@ -167,7 +170,8 @@ TraceCycles = Annotated[
 TraceOnly = Annotated[
     str | None,
     typer.Option(
-        "--trace-only", metavar="UNITS", help="Trace only these units, separated by commas: dma0,te*.", show_default=False
+        "--trace-only", metavar="UNITS", help="Trace only these units, separated by commas, such as "
+        "dma0,te*.", show_default=False
     ),
 ]
 

@@ -17,21 +17,23 @@ EXIT_CODES = (
 )
 #: name, which is that of the module in `kernbench.cli` too: what it does, the first paragraph of its own help
 COMMANDS = {
-    "run": "Run a bench or a program to its end and report how long it took, and why.",
+    "run": "Run a bench or a program to the end, and report how many cycles it took and what limited it.",
     "step": "Run some cycles and print the state of every engine.",
     "debug": "Go forward and back through a run, and look at its state at any cycle.",
     "llm": "Run a language model on a machine and report its tokens per second, and what limits them.",
-    "serve": "Serve requests with a model on a machine: latencies, throughput, and what limits them.",
+    "serve": "Simulate a server that answers requests with a model; report latencies, throughput, and what limits them.",
     "onnx": "Lower an ONNX model to a machine's command queue, run it, and report how long each node takes.",
     "torch": "Lower a PyTorch model to a machine's command queue, run it, and report how long each node takes.",
-    "triton": "Run a Python file whose `import triton` means kernbench, and report the cycles of each launch.",
+    "triton": "Run a Python file that uses Triton, with kernbench in the place of Triton, and report the cycles of each "
+    "kernel launch.",
     "op": "Plan one operation for a chip, simulate it, and report how long it takes and why.",
     "calibrate": "Fit a few constants of a chip to measured kernels, and report the errors on rows that the fit did not use.",
     "compare": "Run one target on several machines, compare the results, and explain the differences.",
     "whatif": "Run a target again with one resource unlimited at a time, and report what to change first.",
-    "tenants": "Run several programs on one NPU at a time, with quotas, and report how much each is slowed down.",
+    "tenants": "Run several programs at the same time on one NPU, with quotas, and report the slowdown of each program.",
     "fuzz": "Run a target under many legal timings and report races, lost waits and deadlocks.",
-    "probe": "Measure the links of a system: host copies, near and far loads, sends, and all PEs at once.",
+    "probe": "Measure the links of a system with host copies, loads from near and far memories, sends, and loads of all "
+    "PEs at once.",
     "validate": "Compare simulated results with closed forms and published figures; "
     "exit with 1 if an error exceeds its tolerance.",
     "schema": "Print a JSON Schema: of an input (program, machine, system, sweep, fleet), of a trace line, "
@@ -39,13 +41,13 @@ COMMANDS = {
     "tenants, serving).",
     "bench": "List and describe benches: kernels with inputs, parameters and a reference.",
     "program": "Check, show and compile programs, and write workloads as programs.",
-    "config": "Write, check and show machines: their keys, values and origins.",
+    "config": "Write, check and show machines: the keys, the values, and where each value comes from.",
     "topology": "Show systems of SIPs, cubes and PEs: nodes, routes, pictures.",
     "trace": "Check, summarise, show, export and compare traces.",
-    "sweep": "Run many points from one spec, store every result, and compare them.",
+    "sweep": "Run the many points of a sweep file, store every result, and compare the results.",
     "ccl": "Run collectives between PEs: measure their time and check their results.",
     "noc": "Replay recorded traffic of a chip's network, or simulate synthetic load on a network of routers.",
-    "completion": "Print a script that lets a shell complete commands, options and names of machines, models and benches.",
+    "completion": "Print a shell script for the completion of commands, options, and names of machines, models and benches.",
     "man": "Print a manual page, or write all of them.",
 }
 _SHORT = {"--help": "-h"}  # of options

@@ -45,8 +45,8 @@ Checks = Annotated[
 Whole = Annotated[
     bool,
     typer.Option(
-        "--all", help="Print every engine, channel, link and wait. Without this option, units that are used equally share one "
-            "row, which shows their mean."
+        "--all", help="Print every engine, channel, link and wait. Without this option, units with equal use share one "
+        "row, which shows the mean."
     ),
 ]
 
@@ -58,7 +58,8 @@ def run(
     out: OutFile = None,
     as_json: Json = False,
     no_skip: Annotated[bool, typer.Option("--no-skip", help="Step through every cycle. Slower, same result.")] = False,
-    verify: Annotated[bool, typer.Option("--verify", help="With a bench: compare its outputs with its reference.")] = False,
+    verify: Annotated[bool, typer.Option("--verify", help="Compare the outputs of a bench with the outputs of its "
+        "reference implementation.")] = False,
     strict_wait: StrictWait = False,
     walk: Walk = None,
     check: Check = None,
@@ -72,7 +73,7 @@ def run(
     whole: Whole = False,
     quiet: Quiet = False,
 ) -> int:
-    """Run a bench or a program to its end and report how long it took, and why."""
+    """Run a bench or a program to the end, and report how many cycles it took and what limited it."""
     return run_target(
         RunOptions(
             target=target,

@@ -178,7 +178,7 @@ From = Annotated[
     typer.Option("--from", metavar="CKPT", help="Resume from a checkpoint of this program and machine.", show_default=False),
 ]
 Save = Annotated[Path | None, typer.Option(metavar="CKPT", help="Save a checkpoint at the end.", show_default=False)]
-Watch = Annotated[bool, typer.Option("--watch", help="Show the state every N cycles, up to COND or the end of the run.")]
+Watch = Annotated[bool, typer.Option("--watch", help="Show the state every N cycles, until COND is met or the run ends.")]
 
 
 def step(
@@ -202,10 +202,11 @@ def step(
 ) -> int:
     """Run some cycles and print the state of every engine.
 
-    With --cycles and --until, whichever comes first stops the run. With --watch, --cycles is the number of cycles from one
+    If both --cycles and --until are given, the run stops at the earlier of the two. With --watch, --cycles is the number
+    of cycles from one
     printed state to the next.
-    With --save, the file of --trace has no end yet. A later run with --from and the same --trace continues the file,
-    byte for byte.
+    With --save, the trace file of --trace is left incomplete. A later run with --from and the same --trace appends the
+    rest of the trace.
     """
     from kernbench.common.files import check_apart
 

@@ -22,7 +22,7 @@ Programs = Annotated[
     list[str],
     typer.Argument(
         metavar="PROGRAM...",
-        help="Programs (.json, .yaml), one for each tenant. FILE:weight=2,outstanding=4 gives a tenant a quota.",
+        help="Programs (.json, .yaml), one for each tenant. To give a tenant a quota, write FILE:weight=2,outstanding=4.",
         show_default=False,
     ),
 ]
@@ -36,7 +36,7 @@ def tenants(
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> int:
-    """Run several programs on one NPU at a time, with quotas, and report how much each is slowed down."""
+    """Run several programs at the same time on one NPU, with quotas, and report the slowdown of each program."""
     from kernbench.analysis.tenants import read_tenant, share
     from kernbench.config import NpuConfig
 

@@ -25,19 +25,22 @@ DEFAULT_MACHINE = "single_cube"
 def triton(
     file: Annotated[str, typer.Argument(metavar="FILE", help="A file that launches Triton kernels.", show_default=False)],
     arguments: Annotated[
-        list[str] | None, typer.Argument(metavar="ARGS...", help="Arguments of the file, after --.", show_default=False)
+        list[str] | None, typer.Argument(metavar="ARGS...", help="Arguments for the Python file. Write them after "
+            "--.", show_default=False)
     ] = None,
     config: AnyConfig = None,
     overrides: AnyOverrides = None,
     allow_code: AllowCode = None,
     check: Annotated[
-        str, typer.Option("--check", metavar="WHAT", help="Check the kernels for memory errors and races: memory,races.")
+        str, typer.Option("--check", metavar="WHAT", help="What to check the kernels for, separated by commas: memory "
+            "(memory errors), races (data races).")
     ] = "",
     portable: Annotated[bool, typer.Option("--portable", help="Refuse what Triton's compiler refuses.")] = False,
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> int:
-    """Run a Python file whose `import triton` means kernbench, and report the cycles of each launch."""
+    """Run a Python file that uses Triton, with kernbench in the place of Triton, and report the cycles of each kernel
+    launch."""
     _check_file(file)
     import kernbench.triton.patch  # noqa: F401  (`import triton` of the file)
     from kernbench.cli.target import load_machine

@@ -28,7 +28,7 @@ Listed = Annotated[bool, typer.Option("--list", help="List the suites, and do no
 Page = Annotated[
     Path | None, typer.Option("--report", metavar="FILE", help="Write an HTML page with tables and plots.", show_default=False)
 ]
-Quick = Annotated[bool, typer.Option("--quick", help="Run fewer rows of each kind.")]
+Quick = Annotated[bool, typer.Option("--quick", help="Run fewer rows. Every kind of row is still run.")]
 Plant = Annotated[
     list[str] | None,
     typer.Option(
@@ -44,7 +44,7 @@ ScaleSim = Annotated[
         "--scalesim",
         metavar="PYTHON",
         envvar="KERNBENCH_SCALESIM",
-        help="A Python interpreter that has SCALE-Sim, for a comparison with it.",
+        help="A Python interpreter with SCALE-Sim installed, to compare with the results of SCALE-Sim.",
         show_default=False,
     ),
 ]
@@ -68,7 +68,7 @@ ChipTables = Annotated[
         "--data",
         metavar="DIR",
         envvar="KERNBENCH_CHIP_TABLES",
-        help="A folder with measured tables of chips, for the suite chips.",
+        help="A folder with tables of measurements of chips, for the suite named chips.",
         show_default=False,
     ),
 ]
@@ -78,7 +78,7 @@ Ramulator = Annotated[
         "--ramulator",
         metavar="DIR",
         envvar="KERNBENCH_RAMULATOR",
-        help="A folder with figures of Ramulator 2, for the suite dram.",
+        help="A folder with results of Ramulator 2, for the suite named dram.",
         show_default=False,
     ),
 ]
@@ -88,7 +88,7 @@ Booksim = Annotated[
         "--booksim",
         metavar="DIR",
         envvar="KERNBENCH_BOOKSIM",
-        help="A folder with figures of BookSim2, for the suite noc.",
+        help="A folder with results of BookSim2, for the suite named noc.",
         show_default=False,
     ),
 ]

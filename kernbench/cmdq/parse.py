@@ -66,7 +66,7 @@ def _program(document: Document) -> Program:
     name, found = _metadata(document.data)
     queue = document.data.get("cmdq", ABSENT)
     if queue is ABSENT:
-        found.append((("cmdq",), "it is missing", ABSENT, ""))
+        found.append((("cmdq",), "this field is missing", ABSENT, ""))
         queue = []
     elif not isinstance(queue, (list, tuple)):
         found.append((("cmdq",), "it must be a list of entries", queue, ""))
@@ -88,14 +88,14 @@ def _metadata(data: Mapping[Any, Any]) -> tuple[str, list[tuple[tuple[Any, ...],
     ]
     metadata = data.get("metadata", ABSENT)
     if not isinstance(metadata, Mapping):
-        rule = "it is missing" if metadata is ABSENT else "it must be a mapping"
+        rule = "this field is missing" if metadata is ABSENT else "it must be a mapping"
         return "", [*found, (("metadata",), rule, metadata, 'write {"version": "1.0", "name": ...}')]
     for key in metadata:
         if key not in _METADATA:
             found.append((("metadata", key, KEY), "there is no such key; the keys at this level are version, name", ABSENT, ""))
     version, name = metadata.get("version", ABSENT), metadata.get("name", "")
     if version != VERSION:
-        rule = "it is missing" if version is ABSENT else f'it must be "{VERSION}", as text'
+        rule = "this field is missing" if version is ABSENT else f'it must be "{VERSION}", as text'
         found.append(
             (("metadata", "version"), rule, version, f'write "version": "{VERSION}"' if version is ABSENT else "")
         )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
 from functools import cache
 from typing import Any
@@ -69,7 +69,7 @@ def read_entry(raw: Any, index: int) -> tuple[Entry | None, list[FieldProblem]]:
     if not isinstance(raw, Mapping):
         return None, [FieldProblem((), "an entry must be a mapping", raw)]
     if "opcode" not in raw:
-        return None, [FieldProblem(("opcode",), "it is missing")]
+        return None, [FieldProblem(("opcode",), "this field is missing")]
     opcode = raw["opcode"]
     if not isinstance(opcode, str) or opcode not in OPCODES:
         remedy = meant(opcode, OPCODES) or f"opcodes are {', '.join(OPCODES)}"
@@ -137,29 +137,34 @@ def _read_range(field: FieldSpec, raw: Any, values: dict[str, Any]) -> list[Fiel
         except _Bad as bad:
             problems.append(FieldProblem((field.name, name), str(bad), value))
     missing = (part.name for part in field.fields if part.default is ABSENT and part.name not in raw)
-    return problems + [FieldProblem((field.name, name), "it is missing") for name in missing]
+    return problems + [FieldProblem((field.name, name), "this field is missing") for name in missing]
 
 
 def _unknown(name: Any, known: list[str], of: str) -> FieldProblem:
     remedy = meant(name, known) or f"its fields are {', '.join(known)}"
-    return FieldProblem((name,), f"it is not a field of {of}", ABSENT, remedy)
+    return FieldProblem((name,), f"{of} has no such field", ABSENT, remedy)
 
 
 def _missing(raw: Mapping[Any, Any], shape: _Shape) -> list[FieldProblem]:
-    problems = [FieldProblem((name,), "it is missing") for name in shape.required if name not in raw]
+    problems = [FieldProblem((name,), "this field is missing") for name in shape.required if name not in raw]
     groups = shape.spec.alternatives
     if not groups:
         return problems
-    either = "; give either " + ", or ".join(" + ".join(group) for group in groups)
+    either = "; give either " + ", or ".join(_all_of(group) for group in groups)
     begun = [group for group in groups if any(name in raw for name in group)]
     if not begun:
-        problems.append(FieldProblem((groups[0][0],), "it is missing" + either))
+        problems.append(FieldProblem((groups[0][0],), "this field is missing" + either))
     elif len(begun) > 1:
         name = next(name for name in begun[1] if name in raw)
         problems.append(FieldProblem((name,), f"it is not allowed together with {begun[0][0]}" + either, raw[name]))
     else:
-        problems += [FieldProblem((name,), "it is missing" + either) for name in begun[0] if name not in raw]
+        problems += [FieldProblem((name,), "this field is missing" + either) for name in begun[0] if name not in raw]
     return problems
+
+
+def _all_of(names: Sequence[str]) -> str:
+    """`num_elements`, `all of rows, row_elements and stride_bytes`."""
+    return names[0] if len(names) == 1 else f"all of {', '.join(names[:-1])} and {names[-1]}"
 
 
 def stride_problem(entry: Entry) -> list[FieldProblem]:

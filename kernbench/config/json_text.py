@@ -45,7 +45,7 @@ def parse(text: str, max_depth: int) -> Any:
         data = _DECODER.decode(text)
     except json.JSONDecodeError as error:
         comma = re.search(r",\s*$", text[: error.pos]) and text[error.pos : error.pos + 1] in ("}", "]")
-        remedy = "remove the comma before this bracket" if comma else ""
+        remedy = "remove the comma before the closing bracket" if comma else ""
         raise Fault((error.lineno, error.colno), f"this is not valid JSON: {error.msg}", remedy=remedy) from None
     except (_Refused, RecursionError):
         raise _first_fault(text, max_depth) from None

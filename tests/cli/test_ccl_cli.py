@@ -198,7 +198,7 @@ def test_two_messages_that_arrive_before_the_second_receive_is_ready(capsys: pyt
         (["all_reduce", "-d", "half"], "u32, u16, u8; did you mean f16?"),
         (["all_reduce", "-d", "uint8"], "u32, u16, u8; did you mean u8?"),
         (["all_reduce", "-n", "17"], "16 cubes of 8 PEs); every cube must get the same number of ranks; use 16 or 18"),
-        (["all_reduce", "-n", "1025"], "1024 in all; use at most 1024, or a larger machine (--config)"),
+        (["all_reduce", "-n", "1025"], "16 cubes of 8 PEs); use at most 1024 ranks, or a larger machine (--config)"),
         (["all_reduce", "-a", "halving"], "tree, recursive_doubling, direct; did you mean halving_doubling?"),
         ([""], '"": there is no collective of this name; the names are all_reduce,'),
         (["all_reduce", "-b", "1.5B"], '--begin = "1.5B", but it must be a whole number of bytes'),

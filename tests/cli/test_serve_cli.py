@@ -95,7 +95,7 @@ def test_what_is_no_workload_is_refused(name: str, text: str, told: str, kbsim: 
 @pytest.mark.parametrize(
     ("options", "told"),
     [
-        (("--dataset-path", "load.jsonl"), "random draws its lengths, and reads no file"),
+        (("--dataset-path", "load.jsonl"), "random has random lengths and reads no file"),
         (("--dataset-name", "custom"), "custom is read from a file"),
         (("--goodput", "itl:3"), "it must be METRIC:MS, with METRIC one of ttft, tpot, e2el"),
         (("--trace", "a.json", "--replicas", "2"), "it is of one engine, and this has 2"),
@@ -149,7 +149,7 @@ def test_a_page_escapes_names_and_leaves_out_what_no_request_has(kbsim: Kbsim) -
         (("--lora", "8,16"), "a larger --max-loras"),
         (("--speculative-config", "{}"), "num_speculative_tokens"),
         (("--fleet", "fleet.yaml", "--replicas", "2"), "--replicas and --prefill-replicas may not be given"),
-        (("--fleet", "fleet.yaml"), "fleet.yaml: it cannot be read"),
+        (("--fleet", "fleet.yaml"), "fleet.yaml: the file cannot be read"),
     ],
 )
 def test_options_that_need_others(given: tuple[str, ...], told: str, kbsim: Kbsim) -> None:
@@ -205,29 +205,4 @@ def test_stages_and_copies_from_the_command_line(kbsim: Kbsim, tmp_path: Path) -
     (tmp_path / "fleet.yaml").write_text("groups:\n- {config: single_cube, pp: 2, dp: 2}\n", encoding="ascii")
     assert "pp 2 dp 2" in kbsim(*load, "--fleet", "fleet.yaml").out
     refused = kbsim(*load, "-c", "npu_server", "--pp", "2")
-    assert refused.code == 2 and "has 1 PE, and this needs 2;" in " ".join(refused.err.split())
-
-
-@pytest.mark.parametrize("goals", [("ttft:200", "tpot:50"), ("ttft:200,tpot:50",), ("ttft:200", "tpot:50", "--quiet")])
-def test_goals_as_vllm_takes_them(kbsim: Kbsim, goals: tuple[str, ...]) -> None:
-    """Several values behind one option, and options behind them."""
-    said = kbsim(*CUSTOM, "load.jsonl", "--check-steps", "0", "--goodput", *goals, "--json")
-    assert said.code == 0 and json.loads(said.out)["goals_ms"] == {"ttft": 200.0, "tpot": 50.0}
-
-
-def test_a_burstiness_of_0_has_no_likely_value(kbsim: Kbsim) -> None:
-    said = kbsim("serve", "--model", "tiny.json", "--burstiness", "0")
-    assert said.code == 2 and said.err.rstrip().endswith("it must be a number greater than 0, or inf")
-
-
-def test_steps_are_padded_to_the_sizes_that_are_captured(kbsim: Kbsim) -> None:
-    """One request of 20 tokens: its prompt runs as 32 tokens, and its decodes as 8."""
-    load = ("serve", "--model", "tiny.json", "--num-prompts", "1", "--random-input-len", "20", "--random-output-len", "3",
-            "--exact", "--json")  # fmt: skip
-    plain, padded, same = (
-        json.loads(kbsim(*load, *more).out)["whole"]["e2el_ms"]["mean"]
-        for more in ((), ("--cudagraph-capture-sizes", "32,8"), ("--cudagraph-capture-sizes", "1 20"))
-    )
-    assert plain == same < padded
-    refused = kbsim(*load, "--cudagraph-capture-sizes", "0,8")
-    assert refused.code == 2 and "write 1,2,4,8" in refused.err
+    assert refused.code == 2 and "has 1 PE, and 2 are needed;" in " ".join(refused.err.split())

@@ -62,7 +62,7 @@ def test_what_is_said(kbsim: Kbsim) -> None:
     Path("zero.kbp").symlink_to("/dev/zero")
     os.mkfifo("pipe.ckpt")
     said = kbsim("run", "zero.kbp")
-    assert said.err == f"error: zero.kbp: it is larger than the limit of {LIMIT} bytes; write it to a file first\n"
+    assert said.err == f"error: zero.kbp: the file is larger than the limit of {LIMIT} bytes; write it to a file first\n"
     said = kbsim("step", "tiles.json", "-c", "small.yaml", "-n", "1", "--from", "pipe.ckpt")
     assert said.err == "error: pipe.ckpt: the checkpoint is a pipe without a writer; start what writes to it first\n"
 

@@ -95,7 +95,7 @@ def test_a_sound_result_takes_the_place_of_a_damaged_one(kbsim: Kbsim) -> None:
         ("UPDATE sweeps SET about = 'x'", 'sweep s: about = "x", but the text cannot be read: '),
         ('UPDATE sweeps SET about = replace(about, \'"ns","min"\', \'"ns","best"\')', "sweep s: about.goals = "),
         ("UPDATE sweeps SET name = CAST(x'ff' AS TEXT)", 'sweep a sweep: name = "\\udcff", but it must be text'),
-        ("UPDATE points SET task = '[[1],3]' WHERE number = 2", 'point 2: task = "[[1],3]", but the text cannot be read: '),
+        ("UPDATE points SET task = '[[1],3]' WHERE number = 2", 'sweep s: point 2: task = "[[1],3]", but the text cannot'),
         (
             "UPDATE points SET task = replace(task, '[[10', '[[9,10') WHERE number = 0",
             "sweep s: point 0: task = ",

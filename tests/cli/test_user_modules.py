@@ -66,7 +66,7 @@ WRONG = [
     ("allow_code: [/no/such]", ':1:14: allow_code[0] = "/no/such", but ', NOT_THERE),
     ("- allow_code", ":1:1: ", "the file must contain a mapping of keys to values"),
     ("", ": ", "the file is empty"),
-    ("#" * (64 << 10) + "\n", ": ", "it is larger than the limit of 65536 bytes; raise max_bytes to read it"),
+    ("#" * (64 << 10) + "\n", ": ", "the file is larger than the limit of 65536 bytes; raise max_bytes to read it"),
 ]
 
 

@@ -70,21 +70,21 @@ FIELDS: list[tuple[dict[str, Any], str]] = [
      "VE_LAYERNORM_TILE, VE_RMSNORM_TILE, VE_SOFTMAX_TILE, VE_GELU_TILE, VE_SILU_TILE, VE_SIGMOID_TILE, VE_TANH_TILE, VE_EXP_TILE, "
      "VE_ADD_TILE, VE_MUL_TILE, VE_COPY_TILE, VE_SUM_TILE, VE_MAX_TILE, VE_MIN_TILE, BARRIER, NOP, END, "
      "DMA_SEND_TILE, DMA_RECV_TILE, HOST_COPY_TILE, LAUNCH"),
-    ({"id": 3}, "prog.json:2:1: cmdq[0] (id 3): opcode: it is missing"),
-    ({**NOP, "dma_id": 0}, "prog.json:2:29: cmdq[0] (id 0, NOP): dma_id: it is not a field of NOP; did you mean head_id?"),
-    ({**EXP, "in2_bank": 0}, "prog.json:2:138: cmdq[0] (id 0, VE_EXP_TILE): in2_bank: it is not a field of VE_EXP_TILE; did you mean "
+    ({"id": 3}, "prog.json:2:1: cmdq[0] (id 3): opcode: this field is missing"),
+    ({**NOP, "dma_id": 0}, "prog.json:2:29: cmdq[0] (id 0, NOP): dma_id: NOP has no such field; did you mean head_id?"),
+    ({**EXP, "in2_bank": 0}, "prog.json:2:138: cmdq[0] (id 0, VE_EXP_TILE): in2_bank: VE_EXP_TILE has no such field; did you mean "
      "in_bank?"),
-    ({**KV_LOAD, "kv_range": {"t_start": 0, "t_len": 1, "t_end": 5}}, f"prog.json:2:174: {KV_LOAD_AT}: kv_range.t_end: it is not a "
-     "field of kv_range; did you mean t_len?"),
-    ({**KV_LOAD, "kv_range": {"t_start": 0}}, f"prog.json:2:138: {KV_LOAD_AT}: kv_range.t_len: it is missing"),
+    ({**KV_LOAD, "kv_range": {"t_start": 0, "t_len": 1, "t_end": 5}}, f"prog.json:2:174: {KV_LOAD_AT}: kv_range.t_end: kv_range "
+     "has no such field; did you mean t_len?"),
+    ({**KV_LOAD, "kv_range": {"t_start": 0}}, f"prog.json:2:138: {KV_LOAD_AT}: kv_range.t_len: this field is missing"),
     ({**KV_LOAD, "kv_range": [0, 1]}, f"prog.json:2:138: {KV_LOAD_AT}: kv_range = [0, 1], but it must be a mapping"),
-    ({k: v for k, v in LOAD.items() if k != "num_elements"}, f"prog.json:2:1: {LOAD_AT}: num_elements: it is missing; give either "
-     "num_elements, or rows + row_elements + stride_bytes"),
-    ({k: v for k, v in ROWS.items() if k != "stride_bytes"}, f"prog.json:2:1: {LOAD_AT}: stride_bytes: it is missing; give either "
-     "num_elements, or rows + row_elements + stride_bytes"),
+    ({k: v for k, v in LOAD.items() if k != "num_elements"}, f"prog.json:2:1: {LOAD_AT}: num_elements: this field is missing; give either "
+     "num_elements, or all of rows, row_elements and stride_bytes"),
+    ({k: v for k, v in ROWS.items() if k != "stride_bytes"}, f"prog.json:2:1: {LOAD_AT}: stride_bytes: this field is missing; give either "
+     "num_elements, or all of rows, row_elements and stride_bytes"),
     ({**LOAD, "rows": 2}, f"prog.json:2:142: {LOAD_AT}: rows = 2, but it is not allowed together with num_elements; give either num_elements, "
-     "or rows + row_elements + stride_bytes"),
-    ({k: v for k, v in ADD.items() if k != "in2_bank"}, f"prog.json:2:1: {VE_AT}: in2_bank: it is missing"),
+     "or all of rows, row_elements and stride_bytes"),
+    ({k: v for k, v in ADD.items() if k != "in2_bank"}, f"prog.json:2:1: {VE_AT}: in2_bank: this field is missing"),
     # qbits
     ({**LOAD, "qbits": 3}, f"prog.json:2:63: {LOAD_AT}: qbits = 3, but it must be one of 1, 2, 4, 8, 16, 32, 64"),
     ({**LOAD, "qbits": 8.0}, f"prog.json:2:63: {LOAD_AT}: qbits = 8, but it must be one of 1, 2, 4, 8, 16, 32, 64, without a decimal point"),
@@ -193,7 +193,7 @@ STRUCTURE: list[tuple[list[dict[str, Any]], str]] = [
     ([{"opcode": "END"}, {"opcode": "END"}],
      "prog.json:3:1: cmdq[1] (id 1, END): it is after END, cmdq[0]: no entry is allowed after END"),
     ([{**NOP, "x": 1}, {**NOP, "deps_before": [0, 7]}],
-     "prog.json:2:24: cmdq[0] (id 0, NOP): x: it is not a field of NOP; its fields are id, deps_before, deps_after, node, layer_id, phase, "
+     "prog.json:2:24: cmdq[0] (id 0, NOP): x: NOP has no such field; its fields are id, deps_before, deps_after, node, layer_id, phase, "
      "head_id, token_idx, seq_len, block_id, tile_id, precision, model_name, tenant_id, core_id, npu_id, thread_id, source, desc_addr, "
      "token, irq_line, marker, debug\n"
      "prog.json:3:38: cmdq[1] (id 1, NOP): deps_before[1] = 7, but the program has no entry with this id"),
@@ -206,10 +206,10 @@ def test_wrong_ids_and_dependencies_are_refused(entries: list[dict[str, Any]], l
 
 
 TOP: list[tuple[Any, str]] = [
-    ({}, 'p: metadata: it is missing; write {"version": "1.0", "name": ...}\np: cmdq: it is missing'),
+    ({}, 'p: metadata: this field is missing; write {"version": "1.0", "name": ...}\np: cmdq: this field is missing'),
     ({"metadata": {"version": "1.0"}, "cmdq": {}}, "p: cmdq = an empty mapping, but it must be a list of entries"),
     ({"metadata": [], "cmdq": []}, 'p: metadata = [], but it must be a mapping; write {"version": "1.0", "name": ...}'),
-    ({"metadata": {}, "cmdq": []}, 'p: metadata.version: it is missing; write "version": "1.0"'),
+    ({"metadata": {}, "cmdq": []}, 'p: metadata.version: this field is missing; write "version": "1.0"'),
     ({"metadata": {"version": 1.0}, "cmdq": []}, 'p: metadata.version = 1, but it must be "1.0", as text'),
     ({"metadata": {"version": "1.0", "name": 3}, "cmdq": []}, "p: metadata.name = 3, but it must be text"),
     ({"metadata": {"version": "1.0", "model": "x"}, "cmdq": []}, "p: metadata.model: there is no such key; the keys at this level are version, "

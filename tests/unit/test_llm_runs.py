@@ -273,7 +273,7 @@ def test_a_model_that_the_dram_cannot_hold_is_refused_with_what_would_fit() -> N
     programs = planned()
     with pytest.raises(InputError) as error:
         programs.dram  # noqa: B018
-    start = "npu_server.yaml: dram.capacity_bytes = 17179869184, but mixtral-8x7b with 32 layers and a KV cache of "
+    start = "npu_server.yaml: dram.capacity_bytes = 17179869184, but mixtral-8x7b with 32 layers and a KV cache for "
     assert str(error.value).startswith(start)
     assert str(error.value).endswith("; to make it fit, use --layers 23, --w 2 or --set dram.capacity_bytes=22GiB")
     assert planned(layers=23).dram and planned(w=2).dram and planned(capacity="22GiB").dram

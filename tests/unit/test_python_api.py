@@ -153,7 +153,7 @@ def test_a_trace_is_written_and_explained(samples: Path) -> None:
         (lambda: kb.run("llama2-7b-decode", m=3), "m is only for benches"),
         (lambda: kb.run("llama2-7b-decode").to_frame("job"), "it must be one of jobs, engines, resources, launches"),
         (lambda: kb.run("llama2-7b-decode").to_frame(library="arrow"), "it must be polars or pandas"),
-        (lambda: kb.compare("gemm", ["npu_server"]), "a comparison needs a list of at least two machines"),
+        (lambda: kb.compare("gemm", ["npu_server"]), "a comparison needs at least two machines"),
         (lambda: kb.compare("gemm", ["npu_server", "npu_server"]), "two machines are called npu_server"),
         (lambda: kb.whatif("llama2-7b-decode", m=3), "m is for benches, models and graphs"),
         (lambda: kb.whatif("llama2-7b-decode", free=["dramm"]), "it must be one of dma"),

@@ -280,9 +280,9 @@ def test_copies_of_the_model_are_engines_of_one_machine(tiny: Any) -> None:
 @pytest.mark.parametrize(
     ("machine", "given", "told"),
     [
-        ("npu_server", {"pp": 2}, "has 1 PE, and this needs"),
+        ("npu_server", {"pp": 2}, "has 1 PE, and 2 are needed"),
         ("single_cube", {"pp": 5}, "runs 4 layers"),
-        ("single_cube", {"tp": 2, "pp": 4, "dp": 2}, "has 8 PEs, and this needs 16"),
+        ("single_cube", {"tp": 2, "pp": 4, "dp": 2}, "has 8 PEs, and 16 are needed"),
         ("single_cube", {"pp": 0}, "integer of at least 1"),
         ("single_cube", {"dp": 0}, "integer of at least 1"),
         ("single_cube", {"ep": True, "dp": 2}, "has its own experts"),

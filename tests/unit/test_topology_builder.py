@@ -215,7 +215,7 @@ REFUSALS = [
      "give the cubes ports"),
     ("cube: {mesh: {rows: 1, cols: 1}}", "s.yaml:2:21: cube.hbm: the HBM covers 11 mm x 11 mm: all 1 x 1 routers of the mesh would stand inside it: "
      "none is left for PE 0; make the HBM smaller or the mesh finer"),
-    ("components: {pe_gemm: {impl: 'no_such_module:Gemm'}}", 's.yaml:2:30: components.pe_gemm.impl = "no_such_module:Gemm", but there is no module no_such_module, '
+    ("components: {pe_gemm: {impl: 'no_such_module:Gemm'}}", 's.yaml:2:30: components.pe_gemm.impl = "no_such_module:Gemm", but the module no_such_module is '
      "neither installed nor in a path given by --allow-code; give --allow-code PATH (allow_code= in Python), "
      "or list the path under allow_code in CONFIG/kernbench/settings.yaml"),
     ("components: {router: {impl: 'own_parts:Gemm'}}", 's.yaml:2:29: components.router.impl = "own_parts:Gemm", but '
@@ -248,7 +248,7 @@ def test_one_npu_is_no_system() -> None:
     with pytest.raises(InputError) as caught:
         read_system("npu_mobile")
     assert str(caught.value) == (
-        "npu_mobile.yaml: it is one NPU, but a system is needed here; "
+        "npu_mobile.yaml: this is one NPU, but a system is expected; "
         "machines that fit: pod_8sip, single_cube, sip_4x4, two_sips"
     )
     assert isinstance(load_config("npu_mobile"), NpuConfig)

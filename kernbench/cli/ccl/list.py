@@ -24,7 +24,7 @@ Files = Annotated[
 
 
 def list_(files: Files = None, as_json: Json = False) -> int:
-    """Print the algorithms of each collective, and how their queues are built."""
+    """Print the algorithms of each collective, and the default size and memory of the queues between PEs."""
     from kernbench.ccl.registry import read_registry
     from kernbench.cli.ccl.table import algorithm_list
 

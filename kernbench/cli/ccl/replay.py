@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 Place = Annotated[
     Path,
     typer.Argument(
-        metavar="TRACE", help="A directory with files PREFIX.RANK.et, or PREFIX with its directory.", show_default=False
+        metavar="TRACE", help="A directory with the files PREFIX.RANK.et, or the path DIRECTORY/PREFIX of these "
+            "files.", show_default=False
     ),
 ]
 ElementType = Annotated[str, typer.Option("--dtype", "-d", metavar="TYPE", help="Element type of operations and collectives.")]
@@ -33,8 +34,8 @@ Control = Annotated[
     bool,
     typer.Option(
         "--control/--no-control",
-        help="Use control dependencies. In traces of PyTorch's converter, control dependencies name callers, so leave them "
-        "out.",
+        help="Use the control dependencies of the traces. For traces from the converter of PyTorch, use --no-control: "
+        "the control dependencies of these traces name the calling functions.",
     ),
 ]
 

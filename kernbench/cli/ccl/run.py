@@ -55,13 +55,15 @@ if TYPE_CHECKING:
 
 
 Collective = Annotated[
-    str, typer.Argument(metavar="COLLECTIVE", help="all_reduce, all_gather, ... (kbsim ccl list).", show_default=False)
+    str, typer.Argument(metavar="COLLECTIVE", help="A collective, such as all_reduce (kbsim ccl list prints "
+        "all).", show_default=False)
 ]
 CollectiveOfFile = Annotated[
     str | None,
     typer.Argument(
         metavar="COLLECTIVE",
-        help="all_reduce, all_gather, ... (kbsim ccl list); with --msccl: the collective of the file.",
+        help="A collective, such as all_reduce (kbsim ccl list prints all). With --msccl, it must be the collective of "
+        "the file.",
         show_default=False,
     ),
 ]
@@ -80,7 +82,7 @@ Algo = Annotated[
         "--algo",
         "-a",
         metavar="NAMES",
-        help="The algorithm, several with commas between, or all; auto: the tuner chooses one for each size.",
+        help="The algorithms, separated by commas, or all. With auto, the tuner chooses an algorithm for each size.",
         show_default="auto",
     ),
 ]
@@ -95,22 +97,23 @@ Number = Annotated[
 Iters = Annotated[
     int | None,
     typer.Option(
-        "--iters", min=1, metavar="N", help="Number of launches that are timed, back to back. The time is the mean of "
-            "all launches.", show_default="1"
+        "--iters", min=1, metavar="N", help="Number of timed launches, one directly after another. The reported time is "
+        "the mean of these launches.", show_default="1"
     ),
 ]
 Warmup = Annotated[
     int, typer.Option("--warmup-iters", "--warmup_iters", "-w", min=0, metavar="N", help="Launches before the timed ones.")
 ]
 Root = Annotated[
-    str, typer.Option("--root", "-r", metavar="RANKS", help="Root of broadcast and reduce; several with commas, or all.")
+    str, typer.Option("--root", "-r", metavar="RANKS", help="The root ranks of broadcast and reduce, separated by "
+        "commas, or all.")
 ]
 Operation = Annotated[
     str,
-    typer.Option("--op", "-o", metavar="OPS", help="Reduction: sum, prod, max, min or avg; several with commas, or all."),
+    typer.Option("--op", "-o", metavar="OPS", help="The reductions, separated by commas (sum, prod, max, min, avg), or all."),
 ]
 InPlaceToo = Annotated[
-    bool, typer.Option("--in-place", help="Also run each size with its results in the place of its elements.")
+    bool, typer.Option("--in-place", help="Also run each size in place, so that the results overwrite the input.")
 ]
 GroupShape = Annotated[
     str | None,
@@ -136,11 +139,13 @@ Step = Annotated[
     ),
 ]
 DataType = Annotated[
-    str, typer.Option("--dtype", "-d", metavar="TYPES", help="Element type: f32, f16, i32, ...; several with commas, or all.")
+    str, typer.Option("--dtype", "-d", metavar="TYPES", help="The element types, separated by commas (f32, f16, i32, "
+        "...), or all.")
 ]
 Csv = Annotated[
     Path | None,
-    typer.Option("--csv", metavar="FILE", help="Write the rows as CSV; - writes to stdout instead.", show_default=False),
+    typer.Option("--csv", metavar="FILE", help="Write the rows as CSV. With the file name -, write CSV to stdout "
+        "instead of the text.", show_default=False),
 ]
 MachineOption = Annotated[
     str | None,
@@ -157,7 +162,7 @@ Topo = Annotated[
     typer.Option(
         "--topo",
         metavar="KIND",
-        help="Topology of the SIPs (with one SIP: of the ranks): ring, torus or mesh.",
+        help="Topology of the SIPs, or of the ranks if the machine has one SIP: ring, torus or mesh.",
         show_default="as the machine is",
     ),
 ]
@@ -175,7 +180,7 @@ Slow = Annotated[
     typer.Option(
         "--slow",
         metavar="RANK:FACTOR",
-        help="Divide the bandwidth of a rank by a factor: 3:2 halves that of rank 3. May be repeated.",
+        help="Divide the bandwidth of a rank by a factor. For example, 3:2 halves the bandwidth of rank 3. May be repeated.",
         show_default=False,
     ),
 ]
@@ -192,8 +197,8 @@ Proto = Annotated[
     typer.Option(
         "--proto",
         metavar="NAMES",
-        help="The protocol of messages, as NCCL_PROTO names it: LL, LL128 or Simple; several with commas; auto: the tuner "
-        "chooses one for each size.",
+        help="The protocols of messages, separated by commas: LL, LL128, Simple (as in NCCL_PROTO). With auto, the tuner "
+        "chooses a protocol for each size.",
         show_default="auto",
     ),
 ]
@@ -202,11 +207,12 @@ RuntimeProfile = Annotated[
     typer.Option(
         "--runtime",
         metavar="NAME|FILE",
-        help="Add what the host spends on each launch of a collective, by a runtime profile (nccl_tests, ...).",
+        help="Add the time that the host needs for each launch of a collective, by a runtime profile (nccl_tests, ...).",
         show_default="the ranks alone",
     ),
 ]
-Check = Annotated[bool, typer.Option("--check/--no-check", help="Also compute the data, and compare it with the reference.")]
+Check = Annotated[bool, typer.Option("--check/--no-check", help="Also compute the results of each rank, and compare the "
+    "results with a reference.")]
 Seed = Annotated[int, typer.Option("--seed", min=0, metavar="N", help="Seed of the random elements.")]
 Plot = Annotated[
     Path | None,
@@ -218,7 +224,7 @@ Chakra = Annotated[
     typer.Option(
         "--chakra",
         metavar="DIR",
-        help="Write the runs as a Chakra execution trace, a file for each rank (kbsim ccl replay).",
+        help="Write the runs as Chakra execution traces, with one file for each rank. To run the traces: kbsim ccl replay.",
         show_default=False,
     ),
 ]

@@ -67,7 +67,8 @@ def tune(
     plot: Plot = None,
     as_json: Json = False,
 ) -> int:
-    """Print the tuner's time of each algorithm of a collective for each size, and which algorithm --algo auto uses."""
+    """Print the time that the tuner estimates for each algorithm of a collective and each size, and the algorithm that
+    --algo auto chooses."""
     from kernbench.ccl import tuner as tuning
     from kernbench.ccl.collectives import COLLECTIVES
     from kernbench.ccl.measure import sizes_between

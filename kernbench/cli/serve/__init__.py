@@ -32,13 +32,13 @@ def _with_goals(args: list[str]) -> list[str]:
     return found
 
 
-app = Section("Serve requests with a model on a machine: latencies, throughput, and what limits them.")
+app = Section("Simulate a server that answers requests with a model; report latencies, throughput, and what limits them.")
 app.info.cls = RunByDefault
 
 
 @app.callback()
 def serve() -> None:
-    """Serve requests with a model on a machine: latencies, throughput, and what limits them."""
+    """Simulate a server that answers requests with a model; report latencies, throughput, and what limits them."""
 
 
 app.command()(run.run)

@@ -45,7 +45,7 @@ def capacity(
         float,
         typer.Option(
             "--duration", metavar="S", min=0, rich_help_panel="Search",
-            help="Requests arrive for at least this many seconds, if their lengths are drawn.",
+            help="With random request lengths: the least time in seconds over which requests arrive.",
         ),
     ] = 20.0,
     energy: Energy = False,

@@ -114,7 +114,7 @@ DatasetPath = Annotated[
 ]  # fmt: skip
 Energy = Annotated[
     bool,
-    typer.Option("--energy", help="Simulate the energy of steps too.", rich_help_panel=OUTPUT),
+    typer.Option("--energy", help="Also compute the energy of the steps.", rich_help_panel=OUTPUT),
 ]
 
 
@@ -143,7 +143,7 @@ def scenario_of(
     dp: Annotated[
         int,
         typer.Option(
-            "--dp", metavar="N", help="Copies of the model in each engine, each with its own --tp times --pp PEs and scheduler."
+            "--dp", metavar="N", help="Number of copies of the model in each engine. Each copy has --tp times --pp PEs and a scheduler."
         ),
     ] = 1,
     ep: Experts = False,
@@ -156,7 +156,7 @@ def scenario_of(
         DatasetName,
         typer.Option(
             "--dataset-name", metavar="NAME", rich_help_panel=_DATASET,
-            help="Where requests come from: random, sharegpt, burstgpt, prefix_repetition or custom.",
+            help="Source of the requests: random, sharegpt, burstgpt, prefix_repetition or custom.",
         ),
     ] = DatasetName.RANDOM,
     dataset_path: DatasetPath = None,
@@ -166,7 +166,8 @@ def scenario_of(
     request_rate: Annotated[
         str,
         typer.Option(
-            "--request-rate", metavar="R", help="Requests per second; inf: the times in the file, or all requests at once.",
+            "--request-rate", metavar="R", help="Requests per second. With inf, requests arrive at the times in the "
+            "dataset file, or all at once.",
             rich_help_panel=_DATASET,
         ),
     ] = "inf",
@@ -174,7 +175,8 @@ def scenario_of(
         str,
         typer.Option(
             "--burstiness", metavar="B", rich_help_panel=_DATASET,
-            help="Shape of the gamma distribution of intervals: 1 is Poisson, less is burstier, inf is even.",
+            help="Shape of the gamma distribution of arrival intervals: 1 gives a Poisson process, a lower value gives "
+            "bursts, inf gives equal intervals.",
         ),
     ] = "1",
     max_concurrency: Annotated[
@@ -183,7 +185,8 @@ def scenario_of(
     ] = None,
     ramp_up_strategy: Annotated[
         RampUpStrategy | None,
-        typer.Option("--ramp-up-strategy", help="Raise the rate over the run.", show_default=False, rich_help_panel=_DATASET),
+        typer.Option("--ramp-up-strategy", help="Raise the request rate during the run, linearly or "
+            "exponentially.", show_default=False, rich_help_panel=_DATASET),
     ] = None,
     ramp_up_start_rps: Annotated[
         str | None,
@@ -231,7 +234,7 @@ def scenario_of(
         number("--max-model-len", "Largest number of tokens of a prompt and its output together.", _ENGINE, 2,
             show_default="of the model"),
     ] = None,
-    block_size: Annotated[int, number("--block-size", "Tokens of a block of the KV cache.", _ENGINE)] = 16,
+    block_size: Annotated[int, number("--block-size", "Number of tokens in a block of the KV cache.", _ENGINE)] = 16,
     num_gpu_blocks_override: Annotated[
         int | None, number("--num-gpu-blocks-override", "Blocks of the KV cache.", _ENGINE, 2, show_default="from the memory")
     ] = None,
@@ -239,7 +242,7 @@ def scenario_of(
         float,
         typer.Option(
             "--gpu-memory-utilization", "--npu-memory-utilization", metavar="SHARE", rich_help_panel=_ENGINE,
-            help="Share of the memory for weights and KV cache.",
+            help="Share of the device memory that weights and KV cache may use.",
         ),
     ] = 0.9,
     enable_chunked_prefill: Annotated[
@@ -262,7 +265,7 @@ def scenario_of(
     async_scheduling: Annotated[
         bool,
         typer.Option(
-            "--async-scheduling/--no-async-scheduling", help="Schedule a step while the one before runs.",
+            "--async-scheduling/--no-async-scheduling", help="Schedule each step while the previous step runs.",
             rich_help_panel=_ENGINE,
         ),
     ] = True,
@@ -270,31 +273,33 @@ def scenario_of(
         bool,
         typer.Option(
             "--scheduler-reserve-full-isl/--no-scheduler-reserve-full-isl", rich_help_panel=_ENGINE,
-            help="Start a request only if all its tokens fit.",
+            help="Start a request only if the KV cache has room for all its tokens, and not just for its first chunk.",
         ),
     ] = True,
     scheduling_policy: Annotated[
         SchedulingPolicy,
         typer.Option(
             "--scheduling-policy", metavar="POLICY", rich_help_panel=_ENGINE,
-            help="Order of requests that wait: fcfs, priority or slo.",
+            help="Order of the waiting requests: fcfs, priority or slo.",
         ),
     ] = SchedulingPolicy.FCFS,
     speculative_config: Annotated[
         str | None,
         typer.Option(
             "--speculative-config", metavar="JSON", show_default=False, rich_help_panel=_ENGINE,
-            help="Drafts that a step verifies: method (draft_model, ngram), model, num_speculative_tokens, acceptance.",
+            help="Speculative decoding, as JSON with the keys method (draft_model, ngram), model, "
+            "num_speculative_tokens, acceptance.",
         ),
     ] = None,
     lora: Annotated[
         str | None,
         typer.Option(
             "--lora", metavar="N,RANK", show_default=False, rich_help_panel=_ENGINE,
-            help="Each request has one of N adapters of this rank.",
+            help="LoRA: each request uses one of N adapters with the rank RANK.",
         ),
     ] = None,
-    max_loras: Annotated[int, number("--max-loras", "Largest number of different adapters in a step, and in device memory.",
+    max_loras: Annotated[int, number("--max-loras", "Largest number of different LoRA adapters in a step, and in device "
+        "memory.",
         _ENGINE)] = 1,
     preemption_mode: Annotated[
         PreemptionMode,
@@ -314,7 +319,7 @@ def scenario_of(
         float | None,
         typer.Option(
             "--host-link-gb-s", metavar="GB/S", show_default="of a system's PCIe link", rich_help_panel=_ENGINE,
-            help="Bandwidth of the link of each device to its host, for swaps and adapters.",
+            help="Bandwidth of the link between each device and its host, which carries swapped KV blocks and adapters.",
         ),
     ] = None,
     prefix_cache: Annotated[
@@ -324,14 +329,8 @@ def scenario_of(
             help="hash: find blocks by their hash, as vLLM does; radix: keep a tree of pages, as SGLang does.",
         ),
     ] = PrefixCacheType.HASH,
-    cudagraph_capture_sizes: Annotated[
-        str | None,
-        typer.Option(
-            "--cudagraph-capture-sizes", metavar="N,N,...", show_default="of the runtime; on an NPU none",
-            rich_help_panel=_ENGINE, help="Numbers of tokens for which steps are compiled; a step is padded to the next one.",
-        ),
-    ] = None,
-    exact: Annotated[bool, typer.Option("--exact", help="Simulate every distinct step, without a table.")] = False,
+    exact: Annotated[bool, typer.Option("--exact", help="Simulate every distinct step exactly, instead of reading step "
+        "times from a table.")] = False,
     allow_code: AllowCode = None,
 ) -> Scenario:  # fmt: skip
     """The options that say what is served, where and how."""
@@ -409,8 +408,8 @@ def _adapters(text: str, max_loras: int) -> Lora:
 def deployment_of(
     scenario: Scenario,
     allow_code: Sequence[str],
-    replicas: Annotated[int, number("--replicas", "Number of engines. With --prefill-replicas, number of engines that "
-        "decode.", _FLEET)] = 1,
+    replicas: Annotated[int, number("--replicas", "Number of engines. With --prefill-replicas, the number of engines "
+        "that only decode.", _FLEET)] = 1,
     prefill_replicas: Annotated[int, number("--prefill-replicas", "Engines that only prefill.", _FLEET, 0)] = 0,
     router: Annotated[
         RouterName, typer.Option("--router", help="Which engine gets a request.", rich_help_panel=_FLEET)

@@ -45,7 +45,8 @@ def run(
     rows: Annotated[
         Path | None,
         typer.Option(
-            "--rows", metavar="FILE", help="Write a row for each request: .csv or .parquet.", show_default=False,
+            "--rows", metavar="FILE", help="Write a table with one row for each request, as .csv or "
+            ".parquet.", show_default=False,
             rich_help_panel=OUTPUT,
         ),
     ] = None,
@@ -60,7 +61,7 @@ def run(
         Path | None,
         typer.Option(
             "--html", metavar="FILE", show_default=False, rich_help_panel=OUTPUT,
-            help="Write an HTML page with time lines and distributions, which needs no network.",
+            help="Write an HTML page with timelines and distributions. The page needs no network.",
         ),
     ] = None,
     as_json: Json = False,

@@ -48,8 +48,8 @@ def why(
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> int:  # fmt: skip
-    """Serve a workload, and say for each period what limited TTFT and TPOT: what requests waited for, and which resource of
-    the machine limits a typical step."""
+    """Serve a workload, and report for each period what limited TTFT and TPOT: the waits of requests, and the resource
+    that limits a typical step."""
     from kernbench.workloads.serving.periods import advice, periods_of
 
     length = None if every is None else _span(every)

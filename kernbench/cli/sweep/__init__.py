@@ -5,7 +5,7 @@ from __future__ import annotations
 from kernbench.cli.commands import Section
 from kernbench.cli.sweep import compare, merge, report, run, submit
 
-app = Section("Run many points from one spec, store every result, and compare them.")
+app = Section("Run the many points of a sweep file, store every result, and compare the results.")
 app.command()(run.run)
 app.command()(submit.submit)
 app.command()(merge.merge)

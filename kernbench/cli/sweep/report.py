@@ -27,16 +27,18 @@ if TYPE_CHECKING:
     from kernbench.sweep.spec import Goal
 
 
-StoreArgument = Annotated[Path, typer.Argument(metavar="STORE", help="The store of `kbsim sweep run`.", show_default=False)]
+StoreArgument = Annotated[Path, typer.Argument(metavar="STORE", help="The store that `kbsim sweep run` has "
+    "written.", show_default=False)]
 SweepName = Annotated[
-    str | None, typer.Option("--sweep", metavar="NAME", help="The sweep to show, if the store has several.", show_default=False)
+    str | None, typer.Option("--sweep", metavar="NAME", help="The sweep to show, if the store has several "
+        "sweeps.", show_default=False)
 ]
 Csv = Annotated[
     Path | None,
     typer.Option(
         "--csv",
         metavar="FILE",
-        help="Write the whole table as CSV; - writes to stdout instead of the text.",
+        help="Write the whole table as CSV. With the file name -, write CSV to stdout instead of the text.",
         show_default=False,
     ),
 ]

@@ -59,7 +59,8 @@ StoreFile = Annotated[
 Jobs = Annotated[
     int | None, typer.Option("--jobs", "-j", min=1, metavar="N", help="Number of processes.", show_default="one a processor")
 ]
-Shard = Annotated[str | None, typer.Option("--shard", metavar="I/N", help="Run only shard I of N: 3/16.", show_default=False)]
+Shard = Annotated[str | None, typer.Option("--shard", metavar="I/N", help="Run only shard I of N shards, such as "
+    "3/16.", show_default=False)]
 Scheduler = Annotated[
     str | None,
     typer.Option(
@@ -69,12 +70,13 @@ Scheduler = Annotated[
 ThreadCount = Annotated[
     int | None,
     typer.Option(
-        "--threads", min=1, metavar="N", help="Use N threads of one process instead of processes.", show_default=False
+        "--threads", min=1, metavar="N", help="Use N threads of one process instead of several processes.", show_default=False
     ),
 ]
 RetryWhat = Annotated[Retry | None, typer.Option("--retry", help="Run failed points again.", show_default=False)]
 DryRun = Annotated[
-    bool, typer.Option("--dry-run", help="Check the spec, count its points, and estimate the time from a few of them.")
+    bool, typer.Option("--dry-run", help="Check the sweep file, count the points, and estimate the total time from a "
+        "few points.")
 ]
 Lines = Annotated[bool, typer.Option("--lines", help="Print each result as a line of JSON when it is stored.")]
 
@@ -95,7 +97,7 @@ def run(
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> int:
-    """Run every point of a sweep that has no result yet. Finished points are kept and not run again."""
+    """Run all points of a sweep that have no result yet. Finished points are kept and not run again."""
     from kernbench.sweep.executors.choice import executor_for, processors
     from kernbench.sweep.runner import in_shard, missing, run_missing
     from kernbench.sweep.spec.load import load_spec

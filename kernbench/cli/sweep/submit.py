@@ -13,7 +13,8 @@ from kernbench.cli.sweep.run import SpecFile, StoreFile
 
 Options = Annotated[
     list[str] | None,
-    typer.Option("--sbatch", metavar="OPTION", help="An option of sbatch, as --sbatch=--time=2:00:00.", show_default=False),
+    typer.Option("--sbatch", metavar="OPTION", help="Pass an option to sbatch, for example "
+        "--sbatch=--time=2:00:00.", show_default=False),
 ]
 
 
@@ -21,7 +22,7 @@ def submit(
     spec: SpecFile,
     shards: Annotated[int, typer.Option("--shards", min=1, metavar="N", help="Number of shards. Each shard is one job.")],
     store: StoreFile = None,
-    jobs: Annotated[int, typer.Option("--jobs", "-j", min=1, metavar="N", help="Number of processes of a shard.")] = 1,
+    jobs: Annotated[int, typer.Option("--jobs", "-j", min=1, metavar="N", help="Number of processes that run one shard.")] = 1,
     sbatch: Options = None,
     allow_code: AllowCode = None,
     only_write: Annotated[bool, typer.Option("--only-write", help="Write the scripts, and submit nothing.")] = False,

@@ -43,23 +43,24 @@ def align(
         ),
     ] = None,
     profile: Annotated[
-        bool, typer.Option("--profile", help="COUNTERS is a profile: operations with names and durations, as .csv.")
+        bool, typer.Option("--profile", help="Read COUNTERS as a profile: a .csv file of operations with names and durations.")
     ] = False,
     rules: Annotated[
         str | None,
         typer.Option(
-            "--rules", metavar="FILE", help="With --profile: rules that say which name means which operation.",
+            "--rules", metavar="FILE", help="With --profile: a file of rules that assign names in the profile to operations.",
             show_default=False,
         ),
     ] = None,
     approve: Annotated[
         list[str] | None,
-        typer.Option("--approve", metavar="NAME", help="With --profile: approve the proposal for NAME; '*' approves all."),
+        typer.Option("--approve", metavar="NAME", help="With --profile: accept the proposed operation for NAME. '*' "
+            "accepts all proposals."),
     ] = None,
     save: Annotated[
         Path | None,
         typer.Option(
-            "--save", metavar="FILE", help="With --profile: write the given rules and the approved proposals to a file.",
+            "--save", metavar="FILE", help="With --profile: write the given rules and the accepted proposals to a file.",
             show_default=False,
         ),
     ] = None,

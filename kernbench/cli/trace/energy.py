@@ -33,7 +33,8 @@ def energy(
         typer.Option(
             "--by",
             metavar="NAME,...",
-            help="The groupings: part, resource, action, layer, phase, node, block, head, token, tenant, op, tensor, command.",
+            help="Group the energy by these, separated by commas: part, resource, action, layer, phase, node, block, "
+            "head, token, tenant, op, tensor, command.",
         ),
     ] = USUAL,
     top: Annotated[int, typer.Option("--top", metavar="N", min=1, help="Show N rows of each table.")] = 12,
@@ -50,7 +51,7 @@ def energy(
 ) -> int:
     """Show where the energy of a run went: by part, resource, layer, op, tensor or command. The sums are exact.
 
-    The trace must be one of level full.
+    Record the trace with --trace-level full.
     """
     from kernbench.common.files import check_apart, check_writable, write_whole
     from kernbench.trace.energy import accesses_csv, check_groupings, energy_to_dict, ledger

@@ -20,7 +20,8 @@ def export(
     file: Annotated[str, typer.Argument(metavar="FILE", help="A trace: .jsonl, .jsonl.gz, .jsonl.zst.", show_default=False)],
     out: Annotated[
         Path | None,
-        typer.Option("--out", "-o", metavar="OUT", help="The file to write; .gz and .zst are compressed.", show_default=False),
+        typer.Option("--out", "-o", metavar="OUT", help="The file to write. A file that ends in .gz or .zst is "
+            "compressed.", show_default=False),
     ] = None,
     to: Annotated[
         Format | None,
@@ -35,7 +36,8 @@ def export(
         TimeUnit | None,
         typer.Option(
             "--time",
-            help="With chrome, perfetto and otlp: whether 1 ns in the file is a nanosecond or a cycle.",
+            help="With chrome, perfetto and otlp: what 1 ns in the file stands for, which is 1 ns (ns) or 1 cycle "
+            "(cycles) of the run.",
             show_default="ns",
         ),
     ] = None,
@@ -44,7 +46,8 @@ def export(
         typer.Option("--endpoint", metavar="URL", help="Send the spans to an OpenTelemetry collector.", show_default=False),
     ] = None,
     protocol: Annotated[
-        Protocol | None, typer.Option("--protocol", help="With --endpoint: the protocol of OTLP.", show_default="http")
+        Protocol | None, typer.Option("--protocol", help="With --endpoint: the transport protocol of "
+            "OTLP.", show_default="http")
     ] = None,
     origin: Annotated[
         int | None,
@@ -59,7 +62,9 @@ def export(
     ] = None,
     only: Annotated[
         str | None,
-        typer.Option("--only", metavar="KINDS", help=f"Export only these kinds: {', '.join(KINDS)}.", show_default="all"),
+        typer.Option(
+            "--only", metavar="KINDS", help=f"Export only these kinds of events: {', '.join(KINDS)}.", show_default="all"
+        ),
     ] = None,
     without: Annotated[
         str | None, typer.Option("--without", metavar="KINDS", help="Leave these kinds out.", show_default=False)

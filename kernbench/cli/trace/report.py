@@ -54,7 +54,8 @@ def report(
     out: Annotated[
         Path | None,
         typer.Option(
-            "--out", "-o", metavar="FILE", help="The file to write: .html; with --view .svg or .png.", show_default=False
+            "--out", "-o", metavar="FILE", help="The file to write: an .html file, or with --view an .svg or .png "
+            "file.", show_default=False
         ),
     ] = None,
     view: Annotated[
@@ -70,13 +71,13 @@ def report(
     lanes: Annotated[Lanes | None, typer.Option("--lanes", help="The rows of --view gantt.", show_default=False)] = None,
     by: Annotated[
         By | None,
-        typer.Option("--by", help="With --view, except heatmap: the field that colours, bars or points stand for.",
+        typer.Option("--by", help="With --view gantt, phases or roofline: the field that the colours, bars or points show.",
             show_default=False),
     ] = None,
     dark: Annotated[bool, typer.Option("--dark", help="With --view: use dark colours.")] = False,
     quiet: Quiet = False,
 ) -> int:
-    """Write one or two traces as an HTML page that needs no network, or a view of a trace as a picture."""
+    """Write one or two traces as an HTML page that needs no network, or draw one view of a trace as a picture."""
     from kernbench.common.errors import InputError, Problem
     from kernbench.common.files import check_apart, check_writable, write_whole
     from kernbench.trace.reader import open_trace

@@ -24,7 +24,7 @@ def validate(
     most: Annotated[int, typer.Option("--limit", "-n", min=0, help="Show at most N violations per file.")] = 20,
     as_json: Json = False,
 ) -> int:
-    """Check every event against the schema, and the events together against the laws of a trace.
+    """Check each event against the schema, and check that the events together keep the conservation laws of a trace.
 
     Exit codes: 0 all files are valid, 1 a law is broken, 2 a file cannot be read or is truncated.
     """

@@ -51,9 +51,10 @@ def why(
     ] = False,
     as_json: Json = False,
 ) -> int:
-    """Explain the time of a run: its critical path, the cost of each resource on it, or the waits of one command.
+    """Explain the time of a run: the critical path, the cost of each resource on the critical path, or the waits of one
+    command.
 
-    The trace must be one of level full.
+    Record the trace with --trace-level full.
     """
     from kernbench.cli.trace.energy import USUAL, energy_tables
     from kernbench.trace.energy import energy_to_dict, ledger

@@ -11,6 +11,7 @@ from typing import cast
 from kernbench.cmdq.footprint import bytes_of
 from kernbench.cmdq.program import Program
 from kernbench.common.errors import InputError, Problem
+from kernbench.common.json_shapes import counted
 from kernbench.common.units import ceil_div
 from kernbench.config.kinds import beyond_dram, beyond_scratchpad
 from kernbench.config.schema import NpuConfig
@@ -165,7 +166,8 @@ class PartPrograms(LlmPrograms):
         self._place_encoder(step, sequences, take)
         self._tables = take(2 * bytes_of(rows * max(self.model.shape.head_dim, 1), act))
         if end > machine.dram.capacity_bytes:
-            needs = f"{model.name} with {self.layers} layers and a KV cache of {sequences} x {self.positions} tokens"
+            cache = f"a KV cache for {counted(sequences, 'sequence')} of {self.positions} tokens"
+            needs = f"{model.name} with {self.layers} layers and {cache}"
             rule = f"{needs} needs {end} bytes in all"
             remedy = "give the DRAM more capacity, or take fewer bits or fewer --layers"
             raise TooLarge(beyond_dram(machine, rule, remedy), end)

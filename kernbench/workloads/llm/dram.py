@@ -10,6 +10,7 @@ from typing import Any
 
 from kernbench.cmdq.footprint import bytes_of
 from kernbench.common.errors import InputError, Problem
+from kernbench.common.json_shapes import counted
 from kernbench.common.units import ceil_div
 from kernbench.config.kinds import beyond_dram, beyond_scratchpad
 from kernbench.config.schema import KvLayout, NpuConfig
@@ -111,7 +112,8 @@ def place_model(
     logits = at.take(bytes_of(room.batch * words[1], shapes[-1].activation_bits))
     shared_base = at.take(shared)
     if at.end > config.dram.capacity_bytes:
-        needs = f"{model.name} with {len(shapes)} layers and a KV cache of {room.batch} x {room.positions} tokens"
+        cache = f"a KV cache for {counted(room.batch, 'sequence')} of {room.positions} tokens"
+        needs = f"{model.name} with {len(shapes)} layers and {cache}"
         rule = f"{needs} needs {at.end} bytes in all"
         remedy = "give the DRAM more capacity, or take fewer bits or fewer --layers"
         raise TooLarge(beyond_dram(config, rule, remedy), at.end)

@@ -206,3 +206,28 @@ def test_stages_and_copies_from_the_command_line(kbsim: Kbsim, tmp_path: Path) -
     assert "pp 2 dp 2" in kbsim(*load, "--fleet", "fleet.yaml").out
     refused = kbsim(*load, "-c", "npu_server", "--pp", "2")
     assert refused.code == 2 and "has 1 PE, and 2 are needed;" in " ".join(refused.err.split())
+
+
+@pytest.mark.parametrize("goals", [("ttft:200", "tpot:50"), ("ttft:200,tpot:50",), ("ttft:200", "tpot:50", "--quiet")])
+def test_goals_as_vllm_takes_them(kbsim: Kbsim, goals: tuple[str, ...]) -> None:
+    """Several values behind one option, and options behind them."""
+    said = kbsim(*CUSTOM, "load.jsonl", "--check-steps", "0", "--goodput", *goals, "--json")
+    assert said.code == 0 and json.loads(said.out)["goals_ms"] == {"ttft": 200.0, "tpot": 50.0}
+
+
+def test_a_burstiness_of_0_has_no_likely_value(kbsim: Kbsim) -> None:
+    said = kbsim("serve", "--model", "tiny.json", "--burstiness", "0")
+    assert said.code == 2 and said.err.rstrip().endswith("it must be a number greater than 0, or inf")
+
+
+def test_steps_are_padded_to_the_sizes_that_are_captured(kbsim: Kbsim) -> None:
+    """One request of 20 tokens: its prompt runs as 32 tokens, and its decodes as 8."""
+    load = ("serve", "--model", "tiny.json", "--num-prompts", "1", "--random-input-len", "20", "--random-output-len", "3",
+            "--exact", "--json")  # fmt: skip
+    plain, padded, same = (
+        json.loads(kbsim(*load, *more).out)["whole"]["e2el_ms"]["mean"]
+        for more in ((), ("--cudagraph-capture-sizes", "32,8"), ("--cudagraph-capture-sizes", "1 20"))
+    )
+    assert plain == same < padded
+    refused = kbsim(*load, "--cudagraph-capture-sizes", "0,8")
+    assert refused.code == 2 and "write 1,2,4,8" in refused.err

@@ -143,7 +143,9 @@ def scenario_of(
     dp: Annotated[
         int,
         typer.Option(
-            "--dp", metavar="N", help="Number of copies of the model in each engine. Each copy has --tp times --pp PEs and a scheduler."
+            "--dp",
+            metavar="N",
+            help="Number of copies of the model in each engine. Each copy has --tp times --pp PEs and a scheduler.",
         ),
     ] = 1,
     ep: Experts = False,
@@ -329,6 +331,14 @@ def scenario_of(
             help="hash: find blocks by their hash, as vLLM does; radix: keep a tree of pages, as SGLang does.",
         ),
     ] = PrefixCacheType.HASH,
+    cudagraph_capture_sizes: Annotated[
+        str | None,
+        typer.Option(
+            "--cudagraph-capture-sizes", metavar="N,N,...", show_default="of the runtime; on an NPU none",
+            rich_help_panel=_ENGINE,
+            help="Sizes in tokens for which steps are compiled. Each step is padded to the next larger size.",
+        ),
+    ] = None,
     exact: Annotated[bool, typer.Option("--exact", help="Simulate every distinct step exactly, instead of reading step "
         "times from a table.")] = False,
     allow_code: AllowCode = None,

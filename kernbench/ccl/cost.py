@@ -216,7 +216,7 @@ class Outline:
         if self.full:
             return ceil(longest / max(1, slot_bytes // itemsize))
         lanes = pieces(longest, itemsize, slot_bytes, self.far, self.adds)
-        return max(1, lanes, min(ceil(self.buffer * nbytes / MOST_LANE_BYTES), nbytes // itemsize))
+        return max(lanes, min(ceil(self.buffer * nbytes / MOST_LANE_BYTES), nbytes // itemsize))
 
     def cycles(
         self,

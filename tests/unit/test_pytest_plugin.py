@@ -116,6 +116,7 @@ def test_an_update_keeps_what_did_not_run_and_writes_nothing_of_tests_that_fail(
     numbers(tmp_path, 110, 220)
     assert suite(tmp_path, "--kbsim-update", "-k", "test_1").code == 0
     assert cycles_of(tmp_path) == {"n0": 100, "n1": 220}
+    numbers(tmp_path, 110, 240)
     with (tmp_path / "test_numbers.py").open("a", encoding="utf-8") as file:
         file.write("    assert False\n")
     assert suite(tmp_path, "--kbsim-update").code == 1

@@ -7,12 +7,13 @@ import pickle
 import subprocess
 import sys
 from collections.abc import Mapping
+from fractions import Fraction
 from functools import cached_property
 from typing import Annotated, Any, ClassVar, Literal
 
 import pytest
 
-from kernbench.config.fields import Count
+from kernbench.config.fields import Count, Rate
 from kernbench.config.json_schema import section_json_schema
 from kernbench.config.section import Field, Refused, Section, ValidationError
 
@@ -128,3 +129,16 @@ def test_the_json_schema_has_fields_in_order_and_sections_apart() -> None:
 def test_a_machine_is_loaded_without_pydantic() -> None:
     code = "import sys; from kernbench.config import load_config; load_config('npu_mobile'); print('pydantic' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "False\n"
+
+
+class Rated(Section):
+    """With a rate."""
+
+    rate: Rate = Field(default=Fraction(1), description="how fast")
+
+
+@pytest.mark.parametrize("value", [f"1/{2**31}", f"{2**31}", f"{2**31 + 1}/2", f"{2**31 - 1}/{2**31}"])
+def test_the_terms_of_a_rational_stay_below_2_to_31(value: str) -> None:
+    with pytest.raises(ValidationError, match=r"as a fraction of integers its terms must be below 2\^31"):
+        Rated.model_validate({"rate": value})
+    assert Rated.model_validate({"rate": f"{2**31 - 1}/{2**31 - 2}"}).rate == Fraction(2**31 - 1, 2**31 - 2)

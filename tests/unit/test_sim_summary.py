@@ -197,3 +197,18 @@ def test_the_notebook_says_how_it_ended() -> None:
     text = read(simulate(program, load_config({}))).text
     assert "deadlock 0 cycles" in text
     assert "2 entries have not ended" in text and "0 BARRIER waits for 1 since cycle 0 (dependency)" in text
+
+
+@pytest.mark.parametrize("engine", ["te", "ve"])
+def test_an_engine_without_traffic_takes_no_energy_of_the_scratchpad(engine: str) -> None:
+    program = Program()
+    if engine == "te":
+        program.te_gemm(**GEMM)
+    else:
+        program.append(opcode="VE_COPY_TILE", length=8, batch=8, qbits_activation=8, **COPY)
+    found = {}
+    for traffic in (False, True):
+        run = Machine(load_config({engine: {"spm_traffic": traffic}}), program)
+        run.run()
+        found[traffic] = run.result().metrics["energy_pj"]["spm"]
+    assert found[False] == 0 < found[True]

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import math
+import operator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
 
 from kernbench.sim_engine.data_executor import DataExecutor
+from kernbench.testing.evaluate import evaluate
 from kernbench.triton_emu.op_types import elementwise_type, product_shape, promoted, reduced
 from kernbench.triton_emu.tl.functions import UNARY
 from tests.kernels import Run, easy
@@ -191,3 +194,15 @@ def test_types_of_results() -> None:
     assert elementwise_type("add", ["bool", "bool"], []) == "i32" and elementwise_type("and", ["bool", "bool"], []) == "bool"
     assert reduced((2, 3, 4), 1, True) == (2, 1, 4) and reduced((2, 3), None, False) == ()
     assert product_shape((5, 2, 3), (3, 4), False, False) == (2, 3, 4, (5, 2, 4))
+
+
+@pytest.mark.parametrize("compare", [operator.eq, operator.ne, operator.lt, operator.le, operator.gt, operator.ge])
+def test_comparisons_of_equal_and_other_elements_are_those_of_numpy(compare: Callable[[Any, Any], Any]) -> None:
+    a, b = np.array([1, 2, 2, 3, 5, 5], np.int32), np.array([2, 2, 1, 3, 4, 6], np.int32)
+
+    def kernel(x: Any, y: Any, tl: Any) -> Any:
+        left, right = tl.load(x, (6,), "i32"), tl.load(y, (6,), "i32")
+        return tl.cast(compare(left, right), "i32") * 2 + tl.cast(compare(left, 2), "i32")
+
+    found = evaluate(kernel, a, b, config="npu_mobile")
+    assert found.tolist() == (compare(a, b).astype(int) * 2 + compare(a, 2).astype(int)).tolist()

@@ -6,6 +6,8 @@ import json
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import accumulate, repeat
+from operator import mul
 from typing import Any, Literal
 
 from kernbench.common.errors import InputError, Problem
@@ -126,7 +128,7 @@ def _rates(plain: Mapping[str, Any], count: int) -> tuple[float, ...]:
     if given[0] == "acceptance_rate":
         if not 0 <= value <= 1:
             raise InputError(Problem(_WHERE, "it must be from 0 to 1", given[0], value))
-        return tuple(value ** (place + 1) for place in range(count))
+        return tuple(accumulate(repeat(value, count), mul))  # powers of the C library differ between machines
     if not 1 <= value <= count + 1:
         raise InputError(Problem(_WHERE, f"it must be from 1 to {count + 1}", given[0], value))
     return tuple(min(1.0, max(0.0, value - 1 - place)) for place in range(count))

@@ -18,7 +18,7 @@ __all__ = [
 # fmt: on
 
 _TYPES = (EngineType.DMA, EngineType.TE, EngineType.VE, EngineType.COMPONENT, EngineType.CPU)
-DMA, TE, VE, COMPONENT, CPU = (int(one) for one in _TYPES)
+DMA, TE, VE, COMPONENT, CPU = map(int, _TYPES)
 
 
 class OpLog(Protocol):

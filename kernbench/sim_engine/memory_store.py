@@ -67,7 +67,7 @@ class MemoryStore:
                 return whole
             return _reinterpreted(whole, dtype, f"{space}[{addr:#x}]")
         if shape is not None and prod(shape) != prod(own_shape):
-            have, want = (prod(one) * own_dtype.itemsize for one in (own_shape, shape))
+            have, want = prod(own_shape) * own_dtype.itemsize, prod(shape) * own_dtype.itemsize
             raise ValueError(f"{space}[{addr:#x}]: the tensor here has {have} bytes, and shape {tuple(shape)} takes {want}")
         return self._typed(space, addr, own_shape if shape is None else tuple(shape), own_dtype)
 

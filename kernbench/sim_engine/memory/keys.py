@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import chain
 
 TOP = (1 << 63) - 1  #: no key is above
 MOST = 1024  # keys of a run; a longer one is cut in two
@@ -32,8 +33,7 @@ class Keys:
         self._firsts: list[int] = []  # a bound below each run but the first: its keys are not below, those before are
 
     def __iter__(self) -> Iterator[int]:
-        for run in self._runs:
-            yield from run
+        return chain.from_iterable(self._runs)
 
     def before(self, key: int) -> int | None:
         """The greatest key that is not above `key`, or None."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import count
+from itertools import chain, count
 from typing import Any, TypeAlias
 
 TEMPLATES: dict[int, Template] = {}  #: forms by number
@@ -67,8 +67,7 @@ class Params(Mapping[str, Any]):
         return self.template.constants.get(key, default)
 
     def __iter__(self) -> Iterator[str]:
-        yield from self.template.constants
-        yield from self.template.varying
+        return chain(self.template.constants, self.template.varying)
 
     def __len__(self) -> int:
         return len(self.template.constants) + len(self.template.varying)
@@ -123,7 +122,7 @@ def shared(params: Mapping[str, Any]) -> Params:
             varying[key] = slice(len(values), len(values) + len(value)) if several else len(values)
             values += value if several else [value]
     constants = {key: params[key] for key in sorted(params) if key not in varying}
-    name = (_frozen(constants), tuple((key, str(where)) for key, where in varying.items()))
+    name = (_frozen(constants), tuple([(key, str(where)) for key, where in varying.items()]))
     template = _SHARED.get(name)
     if template is None:
         template = _SHARED[name] = Template(constants, varying)
@@ -133,7 +132,7 @@ def shared(params: Mapping[str, Any]) -> Params:
 def _frozen(value: Any) -> Any:
     """A value as a key that equals another one's only where both are the same: 1, 1.0 and True are three."""
     if isinstance(value, Mapping):
-        return tuple((key, _frozen(item)) for key, item in value.items())
+        return tuple([(key, _frozen(item)) for key, item in value.items()])
     if isinstance(value, list | tuple):
-        return type(value), tuple(_frozen(item) for item in value)
+        return type(value), tuple(map(_frozen, value))
     return type(value), repr(value)

@@ -7,7 +7,8 @@ from collections.abc import Iterable, Sequence
 from kernbench.common.dtypes import dtype_of
 from kernbench.sim_engine.memory.strides import strides_of
 from kernbench.sim_engine.op_log import OpRecord
-from kernbench.sim_engine.ops.ranges import ReplayOp, copy_size
+from kernbench.sim_engine.ops.ranges import ReplayOp
+from kernbench.sim_engine.ops.reaches import copy_size
 from kernbench.sim_engine.replay.order import ordered
 
 

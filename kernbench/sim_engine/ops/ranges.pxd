@@ -5,3 +5,6 @@ cdef class ReplayOp:
     cdef readonly object params
     cdef list _reads
     cdef list _writes
+
+
+cdef bint _meet(list some, list others) except -1

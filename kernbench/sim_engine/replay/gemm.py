@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from kernbench.common.dtypes import Array, dtype_of, narrow, widen
-from kernbench.sim_engine.ops.ranges import gemm_shape
+from kernbench.sim_engine.ops.reaches import gemm_shape
 from kernbench.sim_engine.replay.math_ops import evaluate, rounding
 
 
@@ -21,7 +21,8 @@ class GemmForm:
 
     def __init__(self, params: Mapping[str, Any]) -> None:
         a, b = tuple(params["shape_a"]), tuple(params["shape_b"])
-        columns_a, columns_b = (params.get(key, "row_major") == "col_major" for key in ("layout_a", "layout_b"))
+        columns_a = params.get("layout_a", "row_major") == "col_major"
+        columns_b = params.get("layout_b", "row_major") == "col_major"
         self.lie_a, self.lie_b = _lying(a, columns_a), _lying(b, columns_b)  #: the shapes of the matrices in memory
         self._swap_a = columns_a != bool(params.get("transpose_a"))
         self._swap_b = columns_b != bool(params.get("transpose_b"))
@@ -79,7 +80,7 @@ def _exact(params: Mapping[str, Any], k: int) -> Any:
     """The fastest type in which all partial sums of integer products are exact; None for floats."""
     kinds = [dtype_of(params["dtype_in"]), dtype_of(params.get("dtype_b") or params["dtype_in"])]
     acc = params.get("dtype_acc")
-    if any(one.kind == "float" for one in kinds) or (acc and dtype_of(acc).kind == "float"):
+    if "float" in [one.kind for one in kinds] or (acc and dtype_of(acc).kind == "float"):
         return None
     largest = max(k, 1)
     for one in kinds:

@@ -121,5 +121,4 @@ def _cells(spaces: dict[str, _Bytes], ranges: list[Bytes]) -> list[Cell]:
 def windows(ops: Iterable[ReplayOp], size: int) -> Iterator[list[ReplayOp]]:
     """The ops in order, in chunks: the part of a long log that is in memory at once."""
     source = iter(ops)
-    while window := list(islice(source, size)):
-        yield window
+    return iter(lambda: list(islice(source, size)), [])

@@ -11,7 +11,8 @@ from kernbench.common.lanes import Lanes
 from kernbench.sim_engine.memory.strides import read_lanes, read_strided, write_lanes, write_strided
 from kernbench.sim_engine.memory_store import MemoryStore
 from kernbench.sim_engine.ops.params import Params
-from kernbench.sim_engine.ops.ranges import MEMORIES, ReplayOp, copy_size, math_inputs
+from kernbench.sim_engine.ops.ranges import ReplayOp
+from kernbench.sim_engine.ops.reaches import MEMORIES, copy_size, math_inputs
 from kernbench.sim_engine.replay.gemm import GemmForm, one_gemm, run_gemm, run_stack
 from kernbench.sim_engine.replay.math_ops import plain_pair, run_math
 from kernbench.sim_engine.replay.wide import WideCache
@@ -65,7 +66,7 @@ class Move:
         self._space: str = params.get("dst_space", "tcm")
         self._targets = [_index(params, key) for key in ("dst_addr", "virtual_addr") if key in varying]
         self._read_strides, self._write_strides = params.get("src_strides"), params.get("dst_strides")
-        strided = any(params.get(key) is not None for key in ("src_strides", "dst_strides", "lanes"))
+        strided = not (self._read_strides is None and self._write_strides is None and params.get("lanes") is None)
         known = "snapshot" in varying or "virtual_addr" in varying or "dst_addr" not in varying
         self._plain = None if strided or known else self._source  #: one range of bytes to another, and nothing else to look at
         lanes: Lanes | None = params.get("lanes")
@@ -146,7 +147,7 @@ class Gemm:
 
         def compute() -> Sequence[Array]:
             if len(ops) > 1:
-                a, b = ([wide.get(one[i]) for one in read] for i in (0, 1))
+                a, b = [wide.get(one[0]) for one in read], [wide.get(one[1]) for one in read]
                 return list(run_stack(self.form, a, b, None if self._acc is None else [widen(one[2]) for one in read]))
             (one,) = read
             acc = None if self._acc is None else widen(one[2])

@@ -42,10 +42,10 @@ class TlMath(TlProducts):
     def binary(self, op: str, x: Any, y: Any, frame: FrameType, *, out: Any = None) -> KernelTensor:
         """An op with two operands, called from a frame. Integers: `truediv` makes f32, `floordiv` cuts towards zero."""
         if op in ("truediv", "floordiv"):
-            floats = any(self._is_float(one) for one in (x, y))
+            floats = self._is_float(x) or self._is_float(y)
             if op == "truediv" and not floats:
                 tensor = x if isinstance(x, KernelTensor) else y
-                x, y = (self._elementwise("cast", (one,), frame, None, "f32") if one is tensor else one for one in (x, y))
+                x, y = [self._elementwise("cast", (one,), frame, None, "f32") if one is tensor else one for one in (x, y)]
             result = self._elementwise("div", (x, y), frame, out)
             return self._elementwise("floor", (result,), frame, out) if op == "floordiv" and floats else result
         return self._elementwise(op, (x, y), frame, out)
@@ -94,7 +94,7 @@ class TlMath(TlProducts):
                 try:
                     shape = broadcast(*[one.shape for one in tensors])
                 except ValueError:
-                    shapes = ", ".join(str(list(one.shape)) for one in tensors)
+                    shapes = ", ".join([str(list(one.shape)) for one in tensors])
                     raise KernelError(f"{line}: {op} of tensors whose shapes do not fit: {shapes}") from None
                 break
         if op != "transpose":
@@ -236,8 +236,8 @@ class TlMath(TlProducts):
         array([0, 0, 2, 3], dtype=int32)
         """
         frame = _frame(_UP)
-        if not any(isinstance(one, KernelTensor) for one in (x, y)):
-            floats = any(isinstance(one, float) for one in (x, y))
+        if not (isinstance(x, KernelTensor) or isinstance(y, KernelTensor)):
+            floats = isinstance(x, float) or isinstance(y, float)
             return self._elementwise("where", (condition, x, y), frame, out, "f32" if floats else "i32", materialize)
         return self._elementwise("where", (condition, x, y), frame, out, None, materialize)
 

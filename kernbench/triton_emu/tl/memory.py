@@ -122,7 +122,10 @@ class TlMemory(TlTiles):
     def _travel(self, addr: int, shape: tuple[int, ...], steps: tuple[int, ...], dtype: str) -> int:
         """[B] The bytes that the rows of a transfer move."""
         align = self._runner.pe.align
-        return sum(footprint(addr + at, size, step, rows, align) for at, size, step, rows in rows_of(shape, steps, dtype))
+        total = 0
+        for at, size, step, rows in rows_of(shape, steps, dtype):
+            total += footprint(addr + at, size, step, rows, align)
+        return total
 
     def store(
         self,
@@ -253,7 +256,7 @@ class TlMemory(TlTiles):
 
     def _strides(self, strides: Sequence[int], shape: tuple[int, ...], dtype: str, line: str) -> tuple[int, ...]:
         try:
-            steps = tuple(index(one) for one in strides)
+            steps = tuple(map(index, strides))
         except TypeError:
             raise KernelError(f"{line}: strides are integers, one an axis, and not {strides!r}") from None
         if len(steps) != len(shape):

@@ -209,7 +209,7 @@ class TlQueues(TlWaits):
         if plane not in planes:
             there = f"planes {', '.join(map(str, planes))}" if planes else "no plane"
             raise KernelError(f"{line}: rank {rank} ({pe}) has {there}, and not plane {plane!r}")
-        there = ", ".join(one for one in DIRECTIONS if (plane, one) in queues)
+        there = ", ".join([one for one in DIRECTIONS if (plane, one) in queues])
         raise KernelError(f"{line}: rank {rank} ({pe}) has no neighbour {direction} in plane {plane}, but {there}")
 
 

@@ -231,11 +231,10 @@ def _uses(msg: Any, tile: KernelTensor) -> bool:
             return True
         return _touch(msg.handle, tile)
     if isinstance(msg, CompositeCmd):
-        extra = any(_touch(one.operand, tile) for one in msg.epilogue)
-        return extra or _uses(msg.work, tile)
+        return True in [_touch(step.operand, tile) for step in msg.epilogue] or _uses(msg.work, tile)
     if isinstance(msg, GemmCmd):
-        return any(_touch(one, tile) for one in (msg.a, msg.b, msg.out, msg.acc))
-    return _touch(msg.out, tile) or any(_touch(one, tile) for one in msg.handles)
+        return _touch(msg.a, tile) or _touch(msg.b, tile) or _touch(msg.out, tile) or _touch(msg.acc, tile)
+    return _touch(msg.out, tile) or True in [_touch(one, tile) for one in msg.handles]
 
 
 def _writes(msg: Any, tile: KernelTensor) -> bool:

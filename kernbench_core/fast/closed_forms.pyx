@@ -11,12 +11,13 @@ from kernbench_core.fast.request_table cimport AHEAD, Ahead, ahead_of
 from kernbench_core.model.division cimport gcd, quotient
 from kernbench_core.model.bank cimport Requester, Spm
 from kernbench_core.model.compute cimport Compute, ComputeJob, Stream, compute_seek, compute_want, sleep_idle, stream_lines, stream_next
-from kernbench_core.model.dram.extent cimport Extent, cursor_advance, cursor_sync
+from kernbench_core.model.dma cimport DmaJob
+from kernbench_core.model.dram.extent cimport Dram, Extent, cursor_advance, cursor_sync
 from kernbench_core.model.flow cimport cap_carry, flow_want, settle_cursor
 from kernbench_core.model.pair_requesters cimport far_requester
 from kernbench_core.model.requester cimport activity_phase, body_over, flow_over
 from kernbench_core.model.share.membership cimport Flow, flow_accrue, flow_next
-from kernbench_core.model.sim cimport Sim, memory_of, reads_of, writes_of
+from kernbench_core.model.sim cimport Sim, reads_of, writes_of
 from kernbench_core.model.bank_counters cimport Tally, tally_done, tally_eight, tally_planes, tally_range, tally_times, tally_word
 from kernbench_core.types cimport cycle_t, int32_t, int64_t, nbytes_t, slot_t, uint64_t
 
@@ -107,13 +108,15 @@ cdef bint banks_differ(Spm* p, Dram* d, int64_t lines) noexcept nogil:
     return True
 
 
-cdef void flow_jump(Flow* f, Spm* p, Dram* d, Extent* x, uint64_t* mask, int64_t cycles) noexcept nogil:
+cdef void flow_jump(Flow* f, Spm* p, Dram* memories, DmaJob* j, uint64_t* mask, int64_t cycles) noexcept nogil:
     """Advance a flow that nobody can deny: in closed form inside a run, cycle by cycle where a request may cross its end."""
     cdef int64_t k
     cdef int32_t w
     # A cycle asks for less than one line more than its rate; where those lines fit one row of banks, none is cut off.
     cdef int64_t most = quotient(f.num, f.den) + 1          # [B] that a cycle earns, and one more
     cdef bint uncut = not p.blocked and 2 + most // p.line < p.banks
+    cdef Dram* d = &memories[j.memory]
+    cdef Extent* x = &j.extent
     cdef bint lines = (uncut and f.carry < (p.row - most) * f.den and whole_lines(f, p, d, x)
                        and banks_differ(p, d, (max(quotient(f.carry, f.den), p.line) + most) // p.line + 2))
     f.seen += cycles
@@ -132,7 +135,7 @@ cdef void flow_jump(Flow* f, Spm* p, Dram* d, Extent* x, uint64_t* mask, int64_t
             continue
         cycles -= 1
         flow_accrue(f, 1)
-        if flow_want(f, p, d, x, mask):
+        if flow_want(f, p, memories, j, mask):
             for w in range(p.words):
                 tally_word(&p.grants, w, mask[w])
                 mask[w] = 0
@@ -332,7 +335,7 @@ cdef bint closed_form_advance(Sim* s, Spm* p, cycle_t to) noexcept nogil:
             jump_pair(s, p, requester, to)
         elif a.next_at < to:
             f = &s.share.flow[requester]
-            flow_jump(f, p, memory_of(s, f.job), &s.dma_job[f.job].extent, reads_of(s, requester), to - f.seen)
+            flow_jump(f, p, s.memory, &s.dma_job[f.job], reads_of(s, requester), to - f.seen)
             if f.left == 0:
                 flow_over(s, requester)
             else:

@@ -23,17 +23,18 @@ cdef struct ComputeJob:       # constant but for `next`
     slot_t next               # in its engine's queue
     Region region[MAX_REGIONS]  # the operands
 
-cdef struct Stream:           # where a region stands in its body: up to `nbytes` it is state, the rest follows from the job
+cdef struct Stream:           # where a region stands in its body: up to `per_cycle` it is state, the rest follows from the job; what
+    # most body cycles read is in one line of the processor's cache
     nbytes_t at               # [B] of the region before the next line; negative where it begins inside that
     cycle_t next              # sparse engines: the body cycle in which the next line begins; NEVER past the end
     int64_t line              # the next line: its bank (interleaved map), or its number (blocked)
-    nbytes_t nbytes           # [B] of the region
     nbytes_t per_cycle        # q = ceil(nbytes / body)
-    uint64_t inverse          # reciprocal(per_cycle)
     uint64_t steady           # narrow scratchpads: the lines of a cycle as banks from bank 0 on, where they are equally many; else 0
-    int64_t step              # their number, modulo the banks
     cycle_t whole             # body cycles that cover all of `per_cycle`
+    int32_t step              # the number of those lines, modulo the banks
     bint write                # the engine writes the region
+    nbytes_t nbytes           # [B] of the region
+    uint64_t inverse          # reciprocal(per_cycle)
 
 cdef struct Compute:          # one TE or VE; up to `period` it is state, the rest is constant
     slot_t queue_first        # jobs that wait, in order
@@ -55,10 +56,10 @@ cdef struct Compute:          # one TE or VE; up to `period` it is state, the re
     cycle_t conflict          # @past
     cycle_t conflict_before   # @past where it stood at the start of the job, in a traced run
     cycle_t period            # [cycle] it acts in multiples of this
+    Stream* stream            # as many as the most regions of its jobs
     bint traffic              # spm_traffic
     int32_t kind              # EngineType
     int32_t id                # engine id among its kind
-    Stream* stream            # as many as the most regions of its jobs
 
 cdef void compute_enqueue(Compute* e, ComputeJob* jobs, slot_t job) noexcept nogil
 cdef cycle_t compute_start(Compute* e, ComputeJob* jobs, Spm* p, cycle_t now) noexcept nogil
@@ -144,16 +145,17 @@ cdef inline uint64_t stream_want(Stream* s, Spm* p, cycle_t i, uint64_t* mask, b
 cdef inline bint streams_want(Compute* e, Spm* p, uint64_t* reads, uint64_t* writes, bint narrow) noexcept nogil:
     """The banks of this body cycle: inlined, where `narrow` is a constant."""
     cdef cycle_t i = e.body - e.body_left
+    cdef uint64_t* written = writes if p.split else reads
     cdef uint64_t any = 0
-    cdef Stream* s
-    cdef int32_t k
-    for k in range(e.streams):
-        s = &e.stream[k]
-        if e.sparse and s.next > i:
-            continue
-        any |= stream_want(s, p, i, writes if s.write and p.split else reads, narrow)
-        if e.sparse:
-            stream_next(s)
+    cdef bint sparse = e.sparse
+    cdef Stream* s = e.stream
+    cdef Stream* end = e.stream + e.streams
+    while s < end:
+        if not sparse or s.next <= i:
+            any |= stream_want(s, p, i, written if s.write else reads, narrow)
+            if sparse:
+                stream_next(s)
+        s += 1
     return any != 0
 
 cdef inline bint compute_want(Compute* e, Spm* p, uint64_t* reads, uint64_t* writes) noexcept nogil:

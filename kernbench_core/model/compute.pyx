@@ -33,7 +33,7 @@ cdef void open_stream(Stream* s, Region* r, bint write, Spm* p, cycle_t body) no
     s.line %= p.banks
     if p.narrow and s.at == 0 and s.per_cycle % p.line == 0:
         s.steady = p.full if s.per_cycle // p.line >= p.banks else (<uint64_t>1 << s.per_cycle // p.line) - 1
-        s.step = s.per_cycle // p.line % p.banks
+        s.step = <int32_t>(s.per_cycle // p.line % p.banks)
 
 
 cdef inline int64_t rounds(Stream* s, Spm* p) noexcept nogil:

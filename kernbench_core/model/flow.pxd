@@ -1,6 +1,7 @@
 """What a flow asks its scratchpad for: whole pieces, within its carry (docs/model/sharing.md, P5)."""
 from kernbench_core.model.division cimport quotient
 from kernbench_core.model.bank cimport Spm, set_banks
+from kernbench_core.model.dma cimport DmaJob
 from kernbench_core.model.dram.extent cimport Dram, Extent
 from kernbench_core.model.share.membership cimport Flow
 from kernbench_core.types cimport int32_t, int64_t, nbytes_t, uint64_t
@@ -20,13 +21,16 @@ cdef inline bint reaches_end(Flow* f, Spm* p) noexcept nogil:
     """The carry covers the rest of the run: the last piece may go on in the next."""
     return f.at.run_left <= p.row and f.carry >= f.at.run_left * f.den
 
-cdef inline bint flow_want(Flow* f, Spm* p, Dram* d, Extent* x, uint64_t* mask) noexcept nogil:
-    """P5, the carry being accrued: true where something is asked for: `asked` bytes, its banks added to `mask`."""
+cdef inline bint flow_want(Flow* f, Spm* p, Dram* memories, DmaJob* j, uint64_t* mask) noexcept nogil:
+    """P5, the carry being accrued: true where something is asked for: `asked` bytes, its banks added to `mask`.
+
+    `j`: its job, which is not read inside a run.
+    """
     cdef int64_t n
     if not reaches_piece(f):
         return False
     if p.blocked or reaches_end(f, p):
-        return ask_pieces(f, p, d, x, mask)
+        return ask_pieces(f, p, &memories[j.memory], &j.extent, mask)
     n = 1 + quotient(f.carry - f.piece * f.den, p.line * f.den)
     if n > p.banks:
         n = p.banks

@@ -9,14 +9,14 @@ from kernbench_core.model.arbiter.arbiter cimport ARBITERS
 from kernbench_core.model.arbiter.grant cimport traces_requests
 from kernbench_core.model.bank cimport Requester, nobody_held, open_ports
 from kernbench_core.model.compute cimport Compute, compute_want, on_period, sleep_idle
-from kernbench_core.model.flow cimport flow_want, reaches_piece
+from kernbench_core.model.flow cimport flow_want
 from kernbench_core.model.noc.sides cimport gives, takes
 from kernbench_core.model.noc.transfers cimport routed_want
 from kernbench_core.model.pair_requesters cimport flow_of
 from kernbench_core.model.pair cimport pair_ask, pair_judge
 from kernbench_core.model.requester cimport activity_phase, body_over, flow_over, hold, press_later, unhold
 from kernbench_core.model.share.membership cimport Flow, flow_accrue, next_ask
-from kernbench_core.model.sim cimport lacks_banks, memory_of, reads_of, writes_of
+from kernbench_core.model.sim cimport lacks_banks, reads_of, writes_of
 from kernbench_core.trace.record_requests cimport record_conflicts, record_served
 from kernbench_core.trace.record_request_notes cimport after_work_asks, before_work_asks, open_run, streams_of
 from kernbench_core.types cimport NEVER, int32_t, slot_t
@@ -38,8 +38,7 @@ cdef inline bint flow_asks(Sim* s, Spm* p, slot_t requester, cycle_t now, bint t
         return routed_want(s, p, requester, now, writes_of(s, requester) if a.to_writes else reads_of(s, requester))
     flow_accrue(f, now + 1 - f.seen)
     f.seen = now + 1
-    if reaches_piece(f) and flow_want(
-            f, p, memory_of(s, f.job), &s.dma_job[f.job].extent, writes_of(s, requester) if a.to_writes else reads_of(s, requester)):
+    if flow_want(f, p, s.memory, &s.dma_job[f.job], writes_of(s, requester) if a.to_writes else reads_of(s, requester)):
         return True
     a.next_at = now + 1
     return False
@@ -74,9 +73,11 @@ cdef inline bint requests(Sim* s, Spm* p, slot_t requester, cycle_t now, bint tr
     cdef Requester* a = &s.requester[requester]
     if a.next_at > now and (requester >= s.n_flows or a.paired or a.first_denied != NEVER or not gives(s, requester)):
         return False
-    if a.first_denied != NEVER or a.paired or of_component(s, requester):
-        return True                             # for what it still lacks; for what pair.pyx or its component has asked for
-    return body_asks(s, p, requester, now, traced) if a.compute else flow_asks(s, p, requester, now, traced)
+    if a.first_denied != NEVER or a.paired:
+        return True                             # for what it still lacks; for what pair.pyx has asked for
+    if not a.compute:
+        return flow_asks(s, p, requester, now, traced)
+    return of_component(s, requester) or body_asks(s, p, requester, now, traced)
 
 
 cdef inline int32_t who_asks(Sim* s, Spm* p, cycle_t now, bint traced) noexcept nogil:

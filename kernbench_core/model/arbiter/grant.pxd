@@ -22,9 +22,9 @@ cdef inline int32_t client_of(Sim* s, slot_t requester) noexcept nogil:
         return s.n_dma + requester - s.n_flows
     return s.n_dma + s.n_compute + s.plugs.ask[requester - s.plugs.first_requester].by
 
-cdef inline void grant_request(Sim* s, Spm* p, slot_t requester, cycle_t now) noexcept nogil:
-    """Grant a request the ports that are left; its masks keep the banks that it lacks."""
-    if traces_requests(s):
+cdef inline void grant_request(Sim* s, Spm* p, slot_t requester, cycle_t now, bint traced) noexcept nogil:
+    """Grant a request the ports that are left; its masks keep the banks that it lacks. Inlined, where `traced` is a constant."""
+    if traced:
         record_asking(s, p, requester, reads_of(s, requester), writes_of(s, requester), now)
     if s.mask_words == 1:
         grant_words(p, &s.requester[requester].reads, &s.requester[requester].writes, 1)

@@ -2,7 +2,7 @@
 
 Requests that have waited `max_wait_cycles` go first, the oldest before the others; then the tie-break order.
 """
-from kernbench_core.model.arbiter.grant cimport grant_request
+from kernbench_core.model.arbiter.grant cimport grant_request, traces_requests
 from kernbench_core.model.bank cimport Spm
 from kernbench_core.model.sim cimport Sim
 from kernbench_core.types cimport NEVER, OLDEST_FIRST, cycle_t, int32_t, slot_t
@@ -53,5 +53,9 @@ cdef inline void oldest_first(Sim* s, Spm* p, cycle_t now) noexcept nogil:
     cdef int32_t k
     if may_be_aged(p, now):
         order = aged_first(s, p, p.asking, p.n_asking, now)
-    for k in range(p.n_asking):
-        grant_request(s, p, order[k], now)
+    if traces_requests(s):
+        for k in range(p.n_asking):
+            grant_request(s, p, order[k], now, True)
+    else:
+        for k in range(p.n_asking):
+            grant_request(s, p, order[k], now, False)

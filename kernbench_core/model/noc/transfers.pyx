@@ -3,12 +3,11 @@ from libc.string cimport memset
 
 from kernbench_core.model.division cimport quotient
 from kernbench_core.model.dma cimport DmaJob
-from kernbench_core.model.flow cimport flow_want, reaches_piece
+from kernbench_core.model.flow cimport flow_want
 from kernbench_core.model.noc.interface cimport Interface, Interfaces, Segment
 from kernbench_core.model.noc.network cimport WAITS, Packet, network_clock, network_next, network_send
 from kernbench_core.model.requester cimport flow_over
 from kernbench_core.model.share.membership cimport flow_accrue, share_quit
-from kernbench_core.model.sim cimport memory_of
 from kernbench_core.types cimport NONE, int64_t
 
 
@@ -67,7 +66,7 @@ cdef bint want_ejected(Sim* s, Spm* p, slot_t flow, uint64_t* mask) noexcept nog
     cdef int64_t carry = f.carry, den = f.den
     cdef bint some
     f.carry, f.den = i.ejected - i.asked, 1
-    some = reaches_piece(f) and flow_want(f, p, memory_of(s, f.job), &s.dma_job[f.job].extent, mask)
+    some = flow_want(f, p, s.memory, &s.dma_job[f.job], mask)
     f.carry, f.den = carry, den
     if some:
         i.asked += f.asked
@@ -84,7 +83,7 @@ cdef bint want_in_window(Sim* s, Spm* p, slot_t flow, cycle_t now, uint64_t* mas
     f.seen = now + 1
     carry = f.carry
     f.carry = min(carry, (s.noc.window - (i.entered - i.ejected)) * f.den)
-    some = reaches_piece(f) and flow_want(f, p, memory_of(s, f.job), &s.dma_job[f.job].extent, mask)
+    some = flow_want(f, p, s.memory, &s.dma_job[f.job], mask)
     f.carry = carry - f.asked * f.den if some else carry
     cap(f, p)
     return some

@@ -62,15 +62,16 @@ if BUILD == "release" and sys.platform == "linux":
 #: Modules of the core, or packages, that run in every cycle, of every request or of every traced event.
 HOT = (
     "fast", "model",
-    "plugin.bank_requests", "plugin.component", "plugin.component_api", "plugin.component_jobs", "plugin.component_flows",
+    "plugin.component", "plugin.component_api", "plugin.component_jobs", "plugin.component_flows",
     "trace.record_order", "trace.record", "trace.record_block", "trace.record_requests",
 )
 #: Those whose time is that of the Python that they call, or of the text that they write.
 COLD = (
-    "_cython", "core", "model.routes", "plugin.pyarbiter", "plugin.pycomponent", "standalone", "trace.format", "trace.samples",
+    "_cython", "model.routes", "plugin.pyarbiter", "plugin.pycomponent", "trace.format", "trace.samples",
 )
-#: Those that lay tables out, write snapshots or check them, once a run: not optimised, which takes the compiler a third less.
-ONCE_A_RUN = ("fast.group_layout", "plugin.plug_layout", "standalone.dram_load", "standalone.flit_load", "state", "types")
+#: Those that lay tables out, write snapshots or check them, once a run, and engines and channels by themselves, for tests: not
+#: optimised, which takes the compiler a third less.
+ONCE_A_RUN = ("core", "fast.group_layout", "plugin.plug_layout", "standalone", "state", "types")
 #: Phase 2, memories, queues, commands and handles, whose time is numpy's, or that of calls of Python: compiled, they cost less
 #: beside it, but how well they are compiled cannot be measured.
 COLD_KERNELS = (

@@ -4,7 +4,6 @@ import hmac
 import os
 
 from kernbench_core.fast.loop cimport begin_fast, catch_up, run_fast
-from kernbench_core.model.dma cimport CHANNELS
 from kernbench_core.model.loop cimport finished, run_plain
 from kernbench_core.model.routes cimport route_add, route_refuse_snapshot
 from kernbench_core.plugin.component cimport component_flow_changed
@@ -23,7 +22,7 @@ from kernbench_core.state.report cimport counters_of, engines_of, entries_of, ou
 from kernbench_core.state.resume cimport resume
 from kernbench_core.state.snapshot cimport most_bytes, show_snapshot, take_snapshot
 from kernbench_core.trace.events cimport Trace, Tracer
-from kernbench_core.types cimport DONE, NONE, RUNNING, cycle_t, int32_t, int64_t, slot_t, uint64_t
+from kernbench_core.types cimport CHANNELS, DONE, NONE, RUNNING, cycle_t, int32_t, int64_t, slot_t, uint64_t
 
 
 cdef enum:
@@ -98,7 +97,7 @@ cdef class Core:
         self.components = list(components)
         operations = [operations_of(component) for component in self.components]
         self.arbiter = arbiter
-        if arbiter is None and any(table.get("arbiter") == NONE for table in machine["spm"]):
+        if arbiter is None and NONE in [table.get("arbiter") for table in machine["spm"]]:
             raise ValueError("a scratchpad's arbiter is -1, and no arbiter is given")
         rule = None if arbiter is None else arbiter_operations(arbiter)
         self.sim.share.plain = plain or arbiter is not None or machine.get("network") is not None
@@ -314,7 +313,7 @@ cdef class Core:
         if self.components:
             seen += [self.open_jobs(), self.component_counters()]
         plugged = arbiter_snapshot(&self.sim) + plug_snapshot(&self.sim)
-        times = b"".join(column.tobytes() for column in self.entries())
+        times = b"".join([column.tobytes() for column in self.entries()])
         return hashlib.sha256(repr(seen).encode() + times + plugged).hexdigest()
 
     def state(self):

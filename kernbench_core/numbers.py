@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from sys import intern
 
-from kernbench_core.model.dma import COMM_CHANNEL, Channel, DmaState, StallReason
 from kernbench_core.trace.format import (
     ALWAYS,
     COLUMN,
@@ -21,7 +20,7 @@ from kernbench_core.trace.format import (
     UNIT_OF_ENTRY,
     VALUE,
 )
-from kernbench_core.types import Allocation, EngineType, Opkind, Overlap, Status
+from kernbench_core.types import COMM_CHANNEL, Allocation, Channel, DmaState, EngineType, Opkind, Overlap, StallReason, Status
 
 __all__ = [
     "ALWAYS",

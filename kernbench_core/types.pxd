@@ -31,6 +31,26 @@ cpdef enum Opkind:            # what an entry of a command queue is for the core
     OP_END = 4
     OP_COMPONENT = 5          # no entry of a queue: a job that one component gave another
 
+cpdef enum DmaState:          # of a DMA job; values are trace schema: append, never renumber
+    DMA_QUEUED = 0
+    DMA_TRANSFERRING = 1
+    DMA_COMPLETED = 2
+
+cpdef enum StallReason:       # why a DMA job does not start or go on
+    NOT_STALLED = 0
+    QUEUE_FULL = 1
+    PRIORITY_DEFERRED = 2
+    BACKPRESSURE = 3
+
+cpdef enum Channel:           # of a DMA engine, as entries name it
+    ACT_WEIGHT = 0
+    KV_LOAD = 1
+    KV_STORE = 2
+
+cdef enum:
+    COMM = 3                  # queues between PEs: a channel beside the others, with a limit of its own
+    CHANNELS = 4
+
 cpdef enum Status:
     RUNNING = 0
     DONE = 1

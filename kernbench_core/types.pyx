@@ -1,1 +1,3 @@
 """Names the enums of types.pxd for Python."""
+
+COMM_CHANNEL = COMM           # for Python

@@ -3,7 +3,7 @@ from kernbench_core.types cimport NEVER, cycle_t, int32_t, slot_t, uint64_t
 
 cdef struct Lookahead:
     bint judge                # `uncontended` is to be decided again: the model says when (below)
-    bint uncontended          # no bank can have more askers than ports until requesters change (fast/uncontended.pyx)
+    bint uncontended          # no bank can have more askers than ports until requesters change (fast/uncontended.pxd)
     bint touched              # what it does next has changed: its horizon is to be found again (fast/horizon.pyx)
     cycle_t calm              # no request that is first denied from then on comes of age, while nothing changes; NEVER: not known
     cycle_t conflict_free     # no request is denied in an earlier cycle, while nothing changes (fast/conflict_free.pyx)

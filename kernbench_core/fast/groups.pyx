@@ -9,12 +9,12 @@ The lists and heaps of the group whose turn it is stand in `Sim`, where the phas
 them there and away. The only group of a machine stands there all the time.
 """
 from kernbench_core.model.control cimport Control, Entry, control_release, control_settle, control_take
-from kernbench_core.model.dma cimport DMA_TRANSFERRING, DmaJob
+from kernbench_core.model.dma cimport DmaJob
 from kernbench_core.fast.horizon cimport find_horizons
 from kernbench_core.model.heap cimport timer_pop, timer_push
 from kernbench_core.model.phases cimport share_next, submit_entry
 from kernbench_core.model.sim cimport Sim
-from kernbench_core.types cimport NONE, OP_DMA, cycle_t, int32_t, int64_t, slot_t
+from kernbench_core.types cimport DMA_TRANSFERRING, NONE, OP_DMA, cycle_t, int32_t, int64_t, slot_t
 
 
 cdef void group_enter(Sim* s, Group* g) noexcept nogil:

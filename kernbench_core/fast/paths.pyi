@@ -1,3 +1,1 @@
-PATHS: tuple[str, ...]
-
 def leave_out(*names: str) -> None: ...

@@ -6,7 +6,7 @@ cycle. A path is removed by deleting its file and its line in `fast_path`.
 
 To show that results do not depend on a path, KERNBENCH_WITHOUT names paths, with commas between them, which are then not used.
 """
-import os
+from kernbench_core.fast.choices import chosen_paths, paths_without
 
 from kernbench_core.fast.block cimport block_advance, block_can
 from kernbench_core.fast.closed_forms cimport closed_form_advance
@@ -20,22 +20,14 @@ from kernbench_core.model.scratchpad cimport progress_phase, requests_phase
 from kernbench_core.model.sim cimport next_body_cycle
 from kernbench_core.types cimport NEVER
 
-PATHS = ("uncontended", "conflict_free", "speculative", "block", "rolling")     #: names, in the order of the bits of FastPath
-
 
 def leave_out(*names):
     """Use all fast paths but these from the next run on. ValueError where a name is no path."""
     global paths
-    for name in names:
-        if name not in PATHS:
-            raise ValueError(f"{name!r} is no fast path: there are {', '.join(PATHS)}")
-    paths = (1 << len(PATHS)) - 1 - sum(1 << PATHS.index(name) for name in set(names))
+    paths = paths_without(names)
 
 
-try:
-    leave_out(*filter(None, os.environ.get("KERNBENCH_WITHOUT", "").split(",")))
-except ValueError as error:
-    raise ImportError(f"KERNBENCH_WITHOUT: {error}") from None
+paths = chosen_paths()
 
 
 cdef inline bint fast_path(Sim* s, Spm* p, cycle_t to) noexcept nogil:

@@ -5,8 +5,14 @@
 #include <stdint.h>
 
 #if defined(__x86_64__) && (defined(__GNUC__) || defined(__clang__))
-#define KB_VECTORS 1
+#ifdef __clang__
 #include <immintrin.h>
+#else /* GCC's headers up to AVX2: to read all that immintrin.h includes takes as long as to compile three small modules */
+#define _IMMINTRIN_H_INCLUDED
+#include <smmintrin.h>
+#include <avxintrin.h>
+#include <avx2intrin.h>
+#endif
 
 __attribute__((target("avx2"))) static __m256i kb_between_avx2(__m256i x, __m256i least, __m256i most) {
     x = _mm256_blendv_epi8(x, most, _mm256_cmpgt_epi64(x, most));

@@ -3,7 +3,7 @@
 `plain` is the readable Cython code, `avx2` is fast/simd.h. All do the same. ImportError where the value is another or the
 processor has no such instructions.
 """
-import os
+from kernbench_core.fast.choices import LEVELS, chosen_level
 
 cdef extern from "fast/simd.h":
     """
@@ -16,28 +16,13 @@ cdef extern from "fast/simd.h":
     take_fn KB_TAKE_TWO(int level) noexcept nogil
     lines_fn KB_ADD_LINES_OF(int level) noexcept nogil
 
-LEVELS = ("plain", "avx2")
-
 
 def isa():
     """The name of the instructions in use: one of LEVELS."""
     return LEVELS[vectors.level]
 
 
-cdef int32_t chosen() except -1:
-    """The level that is asked for, else the highest there is."""
-    asked = os.environ.get("KERNBENCH_ISA", "")
-    if asked and asked not in LEVELS:
-        raise ImportError(f"KERNBENCH_ISA={asked}: allowed are {', '.join(LEVELS)}; unset it to take the best that there is")
-    level = LEVELS.index(asked) if asked else len(LEVELS) - 1
-    while not asked and not kb_supported(level):
-        level -= 1
-    if not kb_supported(level):
-        raise ImportError(f"KERNBENCH_ISA={asked}: this processor has no such instructions; unset it to take the best that there is")
-    return level
-
-
-vectors.level = chosen()
+vectors.level = chosen_level([kb_supported(level) for level in range(len(LEVELS))])
 vectors.take[0] = KB_TAKE_ONE(vectors.level)
 vectors.take[1] = KB_TAKE_TWO(vectors.level)
 vectors.add_lines = KB_ADD_LINES_OF(vectors.level)

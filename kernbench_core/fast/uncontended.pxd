@@ -1,10 +1,91 @@
-"""Scratchpads in which no request can be denied until requesters change."""
-from kernbench_core.model.bank cimport Spm
-from kernbench_core.model.sim cimport Sim
-from kernbench_core.types cimport int32_t
-
-cdef bint scratchpad_uncontended(Sim* s, int32_t spm) noexcept nogil
+"""The licence of closed forms: no bank can have more askers than ports, whatever cycle they ask in, until requesters change."""
+from kernbench_core.model.arbiter.oldest_first cimport by_age
+from kernbench_core.model.bank cimport Spm, bank_of, line_of, open_ports, set_banks, take_ports
+from kernbench_core.model.bank_mask cimport set_run
+from kernbench_core.model.compute cimport Compute, writes_to
+from kernbench_core.model.dma cimport DmaJob
+from kernbench_core.model.share.membership cimport Flow
+from kernbench_core.model.sim cimport Sim, reads_of, writes_of
+from kernbench_core.types cimport int32_t, int64_t, nbytes_t, slot_t, uint64_t
 
 cdef inline bint uncontended_can(Sim* s, Spm* p) noexcept nogil:
     """Nobody asks, or no bank can have more askers than ports."""
     return p.n_order == 0 or s.skip and p.n_pairs == 0 and scratchpad_uncontended(s, <int32_t>(p - s.spm))
+
+cdef inline void footprint(Spm* p, uint64_t* mask, nbytes_t addr, nbytes_t nbytes) noexcept nogil:
+    """Add every bank that a range of the scratchpad touches."""
+    cdef int64_t line = line_of(p, addr), last = line_of(p, addr + nbytes - 1)
+    if p.blocked:
+        set_run(mask, bank_of(p, line), bank_of(p, last) - bank_of(p, line) + 1)
+    else:
+        set_banks(p, mask, bank_of(p, line), last - line + 1)
+
+cdef inline bint reserve(Spm* p, uint64_t* reads, uint64_t* writes) noexcept nogil:
+    """Take a port on each bank of the masks and clear them; false where some bank has none left."""
+    cdef int32_t w
+    cdef bint ok = True
+    for w in range(p.words):
+        if reads[w] & ~p.free[0][w]:
+            ok = False
+        take_ports(p.free[0], p.ports[0], p.words, w, reads[w])
+        if p.split:
+            if writes[w] & ~p.free[1][w]:
+                ok = False
+            take_ports(p.free[1], p.ports[1], p.words, w, writes[w])
+        reads[w] = 0
+        writes[w] = 0
+    return ok
+
+cdef inline bint crowded(Sim* s, Spm* p) noexcept nogil:
+    """More flows than a bank has ports go over every bank: a short way to say that something may be denied."""
+    cdef int32_t k, ports = p.ports[0]
+    cdef Flow* f
+    if p.blocked or p.split:
+        return False
+    for k in range(p.n_order):
+        if s.requester[p.order[k]].compute:
+            return False
+        f = &s.share.flow[p.order[k]]
+        ports -= f.at.run_left >= p.row
+        if ports < 0:
+            return True
+    return False
+
+cdef inline bint scratchpad_uncontended(Sim* s, int32_t spm) noexcept nogil:
+    """No bank can have more askers than ports, whatever cycle the requesters ask in: then nothing is ever denied."""
+    cdef Spm* p = &s.spm[spm]
+    cdef int32_t k, i
+    cdef slot_t requester
+    cdef Compute* e
+    cdef DmaJob* j
+    cdef Flow* f
+    cdef uint64_t* reads
+    cdef uint64_t* writes
+    cdef bint ok = True
+    if not p.look.judge:
+        return p.look.uncontended
+    p.look.judge = False
+    p.look.uncontended = False
+    if not by_age(p) or p.n_held or p.n_asks or crowded(s, p):
+        return False
+    open_ports(p)
+    for k in range(p.n_order):
+        requester = p.order[k]
+        reads = reads_of(s, requester)
+        writes = writes_of(s, requester)
+        if s.requester[requester].compute:
+            e = &s.compute[requester - s.n_flows]
+            if e.body_left == 0:
+                continue
+            for i in range(s.compute_job[e.job].regions):
+                footprint(p, writes if p.split and writes_to(&s.compute_job[e.job], i) else reads,
+                          s.compute_job[e.job].region[i].addr, s.compute_job[e.job].region[i].nbytes)
+        else:
+            f = &s.share.flow[requester]
+            j = &s.dma_job[f.job]
+            footprint(p, writes if s.requester[requester].to_writes else reads, f.at.addr, j.extent.spm_addr + j.nbytes - f.at.addr)
+        ok = reserve(p, reads, writes) and ok
+        if not ok:
+            return False
+    p.look.uncontended = True
+    return True

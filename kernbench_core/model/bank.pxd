@@ -15,7 +15,7 @@ cdef struct TieBreak:         # the place of a requester in tie-break order; rea
     int64_t engine            # first: engine type << 32 | engine id
     int64_t seq               # second: submission number << 20 | DRAM channel
 
-# A flow, a TE or VE, or a component's request. The fields up to `writes` are what a block changes (fast/speculative.pyx). It has
+# A flow, a TE or VE, or a component's request. The fields up to `writes` are what a block changes (fast/speculative.pxd). It has
 # 64 bytes, a line of the processor's cache: every walk goes over all requesters of a scratchpad.
 cdef struct Requester:
     cycle_t next_at           # @next? it asks in no earlier cycle (penalty, period, start of its body); NEVER: it does not ask

@@ -1,27 +1,7 @@
 """DMA engine: queues, channels, states, stalls (docs/model/dma.md, P3)."""
 from kernbench_core.model.dram.extent cimport Extent
 from kernbench_core.model.bank cimport BLOCK
-from kernbench_core.types cimport cycle_t, int8_t, int16_t, int32_t, int64_t, nbytes_t, slot_t, uint32_t
-
-cpdef enum DmaState:          # values are trace schema: append, never renumber
-    DMA_QUEUED = 0
-    DMA_TRANSFERRING = 1
-    DMA_COMPLETED = 2
-
-cpdef enum StallReason:
-    NOT_STALLED = 0
-    QUEUE_FULL = 1
-    PRIORITY_DEFERRED = 2
-    BACKPRESSURE = 3
-
-cpdef enum Channel:
-    ACT_WEIGHT = 0
-    KV_LOAD = 1
-    KV_STORE = 2
-
-cdef enum:
-    COMM = 3                  # queues between PEs: a channel beside the others, with a limit of its own
-    CHANNELS = 4
+from kernbench_core.types cimport CHANNELS, cycle_t, int8_t, int16_t, int32_t, int64_t, nbytes_t, slot_t, uint32_t
 
 cdef struct DmaJob:
     Extent extent             # the bytes that it moves
@@ -84,7 +64,7 @@ cdef struct DmaEngine:        # up to `id` it is state; behind that what is cons
     uint32_t changed          # cycles of the block of its scratchpad in which `free` changes,
     int16_t change[BLOCK]     # and by how much
 
-cpdef enum Activity:
+cdef enum Activity:
     IDLE = 0
     BUSY = 1
     STALLED_BANK = 2

@@ -4,9 +4,10 @@ A turn of P3 is `dma_pick`, then `dma_start` or `dma_stall`; `dma_begin_admissio
 a channel have one score, so the pick is the best of three queue heads. Only KV stores may be passed over inside their queue.
 The channel COMM stands apart: nothing but its own limit holds its jobs, and they hold no others.
 """
-from kernbench_core.types cimport NONE, cycle_t, int32_t, int64_t, slot_t
+from kernbench_core.types cimport (
+    CHANNELS, COMM, DMA_COMPLETED, DMA_QUEUED, DMA_TRANSFERRING, NONE, NOT_STALLED, PRIORITY_DEFERRED, QUEUE_FULL, cycle_t,
+    int32_t, int64_t, slot_t)
 
-COMM_CHANNEL = COMM           # for Python
 # The legal edges: LEGAL[from] is the only state that may follow.
 cdef int32_t[3] LEGAL = [DMA_TRANSFERRING, DMA_COMPLETED, -1]
 

@@ -7,8 +7,8 @@ from kernbench_core.model.compute cimport Compute, compute_complete, compute_enq
 from kernbench_core.plugin.component cimport component_members, component_offer, component_takes
 from kernbench_core.model.control cimport Entry
 from kernbench_core.model.dma cimport (
-    BACKPRESSURE, CHANNELS, PRIORITY_DEFERRED, QUEUE_FULL, DmaEngine, DmaJob, dma_begin_admission, dma_complete, dma_defer,
-    dma_pick, dma_pick_comm, dma_stall, dma_start, dma_submit)
+    DmaEngine, DmaJob, dma_begin_admission, dma_complete, dma_defer, dma_pick, dma_pick_comm, dma_stall, dma_start,
+    dma_submit)
 from kernbench_core.model.dram.extent cimport Dram, channel_bytes, cursor_open, flows_of, source_bytes
 from kernbench_core.model.flow cimport settle_cursor
 from kernbench_core.model.heap cimport timer_pop, timer_push
@@ -26,7 +26,9 @@ from kernbench_core.model.share.membership cimport Flow, share_enter, share_quit
 from kernbench_core.model.share.rules cimport share_rates
 from kernbench_core.model.shuffle cimport shuffle
 from kernbench_core.model.sim cimport Sim, flow_channel, memory_of, scratchpad_changes, want, watch
-from kernbench_core.types cimport NEVER, NONE, OP_DMA, RUNNING, cycle_t, int32_t, int64_t, slot_t, uint64_t
+from kernbench_core.types cimport (
+    BACKPRESSURE, CHANNELS, NEVER, NONE, OP_DMA, PRIORITY_DEFERRED, QUEUE_FULL, RUNNING, cycle_t, int32_t, int64_t, slot_t,
+    uint64_t)
 
 cdef extern from *:
     int trailing_zeros "__builtin_ctzll"(uint64_t v) noexcept nogil

@@ -2,14 +2,14 @@
 from kernbench_core.fast.fast_state cimport requests_changed
 from kernbench_core.model.bank cimport Requester, Spm, nobody_held
 from kernbench_core.model.compute cimport Compute, compute_body_done
-from kernbench_core.model.dma cimport NOT_STALLED, DmaEngine, DmaJob, dma_activity
+from kernbench_core.model.dma cimport DmaEngine, DmaJob, dma_activity
 from kernbench_core.model.heap cimport timer_push
 from kernbench_core.model.noc.sides cimport enters_again
 from kernbench_core.trace.record cimport record_unpress
 from kernbench_core.model.share.membership cimport Flow
 from kernbench_core.model.shuffle cimport shuffle
 from kernbench_core.model.sim cimport Sim, watch
-from kernbench_core.types cimport NEVER, cycle_t, int32_t, slot_t, uint32_t
+from kernbench_core.types cimport NEVER, NOT_STALLED, cycle_t, int32_t, slot_t, uint32_t
 
 cdef extern from *:
     int trailing_zeros "__builtin_ctz"(uint32_t v) noexcept nogil

@@ -13,7 +13,7 @@ from kernbench_core.plugin.cycle_heap cimport clock_next, clock_set
 from kernbench_core.plugin.component_flows cimport flow_due, flow_free
 from kernbench_core.model.compute cimport Compute, ComputeJob, writes_to
 from kernbench_core.model.control cimport Entry
-from kernbench_core.model.dma cimport CHANNELS, DmaJob, dma_complete, dma_start
+from kernbench_core.model.dma cimport DmaJob, dma_complete, dma_start
 from kernbench_core.model.entry cimport entry_ended, entry_started
 from kernbench_core.model.overlap cimport overlap_allows
 from kernbench_core.plugin.component_tables cimport (
@@ -22,7 +22,7 @@ from kernbench_core.plugin.pycomponent cimport hold
 from kernbench_core.trace.record cimport record_queue_resume
 from kernbench_core.model.shuffle cimport shuffle
 from kernbench_core.model.sim cimport Sim, scratchpad_changes, want, watch
-from kernbench_core.types cimport NEVER, NONE, OP_COMPUTE, OP_DMA, cycle_t, int32_t, int64_t, slot_t
+from kernbench_core.types cimport CHANNELS, NEVER, NONE, OP_COMPUTE, OP_DMA, cycle_t, int32_t, int64_t, slot_t
 
 
 cdef void call(Plugs* p, int32_t c, cycle_t now, bint late) noexcept nogil:

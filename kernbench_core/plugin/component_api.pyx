@@ -8,7 +8,7 @@ from kernbench_core.plugin.component_jobs cimport COUNTS, fill_compute, fill_dma
 from kernbench_core.plugin.component_flows cimport flow_close, flow_open
 from kernbench_core.model.compute cimport compute_enqueue
 from kernbench_core.model.control cimport Entry
-from kernbench_core.model.dma cimport CHANNELS, dma_submit
+from kernbench_core.model.dma cimport dma_submit
 from kernbench_core.model.perturbed cimport submitted_there
 from kernbench_core.plugin.component_tables cimport (
     BAD_BANKS, BAD_BYTES, BAD_CAPACITY, BAD_JOB, BAD_NAME, BAD_PATH, BAD_WEIGHT, FORGOTTEN_JOB, NAME_ROOM, NAMES, OUTSIDE,
@@ -18,8 +18,8 @@ from kernbench_core.trace.record cimport record_emit
 from kernbench_core.model.share.membership cimport Flow, Resource, share_touch
 from kernbench_core.model.sim cimport Sim, want
 from kernbench_core.types cimport (
-    COMPONENT, CPU, DMA, FIFO, MAX_MIN, NEVER, NONE, OP_COMPONENT, OP_COMPUTE, OP_DMA, SHARED_BW, TE, VE, int32_t, int64_t, slot_t,
-    uint64_t)
+    CHANNELS, COMPONENT, CPU, DMA, FIFO, MAX_MIN, NEVER, NONE, OP_COMPONENT, OP_COMPUTE, OP_DMA, SHARED_BW, TE, VE, int32_t,
+    int64_t, slot_t, uint64_t)
 
 cdef int64_t TERM = <int64_t>1 << 31       # terms of capacities and rates stay below it (docs/model/index.md)
 cdef int64_t LONGEST = <int64_t>1 << 48    # [B] or [cycle] of one job: sums of addresses and times stay far below 2**63

@@ -2,10 +2,10 @@
 from kernbench_core.plugin.abi cimport KB_PARAMS, kb_job
 from kernbench_core.model.bank cimport Spm
 from kernbench_core.model.compute cimport ComputeJob
-from kernbench_core.model.dma cimport CHANNELS, DmaJob
+from kernbench_core.model.dma cimport DmaJob
 from kernbench_core.model.dram.extent cimport channel_bytes, flows_of, lines_of
 from kernbench_core.model.sim cimport Sim
-from kernbench_core.types cimport NONE, int32_t, int64_t, nbytes_t
+from kernbench_core.types cimport CHANNELS, NONE, int32_t, int64_t, nbytes_t
 
 cdef int64_t LONGEST = <int64_t>1 << 48    # [B] or [cycle] of one job: sums of addresses and times stay far below 2**63
 

@@ -9,11 +9,10 @@ from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
 from kernbench_core.state.arrays cimport int64_rows, int64s
 from kernbench_core.plugin.abi cimport KB_ABI_VERSION, KB_HOPS, KB_PARAMS, kb_engine_ops
 from kernbench_core.plugin.component_api cimport open_api
-from kernbench_core.model.dma cimport COMM
 from kernbench_core.model.dram.extent cimport flows_of
 from kernbench_core.plugin.component_tables cimport NAME_ROOM, NAMES, Ask, Ghost, Notice, OpenFlow, Plug, Plugs, PlugState, place_in
 from kernbench_core.plugin.cycle_heap cimport Clock, clock_set
-from kernbench_core.types cimport NEVER, NONE, int32_t, int64_t, slot_t
+from kernbench_core.types cimport COMM, NEVER, NONE, int32_t, int64_t, slot_t
 
 MOST = 1 << 20                # jobs, flows or asks of a component
 
@@ -55,9 +54,9 @@ def check_table(str what not None, str name not None, int64_t version, int64_t s
 
 def check_functions(str what not None, str name not None, dict required not None, dict saved not None):
     """ValueError where such a table has not the functions that it needs. Values say whether a function is there."""
-    missing = next((one for one, there in required.items() if not there), None)
-    if missing is not None:
-        raise ValueError(f"{what}: its {name} has no {missing}")
+    missing = [one for one, there in required.items() if not there]
+    if missing:
+        raise ValueError(f"{what}: its {name} has no {missing[0]}")
     if len(set(saved.values())) > 1:
         raise ValueError(f"{what}: its {name} has one of {' and '.join(saved)}: give both or none")
 

@@ -77,7 +77,7 @@ cdef class Arbiter(Saved):
             asked.append(BankRequest(
                 r.client, r.submission, r.channel, r.since, mask_of(r.reads, p.words), mask_of(r.writes, p.words)))
         granted = self.arbitrate(pad, now, asked)
-        if not isinstance(granted, (list, tuple)) or len(granted) != n or not all(isinstance(mask, int) for mask in granted):
+        if not isinstance(granted, (list, tuple)) or [type(mask) for mask in granted] != [int] * n:
             raise TypeError(f"{type(self).__name__}.arbitrate returned {granted!r}: it must be a mask of banks for each of {n} requests")
         for k in range(n):
             if not 0 <= granted[k] < beyond:

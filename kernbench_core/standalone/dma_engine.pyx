@@ -7,9 +7,9 @@ from libc.stdlib cimport free, realloc
 from libc.string cimport memset
 
 from kernbench_core.model.dma cimport (
-    BACKPRESSURE, NOT_STALLED, QUEUE_FULL, DmaEngine as Engine, DmaJob as Job,
-    dma_begin_admission, dma_complete, dma_defer, dma_pick, dma_stall, dma_start, dma_submit)
-from kernbench_core.types cimport NONE, cycle_t, int32_t, int64_t, slot_t
+    DmaEngine as Engine, DmaJob as Job, dma_begin_admission, dma_complete, dma_defer, dma_pick, dma_stall, dma_start,
+    dma_submit)
+from kernbench_core.types cimport BACKPRESSURE, NONE, NOT_STALLED, QUEUE_FULL, cycle_t, int32_t, int64_t, slot_t
 
 from kernbench_core.standalone.dma_job import CompletionEvent, IllegalTransition
 
@@ -98,7 +98,7 @@ cdef class DmaEngine:
         cdef slot_t slot
         cdef Job* j
         check_job(job)
-        if any(other is not None and other.cmdq_id == job.cmdq_id for other in self.jobs):
+        if job.cmdq_id in [other.cmdq_id for other in self.jobs if other is not None]:
             raise ValueError(f"job {job.cmdq_id}: a job with this cmdq_id is in the engine already")
         slot = self.take_slot()
         j = &self.job[slot]

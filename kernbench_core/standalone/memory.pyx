@@ -5,14 +5,14 @@ It is the tables and phases of the tick loop with nothing but one DMA engine's t
 import numpy as np
 
 from kernbench_core.state.arena cimport Arena
-from kernbench_core.model.dma cimport BACKPRESSURE, DmaJob
+from kernbench_core.model.dma cimport DmaJob
 from kernbench_core.model.dram.extent cimport channel_bytes
 from kernbench_core.state.layout cimport lay_out
 from kernbench_core.fast.block cimport narrow_count
 from kernbench_core.model.phases cimport complete_phase, share_due, share_phase, start_transfer
 from kernbench_core.fast.paths cimport scratchpad_advance
 from kernbench_core.model.sim cimport Sim
-from kernbench_core.types cimport NONE, int32_t, int64_t, slot_t
+from kernbench_core.types cimport BACKPRESSURE, NONE, int32_t, int64_t, slot_t
 
 CHANNEL_NAMES = ("act_weight", "kv_load", "kv_store")
 

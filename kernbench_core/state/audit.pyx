@@ -8,16 +8,15 @@ from libc.stdlib cimport calloc, free
 from kernbench_core.model.bank cimport Requester, Spm, bank_of, line_of
 from kernbench_core.model.compute cimport Compute, ComputeJob
 from kernbench_core.model.control cimport Control, Entry
-from kernbench_core.model.dma cimport (
-    BACKPRESSURE, COMM, DMA_TRANSFERRING, NOT_STALLED, DmaEngine, DmaJob)
+from kernbench_core.model.dma cimport DmaEngine, DmaJob
 from kernbench_core.model.controller.requests cimport Channel, Controllers
 from kernbench_core.model.dram.extent cimport Cursor, cursor_advance, cursor_open
 from kernbench_core.model.pair_requesters cimport far_requester
 from kernbench_core.model.share.membership cimport Flow
 from kernbench_core.model.sim cimport memory_of, reads_of, writes_of
 from kernbench_core.types cimport (
-    ABORTED, CONTROLLER_MODEL, DONE, FAILED, MAX_MIN, NEVER, NONE, OP_BARRIER, OP_COMPUTE, OP_DMA, OVERFLOW, OVERLAP_ERROR, RUNNING,
-    int64_t, nbytes_t, uint64_t)
+    ABORTED, BACKPRESSURE, COMM, CONTROLLER_MODEL, DMA_TRANSFERRING, DONE, FAILED, MAX_MIN, NEVER, NONE, NOT_STALLED,
+    OP_BARRIER, OP_COMPUTE, OP_DMA, OVERFLOW, OVERLAP_ERROR, RUNNING, int64_t, nbytes_t, uint64_t)
 
 cdef bint is_job(Entry* e) noexcept nogil:
     return e.op == OP_DMA or e.op == OP_COMPUTE

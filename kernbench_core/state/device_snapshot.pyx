@@ -4,7 +4,6 @@ The bursts of a flow follow from its bytes, so of each only the flow is kept. Wh
 """
 from libc.stdlib cimport calloc, free
 
-from kernbench_core.model.dma cimport DMA_TRANSFERRING
 from kernbench_core.model.dram.devices cimport Burst, Controller, Devices, Fetch, Given
 from kernbench_core.model.dram.device cimport COMMANDS, Bank, DeviceTiming
 from kernbench_core.model.dram.extent cimport cursor_open
@@ -12,7 +11,7 @@ from kernbench_core.model.dram.queue cimport queue_burst
 from kernbench_core.model.share.membership cimport Flow
 from kernbench_core.state.fields cimport (
     BANK, BURST, CONTROLLER, DEVICE, FETCH, GIVEN, RANGE_FLOW, RANGE_FLOW_Q, RANGE_GIVEN, RANGE_LATER, RANGE_QUEUED, TIME, Unpack)
-from kernbench_core.types cimport NONE, cycle_t, int64_t, nbytes_t
+from kernbench_core.types cimport DMA_TRANSFERRING, NONE, cycle_t, int64_t, nbytes_t
 
 cdef const cycle_t LONG_AGO = 0x10000000000      # before cycle 0: activations that did not happen (state/device_layout.pyx)
 

@@ -2,8 +2,8 @@
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
 from libc.string cimport memcmp, memcpy
 
-from kernbench_core.model.dma cimport BACKPRESSURE, STALLED_BACKPRESSURE
-from kernbench_core.types cimport NEVER, NONE, OVERFLOW, int8_t
+from kernbench_core.model.dma cimport STALLED_BACKPRESSURE
+from kernbench_core.types cimport BACKPRESSURE, NEVER, NONE, OVERFLOW, int8_t
 
 cdef const int64_t MOST = 0x4000000000000000     # cycles, bytes: sums of two still fit
 

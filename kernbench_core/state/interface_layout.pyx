@@ -74,7 +74,7 @@ cdef int add_segments(Sim* s, Arena a, list segments) except -1:
     cdef Interfaces* x = s.noc
     cdef Hop* h
     cdef Segment* g
-    hops = sum(len(row) for _, _, _, row in segments)
+    hops = sum([len(row) for _, _, _, row in segments])
     if x.n_segments + len(segments) > MOST or x.n_hops + hops > MOST:
         raise ValueError(f"{x.n_segments} segments of {x.n_hops} hops: there is no place for more")
     if x.n_segments + len(segments) > x.segment_room:

@@ -12,7 +12,7 @@ from kernbench_core.state.arena cimport Arena
 from kernbench_core.model.bank cimport DENIED, Requester, Spm, TieBreak
 from kernbench_core.model.compute cimport MAX_REGIONS, Compute, ComputeJob, Stream
 from kernbench_core.model.control cimport Control, Entry, control_open
-from kernbench_core.model.dma cimport CHANNELS, COMM, DmaEngine, DmaJob
+from kernbench_core.model.dma cimport DmaEngine, DmaJob
 from kernbench_core.model.dram.extent cimport Dram, channel_bytes, flows_of
 from kernbench_core.trace.events cimport FlowTrace, StreamTrace
 from kernbench_core.fast.group_layout cimport groups_look, lay_out_groups
@@ -29,7 +29,8 @@ from kernbench_core.model.share.membership cimport Flow, Resource, Route
 from kernbench_core.model.share.rules cimport SHARE_RULES
 from kernbench_core.model.sim cimport Sim, memory_of
 from kernbench_core.model.bank_counters cimport Tally
-from kernbench_core.types cimport NEVER, NONE, OLDEST_FIRST, OP_BARRIER, OP_END, PLUGGED_IN, int32_t, int64_t, slot_t, uint64_t
+from kernbench_core.types cimport (
+    CHANNELS, COMM, NEVER, NONE, OLDEST_FIRST, OP_BARRIER, OP_END, PLUGGED_IN, int32_t, int64_t, slot_t, uint64_t)
 from kernbench_core.fast.timing_wheel cimport Wheel
 
 
@@ -240,7 +241,7 @@ cdef int lay_out_streams(Sim* s, Arena a) except -1:
     for k in range(s.n_compute_jobs):
         regions[s.compute_job[k].engine] = max(regions[s.compute_job[k].engine], s.compute_job[k].regions)
     a.own(<void**>&s.stream, sum(of_engine.tolist()), sizeof(Stream))
-    a.keep_before(&s.stream[0].nbytes)
+    a.keep_before(&s.stream[0].per_cycle)
     for k in range(s.n_compute):
         s.compute[k].stream = s.stream + n
         n += regions[k]
@@ -414,9 +415,10 @@ cdef int lay_out(Sim* s, Arena a, dict machine, dict program) except -1:
     a.own(<void**>&s.denials, DENIED, sizeof(uint64_t), False)
     a.own(<void**>&s.touched, s.n_spm, sizeof(int32_t), False)
     for k in range(s.n_spm):
-        requesters = sum(flows[e] for e in range(s.n_dma) if s.dma_spm[e] == k)
-        requesters += sum(1 for e in range(s.n_compute) if s.compute_spm[e] == k) + s.n_asks + far[k]
-        lay_out_spm(&s.spm[k], a, machine["spm"][k], requesters, sum(1 for e in range(s.n_dma) if s.dma_spm[e] == k))
+        near = [e for e in range(s.n_dma) if s.dma_spm[e] == k]
+        requesters = sum([flows[e] for e in near]) + s.n_asks + far[k]
+        requesters += len([e for e in range(s.n_compute) if s.compute_spm[e] == k])
+        lay_out_spm(&s.spm[k], a, machine["spm"][k], requesters, len(near))
         s.mask_words = max(s.mask_words, s.spm[k].words)
         s.spm[k].look.denied = s.denials
     requesters = s.n_flows + s.n_compute + s.n_asks + s.far_requesters * s.n_flows

@@ -1,7 +1,6 @@
 """Builds the tables of a perturbed run from what `kernbench.sim_engine.perturbation` draws for a machine."""
-from kernbench_core.model.dma cimport CHANNELS
 from kernbench_core.state.arrays cimport int64s
-from kernbench_core.types cimport int32_t, int64_t
+from kernbench_core.types cimport CHANNELS, int32_t, int64_t
 
 
 cdef int lay_out_perturbed(Sim* s, Arena a, dict spec) except -1:

@@ -7,14 +7,13 @@ from kernbench_core.fast.fast_state cimport forget
 from kernbench_core.model.cache_flows cimport cache_describe_queue, cache_find_area
 from kernbench_core.model.compute cimport compute_rebuild
 from kernbench_core.model.controller.requests cimport Controllers
-from kernbench_core.model.dma cimport DMA_TRANSFERRING
 from kernbench_core.model.dram.devices cimport Devices
 from kernbench_core.model.dram.extent cimport Extent
 from kernbench_core.model.phases cimport describe_flow
 from kernbench_core.model.share.membership cimport Flow, pace_rebuild, share_rebuild
 from kernbench_core.model.sim cimport Sim
 from kernbench_core.model.bank_counters cimport Tally, tally_drain
-from kernbench_core.types cimport CONTROLLER_MODEL, NONE, int32_t, slot_t
+from kernbench_core.types cimport CONTROLLER_MODEL, DMA_TRANSFERRING, NONE, int32_t, slot_t
 from libc.string cimport memset
 
 

@@ -9,15 +9,16 @@ from kernbench_core.model.cache_flows cimport cache_pending
 from kernbench_core.model.compute cimport Compute
 from kernbench_core.model.control cimport Control
 from kernbench_core.plugin.traced_commands cimport command_of
-from kernbench_core.model.dma cimport (
-    BUSY, CHANNELS, COMM, IDLE, PRIORITY_DEFERRED, QUEUE_FULL, STALLED_BACKPRESSURE, STALLED_BANK, DmaEngine, DmaJob)
+from kernbench_core.model.dma cimport BUSY, IDLE, STALLED_BACKPRESSURE, STALLED_BANK, DmaEngine, DmaJob
 from kernbench_core.model.heap cimport Timer
 from kernbench_core.model.controller.requests cimport Channel, Controllers
 from kernbench_core.model.dram.devices cimport Controller, Devices
 from kernbench_core.model.noc.network cimport Output
 from kernbench_core.model.share.membership cimport Flow, Resource, flow_next
 from kernbench_core.model.bank_counters cimport Tally, tally_drain
-from kernbench_core.types cimport CONTROLLER_MODEL, NEVER, NONE, cycle_t, int32_t, int64_t, nbytes_t, slot_t
+from kernbench_core.types cimport (
+    CHANNELS, COMM, CONTROLLER_MODEL, NEVER, NONE, PRIORITY_DEFERRED, QUEUE_FULL, cycle_t, int32_t, int64_t, nbytes_t,
+    slot_t)
 
 cdef enum:
     TOTALS = 4                # numbers of a resource or DMA engine that totals_of gives
@@ -30,7 +31,7 @@ cdef object seen(cycle_t at):
 
 cdef tuple entries_of(Sim* s):
     cdef int32_t k, n = s.control.n
-    issue, start, end = (np.empty(n, dtype=np.int64) for _ in range(3))
+    issue, start, end = np.empty((3, n), dtype=np.int64)
     cdef int64_t* i = own_int64s(issue)
     cdef int64_t* b = own_int64s(start)
     cdef int64_t* e = own_int64s(end)

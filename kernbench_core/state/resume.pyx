@@ -17,7 +17,7 @@ from kernbench_core.model.arbiter.grant cimport clients
 from kernbench_core.model.bank cimport Requester, Spm
 from kernbench_core.model.compute cimport MAX_REGIONS, Compute, ComputeJob, compute_complete, compute_enqueue, compute_seek, compute_start
 from kernbench_core.model.control cimport Control, Entry
-from kernbench_core.model.dma cimport CHANNELS, DmaEngine, DmaJob, dma_complete, dma_start, dma_submit
+from kernbench_core.model.dma cimport DmaEngine, DmaJob, dma_complete, dma_start, dma_submit
 from kernbench_core.model.dram.extent cimport Dram, channel_bytes, cursor_advance, flows_of
 from kernbench_core.trace.events cimport FlowTrace, StreamTrace
 from kernbench_core.model.flow cimport settle_cursor
@@ -39,7 +39,8 @@ from kernbench_core.model.sim cimport memory_of, watch
 from kernbench_core.state.snapshot cimport check_same, live_flows, visit_engines, visit_flows, visit_queue
 from kernbench_core.state.fields cimport RANGE_CLIENT, SIM, Unpack, limits_of
 from kernbench_core.types cimport (
-    CONTROLLER_MODEL, NEVER, NONE, OP_BARRIER, OP_COMPUTE, OP_DMA, cycle_t, int32_t, int64_t, nbytes_t, slot_t, uint64_t)
+    CHANNELS, CONTROLLER_MODEL, NEVER, NONE, OP_BARRIER, OP_COMPUTE, OP_DMA, cycle_t, int32_t, int64_t, nbytes_t, slot_t,
+    uint64_t)
 
 cdef enum:
     MANY = 1 << 20            # requests for one bank: more than matter; the number is found with the rate

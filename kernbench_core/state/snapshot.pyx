@@ -10,7 +10,7 @@ from kernbench_core.model.arbiter.arbiter cimport ARBITERS
 from kernbench_core.model.bank cimport Requester
 from kernbench_core.model.compute cimport MAX_REGIONS, Compute
 from kernbench_core.model.control cimport Entry
-from kernbench_core.model.dma cimport BACKPRESSURE, DMA_TRANSFERRING, NOT_STALLED, DmaEngine, DmaJob
+from kernbench_core.model.dma cimport DmaEngine, DmaJob
 from kernbench_core.trace.events cimport FlowTrace, StreamTrace
 from kernbench_core.model.pair_requesters cimport far_requester
 from kernbench_core.state.cache_snapshot cimport most_cache_bytes, settle_caches, visit_caches, visit_write_backs
@@ -22,7 +22,9 @@ from kernbench_core.state.fields cimport (
     COMPUTE, COUNTER, DMAENGINE, DMAJOB, ENTRY, FLOW, FLOWTRACE, REQUESTER, OVERLAPPED, POINTER, RESOURCE, SHARE, SIM, STREAMTRACE, WORD,
     Compare, Pack, Show)
 from kernbench_core.model.bank_counters cimport tally_drain
-from kernbench_core.types cimport CONTROLLER_MODEL, NEVER, NONE, OP_COMPUTE, OP_DMA, cycle_t, int32_t, int64_t, uint64_t
+from kernbench_core.types cimport (
+    BACKPRESSURE, CONTROLLER_MODEL, DMA_TRANSFERRING, NEVER, NONE, NOT_STALLED, OP_COMPUTE, OP_DMA, cycle_t, int32_t,
+    int64_t, uint64_t)
 
 
 cdef int visit_queue(Sim* s, Visitor v) except -1:

@@ -128,8 +128,8 @@ cdef class Format:
         self.kinds = len(kinds)
         self.first = first
         self.last = last
-        n_templates = sum(len(templates) for templates in kinds)
-        n_parts = sum(len(t[3]) for templates in kinds for t in templates)
+        n_templates = sum(map(len, kinds))
+        n_parts = sum([len(t[3]) for templates in kinds for t in templates])
         self.part = <Part*>calloc(n_parts + 1, sizeof(Part))
         self.template = <Template*>calloc(n_templates + 1, sizeof(Template))
         self.kind = <int32_t*>calloc(self.kinds + 1, sizeof(int32_t))

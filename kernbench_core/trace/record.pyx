@@ -2,7 +2,7 @@
 from kernbench_core.model.bank cimport Spm
 from kernbench_core.model.compute cimport Compute
 from kernbench_core.model.control cimport Entry
-from kernbench_core.model.dma cimport PRIORITY_DEFERRED, QUEUE_FULL, DmaJob
+from kernbench_core.model.dma cimport DmaJob
 from kernbench_core.trace.events cimport (
     MISSING, REC_BACK_END, REC_BACK_START, REC_CONTROL, REC_CPU_END, REC_CPU_START, REC_EMIT,
     REC_END, REC_ENQUEUE, REC_FLITS, REC_ISSUE, REC_JOIN,
@@ -14,7 +14,8 @@ from kernbench_core.model.noc.interface cimport Interface
 from kernbench_core.model.noc.network cimport WAITS
 from kernbench_core.model.share.membership cimport Flow
 from kernbench_core.model.sim cimport flow_channel
-from kernbench_core.types cimport COMPONENT, CONTROL, DMA, MEMORY, NEVER, NONE, OP_COMPONENT, OP_COMPUTE, OP_DMA, int64_t
+from kernbench_core.types cimport (
+    COMPONENT, CONTROL, DMA, MEMORY, NEVER, NONE, OP_COMPONENT, OP_COMPUTE, OP_DMA, PRIORITY_DEFERRED, QUEUE_FULL, int64_t)
 
 cdef struct Place:            # of a job in the order of a cycle
     int32_t kind

@@ -49,7 +49,7 @@ cdef class Samples:
             self.unit[k] = self.piece(text)
         for k, text in enumerate(texts):
             self.text[k] = self.piece(text)
-        self.longest = len(start) + max((len(unit) for unit in units), default=0) + sum(len(text) for text in texts)
+        self.longest = len(start) + max(map(len, units), default=0) + sum(map(len, texts))
         self.longest += (self.numbers + 2) * DIGITS
 
     cdef Piece piece(self, bytes text):

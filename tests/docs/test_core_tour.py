@@ -68,7 +68,7 @@ def enum_of(file: str, name: str) -> list[str]:
 
 def test_the_states_of_a_dma_job_are_those_of_the_code(pictures: ModuleType) -> None:
     drawn = pictures.DMA_JOB
-    states = [name.removeprefix("DMA_") for name in enum_of("model/dma.pxd", "DmaState")]
+    states = [name.removeprefix("DMA_") for name in enum_of("types.pxd", "DmaState")]
     state = {key: item.name.partition(",")[0] for key, item in drawn.states.items()}
     assert set(state.values()) == set(states)
     legal = re.search(r"LEGAL = \[(.*)\]", (CORE / "model" / "dma.pyx").read_text(encoding="utf-8"))
@@ -77,7 +77,7 @@ def test_the_states_of_a_dma_job_are_those_of_the_code(pictures: ModuleType) -> 
     edges = {(state[edge.start], state[edge.end]) for edge in drawn.edges}
     assert {(a, b) for a, b in edges if a != b} == {(a, b) for a, b in zip(states, after, strict=True) if b in states}
     notes = " ".join(note for item in drawn.states.values() if item.waits for note in item.note)
-    reasons = enum_of("model/dma.pxd", "StallReason")
+    reasons = enum_of("types.pxd", "StallReason")
     assert set(re.findall(r"\w+_\w+|backpressure", notes)) == {name.lower() for name in reasons} - {"not_stalled"}
 
 

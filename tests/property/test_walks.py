@@ -16,7 +16,8 @@ import pytest
 from hypothesis import HealthCheck, Phase, event, given, settings
 from hypothesis import strategies as st
 
-from kernbench_core.fast.paths import PATHS, leave_out
+from kernbench_core.fast.choices import PATHS
+from kernbench_core.fast.paths import leave_out
 from tests import search
 from tests.all_walks import Drawn, OtherIsa, cases, check, other_isas
 from tests.hard_strategies import DISTRIBUTIONS

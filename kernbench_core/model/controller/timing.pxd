@@ -1,6 +1,8 @@
 """A DRAM device under row_buffer_v2: banks, open rows, and from which clock on each command is allowed (C6).
 
 All times here are DRAM clocks.
+
+Who gives a command to a bank or a rank has seen that nothing forbids it.
 """
 from kernbench_core.types cimport NONE, int8_t, int32_t, int64_t
 
@@ -63,9 +65,6 @@ cdef struct DeviceState:      # of one channel
     clock_t* ready[LEVELS]    # [nodes][COMMANDS] from which clock on each command is allowed
     clock_t* opened           # [ranks][WINDOW] clocks of the last activations, the oldest first
 
-cdef void command_to_bank(DeviceState* d, Timing* t, int32_t bank, int32_t command, clock_t now) noexcept nogil
-cdef void command_to_rank(DeviceState* d, Timing* t, int32_t bank, int32_t command, clock_t now) noexcept nogil
-
 cdef inline clock_t bank_ready(DeviceState* d, int32_t bank, int32_t command) noexcept nogil:
     """The clock from which on no time forbids a command to a bank."""
     cdef BankState* b = &d.bank[bank]
@@ -79,3 +78,45 @@ cdef inline clock_t rank_ready(DeviceState* d, int32_t bank, int32_t command) no
     """The same of a command to the rank of a bank."""
     cdef BankState* b = &d.bank[bank]
     return max(d.ready[<int>PSEUDO][b.node[<int>PSEUDO] * COMMANDS + command], d.ready[<int>RANK][b.node[<int>RANK] * COMMANDS + command])
+
+cdef inline void later(clock_t* ready, clock_t* gaps, clock_t now) noexcept nogil:
+    """What may follow a command of clock `now`, and when."""
+    cdef int32_t k
+    for k in range(COMMANDS):
+        if gaps[k]:
+            ready[k] = max(ready[k], now + gaps[k])
+
+cdef inline void follow(DeviceState* d, Timing* t, BankState* b, int32_t levels, int32_t command, clock_t now) noexcept nogil:
+    """In the first `levels` scopes of a bank, and in what lies beside them below the same parent."""
+    cdef int32_t k, node, first, beside
+    for k in range(levels):
+        later(d.ready[k] + b.node[k] * COMMANDS, t.gap[k][command], now)
+        if k == 0 or t.nodes[k] == t.nodes[k - 1]:
+            continue
+        beside = t.nodes[k] // t.nodes[k - 1]
+        first = b.node[k] // beside * beside
+        for node in range(first, first + beside):
+            if node != b.node[k]:
+                later(d.ready[k] + node * COMMANDS, t.other[k][command], now)
+
+cdef inline void command_to_bank(DeviceState* d, Timing* t, int32_t bank, int32_t command, clock_t now) noexcept nogil:
+    """ACT, PRE, RD, WR or REFB; the caller says which row ACT opens."""
+    cdef BankState* b = &d.bank[bank]
+    cdef int32_t rank = b.node[<int>RANK], k
+    cdef clock_t* ring = d.opened + rank * WINDOW
+    follow(d, t, b, LEVELS, command, now)
+    if command == PRE:
+        b.row = NONE
+    elif command == ACT:
+        for k in range(WINDOW - 1):
+            ring[k] = ring[k + 1]
+        ring[WINDOW - 1] = now
+        d.ready[<int>RANK][rank * COMMANDS + <int>ACT] = max(d.ready[<int>RANK][rank * COMMANDS + <int>ACT], ring[0] + t.faw)
+
+cdef inline void command_to_rank(DeviceState* d, Timing* t, int32_t bank, int32_t command, clock_t now) noexcept nogil:
+    """PREA or REF to the rank of a bank."""
+    cdef int32_t rank = d.bank[bank].node[<int>RANK], k
+    follow(d, t, &d.bank[bank], STACK, command, now)
+    if command == PREA:
+        for k in range(rank * t.rank_banks, (rank + 1) * t.rank_banks):
+            d.bank[k].row = NONE

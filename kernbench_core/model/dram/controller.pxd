@@ -1,5 +1,114 @@
-"""What the controller of a DRAM channel chooses in each clock under row_buffer_v1."""
-from kernbench_core.model.dram.devices cimport Controller, Devices
-from kernbench_core.types cimport cycle_t
+"""Which command is given: rules R5 to R7 of docs/model/dram_rows.md.
 
-cdef void controller_turn(Devices* d, Controller* c, cycle_t now) noexcept nogil
+A channel gives at most one column command (RD, WR) and one row command (ACT, PRE, REF) in a DRAM clock.
+"""
+from libc.string cimport memmove
+
+from kernbench_core.model.dram.device cimport (
+    ACT, PRE, RD, REF, WR, Bank, device_closable, device_close, device_give, device_ready, device_refresh)
+from kernbench_core.model.dram.devices cimport Burst, Controller, Devices, Given
+from kernbench_core.model.dram.page.page cimport PAGE_POLICIES
+from kernbench_core.model.dram.scheduler.scheduler cimport SCHEDULERS
+from kernbench_core.types cimport NEVER, NONE, cycle_t, int32_t
+
+cdef inline void look(Devices* d, Controller* c) noexcept nogil:
+    """What each burst in the queue may do now, times apart."""
+    d.looks += 1
+    SCHEDULERS[d.scheduler].mark(d, c)
+
+cdef inline void give_burst(Devices* d, Controller* c, int32_t k, cycle_t now) noexcept nogil:
+    """RD or WR of the k-th burst in the queue."""
+    cdef Burst* q = &c.queue[k]
+    cdef Given* g = &c.given[c.n_given]
+    device_give(&c.device, &d.timing, q.bank, WR if q.write else RD, now)
+    if q.write != c.writes:
+        c.writes = q.write
+        c.streak = 0
+    c.streak += 1
+    c.device.bank[q.bank].passed += c.device.bank[q.bank].wanted != q.row
+    g.flow = q.flow
+    g.nbytes = q.nbytes
+    g.end = q.end
+    g.at = now + (d.timing.to_write if q.write else d.timing.to_read)
+    c.n_given += 1
+    c.bursts += 1
+    c.queued -= 1
+    memmove(q, q + 1, (c.queued - k) * sizeof(Burst))
+
+cdef inline cycle_t column_turn(Devices* d, Controller* c, cycle_t now) noexcept nogil:
+    """Give a RD or WR: `now`; else the cycle from which on one may be given."""
+    cdef cycle_t soonest
+    cdef int32_t k
+    if c.n_given == d.room:
+        return NEVER
+    k = SCHEDULERS[d.scheduler].choose(d, c, now, &soonest)
+    if k == NONE:
+        return soonest
+    give_burst(d, c, k, now)
+    return now
+
+cdef inline cycle_t page_turn(Devices* d, Controller* c, cycle_t now) noexcept nogil:
+    """Close a row that the page policy does not keep: `now`; else the cycle from which on one may be closed."""
+    cdef cycle_t soonest
+    cdef int32_t bank = PAGE_POLICIES[d.page].closes(d, c, now, &soonest)
+    if bank == NONE:
+        return soonest
+    device_give(&c.device, &d.timing, bank, PRE, now)
+    return now
+
+cdef inline cycle_t row_turn(Devices* d, Controller* c, cycle_t now) noexcept nogil:
+    """Open a row for the oldest burst of a bank, or close the one in its way: `now`; else when that may be done."""
+    cdef int32_t k, command
+    cdef Burst* q
+    cdef Bank* b
+    cdef cycle_t at, soonest = NEVER
+    for k in range(c.queued):
+        q = &c.queue[k]
+        b = &c.device.bank[q.bank]
+        if not q.leads or b.row == q.row or b.candidates:
+            continue
+        command = ACT if b.row == NONE else PRE
+        at = device_ready(&c.device, &d.timing, q.bank, command)
+        if at <= now:
+            device_give(&c.device, &d.timing, q.bank, command, now)
+            if command == ACT:
+                b.row = q.row
+                b.passed = 0
+                c.activations += 1
+            return now
+        soonest = min(soonest, at)
+    return min(soonest, page_turn(d, c, now))
+
+cdef inline cycle_t refresh_turn(Devices* d, Controller* c, cycle_t now) noexcept nogil:
+    """A refresh is due: close all banks, then refresh; `now`, or when the next of these may be done."""
+    cdef bint closed
+    cdef cycle_t at = device_closable(&c.device, &d.timing, &closed)
+    if closed:
+        at = c.device.ready[REF]
+    if at > now:
+        return at
+    if closed:
+        device_refresh(&c.device, &d.timing, now)
+        c.refresh += d.timing.refi
+        c.refreshes += 1
+    else:
+        device_close(&c.device, &d.timing, now)
+    return now
+
+cdef inline void controller_turn(Devices* d, Controller* c, cycle_t now) noexcept nogil:
+    """Give what can be given in this cycle, and find the next in which something can."""
+    cdef cycle_t column, row = NEVER, refi = d.timing.refi
+    if now % d.timing.period:
+        c.command_at = (now // d.timing.period + 1) * d.timing.period
+        return
+    if refi and c.refresh <= now:
+        column = refresh_turn(d, c, now)
+    else:
+        look(d, c)
+        column = column_turn(d, c, now)
+        if column == now:
+            look(d, c)
+        row = row_turn(d, c, now)
+        if refi:
+            column = min(column, c.refresh) if column != now else now
+    c.command_at = now + d.timing.period if column == now or row == now else min(column, row)

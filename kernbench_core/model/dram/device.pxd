@@ -1,6 +1,8 @@
 """A DRAM device as a channel sees it: its banks, open rows, and when each command may come (docs/model/dram_rows.md, R2).
 
 A command is given in a cycle that is a multiple of the DRAM's period; all times here are core cycles.
+
+Who gives a command has seen that no rule forbids it (`device_ready`).
 """
 from kernbench_core.types cimport NONE, cycle_t, int32_t, int64_t
 
@@ -42,12 +44,48 @@ cdef struct Device:           # of one channel
     cycle_t opened[WINDOW]    # @later cycles of the last activations, a ring; device_give writes it
     int32_t oldest            # @window place of the oldest activation in the ring
 
-cdef void device_give(Device* d, DeviceTiming* t, int32_t bank, int32_t command, cycle_t now) noexcept nogil
-cdef void device_close(Device* d, DeviceTiming* t, cycle_t now) noexcept nogil
-cdef void device_refresh(Device* d, DeviceTiming* t, cycle_t now) noexcept nogil
-cdef cycle_t device_closable(Device* d, DeviceTiming* t, bint* closed) noexcept nogil
-
 cdef inline cycle_t device_ready(Device* d, DeviceTiming* t, int32_t bank, int32_t command) noexcept nogil:
     """The cycle from which no timing rule forbids the command."""
     return max(d.bank[bank].ready[command],
                max(d.ready[command], d.group[bank // (t.banks // t.groups) * COMMANDS + command]))
+
+cdef inline void later(cycle_t* ready, cycle_t* gaps, cycle_t now) noexcept nogil:
+    """What may follow a command of cycle `now`, and when."""
+    cdef int32_t k
+    for k in range(COMMANDS):
+        if gaps[k]:
+            ready[k] = max(ready[k], now + gaps[k])
+
+cdef inline void device_give(Device* d, DeviceTiming* t, int32_t bank, int32_t command, cycle_t now) noexcept nogil:
+    """ACT, PRE, RD or WR to one bank; the caller says which row ACT opens."""
+    later(d.bank[bank].ready, t.in_bank[command], now)
+    later(d.group + bank // (t.banks // t.groups) * COMMANDS, t.in_group[command], now)
+    later(d.ready, t.in_channel[command], now)
+    if command == PRE:
+        d.bank[bank].row = NONE
+    elif command == ACT:
+        d.opened[d.oldest] = now
+        d.oldest = (d.oldest + 1) % WINDOW
+        d.ready[ACT] = max(d.ready[ACT], d.opened[d.oldest] + t.faw)
+
+cdef inline cycle_t device_closable(Device* d, DeviceTiming* t, bint* closed) noexcept nogil:
+    """From which cycle on all banks can be closed at once; `closed`: they are."""
+    cdef int32_t k
+    cdef cycle_t at = 0
+    closed[0] = True
+    for k in range(t.banks):
+        if d.bank[k].row != NONE:
+            closed[0] = False
+            at = max(at, device_ready(d, t, k, PRE))
+    return at
+
+cdef inline void device_close(Device* d, DeviceTiming* t, cycle_t now) noexcept nogil:
+    """PRE to all open banks, one command."""
+    cdef int32_t k
+    for k in range(t.banks):
+        if d.bank[k].row != NONE:
+            device_give(d, t, k, PRE, now)
+
+cdef inline void device_refresh(Device* d, DeviceTiming* t, cycle_t now) noexcept nogil:
+    """REF; all banks are closed."""
+    later(d.ready, t.in_channel[REF], now)

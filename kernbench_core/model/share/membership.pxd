@@ -45,7 +45,7 @@ cdef struct Pace:             # a rate, and what follows from it
     int32_t rounds            # as in Requester
     uint64_t span             # as in Flow
 
-cdef struct Flow:             # the bytes of one transfer on one DRAM channel; what a block changes: from `carry` on (fast/speculative.pyx)
+cdef struct Flow:             # the bytes of one transfer on one DRAM channel; what a block changes: from `carry` on (fast/speculative.pxd)
     int64_t raw_num, raw_den  # the rate before it was brought to lowest terms
     nbytes_t total            # [B]
     slot_t job                # whose bytes these are

@@ -1,0 +1,43 @@
+"""Which fast paths and SIMD instructions runs use, where environment variables choose them.
+
+KERNBENCH_WITHOUT names fast paths, with commas between them, that are not used. KERNBENCH_ISA names the instructions.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+
+PATHS = ("uncontended", "conflict_free", "speculative", "block", "rolling")  #: in the order of the bits of FastPath (paths.pxd)
+LEVELS = ("plain", "avx2")  #: SIMD instructions: `plain` is the readable Cython code
+
+
+def paths_without(names: Iterable[str]) -> int:
+    """The bits of all fast paths but these. ValueError where a name is no path."""
+    left_out = 0
+    for name in names:
+        if name not in PATHS:
+            raise ValueError(f"{name!r} is no fast path: there are {', '.join(PATHS)}")
+        left_out |= 1 << PATHS.index(name)
+    return (1 << len(PATHS)) - 1 - left_out
+
+
+def chosen_paths() -> int:
+    """The bits of those that KERNBENCH_WITHOUT does not name. ImportError where it names what is no path."""
+    try:
+        return paths_without(filter(None, os.environ.get("KERNBENCH_WITHOUT", "").split(",")))
+    except ValueError as error:
+        raise ImportError(f"KERNBENCH_WITHOUT: {error}") from None
+
+
+def chosen_level(supported: Sequence[bool]) -> int:
+    """The level that KERNBENCH_ISA asks for, else the highest that the processor supports. ImportError where it cannot be used."""
+    asked = os.environ.get("KERNBENCH_ISA", "")
+    highest = max(level for level, there in enumerate(supported) if there)
+    if not asked:
+        return highest
+    if asked not in LEVELS:
+        raise ImportError(f"KERNBENCH_ISA={asked}: allowed are {', '.join(LEVELS)}; unset it to take the best that there is")
+    if not supported[LEVELS.index(asked)]:
+        raise ImportError(f"KERNBENCH_ISA={asked}: this processor has no such instructions; unset it to take the best that there is")
+    return LEVELS.index(asked)

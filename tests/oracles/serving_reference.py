@@ -111,7 +111,6 @@ class ReferenceScheduler:
         self.caching = enable_prefix_caching
         self.reserve = reserve_full_prompt
         self.policy = policy
-        self.stages = pipeline_stages
         self.is_async = async_scheduling and pipeline_stages == 1  # [pipeline] never with both
         self.under_way = 2 if self.is_async else pipeline_stages  # [core] batches, at most, before outputs are added
         self.spec = drafts
@@ -163,8 +162,7 @@ class ReferenceScheduler:
             request = self.running[index]
             # [scheduler] Async: no further step for a request that surely ends with the outputs under way, even if all
             # drafts under way are rejected.
-            ends = len(request.prompt) + request.max_tokens
-            if request.placeholders and request.computed + 2 - request.placeholders >= ends:
+            if self._surely_ends(request):
                 index += 1
                 continue
             # [spec] Drafts are tokens like others: they count in the budget, in the length and in blocks.
@@ -202,10 +200,10 @@ class ReferenceScheduler:
                     drafts[request.name] = beyond
                 request.drafts = 0
         # [scheduler] After a preemption no waiting request is admitted in the same step.
-        # [pipeline] Requests of several batches may meet in a later one, so with stages adapters of all running requests count.
-        # vLLM counts those of the batch, and refuses to go on when they meet.
-        counted = [one.name for one in self.running] if self.stages > 1 else batch
-        loras = {self.requests[name].lora for name in counted} - {None}
+        # [scheduler] vLLM counts the adapters of the requests of this step. A running request that is not in it may meet the
+        # admitted one in a later step, and vLLM then refuses to go on. So adapters of all running requests count here, but of
+        # those that end with the step under way.
+        loras = {one.lora for one in self.running if not self._surely_ends(one)} - {None}
         skipped: list[Request] = []
         while not preempted and self.waiting and budget > 0 and len(self.running) < self.max_num_seqs:
             request = self._head()
@@ -297,6 +295,11 @@ class ReferenceScheduler:
             elif self.spec is not None and not self.is_async:
                 request.drafts = self.spec.proposed(name, request.outputs)
         return ended
+
+    def _surely_ends(self, request: Request) -> bool:
+        """[scheduler] With the outputs under way, even if all drafts under way are rejected."""
+        ends = len(request.prompt) + request.max_tokens
+        return bool(request.placeholders) and request.computed + 2 - request.placeholders >= ends
 
     # Queues
 

@@ -61,9 +61,8 @@ class StepwiseBatching(Batching):
     def schedule(self, now_ns: int) -> StepwiseBatch:
         batch = StepwiseBatch(self)
         budget = self._serve(batch, self.options.scheduled_tokens)
-        # batches of a pipeline that are under way share the places of adapters, and their requests may meet in a later one
-        holders = self.running if self.batches_in_flight > 1 else [row.request for row in batch.plan]
-        adapters = {one.adapter for one in holders if one.adapter is not None}
+        # also those of requests that are not in this step: they may be in the next one, or in a batch that is under way
+        adapters = {one.adapter for one in self.running if one.adapter is not None and not _ends(one)}
         batch.blocked = "kv_blocks" if batch.preempted else self._admit(batch, budget, now_ns, adapters)
         for row in batch.plan:
             request = row.request
@@ -100,8 +99,8 @@ class StepwiseBatching(Batching):
         while i < len(self.running) and budget > 0:
             request = self.running[i]
             held = request._placeholders
-            if held and request.computed + 2 - held >= request.prompt + request.output:
-                i += 1  # it ends with the step that runs, whatever is rejected
+            if _ends(request):
+                i += 1
                 continue
             tokens = request.tokens + request._drafts + held - request.computed
             if 0 < options.long_prefill_token_threshold < tokens:
@@ -172,6 +171,12 @@ class StepwiseBatching(Batching):
         assert isinstance(batch, StepwiseBatch)
         batch.plan.append(Row(request, tokens, request.computed, 0, False))
         self._allocate(request, tokens, room)
+
+
+def _ends(request: Request) -> bool:
+    """Whether it ends with the step that runs, whatever is rejected."""
+    held = request._placeholders
+    return held > 0 and request.computed + 2 - held >= request.prompt + request.output
 
 
 class StepwiseBatch(StepBatch):

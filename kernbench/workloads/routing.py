@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import random
 from dataclasses import dataclass
+from decimal import Context, Decimal
 from fractions import Fraction
 from itertools import pairwise
 
@@ -73,7 +74,7 @@ class Routing:
             rule = f"the model has {experts} experts, so the file must have a share for each"
             raise InputError(Problem("kbsim llm", rule, "routing", len(self.shares)))
         generator = random.Random(self.seed)
-        wanted = self.shares or tuple(1 / (rank + 1) ** self.skew for rank in range(experts))
+        wanted = self.shares or _zipf(self.skew, experts)
         counts = [0] * experts
         able = sum(1 for share in wanted if share)
         for _ in range(rows):
@@ -83,6 +84,12 @@ class Routing:
             for expert in chosen:
                 counts[expert] += 1
         return tuple(counts)
+
+
+def _zipf(skew: float, experts: int) -> tuple[float, ...]:
+    """`1 / rank ** skew` of each rank from 1 on. Powers are decimal, since those of the C library differ between machines."""
+    context = Context(prec=40)
+    return tuple(float(context.power(Decimal(rank), Decimal(-skew))) for rank in range(1, experts + 1))
 
 
 def routing_of(text: str, seed: int = 0) -> Routing:

@@ -77,13 +77,13 @@ def parse_slo(text: str) -> tuple[Target, ...]:
 
 
 def _target_meant(part: str) -> str:
-    """A question with the target that was probably meant, of p99 where no statistic is named; empty without metric or number."""
+    """A question with the target that was probably meant, of p99 if it names no statistic; empty without metric or number."""
     words = re.findall(r"[a-z]+[0-9]*|[0-9.]+", part.replace("_", " ").lower())
     kinds = (STATISTICS, METRICS, [one for one in words if one[0].isdigit()])
     found = [next((one for one in words if one in known), "") for known in kinds]
     unit = next((one for one in words if one in _UNITS), "ms")
     found[0] = found[0] or "p99"
-    return f"did you mean {{found[0]} {found[1]}<{found[2]}{unit}?" if all(found) else ""
+    return f"did you mean {found[0]} {found[1]}<{found[2]}{unit}?" if all(found) else ""
 
 
 @dataclass(frozen=True, slots=True)

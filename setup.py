@@ -67,11 +67,11 @@ HOT = (
 )
 #: Those whose time is that of the Python that they call, or of the text that they write.
 COLD = (
-    "_cython", "model.routes", "plugin.pyarbiter", "plugin.pycomponent", "trace.format", "trace.samples",
+    "_cython", "core", "model.routes", "plugin.pyarbiter", "plugin.pycomponent", "trace.format", "trace.samples",
 )
 #: Those that lay tables out, write snapshots or check them, once a run, and engines and channels by themselves, for tests: not
 #: optimised, which takes the compiler a third less.
-ONCE_A_RUN = ("core", "fast.group_layout", "plugin.plug_layout", "standalone", "state", "types")
+ONCE_A_RUN = ("fast.group_layout", "plugin.plug_layout", "standalone", "state", "types")
 #: Phase 2, memories, queues, commands and handles, whose time is numpy's, or that of calls of Python: compiled, they cost less
 #: beside it, but how well they are compiled cannot be measured.
 COLD_KERNELS = (

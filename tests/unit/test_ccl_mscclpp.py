@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from kernbench.ccl.group import group_of, shape_for
+from kernbench.ccl.imports import mscclpp
 from kernbench.ccl.imports.mscclpp import read_mscclpp
 from kernbench.ccl.measure import Asked, counts_of, queues_of, row
 from kernbench.ccl.registry import read_registry
@@ -121,6 +122,8 @@ def changed(rank0: list[Json], rank1: list[Json], **more: Any) -> Json:
         (changed([op("re", [buff("i", 0), buff("i", 1)], [buff(0, 0)])], []), "a dst_buff of its own rank"),
         (changed([sync("signal", 3)], []), "its thread block has 1 channels"),
         (changed([], [], collective="fold"), "it must be one of allreduce"),
+        (changed([], [], collective=[]), "it must be one of allreduce"),
+        (changed([op("copy", [{**buff("i", 0), "type": {}}], [buff("o", 0)])], []), "chunks 0 to 0 of {} are used"),
         ({"collective": "allreduce", "gpus": [{"inputChunks": 1}, {"inputChunks": 1}]}, "the older format of plans"),
         ({"collective": "allreduce", "gpus": []}, "a plan has 2 to"),
     ],
@@ -128,3 +131,18 @@ def changed(rank0: list[Json], rank1: list[Json], **more: Any) -> Json:
 def test_plans_that_are_none_are_refused(tmp_path: Path, made: Json, said: str) -> None:
     with pytest.raises(InputError, match=said):
         read_mscclpp(written(tmp_path / "plan.json", made))
+
+
+def test_plans_whose_steps_take_too_long_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A small file may have steps over all chunks, or thread blocks that wait for each other against their order."""
+    monkeypatch.setattr(mscclpp, "MOST_USES", 100)
+    copies = [op("copy", [buff("i", 0, 16)], [buff("s", 0, 16)])] * 7
+    made = plan("allreduce", [gpu(rank, 2, copies, sizes=(16, 16, 16)) for rank in (0, 1)])
+    with pytest.raises(InputError, match="its steps use more than 100 chunks"):
+        read_mscclpp(written(tmp_path / "plan.json", made))
+    monkeypatch.setattr(mscclpp, "MOST_TURNS", 100)
+    acquire, release = ([{"name": f"sem_{what}", "semaphore_ids": [k]} for k in range(41)] for what in ("acquire", "release"))
+    turns = [[acquire[k + 1], release[k]] for k in range(40)] + [[release[40]]]
+    one = {**gpu(0, 2, *turns), "semaphores": [{"init_value": 0}] * 41}
+    with pytest.raises(InputError, match="its thread blocks wait for each other more than 100 times"):
+        read_mscclpp(written(tmp_path / "plan.json", plan("allreduce", [one, gpu(1, 2, [])])))

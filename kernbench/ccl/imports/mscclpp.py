@@ -19,6 +19,8 @@ from kernbench.common.errors import ABSENT, InputError, Problem
 from kernbench.config.document import Document, read_document
 
 MAX_BYTES = 64 * 2**20
+MOST_USES = 1 << 22  #: of chunks by steps: a short op may be over all chunks
+MOST_TURNS = 1 << 23  #: of thread blocks, which go on one after the other
 COPIES = ("copy", "cpkt", "upkt", "tpkt", "get", "put", "ppkt", "rppkt", "pws", "pwsf")
 SUMS = ("re", "repkt", "rre", "res", "respkt", "recspkt", "rres")
 SYNCS = ("nop", "flush", "signal", "wait", "rlxsignal", "rlxwait", "barrier", "sem_acquire", "sem_release")
@@ -70,7 +72,7 @@ class Plan:
     def __init__(self, document: Document) -> None:
         self.document, data = document, document.data
         name = data.get("collective", data.get("colletive"))
-        if name not in COLLECTIVE_NAMES:
+        if not isinstance(name, str) or name not in COLLECTIVE_NAMES:
             raise self.refused(("collective",), f"it must be one of {', '.join(COLLECTIVE_NAMES)}", name)
         self.name, self.gpus = str(data.get("name", "unnamed")), self._list(data, "gpus", ())
         if not 2 <= len(self.gpus) <= MOST_RANKS:
@@ -100,7 +102,7 @@ class Plan:
         self.arrived: Counter[tuple[int, int, int]] = Counter()  # by rank, barrier and round
         self.rounds: Counter[tuple[int, int, int]] = Counter()  # by rank, thread block and barrier
         self.came: set[tuple[int, int, int, int]] = set()
-        self.steps = 0
+        self.steps = self.uses = 0
 
     def refused(self, where: Where, rule: str, value: object = ABSENT, remedy: str = "") -> InputError:
         place = self.document.find([where]).get(where)
@@ -135,8 +137,11 @@ class Plan:
             for number, block in enumerate(self._list(gpu, "threadblocks", ("gpus", rank))):
                 at: Where = ("gpus", rank, "threadblocks", number)
                 left.append((rank, number, at, deque(self._ops(block, at))))
-        idle = 0
+        idle = turns = 0
         while left:
+            turns += 1
+            if turns > MOST_TURNS:
+                raise self.refused(("gpus",), f"its thread blocks wait for each other more than {MOST_TURNS:,} times")
             rank, number, at, ops = left.popleft()
             before = len(ops)
             while ops and self._done(rank, number, at, *ops[0]):
@@ -265,7 +270,7 @@ class Plan:
             remote = buffers[ids[known]]
             owner, buffer = self._number(remote, "rank", ("gpus", rank), len(self.gpus) - 1), remote.get("type")
         limits = {"i": self.made.sizes()[0], "o": self.made.sizes()[1], "s": self.made.scratch}
-        if buffer not in limits or not count or index + count > limits[buffer]:
+        if not isinstance(buffer, str) or buffer not in limits or not count or index + count > limits[buffer]:
             there = limits.get(str(buffer), 0)
             rule = f"chunks {index} to {index + count - 1} of {buffer} are used, and rank {owner} has {there}"
             raise self.refused(where, rule)
@@ -315,6 +320,12 @@ class Plan:
         self, rank: int, key: Key, new: Row, kind: str, source: Place | None, target: Place | None, by: tuple[int, int]
     ) -> None:
         """A step of a rank, which waits for the steps before it that use its chunks."""
+        self.steps += 1
+        self.uses += (source.count if source else 0) + (target.count if target else 0)
+        if self.steps > MOST_STEPS:
+            raise self.refused(("gpus",), f"it has more than {MOST_STEPS:,} steps")
+        if self.uses > MOST_USES:
+            raise self.refused(("gpus",), f"its steps use more than {MOST_USES:,} chunks")
         row = self.rows[rank].setdefault(key, new)
         me = (key, len(row.steps))
         before = {self.last[by]} if by[0] == rank and by in self.last else set()
@@ -335,9 +346,6 @@ class Plan:
         count = (source or target).count  # type: ignore[union-attr]  # each kind has one of them
         row.steps.append(Step(kind, source.ref if source else None, target.ref if target else None, count, (), 1))
         row.waits.append(tuple(waits.items()))
-        self.steps += 1
-        if self.steps > MOST_STEPS:
-            raise self.refused(("gpus",), f"it has more than {MOST_STEPS:,} steps")
         if by[0] == rank:
             self.last[by] = me
 

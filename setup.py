@@ -67,7 +67,7 @@ HOT = (
 )
 #: Those whose time is that of the Python that they call, or of the text that they write.
 COLD = (
-    "_cython", "core", "model.routes", "plugin.pyarbiter", "plugin.pycomponent", "trace.format", "trace.samples",
+    "_cython", "core", "fast.threads", "model.routes", "plugin.pyarbiter", "plugin.pycomponent", "trace.format", "trace.samples",
 )
 #: Those that lay tables out, write snapshots or check them, once a run, and engines and channels by themselves, for tests: not
 #: optimised, which takes the compiler a third less.

@@ -28,11 +28,13 @@ class Core:
         *,
         arbiter: Any = None,
         plain: bool = False,
+        threads: int = 1,
     ) -> None:
         """`components`: capsules or `Component` objects; `machine["replaced"]` says in the place of which engines they stand.
 
         `arbiter`: a capsule or an `Arbiter` object, of the scratchpads whose `arbiter` is -1; such a run is plain.
         `plain`: every cycle is run by the model alone, without fast paths. It is slower, and the result is the same.
+        `threads`: so many threads run groups of scratchpads that share nothing (fast/threads.pyx); the result is the same.
         """
 
     def failure(self) -> tuple[int, int, str, BaseException | None] | None:
@@ -50,6 +52,10 @@ class Core:
     @property
     def cycle(self) -> int:
         """The next cycle to run: so many have run."""
+
+    @property
+    def threads(self) -> int:
+        """How many threads groups of scratchpads can run in; 1 where there is one group."""
 
     @property
     def status(self) -> int:

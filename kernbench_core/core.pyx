@@ -4,6 +4,7 @@ import hmac
 import os
 
 from kernbench_core.fast.loop cimport begin_fast, catch_up, run_fast
+from kernbench_core.fast.threads cimport lay_out_threads, threads_of
 from kernbench_core.model.loop cimport finished, run_plain
 from kernbench_core.model.routes cimport route_add, route_refuse_snapshot
 from kernbench_core.plugin.component cimport component_flow_changed
@@ -85,11 +86,12 @@ cdef class Core:
     runs without the GIL, so cores in different threads run at the same time.
     """
 
-    def __init__(self, dict machine not None, dict program not None, components=(), *, arbiter=None, bint plain=False):
+    def __init__(self, dict machine not None, dict program not None, components=(), *, arbiter=None, bint plain=False, int threads=1):
         """`components`: capsules or `Component` objects; `machine["replaced"]` says in the place of which engines they stand.
 
         `arbiter`: a capsule or an `Arbiter` object, of the scratchpads whose `arbiter` is -1; such a run is plain.
         `plain`: every cycle is run by the model alone, without fast paths. It is slower, and the result is the same.
+        `threads`: so many threads run groups of scratchpads that share nothing (fast/threads.pyx); the result is the same.
         """
         if self.arena is not None:
             raise RuntimeError("a Core is made once")
@@ -106,11 +108,17 @@ cdef class Core:
         lay_out_plugs(&self.sim, self.arena, operations, machine, program)
         if rule is not None:
             lay_out_arbiter(&self.sim, self.arena, rule)
+        lay_out_threads(&self.sim, self.arena, threads)
 
     @property
     def cycle(self):
         """The next cycle to run: so many have run."""
         return self.sim.cycle
+
+    @property
+    def threads(self):
+        """How many threads groups of scratchpads can run in; 1 where there is one group."""
+        return threads_of(&self.sim)
 
     @property
     def status(self):

@@ -70,6 +70,28 @@ Walk = Annotated[
         "the same.",
     ),
 ]
+def _threads(context: typer.Context, value: int | None) -> int | None:
+    """Select the threads for every run of this command and of its workers, which read the environment."""
+    if value is not None:
+        from kernbench.common.threads import VARIABLE, threads_of
+
+        before = os.environ.get(VARIABLE)
+        os.environ[VARIABLE] = str(threads_of(value, "--threads"))
+        context.call_on_close(lambda: os.environ.pop(VARIABLE) if before is None else os.environ.update({VARIABLE: before}))
+    return value
+
+
+Threads = Annotated[
+    int | None,
+    typer.Option(
+        "--threads",
+        metavar="N",
+        callback=_threads,
+        help="Threads of this computer. They run groups of PEs of a program that share no memory and no link, and verify the "
+        "outputs of a bench. The results are the same.",
+        show_default=False,
+    ),
+]
 StrictWait = Annotated[
     bool, typer.Option("--strict-wait", help="With a bench: report an error if a kernel uses a tensor before it has "
         "waited for the tensor.")

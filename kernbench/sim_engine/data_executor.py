@@ -18,6 +18,7 @@ import numpy as np
 
 from kernbench.common.dtypes import Array
 from kernbench.common.errors import InputError, Problem
+from kernbench.common.threads import threads_of
 from kernbench.sim_engine.memory_store import MemoryStore
 from kernbench.sim_engine.op_log import OpLogger, OpRecord, Output
 from kernbench.sim_engine.ops.ranges import ReplayOp
@@ -71,15 +72,15 @@ class DataExecutor:
         watch: Iterable[int] = (),
     ) -> None:
         """`initial_store` is what the memories held before the first record, and is written to; an OpLogger kept a copy itself,
-        and for a list of records they were empty. `outputs` name the tensors that are verified. `threads`: None takes as
-        many as there are processors, at most 4. `debug` keeps what every op read and wrote, so that each can be verified.
-        `watch`: ids of math ops whose results are kept in `watched`.
+        and for a list of records they were empty. `outputs` name the tensors that are verified. `threads`: None takes
+        KERNBENCH_THREADS, else as many as there are processors, at most 4. `debug` keeps what every op read and wrote, so that
+        each can be verified. `watch`: ids of math ops whose results are kept in `watched`.
 
         Raises InputError for a log of times alone.
         """
         self._log = op_log
         self._outputs = list(outputs) or (op_log.outputs if isinstance(op_log, OpLogger) else [])
-        self._threads = threads if threads is not None else min(os.cpu_count() or 1, 4)
+        self._threads = threads_of(threads) or min(os.cpu_count() or 1, 4)
         self._batching = batching
         self._debug = debug
         self._ran = False

@@ -20,6 +20,7 @@ from kernbench.cmdq import Program, load_program
 from kernbench.cmdq.plan import Plan, lower_parameters, plan_program
 from kernbench.common import naming
 from kernbench.common.errors import InputError, Problem
+from kernbench.common.threads import threads_of
 from kernbench.common.units import cycles_to_ns
 from kernbench.components.replacements import (
     arbiter_name,
@@ -65,6 +66,7 @@ class Machine:
     with the name of an engine (`te0`) replaces it, and any other is added. `whole`: on a system, create also the PEs, memories
     and links that no entry names. `plan`: the plan of this program on this machine, if it is known. `walk`: `plain` runs every
     cycle by the model alone, `fast` uses fast paths, with the same result; the default is KERNBENCH_WALK, else `fast`.
+    `threads`: of the host, which run groups of scratchpads that share nothing; the default is KERNBENCH_THREADS, else 1.
     `arbiter`: an `Arbiter` or a capsule that grants banks in place of `spm.arbiter`.
 
     InputError if the program is not valid on this machine, or a component does not fit.
@@ -89,9 +91,11 @@ class Machine:
         whole: bool = False,
         plan: Plan | None = None,
         walk: str | None = None,
+        threads: int | None = None,
         arbiter: Any = None,
     ) -> None:
         self.walk = walk_of(walk)
+        self.threads = threads_of(threads) or 1
         self.config: NpuConfig | SystemConfig = config_of(config)
         self.program = load_program(program) if isinstance(program, (str, os.PathLike)) else program
         self.plan = plan_program(self.program, self.config, whole=whole) if plan is None else plan
@@ -131,7 +135,8 @@ class Machine:
         if self.arbiter is not None:
             machine = machine | {"spm": [granted_by_code(table) for table in machine["spm"]]}
         try:
-            return kernbench_core.Core(machine, tables, list(self.components.values()), arbiter=self.arbiter, plain=plain)
+            parts = list(self.components.values())
+            return kernbench_core.Core(machine, tables, parts, arbiter=self.arbiter, plain=plain, threads=self.threads)
         except ValueError as error:
             if not self.plugged:
                 raise
@@ -449,13 +454,14 @@ def simulate(
     progress: Callable[[Machine], None] | None = None,
     components: Mapping[str, Any] | None = None,
     walk: str | None = None,
+    threads: int | None = None,
     arbiter: Any = None,
 ) -> Result:
     """Run a program to its end on a machine.
 
-    `program`: a `Program` or a file. `config`: a machine, or its name, file or dict. `skip`, `walk`: how cycles are run; the
-    result is the same. `progress`: called about 20 times a second. `components`, `arbiter`: as in `Machine`. InputError before
-    cycle 0 if the program is not valid on this machine.
+    `program`: a `Program` or a file. `config`: a machine, or its name, file or dict. `skip`, `walk`, `threads`: how cycles are
+    run; the result is the same. `progress`: called about 20 times a second. `components`, `arbiter`: as in `Machine`.
+    InputError before cycle 0 if the program is not valid on this machine.
 
     >>> import kernbench as kb
     >>> program = kb.Program("gemm")
@@ -464,7 +470,7 @@ def simulate(
     >>> kb.simulate(program, "npu_mobile").status
     'done'
     """
-    machine = Machine(config, program, components, walk=walk, arbiter=arbiter)
+    machine = Machine(config, program, components, walk=walk, threads=threads, arbiter=arbiter)
     machine.run(skip=skip, progress=progress)
     return machine.result()
 

@@ -11,6 +11,8 @@ cdef void open_walk(Walk* w, Spm* p, int64_t n) noexcept nogil
 cdef void walk_due(Sim* s, Spm* p, Walk* w, int32_t n_due) noexcept nogil
 cdef void walk_due_traced(Sim* s, Spm* p, Walk* w, int32_t n_due) noexcept nogil
 cdef void take_notes(Sim* s, Spm* p) noexcept nogil
+cdef void notes_begin(Sim* s, int32_t spm) noexcept nogil
+cdef void notes_end(Sim* s) noexcept nogil
 cdef void narrow_count(Sim* s) noexcept nogil
 
 cdef inline bint block_can(Spm* p) noexcept nogil:

@@ -41,6 +41,17 @@ cdef void take_notes(Sim* s, Spm* p) noexcept nogil:
     s.noting = <int32_t>(p - s.spm)
 
 
+cdef void notes_begin(Sim* s, int32_t spm) noexcept nogil:
+    """Denials of this scratchpad are noted in `Sim.denials` from now on; before, no scratchpad's were."""
+    s.noting = spm
+    memcpy(s.denials, s.spm[spm].look.left, sizeof(s.spm[spm].look.left))
+
+
+cdef void notes_end(Sim* s) noexcept nogil:
+    """No scratchpad's denials are noted in `Sim.denials` any more."""
+    put_away(&s.spm[s.noting])
+
+
 cdef void narrow_count(Sim* s) noexcept nogil:
     """Count all denials that are noted."""
     cdef uint64_t[8] masks

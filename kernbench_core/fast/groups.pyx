@@ -11,7 +11,8 @@ them there and away. The only group of a machine stands there all the time.
 from kernbench_core.model.control cimport Control, Entry, control_release, control_settle, control_take
 from kernbench_core.model.dma cimport DmaJob
 from kernbench_core.fast.horizon cimport find_horizons
-from kernbench_core.model.heap cimport timer_pop, timer_push
+from kernbench_core.fast.threads cimport next_early, threads_run
+from kernbench_core.model.heap cimport timer_push
 from kernbench_core.model.phases cimport share_next, submit_entry
 from kernbench_core.model.sim cimport Sim
 from kernbench_core.types cimport DMA_TRANSFERRING, NONE, OP_DMA, cycle_t, int32_t, int64_t, slot_t
@@ -128,11 +129,14 @@ cdef cycle_t groups_until(Sim* s, cycle_t limit) noexcept nogil:
 cdef void groups_run(Sim* s, cycle_t to) noexcept nogil:
     """The cycles before `to` of all groups."""
     cdef cycle_t last = s.cycle + 1
-    cdef int32_t k
-    cdef int64_t seq
-    for k in range(s.groups.n):
-        if s.groups.at[k] < to:
-            group_run(s, k, to)
+    cdef int32_t k, entry
+    cdef int64_t seq = s.control.submitted
+    if s.threads != NULL and to > s.cycle + 1 and s.shuffle == 0 and s.perturbed == NULL:
+        threads_run(s, group_run, to)
+    else:
+        for k in range(s.groups.n):
+            if s.groups.at[k] < to:
+                group_run(s, k, to)
     if to > s.cycle + 1:
         if s.control.in_flight == 0:            # P2 looks at it where the last job has ended
             for k in range(s.control.n_finished):
@@ -141,9 +145,8 @@ cdef void groups_run(Sim* s, cycle_t to) noexcept nogil:
                 to = last
                 control_settle(&s.control, to + 1)
         control_settle(&s.control, to)
-        seq = s.control.submitted - s.groups.early.n
-        while s.groups.early.n:
-            renumber(s, timer_pop(&s.groups.early), seq)
+        while next_early(s, &entry):
+            renumber(s, entry, seq)
             seq += 1
     s.cycle = to
 

@@ -65,6 +65,7 @@ cdef struct Sim:
     slot_t* rejoin            # flows served while out for backpressure: members again at the next P4
     int32_t n_rejoin          # how many these are
     Groups groups             # how the machine is divided; a plain run has one group
+    void* threads             # Threads (fast/threads.pyx) in which groups run ahead; NULL: they do so one after the other
     int32_t* member           # scratchpads, group by group
     int32_t* place            # where each scratchpad stands in its group
     int32_t n_member          # of the group whose turn it is, as all lists and heaps of more than one cycle

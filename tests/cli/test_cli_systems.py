@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from kernbench import Machine
 from kernbench.cmdq import Program
 from kernbench.trace.reader import open_trace
 from kernbench.trace.validate import validate
@@ -185,3 +186,18 @@ def test_a_probe_fits_the_terminal(columns: int, kbsim: Any, monkeypatch: pytest
     assert "sip0.cube0.hbm_ctrl.ch0" in said.out
     rows = json.loads(kbsim("probe", "-c", "single_cube", "--sizes", "4KiB", "--only", "own_hbm", "--json").out)["rows"]
     assert [(row["cycles"], row["setup"], row["links"], row["transfer"]) for row in rows] == [(163, 120, 3, 40)]
+
+
+def test_threads_run_groups_of_pes_with_the_same_result(tmp_path: Path, kbsim: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    program = Program("apart")
+    for cube in range(4):
+        load = program.dma_load(node=f"sip0.cube{cube}.pe0", tensor_role="weight", qbits=8, num_elements=4096 * (cube + 1),
+                                dram_addr=cube * (16 << 30), spm_bank=0, spm_offset=0)  # fmt: skip
+        program.te_gemm(node=f"sip0.cube{cube}.pe0", m=16, n=16, k=16, deps_before=[load], **TILE)
+    program.save(tmp_path / "apart.json")
+    assert Machine("sip_4x4", "apart.json", threads=3)._core.threads == 3  # four cubes, each with its own HBM
+    one, three = (kbsim("run", "apart.json", "--config", "sip_4x4", "--json", "--threads", n) for n in "13")
+    assert one == three and one.code == 0
+    said = kbsim("run", "apart.json", "--config", "sip_4x4", "--threads", "0")
+    assert said.code == 2 and "--threads" in said.err and "from 1 to 1024" in said.err

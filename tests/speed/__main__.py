@@ -31,6 +31,7 @@ from tests.speed.serving_rows import serving_rows, serving_table
 from tests.speed.skip_rows import skip_rows, skip_table, yard_table, yardsticks
 from tests.speed.start_rows import load_rows, start_rows, start_table
 from tests.speed.sweep_rows import sweep_row, sweep_table
+from tests.speed.thread_rows import thread_rows, thread_table
 from tests.speed.topology_rows import topology_rows, topology_table
 from tests.speed.trace_rows import trace_rows
 from tests.speed.traced_runs import traced_runs, traced_table
@@ -94,6 +95,8 @@ def main(arguments: list[str] | None = None) -> int:
     print(f"\n{kernel_table(kernels)}", flush=True)
     replays = replay_rows(chosen.quick)
     print(f"\n{replay_table(replays)}", flush=True)
+    threads = thread_rows(chosen.quick)
+    print(f"\n{thread_table(threads)}", flush=True)
     sweep = sweep_row(chosen.quick)
     print(f"\n{sweep_table(sweep)}", flush=True)
     collectives, sends = ccl_rows(chosen.quick), send_rows(chosen.quick)
@@ -122,6 +125,7 @@ def main(arguments: list[str] | None = None) -> int:
         report["components"] = [plain(row) for row in parts]
         report["waits"] = waits
         report["sweep"] = plain(sweep)
+        report["threads"] = [plain(row) for row in threads]
         report |= {"kernels": kernels, "replay": replays}
         report["collectives"] = [plain(row) for row in collectives]
         report["sends"] = [plain(row) for row in sends]

@@ -1,0 +1,26 @@
+"""Threads of the host that a run uses."""
+
+from __future__ import annotations
+
+import os
+
+from kernbench.common.errors import InputError, Problem
+
+MOST_THREADS = 1024
+VARIABLE = "KERNBENCH_THREADS"
+
+
+def threads_of(asked: int | None, where: str = "threads") -> int | None:
+    """The requested number of threads; by default that of the environment variable KERNBENCH_THREADS, else None.
+
+    InputError if it is not a number from 1 to MOST_THREADS.
+    """
+    given: object = asked
+    if asked is None:
+        given, where = os.environ.get(VARIABLE) or None, VARIABLE
+        if given is None:
+            return None
+        asked = int(given) if given.isascii() and given.isdigit() and len(given) < 9 else 0
+    if not 1 <= asked <= MOST_THREADS:
+        raise InputError(Problem("threads of the run", f"it must be a number from 1 to {MOST_THREADS}", where, given))
+    return asked

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from functools import cache
@@ -69,11 +70,24 @@ def goal_value(row: Row, name: str) -> Fraction | None:
         return None
 
 
+def goal_float(row: Row, name: str) -> float | None:
+    """`goal_value` as the nearest float. Most numbers of rows need no fraction."""
+    value = _stored(row, name) if name in GOALS else None
+    if type(value) is int or (type(value) is float and math.isfinite(value)):
+        return value + 0.0  # -0.0 is 0
+    exact = goal_value(row, name)
+    return None if exact is None else float(exact)
+
+
+def _stored(row: Row, name: str) -> Any:
+    return getattr(row, name) if name in ("ns", "cycles") else row.metrics.get(name)
+
+
 def _number(row: Row, name: str) -> Fraction | None:
     if name in DERIVED:
         energy, ns = _number(row, "energy_pj"), _number(row, "ns")
         return None if energy is None or not ns else energy / ns / 1000  # pJ/ns is mW
-    value = getattr(row, name) if name in ("ns", "cycles") else row.metrics.get(name)
+    value = _stored(row, name)
     return None if value is None else parse_rational(value)
 
 

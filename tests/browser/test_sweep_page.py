@@ -160,3 +160,35 @@ def test_points_that_break_a_constraint_are_not_best_and_not_on_the_front(
     assert f"cycles > {least}" in answer and not any(f"(point {number})" in answer for number in best)
     assert "Hollow points break a constraint" in page.run("return document.getElementById('front').textContent")
     assert "grey points break a constraint" in page.run("return document.getElementById('shown').textContent")
+
+
+def test_of_many_points_some_lines_are_drawn_and_the_page_says_so(
+    made: tuple[SweepTable, Path], page: Page, tmp_path: Path
+) -> None:
+    """The front, the best point and the count are still those of all points."""
+    whole = only(made[0], "tiles")
+    whole = replace(whole, entries=[entry for entry in whole.entries if entry.status == "done"])
+    copies = 10_001 // len(whole.entries) + 1
+    entries = [
+        replace(entry, number=k * len(whole.entries) + i) for k in range(copies) for i, entry in enumerate(whole.entries)
+    ]
+    table = replace(whole, entries=entries)
+    path = tmp_path / "s.html"
+    path.write_bytes(page_bytes(table, table.goals, {}))
+    page.open(path)
+    page.run(
+        "window.lines = 0; const draw = CanvasRenderingContext2D.prototype.stroke;"
+        "CanvasRenderingContext2D.prototype.stroke = function () { lines += this.canvas.id === 'parallel'; draw.apply(this); }"
+    )
+    page.ask("drawNow")
+    half = -(-len(entries) // 2)
+    assert half <= page.run("return window.lines") < half + 100
+    assert page.run("return document.getElementById('lines').textContent") == (
+        "from the best to the worst, one line for every 2 points"
+    )
+    assert "Of points within one pixel, the best is drawn." in page.run("return document.getElementById('front').textContent")
+    assert len(page.ask("front")) == copies * len({entry.number for entry in pareto(whole, table.goals)})
+    assert page.run("return document.getElementById('shown').textContent").startswith(
+        f"{len(entries):,} of {len(entries):,}, the first 200;"
+    )
+    assert page.errors() == []

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
-from kernbench.sweep.goals import goal_value
+from kernbench.sweep.goals import goal_float, goal_value
 from kernbench.sweep.report.table import Entry, SweepTable
 from kernbench.sweep.spec import Goal
 from kernbench.sweep.store.tables import Row
@@ -61,7 +61,8 @@ def influences(table: SweepTable, goal: Goal, cuts: Cuts | None = None) -> list[
     With several targets, a point is divided by the mean of the points of its target.
     `cuts`: keeps how axes were cut, for further goals of the same table.
     """
-    known = [(entry, float(found)) for entry in table.entries if (found := _score(entry, goal)) is not None]
+    scored = [(entry, score_float(entry.row, goal)) for entry in table.entries if entry.row is not None]
+    known = [(entry, found) for entry, found in scored if found is not None]
     several = len({entry.target for entry, _ in known}) > 1
     if several:
         known = _relative(known)
@@ -201,6 +202,13 @@ def score(row: Row, goal: Goal) -> Fraction | None:
     name, way = goal
     number = goal_value(row, name) if row.status == "done" else None
     return None if number is None else -number if way == "max" else number
+
+
+def score_float(row: Row, goal: Goal) -> float | None:
+    """`score` as the nearest float."""
+    name, way = goal
+    known = goal_float(row, name) if row.status == "done" else None
+    return None if known is None else -known if way == "max" else known
 
 
 class Best:

@@ -1,11 +1,11 @@
 // The best of every pair of values of two axes, whatever the others are.
 
-const OVER = 18, UNDER = 38, MOST_CELLS = 40;
+const OVER = 18, UNDER = 38;
 
 /** Groups of an axis's values: the values themselves, or equal steps where there are many. */
 function binsOf(name) {
   const scale = scaleOf(name);
-  if (scale.levels.length <= MOST_CELLS) return { labels: toldApart(name, scale.levels), of: (value) => scale.levels.indexOf(value) };
+  if (!scale.many) return { labels: toldApart(name, scale.levels), of: (value) => scale.levels.indexOf(value) };
   const texts = toldApart(name, scale.ticks), labels = Array.from({ length: 16 }, (_, k) => (k % 4 ? "" : texts[k / 4] ?? ""));
   return { labels, of: (value) => { const part = scale.part(value); return part === null ? -1 : Math.min(15, Math.floor(part * 16)); } };
 }

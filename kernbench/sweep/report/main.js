@@ -74,7 +74,7 @@ function start() {
   const targets = [...new Set(data.target)];
   byId("targets").hidden = targets.length < 2;
   option(byId("target"), targets, app.target, (name) => name);
-  byId("target").addEventListener("change", (event) => { app.target = event.target.value; app.brushes.clear(); scales.clear(); draw(); });
+  byId("target").addEventListener("change", (event) => { app.target = event.target.value; app.brushes.clear(); scales.clear(); remembered.clear(); draw(); });
   byId("clear").addEventListener("click", () => { app.brushes.clear(); draw(); });
   byId("open").addEventListener("click", () => {
     const open = byId("parallel-card").classList.toggle("open");

@@ -14,8 +14,9 @@ from typing import Any
 from kernbench.common.look.css import look_js, page_css
 from kernbench.common.look.page import page_html, page_json
 from kernbench.common.units import parse_rational
-from kernbench.sweep.goals import GOALS, broken_by, goal_value
-from kernbench.sweep.report.analysis import Cuts, Influence, influences, interactions, score
+from kernbench.sweep.goals import GOALS, broken_by
+from kernbench.sweep.report.analysis import Cuts, Influence, influences, interactions, score_float
+from kernbench.sweep.report.columns import packed
 from kernbench.sweep.report.table import Entry, SweepTable, plain_text
 from kernbench.sweep.spec import Goal
 from kernbench.sweep.store.tables import METRICS
@@ -46,7 +47,8 @@ def _part(name: str) -> str:
 def _data(table: SweepTable, goals: Sequence[Goal], reasons: dict[str, str]) -> dict[str, Any]:
     """The data of the page: columns with one value for each point. Points that a sentence is about have a label."""
     there = (*GOALS, *table.expressions)
-    numbers = [name for name in there if any(_number(entry, name) is not None for entry in table.entries)]
+    columns = {name: [_number(entry, name) for entry in table.entries] for name in there}
+    numbers = [name for name in there if any(value is not None for value in columns[name])]
     cuts: Cuts = {}
     found = {name: influences(table, (name, _way(goals, name)), cuts) for name in numbers}
     named = [entry.task.key in reasons or (entry.row is not None and bool(entry.row.error)) for entry in table.entries]
@@ -64,17 +66,17 @@ def _data(table: SweepTable, goals: Sequence[Goal], reasons: dict[str, str]) -> 
         "breaks": _breaks(table),
         "excluded": table.about.excluded,
         "invalid": table.about.invalid,
-        "number": [entry.number for entry in table.entries],
-        "target": [entry.target for entry in table.entries],
-        "label": [table.label(entry) if shown else "" for entry, shown in zip(table.entries, named, strict=True)],
-        "status": [entry.status for entry in table.entries],
-        "limit": ["" if entry.row is None else str(entry.row.metrics.get("bound_by", "")) for entry in table.entries],
-        "error": ["" if entry.row is None else entry.row.error[:LONGEST] for entry in table.entries],
-        "hash": ["" if entry.row is None else entry.row.jobs_hash[:12] for entry in table.entries],
-        "values": {name: [_shown(table.value(entry, name)) for entry in table.entries] for name in axes},
-        "results": {name: [_number(entry, name) for entry in table.entries] for name in numbers},
+        "number": packed([entry.number for entry in table.entries]),
+        "target": packed([entry.target for entry in table.entries]),
+        "label": packed([table.label(entry) if shown else "" for entry, shown in zip(table.entries, named, strict=True)]),
+        "status": packed([entry.status for entry in table.entries]),
+        "limit": packed(["" if entry.row is None else str(entry.row.metrics.get("bound_by", "")) for entry in table.entries]),
+        "error": packed(["" if entry.row is None else entry.row.error[:LONGEST] for entry in table.entries]),
+        "hash": packed(["" if entry.row is None else entry.row.jobs_hash[:12] for entry in table.entries]),
+        "values": {name: packed([_shown(table.value(entry, name)) for entry in table.entries]) for name in axes},
+        "results": {name: packed(columns[name]) for name in numbers},
         "influences": {name: _influences(found[name]) for name in numbers},
-        "rest": {name: interactions(found[name], _scored(table, (name, _way(goals, name)))) for name in numbers},
+        "rest": {name: interactions(found[name], sum(value is not None for value in columns[name])) for name in numbers},
         "why": [[entry.number, reasons[entry.task.key][:LONGEST]] for entry in table.entries if entry.task.key in reasons],
     }
 
@@ -92,11 +94,6 @@ def _breaks(table: SweepTable) -> dict[int, list[int]]:
     return found
 
 
-def _scored(table: SweepTable, goal: Goal) -> int:
-    """How many points have a value of a goal."""
-    return sum(entry.row is not None and score(entry.row, goal) is not None for entry in table.entries)
-
-
 def _shown(value: Any) -> Any:
     """Numbers as numbers, including `p/q`; everything else as text."""
     if isinstance(value, (int, float)) and not isinstance(value, bool):
@@ -107,12 +104,9 @@ def _shown(value: Any) -> Any:
         return plain_text(value)
 
 
-def _number(entry: Entry, name: str) -> int | float | None:
-    """A result that is a number, of a point that is done."""
-    if entry.row is None or entry.status != "done":
-        return None
-    exact = goal_value(entry.row, name)
-    return None if exact is None else exact.numerator if exact.denominator == 1 else float(exact)
+def _number(entry: Entry, name: str) -> float | None:
+    """A result that is a number, of a point that is done; as near as a float is."""
+    return None if entry.row is None else score_float(entry.row, (name, "min"))
 
 
 def _way(goals: Sequence[Goal], name: str) -> str:

@@ -1,15 +1,23 @@
 // Parallel coordinates: what varies on the left, the goals on the right.
 
-const TOP = 34, BOTTOM = 18, SIDE = 72;
+const TOP = 34, BOTTOM = 18, SIDE = 72, MOST_LINES = 10000;
 const ARROWS = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, 1], ArrowDown: [0, -1] };
 const parallelAxes = () => [...variedAxes(), ...new Set([app.goal[0], ...data.goals.map(([name]) => name)])].filter((name) => column(name));
 const axisX = (k, names, width) => (names.length > 1 ? SIDE + (k * (width - 2 * SIDE)) / (names.length - 1) : width / 2);
+
+/** The points that are drawn as lines: all, or every n-th of those that are chosen, from the best on. */
+function linesOf(order) {
+  if (order.length <= MOST_LINES) { byId("lines").textContent = ""; return [...order]; }
+  const inside = app.brushes.size ? order.filter((i) => chosen(i) && allowed(i)) : order, step = Math.ceil(inside.length / MOST_LINES);
+  byId("lines").textContent = step > 1 ? `from the best to the worst, one line for every ${grouped(step)} points` : "";
+  return inside.filter((_, k) => k % step === 0);
+}
 
 function drawParallel(found) {
   if (!byId("parallel").clientWidth) return;
   const { context, width, height } = fresh("parallel"), names = parallelAxes();
   const y = (part) => height - BOTTOM - part * (height - TOP - BOTTOM);
-  const drawn = [...found.order].reverse();  // the best last, on top
+  const drawn = linesOf(found.order).reverse(), columns = names.map((name) => [column(name), scaleOf(name)]);  // the best last, on top
   const alpha = Math.max(0.06, Math.min(0.85, 60 / Math.sqrt(drawn.length + 1) / 10));
   context.lineWidth = drawn.length > 300 ? 1 : 1.5;
   for (const i of drawn) {
@@ -17,8 +25,8 @@ function drawParallel(found) {
     if (!inside && app.brushes.size && drawn.length > 3000) continue;
     context.strokeStyle = inside ? faded(goalColour(found.parts[i]), found.parts[i] < 0.02 ? 0.95 : alpha) : paint.line;
     context.beginPath();
-    names.forEach((name, k) => {
-      const part = scaleOf(name).part(column(name)[i]);
+    columns.forEach(([values, scale], k) => {
+      const part = scale.part(values[i]);
       if (part !== null) context.lineTo(axisX(k, names, width), y(part));
     });
     context.stroke();
@@ -69,7 +77,7 @@ function drawAxis(context, name, x, y, room, width, focused) {
 
 /** Choose the next value of the axis that has the focus; past its ends all. */
 function stepBrush(name, by) {
-  const { levels, ticks, part } = scaleOf(name), stops = (levels.length <= MOST_CELLS ? levels : ticks).map(part), now = app.brushes.get(name);
+  const { levels, many, ticks, part } = scaleOf(name), stops = (many ? ticks : levels).map(part), now = app.brushes.get(name);
   const at = now ? stops.findIndex((one) => one >= now[0] && one <= now[1]) : by > 0 ? -1 : stops.length, next = stops[at + by];
   if (next === undefined) app.brushes.delete(name); else app.brushes.set(name, [next - 0.01, next + 0.01]);
 }

@@ -2,19 +2,22 @@
 
 const MOST_ROWS = 200, TEXTS = ["status", "limit", "jobs_hash"];
 
+/** The status of each point, or the constraints that it breaks. */
+const STATUSES = data.status.map((status, i) => (allowed(i) ? status : "breaks " + brokenText(i)));
+
 /** All columns, those that matter first: number, goals, axes, other numbers, texts. */
 function allColumns() {
   const goals = [...new Set([app.goal[0], ...data.goals.map(([name]) => name)])].filter((name) => data.numbers.includes(name));
   const names = [...goals, ...data.axes, ...data.numbers.filter((name) => !goals.includes(name))];
-  return [["number", data.number], ...names.map((name) => [name, column(name)]), ["limit", data.limit], ["status", data.status.map((status, i) => (allowed(i) ? status : "breaks " + brokenText(i)))], ["jobs_hash", data.hash]];
+  return [["number", data.number], ...names.map((name) => [name, column(name)]), ["limit", data.limit], ["status", STATUSES], ["jobs_hash", data.hash]];
 }
 
-const shownRows = () => data.number.map((_, i) => i).filter((i) => data.target[i] === app.target);
+const shownRows = () => once("rows", () => data.number.map((_, i) => i).filter((i) => data.target[i] === app.target));
 
 /** Columns with one value for all points, which stand above the table. */
 function sameColumns() {
   const rows = shownRows();
-  return allColumns().filter(([name, values]) => name !== "number" && name !== "jobs_hash" && new Set(rows.map((i) => values[i])).size === 1 && rows.length > 1 && !(name === "status" && values[rows[0]] !== "done"));
+  return allColumns().filter(([name, values]) => name !== "number" && name !== "jobs_hash" && rows.length > 1 && rows.every((i) => values[i] === values[rows[0]]) && !(name === "status" && values[rows[0]] !== "done"));
 }
 
 /** The columns that are seen: those that were chosen, else those that fit. */

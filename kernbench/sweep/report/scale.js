@@ -1,5 +1,6 @@
 // Scales, colours and canvases.
 
+const MOST_LEVELS = 40;
 const scales = new Map();
 const paint = {};
 
@@ -10,6 +11,7 @@ function scaleOf(name) {
   return scales.get(name);
 }
 
+/** `levels`: the different values; of more than MOST_LEVELS numbers only the ends, and it has `many`. */
 function makeScale(values) {
   const known = values.filter((value) => value !== null && value !== undefined);
   if (known.every(isNumber) && known.length) {
@@ -19,14 +21,16 @@ function makeScale(values) {
     const span = f(high) - f(low);
     const part = (value) => (isNumber(value) ? (span ? (f(value) - f(low)) / span : 0.5) : null);
     const back = (p) => (log ? Math.exp(f(low) + p * span) : low + p * span);
-    const levels = [...new Set(known)].sort((a, b) => a - b);
+    const found = new Set();
+    for (const value of known) if (found.size <= MOST_LEVELS) found.add(value); else break;
+    const many = found.size > MOST_LEVELS, levels = many ? [low, high] : [...found].sort((a, b) => a - b);
     const near = high > low ? Math.floor(Math.log10(Math.max(Math.abs(low), Math.abs(high)) / (high - low))) : 0;
     const digits = Math.min(Math.max(3 + near, 3), MOST_DIGITS);  // of the difference, three
-    return { part, ticks: levels.length <= 9 ? levels : span ? [0, 0.25, 0.5, 0.75, 1].map(back) : [low], levels, digits };
+    return { part, ticks: levels.length <= 9 && !many ? levels : [0, 0.25, 0.5, 0.75, 1].map(back), levels, many, digits };
   }
   const levels = [...new Set(known)], place = new Map(levels.map((value, i) => [value, i]));
   const part = (value) => (place.has(value) ? (levels.length > 1 ? place.get(value) / (levels.length - 1) : 0.5) : null);
-  return { part, ticks: levels.length <= 12 ? levels : [], levels, digits: 3 };
+  return { part, ticks: levels.length <= 12 ? levels : [], levels, many: levels.length > MOST_LEVELS, digits: 3 };
 }
 
 /** The ticks of a column: [text, place], but for those that others leave no `room`; the first and the last stay. */

@@ -2,10 +2,13 @@
 
 const PAD = { left: 76, right: 14, top: 22, bottom: 38 };  // left: as wide as the values there
 const NARROW = 500;  // [px]
+const MOST_DOTS = 2000;  // above this, points of one pixel are drawn once
 const wayOf = (name) => (data.goals.find(([goal]) => goal === name) || [name, "min"])[1];
 
 /** The points within the constraints that no other is at least as good as in both and better in one, by the first number. */
-function front(x, y) {
+const front = (x, y) => once(`front of ${x} ${y}`, () => makeFront(x, y));
+
+function makeFront(x, y) {
   const [a, b] = [column(x), column(y)], [p, q] = [wayOf(x) === "max" ? -1 : 1, wayOf(y) === "max" ? -1 : 1], found = [];
   const known = [];
   for (let i = 0; i < count; i++) if (isNumber(a[i]) && isNumber(b[i]) && data.target[i] === app.target && allowed(i)) known.push(i);
@@ -20,8 +23,9 @@ function front(x, y) {
 
 function placed(width, height) {
   const sx = scaleOf(app.x), sy = scaleOf(app.y);
+  const [xs, ys] = [column(app.x), column(app.y)];
   return (i) => {
-    const [u, v] = [sx.part(column(app.x)[i]), sy.part(column(app.y)[i])];
+    const [u, v] = [sx.part(xs[i]), sy.part(ys[i])];
     return u === null || v === null ? null : [PAD.left + u * (width - PAD.left - PAD.right), height - PAD.bottom - v * (height - PAD.top - PAD.bottom)];
   };
 }
@@ -36,6 +40,22 @@ function fitPad(context, width) {
   PAD.top = PAD.inside ? 34 : 22;
 }
 
+/** The points that are seen, the best first, with their places: of many within one pixel the best, which is drawn over the others. */
+function uncovered(order, at, width, height) {
+  const many = order.length > MOST_DOTS, seen = new Uint8Array(many ? (width + 1) * (height + 1) : 0), found = [];
+  for (const i of order) {
+    const point = at(i);
+    if (!point) continue;
+    if (many) {
+      const pixel = Math.round(point[1]) * (width + 1) + Math.round(point[0]);
+      if (seen[pixel]) continue;
+      seen[pixel] = 1;
+    }
+    found.push([i, point]);
+  }
+  return found;
+}
+
 function drawScatter(found) {
   const { context, width, height } = fresh("scatter");
   fitPad(context, width);
@@ -44,12 +64,11 @@ function drawScatter(found) {
   context.strokeStyle = paint.line;
   context.fillStyle = paint.soft;
   drawTicks(context, width, height);
-  for (const i of [...found.order].reverse()) {
-    const point = at(i);
-    if (!point) continue;
+  const drawn = uncovered(found.order, at, width, height), small = count > MOST_DOTS;
+  for (const [i, point] of drawn.reverse()) {
     context.fillStyle = context.strokeStyle = chosen(i) ? css(goalColour(found.parts[i])) : paint.line;
     context.beginPath();
-    context.arc(point[0], point[1], count > 2000 ? 2 : 3.5, 0, 7);
+    context.arc(point[0], point[1], small ? 2 : 3.5, 0, 7);
     if (allowed(i)) context.fill(); else context.stroke();
   }
   const line = front(app.x, app.y), names = `${shortName(app.x)} and ${shortName(app.y)}`;
@@ -64,8 +83,8 @@ function drawScatter(found) {
     context.stroke();
   }
   context.lineWidth = 1;
-  const broken = found.order.some((i) => !allowed(i)), hollow = broken ? " Hollow points break a constraint." : "";
-  byId("front").textContent = (!line.length ? broken ? "No point meets the constraints." : "No point has both numbers." : app.x === app.y ? "" : line.length === 1 ? `1 point is best in both: point ${data.number[line[0]]}.` : `${line.length} points, with rings and a line: no other is better in both ${names}.`) + hollow;
+  const broken = found.order.some((i) => !allowed(i)), hollow = broken ? " Hollow points break a constraint." : "", within = drawn.length < found.order.length && found.order.length > MOST_DOTS ? " Of points within one pixel, the best is drawn." : "";
+  byId("front").textContent = (!line.length ? broken ? "No point meets the constraints." : "No point has both numbers." : app.x === app.y ? "" : line.length === 1 ? `1 point is best in both: point ${data.number[line[0]]}.` : `${line.length} points, with rings and a line: no other is better in both ${names}.`) + hollow + within;
 }
 
 function drawTicks(context, width, height) {

@@ -1,6 +1,19 @@
 // What the page shows, and what was chosen. Names come from files of strangers: they are only ever set as text.
 
 const data = JSON.parse(document.getElementById("data").textContent);
+
+/** A column as the page has it, packed: different values and the place of each point's among them, or 64-bit numbers. */
+function unpacked({ levels, size, at }) {
+  const raw = atob(at), bytes = new Uint8Array(raw.length), made = [];
+  for (let i = 0; i < raw.length; i++) bytes[i] = raw.charCodeAt(i);
+  if (levels) for (const place of new { 1: Uint8Array, 2: Uint16Array, 4: Uint32Array }[size](bytes.buffer)) made.push(levels[place]);
+  else for (const value of new Float64Array(bytes.buffer)) made.push(Number.isNaN(value) ? null : value);
+  return made;
+}
+
+for (const name of ["number", "target", "label", "status", "limit", "error", "hash"]) data[name] = unpacked(data[name]);
+for (const columns of [data.values, data.results]) for (const name of Object.keys(columns)) columns[name] = unpacked(columns[name]);
+
 const count = data.number.length;
 const app = { freq: 1, goal: data.goals[0] || null, brushes: new Map(), here: -1, axis: 0, cell: [0, 0], target: data.target[0], sort: null, x: null, y: null, rows: null, columns: null };
 
@@ -39,6 +52,14 @@ const allowed = (i) => !(i in data.breaks);
 /** The constraints that a point breaks, as text. */
 const brokenText = (i) => data.breaks[i].map((k) => data.constraints[k]).join(", ");
 
+const remembered = new Map();
+
+/** A value that depends on nothing but `key` and the target that is shown: made once, until another target is shown. */
+function once(key, make) {
+  if (!remembered.has(key)) remembered.set(key, make());
+  return remembered.get(key);
+}
+
 /** Whether a point is of the target that is shown, and within all that was chosen along axes. */
 function chosen(i) {
   if (data.target[i] !== app.target) return false;
@@ -51,11 +72,13 @@ function chosen(i) {
 
 /** The points that have the goal's number, the best first and those that break a constraint last, and where each lies between the best, 0, and the worst, 1. */
 function ordered() {
-  const [name, way] = app.goal, values = column(name), known = [], parts = new Array(count).fill(null);
-  for (let i = 0; i < count; i++) if (isNumber(values[i]) && data.target[i] === app.target) known.push(i);
-  known.sort((a, b) => allowed(b) - allowed(a) || (way === "max" ? values[b] - values[a] : values[a] - values[b]) || a - b);
-  for (const i of known) parts[i] = goalPart(values[i]);
-  return { order: known, parts };
+  return once("order by " + app.goal, () => {
+    const [name, way] = app.goal, values = column(name), order = [], parts = new Array(count).fill(null);
+    for (let i = 0; i < count; i++) if (isNumber(values[i]) && data.target[i] === app.target) order.push(i);
+    order.sort((a, b) => allowed(b) - allowed(a) || (way === "max" ? values[b] - values[a] : values[a] - values[b]) || a - b);
+    for (const i of order) parts[i] = goalPart(values[i]);
+    return { order, parts };
+  });
 }
 
 /** Where a value of the goal lies between the best, 0, and the worst, 1. */

@@ -24,12 +24,14 @@ class Lanes:
 
     def __post_init__(self) -> None:
         at = np.frombuffer(self.offsets, np.int64)
-        rises = at.size < 2 or bool((at[1:] > at[:-1]).all())
+        steps = at[1:] - at[:-1]
+        straight = bool((steps == self.itemsize).all())
+        rises = straight or bool((steps > 0).all())
         span = 0, 0
         if at.size:
             low, high = (at[0], at[-1]) if rises else (at.min(), at.max())
             span = int(low), int(high) + self.itemsize
-        for name, value in (("at", at), ("rises", rises), ("span", span)):
+        for name, value in (("at", at), ("rises", rises), ("straight", straight), ("span", span)):
             object.__setattr__(self, name, value)
 
     if TYPE_CHECKING:  # made above
@@ -45,6 +47,11 @@ class Lanes:
             ...
 
         @property
+        def straight(self) -> bool:
+            """Whether the lanes that move are contiguous, in order."""
+            ...
+
+        @property
         def span(self) -> tuple[int, int]:
             """[B] from the lowest byte to past the highest; (0, 0) where no lane moves."""
             ...
@@ -57,7 +64,17 @@ class Lanes:
     @property
     def rows(self) -> tuple[tuple[int, int, int, int], ...]:
         """The transfers: (offset, bytes of a row, stride, rows). Lanes go in order of address, each byte once."""
+        if self.straight:
+            return tuple((first, nbytes, 0, 1) for first, nbytes in self.runs)
         return _rows(self.offsets, self.itemsize)
+
+    @property
+    def runs(self) -> list[tuple[int, int]]:
+        """The stretches of bytes (offset, bytes) that the lanes cover, in order, each byte once."""
+        if self.straight:
+            low, high = self.span
+            return [(low, high - low)] if high else []
+        return runs(self.at, self.itemsize)
 
     def spread(self, values: Array, dtype: str) -> Array:
         """The tensor of elements that came, with `fill` in the lanes that did not move."""

@@ -49,9 +49,12 @@ def _atomic(
         assert given is not None
         if kind == uint64 and op in ("max", "min"):
             signed, change = change, lambda old, new: signed(old ^ HIGHEST, (new[0] ^ HIGHEST, new[1])) ^ HIGHEST
-        old = current().exchange(way.base, way.lanes, kind, lambda found: _in_turn(found, given, way.lanes, kind, change))
+        lanes = None if addresses.size == 1 else way.lanes  # one element, such as a lock, is contiguous
+        old = current().exchange(
+            way.base, addresses.shape, lanes, kind, lambda found: _steps(found, given, lanes, kind, change)[1]
+        )
         if old is not None:
-            return known_tensor(_before(old, given, way.lanes, kind, change), kind)
+            return known_tensor(old if lanes is None else _steps(old, given, lanes, kind, change)[0], kind)
     if kind == uint64 and op in ("max", "min"):
         refuse(f"tl.atomic_{op} of uint64 that are computed after the timing; use tl.int64")
     if compare is None and op != "xchg" and not result_is_used():
@@ -62,7 +65,9 @@ def _atomic(
 
 
 def _steps(old: Array, given: Array, lanes: Any, kind: dtype, change: Callable[[Any, Any], Any]) -> tuple[Array, Array]:
-    """The old and new value of each lane; lanes at the same address act in sequence."""
+    """The old and new value of each lane; lanes at the same address act in sequence. Without lanes it is one element."""
+    if lanes is None:
+        return old, narrow(np.asarray(change(widen(old), (widen(given.reshape(old.shape)), 0))), kind.own)
     there: dict[int, Any] = {}
     before, after = old.copy().reshape(-1), old.copy().reshape(-1)
     chosen = np.arange(before.size) if lanes.active is None else np.flatnonzero(lanes.active)
@@ -72,14 +77,6 @@ def _steps(old: Array, given: Array, lanes: Any, kind: dtype, change: Callable[[
         new = change(widen(before[lane : lane + 1]), (widen(values[lane : lane + 1]), lane))
         after[lane] = there[place] = narrow(np.asarray(new), kind.own)[0]
     return before.reshape(old.shape), after.reshape(old.shape)
-
-
-def _in_turn(old: Array, given: Array, lanes: Any, kind: dtype, change: Callable[[Any, Any], Any]) -> Array:
-    return _steps(old, given, lanes, kind, change)[1]
-
-
-def _before(old: Array, given: Array, lanes: Any, kind: dtype, change: Callable[[Any, Any], Any]) -> Array:
-    return _steps(old, given, lanes, kind, change)[0]
 
 
 #: What changes nothing: masked lanes take part with it, where the mask comes after the timing.

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from kernbench.common.dtypes import dtype_of, narrow
+from kernbench.common.dtypes import dtype_of, narrow, widen
 from kernbench.triton import dtypes, unsigned
 from kernbench.triton.constants import constexpr, plain
 from kernbench.triton.dtypes import common, dtype, float32, float64, int1, int64, refuse, uint64, wanted, with_number
@@ -40,9 +40,15 @@ def is_number(value: Any) -> bool:
 
 def spread(*tensors: tensor) -> tuple[int, ...]:
     """The shape that tensors have together; TritonError if they do not fit."""
-    shapes = [one.shape for one in tensors]
-    longest = max(shapes, key=len)
-    if all(one == longest or not one for one in shapes):
+    shapes = [one.shape if one.swapped is not None else one.handle.shape for one in tensors]
+    longest = shapes[0]
+    for one in shapes:
+        if len(one) > len(longest):
+            longest = one
+    for one in shapes:
+        if one and one != longest:
+            break
+    else:
         return tuple(longest)
     try:
         return tuple(int(one) for one in np.broadcast_shapes(*shapes))
@@ -55,9 +61,9 @@ def math(op: str, operands: list[tensor], kind: dtype | None, into: dtype | None
     """An elementwise op whose operands are converted to `kind` (None: unchanged) and whose result has the type `into`."""
     own = current()
     shape = spread(*operands)
-    if kind == uint64 and op in unsigned.KNOWN:
+    if op in unsigned.KNOWN and kind == uint64:
         return unsigned.divided(op, cast(operands[0], kind), cast(operands[1], kind), kind)
-    if kind == uint64 and op in unsigned.ORDERED:
+    if op in unsigned.ORDERED and kind == uint64:
         found = math(op, [unsigned.turned(cast(one, kind)) for one in operands], int64, into)
         return found if into else unsigned.back(found, kind)
     given = [_as_operand(one, kind or one.dtype) for one in operands]
@@ -73,18 +79,12 @@ def _as_operand(value: tensor, kind: dtype) -> Any:
     if value.numel == 1:
         found = value.known
         if found is not None:
-            rounded = found if value.dtype == kind else narrow(_widened(found), kind.own)
+            rounded = found if value.dtype == kind else narrow(widen(np.asarray(found)), kind.own)
             one = rounded.reshape(-1)[0]
             return float(one) if kind.is_floating() else bool(one) if kind.is_bool() else int(one)
     if value.dtype.is_floating() and kind.is_floating() and dtype_of(kind.own).bits > dtype_of(value.dtype.own).bits:
         return value.handle  # the engine widens floats by itself
     return cast(value, kind).handle
-
-
-def _widened(values: Any) -> Any:
-    from kernbench.common.dtypes import widen
-
-    return widen(np.asarray(values))
 
 
 def cast(

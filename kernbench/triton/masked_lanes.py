@@ -76,15 +76,16 @@ def chosen_zero(picks: Array | None, first: Any, second: Any) -> Marks | None:
 
 def after(op: str, operands: Sequence[Any], shape: tuple[int, ...], how: dict[str, Any]) -> Marks | None:
     """Of the result of an op on tensors and numbers; None if no operand has any."""
-    marks = [_marks(one) for one in operands]
-    if all(one is None for one in marks):
+    marks = [one.marks for one in operands if isinstance(one, KernelTensor) and one.marks is not None]
+    if not marks:
         return None
     zero = _zero(op, operands, shape)
-    steps = 1 + max(one._steps for one in marks if one is not None)
-    lines = _NO_LINES.union(*(one.lines for one in marks if one is not None and one.left_out is not None))
-    left_out = _left_out(op, operands, shape, how) if lines else None
-    if left_out is not None and left_out.any():
-        return Marks(left_out, lines, zero, steps)
+    steps = 1 + max([one._steps for one in marks])
+    without = [one.lines for one in marks if one.left_out is not None]
+    if without:
+        left_out = _left_out(op, operands, shape, how)
+        if left_out.any():
+            return Marks(left_out, _NO_LINES.union(*without), zero, steps)
     return None if zero is None else Marks(None, _NO_LINES, zero, steps)
 
 
@@ -131,6 +132,11 @@ def _zeros(operand: Any) -> Array:
 
 
 def _left_out(op: str, operands: Sequence[Any], shape: tuple[int, ...], how: dict[str, Any]) -> Array:
+    """Of an op one of whose operands depends on lanes without a value."""
+    if op in ("mul", "and"):
+        first, second = _unless_zero(*operands), _unless_zero(*operands[::-1])
+        both = first if second is None else second if first is None else first | second
+        return np.broadcast_to(np.asarray(both), shape)
     parts = [_of(one) for one in operands]
     axis: Any = how.get("axis")
     if op in _MOVED:
@@ -145,15 +151,28 @@ def _left_out(op: str, operands: Sequence[Any], shape: tuple[int, ...], how: dic
         return _gathered(operands, parts)
     if op == "histogram":
         return np.full(shape, any(one.any() for one in parts))
-    if op in ("mul", "and", "fma"):
+    if op == "fma":
         first, second = (one & ~_zeros(other) for one, other in zip(parts[:2], (operands[1], operands[0]), strict=True))
-        return np.broadcast_to(first | second | (parts[2] if op == "fma" else False), shape)
+        return np.broadcast_to(first | second | parts[2], shape)
     if op == "where" and isinstance(operands[0], KernelTensor) and operands[0].value is not None:
         return np.broadcast_to(np.where(operands[0].value, parts[1], parts[2]) | parts[0], shape)
     found = np.zeros(shape, np.bool_)
     for one in parts:
         found = found | one
     return found
+
+
+def _unless_zero(one: Any, other: Any) -> Array | None:
+    """Of `one` in a product with `other`; None: no element."""
+    marks = _marks(one)
+    if marks is None or marks.left_out is None:
+        return None
+    return marks.left_out if _is_pending(other) else marks.left_out & ~_zeros(other)
+
+
+def _is_pending(operand: Any) -> bool:
+    """Whether nothing is known of its elements."""
+    return isinstance(operand, KernelTensor) and operand.value is None and (operand.marks is None or not operand.marks.has_zero)
 
 
 #: Ops that put elements in other places, and do it with truth values too.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -200,9 +201,17 @@ def lanes_of(addresses: Array, active: Array | None, kind: dtype) -> Way:
     moved = flat if active is None else flat[active.reshape(-1)]
     if not moved.size:
         return Way(0, None, 0)
+    if flat.size == 1:
+        return Way(int(flat[0]), _one(addresses.shape, kind.itemsize), 1)
     base = int(moved.min())
     mask = b"" if active is None else active.tobytes()
     return Way(base, Lanes(addresses.shape, kind.itemsize, (moved - base).tobytes(), mask, 0), moved.size)
+
+
+@cache
+def _one(shape: tuple[int, ...], itemsize: int) -> Lanes:
+    """A single lane."""
+    return Lanes(shape, itemsize, bytes(8))
 
 
 def in_shape(value: tensor, kind: dtype, shape: tuple[int, ...]) -> tensor:

@@ -191,6 +191,8 @@ def stored(tile: tensor, pointers: tensor, active: Array | None) -> None:
 def check_bounds(base: DevicePointer, addresses: Array, mask: Array | None, itemsize: int, what: str) -> None:
     """TritonError if a lane that moves is outside of its tensor."""
     low, high = base.window, base.window + nbytes_of(base.tensor_shape, base.dtype)
+    if addresses.size == 1 and low <= addresses.item() <= high - itemsize:
+        return
     if not addresses.size or (addresses.min() >= low and addresses.max() + itemsize <= high):
         return
     outside = (addresses < low) | (addresses + itemsize > high)

@@ -33,7 +33,7 @@ from kernbench.triton_emu.tl.context import TLContext
 _OWN = os.path.dirname(os.path.abspath(__file__)) + os.sep
 _PACKAGE = os.path.dirname(os.path.dirname(_OWN)) + os.sep
 PATIENCE = 150_000  #: [cycle] of looking at one place before it is clear that nothing will change there
-_IS_OWN: dict[CodeType, bool] = {}
+_IS_OWN: dict[str, bool] = {}  # by the file of a frame: the hash of a string is kept, that of a code object is not
 
 
 @dataclass
@@ -247,36 +247,43 @@ class Program(TLContext):
         runner.memory.store_issued(msg)
         return old
 
-    def exchange(self, base: int, lanes: Lanes, kind: dtype, change: Callable[[Array], Array]) -> Array | None:
+    def exchange(
+        self, base: int, shape: tuple[int, ...], lanes: Lanes | None, kind: dtype, change: Callable[[Array], Array]
+    ) -> Array | None:
         """Read, change and write known elements with nothing between: the old elements, as `Lanes.spread` shapes them; None,
-        with nothing changed, if the elements there are computed after the timing.
+        with nothing changed, if the elements there are computed after the timing. Without lanes it is one element.
 
         It takes the time of the load; the store is issued then.
         """
         line, runner = kernel_line(), self._runner
-        brought = self.gather(base, lanes.shape, kind, lanes)
-        if lanes.at.size != 1 or prod(lanes.shape) != 1:
+        brought = self.gather(base, shape, kind, lanes)
+        if prod(shape) != 1:
             self.options.progress -= 1
-        room = self._new(lanes.shape, kind.own, brought.nbytes, line)
+        room = self._new(shape, kind.own, brought.nbytes, line)
         if brought.flight is not None:
             runner.wait_for(brought.flight, "the load of an atomic op")
         while len(runner.scheduler.open) >= runner.scheduler.queue_depth:
             runner.pause("the command queue is full", any_end=True)
         # From here on no other program runs until the new elements are in memory.
-        addr, memory = self._first(base, lanes, line), runner.memory
+        memory, nbytes = runner.memory, kind.itemsize if lanes is None else lanes.at.size * lanes.itemsize
+        addr = self._physical(base, nbytes, line) if lanes is None else self._first(base, lanes, line)
+        space = self._space(addr, lanes)
         try:
-            old = read_lanes(memory.store, self._space(addr, lanes), addr, lanes, kind.own)
+            if lanes is None:
+                old = memory.store.read(space, addr, shape, kind.own)
+            else:
+                old = read_lanes(memory.store, space, addr, lanes, kind.own)
         except ValueError:
             return None
-        room.value = np.ascontiguousarray(change(old))
-        if np.array_equal(old.reshape(-1), room.value.reshape(-1)):
+        room.value = np.ascontiguousarray(change(old)).reshape(shape)
+        if (old == room.value).all():
             self._look(base, line)
         else:
             self.options.progress += 1
         placed = MemoryWriteMsg(room.space, room.addr, room.value, op_id=memory.new_id(), line=line)
         runner.on_placed(placed, runner.now)
-        msg = DmaWriteCmd(room, addr, lanes.at.size * lanes.itemsize, lanes=lanes, op_id=memory.new_id(), line=line)
-        msg.dst_space = self._space(addr, lanes)
+        msg = DmaWriteCmd(room, addr, nbytes, lanes=lanes, op_id=memory.new_id(), line=line)
+        msg.dst_space = space
         runner.issue(msg, line)
         memory.store_issued(msg)
         return old
@@ -377,9 +384,10 @@ def _kernel_frame(depth: int = 1) -> FrameType:
     """The innermost frame that is not of this package; the first `depth` frames are of it."""
     frame = sys._getframe(depth)
     while True:
-        own = _IS_OWN.get(frame.f_code)
+        file = frame.f_code.co_filename
+        own = _IS_OWN.get(file)
         if own is None:
-            own = _IS_OWN[frame.f_code] = os.path.abspath(frame.f_code.co_filename).startswith(_OWN)
+            own = _IS_OWN[file] = os.path.abspath(file).startswith(_OWN)
         if not own or frame.f_back is None:
             return frame
         frame = frame.f_back

@@ -217,6 +217,27 @@ def test_spinning_for_what_never_comes() -> None:
     )
 
 
+def test_programs_on_one_lock_try_in_proportion_to_their_number() -> None:
+    """A program tries again as long as another holds the lock, which at most the other PEs do before its turn."""
+
+    @triton.jit
+    def add(lock_ptr, count_ptr):
+        while tl.atomic_cas(lock_ptr, 0, 1) == 1:
+            pass
+        tl.store(count_ptr, tl.load(count_ptr) + 1)
+        tl.debug_barrier()
+        tl.atomic_xchg(lock_ptr, 0)
+
+    commands = []
+    for programs in (24, 48):
+        lock, count = np.zeros(1, np.int32), np.zeros(1, np.int32)
+        with kernbench.machine("single_cube"):
+            run = add[(programs,)](lock, count)
+        assert count[0] == programs and lock[0] == 0
+        commands.append(len(run.engine.op_log.records))
+    assert commands[0] * 1.5 < commands[1] < commands[0] * 2.5
+
+
 def test_what_python_raises_has_its_line() -> None:
     @triton.jit
     def kernel(x_ptr):

@@ -151,14 +151,15 @@ def write_lanes(
     if not places.size:
         return moved
     low, high = lanes.span
+    stretches = lanes.runs
     into = store.rows_to_write(space, addr + low, addr + high) if addr % lanes.itemsize == 0 else None
     if into is not None and into.size:
-        into.view(values.dtype)[(places - low) // lanes.itemsize] = values
-        for first, nbytes in runs(places, lanes.itemsize):
+        into.view(values.dtype)[... if lanes.straight else (places - low) // lanes.itemsize] = values
+        for first, nbytes in stretches:
             store.rows_written(space, (addr + first,), nbytes)
         return moved
     position = 0
-    for first, nbytes in runs(places, lanes.itemsize):
+    for first, nbytes in stretches:
         count = nbytes // lanes.itemsize
         store.write(space, addr + first, values[position : position + count].copy())
         position += count
@@ -172,7 +173,7 @@ def _bits_of(values: Array) -> Array:
 
 def mark_lanes(store: MemoryStore, space: str, addr: int, lanes: Lanes, op_id: int) -> None:
     """`MemoryStore.mark_pending` of these lanes."""
-    for first, nbytes in runs(lanes.at, lanes.itemsize):
+    for first, nbytes in lanes.runs:
         store.mark_pending(space, addr + first, nbytes, op_id)
 
 
@@ -184,7 +185,8 @@ def _gathered(store: MemoryStore, space: str, addr: int, lanes: Lanes, dtype: st
     low, high = lanes.span
     data = store.rows_to_read(space, addr + low, addr + high) if addr % lanes.itemsize == 0 else None
     if data is not None and data.size:
-        return np.asarray(data.view(found.dtype)[(lanes.at - low) // lanes.itemsize])
+        there = data.view(found.dtype)
+        return there.copy() if lanes.straight else np.asarray(there[(lanes.at - low) // lanes.itemsize])
     places, back = np.unique(lanes.at, return_inverse=True)
     kept = np.empty(places.size, found.dtype)
     position = 0

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from kernbench.common.dtypes import Array
-from kernbench.triton.dtypes import dtype, int1, refuse
+from kernbench.triton.dtypes import dtype, int1, refusal, refuse
+from kernbench.triton.errors import CompilationError
 from kernbench.triton.program import current
 from kernbench.triton.tensor import FUNCTIONS, Shape, known_tensor, tensor
 
@@ -165,6 +166,10 @@ def make_tensor_descriptor(
     block = _block("tl.make_tensor_descriptor", base, shape, strides, (0,) * len(block_shape), block_shape)
     if block.strides[-1] != 1:
         refuse(f"tl.make_tensor_descriptor: the last stride must be 1, and is {block.strides[-1]}; swap the axes")
+    columns, size = block.block_shape[-1], base.element_ty.itemsize
+    if current().options.portable and columns * size < 16:
+        rule = "Descriptor block shape must have at least 16 bytes in the last dimension"
+        raise CompilationError(str(refusal(f"{rule}, but got {columns} * {size} = {columns * size} bytes; use a wider block")))
     return tensor_descriptor(block, padding_option)
 
 

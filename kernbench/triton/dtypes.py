@@ -127,6 +127,7 @@ class dtype:
     def __eq__(self, other: object) -> bool:
         if self is other:
             return True
+        other = plain(other)
         return isinstance(other, dtype) and not isinstance(other, pointer_type) and other.name == self.name
 
     def __hash__(self) -> int:
@@ -149,6 +150,7 @@ class pointer_type(dtype):
         return False
 
     def __eq__(self, other: object) -> bool:
+        other = plain(other)
         return isinstance(other, pointer_type) and other.element_ty == self.element_ty
 
     def __hash__(self) -> int:
@@ -332,5 +334,5 @@ def with_number(tensor: dtype, value: Any, divides: bool = False) -> dtype:
     if _RANK[number.kind] > _RANK[tensor.kind]:
         return common(number, tensor, divides)
     if tensor.is_int() and not tensor.is_bool() and not tensor.get_int_min_value() <= value <= tensor.get_int_max_value():
-        refuse(f"{value} does not fit into {tensor}; cast the tensor with .to first")
+        refuse(f"{value} is out of range for {tensor}; cast the tensor with .to first")
     return common(tensor, tensor, divides)

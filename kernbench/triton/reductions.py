@@ -230,7 +230,7 @@ def dot(
         refuse(f"tl.dot of {a.dtype} and {b.dtype}: both must be of one type; cast one with .to")
     if len(a.shape) not in (2, 3) or len(a.shape) != len(b.shape) or a.shape[-1] != b.shape[-2]:
         refuse(f"tl.dot of {list(a.shape)} and {list(b.shape)}: the columns of the first must be the rows of the second")
-    least = 32 if a.dtype.primitive_bitwidth == 8 else 16  # of Triton's backend for CUDA
+    least = max(4, 256 // a.dtype.primitive_bitwidth)  # of Triton's backend for CUDA
     if current().options.portable and a.shape[-1] < least:
         refuse(f"tl.dot of {list(a.shape)} and {list(b.shape)}: in Triton the inner side of {a.dtype} is {least} or more")
     if a.dtype.is_int():

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from functools import cache
 from math import prod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from kernbench.common.dtypes import Array
+from kernbench.common.dtypes import Array, dtype_of
 from kernbench.common.pointers import DevicePointer
 from kernbench.triton.constants import plain
 from kernbench.triton.dtypes import dtype, int32, of_number, of_own, pointer_type, refusal, refuse, uint64
@@ -135,19 +136,17 @@ class tensor:
     # Shapes.
 
     def __getitem__(self, index: Any) -> tensor:
-        """`x[:, None]`: new axes."""
+        """`x[:, None]`: new axes. As in Triton, a colon past the last axis means nothing, and axes without an index stay."""
         parts = index if isinstance(index, tuple) else (index,)
         shape, left = [], list(self.shape)
         for one in parts:
             if one is None:
                 shape.append(1)
-            elif isinstance(one, slice) and one == slice(None) and left:
-                shape.append(left.pop(0))
+            elif isinstance(one, slice) and one == slice(None):
+                shape += [left.pop(0)] if left else []
             else:
                 refuse(f"unsupported tensor index {one!r}: it is : or None; use tl.gather or tl.load")
-        if left:
-            refuse(f"{len(parts)} indices are given for the {len(self.shape)} axes of {list(self.shape)}")
-        return self.reshaped(tuple(shape))
+        return self.reshaped((*shape, *left))
 
     def reshaped(self, shape: tuple[int, ...]) -> tensor:
         """The same elements in another shape, in no time."""
@@ -233,7 +232,7 @@ def number_tensor(value: Any, kind: dtype | None = None) -> tensor:
     found = of_number(value) if kind is None else kind
     bits = found == uint64
     own: Any = np.asarray(int(value) & (1 << 64) - 1, np.uint64) if bits else np.asarray(value)
-    own = own.astype(_numpy(found))
+    own = own.astype(_numpy(found.own))
     return tensor(current().known(own, found), found)
 
 
@@ -251,7 +250,7 @@ def as_tensor(value: Any) -> tensor:
 
 def known_tensor(values: Array, kind: dtype = int32) -> tensor:
     """A tensor of known elements."""
-    return tensor(current().known(np.ascontiguousarray(values.astype(_numpy(kind))).reshape(values.shape), kind), kind)
+    return tensor(current().known(np.ascontiguousarray(values.astype(_numpy(kind.own))).reshape(values.shape), kind), kind)
 
 
 def pointer(address: DevicePointer, element: dtype | None = None, const: bool = False) -> tensor:
@@ -260,7 +259,6 @@ def pointer(address: DevicePointer, element: dtype | None = None, const: bool = 
     return tensor(current().known(np.asarray(int(address), np.int64), kind), kind, address)
 
 
-def _numpy(kind: dtype) -> Any:
-    from kernbench.common.dtypes import dtype_of
-
-    return dtype_of(kind.own).numpy
+@cache
+def _numpy(own: str) -> Any:
+    return dtype_of(own).numpy

@@ -284,6 +284,29 @@ def test_portable_has_triton_s_own_rules() -> None:
     halves = refused(lambda x: tl.exp(tl.zeros((4,), tl.float16)), portable=True)
     assert halves.startswith("tl.exp of fp16: Triton takes f32 and f64 alone")
     assert refused(lambda x: tl.zeros((6,), tl.float16), portable=True).startswith("a shape of [6]: in Triton axes are powers")
+    narrow = refused(lambda x: tl.make_tensor_descriptor(x, [16, 16], [16, 1], [8, 2]), portable=True)
+    rule = "Descriptor block shape must have at least 16 bytes in the last dimension"
+    assert narrow == f"{rule}, but got 2 * 4 = 8 bytes; use a wider block"
+    inner = refused(lambda x: tl.dot(tl.zeros((16, 4), tl.float32), tl.zeros((4, 16), tl.float32)), portable=True)
+    assert inner == "tl.dot of [16, 4] and [4, 16]: in Triton the inner side of fp32 is 8 or more"
+    assert refused(lambda x: tl.full((), 32, tl.int32) + (1 << 40)).startswith(f"{1 << 40} is out of range for int32")
+
+
+def test_colons_and_constants_mean_what_they_mean_in_triton() -> None:
+    """A colon past the last axis means nothing, axes without an index stay, and a type equals a constant of that type."""
+
+    @triton.jit
+    def kernel(x_ptr):
+        pointer = x_ptr[None, None, :]
+        tl.static_assert(pointer.shape == [1, 1])
+        tl.static_assert(tl.zeros((2, 4), tl.float32)[None].shape == [1, 2, 4])
+        tl.static_assert(x_ptr.dtype.element_ty == tl.constexpr(tl.float32))
+        tl.static_assert(tl.int8 != tl.constexpr(tl.float32))
+        tl.store(pointer, tl.sum(tl.full((2, 4), 0.5, tl.float32), keep_dims=True))
+
+    x = np.zeros(1, np.float32)
+    kernel[(1,)](x)
+    assert x[0] == 4
 
 
 def test_pending_values_are_no_conditions() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import combinations
+from itertools import combinations, pairwise
 
 import numpy as np
 
@@ -43,6 +43,8 @@ def races(accesses: Sequence[Access]) -> list[Race]:
     ordered = _ordered(accesses)
     found: dict[tuple[str, str, str], Race] = {}
     for name, group in by_tensor.items():
+        if all(one.kind in LOADS for one in group):
+            continue
         for address, elements, numbers in _shared(group):
             seen = set()
             for one, other in combinations([group[number] for number in numbers], 2):
@@ -61,6 +63,8 @@ def races(accesses: Sequence[Access]) -> list[Race]:
 
 def _shared(group: Sequence[Access]) -> Iterator[tuple[int, int, list[int]]]:
     """Accesses that share addresses between programs, with a write among them: the first address, how many, and which."""
+    if _apart(group):
+        return
     addresses = np.concatenate([one.addresses for one in group])
     who = np.repeat(np.arange(len(group)), [one.addresses.size for one in group])
     if not addresses.size:
@@ -80,6 +84,18 @@ def _shared(group: Sequence[Access]) -> Iterator[tuple[int, int, list[int]]]:
         alike[numbers] = first, count + 1
     for numbers, (first, count) in alike.items():
         yield first, count, list(numbers)
+
+
+def _apart(group: Sequence[Access]) -> bool:
+    """Whether the range from the first to the last address of each program touches that of no other program."""
+    ranges: dict[int, tuple[int, int]] = {}
+    for one in group:
+        if one.addresses.size:
+            first, last = int(one.addresses[0]), int(one.addresses[-1])
+            low, high = ranges.get(one.program, (first, last))
+            ranges[one.program] = min(low, first), max(high, last)
+    ordered = sorted(ranges.values())
+    return all(before[1] < after[0] for before, after in pairwise(ordered))
 
 
 def _race(a: Access, b: Access) -> bool:

@@ -36,6 +36,11 @@ def main() -> int:
     parser.add_argument("--limit", type=int, default=20, help="[s] of CPU that a case may take")
     parser.add_argument("--seconds", type=int, help="stop a file after so many seconds, and count the cases before that")
     parser.add_argument("--portable", action="store_true", help="refuse what Triton's compiler refuses")
+    parser.add_argument(
+        "--numbers", default="65536,16",
+        help="N,K: downcasts of test_conversions.py convert N numbers of each stretch of 2^24, and each K-th stretch (default: "
+        "%(default)s; 16777216,1: all)",
+    )  # fmt: skip
     parser.add_argument("--reasons", type=int, default=12, help="how many reasons of cases that do not pass are printed")
     parser.add_argument("--cases", action="store_true", help="print each case that does not pass, with its message")
     asked = parser.parse_intermixed_args()
@@ -45,7 +50,7 @@ def main() -> int:
         path = asked.checkout / asked.below / name
         settings = {
             "sample": asked.sample, "seed": asked.seed, "limit": asked.limit, "portable": int(asked.portable),
-            "marked": int(FILES.get(name, False)),
+            "marked": int(FILES.get(name, False)), "numbers": asked.numbers,
         }  # fmt: skip
         try:
             found = outcomes_of(asked.checkout, [path], settings, chosen=asked.chosen, seconds=asked.seconds)

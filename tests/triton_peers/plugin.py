@@ -1,12 +1,13 @@
 """The pytest plugin of this harness: `import triton` is kernbench.triton, cases are sampled, and outcomes are written down.
 
-pytest loads it by `-p tests.triton_peers.plugin`. KB_PEERS_CHECKOUT is the folder with Triton's sources, KB_PEERS_OUT the file
-of outcomes (a JSON object a line), KB_PEERS_SAMPLE how many cases of a file are run (0: all), KB_PEERS_SEED the seed of that
-choice, KB_PEERS_PORTABLE whether the rules of Triton's compiler are enforced, KB_PEERS_MARKED whether only cases with the mark
-`interpreter` are run. For test files of libraries, KB_PEERS_SIZES (JSON) has for each file the largest values of parameters by
-their names, or the values themselves, KB_PEERS_TESTS (JSON) a pattern of the tests of a file, KB_PEERS_WITHOUT (JSON) of cases
-that are left out, KB_PEERS_EACH how many cases of each test are run, and KB_PEERS_TUNE=0 takes the first configuration that
-fits instead of tuning.
+pytest loads it by `-p tests.triton_peers.plugin`. KB_PEERS_CHECKOUT is the folder with Triton's sources, KB_PEERS_OUT the
+file of outcomes (a JSON object a line), KB_PEERS_SAMPLE how many cases of a file are run (0: all), KB_PEERS_SEED the seed of
+that choice, KB_PEERS_PORTABLE whether the rules of Triton's compiler are enforced, KB_PEERS_MARKED whether only cases with
+the mark `interpreter` are run, KB_PEERS_NUMBERS=N,K how many numbers the downcast tests of `test_conversions.py` convert
+(`cases.py`). For test files of libraries, KB_PEERS_SIZES (JSON) has for each file the largest values of parameters by their
+names, or the values themselves, KB_PEERS_TESTS (JSON) a pattern of the tests of a file, KB_PEERS_WITHOUT (JSON) of cases that
+are left out, KB_PEERS_EACH how many cases of each test are run, and KB_PEERS_TUNE=0 takes the first configuration that fits
+instead of tuning.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ import pytest
 
 import kernbench
 import kernbench.triton.patch
-from tests.triton_peers.cases import smaller
+from tests.triton_peers.cases import fewer_numbers, smaller
 from tests.triton_peers.outcomes import PASSED, SKIPPED, SLOW, of_error, shape_of
 
 CHECKOUT = Path(os.environ["KB_PEERS_CHECKOUT"])
@@ -120,6 +121,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         order = random.Random(int(os.environ.get("KB_PEERS_SEED", "0")))
         numbers = order.sample(range(len(chosen)), count)  # in this order, so that a run that is stopped is a sample too
         chosen = [chosen[number] for number in numbers]
+    numbers, each = (int(one) for one in os.environ.get("KB_PEERS_NUMBERS", "0,0").split(","))
+    for module in {id(one.module): one.module for one in chosen if numbers and isinstance(one, pytest.Function)}.values():
+        if hasattr(module, "downcast_test"):
+            fewer_numbers(module, numbers, each)
     kept = set(map(id, chosen))
     config.hook.pytest_deselected(items=[one for one in items if id(one) not in kept])
     items[:] = chosen

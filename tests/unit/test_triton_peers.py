@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.triton_peers.cases import smaller
+from tests.triton_peers.cases import fewer_numbers, smaller
 from tests.triton_peers.libraries import CHECKS, change_words, recipes
 from tests.triton_peers.outcomes import FAILED, REFUSED, WRONG, of_error, shape_of
 
@@ -56,3 +56,18 @@ def test_outcomes_tell_refusals_from_wrong_numbers() -> None:
     assert of_error("AssertionError", "Tensor-likes are not close") == WRONG
     assert of_error("AssertionError", "assert 'invalid axis -3' in 'None'\n +  where 'None' = str(None)") == FAILED
     assert shape_of("a.py:33: 12 of 0x1f lanes") == "N of N lanes"
+
+
+def test_downcasts_convert_fewer_numbers() -> None:
+    made: list[tuple[int, int]] = []
+    module = SimpleNamespace(launch_exhaustive_populate=lambda kind, offset, numel, device: made.append((offset, numel)))
+
+    def downcast_test(kind: str, offset: int, device: str) -> None:
+        module.launch_exhaustive_populate(kind, offset << 24, 2**24, device=device)
+        module.launch_exhaustive_populate(kind, offset, 8, device=device)
+
+    module.downcast_test = downcast_test
+    fewer_numbers(module, 64, 128)
+    for offset in range(256):
+        module.downcast_test("f32", offset, device="cpu")
+    assert made == [(0, 64), (0, 8), (128 << 24, 64), (128, 8)]

@@ -20,6 +20,7 @@ import run_picture  # noqa: E402
 import scaling_pictures  # noqa: E402
 import topology_pictures  # noqa: E402
 import trace_pictures  # noqa: E402
+import triton_pictures  # noqa: E402
 import validation_tables  # noqa: E402
 from sphinx.builders.html import StandaloneHTMLBuilder  # noqa: E402
 
@@ -89,6 +90,7 @@ def generate(app: Any) -> None:
     drawn |= debug_pictures.debug_pictures()
     drawn |= llm_pictures.llm_pictures()
     drawn |= scaling_pictures.scaling_pictures()
+    drawn |= triton_pictures.triton_pictures()
     drawn |= validation_tables.validation_tables()
     shown = run_picture.shown_run()
     drawn |= run_picture.run_pictures(shown)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import sys
 from importlib import import_module
 from types import ModuleType
@@ -24,18 +25,23 @@ class Deferred(TyperCommand):
 
     def load(self) -> Any:
         """The command itself."""
-        module = import_module(f"kernbench.cli.{self.name}")
-        holder = typer.Typer(add_completion=False, rich_markup_mode="rich")
-        holder.callback()(_nothing)  # makes it a group with one command
-        if hasattr(module, "app"):
-            holder.add_typer(module.app, name=self.name)
-        else:
-            holder.command(self.name, cls=Command)(getattr(module, str(self.name)))
-        return get_command(holder).commands[self.name]  # type: ignore[attr-defined]
+        return _built(import_module(f"kernbench.cli.{self.name}"), str(self.name))
 
     def make_context(self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any) -> Any:
         """Forward the call to the command itself."""
         return self.load().make_context(info_name, args, parent=parent, **extra)
+
+
+@functools.cache  # typer takes 10 to 50 ms to read the options of a command, which a process may call often
+def _built(module: ModuleType, name: str) -> Any:
+    """The command, or the group of commands, of a module."""
+    holder = typer.Typer(add_completion=False, rich_markup_mode="rich")
+    holder.callback()(_nothing)  # makes it a group with one command
+    if hasattr(module, "app"):
+        holder.add_typer(module.app, name=name)
+    else:
+        holder.command(name, cls=Command)(getattr(module, name))
+    return get_command(holder).commands[name]  # type: ignore[attr-defined]
 
 
 class Interrupted(Exception):

@@ -18,6 +18,7 @@ from kernbench.cli.main import exit_code
 from kernbench.sim_engine.json_schema import result_json_schema
 from kernbench.sim_engine.machine import Machine
 from tests.cli.conftest import Kbsim
+from tests.schemas import validator_of
 
 SMALL = ("--config", "small.yaml")
 WIDE_APART = (  # beside a KV load, a load of weights would get less than 2^-31 bytes per cycle
@@ -54,7 +55,7 @@ def test_json_is_the_result_and_fits_its_schema(status: str, kbsim: Kbsim) -> No
     arguments, code = ENDINGS[status]
     said = kbsim("run", *arguments, *SMALL, "--json")
     result = one_object(said.out)
-    jsonschema.validate(result, result_json_schema())
+    validator_of(result_json_schema).validate(result)
     assert (said.code, said.err, result["status"]) == (code, "", status)
     config = load_config("small.yaml", [argument for argument in arguments if "=" in argument])
     assert result == simulate(load_program(arguments[0]), config).to_dict()
@@ -62,7 +63,7 @@ def test_json_is_the_result_and_fits_its_schema(status: str, kbsim: Kbsim) -> No
 
 def test_json_of_a_run_with_warnings_fits_its_schema(kbsim: Kbsim) -> None:
     result = one_object(kbsim("run", "clash.json", *SMALL, "--json", "--set", "spm.check_overlap=warn").out)
-    jsonschema.validate(result, result_json_schema())
+    validator_of(result_json_schema).validate(result)
     assert [(warning["entry"], warning["with"]) for warning in result["warnings"]] == [(2, 1)]
 
 
@@ -79,7 +80,7 @@ def test_json_of_a_run_with_warnings_fits_its_schema(kbsim: Kbsim) -> None:
 def test_the_schema_refuses_what_is_no_result(change: dict[str, Any], kbsim: Kbsim) -> None:
     result = one_object(kbsim("run", "tiles.json", *SMALL, "--json").out)
     with pytest.raises(jsonschema.ValidationError):
-        jsonschema.validate({**result, **change}, result_json_schema())
+        validator_of(result_json_schema).validate({**result, **change})
 
 
 @pytest.mark.parametrize("status", ENDINGS)

@@ -8,13 +8,13 @@ import zlib
 from pathlib import Path
 from typing import Any
 
-import jsonschema
 import pytest
 
 from kernbench import load_config, load_program
 from kernbench.sim_engine.json_schema import result_json_schema
 from kernbench.sim_engine.machine import Machine
 from tests.cli.conftest import Kbsim
+from tests.schemas import validator_of
 
 SMALL = ("--config", "small.yaml")
 LAST = 3410  # cycles of tiles.json; its END completes at the begin of cycle 3410, which is not run
@@ -25,7 +25,7 @@ def stepped(kbsim: Kbsim, *arguments: str) -> dict[str, Any]:
     said = kbsim("step", "tiles.json", *SMALL, "--json", *arguments)
     assert said.err == ""
     state = json.loads(said.out)
-    jsonschema.validate(state, result_json_schema())
+    validator_of(result_json_schema).validate(state)
     assert isinstance(state, dict)
     return state
 

@@ -6,13 +6,13 @@ import json
 from pathlib import Path
 from typing import Any
 
-import jsonschema  # type: ignore[import-untyped]
 import pytest
 
 from kernbench.ccl import recording
 from kernbench.ccl.imports.chakra import COLLECTIVE_NAMES, Node, read_chakra, write_chakra
 from kernbench.ccl.json_schema import replay_json_schema
 from kernbench.cli.main import exit_code
+from tests.schemas import validator_of
 
 #: Options of the run, and those that say the machine and the ranks on it, which the replay gets too.
 RUNS = {
@@ -59,7 +59,7 @@ def test_out_and_in_again_takes_as_long(tmp_path: Path, capsys: pytest.CaptureFi
     assert [(one["algorithm"], one["cycles"]) for one in back["communication"]] == ran
     assert back["cycles"] == sum(cycles for _, cycles in ran) > 0
     assert back["ranks"] == len(list(tmp_path.iterdir())) == runs[0]["ranks"]
-    jsonschema.validate(back, replay_json_schema())
+    validator_of(replay_json_schema).validate(back)
     (nodes, *others) = [trace.nodes for trace in read_chakra(tmp_path)]
     assert [node.attributes["kernbench_cycles"] for node in nodes] == [cycles for _, cycles in ran]
     assert all(nodes == other for other in others)

@@ -22,6 +22,7 @@ from kernbench.config import document as document_module
 from kernbench.config.rules import link_weight
 from kernbench.config.section import ValidationError
 from kernbench.topology.mesh import mesh_route
+from tests.schemas import validator_of
 
 FORMATS_DEFAULTS = """
 schema: kernbench/npu/1
@@ -120,7 +121,7 @@ def test_to_dict_loads_as_the_same_machine(source: dict[str, Any]) -> None:
     assert again.digest() == config.digest()
     assert hash(again) == hash(config)
     assert pickle.loads(pickle.dumps(config)) == config
-    jsonschema.validate(config.to_dict(), machine_json_schema())
+    validator_of(machine_json_schema).validate(config.to_dict())
 
 
 def test_digest_is_stable_and_tells_machines_apart() -> None:

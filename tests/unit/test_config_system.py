@@ -17,6 +17,7 @@ import yaml
 from kernbench.common.errors import InputError
 from kernbench.config import MachineConfig, NpuConfig, SystemConfig, load_config, preset_names, system_json_schema
 from kernbench.config.section import ValidationError
+from tests.schemas import validator_of
 
 SCHEMA = {"schema": "kernbench/system/1"}
 PRESETS = ["pod_8sip", "single_cube", "sip_4x4", "two_sips"]
@@ -84,13 +85,13 @@ def test_presets_are_read_back_as_they_were(name: str) -> None:
     again = load_config(json.loads(json.dumps(config.to_dict())))
     assert again == config and again.digest() == config.digest() and hash(again) == hash(config)
     assert pickle.loads(pickle.dumps(config)) == config
-    jsonschema.validate(config.to_dict(), system_json_schema())
+    validator_of(system_json_schema).validate(config.to_dict())
     defaults = {path for path, _, origin in config.effective() if origin == "default"}
     added = {"pe.te.fill", "pe.te.clock_ratio", "pe.ve.clock_ratio", "system.failed", "energy.by_cause"}
     added |= {"cube.mesh.model", "system.slow", "system.switch.cycles", "system.switch.oversubscription"}
     assert defaults == {"cube.hbm.period", "pe.dma.period", "pe.te.period", "pe.te.timing", "pe.ve.period"} | added
     text = importlib.resources.files("kernbench.configs").joinpath(f"{name}.yaml").read_text(encoding="utf-8")
-    jsonschema.validate(yaml.safe_load(json.dumps(yaml.safe_load(text))), system_json_schema())
+    validator_of(system_json_schema).validate(yaml.safe_load(json.dumps(yaml.safe_load(text))))
 
 
 def test_presets_of_systems_have_their_sizes() -> None:

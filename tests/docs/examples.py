@@ -22,6 +22,7 @@ An output line `...` stands for any number of lines, `[...]` for any text in its
 from __future__ import annotations
 
 import contextlib
+import functools
 import importlib.metadata
 import io
 import os
@@ -67,15 +68,17 @@ class Shown:
         return re.fullmatch(r"(?:.*\n)*?".join(parts), self.printed) is not None
 
 
-def pages() -> list[Path]:
+@functools.cache  # it takes 0.1 s: the folders hold what was built from them, too
+def pages() -> tuple[Path, ...]:
     """README and every page that is written by hand."""
     found = sorted(path for path in (ROOT / "docs").rglob("*.md") if not {"_build", "_generated"} & set(path.parts))
-    return [ROOT / "README.md", *found]
+    return (ROOT / "README.md", *found)
 
 
-def first_pages() -> list[Path]:
+@functools.cache
+def first_pages() -> tuple[Path, ...]:
     """README and the tutorials: what they show works on a plain install."""
-    return [page for page in pages() if page.name == "README.md" or page.parent.name == "tutorials"]
+    return tuple(page for page in pages() if page.name == "README.md" or page.parent.name == "tutorials")
 
 
 #: Runs `kbsim` with these arguments in this environment: what it prints on stdout and stderr, and its exit code.
@@ -103,7 +106,8 @@ def run_text(text: str, place: Place = Place()) -> list[Shown]:
         return list(_run(text, {"__name__": "__example__"}, place))
 
 
-def extra_modules() -> list[str]:
+@functools.cache  # it takes 0.4 s: it reads what every installed package says of itself
+def extra_modules() -> tuple[str, ...]:
     """Top-level modules of what is installed here and is no dependency of a plain `pip install kernbench`."""
     from packaging.requirements import Requirement  # of matplotlib
 
@@ -117,7 +121,7 @@ def extra_modules() -> list[str]:
             wanted = [Requirement(text) for text in importlib.metadata.requires(name) or ()]
             asked += [one.name for one in wanted if one.marker is None or one.marker.evaluate({"extra": ""})]
     owners = importlib.metadata.packages_distributions()
-    return sorted(module for module, of in owners.items() if not plain & {_plain_name(name) for name in of})
+    return tuple(sorted(module for module, of in owners.items() if not plain & {_plain_name(name) for name in of}))
 
 
 def _plain_name(distribution: str) -> str:

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from tests.machine_strategies import Draw, drawn_mma
 from tests.row_strategies import System, controllers
+from tests.sampled import sampled_from
 from tests.system_programs import system_programs
 from tests.systems_of_pes import system_machines
 
@@ -19,16 +20,16 @@ def systems_with_every_addition(draw: Draw) -> System:
     An addition that has an oracle gets its line here when it is added.
     """
     system = draw(system_machines())
-    size = draw(st.sampled_from([64, 32, 16, 96]))
+    size = draw(sampled_from([64, 32, 16, 96]))
     system["allocation"] = "row_buffer_v2"
     system["max_cycles"] = 20_000
     hbm: dict[str, Any] = system["cube"]["hbm"]
-    hbm |= {"interleave_bytes": size * draw(st.sampled_from([1, 2, 3])), "controller": draw(controllers(size))}
+    hbm |= {"interleave_bytes": size * draw(sampled_from([1, 2, 3])), "controller": draw(controllers(size))}
     pe: dict[str, Any] = system["pe"]
     pe["spm"] = {**pe.get("spm", {}), "arbiter": "round_robin"}
-    slower = {"clock_ratio": draw(st.sampled_from([0.75, "2/3"]))}
+    slower = {"clock_ratio": draw(sampled_from([0.75, "2/3"]))}
     pe["te"] = {**_without_timing(pe.get("te", {})), **draw(_tensor_engines()), **slower}
-    costs = {"clock_ratio": draw(st.sampled_from(["2/3", 0.5])), "op_cost": {"exp": 4, "softmax": 2.5, "add": 3}}
+    costs = {"clock_ratio": draw(sampled_from(["2/3", 0.5])), "op_cost": {"exp": 4, "softmax": 2.5, "add": 3}}
     pe["ve"] = {**pe.get("ve", {}), **costs}
     return system, draw(system_programs(system))
 
@@ -42,6 +43,6 @@ def _without_timing(te: dict[str, Any]) -> dict[str, Any]:
 def _tensor_engines(draw: Draw) -> dict[str, Any]:
     if draw(st.booleans()):
         return {"timing": "mma", "mma": drawn_mma(draw)}
-    array = {"rows": draw(st.sampled_from([1, 2, 5])), "cols": draw(st.sampled_from([1, 3])), "fill": "overlapped"}
-    fed = {"operand_bytes_per_cycle": draw(st.sampled_from([2.5, 5]))}
-    return {"timing": "systolic", "dataflow": draw(st.sampled_from(["os", "ws", "is"])), **array, **fed}
+    array = {"rows": draw(sampled_from([1, 2, 5])), "cols": draw(sampled_from([1, 3])), "fill": "overlapped"}
+    fed = {"operand_bytes_per_cycle": draw(sampled_from([2.5, 5]))}
+    return {"timing": "systolic", "dataflow": draw(sampled_from(["os", "ws", "is"])), **array, **fed}

@@ -31,6 +31,7 @@ from tests.oracles.ref_trace import reference_trace
 from tests.property.test_differential import outcome
 from tests.property.test_trace import OF_PACKAGE, Lines
 from tests.reached import Reached, System, is_system, watched
+from tests.sampled import sampled_from
 
 LEVELS = ("summary", "full", "access")
 #: A walk, and whether it skips; the plain model never does. The first is what the others are compared with.
@@ -178,7 +179,7 @@ def cases(draw: Any, systems: st.SearchStrategy[System]) -> Drawn:
     """A case with cuts in cycles in which entries end, beside them and anywhere."""
     system = draw(systems)
     want, seen = watched(system)
-    return Drawn(Case(system, draw(cuts(want)), draw(st.sampled_from(LEVELS))), want, seen)
+    return Drawn(Case(system, draw(cuts(want)), draw(sampled_from(LEVELS))), want, seen)
 
 
 def cuts(want: dict[str, Any]) -> st.SearchStrategy[tuple[int, ...]]:
@@ -187,8 +188,8 @@ def cuts(want: dict[str, Any]) -> st.SearchStrategy[tuple[int, ...]]:
     ends = sorted({entry["end"] for entry in want["entries"] if entry["end"] is not None and 0 < entry["end"] <= last})
     places = [st.integers(1, last)]
     if ends:
-        beside = st.builds(int.__add__, st.sampled_from(ends), st.sampled_from([-1, -1, 1]))
-        places = [st.sampled_from(ends), beside, st.sampled_from(ends), beside, *places]
+        beside = st.builds(int.__add__, sampled_from(ends), sampled_from([-1, -1, 1]))
+        places = [sampled_from(ends), beside, sampled_from(ends), beside, *places]
     cycles = st.sets(st.one_of(places), min_size=1, max_size=MOST_CUTS)
     return cycles.map(lambda found: tuple(sorted(at for at in found if at > 0)))
 

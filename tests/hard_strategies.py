@@ -23,6 +23,7 @@ from tests.row_strategies import (
     row_systems,
     row_systems_of_pes,
 )
+from tests.sampled import sampled_from
 from tests.strategies import crowds, programs, systems
 from tests.systems_of_pes import System, systems_of_pes
 from tests.trace_systems import traced_systems
@@ -47,45 +48,45 @@ def few_banks(draw: Draw, machine: MachineDict) -> None:
     _banks(draw, machine, [1, 1, 2])
     for name in ("read_ports", "write_ports"):
         machine["spm"].pop(name, None)
-    machine["spm"]["ports"] = draw(st.sampled_from([1, 1, 1, 2]))
+    machine["spm"]["ports"] = draw(sampled_from([1, 1, 1, 2]))
 
 
 def split_ports(draw: Draw, machine: MachineDict) -> None:
     """Read ports and write ports, and engines that read and write often: requests that read and write one bank."""
     _banks(draw, machine, [1, 1, 2, 2, 3, 4, 8])
     machine["spm"].pop("ports", None)
-    machine["spm"] |= {"read_ports": draw(st.sampled_from([1, 1, 2, 3])), "write_ports": draw(st.sampled_from([1, 1, 2, 3]))}
+    machine["spm"] |= {"read_ports": draw(sampled_from([1, 1, 2, 3])), "write_ports": draw(sampled_from([1, 1, 2, 3]))}
 
 
 def heavy_weights(draw: Draw, machine: MachineDict) -> None:
     """Weights above 5, and several transfers at a time on channels that are slower than all of them together."""
-    weight = st.sampled_from([1, 6, 7, 9, 11, 13, 16, 31, 64, 97])
+    weight = sampled_from([1, 6, 7, 9, 11, 13, 16, 31, 64, 97])
     concurrent = {"max_concurrent": 4, "priority": draw(st.integers(0, 1))}
     names = ("act_weight", "kv_load", "kv_store")
     weights = draw(st.lists(weight, min_size=3, max_size=3, unique=True))
     channels = {name: concurrent | {"weight": one} for name, one in zip(names, weights, strict=True)}
-    few = {"max_concurrent_transfers": draw(st.sampled_from([2, 3, 6])), "queue_depth_per_master": 8, "channels": channels}
+    few = {"max_concurrent_transfers": draw(sampled_from([2, 3, 6])), "queue_depth_per_master": 8, "channels": channels}
     machine["dma"] |= few
-    machine["allocation"] = draw(st.sampled_from(["shared_bw_v1", "shared_bw_v1", "max_min_v1"]))
-    burst = draw(st.sampled_from([2, 4, 7]))
+    machine["allocation"] = draw(sampled_from(["shared_bw_v1", "shared_bw_v1", "max_min_v1"]))
+    burst = draw(sampled_from([2, 4, 7]))
     machine["dram"] |= {"bus_width_bytes": 64, "dram_burst_cycles": burst, "peak_bw_bytes_per_cycle": 64}
     machine["control"] = {"issue_width": 0}
 
 
 def odd_widths(draw: Draw, machine: MachineDict) -> None:
     """Widths, alignments and interleaves that are no powers of two."""
-    width = draw(st.sampled_from([3, 5, 6, 7, 11, 12, 20, 24, 33, 48, 60]))
+    width = draw(sampled_from([3, 5, 6, 7, 11, 12, 20, 24, 33, 48, 60]))
     spm = machine["spm"]
     lines = max(1, spm["num_banks"] * spm["bank_size_bytes"] // (spm["num_banks"] * width))
     spm |= {"bank_width_bytes": width, "bank_size_bytes": lines * width}
-    machine["dma"]["alignment_bytes"] = draw(st.sampled_from([1, 3, 5, 6, 7, 12, 20, 24, 40]))
-    machine["dram"] |= {"interleave_bytes": draw(st.sampled_from([3, 7, 20, 33, 100, 300]))}
+    machine["dma"]["alignment_bytes"] = draw(sampled_from([1, 3, 5, 6, 7, 12, 20, 24, 40]))
+    machine["dram"] |= {"interleave_bytes": draw(sampled_from([3, 7, 20, 33, 100, 300]))}
 
 
 def overlap_error(draw: Draw, machine: MachineDict) -> None:
     """Starts on bytes in use end the run, where there are not many bytes and jobs may be issued at once."""
     machine["spm"]["check_overlap"] = "error"
-    machine["control"] = {"issue_width": draw(st.sampled_from([0, 0, 1, 2]))}
+    machine["control"] = {"issue_width": draw(sampled_from([0, 0, 1, 2]))}
 
 
 def many_channels(draw: Draw, machine: MachineDict) -> None:
@@ -93,8 +94,8 @@ def many_channels(draw: Draw, machine: MachineDict) -> None:
     count = draw(st.integers(5, 12))
     machine["dram"] |= {
         "channels": count,
-        "interleave_bytes": draw(st.sampled_from([1, 3, 8, 16, 20, 32])),
-        "peak_bw_bytes_per_cycle": draw(st.sampled_from([1, 3, 4, 10.5, 24])),
+        "interleave_bytes": draw(sampled_from([1, 3, 8, 16, 20, 32])),
+        "peak_bw_bytes_per_cycle": draw(sampled_from([1, 3, 4, 10.5, 24])),
     }
     if "noc" in machine:
         at = machine["noc"]["dram_at"]
@@ -110,13 +111,13 @@ def changed(draw: Draw, change: Change | None) -> System:
     machine = draw(machines())
     machine["spm"] = machine.get("spm") or _default_banks()
     machine["max_cycles"] = MOST_CYCLES
-    changes = [change] if change else draw(st.lists(st.sampled_from(CHANGES), min_size=2, max_size=4, unique=True))
+    changes = [change] if change else draw(st.lists(sampled_from(CHANGES), min_size=2, max_size=4, unique=True))
     for one in changes:
         one(draw, machine)
     for kind in ("te", "ve"):
         if kind in machine:
             machine[kind]["spm_traffic"] = True
-    kind = draw(st.sampled_from(["crowd", "crowd", "crowd", "queue"]))
+    kind = draw(sampled_from(["crowd", "crowd", "crowd", "queue"]))
     return machine, draw(crowds(machine, work=True, least=5) if kind == "crowd" else programs(machine))
 
 
@@ -128,12 +129,12 @@ def _banks(draw: Draw, machine: MachineDict, counts: list[int]) -> None:
     """So many banks, of as many bytes together, and short times of waiting."""
     spm = machine["spm"]
     width, nbytes = spm["bank_width_bytes"], spm["num_banks"] * spm["bank_size_bytes"]
-    banks = draw(st.sampled_from(counts))
+    banks = draw(sampled_from(counts))
     spm |= {"num_banks": banks, "bank_size_bytes": -(-nbytes // (banks * width)) * width}
     spm |= {
-        "conflict_penalty_cycles": draw(st.sampled_from([1, 1, 2, 3, 7])),
-        "max_wait_cycles": draw(st.sampled_from([1, 2, 4, 8, 40])),
-        "backpressure_cycles": draw(st.sampled_from([1, 2, 3, 8, 20])),
+        "conflict_penalty_cycles": draw(sampled_from([1, 1, 2, 3, 7])),
+        "max_wait_cycles": draw(sampled_from([1, 2, 4, 8, 40])),
+        "backpressure_cycles": draw(sampled_from([1, 2, 3, 8, 20])),
     }
 
 

@@ -10,6 +10,7 @@ from kernbench.config.dram_controller import PAGES
 from kernbench.config.dram_controller import SCHEDULERS as CONTROLLER_SCHEDULERS
 from kernbench.config.dram_device import ADDRESS_MAPS, PAGE_POLICIES, SCHEDULERS
 from tests.machine_strategies import drawn_arbiter, machines
+from tests.sampled import sampled_from
 from tests.strategies import crowds, programs
 from tests.system_programs import system_programs
 from tests.systems_of_pes import system_machines
@@ -32,9 +33,9 @@ System = tuple[dict[str, Any], dict[str, Any]]
 def row_systems(draw: Draw) -> System:
     """A machine whose DRAM has rows, few and small enough that bursts meet in banks, and a program that is valid on it."""
     machine = draw(machines())
-    size, burst = draw(st.sampled_from([(64, 4), (32, 2), (64, 1), (16, 3), (96, 5), (8, 1)]))
+    size, burst = draw(sampled_from([(64, 4), (32, 2), (64, 1), (16, 3), (96, 5), (8, 1)]))
     _give_rows(draw, machine, size, burst)
-    machine["dram"]["row_buffer"] |= draw(st.sampled_from(RULES))
+    machine["dram"]["row_buffer"] |= draw(sampled_from(RULES))
     return machine, draw(programs(machine))
 
 
@@ -48,19 +49,19 @@ def pressed_row_systems(draw: Draw) -> System:
     """
     machine = draw(machines())
     machine["max_cycles"] = 100_000
-    size, burst = draw(st.sampled_from([(16, 2), (24, 3), (20, 3), (3, 1), (7, 2), (48, 5), (64, 4), (9, 1), (1, 1)]))
+    size, burst = draw(sampled_from([(16, 2), (24, 3), (20, 3), (3, 1), (7, 2), (48, 5), (64, 4), (9, 1), (1, 1)]))
     _give_rows(draw, machine, size, burst)
     rows = machine["dram"]["row_buffer"]
     enough = burst + sum(value for name, value in rows.items() if name[:2] == "t_" and name != "t_refi")
-    rows["t_refi"] = draw(st.sampled_from([0, 0, enough, 500 + enough]))
+    rows["t_refi"] = draw(sampled_from([0, 0, enough, 500 + enough]))
     rows |= {name: draw(st.integers(1, 4)) for name in ("queue_bursts", "buffer_bursts")}
-    engines = machine["dma"]["engines"] = draw(st.sampled_from([1, 2, 2, 3, 4]))
+    engines = machine["dma"]["engines"] = draw(sampled_from([1, 2, 2, 3, 4]))
     if "noc" in machine:
         machine["noc"]["dma_at"] = (machine["noc"]["dma_at"] * engines)[:engines]
-    machine["dma"]["alignment_bytes"] = draw(st.sampled_from([1, 3, 8, 12, 24, 24, 40, 48, 100]))
+    machine["dma"]["alignment_bytes"] = draw(sampled_from([1, 3, 8, 12, 24, 24, 40, 48, 100]))
     machine["spm"] = draw(_crowded_banks())
     program = draw(crowds(machine, work=draw(st.booleans()), least=5))
-    rows |= draw(st.sampled_from(RULES))
+    rows |= draw(sampled_from(RULES))
     return machine, program
 
 
@@ -68,11 +69,11 @@ def pressed_row_systems(draw: Draw) -> System:
 def row_systems_of_pes(draw: Draw) -> System:
     """A system whose stacks have rows, and a program over its PEs."""
     system = draw(system_machines())
-    size, burst = draw(st.sampled_from([(64, 4), (32, 2), (64, 1), (16, 3), (96, 5), (8, 1), (9, 1)]))
+    size, burst = draw(sampled_from([(64, 4), (32, 2), (64, 1), (16, 3), (96, 5), (8, 1), (9, 1)]))
     hbm = system["cube"]["hbm"]
     system["allocation"] = "row_buffer_v1"
     hbm |= _rows(draw, size, burst)
-    hbm["row_buffer"] |= draw(st.sampled_from(RULES))
+    hbm["row_buffer"] |= draw(sampled_from(RULES))
     if draw(st.booleans()):
         hbm["row_buffer"] |= {name: draw(st.integers(1, 4)) for name in ("queue_bursts", "buffer_bursts")}
     return system, dram_program(draw, system)
@@ -81,7 +82,7 @@ def row_systems_of_pes(draw: Draw) -> System:
 def _rows(draw: Draw, size: int, burst: int) -> dict[str, Any]:
     """The keys of a DRAM with rows, and bursts of so many bytes and DRAM clocks."""
     return {
-        "interleave_bytes": size * draw(st.sampled_from([1, 2, 3, 8])),
+        "interleave_bytes": size * draw(sampled_from([1, 2, 3, 8])),
         "bus_width_bytes": size,
         "dram_burst_cycles": burst,
         "peak_bw_bytes_per_cycle": 256,
@@ -92,7 +93,7 @@ def _rows(draw: Draw, size: int, burst: int) -> dict[str, Any]:
 def _give_rows(draw: Draw, machine: dict[str, Any], size: int, burst: int) -> None:
     """Let the machine's DRAM have rows, and bursts of so many bytes and DRAM clocks."""
     machine["allocation"] = "row_buffer_v1"
-    machine["dram"] |= {"channels": draw(st.sampled_from([1, 1, 2, 3])), **_rows(draw, size, burst)}
+    machine["dram"] |= {"channels": draw(sampled_from([1, 1, 2, 3])), **_rows(draw, size, burst)}
     if "noc" in machine:
         machine["noc"]["dram_at"] = [machine["noc"]["dram_at"][0]] * machine["dram"]["channels"]
 
@@ -100,16 +101,16 @@ def _give_rows(draw: Draw, machine: dict[str, Any], size: int, burst: int) -> No
 @st.composite
 def _crowded_banks(draw: Draw) -> dict[str, Any]:
     """A scratchpad in which transfers deny each other banks."""
-    banks, width = draw(st.sampled_from([1, 2, 2, 3, 5])), draw(st.sampled_from([1, 3, 4, 4, 6, 8, 20]))
-    ports = draw(st.sampled_from([{"ports": 1}, {"ports": 1}, {"read_ports": 1, "write_ports": 1}, {"ports": 2}]))
+    banks, width = draw(sampled_from([1, 2, 2, 3, 5])), draw(sampled_from([1, 3, 4, 4, 6, 8, 20]))
+    ports = draw(sampled_from([{"ports": 1}, {"ports": 1}, {"read_ports": 1, "write_ports": 1}, {"ports": 2}]))
     return ports | {
         "num_banks": banks,
         "bank_size_bytes": -(-4096 // (banks * width)) * width,
         "bank_width_bytes": width,
-        "map": draw(st.sampled_from(["interleaved", "interleaved", "blocked"])),
-        "conflict_penalty_cycles": draw(st.sampled_from([1, 2, 3, 7])),
+        "map": draw(sampled_from(["interleaved", "interleaved", "blocked"])),
+        "conflict_penalty_cycles": draw(sampled_from([1, 2, 3, 7])),
         **drawn_arbiter(draw),
-        "max_wait_cycles": draw(st.sampled_from([1, 2, 4, 8, 40])),
+        "max_wait_cycles": draw(sampled_from([1, 2, 4, 8, 40])),
         "backpressure_cycles": draw(st.integers(1, 3)),
     }
 
@@ -117,24 +118,24 @@ def _crowded_banks(draw: Draw) -> dict[str, Any]:
 @st.composite
 def row_buffers(draw: Draw, size: int, burst: int) -> dict[str, Any]:
     """`dram.row_buffer` for bursts of so many bytes and DRAM clocks."""
-    short, long = st.sampled_from([1, 1, 2, 3, 5]), st.sampled_from([1, 3, 7, 14, 30])
+    short, long = sampled_from([1, 1, 2, 3, 5]), sampled_from([1, 3, 7, 14, 30])
     rows: dict[str, Any] = {
-        "bank_groups": draw(st.sampled_from([1, 2, 4])),
-        "banks_per_group": draw(st.sampled_from([1, 2, 3])),
-        "row_bytes": size * draw(st.sampled_from([1, 2, 5, 16])),
+        "bank_groups": draw(sampled_from([1, 2, 4])),
+        "banks_per_group": draw(sampled_from([1, 2, 3])),
+        "row_bytes": size * draw(sampled_from([1, 2, 5, 16])),
         **{name: draw(long) for name in ("t_rcd", "t_rcd_wr", "t_rp", "t_ras", "t_wr", "t_faw")},
         **{name: draw(short) for name in ("t_cwl", "t_rtp", "t_rrd_s", "t_wtr_s")},
-        "t_ccd_s": burst + draw(st.sampled_from([0, 0, 1])),
-        "t_rfc": draw(st.sampled_from([5, 20, 60])),
+        "t_ccd_s": burst + draw(sampled_from([0, 0, 1])),
+        "t_rfc": draw(sampled_from([5, 20, 60])),
     }
-    rows["t_cl"] = max(1, rows["t_cwl"] - burst - 1) + draw(st.sampled_from([0, 2, 14]))
+    rows["t_cl"] = max(1, rows["t_cwl"] - burst - 1) + draw(sampled_from([0, 2, 14]))
     for name in ("t_ccd", "t_rrd", "t_wtr"):
-        rows[f"{name}_l"] = rows[f"{name}_s"] + draw(st.sampled_from([0, 1, 4]))
+        rows[f"{name}_l"] = rows[f"{name}_s"] + draw(sampled_from([0, 1, 4]))
     least = max(rows["t_ras"], rows["t_rtp"], rows["t_cwl"] + burst + rows["t_wr"]) + rows["t_rp"] + rows["t_rfc"] + 1
-    rows["t_refi"] = draw(st.sampled_from([0, least, least + 40, 400 + least]))
+    rows["t_refi"] = draw(sampled_from([0, least, least + 40, 400 + least]))
     for name, sizes in (("queue_bursts", [1, 2, 5, 32]), ("buffer_bursts", [1, 2, 8]), ("batch_bursts", [1, 2, 16])):
         if draw(st.booleans()):
-            rows[name] = draw(st.sampled_from(sizes))
+            rows[name] = draw(sampled_from(sizes))
     return rows
 
 
@@ -156,10 +157,10 @@ def pressed_controller_systems(draw: Draw) -> System:
     controller |= {name: draw(st.integers(1, 4)) for name in ("read_queue", "write_queue")}
     controller["read_buffer_bytes"] = controller["burst_bytes"] * draw(st.integers(2, 5))
     controller |= {"write_high": controller["write_queue"], "write_low": draw(st.integers(0, controller["write_queue"] - 1))}
-    engines = machine["dma"]["engines"] = draw(st.sampled_from([1, 2, 2, 3]))
+    engines = machine["dma"]["engines"] = draw(sampled_from([1, 2, 2, 3]))
     if "noc" in machine:
         machine["noc"]["dma_at"] = (machine["noc"]["dma_at"] * engines)[:engines]
-    machine["dma"]["alignment_bytes"] = draw(st.sampled_from([1, 3, 8, 12, 24, 24, 40, 48, 100]))
+    machine["dma"]["alignment_bytes"] = draw(sampled_from([1, 3, 8, 12, 24, 24, 40, 48, 100]))
     machine["spm"] = draw(_crowded_banks())
     return machine, draw(crowds(machine, work=draw(st.booleans()), least=5))
 
@@ -168,14 +169,14 @@ def pressed_controller_systems(draw: Draw) -> System:
 def controller_systems_of_pes(draw: Draw) -> System:
     """A system whose stacks have the controllers of `row_buffer_v2`, and a program over its PEs."""
     system = draw(system_machines())
-    size = draw(st.sampled_from([64, 32, 64, 16, 96, 8, 24]))
+    size = draw(sampled_from([64, 32, 64, 16, 96, 8, 24]))
     controller: dict[str, Any] = draw(controllers(size))
     if draw(st.booleans()):
         controller |= {name: draw(st.integers(1, 4)) for name in ("read_queue", "write_queue")}
         controller |= {"read_buffer_bytes": size * draw(st.integers(2, 5)), "write_high": controller["write_queue"]}
         controller["write_low"] = draw(st.integers(0, controller["write_queue"] - 1))
     system["allocation"] = "row_buffer_v2"
-    system["cube"]["hbm"] |= {"interleave_bytes": size * draw(st.sampled_from([1, 2, 3, 8])), "controller": controller}
+    system["cube"]["hbm"] |= {"interleave_bytes": size * draw(sampled_from([1, 2, 3, 8])), "controller": controller}
     return system, dram_program(draw, system)
 
 
@@ -187,12 +188,12 @@ def dram_program(draw: Draw, system: dict[str, Any]) -> dict[str, Any]:
 
 def _give_controller(draw: Draw, machine: dict[str, Any]) -> dict[str, Any]:
     """Let the machine's DRAM have controllers, and return their keys."""
-    size = draw(st.sampled_from([64, 32, 64, 16, 96, 8, 24]))
+    size = draw(sampled_from([64, 32, 64, 16, 96, 8, 24]))
     controller: dict[str, Any] = draw(controllers(size))
     machine["allocation"] = "row_buffer_v2"
     machine["dram"] |= {
-        "channels": draw(st.sampled_from([1, 1, 2, 3])),
-        "interleave_bytes": size * draw(st.sampled_from([1, 2, 3, 8])),
+        "channels": draw(sampled_from([1, 1, 2, 3])),
+        "interleave_bytes": size * draw(sampled_from([1, 2, 3, 8])),
         "controller": controller,
     }
     if "noc" in machine:
@@ -211,50 +212,50 @@ MAPS = [
 @st.composite
 def controllers(draw: Draw, size: int) -> dict[str, Any]:
     """`dram.controller` for bursts of so many bytes."""
-    short, long = st.sampled_from([1, 1, 2, 3, 5]), st.sampled_from([1, 3, 7, 14, 30])
-    columns = draw(st.sampled_from([4, 8, 16]))
+    short, long = sampled_from([1, 1, 2, 3, 5]), sampled_from([1, 3, 7, 14, 30])
+    columns = draw(sampled_from([4, 8, 16]))
     keys: dict[str, Any] = {
         "burst_bytes": size,
         "row_bytes": size * columns,
-        "clock": draw(st.sampled_from([1, 1, 1, 2, "3/2", "2/3", "5/3", "1/3"])),
-        "bank_groups": draw(st.sampled_from([1, 2, 4])),
-        "banks_per_group": draw(st.sampled_from([1, 2, 4])),
-        "pseudo_channels": draw(st.sampled_from([1, 1, 2])),
-        "ranks": draw(st.sampled_from([1, 1, 2])),
-        "stacks": draw(st.sampled_from([1, 1, 2])),
-        "rows": draw(st.sampled_from([4, 64, 1024])),
-        "t_bl": draw(st.sampled_from([1, 2, 2, 4, 3])),
+        "clock": draw(sampled_from([1, 1, 1, 2, "3/2", "2/3", "5/3", "1/3"])),
+        "bank_groups": draw(sampled_from([1, 2, 4])),
+        "banks_per_group": draw(sampled_from([1, 2, 4])),
+        "pseudo_channels": draw(sampled_from([1, 1, 2])),
+        "ranks": draw(sampled_from([1, 1, 2])),
+        "stacks": draw(sampled_from([1, 1, 2])),
+        "rows": draw(sampled_from([4, 64, 1024])),
+        "t_bl": draw(sampled_from([1, 2, 2, 4, 3])),
         **{name: draw(long) for name in ("t_rcd", "t_rcd_wr", "t_rp", "t_ras", "t_wr", "t_faw", "t_cl")},
         **{name: draw(short) for name in ("t_cwl", "t_rtp", "t_rrd_s", "t_wtr_s", "t_ccd_s", "t_ppd", "t_rtrs")},
-        "t_rfc": draw(st.sampled_from([5, 20, 60])),
+        "t_rfc": draw(sampled_from([5, 20, 60])),
     }
     for name in ("t_ccd", "t_rrd", "t_wtr"):
-        keys[f"{name}_l"] = keys[f"{name}_s"] + draw(st.sampled_from([0, 1, 4]))
+        keys[f"{name}_l"] = keys[f"{name}_s"] + draw(sampled_from([0, 1, 4]))
     for name in ("t_rp_ab", "t_ccd_l_wr", "t_ccd_r", "t_rtw", "act_clocks", "column_clocks", "pre_clocks"):
         if draw(st.booleans()):
-            keys[name] = draw(st.sampled_from([1, 2, 3]))
+            keys[name] = draw(sampled_from([1, 2, 3]))
     closing = max(keys["t_ras"], keys["t_rtp"], keys["t_cwl"] + keys["t_bl"] + keys["t_wr"]) + keys["t_rp"] + keys["t_rfc"]
-    keys["refresh"] = draw(st.sampled_from(["none", "all_bank", "all_bank", "per_bank"]))
+    keys["refresh"] = draw(sampled_from(["none", "all_bank", "all_bank", "per_bank"]))
     keys |= {
-        "t_refi": closing + draw(st.sampled_from([60, 200, 900])),
+        "t_refi": closing + draw(sampled_from([60, 200, 900])),
         "t_refi_pb": 120,
-        "t_rfc_pb": draw(st.sampled_from([5, 30])),
+        "t_rfc_pb": draw(sampled_from([5, 30])),
     }
-    keys["postpone"] = draw(st.sampled_from([0, 0, 1, 4]))
-    keys["command_buses"] = draw(st.sampled_from([1, 2]))
+    keys["postpone"] = draw(sampled_from([0, 0, 1, 4]))
+    keys["command_buses"] = draw(sampled_from([1, 2]))
     if draw(st.integers(0, 4)) == 0:
         keys |= {"phases": 2}
     elif draw(st.integers(0, 4)) == 0:
-        keys |= {"t_aad": draw(st.sampled_from([1, 3, 8])), "t_wckpst": draw(st.sampled_from([0, 1, 3]))}
+        keys |= {"t_aad": draw(sampled_from([1, 3, 8])), "t_wckpst": draw(sampled_from([0, 1, 3]))}
     keys |= {
-        "scheduler": draw(st.sampled_from(CONTROLLER_SCHEDULERS)),
-        "cap": draw(st.sampled_from([1, 2, 16])),
-        "page": draw(st.sampled_from(PAGES)),
-        "idle_clocks": draw(st.sampled_from([1, 8, 64])),
-        "map": draw(st.sampled_from(MAPS)),
-        "hash": draw(st.sampled_from([[], [], ["group^column", "bank^row"], ["bank^row", "group^row", "row^column"]])),
+        "scheduler": draw(sampled_from(CONTROLLER_SCHEDULERS)),
+        "cap": draw(sampled_from([1, 2, 16])),
+        "page": draw(sampled_from(PAGES)),
+        "idle_clocks": draw(sampled_from([1, 8, 64])),
+        "map": draw(sampled_from(MAPS)),
+        "hash": draw(sampled_from([[], [], ["group^column", "bank^row"], ["bank^row", "group^row", "row^column"]])),
     }
     for name, sizes in (("read_queue", [1, 2, 5, 32]), ("write_queue", [1, 2, 5, 32])):
         if draw(st.booleans()):
-            keys[name] = draw(st.sampled_from(sizes))
+            keys[name] = draw(sampled_from(sizes))
     return keys

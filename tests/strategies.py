@@ -16,6 +16,7 @@ from tests.machine_strategies import machines
 from tests.oracles.ref_engines import te_work, ve_work
 from tests.oracles.ref_geometry import Scratchpad, aligned_rows, byte_count, dram_rows
 from tests.oracles.ref_machine import completed, exact, size_in_bytes
+from tests.sampled import sampled_from
 
 __all__ = ["Site", "connect", "crowds", "machines", "name_entries", "programs", "systems", "te_tile", "ve_tile"]
 
@@ -71,13 +72,13 @@ class Site:
     def place(self, prefix: str, nbytes: int) -> dict[str, int]:
         """`{prefix}_bank` and `{prefix}_offset` of a range of `nbytes`, often at a line or at a row of banks."""
         flat = self.draw(st.integers(0, self.spm_bytes - nbytes))
-        flat -= flat % self.draw(st.sampled_from([1, self.spm.width, self.spm.width * self.spm.banks]))
+        flat -= flat % self.draw(sampled_from([1, self.spm.width, self.spm.width * self.spm.banks]))
         if self.spm.interleaved:
             line = flat // self.spm.width
             bank = line % self.spm.banks
             offset = line // self.spm.banks * self.spm.width + flat % self.spm.width
         else:  # an offset past the bank's end is in range where the flat address is
-            bank = self.draw(st.sampled_from([flat // self.spm.size, 0]))
+            bank = self.draw(sampled_from([flat // self.spm.size, 0]))
             offset = flat - bank * self.spm.size
         return {f"{prefix}_bank": bank, f"{prefix}_offset": offset}
 
@@ -92,8 +93,8 @@ def programs(draw: Draw, machine: dict[str, Any]) -> dict[str, Any]:
     """A program dict that is valid on `machine`: 1 to 25 entries, dependencies in both directions of the file."""
     site = Site(draw, machine)
     count = draw(st.integers(1, MAX_ENTRIES - 1))
-    entries = [draw(st.sampled_from(_KINDS))(site) for _ in range(count)]
-    if draw(st.sampled_from([False, False, True])):
+    entries = [draw(sampled_from(_KINDS))(site) for _ in range(count)]
+    if draw(sampled_from([False, False, True])):
         entries.append({"opcode": "END"})
     name_entries(draw, entries)
     connect(draw, entries)
@@ -109,7 +110,7 @@ def crowds(draw: Draw, machine: dict[str, Any], work: bool = False, least: int =
     site = Site(draw, machine)
     site.budget = MIXED_BUDGET if work else CROWD_BUDGET
     kinds = _MIXED if work else _CROWD
-    entries = [draw(st.sampled_from(kinds))(site) for _ in range(draw(st.integers(least, 8)))]
+    entries = [draw(sampled_from(kinds))(site) for _ in range(draw(st.integers(least, 8)))]
     return {"metadata": {"version": "1.0", "name": "drawn"}, "cmdq": entries}
 
 
@@ -127,14 +128,14 @@ def _upto(most: int) -> st.SearchStrategy[int]:
 
 def _dma_tile(site: Site) -> dict[str, Any]:
     draw, align = site.draw, site.machine["dma"]["alignment_bytes"]
-    qbits = draw(st.sampled_from(QBITS))
+    qbits = draw(sampled_from(QBITS))
     entry = {
-        "opcode": draw(st.sampled_from(DMA_OPCODES)),
-        "tensor_role": draw(st.sampled_from(["activation", "weight", "kv", "embedding"])),
+        "opcode": draw(sampled_from(DMA_OPCODES)),
+        "tensor_role": draw(sampled_from(["activation", "weight", "kv", "embedding"])),
         "qbits": qbits,
         **site.engine("dma"),
     }
-    rows = draw(st.sampled_from([None, 1, 2, 3, 5, 9]))
+    rows = draw(sampled_from([None, 1, 2, 3, 5, 9]))
     row_bytes = site.bytes_allowed() // (rows or 1) - 2 * align
     if row_bytes * 8 < qbits:
         return _nop(site)
@@ -143,7 +144,7 @@ def _dma_tile(site: Site) -> dict[str, Any]:
     if rows is None:
         entry["num_elements"] = elements
     else:
-        stride = span + draw(st.sampled_from([0, 1, 7, 64, 300]))
+        stride = span + draw(sampled_from([0, 1, 7, 64, 300]))
         entry |= {"rows": rows, "row_elements": elements, "stride_bytes": stride}
         span += (rows - 1) * stride
     last = site.dram_bytes // align * align - span
@@ -156,8 +157,8 @@ def _kv_tile(site: Site) -> dict[str, Any]:
     layouts = site.machine["kv_layouts"]
     layout_id = draw(st.integers(0, len(layouts) - 1))
     t_max, head_dim = layouts[layout_id]["t_max"], layouts[layout_id]["head_dim"]
-    qbits = draw(st.sampled_from([q for q in KV_QBITS if head_dim * q % 8 == 0]))  # no row starts inside a byte
-    d_start = draw(st.sampled_from([0, 0, *(d for d in range(head_dim) if d * qbits % 8 == 0)]))
+    qbits = draw(sampled_from([q for q in KV_QBITS if head_dim * q % 8 == 0]))  # no row starts inside a byte
+    d_start = draw(sampled_from([0, 0, *(d for d in range(head_dim) if d * qbits % 8 == 0)]))
     d_len = draw(st.one_of(st.just(head_dim - d_start), st.integers(1, head_dim - d_start)))
     row_bytes = byte_count(d_len, qbits) + (0 if d_len == head_dim else 2 * align)
     most_rows = (site.bytes_allowed() - 2 * align) // row_bytes
@@ -171,8 +172,8 @@ def _kv_tile(site: Site) -> dict[str, Any]:
         kv_range["d_len"] = d_len
     entry: dict[str, Any] = {
         "head_id": draw(st.integers(0, HEADS - 1)),
-        "kv_kind": draw(st.sampled_from("kv")),
-        "dram_base_addr": draw(st.sampled_from(site.kv_bases)),
+        "kv_kind": draw(sampled_from("kv")),
+        "dram_base_addr": draw(sampled_from(site.kv_bases)),
         "qbits_kv": qbits,
         "kv_layout_id": layout_id,
         **site.engine("dma"),
@@ -194,10 +195,10 @@ def te_tile(site: Site) -> dict[str, Any]:
     draw, te = site.draw, site.machine["te"]
     size = st.one_of(st.just(1), _upto(32))
     shape = {"m": draw(size), "n": draw(size), "k": draw(size)}
-    qw, qa = draw(st.sampled_from(QBITS)), draw(st.sampled_from(QBITS))
-    fixed = {"opcode": draw(st.sampled_from(TE_OPCODES)), "qbits_weight": qw, "qbits_activation": qa}
+    qw, qa = draw(sampled_from(QBITS)), draw(sampled_from(QBITS))
+    fixed = {"opcode": draw(sampled_from(TE_OPCODES)), "qbits_weight": qw, "qbits_activation": qa}
     if te["timing"] == "mma":
-        fixed |= draw(st.sampled_from([{}, {"tile_m": 2, "tile_n": 3}, {"tile_m": 1, "tile_n": 4, "split_k": 3}]))
+        fixed |= draw(sampled_from([{}, {"tile_m": 2, "tile_n": 3}, {"tile_m": 1, "tile_n": 4, "split_k": 3}]))
     origin = {f"{name}_{part}": 0 for name in ("ifm", "wgt", "ofm") for part in ("bank", "offset")}
     while True:
         work = te_work({**fixed, **shape, **origin}, 0, te, site.spm)
@@ -217,9 +218,9 @@ def te_tile(site: Site) -> dict[str, Any]:
 def ve_tile(site: Site) -> dict[str, Any]:
     """A VE entry within the site's budget, or a NOP."""
     draw, ve = site.draw, site.machine["ve"]
-    op = draw(st.sampled_from(VE_ELEMENTWISE + VE_REDUCING))
-    length, batch = draw(st.sampled_from([1, 7, 64, 100, 300, 1000])), draw(st.sampled_from([None, 1, 2, 5]))
-    fixed: dict[str, Any] = {"opcode": f"VE_{op}_TILE", "qbits_activation": draw(st.sampled_from(QBITS))}
+    op = draw(sampled_from(VE_ELEMENTWISE + VE_REDUCING))
+    length, batch = draw(sampled_from([1, 7, 64, 100, 300, 1000])), draw(sampled_from([None, 1, 2, 5]))
+    fixed: dict[str, Any] = {"opcode": f"VE_{op}_TILE", "qbits_activation": draw(sampled_from(QBITS))}
     if batch is not None:
         fixed["batch"] = batch
     names = ("in", "in2", "out") if op in ("ADD", "MUL") else ("in", "out")
@@ -240,7 +241,7 @@ def ve_tile(site: Site) -> dict[str, Any]:
 
 
 def _nop(site: Site) -> dict[str, Any]:
-    return {"opcode": "NOP", **site.draw(st.sampled_from([{}, {"layer_id": 1, "phase": "decode", "reserved_0": 1}]))}
+    return {"opcode": "NOP", **site.draw(sampled_from([{}, {"layer_id": 1, "phase": "decode", "reserved_0": 1}]))}
 
 
 def _barrier(site: Site) -> dict[str, Any]:
@@ -254,7 +255,7 @@ _CROWD = (*[_dma_tile] * 12, *[_kv_tile] * 3, te_tile, ve_tile)
 
 def name_entries(draw: Draw, entries: list[dict[str, Any]]) -> None:
     """Give entries ids: none, all of them shuffled indices, or some of them numbers that are no index."""
-    way = draw(st.sampled_from(["default", "shuffled", "mixed"]))
+    way = draw(sampled_from(["default", "shuffled", "mixed"]))
     if way == "default":
         return
     for entry, number in zip(entries, draw(st.permutations(range(len(entries)))), strict=True):
@@ -272,13 +273,13 @@ def connect(draw: Draw, entries: list[dict[str, Any]]) -> None:
         if place == 0:
             continue
         after = entries[index]
-        count = draw(st.sampled_from([0, 0, 0, 1, 1, 2, 3]))
-        sources = draw(st.lists(st.sampled_from(order[:place]), min_size=count, max_size=count))
+        count = draw(sampled_from([0, 0, 0, 1, 1, 2, 3]))
+        sources = draw(st.lists(sampled_from(order[:place]), min_size=count, max_size=count))
         for source in sorted(set(sources)):
             ways = ["deps_before", "deps_before", "deps_after"]
             if after["opcode"] == "BARRIER":
                 ways += ["wait_for", "wait_for"]
-            way = draw(st.sampled_from(ways))
+            way = draw(sampled_from(ways))
             if way == "deps_after":
                 entries[source].setdefault(way, []).append(ids[index])
             else:
@@ -291,7 +292,7 @@ def _order(draw: Draw, entries: list[dict[str, Any]]) -> list[int]:
     Entries are shuffled between barriers, which gives dependencies on later entries of the file. Now and then they
     are shuffled across barriers and END, which may deadlock: a barrier then waits for what it keeps from being issued.
     """
-    if draw(st.sampled_from([False] * 5 + [True])):
+    if draw(sampled_from([False] * 5 + [True])):
         return list(draw(st.permutations(range(len(entries)))))
     order: list[int] = []
     segment: list[int] = []

@@ -11,6 +11,7 @@ from kernbench.config import load_config
 from kernbench.config.system import SystemConfig
 from tests.machine_strategies import Draw
 from tests.oracles.ref_geometry import aligned_rows, byte_count, ceil_div, dram_rows
+from tests.sampled import sampled_from
 from tests.strategies import QBITS, Site, connect, name_entries, te_tile, ve_tile
 from tests.system_roads import PlainRoads
 
@@ -18,7 +19,7 @@ Entry = dict[str, Any]
 Bytes = tuple[int, int]  # half-open addresses
 MOST_BYTES = 320  # of a transfer, before alignment
 COUNTS = (1, 2, 3, 4, 6, 6, 8, 8)  # of patterns in a program: small numbers are not preferred
-ROLES = st.sampled_from(["activation", "weight", "kv", "embedding"])
+ROLES = sampled_from(["activation", "weight", "kv", "embedding"])
 
 
 class Ground:
@@ -36,11 +37,11 @@ class Ground:
         self.cpus = [f"sip{sip}.cube{cube}.m_cpu" for sip, cube in cubes]
         self.pes = [f"sip{sip}.cube{cube}.pe{pe}" for sip, cube in cubes for pe in range(config.cube.pes)]
         self.memories = self._memories(config, cubes)
-        self.crowd = draw(st.lists(st.sampled_from(self.pes), min_size=2, max_size=3, unique=True))
+        self.crowd = draw(st.lists(sampled_from(self.pes), min_size=2, max_size=3, unique=True))
         sram = config.cube.sram.bytes
         srams = [self.roads.resolver.base(f"sip{sip}.cube{cube}.sram") for sip, cube in cubes]
         stacks = [(start, end) for start, end in self.memories if not any(one <= start < one + sram for one in srams)]
-        self.busy = draw(st.lists(st.sampled_from((on_stacks and stacks) or self.memories), min_size=1, max_size=2))
+        self.busy = draw(st.lists(sampled_from((on_stacks and stacks) or self.memories), min_size=1, max_size=2))
         self.kv_bases: list[int] = []
 
     def _memories(self, config: SystemConfig, cubes: list[tuple[int, int]]) -> list[Bytes]:
@@ -57,7 +58,7 @@ class Ground:
 
     def pe(self) -> str:
         """A PE, as a rule one of the crowd."""
-        return str(self.draw(st.sampled_from(self.crowd * 3 + self.pes)))
+        return str(self.draw(sampled_from(self.crowd * 3 + self.pes)))
 
     def at(self, node: str) -> dict[str, str]:
         """The node of an entry; the first one may be left out."""
@@ -65,7 +66,7 @@ class Ground:
 
     def memory(self) -> Bytes:
         """Addresses of a memory, as a rule of a busy one."""
-        found: Bytes = self.draw(st.sampled_from(self.busy * len(self.memories) + self.memories))
+        found: Bytes = self.draw(sampled_from(self.busy * len(self.memories) + self.memories))
         return found
 
     def room(self, prefix: str, nbytes: int, whole_lines: bool = False) -> dict[str, int]:
@@ -77,7 +78,7 @@ class Ground:
 
     def elements(self, most_bytes: int) -> dict[str, int]:
         """`qbits` and `num_elements` of at most so many bytes; at least 8 of them are there."""
-        qbits = self.draw(st.sampled_from(QBITS))
+        qbits = self.draw(sampled_from(QBITS))
         most = max(1, min(most_bytes, MOST_BYTES) * 8 // qbits)
         return {"qbits": qbits, "num_elements": self.draw(st.one_of(st.integers(1, most), st.integers((most + 1) // 2, most)))}
 
@@ -90,9 +91,9 @@ def system_programs(draw: Draw, system: dict[str, Any], on_stacks: bool = False)
     """
     ground = Ground(draw, system, on_stacks)
     entries: list[Entry] = _move(ground) if on_stacks else []
-    for _ in range(draw(st.sampled_from(COUNTS))):
-        entries += draw(st.sampled_from(PATTERNS))(ground)
-    if draw(st.sampled_from([False, False, True])):
+    for _ in range(draw(sampled_from(COUNTS))):
+        entries += draw(sampled_from(PATTERNS))(ground)
+    if draw(sampled_from([False, False, True])):
         entries.append({"opcode": "END"})
     name_entries(draw, entries)
     if draw(st.booleans()):
@@ -104,7 +105,7 @@ def _between(ground: Ground, source: str, target: str) -> Entry:
     """A send by the source or a receive by the target."""
     draw, size = ground.draw, ground.elements(ground.site.spm_bytes)
     nbytes = byte_count(size["num_elements"], size["qbits"])
-    opcode, node, peer = draw(st.sampled_from([("DMA_SEND_TILE", source, target), ("DMA_RECV_TILE", target, source)]))
+    opcode, node, peer = draw(sampled_from([("DMA_SEND_TILE", source, target), ("DMA_RECV_TILE", target, source)]))
     places = {**ground.room("spm", nbytes, True), **ground.room("peer", nbytes, True)}
     common = {"opcode": opcode, **ground.at(node), "peer": peer, "tensor_role": draw(ROLES)}
     return {**common, **ground.site.engine("dma"), **size, **places}
@@ -112,7 +113,7 @@ def _between(ground: Ground, source: str, target: str) -> Entry:
 
 def _pair(ground: Ground) -> list[Entry]:
     source = ground.pe()
-    target = ground.draw(st.sampled_from([pe for pe in ground.crowd + ground.pes if pe != source]))
+    target = ground.draw(sampled_from([pe for pe in ground.crowd + ground.pes if pe != source]))
     return [_between(ground, source, target)]
 
 
@@ -133,19 +134,19 @@ def _gather(ground: Ground) -> list[Entry]:
 def _move(ground: Ground) -> list[Entry]:
     """A load or store between a PE and HBM or SRAM, 1-D or 2-D."""
     draw, align = ground.draw, ground.align
-    (start, end), rows = ground.memory(), draw(st.sampled_from([None, None, 1, 2, 3]))
+    (start, end), rows = ground.memory(), draw(sampled_from([None, None, 1, 2, 3]))
     most = min(end - start, ground.site.spm_bytes) // (rows or 1) - 2 * align
     if most < 8:
         return [{"opcode": "NOP"}]
     size: dict[str, int] = ground.elements(most)
     span = byte_count(size["num_elements"], size["qbits"])
     if rows is not None:
-        stride = span + draw(st.sampled_from([0, 1, 7, 64]))
+        stride = span + draw(sampled_from([0, 1, 7, 64]))
         size = {"qbits": size["qbits"], "rows": rows, "row_elements": size["num_elements"], "stride_bytes": stride}
         span += (rows - 1) * stride
     if span > end - start:
         return [{"opcode": "NOP"}]
-    opcode = draw(st.sampled_from(["DMA_LOAD_TILE", "DMA_STORE_TILE", "DMA_PREFETCH_TILE"]))
+    opcode = draw(sampled_from(["DMA_LOAD_TILE", "DMA_STORE_TILE", "DMA_PREFETCH_TILE"]))
     address = {"dram_addr": draw(st.integers(start, end - span))}
     return _into_scratchpad(ground, {"opcode": opcode, "tensor_role": draw(ROLES), **size, **address})
 
@@ -155,10 +156,10 @@ def _kv(ground: Ground) -> list[Entry]:
     draw = ground.draw
     layout = ground.site.machine["kv_layouts"][0]
     head_dim = layout["head_dim"]
-    qbits = draw(st.sampled_from([bits for bits in (4, 8, 16) if head_dim * bits % 8 == 0]))
+    qbits = draw(sampled_from([bits for bits in (4, 8, 16) if head_dim * bits % 8 == 0]))
     t_start = draw(st.integers(0, layout["t_max"] - 1))
     t_len = draw(st.integers(1, min(4, layout["t_max"] - t_start)))
-    tile: Entry = {"head_id": draw(st.integers(0, 1)), "kv_kind": draw(st.sampled_from("kv"))}
+    tile: Entry = {"head_id": draw(st.integers(0, 1)), "kv_kind": draw(sampled_from("kv"))}
     tile |= {"qbits_kv": qbits, "dram_base_addr": 0}
     tokens = {"t_start": t_start, "t_len": t_len}
     if draw(st.booleans()):
@@ -175,7 +176,7 @@ def _kv(ground: Ground) -> list[Entry]:
     aligned = sum(nbytes for _, nbytes in aligned_rows(found, ground.align)) + 2 * ground.align
     if not bases or aligned > ground.site.spm_bytes:
         return [{"opcode": "NOP"}]
-    tile["dram_base_addr"] = draw(st.sampled_from(bases))
+    tile["dram_base_addr"] = draw(sampled_from(bases))
     ground.kv_bases.append(tile["dram_base_addr"])
     return _into_scratchpad(ground, tile)
 
@@ -198,15 +199,15 @@ def _copy(ground: Ground) -> list[Entry]:
         return [{"opcode": "NOP"}]
     size = ground.elements(end - start)
     span = byte_count(size["num_elements"], size["qbits"])
-    node = ground.draw(st.sampled_from([None, *ground.roads.endpoints()]))
+    node = ground.draw(sampled_from([None, *ground.roads.endpoints()]))
     at = {} if node is None else {"node": node}
     address = ground.draw(st.integers(start, end - span))
-    direction = ground.draw(st.sampled_from(["to_device", "to_host"]))
+    direction = ground.draw(sampled_from(["to_device", "to_host"]))
     return [{"opcode": "HOST_COPY_TILE", **at, "direction": direction, "dram_addr": address, **size}]
 
 
 def _launch(ground: Ground) -> list[Entry]:
-    node = ground.draw(st.sampled_from([None, *ground.cpus]))
+    node = ground.draw(sampled_from([None, *ground.cpus]))
     return [{"opcode": "LAUNCH"} if node is None else {"opcode": "LAUNCH", "node": node}]
 
 
@@ -215,7 +216,7 @@ def _compute(ground: Ground) -> list[Entry]:
 
 
 def _work(ground: Ground, node: str) -> Entry:
-    entry = ground.draw(st.sampled_from([te_tile, ve_tile]))(ground.site)
+    entry = ground.draw(sampled_from([te_tile, ve_tile]))(ground.site)
     return entry if entry["opcode"] == "NOP" else {**entry, **ground.at(node)}
 
 
@@ -227,7 +228,7 @@ def _siege(ground: Ground) -> list[Entry]:
 
 
 def _control(ground: Ground) -> list[Entry]:
-    return [{"opcode": ground.draw(st.sampled_from(["NOP", "BARRIER"]))}]
+    return [{"opcode": ground.draw(sampled_from(["NOP", "BARRIER"]))}]
 
 
 PATTERNS: tuple[Callable[[Ground], list[Entry]], ...] = (

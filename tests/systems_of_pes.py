@@ -10,11 +10,12 @@ from typing import Any
 from hypothesis import strategies as st
 
 from tests.machine_strategies import Draw, drawn_arbiter, machines
+from tests.sampled import sampled_from
 from tests.system_programs import system_programs
 
 System = tuple[dict[str, Any], dict[str, Any]]
 NARROW, WIDE = (2, 3.5, 4, 7.75, 16, 64), (16, 33, 64, 128)  # [byte/cycle] of links: wide ones bring a line a cycle
-SHORT = st.sampled_from([0, 0, 1, 3])  # [cycle]
+SHORT = sampled_from([0, 0, 1, 3])  # [cycle]
 
 
 @st.composite
@@ -22,17 +23,17 @@ def system_machines(draw: Draw) -> dict[str, Any]:
     """A system dict of one or two SIPs of one or two cubes of two to four PEs."""
     npu = draw(machines())
     pe = {name: npu[name] for name in ("dma", "spm", "te", "ve") if name in npu}
-    if draw(st.sampled_from([True] * 5 + [False])):
+    if draw(sampled_from([True] * 5 + [False])):
         pe["spm"] = _crowded(draw)
     system = {name: npu[name] for name in ("allocation", "max_cycles", "control", "kv_layouts") if name in npu}
-    widths = draw(st.sampled_from([NARROW, WIDE, WIDE]))
+    widths = draw(sampled_from([NARROW, WIDE, WIDE]))
     pe["link"] = _link(draw, widths)
-    sides = draw(st.sampled_from(["w", "w", "ew", "n"]))
+    sides = draw(sampled_from(["w", "w", "ew", "n"]))
     numbers = draw(st.permutations(range(len(sides))))
     return {
         "schema": "kernbench/system/1",
         **system,
-        "system": {"sips": draw(st.sampled_from([1, 1, 1, 2])), "link": _link(draw, widths)},
+        "system": {"sips": draw(sampled_from([1, 1, 1, 2])), "link": _link(draw, widths)},
         "sip": {
             "cols": draw(st.integers(1, 2)),
             "io": [{"name": f"io{i}", "side": side} for i, side in zip(numbers, sides, strict=True)],
@@ -44,7 +45,7 @@ def system_machines(draw: Draw) -> dict[str, Any]:
             "noc": _link(draw, widths),
         },
         "pe": pe,
-        "wires": {"mm_per_cycle": draw(st.sampled_from([20, 1000])), "board_mm_per_cycle": 1000},
+        "wires": {"mm_per_cycle": draw(sampled_from([20, 1000])), "board_mm_per_cycle": 1000},
     }
 
 
@@ -56,23 +57,23 @@ def systems_of_pes(draw: Draw) -> System:
 
 
 def _link(draw: Draw, widths: tuple[float, ...]) -> dict[str, Any]:
-    return {"bytes_per_cycle": draw(st.sampled_from(widths)), "cycles": draw(SHORT)}
+    return {"bytes_per_cycle": draw(sampled_from(widths)), "cycles": draw(SHORT)}
 
 
 def _cube(draw: Draw, widths: tuple[float, ...]) -> dict[str, Any]:
     pes = draw(st.integers(2, 4))
-    slices = draw(st.sampled_from([None, 1, 2]))
+    slices = draw(sampled_from([None, 1, 2]))
     count = slices or pes
-    bus, burst = draw(st.sampled_from([(64, 4), (64, 1), (8, 1), (16, 3), (32, 12)]))
+    bus, burst = draw(sampled_from([(64, 4), (64, 1), (8, 1), (16, 3), (32, 12)]))
     hbm: dict[str, Any] = {
-        "channels": count * draw(st.sampled_from([1, 2, 2, 3])),
-        "interleave_bytes": draw(st.sampled_from([3, 8, 32, 96, 256])),
-        "capacity_bytes": count * draw(st.sampled_from([512, 1000, 4096])),
+        "channels": count * draw(sampled_from([1, 2, 2, 3])),
+        "interleave_bytes": draw(sampled_from([3, 8, 32, 96, 256])),
+        "capacity_bytes": count * draw(sampled_from([512, 1000, 4096])),
         "bus_width_bytes": bus,
         "dram_burst_cycles": burst,
-        "peak_bw_bytes_per_cycle": draw(st.sampled_from([4, 10.5, 64])),
+        "peak_bw_bytes_per_cycle": draw(sampled_from([4, 10.5, 64])),
         "t_setup_cycles": draw(SHORT),
-        "period": draw(st.sampled_from([1, 1, 2])),
+        "period": draw(sampled_from([1, 1, 2])),
         "width_mm": 1,
         "height_mm": 1,
         "link": _link(draw, widths),
@@ -89,8 +90,8 @@ def _cube(draw: Draw, widths: tuple[float, ...]) -> dict[str, Any]:
         },
         "hbm": hbm,
         "sram": {
-            "bytes": draw(st.sampled_from([512, 1500])),
-            "bytes_per_cycle": draw(st.sampled_from(widths)),
+            "bytes": draw(sampled_from([512, 1500])),
+            "bytes_per_cycle": draw(sampled_from(widths)),
             "cycles": draw(SHORT),
         },
         "ucie": {"ports_per_side": draw(st.integers(1, 2)), "link": _link(draw, widths), "router": _link(draw, widths)},
@@ -100,17 +101,17 @@ def _cube(draw: Draw, widths: tuple[float, ...]) -> dict[str, Any]:
 
 def _crowded(draw: Draw) -> dict[str, Any]:
     """A scratchpad of few banks, ports and patience."""
-    banks = draw(st.sampled_from([1, 2, 3, 4, 8]))
-    width = draw(st.sampled_from([2, 4, 8, 16]))
+    banks = draw(sampled_from([1, 2, 3, 4, 8]))
+    width = draw(sampled_from([2, 4, 8, 16]))
     return {
         "num_banks": banks,
         "bank_width_bytes": width,
         "bank_size_bytes": -(-2048 // (banks * width)) * width,
-        "map": draw(st.sampled_from(["interleaved", "interleaved", "blocked"])),
-        "conflict_penalty_cycles": draw(st.sampled_from([1, 1, 2, 3])),
+        "map": draw(sampled_from(["interleaved", "interleaved", "blocked"])),
+        "conflict_penalty_cycles": draw(sampled_from([1, 1, 2, 3])),
         **drawn_arbiter(draw),
-        "max_wait_cycles": draw(st.sampled_from([1, 1, 2, 4, 40])),
-        "backpressure_cycles": draw(st.sampled_from([1, 1, 2, 3, 8])),
-        "check_overlap": draw(st.sampled_from(["none"] * 8 + ["warn", "error"])),
-        **draw(st.sampled_from([{"ports": 1}, {"ports": 1}, {"ports": 1}, {"ports": 2}, {"read_ports": 1, "write_ports": 1}])),
+        "max_wait_cycles": draw(sampled_from([1, 1, 2, 4, 40])),
+        "backpressure_cycles": draw(sampled_from([1, 1, 2, 3, 8])),
+        "check_overlap": draw(sampled_from(["none"] * 8 + ["warn", "error"])),
+        **draw(sampled_from([{"ports": 1}, {"ports": 1}, {"ports": 1}, {"ports": 2}, {"read_ports": 1, "write_ports": 1}])),
     }

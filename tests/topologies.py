@@ -15,9 +15,10 @@ from kernbench.common.naming import in_cube, in_io, pe_node
 from kernbench.config.system import SystemConfig
 from kernbench.topology.builder import build_topology
 from kernbench.topology.graph import Edge, EdgeKind, Node, Topology
+from tests.sampled import sampled_from
 
 NAMES = ("a", "b", "r0c0", "r10c0", "r2c0", "z")
-LENGTHS = st.sampled_from([Fraction(0), Fraction(1), Fraction(1), Fraction(2), Fraction(1, 2), Fraction(4, 3)])
+LENGTHS = sampled_from([Fraction(0), Fraction(1), Fraction(1), Fraction(2), Fraction(1, 2), Fraction(4, 3)])
 
 
 def node(name: str, kind: str = "router", sip: int | None = 0, cube: int | None = 0, pe: int | None = None) -> Node:
@@ -47,16 +48,16 @@ def graphs(draw: Any) -> Topology:
     """Two to six nodes with names out of order, edges of all kinds, some one-way; every other graph is full of ties."""
     names = draw(st.permutations(NAMES))[: draw(st.integers(2, len(NAMES)))]
     plain = draw(st.booleans())
-    node_kinds = st.just("router") if plain else st.sampled_from(["router", "router", "router", "hbm_ctrl", "host", "io_noc"])
+    node_kinds = st.just("router") if plain else sampled_from(["router", "router", "router", "hbm_ctrl", "host", "io_noc"])
     mixed = [*[EdgeKind.MESH] * 8, *[EdgeKind.UCIE_IO] * 3, *EdgeKind]
-    edge_kinds = st.just(EdgeKind.MESH) if plain else st.sampled_from(mixed)
+    edge_kinds = st.just(EdgeKind.MESH) if plain else sampled_from(mixed)
     lengths = st.just(Fraction(1)) if plain else LENGTHS
     nodes = [node(name, draw(node_kinds)) for name in names]
     found: dict[tuple[str, str], Edge] = {}
     for a, b in [(a, b) for i, a in enumerate(names) for b in names[i + 1 :]]:
         if draw(st.booleans()):
             kind, mm, weight = draw(edge_kinds), draw(lengths), draw(lengths)
-            ways = [(a, b), (b, a)] if draw(st.integers(0, 3)) else [draw(st.sampled_from([(a, b), (b, a)]))]
+            ways = [(a, b), (b, a)] if draw(st.integers(0, 3)) else [draw(sampled_from([(a, b), (b, a)]))]
             found |= {(x, y): edge(x, y, kind, mm=mm, weight=weight) for x, y in ways}
     return graph(nodes, found.values())
 
@@ -83,9 +84,9 @@ def memories(**config: object) -> Topology:
 
 def _parts(draw: Any, pes: int) -> dict[str, Any]:
     """A cube that the HBM may not leave a place for a router: then it cannot be built."""
-    width, height = draw(st.sampled_from([(20, 20), (10, 30), ("33/2", "7.5")]))
-    slices = draw(st.sampled_from([1, pes, 2 * pes]))
-    footprint = draw(st.sampled_from([(0, 0), (4, 4), (7, 5)]))
+    width, height = draw(sampled_from([(20, 20), (10, 30), ("33/2", "7.5")]))
+    slices = draw(sampled_from([1, pes, 2 * pes]))
+    footprint = draw(sampled_from([(0, 0), (4, 4), (7, 5)]))
     return {
         "width_mm": width,
         "height_mm": height,
@@ -94,11 +95,11 @@ def _parts(draw: Any, pes: int) -> dict[str, Any]:
         "hbm": {
             "channels": slices * draw(st.integers(1, 2)),
             "slices": slices,
-            "capacity_bytes": slices * draw(st.sampled_from([64, 1000, 2**20])),
+            "capacity_bytes": slices * draw(sampled_from([64, 1000, 2**20])),
             "width_mm": footprint[0],
             "height_mm": footprint[1],
         },
-        "sram": {"bytes": draw(st.sampled_from([1, 1000, 2**20])), "cycles": draw(st.integers(0, 3))},
+        "sram": {"bytes": draw(sampled_from([1, 1000, 2**20])), "cycles": draw(st.integers(0, 3))},
         "ucie": {"ports_per_side": draw(st.integers(1, 3)), "link": {"cycles": draw(st.integers(0, 5))}},
     }
 
@@ -106,19 +107,19 @@ def _parts(draw: Any, pes: int) -> dict[str, Any]:
 @st.composite
 def systems(draw: Any) -> SystemConfig:
     """A small system with at most 4 SIPs of 6 cubes of 5 PEs, that can be built."""
-    rows, cols = draw(st.sampled_from([(1, 1), (1, 1), (1, 2), (2, 2), (1, 3), (1, 4)]))
-    kind = draw(st.sampled_from(["ring", "torus", "mesh"] if rows == 1 else ["torus", "mesh"]))
-    sides = draw(st.lists(st.sampled_from("nesw"), min_size=1, max_size=4, unique=True))
+    rows, cols = draw(sampled_from([(1, 1), (1, 1), (1, 2), (2, 2), (1, 3), (1, 4)]))
+    kind = draw(sampled_from(["ring", "torus", "mesh"] if rows == 1 else ["torus", "mesh"]))
+    sides = draw(st.lists(sampled_from("nesw"), min_size=1, max_size=4, unique=True))
     config = {
         "system": {"sips": rows * cols, "kind": kind, "rows": rows},
         "sip": {
             "rows": draw(st.integers(1, 3)),
             "cols": draw(st.integers(1, 2)),
-            "gap_mm": draw(st.sampled_from([0, 1, "4/3"])),
+            "gap_mm": draw(sampled_from([0, 1, "4/3"])),
             "io": [{"name": f"io{i}", "side": side} for i, side in enumerate(sides)],
         },
         "cube": _parts(draw, draw(st.integers(1, 5))),
-        "wires": {"mm_per_cycle": draw(st.sampled_from([1, 7, 1000]))},
+        "wires": {"mm_per_cycle": draw(sampled_from([1, 7, 1000]))},
     }
     made = SystemConfig.model_validate(config)
     try:

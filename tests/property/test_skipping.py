@@ -16,6 +16,7 @@ from kernbench.cmdq.lower import lower_machine, lower_program
 from kernbench.config import load_config
 from kernbench_core import Core
 from tests.machine_strategies import drawn_arbiter
+from tests.sampled import sampled_from
 from tests.speed.skip_loads import SHORT, SPARSE, sparse_tables, stable_tables
 from tests.speed.workloads import LOADS, npu_machine
 
@@ -83,15 +84,15 @@ WIDE = {"bus_width_bytes": 4096, "dram_burst_cycles": 1}
 @st.composite
 def machines(draw: st.DrawFn) -> dict[str, Any]:
     """A PE to four on one scratchpad, with banks, ports, interleave and rates of many kinds."""
-    load = LOADS[draw(st.sampled_from(sorted(LOADS)))]
+    load = LOADS[draw(sampled_from(sorted(LOADS)))]
     machine = npu_machine(load, draw(st.integers(1, 4)))
     machine["dram"] |= {
-        "channels": draw(st.sampled_from([1, 2, 3, 4])),
-        "interleave_bytes": draw(st.sampled_from([32, 64, 256, 320, 4096])),
+        "channels": draw(sampled_from([1, 2, 3, 4])),
+        "interleave_bytes": draw(sampled_from([32, 64, 256, 320, 4096])),
     }
     machine["dram"] |= draw(
-        st.sampled_from([{"peak_bw_bytes_per_cycle": rate} for rate in (3, 8, 20, 64)])
-        | st.sampled_from([{"peak_bw_bytes_per_cycle": rate} | WIDE for rate in (40, 100, 400)])  # many lines a cycle
+        sampled_from([{"peak_bw_bytes_per_cycle": rate} for rate in (3, 8, 20, 64)])
+        | sampled_from([{"peak_bw_bytes_per_cycle": rate} | WIDE for rate in (40, 100, 400)])  # many lines a cycle
     )
     if draw(st.booleans()):
         machine["noc"]["dram_at"] = machine["noc"]["dram_at"][: machine["dram"]["channels"]]
@@ -99,18 +100,18 @@ def machines(draw: st.DrawFn) -> dict[str, Any]:
         del machine["noc"]
         machine["dram"]["channels"] *= 2
     ports = draw(
-        st.sampled_from([{"ports": 1}, {"ports": 2}, {"ports": 4}, {"ports": 16}, {"read_ports": 2, "write_ports": 1}])
+        sampled_from([{"ports": 1}, {"ports": 2}, {"ports": 4}, {"ports": 16}, {"read_ports": 2, "write_ports": 1}])
     )
     del machine["spm"]["ports"]
     machine["spm"] |= ports | {
-        "num_banks": draw(st.sampled_from([5, 16, 64])),
-        "bank_width_bytes": draw(st.sampled_from([16, 32, 64])),
-        "conflict_penalty_cycles": draw(st.sampled_from([1, 1, 3])),
+        "num_banks": draw(sampled_from([5, 16, 64])),
+        "bank_width_bytes": draw(sampled_from([16, 32, 64])),
+        "conflict_penalty_cycles": draw(sampled_from([1, 1, 3])),
     }
     for kind in ("dma", "te", "ve"):
-        machine[kind]["period"] = draw(st.sampled_from([1, 1, 2]))
+        machine[kind]["period"] = draw(sampled_from([1, 1, 2]))
     for kind in ("te", "ve"):
-        machine[kind]["init_cycles"] = draw(st.sampled_from([8, 8, 500]))  # the traffic begins long after the job
+        machine[kind]["init_cycles"] = draw(sampled_from([8, 8, 500]))  # the traffic begins long after the job
     return machine
 
 
@@ -118,15 +119,15 @@ def machines(draw: st.DrawFn) -> dict[str, Any]:
 def crowded(draw: st.DrawFn) -> dict[str, Any]:
     """A machine whose transfers are many slow flows, which often ask for the same banks."""
     machine = draw(machines())
-    channels = draw(st.sampled_from([4, 8]))
+    channels = draw(sampled_from([4, 8]))
     machine.pop("noc", None)
-    machine["dram"] |= {"channels": channels, "peak_bw_bytes_per_cycle": draw(st.sampled_from([1, 3, 8, 20]))}
+    machine["dram"] |= {"channels": channels, "peak_bw_bytes_per_cycle": draw(sampled_from([1, 3, 8, 20]))}
     machine["dram"] |= {"bus_width_bytes": 64, "dram_burst_cycles": 1}
     machine["dma"] |= {"engines": 4, "max_concurrent_transfers": 8}
     machine["dma"]["channels"]["act_weight"] |= {"max_concurrent": 8}
     waits = {"max_wait_cycles": draw(st.integers(1, 12)), "backpressure_cycles": draw(st.integers(1, 12))}
     machine["spm"] |= drawn_arbiter(draw) | waits
-    machine["allocation"] = draw(st.sampled_from(["shared_bw_v1", "shared_bw_v1", "max_min_v1", "fifo_v1"]))
+    machine["allocation"] = draw(sampled_from(["shared_bw_v1", "shared_bw_v1", "max_min_v1", "fifo_v1"]))
     for kind in ("te", "ve"):
         machine[kind]["engines"] = 4
     return machine
@@ -139,26 +140,26 @@ def programs(draw: st.DrawFn, machine: dict[str, Any], kinds: list[str], sizes: 
     banks, engines = machine["spm"]["num_banks"], machine["dma"]["engines"]
     place = st.builds(lambda bank, line: (bank, 64 * line), st.integers(0, banks - 1), st.integers(0, 15))
     for number in range(draw(st.integers(most // 8, most))):
-        kind, engine = draw(st.sampled_from(kinds)), draw(st.integers(0, engines - 1))
-        (bank, offset), (other, there), odd = draw(place), draw(place), draw(st.sampled_from([0, 0, 8]))
+        kind, engine = draw(sampled_from(kinds)), draw(st.integers(0, engines - 1))
+        (bank, offset), (other, there), odd = draw(place), draw(place), draw(sampled_from([0, 0, 8]))
         if kind == "dma":
-            size = draw(st.sampled_from(sizes))
+            size = draw(sampled_from(sizes))
             address = draw(st.integers(0, 63)) * 64 + odd
-            entry = {"opcode": draw(st.sampled_from(["DMA_LOAD_TILE", "DMA_STORE_TILE"])), "dma_id": engine}
+            entry = {"opcode": draw(sampled_from(["DMA_LOAD_TILE", "DMA_STORE_TILE"])), "dma_id": engine}
             entry |= {"tensor_role": "activation", "qbits": 8, "num_elements": size, "dram_addr": address}
             entry |= {"spm_bank": bank, "spm_offset": offset + odd}
             if draw(st.integers(0, 3)) == 0:  # rows that begin on other banks than the ones before ended on
                 del entry["num_elements"]
-                gap = draw(st.sampled_from([0, 64, 1000]))
+                gap = draw(sampled_from([0, 64, 1000]))
                 entry |= {"rows": 8, "row_elements": size // 8, "stride_bytes": size // 8 + gap}
         elif kind == "te":
-            m, n, k = (draw(st.sampled_from([16, 40, 128])) for _ in range(3))
+            m, n, k = (draw(sampled_from([16, 40, 128])) for _ in range(3))
             entry = {"opcode": "TE_GEMM_TILE", "te_id": engine, "m": m, "n": n, "k": k}
             entry |= {"qbits_weight": 8, "qbits_activation": 8, "ifm_bank": bank, "ifm_offset": offset}
             entry |= {"wgt_bank": other, "wgt_offset": there + odd, "ofm_bank": bank, "ofm_offset": there}
         else:
-            entry = {"opcode": draw(st.sampled_from(["VE_COPY_TILE", "VE_SOFTMAX_TILE"])), "ve_id": engine}
-            entry |= {"qbits_activation": 8, "length": draw(st.sampled_from([100, 4096, 10_000]))}
+            entry = {"opcode": draw(sampled_from(["VE_COPY_TILE", "VE_SOFTMAX_TILE"])), "ve_id": engine}
+            entry |= {"qbits_activation": 8, "length": draw(sampled_from([100, 4096, 10_000]))}
             entry |= {"in_bank": bank, "in_offset": offset + odd, "out_bank": other, "out_offset": there}
         waits = draw(st.sets(st.integers(0, number - 1), max_size=2)) if number and "te" in kinds else set()
         entries.append(entry | {"id": number} | ({"deps_before": sorted(waits)} if waits else {}))

@@ -67,12 +67,20 @@ def energy_pj(
 
 def by_entries(program: Program, plan: Plan, times: Sequence[Timed]) -> Work:
     """The work of entries that have ended."""
+    if all(time.end is not None for time in times):
+        macs, ops, streamed = plan.kept("work", lambda: _by_entries(program, plan, None))
+        return dict(macs), ops, streamed
+    return _by_entries(program, plan, times)
+
+
+def _by_entries(program: Program, plan: Plan, times: Sequence[Timed] | None) -> Work:
+    """The work of all entries, or of those that have ended."""
     jobs, pe = plan.program["compute"], plan.pe
     macs: dict[int, int] = {}
     ops = streamed = 0
     rows = zip(jobs["entry"].tolist(), jobs["work"].tolist(), jobs["region_bytes"].sum(axis=1).tolist(), strict=True)
     for position, work, nbytes in rows:
-        if times[position].end is None:
+        if times is not None and times[position].end is None:
             continue
         entry = program.entries[position]
         if isinstance(entry, TeEntry):

@@ -8,10 +8,9 @@ ended (control.md). They hold for runs that end `done`.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Set
 from dataclasses import dataclass
-from fractions import Fraction
-from typing import Any
+from typing import Any, NamedTuple
 
 from kernbench.cmdq.plan import Plan, plan_program
 from kernbench.cmdq.program import Program
@@ -20,6 +19,7 @@ from kernbench.config import NpuConfig, SystemConfig
 from kernbench_core.numbers import Opkind
 
 CRITICAL_PATH = "critical path"
+NEVER = -(1 << 63)  # before all cycles
 
 
 @dataclass(frozen=True)
@@ -64,6 +64,23 @@ def plan_bounds(program: Program, plan: Plan) -> Bounds:
 
 
 On = tuple[tuple[int, int], ...]  #: numbers of resources, and [byte] on each
+Shape = tuple[int, int, int, tuple[int, ...]]  #: of a transfer: engine, memory, route, and [byte] on each channel
+
+
+class _Moves(NamedTuple):
+    """The transfers of a program: the different ones, and for each transfer its entry and the number of its shape."""
+
+    shapes: list[Shape]
+    entries: list[int]
+    numbers: list[int]
+
+
+class _Order(NamedTuple):
+    """What follows from the dependencies alone."""
+
+    entries: list[int]  #: those that can be issued, each after all that it waits for
+    depths: list[int]  #: per entry, the length of its longest chain, counted in entries
+    stuck: list[int]  #: entries that can never be issued
 
 
 class _Run:
@@ -78,9 +95,8 @@ class _Run:
         count = len(self.entries)
         self.cycles, self.period = [0] * count, [1] * count  # from start to end; it starts in multiples of
         self.occupies = [0] * count  # [cycle] for which its engine, or a slot of a DMA engine, is busy
-        self.on: list[On] = [()] * count
-        self.ways: list[On] = []  #: the different ones,
-        self.way_of = [-1] * count  #: and the number of each entry's
+        self.moves: _Moves = plan.kept("moves", self._moves)
+        self.ways: list[On] = []  #: of each of the shapes of transfers
         self._add_transfers()
         self._add_works()
 
@@ -94,17 +110,23 @@ class _Run:
 
     def _add_transfers(self) -> None:
         """The least cycles of a transfer; bank conflicts with itself may add more."""
+        engines = self.plan.machine["dma"]
+        found = []
+        for shape in self.moves.shapes:
+            cycles, on = self._way(*shape)
+            self.ways.append(on)
+            found.append((cycles, engines[shape[0]]["period"]))
+        for entry, number in zip(self.moves.entries, self.moves.numbers, strict=True):
+            self.cycles[entry], self.period[entry] = found[number]
+            self.occupies[entry] = found[number][0]
+
+    def _moves(self) -> _Moves:
+        """Programs move a few shapes very often."""
         jobs = self.plan.program["dma"]
-        known: dict[tuple[Any, ...], tuple[int, On, int]] = {}  # programs move a few shapes very often
-        columns = (jobs[name].tolist() for name in ("entry", "engine", "memory", "route"))
-        for entry, engine, memory, route, moved in zip(*columns, self.plan.on_channels, strict=True):
-            key = engine, memory, route, moved
-            found = known.get(key)
-            if found is None:
-                found = known[key] = (*self._way(*key), len(self.ways))
-                self.ways.append(found[1])
-            self.cycles[entry], self.on[entry], self.way_of[entry] = found
-            self.occupies[entry], self.period[entry] = found[0], self.plan.machine["dma"][engine]["period"]
+        known: dict[Shape, int] = {}
+        columns = (jobs[name].tolist() for name in ("engine", "memory", "route"))
+        numbers = [known.setdefault(shape, len(known)) for shape in zip(*columns, self.plan.on_channels, strict=True)]
+        return _Moves(list(known), jobs["entry"].tolist(), numbers)
 
     def _way(self, engine: int, memory: int, route: int, moved: tuple[int, ...]) -> tuple[int, On]:
         """[cycle] The time of such a transfer without contention, and its bytes on each resource."""
@@ -112,7 +134,7 @@ class _Run:
         if machine["memories"][memory].get("cache", -1) >= 0:
             return self._way_over_cache(memory, route, sum(moved))
         pad = machine["spm"][machine["dma"][engine]["spm"]]
-        row = Fraction(pad["banks"] * pad["line"])  # the limit of the requests of a flow in a cycle
+        row = pad["banks"] * pad["line"]  # the limit of the requests of a flow in a cycle
         start, path, latencies = (machine[f"route_{name}"] for name in ("start", "path", "latency"))
         on: dict[int, int] = {}
         latency, moving = 0, 1
@@ -120,7 +142,7 @@ class _Run:
             if nbytes:
                 resources = path[start[k] : start[k + 1]].tolist()
                 latency = max(latency, int(latencies[k]))
-                moving = max(moving, ceil_div(nbytes, min([row, *(capacities[r] for r in resources)])))
+                moving = max(moving, -(-nbytes // row))
                 for resource in resources:
                     on[resource] = on.get(resource, 0) + nbytes
         moving = max([moving, *(ceil_div(nbytes, capacities[r]) for r, nbytes in on.items())])
@@ -137,10 +159,9 @@ class _Run:
         moving = max(1, ceil_div(nbytes, self.plan.capacities[table["resource"]]))
         return min(missed, table["latency"] + latencies[-1]) + moving, ((table["resource"], nbytes),)
 
-    def _resources(self, runs: Iterable[int], numbers: range, *, idle: bool = False) -> dict[str, int]:
-        """Cycles of resources for the jobs at indices `runs`; `idle`: also of those without traffic."""
+    def _resources(self, counts: Counter[int], numbers: range, *, idle: bool = False) -> dict[str, int]:
+        """Cycles of resources for so many transfers of each shape; `idle`: also of those without traffic."""
         totals = dict.fromkeys(numbers, 0) if idle else {}
-        counts = Counter(map(self.way_of.__getitem__, runs))
         for number, way in enumerate(self.ways):
             for resource, nbytes in way if counts[number] else ():
                 totals[resource] = totals.get(resource, 0) + nbytes * counts[number]
@@ -149,26 +170,40 @@ class _Run:
         waiting = {r: posted if r < plan.channels else 0 for r in numbers}  # [byte] that may be in queues at the end
         return {plan.resources[r]: ceil_div(max(0, totals[r] - waiting[r]), plan.capacities[r]) for r in numbers if r in totals}
 
-    def _engines(self, runs: Iterable[int]) -> dict[str, int]:
-        """The same for each engine with jobs.
+    def _counts(self, stuck: Set[int]) -> Counter[int]:
+        """How many transfers of each shape can be issued."""
+        if not stuck:
+            return self.plan.kept("counts", lambda: Counter(self.moves.numbers))
+        moves = zip(self.moves.entries, self.moves.numbers, strict=True)
+        return Counter(number for entry, number in moves if entry not in stuck)
+
+    def _engines(self, stuck: Set[int]) -> dict[str, int]:
+        """The same for each engine with jobs that can be issued.
 
         A TE or VE executes its jobs one by one; with a period, it waits for its clock after each job except the last.
         A DMA engine has at most `max_concurrent_transfers` at a time, and that of an NPU as many as its channels have together.
         """
         plan = self.plan
-        op, job = plan.program["op"].tolist(), plan.program["job"].tolist()
-        engines = {kind: plan.program[kind]["engine"].tolist() for kind in ("dma", "compute")}
         dma: dict[int, int] = {}
         work: dict[int, int] = {}
-        for i in runs:
-            if op[i] in (Opkind.OP_DMA, Opkind.OP_COMPUTE):
-                kind, totals = ("dma", dma) if op[i] == Opkind.OP_DMA else ("compute", work)
-                engine = engines[kind][job[i]]
-                totals[engine] = totals.get(engine, 0) + self.occupies[i]
+        for (kind, engine), jobs in plan.kept("engines", self._jobs_of_engines).items():
+            issued = [i for i in jobs if i not in stuck] if stuck else jobs
+            if issued:
+                (dma if kind == Opkind.OP_DMA else work)[engine] = sum(map(self.occupies.__getitem__, issued))
         at_a_time = [plan.pe.dma.at_a_time if self.own else engine["max_concurrent"] for engine in plan.machine["dma"]]
         saved = [engine["period"] - 1 for engine in plan.machine["compute"]]
         out = {plan.dma[k]: ceil_div(n, at_a_time[k]) for k, n in sorted(dma.items())}
         return out | {plan.compute[k]: n - saved[k] for k, n in sorted(work.items())}
+
+    def _jobs_of_engines(self) -> dict[tuple[int, int], list[int]]:
+        """The entries that each engine runs, by kind of job and number of the engine."""
+        program = self.plan.program
+        engines = {Opkind.OP_DMA: program["dma"]["engine"].tolist(), Opkind.OP_COMPUTE: program["compute"]["engine"].tolist()}
+        found: dict[tuple[int, int], list[int]] = {}
+        for i, (op, job) in enumerate(zip(program["op"].tolist(), program["job"].tolist(), strict=True)):
+            if op in engines:
+                found.setdefault((op, engines[op][job]), []).append(i)
+        return found
 
     @property
     def waits(self) -> list[tuple[int, ...]]:
@@ -186,21 +221,24 @@ class _Run:
         return waits
 
     def bounds(self) -> Bounds:
-        ends, before, depths = self._earliest()
-        runs = [i for i, end in enumerate(ends) if end is not None]
-        last = max(runs, key=lambda i: (ends[i], -i), default=None)
+        order: _Order = self.plan.kept("order", self._order)
+        ends, before = self._earliest(order)
+        stuck = set(order.stuck)
+        length = max(ends, default=-1)
+        last = None if length < 0 else ends.index(length)
         path: list[int] = []
         while last is not None:
             path.append(self.entries[last].id)
             last = before[last]
+        counts = self._counts(stuck)
         return Bounds(
-            critical_path=max((end for end in ends if end is not None), default=0),
+            critical_path=max(0, length),
             path=tuple(reversed(path)),
-            depth=max((depths[i] for i in runs), default=0),
-            dram=self._resources(runs, range(self.plan.channels), idle=self.own),
-            links=self._resources(runs, range(self.plan.channels, len(self.plan.resources))),
-            engines=self._engines(runs),
-            stuck=tuple(entry.id for entry, end in zip(self.entries, ends, strict=True) if end is None),
+            depth=max((order.depths[i] for i in order.entries), default=0),
+            dram=self._resources(counts, range(self.plan.channels), idle=self.own),
+            links=self._resources(counts, range(self.plan.channels, len(self.plan.resources))),
+            engines=self._engines(stuck),
+            stuck=tuple(self.entries[i].id for i in order.stuck),
         )
 
     def _dependents(self) -> list[list[int]]:
@@ -211,26 +249,37 @@ class _Run:
                 dependents[other].append(i)
         return dependents
 
-    def _earliest(self) -> tuple[list[int | None], list[int | None], list[int]]:
-        """For each entry: earliest end (None if it is never issued), its latest dependency, and the length of its longest
-        chain.
-        """
+    def _order(self) -> _Order:
+        """An order in which the entries can be issued."""
         count = len(self.entries)
         dependents = self.plan.kept("dependents", self._dependents)
         missing = [len(waits) for waits in self.waits]
-        ends: list[int | None] = [None] * count
-        before: list[int | None] = [None] * count
-        ready, depths = [0] * count, [1] * count
+        depths = [1] * count
         able = [i for i in range(count) if missing[i] == 0]
+        order = []
         while able:
             i = able.pop()
-            end = ceil_div(ready[i], self.period[i]) * self.period[i] + self.cycles[i]
-            ends[i] = end
+            order.append(i)
             for other in dependents[i]:
-                if before[other] is None or end > ready[other]:
-                    before[other], ready[other] = i, end
                 depths[other] = max(depths[other], depths[i] + 1)
                 missing[other] -= 1
                 if missing[other] == 0:
                     able.append(other)
-        return ends, before, depths
+        return _Order(order, depths, [i for i in range(count) if missing[i]])
+
+    def _earliest(self, order: _Order) -> tuple[list[int], list[int | None]]:
+        """For each entry: earliest end (-1 if it is never issued), and its latest dependency."""
+        dependents = self.plan.kept("dependents", self._dependents)
+        ends = [-1] * len(self.entries)
+        before: list[int | None] = [None] * len(self.entries)
+        ready = [NEVER] * len(self.entries)  # the latest end of what it waits for
+        cycles, period = self.cycles, self.period
+        for i in order.entries:
+            begin = max(0, ready[i])
+            if period[i] != 1:
+                begin = -(-begin // period[i]) * period[i]
+            ends[i] = end = begin + cycles[i]
+            for other in dependents[i]:
+                if end > ready[other]:
+                    before[other], ready[other] = i, end
+        return ends, before

@@ -120,7 +120,10 @@ class Plan:
         return rows
 
     def kept(self, name: str, make: Callable[[], T]) -> T:
-        """What was made of the program alone by this name; plans of the program for other machines share it."""
+        """What was made by this name of the program, or of that and values in which all machines agree that share its plan.
+
+        Such machines may differ in rates, setups, clocks and energies; `workloads/llm/emitted.py` names the values.
+        """
         if name not in self._cached:
             self._cached[name] = make()
         found: T = self._cached[name]

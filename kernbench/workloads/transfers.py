@@ -6,11 +6,13 @@ of a tile of 256 KiB, tiles are larger, and the planners count the wait of every
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Sequence
+from fractions import Fraction
 from math import ceil
 
 from kernbench.common.units import ceil_div
-from kernbench.config.schema import NpuConfig
+from kernbench.config.schema import Dma, Dram, NpuConfig
 
 SETUPS = 16  #: a transfer is so many times as long as its setup, at least
 TILE_BYTES = 256 << 10  #: of a tile on machines where setups do not count
@@ -39,8 +41,22 @@ def tile_sizes(config: NpuConfig, kib: Sequence[int]) -> tuple[int, ...]:
 
 def load_cycles(config: NpuConfig, nbytes: int, transfer_bytes: int = 0) -> int:
     """Cycles of so many bytes over all DRAM channels, in transfers of a size, if it is given, with their setups."""
-    dram = config.dram
-    rate = dram.capacity * dram.channels
+    rate, setup = _speed(config)
     if transfer_bytes:
-        nbytes += ceil_div(nbytes, transfer_bytes) * setup_bytes(config)
+        nbytes += ceil_div(nbytes, transfer_bytes) * setup
     return ceil_div(nbytes * rate.denominator, rate.numerator)
+
+
+_SPEEDS: deque[tuple[Dma, Dram, tuple[Fraction, int]]] = deque(maxlen=8)
+
+
+def _speed(config: NpuConfig) -> tuple[Fraction, int]:
+    """[byte/cycle] of all DRAM channels, and `setup_bytes`: computed once for each machine, as a planner asks thousands of
+    times."""
+    dma, dram = config.dma, config.dram
+    for known_dma, known_dram, speed in tuple(_SPEEDS):
+        if known_dma is dma and known_dram is dram:
+            return speed
+    speed = dram.capacity * dram.channels, setup_bytes(config)
+    _SPEEDS.appendleft((dma, dram, speed))
+    return speed

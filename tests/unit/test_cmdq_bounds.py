@@ -10,9 +10,11 @@ import msgspec
 import pytest
 
 from kernbench.bounds import lower_bounds, summarise
+from kernbench.bounds.program import plan_bounds
 from kernbench.cmdq import Entry, Program, load_program
 from kernbench.cmdq.dependencies import predecessors
 from kernbench.config import load_config
+from kernbench.workloads.llm.emitted import Emitted
 
 CASES = Path(__file__).resolve().parents[3] / "shared" / "data" / "model_cases.jsonl"
 ONE_CHANNEL: dict[str, Any] = {"dma": {"alignment_bytes": 32}}  # 16 bytes per cycle
@@ -190,3 +192,18 @@ def test_each_entry_ends_no_earlier_than_its_own_bound(case: dict[str, Any]) -> 
                 stack += waits[index]
         part = part_of(program, [program.entries[i] for i in sorted(wanted) if program.entries[i].opcode != "BARRIER"])
         assert lower_bounds(part, config).critical_path <= max(ends[program.entries[i].id] for i in wanted)
+
+
+def test_bounds_of_machines_that_share_a_plan_are_those_of_each_alone() -> None:
+    """What follows from a program alone is kept with its plan; the bandwidth and the setup are of the machine."""
+    program = Program("shared")
+    loads = [program.dma_load(**TILE, dram_addr=k << 12, num_elements=1600 + 64 * k) for k in range(3)]
+    program.te_gemm(**TE, m=64, n=64, k=64, deps_before=loads)
+    program.end()
+    shared = Emitted(program, "", {})
+    found = []
+    for rate in (4, 7, 16):
+        config = load_config({**ONE_CHANNEL, "dram": {"peak_bw_bytes_per_cycle": rate}})
+        found.append(plan_bounds(program, shared.plan(config)))
+        assert found[-1] == lower_bounds(program, config)
+    assert len({bounds.critical_path for bounds in found}) == 3

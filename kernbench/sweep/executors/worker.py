@@ -112,6 +112,7 @@ def _check_package(parents: str) -> None:
 def main(arguments: list[str]) -> int:
     """Serve the connection with this descriptor."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent stops it
+    gc.set_threshold(100_000, 20, 20)  # as of the command itself: runs make many objects and few cycles of them
     die_with_parent(int(arguments[1]))
     with Connection(int(arguments[0])) as connection:
         try:

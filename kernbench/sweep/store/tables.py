@@ -105,8 +105,10 @@ def ordered(metrics: dict[str, Any]) -> dict[str, Any]:
 
 def hash_of_entries(entries: Iterable[EntryTimes]) -> tuple[int, str]:
     """The number of entries, and the hash of their ids and times; -1 for what has not happened."""
-    table = [(e.id, *(-1 if at is None else at for at in (e.issue, e.start, e.end))) for e in entries]
-    return len(table), hashlib.sha256(np.array(table, dtype="<i8").tobytes()).hexdigest()
+    table = []
+    for e in entries:
+        table += [e.id, -1 if e.issue is None else e.issue, -1 if e.start is None else e.start, -1 if e.end is None else e.end]
+    return len(table) // 4, hashlib.sha256(np.array(table, dtype="<i8").tobytes()).hexdigest()
 
 
 def hash_of_records(records: Iterable[OpRecord]) -> tuple[int, str]:

@@ -6,11 +6,12 @@ layer, or the LM head: it starts when the one before it has ended, so segments t
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Hashable, Iterator
 from copy import copy
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 from kernbench.cmdq.program import Program
 from kernbench.common.errors import InputError, Problem
@@ -52,6 +53,7 @@ PLANS = Known[LayerPlan](1 << 12)  #: by shape, PE and step
 PLANNED = ("dma", "dram", "spm", "te", "ve", "kv_layouts")  #: sections of a PE that plans depend on
 PLACED = Known[LlmDram](1 << 9)  #: addresses, by what is placed
 REDUCED = Known[int](1 << 12)  #: cycles of reductions alone, by content
+_SHAPES: deque[tuple[Model, Any, list[ModelShape]]] = deque(maxlen=8)  # the latest: model, precision and part, its layers
 DONE = {"prefill": "PREFILL_DONE", "decode": "DECODE_DONE"}  #: markers behind the last step of each phase
 
 
@@ -162,8 +164,14 @@ class LlmPrograms:
         self.shapes = self._made_shapes()
 
     def _made_shapes(self) -> list[ModelShape]:
-        """The layers of a shard."""
-        return [shard_of(self.model.layer(i, self.precision), self.job.shards) for i in self.numbers]
+        """The layers of a shard; points of a sweep that differ in their machines share them."""
+        how = self.precision, self.job.shards, self.numbers
+        for model, known, shapes in tuple(_SHAPES):
+            if model is self.model and known == how:
+                return list(shapes)
+        made = [shard_of(self.model.layer(i, self.precision), self.job.shards) for i in self.numbers]
+        _SHAPES.appendleft((self.model, how, made))
+        return list(made)
 
     @property
     def numbers(self) -> range:

@@ -69,6 +69,8 @@ def calibrate(
 
 def calibration_text(found: Calibration, width: int, written: list[str]) -> Iterator[RenderableType]:
     """Constants with their intervals, errors of rows seen and unseen, and the rows that are furthest off."""
+    from kernbench.analysis.chips.calibrate import ONE_CLASS
+
     wide = width >= WIDE
     columns: list[tuple[str, Justify]] = [("constant", "left"), ("before", "right"), ("fitted", "right"), ("95 %", "left")]
     columns += [("unit", "left")]
@@ -94,6 +96,8 @@ def calibration_text(found: Calibration, width: int, written: list[str]) -> Iter
         name = f"not in the fit ({held.name})" if held is found.folds else f"left out: class {held.name}"
         errors.add_row(name, f"{held.rows:,}", f"{held.median:.1%}", f"{held.mean:.1%}")
     yield errors
+    if not found.classes:
+        yield widgets.Text(ONE_CLASS, WAIT)
     yield ""
     far = table(
         "Rows with the largest errors",

@@ -71,6 +71,9 @@ class Chip(Section):
     link_gb_s: Rate = Field(default=Fraction(25), description="[GB/s] one link, each way")
     links_share: Rate = Field(default=Fraction(3, 4), description="share of the links' bandwidth that a collective sustains")
     link_latency_ns: Energy = Field(default=Fraction(1000), description="[ns] one hop of a collective")
+    nics: Count = Field(default=8, description="network adapters of a node, at most: each of its chips has one of its own")
+    nic_gb_s: Rate = Field(default=Fraction(25), description="[GB/s] one network adapter, each way")
+    network_latency_ns: Energy = Field(default=Fraction(10_000), description="[ns] a step of a collective between nodes")
 
     @property
     def power_share(self) -> Fraction:

@@ -39,8 +39,9 @@ class OpCost(Section):
     )
     again: Natural = Field(default=0, description="times that a row is read after the first: 1 for a norm, 2 for a softmax")
     held_elements: Natural = Field(default=0, description="longest row that registers hold, which is not read again")
-    one_core_elements: Natural = Field(
-        default=0, description="rows and columns of a product's result up to which one core computes it; of `kind: tensix`"
+    block_elements: Natural = Field(
+        default=0,
+        description="rows and columns of the blocks that products are cut into; one block is one core's; of `kind: tensix`",
     )
     block_threads: Count = Field(default=128, description="threads of the block that has a row; of `again`")
 
@@ -53,6 +54,9 @@ class AttentionCost(Section):
     split_sequences: Count = Field(default=1, description="sequences of a step, at least, for its keys to be cut")
     split_ns: Energy = Field(default=Fraction(4000), description="[ns] to combine the parts")
     start_ns: Energy = Field(default=Fraction(4000), description="[ns] more than the chip's start of a kernel")
+    whole_cache: Flag = Field(
+        default=False, description="steps of decode read all of the cache that a sequence has room for: shapes are compiled"
+    )
     cached_sequences: Natural = Field(
         default=0,
         description="sequences of a decode step, at most, whose keys a repetition finds in the cache if it can hold them",
@@ -81,6 +85,12 @@ class Runtime(Section):
         default=Fraction(0), description="[ns] of the host a step of a model: scheduler, sampler, tokens out"
     )
     sequence_ns: Energy = Field(default=Fraction(0), description="[ns] of the host a step and sequence: sampling, text, stops")
+    result_byte_ns: Energy = Field(
+        default=Fraction(0), description="[ns] of the host for a byte of a network's feature maps that it gets: their layout"
+    )
+    prefill_alone: Flag = Field(
+        default=False, description="prompts are taken one after the other; chips with copies of a model take the same one"
+    )
     repeated: Flag = Field(
         default=False, description="times are means over many in a row: a launch runs beside the kernel before"
     )

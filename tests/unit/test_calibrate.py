@@ -47,6 +47,10 @@ def test_planted_constants_come_back(tmp_path: Path) -> None:
         assert values[path].low <= values[path].value <= values[path].high
     assert found.before[0] > 0.15 and found.after[0] < 0.02 and found.folds.median < 0.03
     assert [one.name for one in found.classes] == ["matmul", "norm"]
+    for text in (machine_text(found), runtime_text(found)):
+        assert f"# Rows that the fit had not seen (5 folds): median {found.folds.median:.1%}, mean" in text
+        for kind in found.classes:
+            assert f"# Class {kind.name} left out ({kind.rows} rows): median {kind.median:.1%}, mean {kind.mean:.1%}." in text
 
 
 def test_the_same_table_makes_the_same_files(tmp_path: Path) -> None:
@@ -62,6 +66,7 @@ def test_written_files_are_read_back(tmp_path: Path) -> None:
     assert load_config(tmp_path / "chip.yaml").te.macs_per_cycle == Fraction(found.fitted.machine.te.macs_per_cycle)
     assert load_runtime(tmp_path / "own.yaml") == found.fitted.runtime
     assert f"SHA-256 {found.digest}" in machine_text(found)
+    assert "# No class of operations was left out: the table has one class." in machine_text(found)
 
 
 HEAD = "class,op,m,n,k,measured\n"

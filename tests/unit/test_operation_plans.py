@@ -124,7 +124,50 @@ def test_a_library_leaves_a_small_result_to_one_core() -> None:
     timer = OperationTimer(load_config("wormhole_n150"), load_runtime("ttnn_trace"), simulate=False)
     default, by_hand = (timer.time(Product(512, 512, 512, name=name)).ns for name in ("matmul", "matmul_by_hand"))
     assert default > 10 * by_hand
-    assert timer.time(Product(544, 512, 512)).ns < 2 * by_hand
+    assert timer.time(Product(544, 544, 512)).ns < 2 * by_hand
+
+
+def test_one_core_multicasts_the_operand_that_a_row_of_blocks_shares() -> None:
+    """512 x 2048 x 1024 takes longer than twice the rows: 142 us and 115 us are measured (tt-metal 14eb2fbc)."""
+    timer = OperationTimer(load_config("wormhole_n150"), load_runtime("ttnn_trace"), simulate=False)
+    row, column, both, by_hand = (
+        timer.time(Product(m, n, 1024, passes=2, name=name)).ns / 1e3
+        for m, n, name in ((512, 2048, "matmul"), (2048, 512, "matmul"), (1024, 2048, "matmul"), (512, 2048, "matmul_by_hand"))
+    )
+    assert row == pytest.approx(142, rel=0.1) and row == pytest.approx(column) and row > both > by_hand
+
+
+def test_a_tensix_streams_weights_while_it_computes_one_row_of_tiles() -> None:
+    timer = OperationTimer(load_config("wormhole_n150"), load_runtime("ttnn_trace"), simulate=False)
+    one, two = (timer.plan(Product(rows, 4096, 4096, 1.0, 1.0, 1.0, 8)) for rows in (32, 33))
+    assert two.serial and not one.serial
+
+
+def test_the_channels_of_a_depthwise_convolution_share_the_array_of_an_npu() -> None:
+    """16 channels on 8 columns, one element of the window a cycle. A full one does 16 times the work in twice the time."""
+    chip = {"te.macs_per_cycle": "64", "chip.core_macs": "{8: 64}"}
+    timer = OperationTimer(load_config("ethos_u55", chip), load_runtime("none"), simulate=False)
+    near = (True, False, True)
+    depthwise = timer.plan(Product(100, 1, 9, 1 / 9, 1.0, 1.0, 8, count=16, near=near)).body
+    assert depthwise == 2 * 100 * 9
+    assert timer.plan(Product(100, 16, 16 * 9, 1 / 9, 1.0, 1.0, 8, near=near)).body == pytest.approx(2 * depthwise, rel=0.02)
+
+
+def test_maps_in_the_chip_cross_the_memory_that_its_cores_share() -> None:
+    timer = OperationTimer(load_config("ethos_u55"), load_runtime("none"), simulate=False)
+    plan = timer.plan(Product(1000, 8, 8, 1.0, 1.0, 1.0, 8, near=(True, False, True)))
+    assert plan.body == 2 * 8000 / 8 and plan.nbytes == 64
+
+
+def test_nodes_exchange_data_over_their_network_adapters() -> None:
+    """46 MB a GPU take 6.0 ms between two A100 of different nodes, 0.26 ms in one node (Vidur 7d47513)."""
+    lab = {"chip.nic_gb_s": "7.8", "chip.network_latency_ns": "24000"}
+    timer = OperationTimer(load_config("a100", lab), load_runtime("nccl_events"), simulate=False)
+    across, within, four = (
+        timer.time(Collective("send_recv", workers, 47_185_920, node=node)).ns / 1e6
+        for workers, node in ((2, 1), (2, 2), (8, 4))
+    )
+    assert across == pytest.approx(6.08, rel=0.02) and within < 0.3 and four < across / 3
 
 
 def test_a_prefill_in_the_step_ends_the_split_of_keys() -> None:

@@ -28,6 +28,7 @@ from kernbench.workloads.ops.timing import OperationTimer
 FOLDS = 5
 MOST_ROWS = 400  #: of a fit; more are taken evenly from the table, and all of them judge it
 WORST = 8  #: rows that are shown
+ONE_CLASS = "No class of operations was left out: the table has one class"
 COLUMNS = ("class", "op", "measured")  #: that every table has
 
 
@@ -239,6 +240,10 @@ def _provenance(found: Calibration, prefix: str, *, inside: bool) -> str:
         f"# Error: median {middle:.1%}, mean {mean:.1%}; before the fit {was:.1%}, {was_mean:.1%}.",
         f"# Rows that the fit had not seen ({found.folds.name}): median {found.folds.median:.1%}, mean {found.folds.mean:.1%}.",
     ]
+    for held in found.classes:
+        lines.append(f"# Class {held.name} left out ({held.rows} rows): median {held.median:.1%}, mean {held.mean:.1%}.")
+    if not found.classes:
+        lines.append(f"# {ONE_CLASS}.")
     for one in found.fitted.constants:
         if one.constant.path.startswith(prefix) == inside:
             text = f"# {one.constant.path} = {one.value:.6g} {one.constant.unit} [{one.low:.4g}, {one.high:.4g}]"

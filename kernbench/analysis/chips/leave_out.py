@@ -35,6 +35,7 @@ CHIP_CONSTANTS = {
         "attention_ramp_ns",
     ),
     "collective": ("links_share", "link_latency_ns"),
+    "network": ("nic_gb_s", "network_latency_ns"),
 }
 
 
@@ -52,6 +53,10 @@ REFITTED = {
     "collective": (
         Constant("chip.links_share", "1", "share of the links that a collective sustains"),
         Constant("chip.link_latency_ns", "ns", "a step of a collective"),
+    ),
+    "network": (
+        Constant("chip.nic_gb_s", "GB/s", "a network adapter"),
+        Constant("chip.network_latency_ns", "ns", "a step of a collective between nodes"),
     ),
 }
 MOST_ROWS = 60  #: rows of each other table in such a fit, evenly spaced

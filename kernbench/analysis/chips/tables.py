@@ -6,6 +6,7 @@ import csv
 import fnmatch
 import io
 import math
+import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from importlib import resources
@@ -18,8 +19,9 @@ from kernbench.config import NpuConfig, chip_names, load_config
 from kernbench.config.document import MACHINE_BYTES, read_document
 from kernbench.config.runtime import CLASSES
 from kernbench.workloads.ops.decoder import shape_of
+from kernbench.workloads.ops.networks import network_of
 from kernbench.workloads.ops.operation import COLLECTIVES, Attention, Collective, Operation, Product, Sequences, Vector
-from kernbench.workloads.ops.step import decode_ns, prefill_ns
+from kernbench.workloads.ops.step import decode_ns, network_ns, prefill_ns
 from kernbench.workloads.ops.timing import OperationTimer
 
 Cells = Mapping[str, str]
@@ -76,7 +78,7 @@ def read_tables(folder: Path) -> Iterator[Table]:
         name = path.relative_to(folder).as_posix()
         entry = next((one for one in settings["tables"] if fnmatch.fnmatch(name, one["match"])), None)
         if entry is not None:
-            yield from _read(path, name, entry, settings["places"])
+            yield from _read(path, name, entry, settings["places"], settings["variants"])
 
 
 def other_tables(folder: Path) -> list[str]:
@@ -114,19 +116,24 @@ def rows_of(path: Path, text: str) -> list[Cells]:
     return rows
 
 
-def _read(path: Path, name: str, entry: Mapping[str, str], places: Mapping[str, Any]) -> Iterator[Table]:
+def _read(
+    path: Path, name: str, entry: Mapping[str, str], places: Mapping[str, Any], variants: Mapping[str, Any]
+) -> Iterator[Table]:
     rows = rows_of(path, table_text(path))
-    by_chip: dict[str, list[Cells]] = {}
+    groups: dict[tuple[str, bool], list[Cells]] = {}
     for row in rows:
-        by_chip.setdefault(_chip_of(row.get("chip", "") or path.parent.name), []).append(row)
-    for chip, some in by_chip.items():
-        label = name if len(by_chip) == 1 else f"{name} ({chip})"
+        groups.setdefault((_chip_of(row.get("chip", "") or path.parent.name), _crosses(row)), []).append(row)
+    chips = {chip for chip, _ in groups}
+    for (chip, across), some in groups.items():
+        label = (name if len(chips) == 1 else f"{name} ({chip})") + (", across nodes" if across else "")
+        family = "network" if across else FAMILIES[entry["reader"]]
+        chip, overrides = _machine_of(chip, variants)
         if chip not in chip_names():
             yield Table(
-                label, chip, entry["runtime"], FAMILIES[entry["reader"]], None, [], len(some), f"there is no machine for {chip}"
+                label, chip, entry["runtime"], family, None, [], len(some), f"there is no machine for {chip}"
             )
             continue
-        overrides = dict(places.get(entry.get("place", ""), {}).get(chip, {}))
+        overrides |= places.get(entry.get("place", ""), {}).get(chip, {})
         machine = load_config(chip, {key: str(value) for key, value in overrides.items()})
         reader = READERS[entry["reader"]]
         cases, notes = [], []
@@ -141,7 +148,7 @@ def _read(path: Path, name: str, entry: Mapping[str, str], places: Mapping[str, 
                 notes.append(f"row {row.get('id', '?')} ({row.get('op') or row.get('model')}) has no plan here")
             else:
                 cases.append(case)
-        yield Table(label, chip, entry["runtime"], FAMILIES[entry["reader"]], machine, cases, len(some), "", notes)
+        yield Table(label, chip, entry["runtime"], family, machine, cases, len(some), "", notes)
 
 
 ALIASES = {"wormhole": "wormhole_n150", "a100_80gb": "a100", "trn1": "trainium1", "tpu_v5e": "tpuv5e", "tpu_v6e": "tpuv6e"}
@@ -149,6 +156,15 @@ ALIASES = {"wormhole": "wormhole_n150", "a100_80gb": "a100", "trn1": "trainium1"
 
 def _chip_of(name: str) -> str:
     return ALIASES.get(name.lower(), name.lower())
+
+
+def _machine_of(name: str, variants: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
+    """The chip file of a name in a table, and the values of it that are others."""
+    clock = re.search(r"_([0-9.]+)mhz$", name)
+    plain = name[: clock.start()] if clock else name
+    found = variants.get(plain, {"chip": plain})
+    mhz = {"freq_ghz": float(clock[1]) / 1e3} if clock else {}
+    return str(found["chip"]), found.get("set", {}) | mhz
 
 
 class Context:
@@ -307,14 +323,25 @@ def _tensix_product(row: Cells, context: Context) -> Case:
     )  # fmt: skip
 
 
+def _node(row: Cells) -> int:
+    """The chips of a node; 0 if the row does not say, or not in a number."""
+    text = row.get("devices_per_node") or ""
+    return int(text) if text.isdigit() else 0
+
+
+def _crosses(row: Cells) -> bool:
+    workers = row.get("workers") or ""
+    return workers.isdigit() and 0 < _node(row) < int(workers)
+
+
 def _collective(row: Cells, context: Context) -> Case | None:
     workers = _whole(row, "workers")
-    node = _whole(row, "devices_per_node") or workers
-    if workers > node or workers < 2:
+    if workers < 2:
         return None
     names: dict[str, Any] = {name: name for name in COLLECTIVES}
-    op = Collective(_choice(row, "op", names), workers, _whole(row, "size_bytes"))
-    return _single(row, context, op, label=f"{op.name} {workers} x {op.nbytes} B")
+    op = Collective(_choice(row, "op", names), workers, _whole(row, "size_bytes"), node=_node(row) if _crosses(row) else 0)
+    memory = _number(row, "roofline") if op.crosses else _number(row, "bytes") / context.links
+    return _single(row, context, op, label=f"{op.name} {workers} x {op.nbytes} B", memory_us=memory)
 
 
 def _heads_of(row: Cells) -> tuple[int, int] | None:
@@ -403,17 +430,23 @@ def _static_batch(row: Cells, context: Context) -> Case:
     shape, size = _model(row), _weight_bytes(row)
     batch = _whole(row, "batch") or _whole(row, "concurrency")
     tp = _whole(row, "tp") or _whole(row, "chips") or 1
-    copies = 1
+    copies, sequences = 1, batch  # one host serves the requests of all chips
     if shape.kv_heads == 1 and not row.get("tp"):  # one KV head: chips serve requests of their own
         copies, tp, batch = tp, 1, max(1, batch // tp)
+    room = _whole(row, "cache_length")
     before = _whole(row, "input_tokens") or _whole(row, "max_input") // 4
     made = _whole(row, "output_tokens") or _whole(row, "max_output") // 4
     each = _whole(row, "tp") or 1 if "a GPU" in row.get("unit", "") else 1
 
     def rate(timer: OperationTimer) -> float:
         at_once = max(1, min(batch, MOST_PREFILL // max(1, before)))
-        first = prefill_ns(timer, shape, at_once, before, tp=tp, weight_bytes=size) * batch / at_once
-        token = decode_ns(timer, shape, batch, before + made // 2, tp=tp, weight_bytes=size)
+        waiting = batch
+        if timer.runtime.prefill_alone:
+            at_once, waiting = 1, sequences
+        first = prefill_ns(timer, shape, at_once, before, tp=tp, weight_bytes=size) * waiting / at_once
+        token = decode_ns(
+            timer, shape, batch, before + made // 2, tp=tp, weight_bytes=size, room=room, sequences=sequences
+        )
         return copies * batch * made * 1e9 / (first + made * token) / each
 
     return _rooflined(row, context, rate, rate=True)
@@ -429,30 +462,71 @@ def _first_token(row: Cells, context: Context) -> Case:
 
 def _token_time(row: Cells, context: Context) -> Case:
     shape, size = _model(row), _weight_bytes(row)
-    batch, tp = _whole(row, "batch") or 1, _whole(row, "chips") or _whole(row, "tp") or 1
-    cached = _whole(row, "input_tokens") + _whole(row, "output_tokens") // 2
-    return _rooflined(
-        row, context, lambda timer: decode_ns(timer, shape, batch, cached, tp=tp, weight_bytes=size) / 1e6, rate=False
-    )
+    shards = _whole(row, "tp") or _whole(row, "chips") or 1
+    batch, tp = _whole(row, "batch") or 1, _whole(row, "chips") or shards
+    before, made = _whole(row, "input_tokens"), _whole(row, "output_tokens")
+
+    def token(timer: OperationTimer) -> float:
+        return decode_ns(
+            timer, shape, batch, before + made // 2, tp=tp, weight_bytes=size, room=before + made, shards=max(tp, shards)
+        ) / 1e6  # fmt: skip
+
+    return _rooflined(row, context, token, rate=False)
+
+
+def _active_share(row: Cells) -> float:
+    """Of a mixture of experts, the share of the parameters that a token takes: `3B(A570M)` has 0.57 of 3 billion."""
+    found = re.match(r"([0-9.]+)([BM])\(A([0-9.]+)([BM])\)", row.get("size") or "")
+    if found is None:
+        return 1.0
+    unit = {"B": 1e3, "M": 1.0}
+    return min(1.0, float(found[3]) * unit[found[4]] / (float(found[1]) * unit[found[2]]))
 
 
 def _stream_rate(row: Cells, context: Context) -> Case:
-    op = Product(1, 1000, int(_number(row, "memory_mb") * 1e3), right_bytes=1.0, bits=8)
+    weights = int(_number(row, "memory_mb") * 1e3 * _active_share(row))
+    op = Product(1, 1000, max(1, weights), right_bytes=1.0, bits=8)
     return _rooflined(row, context, lambda timer: 1e9 / (timer.time(op).ns + float(timer.runtime.step_ns)), rate=True)
 
 
-def _network_rate(row: Cells, context: Context) -> Case | None:
+def _network_ns(row: Cells, context: Context) -> Callable[[OperationTimer], float] | None:
+    """The time of a batch through the network of a row; of a product of as many multiply-adds if its layers are not known."""
+    net, batch = network_of(row.get("model") or row.get("task") or ""), _whole(row, "batch") or 1
+    size = 1.0625 if context.section.kind == "tensix" else 1.0  # block floats of 8 bits share exponents
     gmacs = _number(row, "gmacs")
-    if not gmacs:
+    if net is None and not gmacs:
         return None
     side = 1024
-    op = Product(side, side, max(1, int(gmacs * 1e9 / (side * side))), 1.0, 1.0, 1.0, bits=8)
-    cores = context.section.cores if "single_core" in context.table else 1
+    op = Product(side, side, max(1, int(batch * gmacs * 1e9 / (side * side))), 1.0, 1.0, 1.0, bits=8)
 
-    def rate(timer: OperationTimer) -> float:
-        return 1e9 / (cores * timer.time(op).ns + float(timer.runtime.step_ns))
+    def took(timer: OperationTimer) -> float:
+        some = timer.one_core() if "single_core" in context.table else timer
+        if net is None:
+            return some.time(op).ns + float(some.runtime.step_ns)
+        return network_ns(some, net, batch, element=size, weight=size)
 
-    return _rooflined(row, context, rate, rate=True)
+    return took
+
+
+def _network_rate(row: Cells, context: Context) -> Case | None:
+    took = _network_ns(row, context)
+    if took is None:
+        return None
+    batch = _whole(row, "batch") or 1
+    return _rooflined(row, context, lambda timer: batch * 1e9 / took(timer), rate=True)
+
+
+def _network_cycles(row: Cells, context: Context) -> Case | None:
+    took = _network_ns(row, context)
+    if took is None:
+        return None
+    return _rooflined(row, context, lambda timer: took(timer) * timer.view.freq, rate=False)
+
+
+def _bandwidth(row: Cells, context: Context) -> Case:
+    """GB/s of a stream of weights: of a large product with one row of tiles."""
+    op = Product(32, 28672, 8192, 1.0625, 1.0625, 1.0625, 8)
+    return _rooflined(row, context, lambda timer: op.nbytes / timer.time(op).ns, rate=True)
 
 
 def _best_product(row: Cells, context: Context) -> Case:
@@ -485,6 +559,8 @@ READERS: dict[str, Callable[[Cells, Context], Case | None]] = {
     "token_time": _token_time,
     "stream_rate": _stream_rate,
     "network_rate": _network_rate,
+    "network_cycles": _network_cycles,
+    "bandwidth": _bandwidth,
     "best_product": _best_product,
 }
 #: Families of readers: which constants their tables decide.

@@ -1,7 +1,8 @@
-"""Collectives of the chips of one node over their links, on GPUs in the protocols that NCCL has.
+"""Collectives of chips over the links of a node, on GPUs in the protocols that NCCL has, and over the network between nodes.
 
 A protocol trades latency for bandwidth: short messages carry a flag with each word and cost most of the bandwidth, and longer
-ones first fill buffers. The planner takes the fastest. Chips of other kinds send every message in one way.
+ones first fill buffers. The planner takes the fastest. Chips of other kinds send every message in one way. Between nodes, the
+network adapters of a node carry what one chip of a ring sends, and the links within the nodes are not waited for.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ DIRECT = ("send_recv",)  #: no reduction: the links' rated bandwidth, in one ste
 #: A100 (Vidur 7d47513), where a byte takes a fifth more time from between 31 and 37 MB on.
 HELD = 0.8
 MISSED = 0.76  #: of the links' rate, what a message from DRAM reaches: few channels wait for longer loads (same source)
+RING = 0.75  #: of the network adapters' rate, what a ring of a collective sustains (same source)
 
 
 def sent_bytes(op: Collective) -> float:
@@ -44,7 +46,10 @@ def plan_collective(view: ChipView, op: Collective) -> Kernel:
     chip = view.chip
     rated = chip.links * float(chip.link_gb_s)  # [byte/ns]
     latency = float(chip.link_latency_ns)
-    if op.name in DIRECT:
+    if op.crosses:
+        rate = min(op.node, chip.nics) * float(chip.nic_gb_s) * (1.0 if op.name in DIRECT else RING)
+        took, name = steps(op) * float(chip.network_latency_ns) + sent_bytes(op) / rate, "network"
+    elif op.name in DIRECT:
         held = not chip.cache_bytes or op.nbytes <= HELD * float(chip.cache_bytes)
         took, name = latency + sent_bytes(op) / (rated if held else rated * MISSED), "direct"
     else:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from math import ceil
 
 from kernbench.workloads.ops.operation import Attention, Collective, Operation, Product, Sequences, Vector
 
@@ -30,12 +31,18 @@ class DecoderShape:
 
 def step_operations(
     shape: DecoderShape, groups: tuple[Sequences, ...], *, tp: int = 1, weight_bytes: float = 2.0, head_rows: int | None = None,
-    head: bool = True,
+    head: bool = True, shards: int | None = None,
 ) -> Iterator[tuple[Operation, int]]:  # fmt: skip
-    """Operations of a step with how often each occurs; `tp` chips share each matrix. `head`: whether they have the LM head."""
+    """Operations of a step with how often each occurs; `tp` chips share each matrix. `head`: whether they have the LM head.
+
+    `shards`: parts of each matrix, where the cores of a chip have one each. A part has whole heads, so heads that do not divide
+    are padded, and KV heads that are fewer than the parts are replicated.
+    """
     tokens = sum(one.count * one.new for one in groups)
-    heads, kv_heads = max(1, shape.heads // tp), max(1, shape.kv_heads // tp)
-    width, dim, mlp = shape.hidden, shape.head_dim, max(1, shape.mlp // tp)
+    parts = shards or tp
+    each = max(1, parts // tp)  # parts of a chip
+    heads, kv_heads = each * ceil(shape.heads / parts), each * ceil(shape.kv_heads / parts)
+    width, dim, mlp = shape.hidden, shape.head_dim, ceil(shape.mlp / tp)
     bits = 8 if weight_bytes <= 1 else 16
 
     def product(n: int, k: int, name: str, rows: int = tokens) -> Product:
@@ -58,7 +65,7 @@ def step_operations(
     if not head:
         return
     rows = head_rows if head_rows is not None else sum(one.count for one in groups)
-    yield Product(rows, max(1, shape.vocab // tp), width, right_bytes=weight_bytes, bits=bits), 1
+    yield Product(rows, ceil(shape.vocab / tp), width, right_bytes=weight_bytes, bits=bits), 1
 
 
 #: Shapes by what tables call the models, in lower case without signs, from the published config.json of each.

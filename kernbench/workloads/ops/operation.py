@@ -95,12 +95,18 @@ COLLECTIVES = ("all_reduce", "all_gather", "reduce_scatter", "send_recv", "all_t
 
 @dataclass(frozen=True, slots=True)
 class Collective:
-    """Data of `nbytes` a chip, exchanged by `workers` chips of one node."""
+    """Data of `nbytes` a chip, exchanged by `workers` chips, `node` of them in each node; by default all in one."""
 
     name: Literal["all_reduce", "all_gather", "reduce_scatter", "send_recv", "all_to_all"]
     workers: int
     nbytes: int
     kind: str = "collective"
+    node: int = 0
+
+    @property
+    def crosses(self) -> bool:
+        """Whether the data cross the network between nodes."""
+        return 0 < self.node < self.workers
 
 
 Operation = Product | Vector | Attention | Collective

@@ -49,7 +49,7 @@ def product_plans(view: ChipView, op: Product, cost: OpCost | None = None, *, ev
     if kind == "gpu":
         yield from _blocks(view, op, every=every)
     elif kind == "tensix":
-        yield _tile_grid(view, op, (cost or OpCost()).one_core_elements)
+        yield _tile_grid(view, op, (cost or OpCost()).block_elements)
     else:
         yield from _arrays(view, op)
 
@@ -91,37 +91,67 @@ def _blocks(view: ChipView, op: Product, *, every: bool) -> Iterator[Kernel]:
 
 
 def _arrays(view: ChipView, op: Product) -> Iterator[Kernel]:
-    """Weight-stationary arrays, filled while the last fold is computed; arrays share the columns or the rows."""
+    """Weight-stationary arrays, filled while the last fold is computed; arrays share the columns or the rows.
+
+    Products of one column are a depthwise convolution: an NPU gives each of them a column of its array, which takes the
+    elements of the window one after the other. Maps that lie in the chip cross the memory that the cores share.
+    """
     chip = view.chip
     side = chip.array
-    folds = ceil(op.k / side) * ceil(op.n / side) * op.count
     pace = float(chip.macs(op.bits)) / (side * side) * view.product_share
+    shared = _near_bytes(op) / view.cache_rate if chip.cache_bytes else 0.0
+    if chip.kind == "npu" and op.n == 1 < op.count:
+        body = ceil(op.count / chip.cores / side) * op.m * op.k
+        yield _kernel(op, max(body / pace, shared), arrays="channels", folds=ceil(op.count / side))
+        return
+    folds = ceil(op.k / side) * ceil(op.n / side) * op.count
     streamed = max(op.m, side)
     for cut in ("columns", "rows"):
         if cut == "columns":
             body = ceil(folds / chip.cores) * streamed + 3 * side
         else:
             body = folds * max(ceil(op.m / chip.cores), side) + 3 * side
-        yield _kernel(op, body / pace, arrays=cut, folds=folds)
+        yield _kernel(op, max(body / pace, shared), arrays=cut, folds=folds)
+
+
+def _near_bytes(op: Product) -> float:
+    """Bytes of the operands and the result that do not lie in DRAM."""
+    return replace(op, near=(False, False, False)).nbytes - op.nbytes
 
 
 TILE = 32  #: rows and columns of a tile of a Tensix
 STEP_CYCLES = 16  #: of one tile product and pass
+PARTIAL_TILE = TILE * TILE * 2  #: [byte] of a tile of partial sums
+PARTIAL_DEPTH = 2  #: tiles of k that a core adds up before it puts a partial sum aside (tt-metal 14eb2fbc)
+PORT = 28.1  #: [byte/cycle] between a core and its network (tt-npe's model of Wormhole)
+HAND_OVER = 68  #: [cycle] a multicast of a tile waits for its receivers. Fitted: tt-metal 14eb2fbc, default configuration
 
 
-def _tile_grid(view: ChipView, op: Product, one_core: int) -> Kernel:
+def _tile_grid(view: ChipView, op: Product, block: int) -> Kernel:
     """Tiles of 32 x 32 on a grid of cores: each core has a rectangle of the result.
 
     A tile product takes its passes and the unpacking of its operand. What lies in DRAM is multicast to the cores in turns, in
-    which they hardly compute: loads, products and stores follow each other. A library may leave a small result to one core,
-    which then unpacks both operands of each tile product.
+    which they hardly compute: loads, products and stores follow each other. Where the left operand is one row of tiles, each
+    core streams its part of the right one while it computes.
+
+    A library that cuts results into blocks of so many rows and columns gives one core a result of one block. That core puts
+    its partial sums aside and reads them again, which takes longer than it unpacks operands. A row of blocks is shared by all
+    cores, which all need the whole left operand: one core reads it and multicasts it, tile by tile. A column of blocks is the
+    same with the right operand.
     """
     chip = view.chip
-    side = max(1, int(chip.cores**0.5)) if max(op.m, op.n) > one_core else 1
+    blocks = (ceil(op.m / block), ceil(op.n / block)) if block else (0, 0)
+    side = 1 if blocks == (1, 1) else max(1, int(chip.cores**0.5))
     rows, cols, deep = ceil(op.m / TILE), ceil(op.n / TILE), ceil(op.k / TILE)
     per_core = ceil(rows / side) * ceil(cols / side) * deep * op.count
-    operand = TILE * TILE * (op.right_bytes if side > 1 else op.right_bytes + op.left_bytes)
-    tile_cycles = STEP_CYCLES * op.passes + operand / float(chip.operand_bytes_per_cycle)
+    tile_cycles = STEP_CYCLES * op.passes + TILE * TILE * op.right_bytes / float(chip.operand_bytes_per_cycle)
     body = per_core * tile_cycles / view.product_share
-    kernel = _kernel(op, body, tiles_per_core=per_core, cycles_per_tile=round(tile_cycles, 2))
-    return replace(kernel, serial=True)
+    notes = {"tiles_per_core": per_core, "cycles_per_tile": round(tile_cycles, 2)}
+    kernel = _kernel(op, body, **notes)
+    if blocks == (1, 1):
+        sums = rows * cols * ceil(deep / PARTIAL_DEPTH) * 2 * PARTIAL_TILE / PORT
+        body = op.count * (per_core / op.count * STEP_CYCLES * op.passes / view.product_share + sums)
+    elif 1 in blocks and rows > 1:
+        tiles, size = (rows, op.left_bytes) if blocks[0] == 1 else (cols, op.right_bytes)
+        body = max(body, tiles * deep * op.count * (HAND_OVER + 2 * TILE * TILE * size / PORT))
+    return replace(kernel, body=body, serial=rows > 1)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from kernbench.workloads.ops.decoder import DecoderShape, step_operations
+from kernbench.workloads.ops.networks import Network
 from kernbench.workloads.ops.operation import Operation, Sequences
 from kernbench.workloads.ops.timing import OperationTimer
 
@@ -27,11 +28,16 @@ def step_ns(timer: OperationTimer, operations: Iterable[tuple[Operation, int]], 
 
 
 def decode_ns(
-    timer: OperationTimer, shape: DecoderShape, batch: int, cached: int, *, tp: int = 1, weight_bytes: float = 2.0
-) -> float:
-    """A token of each of `batch` sequences with `cached` tokens."""
-    groups = (Sequences(batch, 1, cached),)
-    return step_ns(timer, step_operations(shape, groups, tp=tp, weight_bytes=weight_bytes), batch)
+    timer: OperationTimer, shape: DecoderShape, batch: int, cached: int, *, tp: int = 1, weight_bytes: float = 2.0,
+    room: int = 0, shards: int | None = None, sequences: int | None = None,
+) -> float:  # fmt: skip
+    """A token of each of `batch` sequences with `cached` tokens, in a cache that has `room` for so many of each.
+
+    `shards` as in `step_operations`. `sequences`: those that the host serves in the step, if the chips are copies of one model.
+    """
+    groups = (Sequences(batch, 1, max(cached, room) if timer.runtime.attention.whole_cache else cached),)
+    operations = step_operations(shape, groups, tp=tp, weight_bytes=weight_bytes, shards=shards)
+    return step_ns(timer, operations, batch if sequences is None else sequences)
 
 
 def prefill_ns(
@@ -40,3 +46,14 @@ def prefill_ns(
     """`tokens` new tokens of each of `batch` sequences."""
     groups = (Sequences(batch, max(1, tokens), 0),)
     return step_ns(timer, step_operations(shape, groups, tp=tp, weight_bytes=weight_bytes), batch)
+
+
+def network_ns(timer: OperationTimer, net: Network, batch: int, *, element: float = 1.0, weight: float = 1.0) -> float:
+    """A forward pass over a batch: bytes of an element of the maps and of the weights.
+
+    Maps stay in the memory that the cores share if both of a layer fit: in the cache, or without one in the scratchpad.
+    """
+    machine = timer.machine
+    on_chip = float(timer.view.chip.cache_bytes or machine.spm.num_banks * machine.spm.bank_size_bytes)
+    results = batch * element * net.results * float(timer.runtime.result_byte_ns)
+    return step_ns(timer, ((layer.operation(batch, on_chip, element, weight), 1) for layer in net.layers)) + results

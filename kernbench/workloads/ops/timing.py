@@ -40,6 +40,7 @@ class OperationTimer:
         self._machine = host_machine(machine) if simulate else machine
         self.machine = machine
         self._traced: OperationTimer | None = None
+        self._one_core: OperationTimer | None = None
         self._known: dict[Operation, Timed] = {}
         self._device: dict[Operation, float] = {}
         self._cycles: dict[tuple[Launch, ...], float] = {}
@@ -79,6 +80,23 @@ class OperationTimer:
         if self._traced is None:
             self._traced = OperationTimer(self.machine, load_runtime("ttnn_trace"), simulate=self.simulate)
         return self._traced
+
+    def one_core(self) -> OperationTimer:
+        """The same on one core, which has all of DRAM and its share of the scratchpad."""
+        cores = self.view.chip.cores
+        if cores == 1:
+            return self
+        if self._one_core is None:
+            machine = self.machine
+            assert machine.chip is not None
+            parts = {
+                "chip": machine.chip.model_copy(update={"cores": 1}),
+                "te": machine.te.model_copy(update={"macs_per_cycle": machine.te.macs_per_cycle / cores}),
+                "ve": machine.ve.model_copy(update={"lanes": max(1, machine.ve.lanes // cores)}),
+                "spm": machine.spm.model_copy(update={"bank_size_bytes": machine.spm.bank_size_bytes // cores}),
+            }
+            self._one_core = OperationTimer(machine.model_copy(update=parts), self.runtime, simulate=self.simulate)
+        return self._one_core
 
     def time(self, op: Operation) -> Timed:
         """The time of one operation alone."""

@@ -24,9 +24,10 @@ def plan_vector(view: ChipView, op: Vector, cost: OpCost) -> Kernel:
     again = op.nbytes * READ_SHARE * times
     moved = op.nbytes * float(cost.traffic) + again
     distinct = op.nbytes * float(cost.resident if cost.resident is not None else cost.traffic)
-    missed = max(0.0, distinct - view.kept_bytes) + again * (1 - _held_share(view, op, cost))
+    missed = max(0.0, distinct - view.kept_bytes) + (again * (1 - _held_share(view, op, cost)) if again else 0.0)
     blocks = op.rows if times else 0
-    body = max(moved / _rate(view, cost, min(1.0, missed / moved)), op.flops / max(view.lanes, 1.0))
+    stream = moved / _rate(view, cost, min(1.0, missed / moved)) if moved else 0.0
+    body = max(stream, op.flops / max(view.lanes, 1.0))
     body += blocks * view.chip.row_cycles / view.chip.cores
     chain = float(cost.chain if cost.chain is not None else bool(missed))
     return Kernel(

@@ -183,6 +183,24 @@ def test_heads_that_share_keys_read_them_again_where_sequences_fill_the_cores() 
     assert many.read_bytes / few.read_bytes == pytest.approx(4 * 128 / 8, rel=0.05)
 
 
+def test_a_mixed_step_on_a_tpu_reads_keys_once_and_has_no_empty_blocks() -> None:
+    """Blocks hold all heads that share keys, so decodes beside a prefill cost about what they cost alone."""
+    timer = OperationTimer(load_config("tpuv5e"), load_runtime("kernel_only"), simulate=False)
+    decodes, prefill = Sequences(128, 1, 4096), Sequences(1, 512, 0)
+    alone, first, both = (
+        timer.plan(Attention(groups, 32, 8, 128)) for groups in ((decodes,), (prefill,), (decodes, prefill))
+    )
+    assert both.read_bytes == pytest.approx(alone.read_bytes + first.read_bytes, rel=0.01)
+    assert both.notes["idle_blocks"] == 0
+    assert timer.time(Attention((decodes, prefill), 32, 8, 128)).ns < 1.3 * timer.time(Attention((decodes,), 32, 8, 128)).ns
+
+
+def test_heads_narrower_than_an_array_leave_a_part_of_it_idle() -> None:
+    timer = OperationTimer(load_config("tpuv6e"), load_runtime("kernel_only"), simulate=False)
+    narrow, wide = (timer.plan(Attention((Sequences(1, 4096, 0),), 8, 8, dim)).body for dim in (128, 256))
+    assert narrow == wide
+
+
 OPERATIONS: list[Operation] = [
     Product(1, 4096, 4096),
     Product(512, 6144, 4096),

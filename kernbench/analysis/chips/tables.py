@@ -31,6 +31,7 @@ LAYER_CHIPS = 4  #: chips that share a layer in tables of a layer's operations
 MOST_PREFILL = 2048  #: tokens of a prefill step
 MOST = 1e18  #: of a number in a table: operations of a step of the largest models are below
 MOST_TOKENS = 1 << 20  #: of a step
+QUANTISED_GROUP = 4 / 32  #: [byte] a weight of 4 bits: a scale and a zero of 16 bits for each group of 32
 LLM_HEAD = 128  #: default head width of a table of attention
 
 
@@ -402,11 +403,17 @@ def _model(row: Cells) -> Any:
 def _weight_bytes(row: Cells) -> float:
     given = _number(row, "weight_bytes_per_param") or _number(row, "weight_bits") / 8
     if given:
-        return given
+        return given + (QUANTISED_GROUP if given == 0.5 else 0.0)
     text = row.get("dtype") or row.get("weight_dtype") or row.get("precision") or ""
     if "bfp4" in row.get("weights", ""):
         return 0.7  # matrices of the MLP in 4 bits, of attention in 8
     return 1.0 if "8" in text.replace("16", "") else 2.0
+
+
+def _cache_bytes(row: Cells) -> float:
+    """Of an element of the KV cache: FP8 models keep it in 8 bits too, models with quantised weights alone do not."""
+    text = row.get("dtype") or row.get("precision") or ""
+    return 1.0 if "fp8" in text.lower() or _number(row, "weight_bytes_per_param") == 1 else 2.0
 
 
 def _rooflined(row: Cells, context: Context, value: Callable[[OperationTimer], float], *, rate: bool) -> Case:
@@ -427,7 +434,7 @@ def _decode_rate(row: Cells, context: Context) -> Case:
 
 
 def _static_batch(row: Cells, context: Context) -> Case:
-    shape, size = _model(row), _weight_bytes(row)
+    shape, size, cache = _model(row), _weight_bytes(row), _cache_bytes(row)
     batch = _whole(row, "batch") or _whole(row, "concurrency")
     tp = _whole(row, "tp") or _whole(row, "chips") or 1
     copies, sequences = 1, batch  # one host serves the requests of all chips
@@ -443,9 +450,9 @@ def _static_batch(row: Cells, context: Context) -> Case:
         waiting = batch
         if timer.runtime.prefill_alone:
             at_once, waiting = 1, sequences
-        first = prefill_ns(timer, shape, at_once, before, tp=tp, weight_bytes=size) * waiting / at_once
+        first = prefill_ns(timer, shape, at_once, before, tp=tp, weight_bytes=size, cache_bytes=cache) * waiting / at_once
         token = decode_ns(
-            timer, shape, batch, before + made // 2, tp=tp, weight_bytes=size, room=room, sequences=sequences
+            timer, shape, batch, before + made // 2, tp=tp, weight_bytes=size, room=room, sequences=sequences, cache_bytes=cache
         )
         return copies * batch * made * 1e9 / (first + made * token) / each
 
@@ -455,9 +462,8 @@ def _static_batch(row: Cells, context: Context) -> Case:
 def _first_token(row: Cells, context: Context) -> Case:
     shape, size = _model(row), _weight_bytes(row)
     tokens, batch, tp = _whole(row, "input_tokens"), _whole(row, "batch") or 1, _whole(row, "tp") or 1
-    return _rooflined(
-        row, context, lambda timer: prefill_ns(timer, shape, batch, tokens, tp=tp, weight_bytes=size) / 1e6, rate=False
-    )
+    sizes = {"weight_bytes": size, "cache_bytes": _cache_bytes(row)}
+    return _rooflined(row, context, lambda timer: prefill_ns(timer, shape, batch, tokens, tp=tp, **sizes) / 1e6, rate=False)
 
 
 def _token_time(row: Cells, context: Context) -> Case:

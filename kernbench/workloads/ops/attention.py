@@ -25,8 +25,10 @@ def plan_attention(view: ChipView, op: Attention, cost: AttentionCost) -> Kernel
 
 
 def _products(view: ChipView, op: Attention) -> float:
-    """Cycles of a core for the two products of a block's rows with one key."""
-    return view.chip.attention_rows * 2 * op.head_dim / view.macs(16)
+    """Cycles of a core for the two products of a block's rows with one key; a systolic array is used in whole rows."""
+    chip = view.chip
+    depth = ceil(op.head_dim / chip.array) * chip.array if chip.kind == "systolic" else op.head_dim
+    return chip.attention_rows * 2 * depth / view.macs(16)
 
 
 def _block(view: ChipView, op: Attention, keys: float, resident: int) -> float:
@@ -83,20 +85,26 @@ def _split(view: ChipView, op: Attention, cost: AttentionCost, sequences: int) -
 
 
 def _whole(view: ChipView, op: Attention, cost: AttentionCost, sequences: int) -> Kernel:
+    """Keys that are not cut. A block of a GPU has rows of one head, and its grid has as many blocks for each sequence.
+
+    A block of another chip has the rows of all heads that share keys, which it reads once, and there are no empty blocks.
+    """
     cores, rows = view.chip.cores, view.chip.attention_rows
     jobs: list[tuple[float, int]] = []
     reading = 0.0
     group = op.heads // op.kv_heads
+    merged = 1 if view.chip.kind == "gpu" else group
     sweep = sum(one.count * (one.cached + one.new) for one in op.groups) * _key_bytes(op) / op.kv_heads
-    most_parts = ceil(max(one.new for one in op.groups) / rows)
+    most_parts = ceil(max(one.new for one in op.groups) * merged / rows)
     idle = 0
     for one in op.groups:
-        parts = ceil(one.new / rows)
-        idle += one.count * op.heads * (most_parts - parts)
+        parts = ceil(one.new * merged / rows)
+        if merged == 1:
+            idle += one.count * op.heads * (most_parts - parts)
         for part in range(parts):
-            jobs.append((one.cached + min(one.new, (part + 1) * rows), one.count * op.heads))
+            jobs.append((one.cached + min(one.new, (part + 1) * rows // merged), one.count * op.heads // merged))
         together = max(1, min(group, cores // max(1, one.count * parts)))
-        again = 1.0 if sweep <= float(view.chip.cache_bytes or 0) else group / together
+        again = 1.0 if merged > 1 or sweep <= float(view.chip.cache_bytes or 0) else group / together
         reading += one.count * (one.cached + one.new) * _key_bytes(op) * again
     body = _body(view, op, sorted(jobs)) + idle * view.chip.attention_idle_cycles / cores
     tokens = sum(one.count * one.new for one in op.groups)

@@ -31,12 +31,12 @@ class DecoderShape:
 
 def step_operations(
     shape: DecoderShape, groups: tuple[Sequences, ...], *, tp: int = 1, weight_bytes: float = 2.0, head_rows: int | None = None,
-    head: bool = True, shards: int | None = None,
+    head: bool = True, shards: int | None = None, cache_bytes: float = 2.0,
 ) -> Iterator[tuple[Operation, int]]:  # fmt: skip
     """Operations of a step with how often each occurs; `tp` chips share each matrix. `head`: whether they have the LM head.
 
     `shards`: parts of each matrix, where the cores of a chip have one each. A part has whole heads, so heads that do not divide
-    are padded, and KV heads that are fewer than the parts are replicated.
+    are padded, and KV heads that are fewer than the parts are replicated. `cache_bytes`: of an element of the KV cache.
     """
     tokens = sum(one.count * one.new for one in groups)
     parts = shards or tp
@@ -55,7 +55,7 @@ def step_operations(
     yield vector("layernorm", "norm", width, 4, 4), 2 * layers
     yield product((heads + 2 * kv_heads) * dim, width, "matmul"), layers
     yield vector("rotary_emb", "elementwise", (heads + kv_heads) * dim, 2, 4), layers
-    yield Attention(groups, heads, kv_heads, dim), layers
+    yield Attention(groups, heads, kv_heads, dim, cache_bytes), layers
     yield product(width, heads * dim, "matmul"), layers
     yield product(mlp * (2 if shape.gated else 1), width, "matmul"), layers
     yield vector("act_fn", "elementwise", mlp, 3, 5), layers

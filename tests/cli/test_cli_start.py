@@ -62,6 +62,16 @@ def test_a_run_imports_what_it_runs() -> None:
     assert not {name for name in found for one in left_out if name == one or name.startswith(f"{one}.")}
 
 
+def test_a_process_of_a_sweep_imports_only_the_targets_that_it_runs() -> None:
+    """Those of all kinds took a second, in each process."""
+    code = "import sys, kernbench.sweep.executors.worker; print(*sys.modules)"
+    found = set(subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split())
+    unused = ("kernbench.runtime_api", "kernbench.ccl", "kernbench.triton_emu", "kernbench.workloads.llm", "pydantic", "typer")
+    assert not {name for name in found for one in unused if name == one or name.startswith(f"{one}.")}
+    targets = {name for name in found if name.startswith("kernbench.sweep.targets.")}
+    assert targets == {"kernbench.sweep.targets.target"}
+
+
 def test_a_second_run_reads_no_yaml(tmp_path: Path) -> None:
     """The data of its machine's text, and of the colours, are kept from the first run."""
     program = tmp_path / "tiles.json"

@@ -213,12 +213,10 @@ def _listener(points: Points, to_do: int, *, bar: bool, lines: bool) -> Abstract
 
 def _warn(points: Points, store: Store, *, quiet: bool) -> None:
     """Report which keys of the models' files are not used, and which unreadable results are run again."""
-    from kernbench.sweep.targets.llm import LlmTarget
-
     if quiet:
         return
     for target in points.spec.targets:
-        for note in target.model.notes if isinstance(target, LlmTarget) else ():
+        for note in target.notes:
             output.note(f"warning: {note}")
     damaged = list(store.damaged.values())
     for problem in damaged[:MOST_NOTES]:

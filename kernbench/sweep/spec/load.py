@@ -21,17 +21,13 @@ from kernbench.config.document import FORMATS, MACHINE_BYTES, Document, data_doc
 from kernbench.config.file_kinds import check_file, check_kind
 from kernbench.config.overrides import parse_overrides
 from kernbench.config.places import KEY, PathLike, normal_path, value_at
-from kernbench.runtime_api.discovery import is_bench_target
 from kernbench.sweep.axes import MOST_DIMENSIONS, MOST_LEVELS, Axis, Span
 from kernbench.sweep.conditions import Condition
 from kernbench.sweep.goals import DERIVED, GOALS, SYNONYMS, check_goal
 from kernbench.sweep.machines import Machines
 from kernbench.sweep.sources import check_code
 from kernbench.sweep.spec import DEFAULT_GOALS, MACHINE, PARAM, SCHEMA, Budget, Goal, Largest, Limits, Sample, Sampled, Spec
-from kernbench.sweep.targets.ccl import CclTarget
-from kernbench.sweep.targets.llm import LlmTarget
-from kernbench.sweep.targets.serve import ServeTarget
-from kernbench.sweep.targets.target import BenchTarget, ProgramTarget, Target, WorkloadTarget
+from kernbench.sweep.targets.target import ProgramTarget, Target, WorkloadTarget
 from kernbench.workloads.catalogue import WORKLOADS
 
 
@@ -331,19 +327,28 @@ def _target(read: Reader, given: Any, path: PathLike, folder: Path, allowed: All
             read.refuse(place, f"it must be a bench, a file, or one of {', '.join(sorted(WORKLOADS))}", name)
             return None
         return WorkloadTarget(name)
+    # Modules of targets are imported only for their targets: those of all kinds take longer than a short sweep.
     if kind == "llm":
+        from kernbench.sweep.targets.llm import LlmTarget
+
         made = LlmTarget(label, str(folder / name) if name.lower().endswith(SUFFIXES) else name, params)
         made.checked({})
         return made
     if kind == "serve":
+        from kernbench.sweep.targets.serve import ServeTarget
+
         service = ServeTarget(label, str(folder / name) if name.lower().endswith(SUFFIXES) else name, params)
         service.checked({})
         return service
     verify = read.flag((*path, "verify")) if given is not name else False
     if kind == "ccl":
+        from kernbench.sweep.targets.ccl import CclTarget
+
         call = CclTarget(label, name, params, verify)
         call.checked({})
         return call
+    from kernbench.sweep.targets.bench import BenchTarget
+
     where = str(folder / name) if ".py" in name else name
     bench = BenchTarget(label, where, params, verify, allowed)
     bench.checked({})
@@ -354,7 +359,11 @@ def _kind_of(name: str) -> str:
     """The target of a plain name, as on the command line."""
     if name.lower().endswith(SUFFIXES):
         return "program"
-    return "bench" if name not in WORKLOADS and (".py" in name or is_bench_target(name)) else "workload"
+    if name in WORKLOADS:
+        return "workload"
+    from kernbench.runtime_api.discovery import is_bench_target  # inside: few sweeps have a bench
+
+    return "bench" if ".py" in name or is_bench_target(name) else "workload"
 
 
 def read_machines(

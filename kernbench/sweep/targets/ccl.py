@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -37,6 +37,7 @@ class CclTarget:
 
     native = False
     default_machine = "single_cube"
+    notes: Sequence[str] = ()
 
     def __init__(self, label: str, collective: str, params: Mapping[str, Any], verify: bool = False) -> None:
         self.label = label

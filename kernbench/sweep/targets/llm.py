@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -36,6 +36,7 @@ class LlmTarget:
         self.where = model
         self.given = dict(params)
         self.model = load_model(model)
+        self.notes: Sequence[str] = self.model.notes
 
     def checked(self, params: Mapping[str, Any]) -> dict[str, Any]:
         return checked_params(self.label, self.given | dict(params))

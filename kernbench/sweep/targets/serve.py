@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from typing import Any
 
@@ -37,6 +37,7 @@ class ServeTarget:
 
     native = True
     default_machine = "npu_server"
+    notes: Sequence[str] = ()
 
     def __init__(self, label: str, model: str, params: Mapping[str, Any]) -> None:
         self.label = label

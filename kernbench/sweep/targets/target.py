@@ -7,10 +7,9 @@ from __future__ import annotations
 
 import hashlib
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
-from pathlib import Path
 from typing import Any, Protocol
 
 import msgspec
@@ -20,18 +19,11 @@ from kernbench.cmdq.lower import lower_machine
 from kernbench.cmdq.plan import Plan, plan_npu
 from kernbench.common.errors import InputError, Problem
 from kernbench.config import MachineConfig, NpuConfig
-from kernbench.config.allowed_code import AllowCode, AllowedCode
+from kernbench.config.allowed_code import AllowCode
 from kernbench.config.kinds import as_npu
-from kernbench.runtime_api.bench import Bench, checked
-from kernbench.runtime_api.discovery import bench_file, load_bench
-from kernbench.runtime_api.report import report
-from kernbench.sim_engine.engine import GraphEngine, KernelFailed
 from kernbench.sim_engine.machine import Machine
-from kernbench.sweep.sources import package_digest, source_digest
-from kernbench.sweep.store.tables import hash_of_entries, hash_of_records, measured, with_bound
-from kernbench.sweep.targets.ccl import CclTarget
-from kernbench.sweep.targets.llm import LlmTarget
-from kernbench.sweep.targets.serve import ServeTarget
+from kernbench.sweep.sources import package_digest
+from kernbench.sweep.store.tables import hash_of_entries, measured, with_bound
 from kernbench.workloads.catalogue import WORKLOADS
 
 #: The sections that a program is checked against and lowered for; clock, allocation, control, limits and energy are not.
@@ -62,7 +54,6 @@ class Plans:
         return plan
 
 
-SPILL = 256 << 20  # [B] size from which the op log of a bench is on disk
 WORKLOAD_SOURCES = ("kernbench.workloads",)
 Fields = dict[str, Any]  #: of a row: status, cycles, ns, jobs, jobs_hash, metrics, error
 
@@ -73,6 +64,7 @@ class Target(Protocol):
     label: str  #: how tables call it
     native: bool  #: it has no Python components: its runs may share a process
     default_machine: str
+    notes: Sequence[str]  #: keys of its files that are not used
 
     def checked(self, params: Mapping[str, Any]) -> dict[str, Any]:
         """All its parameters, with these among them; InputError for one that it has not or does not allow."""
@@ -117,6 +109,7 @@ class ProgramTarget:
 
     native = True
     default_machine = "npu_mobile"
+    notes: Sequence[str] = ()
 
     def __init__(self, label: str, program: Program) -> None:
         self.label = label
@@ -152,6 +145,7 @@ class WorkloadTarget:
 
     native = True
     default_machine = "npu_mobile"
+    notes: Sequence[str] = ()
 
     def __init__(self, label: str) -> None:
         self.label = label
@@ -173,63 +167,6 @@ class WorkloadTarget:
 
     def plain(self) -> dict[str, Any]:
         return {"workload": self.label}
-
-
-class BenchTarget:
-    """A bench, by its name or file: Python that every process imports for itself."""
-
-    native = False
-
-    def __init__(
-        self, label: str, where: str, params: Mapping[str, Any], verify: bool = False, allow_code: AllowCode = ()
-    ) -> None:
-        """InputError also for a file that `allow_code` does not name: who names it is the spec, or the store, of a sweep."""
-        self.label = label
-        self.where = where
-        self.given = dict(params)
-        self.verify = verify
-        if (file := bench_file(where)) is not None:
-            AllowedCode.of(allow_code).check_file(file, self._refused)
-        self.bench: Bench = load_bench(where)
-        self.default_machine = self.bench.machine
-
-    def _refused(self, rule: str, remedy: str) -> InputError:
-        return InputError(Problem(self.label, rule, "bench", self.where, remedy))
-
-    def checked(self, params: Mapping[str, Any]) -> dict[str, Any]:
-        return checked(self.bench.where, self.bench.params, {**self.given, **params})
-
-    def fingerprint(self) -> str:
-        verified = " verified" if self.verify else ""
-        return f"bench {self.bench.name} {source_digest(Path(self.bench.source))}{verified}"
-
-    def longest(self, config: MachineConfig, params: Mapping[str, Any]) -> tuple[str, Machine]:
-        return "", GraphEngine(config, op_log=False).prepare(self.bench, **self.checked(params))
-
-    def simulate(self, config: MachineConfig, params: Mapping[str, Any]) -> Fields:
-        engine = GraphEngine(config, limit_bytes=SPILL)
-        engine.prepare(self.bench, **self.checked(params))
-        engine.machine.run()
-        error = ""
-        try:
-            engine.check()
-        except KernelFailed as failure:
-            error = failure.traceback.rstrip("\n").split("\n")[-1]
-        found = report(engine, verify=self.verify)
-        fields = measured(found.result, config.freq_ghz)  # type: ignore[attr-defined]
-        fields["metrics"] |= {"bound": found.bound.cycles, "bound_by": found.bound.name}
-        if found.verification is not None:
-            fields["metrics"]["verified"] = found.verification.ok
-            if not found.verification.ok:
-                fields |= {"status": "failed", "error": str(found.verification.failures[0])}
-        if error:
-            fields["error"] = error
-        assert engine.op_log is not None
-        fields["jobs"], fields["jobs_hash"] = hash_of_records(engine.op_log)
-        return fields
-
-    def plain(self) -> dict[str, Any]:
-        return {"bench": self.where, "label": self.label, "params": self.given, "verify": self.verify}
 
 
 #: The parser of each kind of target, by the key that identifies it.
@@ -260,10 +197,19 @@ def target_of(plain: Mapping[str, Any], allow_code: AllowCode = ()) -> Target:
         if plain["workload"] not in WORKLOADS:
             raise InputError(Problem("target", "there is no such workload", "workload", plain["workload"]))
         return WorkloadTarget(plain["workload"])
+    # Modules of targets are imported only for their targets: those of all kinds take longer than a short sweep.
     if kind == "llm":
+        from kernbench.sweep.targets.llm import LlmTarget
+
         return LlmTarget(plain["label"], plain["llm"], plain["params"])
     if kind == "serve":
+        from kernbench.sweep.targets.serve import ServeTarget
+
         return ServeTarget(plain["label"], plain["serve"], plain["params"])
     if kind == "ccl":
+        from kernbench.sweep.targets.ccl import CclTarget
+
         return CclTarget(plain["label"], plain["ccl"], plain["params"], plain["verify"])
+    from kernbench.sweep.targets.bench import BenchTarget
+
     return BenchTarget(plain["label"], plain["bench"], plain["params"], plain["verify"], allow_code)

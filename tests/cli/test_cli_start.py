@@ -160,4 +160,4 @@ def test_plain_options_are_those_of_the_command() -> None:
     params = {name: one.name for one in get_command(app).commands["run"].load().params for name in one.opts}  # type: ignore[attr-defined]
     plain = {**FLAGS, **LISTS, **{name: field for name, (field, _) in VALUES.items()}}
     assert plain.items() <= params.items()
-    assert set(params.values()) - {"walk"} == {field.name for field in msgspec.structs.fields(RunOptions)}
+    assert set(params.values()) - {"threads", "walk"} == {field.name for field in msgspec.structs.fields(RunOptions)}

@@ -186,6 +186,7 @@ def _why(run: GraphRun) -> Iterator[widgets.Text]:
     line = headed("Bounds").append(f"DRAM bandwidth {run.dram_cycles:,}, ")
     line.append(percent(run.share(run.dram_cycles)), "bold")
     line.append(f"; MACs {run.mac_cycles:,}, ").append(percent(run.share(run.mac_cycles)), "bold")
+    line.append(f"; vector operations {run.vector_cycles:,}, ").append(percent(run.share(run.vector_cycles)), "bold")
     yield line.append(f" of {run.cycles:,} cycles")
     yield widgets.Text(f"bottleneck: {name}, {bound:,} cycles, {percent(run.share(bound))}", "dim")
     if run.over_roofline > EXPLAINED:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -262,6 +263,13 @@ class Emitter:
         self.program.entries[-1] = msgspec.structs.replace(entry, deps_before=tuple(sorted(waits)))
         self.waits += len(waits)
         self._dram.read(first, last, job)
+
+    def behind(self, jobs: Sequence[int]) -> None:
+        """Makes the entry that was emitted last wait for other jobs."""
+        entry = self.program.entries[-1]
+        waits = set(jobs) | set(entry.deps_before)
+        self.program.entries[-1] = msgspec.structs.replace(entry, deps_before=tuple(sorted(waits)))
+        self.waits += len(waits)
 
     def end(self) -> Program:
         """The program, with END."""

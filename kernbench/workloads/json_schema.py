@@ -71,6 +71,7 @@ def onnx_json_schema() -> Shape:
         "limit": _LIMIT,
         "dram_bound": _BOUND,
         "mac_bound": _BOUND,
+        "vector_bound": _BOUND,
         "roofline": closed({
             "cycles": COUNT, "times": NUMBER,
             "beyond": list_of(closed({"op": TEXT, "cycles": COUNT, "engine": TEXT, "busy": COUNT})),

@@ -66,10 +66,10 @@ def test_whatever_touches_the_same_bytes_is_ordered(name: str, machine: str) -> 
 
 @each
 def test_nodes_share_the_run(name: str, machine: str) -> None:
-    """The machines end a run as `failed` where jobs in flight overlap. A spilled graph moves more, and computes the same."""
+    """The machines end a run as `failed` where jobs in flight overlap. A spilled graph moves more activations, and computes the same."""
     run, roomy = run_of(name, machine), run_of(name, "roomy")
     assert sum(row.cycles for row in run.rows) == run.cycles
-    assert run.macs == roomy.macs and sum(run.bytes.values()) >= sum(roomy.bytes.values())
+    assert run.macs == roomy.macs and run.bytes["activations"] >= roomy.bytes["activations"]
     assert 0 < run.mac_cycles <= run.cycles and 0 < run.dram_cycles <= run.cycles
     jobs = [entry for entry in program_of(name, machine).program.entries if entry.engine != "control"]
     assert sum(row.jobs for row in run.rows) == len(jobs)
@@ -150,31 +150,31 @@ def test_closed_forms_of_the_resnet_block() -> None:
     assert macs_by_node(run) == {node: 2 * places * filters * k for node, (places, filters, k) in sizes.items()}
     assert run.bytes["activations"] == 2 * 3 * 32 * 32 + lines(2 * 10)
     stored = {node: filters * k for node, (_, filters, k) in sizes.items()}
-    stored["depthwise"] *= 8  # eight channels are one product, whose matrix has zeros for the others
+    stored["depthwise"] = 8 * (4 * 16) * (4 * 4)  # 4 channels and 2 x 2 places are one product: 16 inputs to 4 outputs of each
     assert run.bytes["weights"] == sum(lines(count // 2) for count in stored.values()) + lines(10)
     copied = Counter[str]()
     for entry in program_of("resnet", "roomy").program.entries:
         if isinstance(entry, VeEntry) and entry.opcode == "VE_COPY_TILE":
             copied[entry.meta["debug"]] += entry.length * entry.batch
     side_by_side = {node: 2 * sizes[node][0] * sizes[node][2] for node in ("stem", "conv1", "conv2", "shortcut")}
-    side_by_side["depthwise"] = 2 * 16 * 32 * 9
+    side_by_side["depthwise"] = 2 * 4 * 32 * 16
     assert {node: copied[node] for node in side_by_side} == side_by_side
     notes = {row.name: row.note for row in run.rows if row.note}
     assert notes["stem_bn"] == "part of the weights of stem" and notes["flat"] == "the same bytes"
 
 
-@pytest.mark.parametrize(("weight", "cycles"), [("input", 485), ("stored", 356)])
+@pytest.mark.parametrize(("weight", "cycles"), [("input", 461), ("stored", 327)])
 def test_depthwise_convolutions_whose_filters_are_no_weights(weight: str, cycles: int) -> None:
-    """2 lines of 16 channels: 40 places by 3, then 20 by 5. Stored filters are matrices of eight channels, which take less."""
+    """2 lines of 16 channels: 40 places by 3, then 20 by 5. Stored filters are matrices of four channels and two places, which take less."""
     run = GraphProgram(graph_of(depthwise_lines(weight), w=8), load_config(MACHINES["roomy"]), 8).run()
     assert macs_by_node(run) == {"first": 2 * 40 * 16 * 3, "second": 2 * 20 * 16 * 5}
     moved = {"x": 2 * 16 * 40, "v": lines(16 * 5), "out": 2 * 16 * 20}
     filters = lines(16 * 3)
     assert run.bytes["activations"] == sum(moved.values()) + (filters if weight == "input" else 0)
-    assert run.bytes["weights"] == (8 * 16 * 3 if weight == "stored" else 0)
+    assert run.bytes["weights"] == (4 * (4 * 4) * (4 * 2) if weight == "stored" else 0)
     assert run.cycles == cycles
-    # 2 images of one block: 3 copies for the places of the window, a product for each of 16 groups or 2 blocks, and the loads.
-    assert run.rows[0].jobs == 2 * (3 + (16 if weight == "input" else 2)) + 1 + 2
+    # 2 images of one block: 4 copies, 2 of each vector engine, a product for each of 16 groups or 4 matrices, and the loads.
+    assert run.rows[0].jobs == 2 * (4 + (16 if weight == "input" else 4)) + 1 + 2
 
 
 def test_closed_forms_of_attention_with_a_cache() -> None:

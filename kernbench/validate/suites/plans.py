@@ -45,7 +45,7 @@ def product_share(machine: str, size: int, bits: int, stand: Stand) -> Fraction:
     tensors = {"a": Tensor("a", shape, bits, "input"), "b": Tensor("b", shape, bits, "weight"), "c": Tensor("c", shape, bits)}
     graph = Graph("product", (Node("product", "MatMul", ("a", "b"), ("c",)),), tensors, {}, ("c",))
     made = GraphProgram(graph, load_config(machine), bits)
-    _, dram, macs = made.floor()
+    _, dram, macs, _ = made.floor()
     return Fraction(max(dram, macs), stand.cycles(made.program, made.target))
 
 

@@ -65,20 +65,21 @@ class GroupCosts:
         return tile == (1, 1) or line <= self.config.spm.size_bytes // _SPM_SHARE
 
     def _cycles(self, window: Window, tile: tuple[int, int], channels: int) -> int:
-        """What the copies and the products of blocks take, one behind the other, and the weights before them."""
+        """What the copies and the products of blocks take, the first half of the copies before them, and the weights."""
         made, config = tiles_of(window, tile), self.config
         depth, width, total = made.positions * channels, prod(tile) * channels, made.images * prod(made.out)
+        ve, te = config.ve, config.te
         ways = []
         for blocks in _BLOCKS:
             rows = ceil_div(total, blocks)
-            copies = made.positions * ve_service(config.ve, "copy", rows * made.channels, 1, self.bits[1]).total
-            products = made.channels // channels * self._product(rows, width, depth)
-            copies, products = ceil_div(copies, config.ve.engines), ceil_div(products, config.te.engines)
-            ways.append(copies + (blocks - 1) * max(copies, products) + products)
+            each = ceil_div(made.positions * rows * made.channels, 2 * ve.engines)
+            half = ve_service(ve, "copy", each, 1, self.bits[1]).total
+            one = self._product(rows, width, depth)
+            products = ceil_div(made.channels // channels * one, te.engines)
+            ways.append(half + blocks * max(2 * half, products) + one)
         weights = made.channels // channels * bytes_of(depth * width, self.bits[0])
         rate = config.dram.capacity * config.dram.channels
-        loads = ceil_div(weights * rate.denominator, rate.numerator)
-        return min(ways) + loads
+        return min(ways) + ceil_div(weights * rate.denominator, rate.numerator)
 
     def _product(self, m: int, n: int, k: int) -> int:
         te = self.config.te

@@ -188,6 +188,11 @@ class Lowering:
         """The state of a node without work."""
         self.result.notes[self._number] = text
 
+    @property
+    def keeps_bytes(self) -> bool:
+        """Whether this node is a transpose that moves no byte."""
+        return self._number in self.patterns.kept
+
     def value(self, name: str, what: str) -> Array:
         """The value of an input that must be known. CannotLower if it is not known."""
         if name not in self.graph.known:

@@ -52,6 +52,7 @@ class Memory:
         self._layouts: dict[tuple[str, int, int], WeightLayout] = {}
         self._tables: dict[str, int] = {}
         self._asked = {lowered.bytes_at(name) for name in lowered.graph.outputs}
+        self._first: list[int] = []  # ids of the loads of inputs that stay: weights of later work come behind them
         self._place()
 
     def _place(self) -> None:
@@ -124,6 +125,11 @@ class Memory:
             self._fetch(storage, bits, **meta)
         return storage.spm + start, (storage.spm + start, nbytes)
 
+    def load_weights(self, bits: int, span: Span, slot: int, **meta: Any) -> None:
+        """A tile of weights, behind the inputs whose loads came first: these keep all engines waiting."""
+        self.emit.load("weight", bits, span, slot, **meta)
+        self.emit.behind(self._first)
+
     def wait_for_all(self, name: str) -> None:
         """Lets the job that was emitted last wait for every byte of a tensor."""
         storage = self.storage(name)
@@ -146,7 +152,7 @@ class Memory:
         for at in range(0, storage.nbytes, step):
             nbytes = min(step, storage.nbytes - at)
             span = Span(storage.dram + at, 1, nbytes * 8 // bits, nbytes)
-            self.emit.load("activation", bits, span, storage.spm + at, **meta)
+            self._first.append(self.emit.load("activation", bits, span, storage.spm + at, **meta))
         storage.loaded = True
 
     def place(self, name: str, start: int, nbytes: int) -> int:

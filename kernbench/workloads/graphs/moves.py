@@ -40,7 +40,10 @@ def cast(at: Lowering, node: Node) -> None:
 
 @rule("Transpose")
 def transpose(at: Lowering, node: Node) -> None:
-    """The bytes stay the same if only dimensions of length 1 move."""
+    """The bytes stay the same if only dimensions of length 1 move, or an image becomes rows of channels."""
+    if at.keeps_bytes:
+        at.view(at.out(node).name, at.operand(node.inputs[0]), "the same bytes: channels are stored last")
+        return
     shape = at.shape(node.inputs[0])
     perm = list(node.attributes.get("perm", range(len(shape))[::-1]))
     if sorted(perm) != list(range(len(shape))):

@@ -6,6 +6,7 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 
 from kernbench.workloads.graphs.graph import Graph, Node, number_of
+from kernbench.workloads.graphs.layouts import kept_transposes
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +26,7 @@ class Patterns:
     swapped: dict[str, str] = field(default_factory=dict)  #: the transpose of a tensor's last two dimensions: the tensor
     norms: dict[str, RmsNorm] = field(default_factory=dict)  #: by the tensor that is made
     absorbed: dict[str, str] = field(default_factory=dict)  #: output of a product: that of the batch norm behind it
+    kept: set[int] = field(default_factory=set)  #: numbers of transposes that move no byte
 
     def consumers(self, name: str) -> list[int]:
         """The numbers of the nodes that read a tensor."""
@@ -39,10 +41,11 @@ def find_patterns(graph: Graph) -> Patterns:
             if name:
                 users[name].append(number)
     found = Patterns(dict(users))
+    found.kept = kept_transposes(graph, users)
     for number, node in enumerate(graph.nodes):
         if node.domain:
             continue
-        if node.op == "Transpose":
+        if node.op == "Transpose" and number not in found.kept:
             _transpose(graph, found, number, node)
         elif node.op == "BatchNormalization":
             _batch_norm(graph, found, number, node)

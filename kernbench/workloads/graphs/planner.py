@@ -15,7 +15,7 @@ from math import prod
 
 from kernbench.common.errors import InputError
 from kernbench.common.units import ceil_div
-from kernbench.components.service import te_body
+from kernbench.components.service import te_body, ve_service
 from kernbench.config.kinds import beyond_scratchpad
 from kernbench.config.schema import NpuConfig
 from kernbench.workloads.graphs.graph import Lowered, Pool, Product, Vector, Work, read_by
@@ -209,6 +209,27 @@ def product_cycles(work: Work, sizes: Sizes, size: Size | None = None) -> int:
         return ceil_div(sum(count * te_body(te, *shape, *bits) for shape, count in _cut(work, size).items()), te.engines)
     rate = te.rate(*bits) * te.engines
     return ceil_div(macs_of(work) * rate.denominator, rate.numerator)
+
+
+def vector_cycles(work: Work, sizes: Sizes) -> int:
+    """[cycle] of one vector engine for what no plan avoids, as one job at full rate.
+
+    That is every operation, and what the windows of a convolution look at, copied once: the array reads rows of neighbouring
+    bytes. Other copies are the planner's, and count 0.
+    """
+    ve, tensors = sizes.config.ve, sizes.lowered.tensors
+    match work:
+        case Vector():
+            return ve_service(ve, work.op, work.length, work.batch, tensors[work.out].bits).body
+        case Pool():
+            total = work.window.positions * tensors[work.out].elements
+            return ve_service(ve, "add", total, 1, tensors[work.out].bits).body
+        case Product() if work.window is not None and not work.window.plain:
+            window, bits = work.window, tensors[work.a].bits
+            looked_at = min(prod(window.size), prod(window.out) * window.positions)
+            return ve_service(ve, "copy", window.images * window.channels * looked_at, 1, bits).body
+        case _:
+            return 0
 
 
 def _cut(work: Product, size: Size) -> Counter[tuple[int, int, int]]:

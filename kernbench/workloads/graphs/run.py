@@ -20,7 +20,7 @@ from kernbench.workloads.graphs.graph import Graph, Lowered, Product, read_by
 from kernbench.workloads.graphs.grouped import GroupCosts
 from kernbench.workloads.graphs.lowering import MOST_ENTRIES, lower_graph, missing_lines
 from kernbench.workloads.graphs.memory import Memory, check_machine
-from kernbench.workloads.graphs.planner import GraphPlan, plan_graph, product_cycles
+from kernbench.workloads.graphs.planner import GraphPlan, plan_graph, product_cycles, vector_cycles
 from kernbench.workloads.graphs.sizes import Sizes
 from kernbench.workloads.hazards import Emitter
 from kernbench.workloads.limit import ENDLESS, StoppedError
@@ -69,6 +69,7 @@ class GraphRun:
     least_bytes: int
     dram_cycles: int
     mac_cycles: int
+    vector_cycles: int
     dram_used: int
 
     @property
@@ -88,8 +89,8 @@ class GraphRun:
 
     @property
     def roofline(self) -> int:
-        """[cycle] The larger of what it must move and what it must multiply at full rate."""
-        return max(self.dram_cycles, self.mac_cycles)
+        """[cycle] The largest of what it must move, multiply, and compute on vector engines, each at full rate."""
+        return max(self.dram_cycles, self.mac_cycles, self.vector_cycles)
 
     @property
     def over_roofline(self) -> float:
@@ -131,6 +132,7 @@ class GraphRun:
             "limit": {"name": name, "cycles": bound, "share": self.share(bound)},
             "dram_bound": {"cycles": self.dram_cycles, "share": self.share(self.dram_cycles)},
             "mac_bound": {"cycles": self.mac_cycles, "share": self.share(self.mac_cycles)},
+            "vector_bound": {"cycles": self.vector_cycles, "share": self.share(self.vector_cycles)},
             "roofline": {
                 "cycles": self.roofline,
                 "times": self.over_roofline,
@@ -221,7 +223,7 @@ class GraphProgram:
         bounds = {name: cycles for name, cycles in result.metrics["bounds"].items() if name not in ("cycles", "limit")}
         bounds["critical path"] = bounds.pop("critical_path")
         name = max(sorted(bounds), key=lambda key: bounds[key])
-        least, dram_cycles, mac_cycles = self.floor()
+        least, dram_cycles, mac_cycles, vectors = self.floor()
         return GraphRun(
             lowered=self.lowered,
             plan=self.plan,
@@ -233,14 +235,15 @@ class GraphProgram:
             least_bytes=least,
             dram_cycles=dram_cycles,
             mac_cycles=mac_cycles,
+            vector_cycles=vectors,
             dram_used=self.dram_used,
         )
 
     def _nothing(self) -> GraphRun:
         """The run of a graph of which no node has work."""
-        least, dram_cycles, _ = self.floor()
+        least, dram_cycles, *_ = self.floor()
         rows, limit = self._empty_rows(), ("nothing", 0)
-        return GraphRun(self.lowered, self.plan, self.machine, 0, rows, limit, {}, least, dram_cycles, 0, 0)
+        return GraphRun(self.lowered, self.plan, self.machine, 0, rows, limit, {}, least, dram_cycles, 0, 0, 0)
 
     def _empty_rows(self) -> list[NodeRow]:
         """A row for each node, with what became of it."""
@@ -280,8 +283,8 @@ class GraphProgram:
             rows[-1].cycles += result.cycles - before
         return rows
 
-    def floor(self) -> tuple[int, int, int]:
-        """[byte], [cycle], [cycle]: weights, inputs and outputs once at full rate, and all products."""
+    def floor(self) -> tuple[int, int, int, int]:
+        """[byte] of weights, inputs and outputs; [cycle] of these once at full rate, of all products, of vector operations."""
         sizes = Sizes(self.lowered, self.machine)
         once = dict.fromkeys(name for _, work in self.lowered.jobs for name in read_by(work))
         tensors = self.lowered.tensors
@@ -294,7 +297,8 @@ class GraphProgram:
         least += sum(sizes.nbytes(name) for name in self.lowered.graph.outputs if name in tensors)
         rate = self.machine.dram.capacity * self.machine.dram.channels
         cycles = sum(product_cycles(work, sizes) for _, work in self.lowered.jobs if isinstance(work, Product))
-        return least, ceil_div(least * rate.denominator, rate.numerator), cycles
+        vectors = ceil_div(sum(vector_cycles(work, sizes) for _, work in self.lowered.jobs), self.machine.ve.engines)
+        return least, ceil_div(least * rate.denominator, rate.numerator), cycles, vectors
 
     def _is_table(self, name: str) -> bool:
         """Only some rows of it are read."""

@@ -16,6 +16,8 @@ from kernbench.workloads.transfers import setup_bytes
 
 ELEMENTWISE = frozenset({"add", "mul", "copy", "exp", "tanh", "sigmoid", "gelu", "silu"})
 _VECTOR_BYTES = 64 << 10  # a job of a vector engine is at most so large where more of them can share the work
+_VECTOR_JOBS = 4  # of each vector engine, where a job has at least as many elements as follows
+_VECTOR_ELEMENTS = 16 << 10
 TILE_KIB = (256, 128, 64)  # of a weight tile, where the setup of a transfer costs little
 _ALMOST = (28, 25)  # cycles of a tiling with smaller blocks, over the least
 _COLUMNS_SHARE = 16  # of the scratchpad what the windows of a block look at is one in so many, at most
@@ -151,6 +153,8 @@ class Sizes:
                 blocks, jobs = times * ceil_div(m, rows), work.groups * ceil_div(work.n, wide)
                 each = max(ceil_div(jobs * one, te.engines), columns := self._columns_of(work, rows))
                 whole = columns + (blocks - 1) * each + ceil_div(jobs, te.engines) * one
+                if work.groups > 1:  # the first products begin when half of the groups are copied
+                    whole = ceil_div(columns, 2) + blocks * each + one
                 if window is None:
                     total = times * jobs * te_body(te, m, wide, work.k, *bits) + blocks * jobs * around
                     whole = min(ceil_div(blocks * jobs, te.engines) * one, ceil_div(total, te.engines) + one)
@@ -165,8 +169,8 @@ class Sizes:
         if work.window is None:
             return 0
         ve, bits = self.config.ve, self.lowered.tensors[work.a].bits
-        each = ve_service(ve, "copy", rows * work.window.channels, 1, bits).total
-        return ceil_div(work.window.positions * each, ve.engines)
+        total = ceil_div(work.window.positions * rows * work.window.channels, ve.engines)
+        return ve_service(ve, "copy", total, 1, bits).total
 
     def _whole_lines(self, rows: int, of: int, row_bytes: int) -> int:
         """Fewer rows, so that the next block begins at a line; all or too few stay as they are."""
@@ -201,7 +205,7 @@ class Sizes:
         wide = max(self.nbytes(name, 64) for name in (work.a, work.out)) / 64
         limit = min(level.block_bytes, _VECTOR_BYTES)
         total = work.length * work.batch
-        each = ceil_div(total, self.config.ve.engines)
+        each = self._each_vector(total)
         if work.op in ELEMENTWISE:
             elements = min(total, max(self.align, min(int(limit / wide), each) // self.align * self.align))
             nbytes, inputs = int(elements * wide), 1 + bool(work.b) + (len(work.params) if streamed else 0)
@@ -215,6 +219,11 @@ class Sizes:
         block = self.nbytes(work.a, rows * work.length) * (1 + (len(work.params) if streamed else 0))
         return Size(rows, streamed=streamed, block=block, out=rows * out_row, params=0 if streamed else params)
 
+    def _each_vector(self, total: int) -> int:
+        """[element] of a vector job: several for each engine where a job is not too short, so that others can begin early."""
+        engines = self.config.ve.engines
+        return max(ceil_div(total, _VECTOR_JOBS * engines), min(ceil_div(total, engines), _VECTOR_ELEMENTS))
+
     def _pool(self, work: Pool, level: Level) -> Size | None:
         row = self.nbytes(work.out, work.window.channels)
         width, (high, wide) = self.config.ve.engines, work.window.out
@@ -227,7 +236,7 @@ class Sizes:
     def _copy(self, work: Copy, level: Level) -> Size:
         per = max(self.nbytes(name, 64) for name in (work.out, *work.sources)) / 64
         most = min(level.block_bytes, _VECTOR_BYTES)
-        each = ceil_div(self.lowered.tensors[work.out].elements, self.config.ve.engines)
+        each = self._each_vector(self.lowered.tensors[work.out].elements)
         elements = max(self.align, min(int(most / per), each) // self.align * self.align)
         return Size(elements, block=int(elements * per), out=int(elements * per))
 

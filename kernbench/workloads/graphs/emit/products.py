@@ -8,6 +8,7 @@ from math import prod
 from typing import Any
 
 from kernbench.cmdq.footprint import aligned_bytes, bytes_of
+from kernbench.common.units import ceil_div
 from kernbench.workloads.graphs.graph import Product, Window
 from kernbench.workloads.graphs.memory import Memory
 from kernbench.workloads.graphs.sizes import Size
@@ -108,7 +109,7 @@ class ProductJobs:
         tile = self.memory.layout(self.work).tiles(of_b)[number]
         slot = self.memory.rings["weights"].take(tile.moved_bytes)
         span = Span(tile.dram_addr, 1, tile.elements, tile.nbytes)
-        self.emit.load("weight", tile.bits, span, slot, tile_id=tile.index, **self.meta)
+        self.memory.load_weights(tile.bits, span, slot, tile_id=tile.index, **self.meta)
         return slot, (slot, tile.nbytes)
 
     def _load_tile(self, of_b: int, col: int, cols: int) -> Place:
@@ -137,19 +138,27 @@ class ProductJobs:
                 self._block(0, (image * outputs + first) * self.work.n * self.work.groups, rows, columns)
 
     def _side_by_side(self, window: Window, image: int, first: int, rows: int) -> list[int]:
-        """The inputs of `rows` outputs, one copy for each position of the window, by group."""
-        each = rows * window.channels * self.a_bits // 8
-        place = self.memory.rings["columns"].take(each * window.positions)
+        """The inputs of `rows` outputs side by side, group by group; the products of a group wait for its own copies alone."""
+        groups, total = self.work.groups, rows * window.channels * self.a_bits // 8 * window.positions
+        place = self.memory.rings["columns"].take(total)
         source, nbytes, waits = window_source(self.memory, self.work.a, window, image, first, rows, self.meta)
-        for position in range(window.positions):
-            at = place + position * each
-            for done, part in pieces(each, nbytes):
-                fields = {"length": part * 8 // self.a_bits, "batch": 1, "qbits_activation": self.a_bits}
-                job = self.emit.ve("copy", source, at + done, **fields, **self.meta)
-                self.emit.after(job, *waits)
-        self.emit.join(place, each * window.positions, **self.meta)
-        group = each * window.positions // self.work.groups
-        return [place + number * group for number in range(self.work.groups)]
+        group = total // groups
+        for done, part in pieces(total, copied_at_once(group, groups, nbytes, self.memory.config.ve.engines)):
+            fields = {"length": part * 8 // self.a_bits, "batch": 1, "qbits_activation": self.a_bits}
+            job = self.emit.ve("copy", source, place + done, **fields, **self.meta)
+            self.emit.after(job, *waits)
+        if groups == 1:
+            self.emit.join(place, total, **self.meta)
+        return [place + number * group for number in range(groups)]
+
+
+def copied_at_once(group: int, groups: int, source: int, engines: int) -> int:
+    """[byte] of windows that one job copies: whole groups where these fit, at most the bytes of the source.
+
+    All vector engines share the copies of a block, and of many groups each makes two jobs, so that products can begin.
+    """
+    each = ceil_div(groups, 2 * engines) * group if groups > 1 else ceil_div(group, engines)
+    return min(each, source)
 
 
 def window_source(

@@ -12,7 +12,7 @@ from typing import Any
 from kernbench.analysis.chips.baselines import middle, roofline_errors, three_number_errors, three_numbers
 from kernbench.analysis.chips.fit import predictions, relative_errors
 from kernbench.analysis.chips.leave_out import left_out
-from kernbench.analysis.chips.tables import Case, Table, read_tables
+from kernbench.analysis.chips.tables import Case, Table, other_tables, read_tables
 from kernbench.config.runtime import load_runtime
 from kernbench.workloads.ops.timing import OperationTimer
 
@@ -82,13 +82,14 @@ class TableResult:
 def validate_chips(
     folder: Path, targets: Sequence[Target], *, quick: bool = False, progress: Callable[[str], None] | None = None
 ) -> list[TableResult]:
-    """Every table of the folder that a reader is known for."""
+    """Every table of the folder; those without a reader are skipped with the reason."""
     tables = list(read_tables(folder))
     found = []
     for table in tables:
         if progress is not None:
             progress(table.name)
         found.append(_result(table, tables, targets, quick=quick))
+    found += [TableResult(name, "", "", False, rows, 0, skipped=why) for name, rows, why in other_tables(folder)]
     return found
 
 

@@ -123,6 +123,46 @@ def test_a_table_of_a_chip_without_a_machine_is_skipped(tmp_path: Path) -> None:
     assert one.skipped == "there is no machine for abacus" and one.cases == 0
 
 
+def test_every_file_is_named_with_what_became_of_it(tmp_path: Path) -> None:
+    for name in ("microbench/load_latency", "rtx4090/served_requests", "rtx4090/unknown"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / f"{name}.csv").write_text("id,measured\n0,1\n1,2\n", encoding="utf-8")
+    found = {one.name: (one.rows, one.cases, one.skipped) for one in validate_chips(folder_of(tmp_path), [])}
+    assert found == {
+        "h100/some_tp1_ops.csv": (12, 12, ""),
+        "microbench/load_latency.csv": (2, 0, "kbsim validate caches compares it"),
+        "rtx4090/served_requests.csv": (2, 0, "kbsim validate serving compares it"),
+        "rtx4090/unknown.csv": (2, 0, "no reader is known for its name"),
+    }
+
+
+TINY = "id,chip,task,batch,measured,unit,roofline\n0,syntiant_ndp9120_30.7MHz,vww,1,78.6,inferences/s,\n"
+
+
+def test_a_clock_at_the_end_of_a_name_is_that_of_the_chip(tmp_path: Path) -> None:
+    (tmp_path / "edge").mkdir()
+    file = tmp_path / "edge" / "mlperf_tiny_v12.csv"
+    file.write_text(TINY, encoding="utf-8")
+    (slow,) = validate_chips(tmp_path, [])
+    file.write_text(TINY.replace("30.7MHz", "61.4MHz"), encoding="utf-8")
+    (fast,) = validate_chips(tmp_path, [])
+    assert (slow.chip, slow.skipped, slow.cases) == ("ndp120", "", 1) and slow.median < 0.1
+    assert fast.points[0][1] == pytest.approx(2 * slow.points[0][1], rel=0.001)
+
+
+def test_rows_across_nodes_are_a_table_of_their_own(tmp_path: Path) -> None:
+    head = "id,workers,devices_per_node,size_bytes,class,op,bytes,measured,unit,roofline"
+    size = 1 << 24
+    rows = [f"{node},2,{node},{size},collective,send_recv,{size},{us},us,56" for node, us in ((2, 70), (1, 2200))]
+    (tmp_path / "a100").mkdir()
+    (tmp_path / "a100" / "vidur_send_recv.csv").write_text("\n".join([head, *rows]) + "\n", encoding="utf-8")
+    within, across = read_tables(tmp_path)
+    assert (within.name, across.name) == ("a100/vidur_send_recv.csv", "a100/vidur_send_recv.csv, across nodes")
+    assert [(len(one.cases), one.family) for one in (within, across)] == [(1, "collective"), (1, "network")]
+    for one in validate_chips(tmp_path, []):
+        assert one.median < 0.1, one.name
+
+
 def test_a_folder_that_is_not_there_skips_the_suite(tmp_path: Path) -> None:
     with pytest.raises(Skipped, match="name one by --data"):
         chips.results(read_suite_data("chips"), Stand(Options(chip_tables=tmp_path / "no")))

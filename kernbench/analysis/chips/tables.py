@@ -82,11 +82,14 @@ def read_tables(folder: Path) -> Iterator[Table]:
             yield from _read(path, name, entry, settings["places"], settings["variants"])
 
 
-def other_tables(folder: Path) -> list[str]:
-    """Files without a reader."""
-    known = _settings()["tables"]
-    names = [path.relative_to(folder).as_posix() for path in sorted(folder.rglob("*.csv"))]
-    return [name for name in names if not any(fnmatch.fnmatch(name, one["match"]) for one in known)]
+def other_tables(folder: Path) -> Iterator[tuple[str, int, str]]:
+    """Name, rows and reason of each file without a reader, in order of names."""
+    settings = _settings()
+    for path in sorted(folder.rglob("*.csv")):
+        name = path.relative_to(folder).as_posix()
+        if not any(fnmatch.fnmatch(name, one["match"]) for one in settings["tables"]):
+            found = (one["why"] for one in settings["elsewhere"] if fnmatch.fnmatch(name, one["match"]))
+            yield name, len(rows_of(path, table_text(path))), next(found, "no reader is known for its name")
 
 
 def _settings() -> dict[str, Any]:

@@ -36,10 +36,11 @@ class Told:
 
 
 def suite(folder: Path, *options: str) -> Told:
-    """Run the tests of a folder with the plugin."""
-    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-p", "kernbench.pytest", "-q", *options]
+    """Run the tests of a folder with the plugin. Others that are installed take longer to import than pytest and the test."""
+    others = ["-p", "xdist.plugin"] if "-n" in options else []
+    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-p", "kernbench.pytest", *others, "-q", *options]
     paths = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])
-    environment = os.environ | {"PYTHONPATH": paths, "COLUMNS": "120", "PY_COLORS": "0"}
+    environment = os.environ | {"PYTHONPATH": paths, "COLUMNS": "120", "PY_COLORS": "0", "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
     environment.pop("PYTEST_ADDOPTS", None)
     told = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
     return Told(told.returncode, told.stdout + told.stderr)

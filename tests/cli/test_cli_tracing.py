@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.cli.conftest import Kbsim
+
 PROGRAM = {
     "metadata": {"version": "1.0", "name": "traced"},
     "cmdq": [
@@ -23,6 +25,7 @@ PROGRAM = {
     ],
 }  # fmt: skip
 
+#: In a process of its own, to be interrupted.
 KBSIM = [sys.executable, "-c", "from kernbench.cli.main import main; main()"]
 
 
@@ -32,21 +35,15 @@ def place(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def kbsim(place: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [*KBSIM, *arguments]
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-    return subprocess.run(command, cwd=place, capture_output=True, text=True, env=environment)
-
-
 def events(path: Path) -> list[dict[str, object]]:
     return [json.loads(line) for line in path.read_text().splitlines()]
 
 
-def test_levels_hold_what_they_say(place: Path) -> None:
+def test_levels_hold_what_they_say(kbsim: Kbsim, place: Path) -> None:
     found = {}
     for level in ("summary", "full", "access"):
-        done = kbsim(place, "run", "p.json", "-q", "--trace", f"{level}.jsonl", "--trace-level", level)
-        assert done.returncode == 0, done.stderr
+        done = kbsim("run", "p.json", "-q", "--trace", f"{level}.jsonl", "--trace-level", level)
+        assert done.code == 0, done.err
         found[level] = {str(event["event_type"]) for event in events(place / f"{level}.jsonl")}
     assert "SRAM_ACCESS" not in found["summary"] and "DRAM_TX_START" not in found["summary"]
     assert found["summary"] < found["full"] == found["access"]
@@ -63,10 +60,10 @@ def test_levels_hold_what_they_say(place: Path) -> None:
         (("--report", "page.txt"), "the file name must end in .html or .htm"),
     ],
 )
-def test_what_makes_no_trace_is_refused(place: Path, arguments: tuple[str, ...], message: str) -> None:
+def test_what_makes_no_trace_is_refused(kbsim: Kbsim, place: Path, arguments: tuple[str, ...], message: str) -> None:
     (place / "t.jsonl").write_text("of the run before", encoding="utf-8")
-    done = kbsim(place, "run", "p.json", "-q", "--trace", "t.jsonl", *arguments)
-    assert done.returncode == 2 and message in done.stderr and "Traceback" not in done.stderr
+    done = kbsim("run", "p.json", "-q", "--trace", "t.jsonl", *arguments)
+    assert done.code == 2 and message in done.err and "Traceback" not in done.err
     assert (place / "t.jsonl").read_text(encoding="utf-8") == "of the run before"
 
 
@@ -80,53 +77,53 @@ def test_what_makes_no_trace_is_refused(place: Path, arguments: tuple[str, ...],
         ("llm", "--trace-level", "full", "--compare", "w=4,8"),
     ],
 )
-def test_options_of_a_trace_that_is_not_written_are_refused(place: Path, command: tuple[str, ...]) -> None:
+def test_options_of_a_trace_that_is_not_written_are_refused(kbsim: Kbsim, place: Path, command: tuple[str, ...]) -> None:
     option = next(word for word in command if word.startswith("--trace-"))
-    done = kbsim(place, *command)
-    assert done.returncode == 2 and f"kbsim {command[0]}: {option} = " in done.stderr, done.stderr
-    assert "this run writes none; name the trace's file with --trace" in done.stderr
+    done = kbsim(*command)
+    assert done.code == 2 and f"kbsim {command[0]}: {option} = " in done.err, done.err
+    assert "this run writes none; name the trace's file with --trace" in done.err
 
 
-def test_a_trace_goes_on_with_the_options_that_it_began_with(place: Path) -> None:
-    first = kbsim(place, "step", "p.json", "--cycles", "100", "--trace", "t.jsonl", "--trace-level", "full", "--save", "c")
-    assert first.returncode == 0
+def test_a_trace_goes_on_with_the_options_that_it_began_with(kbsim: Kbsim, place: Path) -> None:
+    first = kbsim("step", "p.json", "--cycles", "100", "--trace", "t.jsonl", "--trace-level", "full", "--save", "c")
+    assert first.code == 0
     begun = (place / "t.jsonl").read_bytes()
     last = ("step", "p.json", "--cycles", "1000", "--from", "c", "--trace", "t.jsonl", "--trace-level")
-    done = kbsim(place, *last, "access")
-    assert done.returncode == 2 and "with the --trace- options that it began with, and these are others" in done.stderr
+    done = kbsim(*last, "access")
+    assert done.code == 2 and "with the --trace- options that it began with, and these are others" in done.err
     assert (place / "t.jsonl").read_bytes() == begun
-    assert kbsim(place, *last, "full").returncode == 0
+    assert kbsim(*last, "full").code == 0
 
 
-def test_a_run_from_a_checkpoint_goes_on_with_its_file(place: Path) -> None:
-    assert kbsim(place, "run", "p.json", "-q", "--trace", "whole.jsonl", "--trace-level", "full").returncode == 0
-    first = kbsim(place, "step", "p.json", "--cycles", "100", "--trace", "t.jsonl", "--trace-level", "full", "--save", "c")
-    assert first.returncode == 0 and "TRACE_END" not in (place / "t.jsonl").read_text()
+def test_a_run_from_a_checkpoint_goes_on_with_its_file(kbsim: Kbsim, place: Path) -> None:
+    assert kbsim("run", "p.json", "-q", "--trace", "whole.jsonl", "--trace-level", "full").code == 0
+    first = kbsim("step", "p.json", "--cycles", "100", "--trace", "t.jsonl", "--trace-level", "full", "--save", "c")
+    assert first.code == 0 and "TRACE_END" not in (place / "t.jsonl").read_text()
     with (place / "t.jsonl").open("a") as file:
         file.write("what a later run wrote\n")
-    assert kbsim(place, "step", "p.json", "--cycles", "100000", "--from", "c", "--trace", "t.jsonl").returncode == 0
+    assert kbsim("step", "p.json", "--cycles", "100000", "--from", "c", "--trace", "t.jsonl").code == 0
     assert (place / "t.jsonl").read_bytes() == (place / "whole.jsonl").read_bytes()
 
 
-def test_a_checkpoint_without_a_trace_cannot_be_traced(place: Path) -> None:
-    assert kbsim(place, "step", "p.json", "--cycles", "100", "--save", "c").returncode == 0
-    done = kbsim(place, "step", "p.json", "--cycles", "100", "--from", "c", "--trace", "t.jsonl")
-    assert done.returncode == 2 and "the checkpoint is of a run without a trace" in done.stderr
+def test_a_checkpoint_without_a_trace_cannot_be_traced(kbsim: Kbsim, place: Path) -> None:
+    assert kbsim("step", "p.json", "--cycles", "100", "--save", "c").code == 0
+    done = kbsim("step", "p.json", "--cycles", "100", "--from", "c", "--trace", "t.jsonl")
+    assert done.code == 2 and "the checkpoint is of a run without a trace" in done.err
 
 
-def test_the_report_of_a_run_is_the_page_of_its_trace_with_its_answer(place: Path) -> None:
-    done = kbsim(place, "run", "p.json", "-q", "--trace", "t.jsonl", "--trace-level", "full", "--report", "run.html")
-    assert done.returncode == 0, done.stderr
-    assert kbsim(place, "trace", "report", "t.jsonl", "-o", "trace.html").returncode == 0
+def test_the_report_of_a_run_is_the_page_of_its_trace_with_its_answer(kbsim: Kbsim, place: Path) -> None:
+    done = kbsim("run", "p.json", "-q", "--trace", "t.jsonl", "--trace-level", "full", "--report", "run.html")
+    assert done.code == 0, done.err
+    assert kbsim("trace", "report", "t.jsonl", "-o", "trace.html").code == 0
     page = (place / "run.html").read_text(encoding="utf-8")
     assert page.count("kbsim debug p.json") == 1  # of a trace alone nobody knows the target
     assert page.replace("kbsim debug p.json", "kbsim debug TARGET") == (place / "trace.html").read_text(encoding="utf-8")
     assert "--trace-level full" not in page  # the hint of traces without causes
 
 
-def test_report_of_a_run(place: Path) -> None:
-    done = kbsim(place, "run", "p.json", "-q", "--report", "page.html")
-    assert done.returncode == 0, done.stderr
+def test_report_of_a_run(kbsim: Kbsim, place: Path) -> None:
+    done = kbsim("run", "p.json", "-q", "--report", "page.html")
+    assert done.code == 0, done.err
     assert (place / "page.html").read_text().startswith("<!doctype html>") or "<html" in (place / "page.html").read_text()
     assert not (place / "run.jsonl").exists()
 

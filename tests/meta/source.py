@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -45,8 +46,13 @@ def cython_code(path: Path) -> str:
     return _STRING.sub(lambda match: "\n" * match[0].count("\n"), path.read_text(encoding="utf-8"))
 
 
-def imports(path: Path) -> Iterator[tuple[int, str]]:
+@functools.cache  # several rules ask for those of all files
+def imports(path: Path) -> tuple[tuple[int, str], ...]:
     """(line, module) of every import of a Python file, wherever it stands; of `from a import b` both `a` and `a.b`."""
+    return tuple(_imports(path))
+
+
+def _imports(path: Path) -> Iterator[tuple[int, str]]:
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
             yield from ((node.lineno, alias.name) for alias in node.names)

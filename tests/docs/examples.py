@@ -42,8 +42,8 @@ BLOCK = re.compile(
     re.MULTILINE | re.DOTALL,
 )
 ANYTHING = "..."
-SHELL = re.compile(r"[^\w\s.,:/=@%+'\"-]")  #: in what the shell does more for than start a command
-SHOWS_CODE = '; echo "exit code $?"'
+#: A command that starts `kbsim`, and what the shell does with its output.
+STARTS = re.compile(r"""kbsim((?: +(?!\d>)(?:[\w.,:/=@%+-]|"[^"$`\\]*"|'[^']*')+)*) *((?:[|>;]|2>&1 ).*)?""", re.DOTALL)
 NOT_RUN = ("make ", "kbsim validate")  #: what needs the source tree, and what takes minutes and has tests of its own
 
 
@@ -81,8 +81,9 @@ def first_pages() -> tuple[Path, ...]:
     return tuple(page for page in pages() if page.name == "README.md" or page.parent.name == "tutorials")
 
 
-#: Runs `kbsim` with these arguments in this environment: what it prints on stdout and stderr, and its exit code.
-Kbsim = Callable[[Sequence[str], Mapping[str, str]], tuple[str, int]]
+#: Runs `kbsim` with these arguments in this environment: what it prints on stdout and on stderr, and its exit code. The last
+#: argument says whether stderr goes where stdout goes.
+Kbsim = Callable[[Sequence[str], Mapping[str, str], bool], tuple[str, str, int]]
 
 
 @dataclass(frozen=True)
@@ -212,16 +213,26 @@ def _shell(command: str, place: Place) -> tuple[str, int]:
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}"
     keep = {name: value for name, value in os.environ.items() if name not in ("FORCE_COLOR", "KBSIM_DEBUG")}
     environment = {**keep, "PATH": path, "COLUMNS": str(place.columns), "NO_COLOR": "1", "PYTHONIOENCODING": "utf-8"}
-    started = command.removesuffix(SHOWS_CODE)
-    if place.kbsim is not None and started.startswith("kbsim ") and not SHELL.search(started):
-        printed, code = place.kbsim(shlex.split(started)[1:], environment)
-        return (printed, code) if started == command else (f"{printed}exit code {code}\n", 0)
     with tempfile.TemporaryDirectory() as folder:
+        starts = STARTS.fullmatch(command)
+        if place.kbsim is not None and starts is not None:
+            further = starts[2] or ""
+            out, err, code = place.kbsim(shlex.split(starts[1]), environment, not further.startswith(("|", ">")))
+            if not further:
+                return out, code
+            command = _told_again(out, err, code, Path(folder)) + further
         if place.hidden:
             environment |= hiding(place.hidden, Path(folder))
         both = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
         done = subprocess.run(command, shell=True, env=environment, timeout=300, check=False, **both)
     return done.stdout.decode("utf-8"), done.returncode
+
+
+def _told_again(out: str, err: str, code: int, folder: Path) -> str:
+    """The begin of a command that prints this and ends so, as `kbsim` has."""
+    for name, text in (("out", out), ("err", err)):
+        (folder / name).write_text(text, encoding="utf-8")
+    return f"said() {{ cat {folder}/out; cat {folder}/err >&2; return {code}; }}\nsaid "
 
 
 def hiding(modules: Sequence[str], folder: Path) -> dict[str, str]:

@@ -51,9 +51,10 @@ def plain(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kbsim]:
 
 
 def forking(forked: Forked) -> Kbsim:
-    def kbsim(arguments: Sequence[str], environment: Mapping[str, str]) -> tuple[str, int]:
-        ended = forked.kbsim(*arguments, folder=Path.cwd(), environment=environment, together=True, seconds=300, teardown=False)
-        return ended.out, ended.code
+    def kbsim(arguments: Sequence[str], environment: Mapping[str, str], together: bool) -> tuple[str, str, int]:
+        here = Path.cwd()
+        ended = forked.kbsim(*arguments, folder=here, environment=environment, together=together, seconds=300, teardown=False)
+        return ended.out, ended.err, ended.code
 
     return kbsim
 
@@ -98,17 +99,30 @@ def test_dots_stand_for_lines_and_nothing_else_does() -> None:
 
 
 def test_a_forked_child_prints_what_a_process_prints(full: Kbsim, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Answers, refusals and help, on stdout and stderr; and what only a shell can run is left to it."""
+    """Answers, refusals and help, on stdout and stderr, and what the shell makes of them."""
     monkeypatch.chdir(tmp_path)
     commands = ["run gemm --json", "run nothing", "run gemm --set dram.channels=5", "trace --help", "sweep", "config show tiny"]
-    commands += ["run gemm --config single_cube", 'run nothing; echo "exit code $?"']
+    commands += ["run gemm --config single_cube", 'run nothing; echo "exit code $?"', "run nothing 2>&1 | wc -l"]
+    commands += ["run nothing > x"]
     text = "".join(f"```console\n$ kbsim {command}\n```\n" for command in commands)
     forked, started = ([(one.printed, one.code) for one in run_text(text, place)] for place in (Place(kbsim=full), Place()))
     assert forked == started and {code for _, code in forked} == {0, 2}
+
+
+def test_the_shell_starts_only_what_is_more_than_a_command_and_what_becomes_of_its_output() -> None:
     asked: list[Sequence[str]] = []
-    spy = Place(kbsim=lambda arguments, environment: (asked.append(arguments), ("", 0))[1])
-    run_text("```console\n$ kbsim --version | cat\n$ kbsim run 'a b.json'\n```\n", spy)
-    assert asked == [["run", "a b.json"]]
+
+    def spy(arguments: Sequence[str], environment: Mapping[str, str], together: bool) -> tuple[str, str, int]:
+        asked.append(arguments)
+        return "out\n", "" if together else "err\n", 3
+
+    lines = ["kbsim --version | sed s/u/x/", "kbsim run 'a b.json'", 'kbsim run "{a: *}" 2>&1 | tail -n 1; echo $?']
+    lines += ["kbsim -q; echo $?", "kbsim $(echo -h)"]
+    shown = run_text("".join(f"```console\n$ {line}\n```\n" for line in lines), Place(kbsim=spy))
+    assert asked == [["--version"], ["run", "a b.json"], ["run", "{a: *}"], ["-q"]]
+    assert [one.code for one in shown] == [0, 3, 0, 0, 0] and "Usage" in shown[4].printed
+    assert sorted(shown[0].printed.split()) == ["err", "oxt"]  # two processes print
+    assert [one.printed for one in shown[1:4]] == ["out\n", "out\n0\n", "out\n3\n"]
 
 
 def test_the_readme_at_160_columns() -> None:

@@ -23,6 +23,7 @@ from hypothesis import strategies as st
 
 from kernbench import Machine, load_config, load_program
 from kernbench.cmdq import Program
+from kernbench.cmdq.plan import plan_program
 from kernbench.config import NpuConfig, SystemConfig
 from kernbench.sim_engine.recording import TraceOptions
 from kernbench_core.fast.simd import LEVELS as ISAS
@@ -64,9 +65,10 @@ class Ways:
     def __init__(self, system: System) -> None:
         self.config: NpuConfig | SystemConfig = load_config(system[0])
         self.program: Program = load_program(system[1])
+        self.plan = plan_program(self.program, self.config)  # the same for all walks
 
     def machine(self, walk: str) -> Machine:
-        return Machine(self.config, self.program, walk=walk)
+        return Machine(self.config, self.program, plan=self.plan, walk=walk)
 
     def traced(self, walk: str, skip: bool, level: str) -> tuple[Machine, bytes]:
         """A run to its end, and its trace."""

@@ -2,6 +2,7 @@
 
     python docs/ccl_costs.py         # simulates all groups again: an hour of CPU time
     python docs/ccl_costs.py --fit   # fits the times that come with the package
+    python docs/ccl_costs.py --switch   # simulates only the algorithms that use switches again
 
 The times are those of `GROUPS`, and the rows of more than 8 ranks in the table of all-reduces (`ccl_tables.py` simulates them).
 Weights minimise the mean and the largest relative error of each algorithm over all its times. What is left of the error is
@@ -13,6 +14,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -55,6 +57,14 @@ GROUPS: tuple[tuple[str, tuple[str, ...], tuple[int, int, int], tuple[int, ...],
     ("pod_8sip", MESH, (8, 1, 4), (128, KIB, 4 * KIB, 16 * KIB, 64 * KIB), MOVING[:5]),
     ("pod_8sip", (), (2, 16, 8), (256, KIB, 4 * KIB, 32 * KIB), MOVING[:4]),
 )
+SWITCH = ("system.kind=switch", "system.switch.reduce=true")
+#: Machine, overrides, shape and sizes of groups in which only the algorithm `switch` is simulated.
+SWITCHED = (
+    ("pod_8sip", SWITCH, (8, 1, 1), (*FEW, MIB)),
+    ("pod_8sip", (*SWITCH, "system.sips=4"), (4, 1, 1), (*FEW, MIB)),
+    ("pod_8sip", SWITCH, (8, 1, 4), (256, 4 * KIB, 64 * KIB, 512 * KIB)),
+    ("pod_8sip", (*SWITCH, "system.sips=2"), (2, 2, 8), (256, 4 * KIB, 64 * KIB)),
+)
 DIGITS = (1, 3, 2, 3, 3, 2, 2)  #: of the weights, as they are written
 LARGEST = 0.5  #: weight of the largest error beside the mean
 
@@ -87,6 +97,20 @@ def simulated() -> list[Simulated]:
                 pass
         one["times"] = dict(made.times)
         found.append(one)
+    return found
+
+
+def simulated_in_switches() -> list[Simulated]:
+    """The times of the algorithms that use switches."""
+    found = []
+    for machine, overrides, shape, sizes in SWITCHED:
+        one = about(machine, overrides, Shape(*shape))
+        made = tuner(one)
+        made.registry = replace(made.registry, entries=tuple(some for some in made.registry.entries if some.through_switches))
+        for collective in ("all_reduce", "all_gather", "reduce_scatter"):
+            for _ in simulate(made, collective, sizes, "f16", MOST_MESSAGES):
+                pass
+        found.append({**one, "times": dict(made.times)})
     return found
 
 
@@ -201,4 +225,7 @@ def fit(groups: Sequence[Simulated]) -> None:
 
 
 if __name__ == "__main__":
-    fit(kept() if sys.argv[1:] == ["--fit"] else simulated())
+    if sys.argv[1:] == ["--switch"]:
+        fit([*kept(), *simulated_in_switches()])
+    else:
+        fit(kept() if sys.argv[1:] == ["--fit"] else [*simulated(), *simulated_in_switches()])

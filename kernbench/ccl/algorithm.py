@@ -20,6 +20,7 @@ from kernbench.ccl.ring_schedule import Memory
 from kernbench.ccl.rings import MESH, RING, TOPO_NAME_TO_KIND, TORUS, Ring, flat_ring, table_of
 from kernbench.ccl.schedule import Schedule, replayed, run_schedule
 from kernbench.common.dtypes import Array
+from kernbench.components.builtin.switch_queue import SwitchQueueForm
 
 __all__ = [
     "MESH",
@@ -41,6 +42,7 @@ __all__ = [
     "parts_of",
     "ring_neighbours",
     "scheduled",
+    "switch_queues_of",
 ]
 
 Work = Callable[[Memory, Shape, int, int], None]  #: of a rank: its memory, the shape and kind of its group, and `n_elem`
@@ -102,6 +104,16 @@ def parts_of(kernel: Callable[..., None]) -> Parts:
         return replayed(schedule(kind, shape), inputs, slot_bytes)
 
     return schedule, neighbours, reference
+
+
+def switch_queues_of(kernel: Callable[..., None]) -> Callable[[int, Shape], Sequence[SwitchQueueForm]]:
+    """Of the kernel of a schedule: its queues through switches."""
+    schedule: ScheduleOf = kernel.schedule  # type: ignore[attr-defined]
+
+    def through_switches(kind: int, shape: Shape) -> Sequence[SwitchQueueForm]:
+        return schedule(kind, shape).through_switches
+
+    return through_switches
 
 
 def no_elements(inputs: Sequence[Array], kind: int, shape: Shape, slot_bytes: int) -> list[Array]:

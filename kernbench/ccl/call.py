@@ -14,12 +14,13 @@ from typing import Any
 import numpy as np
 
 from kernbench.ccl.collectives import Collective
-from kernbench.ccl.contract import Algorithm, KernelArgs, Table
+from kernbench.ccl.contract import Algorithm, KernelArgs, Table, switch_queues
 from kernbench.ccl.group import Group
 from kernbench.ccl.group_tl import GroupTl
 from kernbench.ccl.reduction import SUM, Reduction, reducing, scale
 from kernbench.common.dtypes import Array, dtype_of, narrow
 from kernbench.common.errors import InputError, Problem
+from kernbench.components.builtin.switch_queue import SwitchQueueForm
 from kernbench.config.machine import MachineConfig
 from kernbench.runtime_api import Bench, Context, DPPolicy
 from kernbench.sim_engine.engine import Around, GraphEngine
@@ -104,16 +105,17 @@ class Launcher:
 
     ctx: Context
     queues: Queues = field(default_factory=Queues)
-    _installed: tuple[tuple[str, ...], Table] | None = None
+    _installed: tuple[tuple[str, ...], Table, tuple[SwitchQueueForm, ...]] | None = None
 
     def install(self, call: Call) -> None:
         """Have the queues of a call, for which all launches so far must end; nothing if they are there."""
         group = call.group
         table = call.algorithm.neighbours(group.kind, group.shape)
-        if self._installed != (group.pes, table):
+        switched = switch_queues(call.algorithm, group.kind, group.shape, call.reduction.op)
+        if self._installed != (group.pes, table, switched):
             how = self.queues
-            self.ctx.install_queues(table, ranks=group.pes, **asdict(how))
-            self._installed = group.pes, table
+            self.ctx.install_queues(table, ranks=group.pes, through_switches=switched, **asdict(how))
+            self._installed = group.pes, table, switched
 
     def __call__(self, call: Call, x: Any, out: Any) -> Launch:
         """Launch it on all ranks and continue. `x`, `out`: tensors with a shard on each PE of the group."""

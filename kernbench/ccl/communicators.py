@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from kernbench.ccl.call import Queues
-from kernbench.ccl.contract import Table, Way
+from kernbench.ccl.contract import Table, Way, most_queues
 from kernbench.ccl.group_tl import GroupTl
 from kernbench.ccl.measure import slot_room
 from kernbench.ccl.reduction import SUM, Reduction
+from kernbench.components.builtin.switch_queue import SwitchQueueForm
 from kernbench.config import SystemConfig
 from kernbench.runtime_api import Context
 
@@ -25,16 +26,18 @@ class Communicator:
     slot_bytes: int
     protocol: str  #: of its messages
     room: int  #: [B] of a slot in memory, in lines of the protocol
+    switched: tuple[SwitchQueueForm, ...] = ()  #: its queues through switches
 
     @property
     def planes(self) -> int:
         """The number of its planes."""
-        return 1 + max((plane for ways in self.table.values() for plane, _ in ways), default=-1)
+        used = [plane for ways in self.table.values() for plane, _ in ways] + [one.plane for one in self.switched]
+        return 1 + max(used, default=-1)
 
     @property
     def bytes(self) -> int:
         """[B] of slots on the rank that has the most."""
-        return max((len(ways) for ways in self.table.values()), default=0) * self.slots * self.room
+        return most_queues(self.table, self.switched) * self.slots * self.room
 
 
 class Communicators:
@@ -50,13 +53,20 @@ class Communicators:
         self._known: dict[tuple[Any, ...], Communicator] = {}
 
     def find(
-        self, ranks: tuple[int, ...], name: str, table: Table, slots: int, slot_bytes: int, protocol: str = "simple"
+        self,
+        ranks: tuple[int, ...],
+        name: str,
+        table: Table,
+        slots: int,
+        slot_bytes: int,
+        protocol: str = "simple",
+        switched: tuple[SwitchQueueForm, ...] = (),
     ) -> Communicator:
         """The communicator of these ranks for an algorithm; always the same one."""
         key = (ranks, name, slots, slot_bytes, protocol)
         if key not in self._known:
             room = slot_room(self._config, Queues(slots, slot_bytes, self._tier, protocol))
-            self._known[key] = Communicator(ranks, table, slots, slot_bytes, protocol, room)
+            self._known[key] = Communicator(ranks, table, slots, slot_bytes, protocol, room, switched)
         return self._known[key]
 
     def install(self, wanted: Sequence[Communicator]) -> Mapping[Communicator, int]:
@@ -69,18 +79,23 @@ class Communicators:
         links: dict[int, dict[Way, tuple[int, str]]] = {}
         planes: dict[int, tuple[int, int, str | None]] = {}
         bases: dict[Communicator, int] = {}
+        switched: list[SwitchQueueForm] = []
         base = 0
         for one in dict.fromkeys((*kept, *wanted)):
             bases[one] = base
             for rank, ways in one.table.items():
                 row = links.setdefault(one.ranks[rank], {})
                 row |= {(plane + base, out): (one.ranks[to], back) for (plane, out), (to, back) in ways.items()}
+            for form in one.switched:
+                members = tuple(one.ranks[rank] for rank in form.members)
+                switched.append(replace(form, plane=base + form.plane, root=one.ranks[form.root], members=members))
             planes |= {base + plane: (one.slots, one.slot_bytes, one.protocol) for plane in range(one.planes)}
             base += one.planes
         if not bases:
             return bases
         first = next(iter(bases))
         how: dict[str, Any] = {"slots": first.slots, "slot_bytes": first.slot_bytes, "tier": self._tier, "planes": planes}
+        how["through_switches"] = switched
         self._ctx.install_queues(links, ranks=self._pes, **how)
         self._bases = bases
         return bases

@@ -2,14 +2,18 @@
 
 A module has a function of the algorithm's own name and `kernel`, the same function; `kernel_args`; `TOPO_NAME_TO_KIND` and the
 kinds it names; `neighbours(kind, shape)`, which says who is in which direction; `reference(inputs, kind, shape, slot_bytes)`.
+One that uses switches has `through_switches(kind, shape)` too.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple, Protocol
 
 from kernbench.common.dtypes import Array
+from kernbench.components.builtin.switch_queue import REDUCE, SwitchQueueForm
 
 Way = tuple[int, str]  #: plane and direction, N, S, E or W
 Table = Mapping[int, Mapping[Way, tuple[int, str]]]  #: by rank and way: the rank that is there, and its direction back
@@ -83,6 +87,20 @@ class Algorithm(Protocol):
     def neighbours(self, kind: int, shape: Shape) -> Table: ...
 
     def reference(self, inputs: Sequence[Array], kind: int, shape: Shape, slot_bytes: int) -> Sequence[Array]: ...
+
+
+def switch_queues(algorithm: Algorithm, kind: int, shape: Shape, op: str) -> tuple[SwitchQueueForm, ...]:
+    """The queues through switches of an algorithm, none for most, that combine by this op."""
+    made = getattr(algorithm, "through_switches", None)
+    return () if made is None else tuple(replace(one, op=op) for one in made(kind, shape))
+
+
+def most_queues(table: Table, switched: Sequence[SwitchQueueForm] = ()) -> int:
+    """The queues whose slots lie on the rank that has the most."""
+    found = Counter({rank: len(ways) for rank, ways in table.items()})
+    for one in switched:
+        found.update((one.root,) if one.way == REDUCE else (rank for rank in one.members if rank != one.root))
+    return max(found.values(), default=0)
 
 
 Range = tuple[int, int]  #: first element and number of elements

@@ -20,7 +20,7 @@ from kernbench.ccl.group import Group, cubes_of
 from kernbench.ccl.halving_doubling import ACTIVE, steps_of
 from kernbench.ccl.ring_schedule import MOST
 from kernbench.ccl.rings import Levels, Ring, flat_ring, grid_rings, level_rings
-from kernbench.ccl.schedule import MOST_LANE_BYTES, Program, Schedule
+from kernbench.ccl.schedule import MOST_LANE_BYTES, Program, Schedule, SwitchMessage
 from kernbench.common import naming
 from kernbench.components.builtin.ipcq_ring import PLAIN, Protocol
 from kernbench.config import SystemConfig
@@ -87,6 +87,12 @@ class Routes:
         if self.times.network not in GRIDS:
             return ((a, b),)
         return _links(self._rows, self.sips // self._rows, self.times.network != "mesh", a, b)
+
+    def switch_links(self, root: int, members: Sequence[int], to_root: bool) -> set[tuple[int, ...]]:
+        """The links that a message through switches passes, each once: the links of SIPs, as those of `links`."""
+        sips = [self.places[rank][0] for rank in members]
+        own = self.places[root][0]
+        return {*((sip, -1) for sip in sips), (-1, own)} if to_root else {(own, -1), *((-1, sip) for sip in sips if sip != own)}
 
     def loads(self, hops: Iterable[tuple[int, int]]) -> int:
         """How many of these hops from rank to rank the busiest link between SIPs carries."""
@@ -257,6 +263,21 @@ def outline_of(schedule: Schedule, routes: Routes) -> Outline:
         waits: dict[int, list[int]] = {}  # by sender: the latency of the longest message, and of all
         loads: Counter[tuple[int, ...]] = Counter()
         for one in step:
+            if isinstance(one, SwitchMessage):
+                size = len(one.sent)
+                loads.update(dict.fromkeys(routes.switch_links(one.root, one.members, one.combines), size))
+                latency = max(routes.between(one.root, rank) for rank in one.members if rank != one.root)
+                for rank, way in (*((rank, 0) for rank in one.sources), *((rank, 1) for rank in one.targets)):
+                    row = busy.setdefault(rank, [0, 0, 0, 0])
+                    row[way] += 1
+                    row[2 + way] += size
+                    work[rank][0] += 1
+                    work[rank][1] += size
+                after = one.members[(one.members.index(one.root) + 1) % len(one.members)]
+                wait = waits.setdefault(after if one.combines else one.root, [0, 0])  # of the rank that carries it
+                wait[0] = max(wait[0], latency)
+                wait[1] += latency
+                continue
             a, b = places[one.source][0], places[one.target][0]
             if a != b:
                 for link in routes.links(a, b):

@@ -13,17 +13,20 @@ from itertools import product
 from kernbench.ccl.contract import Shape
 from kernbench.ccl.halving_doubling import number_of, steps_of
 from kernbench.ccl.rings import grid_of
-from kernbench.ccl.schedule import Message, Schedule, Step
+from kernbench.ccl.schedule import Message, Schedule, Step, SwitchMessage
 
 TOGETHER = 16  #: messages of a rank in one step of a direct exchange
 
 
 def backwards(steps: Sequence[Step], adds: bool = True) -> list[Step]:
     """The messages in the reverse order and direction; a gather becomes a reduction, or without `adds` a scatter."""
-    return [
-        [Message(one.target, one.source, one.stored, one.sent, adds) for one in reversed(list(step))]
-        for step in reversed(steps)
-    ]
+    return [[_backwards(one, adds) for one in reversed(list(step))] for step in reversed(steps)]
+
+
+def _backwards(one: Message | SwitchMessage, adds: bool) -> Message | SwitchMessage:
+    if isinstance(one, SwitchMessage):
+        return SwitchMessage(one.root, one.members, one.stored, one.sent, not one.combines)
+    return Message(one.target, one.source, one.stored, one.sent, adds)
 
 
 def powers(ranks: int) -> list[int]:
@@ -101,6 +104,24 @@ def axis_gather(axes: Sequence[int]) -> list[Step]:
                 other = (*place[:axis], (place[axis] + far) % size, *place[axis + 1 :])
                 step.append(Message(rank, number[other], blocks, blocks))
         steps.append(step)
+    return steps
+
+
+def switch_gather(shape: Shape) -> list[Step]:
+    """Each rank's block through the switches to the ranks of its place on all other SIPs; then within SIPs, along the axes."""
+    each = shape.cubes * shape.pes
+    sips = range(shape.sips)
+    steps: list[Step] = []
+    if shape.sips > 1:
+        places = {place: tuple(sip * each + place for sip in sips) for place in range(each)}
+        steps.append(
+            [SwitchMessage(root, members, (root,), (root,), combines=False) for members in places.values() for root in members]
+        )
+    for step in axis_gather(axes_of(Shape(1, shape.cubes, shape.pes))):
+        blocks = [(one, tuple(sip * each + at for at in one.sent for sip in sips)) for one in step if isinstance(one, Message)]
+        steps.append(
+            [Message(sip * each + one.source, sip * each + one.target, at, at) for sip in sips for one, at in blocks]
+        )
     return steps
 
 
@@ -285,6 +306,13 @@ def direct_all_reduce(ranks: int, far: bool) -> Schedule:
 
 
 @cache
+def switch_all_reduce(shape: Shape) -> Schedule:
+    """All-reduce: each rank gets one part of all others, within its SIP and through the switches, and gives the sum to all."""
+    gather = switch_gather(shape)
+    return vector_schedule(shape.ranks, shape.ranks, [*backwards(gather), *gather], shape.sips > 1)
+
+
+@cache
 def gathered_blocks(name: str, shape: Shape) -> Schedule:
     """All-gather by a pattern."""
     return gather_schedule(shape.ranks, _gather_steps(name, shape), shape.sips > 1)
@@ -303,6 +331,7 @@ def _gather_steps(name: str, shape: Shape) -> list[Step]:
         "pat": lambda: pat_gather(ranks),
         "direct": lambda: direct_gather(ranks),
         "hierarchical": lambda: axis_gather(axes_of(shape)),
+        "switch": lambda: switch_gather(shape),
         "torus": lambda: axis_ring_gather(axes_of(shape) if shape.sips > 1 else grid_axes(ranks)),
     }
     return made[name]()

@@ -53,6 +53,11 @@ class Reduction:
         """The function `f(x, y, out=...)` of `tl` that combines two tensors."""
         return getattr(tl, _COMBINE[self.name][0])
 
+    @property
+    def op(self) -> str:
+        """The name of that function."""
+        return _COMBINE[self.name][0]
+
     def combined(self, x: Array, y: Array) -> Array:
         """The same in numpy, rounded to their type once."""
         with np.errstate(all="ignore"):

@@ -12,6 +12,7 @@ from typing import Any, cast
 
 from kernbench.ccl.collectives import COLLECTIVES
 from kernbench.ccl.contract import Algorithm, KernelArgs
+from kernbench.ccl.group import Group
 from kernbench.ccl.rings import TOPO_NAME_TO_KIND
 from kernbench.common.errors import InputError, Problem
 from kernbench.common.spelling import meant
@@ -21,6 +22,7 @@ from kernbench.config.allowed_code import AllowCode, AllowedCode
 from kernbench.config.document import MACHINE_BYTES, Document, read_document
 from kernbench.config.file_kinds import check_kind
 from kernbench.config.places import KEY, PathLike
+from kernbench.config.system.links import SWITCHED
 
 SCHEMA = "kernbench/ccl/1"
 AUTO = "auto"  #: the name by which the tuner chooses for each size
@@ -45,6 +47,7 @@ class Entry:
     slots: int | None = None  #: parameters of its queues; None for the default
     slot_bytes: int | None = None
     allowed_code: AllowedCode = field(default_factory=AllowedCode, repr=False, compare=False)
+    through_switches: bool = False  #: it needs switches that combine and copy messages
     registry: Registry | None = field(default=None, repr=False, compare=False)  #: of `auto`: where it chooses from
 
     @property
@@ -66,6 +69,16 @@ class Entry:
     def ranks(self) -> int:
         """The number of ranks that it is for; 0 for any."""
         return 0
+
+    def unfit(self, config: SystemConfig, group: Group) -> str:
+        """Why a group of a machine cannot have it; empty if it can."""
+        if group.kind_name not in self.topologies:
+            return f"{self.full_name} is for {', '.join(self.topologies)}, and the group is a {group.kind_name}"
+        if self.through_switches and not (config.system.kind in SWITCHED and config.system.switch.reduce):
+            return f"{self.full_name} needs switches that combine messages (system.switch.reduce of a switch or fat_tree)"
+        if self.through_switches and group.shape.sips < 2:
+            return f"{self.full_name} needs ranks on several SIPs, as many on each"
+        return ""
 
     def fitted(self, config: SystemConfig) -> Entry:
         """The same with queues that fit the machine, where it has no queues of its own."""
@@ -205,8 +218,10 @@ def _entries(document: Document, folder: Path, allowed: AllowedCode) -> Iterator
 def _entry(document: Document, path: PathLike, entry: Any, where: str, folder: Path, allowed: AllowedCode) -> Entry:
     _, collective, name = map(str, path)
     keys = set(entry) if isinstance(entry, dict) else set()
-    if not {"module", "topologies"} <= keys <= {"module", "topologies", *_SIZES} or not isinstance(entry["module"], str):
-        rule = "it must have the keys module and topologies, and may have slots and slot_bytes"
+    known = {"module", "topologies", "through_switches", *_SIZES}
+    switched = entry.get("through_switches", False) if keys else False
+    if not {"module", "topologies"} <= keys <= known or not isinstance(entry["module"], str) or type(switched) is not bool:
+        rule = "it must have the keys module and topologies, and may have slots, slot_bytes and through_switches (a bool)"
         raise InputError(document.problem(path, rule, str(entry)))
     kinds = entry["topologies"]
     if not isinstance(kinds, list) or not kinds or any(one not in tuple(TOPO_NAME_TO_KIND) for one in kinds):
@@ -216,7 +231,7 @@ def _entry(document: Document, path: PathLike, entry: Any, where: str, folder: P
     file = str(folder / module) if module.endswith(".py") else module
     sizes = {key: _positive(document, (*path, key), entry[key]) for key in _SIZES if key in entry}
     slots, slot_bytes = sizes.get("slots"), sizes.get("slot_bytes")
-    return Entry(collective, name, file, tuple(kinds), where, slots, slot_bytes, allowed)
+    return Entry(collective, name, file, tuple(kinds), where, slots, slot_bytes, allowed, switched)
 
 
 def _takes(function: Any, count: int) -> bool:

@@ -106,8 +106,7 @@ class Times:
                 raise InputError(Problem("replay", f"the cost model does not know {entry.full_name} for this group"))
             known = choice.cycles[name] if manner is None else choice.each.get((name, manner.protocol), choice.cycles[name])
             return name, ceil(known)
-        if group.kind_name not in entry.topologies:
-            rule = f"{entry.full_name} is for {', '.join(entry.topologies)}, and the group is a {group.kind_name}"
+        if rule := entry.unfit(self.config, group):
             raise InputError(Problem("replay", rule))
         given = () if manner is None else (manner.slots, manner.slot_bytes, manner.tier, manner.protocol)
         queues = queues_of(self.registry, entry, *given)

@@ -11,10 +11,11 @@ position has as many elements as one rank has for another. Long buffers are cut 
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, reduce
 from typing import Any
 
 import numpy as np
@@ -24,6 +25,7 @@ from kernbench.ccl.pipeline import Slice, in_turn, run
 from kernbench.ccl.reduction import combine_of, plus
 from kernbench.ccl.ring_schedule import Memory
 from kernbench.common.dtypes import Array
+from kernbench.components.builtin.switch_queue import MULTICAST, REDUCE, SwitchQueueForm
 
 DIRECTIONS = ("E", "W", "S", "N")
 MOST_LANE_BYTES = 1 << 17  #: of a lane's buffer; a rank has up to three copies of it in its scratchpad
@@ -45,7 +47,34 @@ class Message:
         return Message(self.target, self.source, self.stored, self.sent)
 
 
-Step = Sequence[Message]
+@dataclass(frozen=True, slots=True)
+class SwitchMessage:
+    """A message through switches: what all members have of the positions, combined in their order, to the root; or what it has,
+    to all other members.
+    """
+
+    root: int
+    members: tuple[int, ...]  #: of different SIPs
+    sent: tuple[int, ...]
+    stored: tuple[int, ...]
+    combines: bool
+    adds: bool = False  #: never: what arrives is copied
+
+    @property
+    def sources(self) -> tuple[int, ...]:
+        return self.members if self.combines else (self.root,)
+
+    @property
+    def targets(self) -> tuple[int, ...]:
+        return (self.root,) if self.combines else tuple(one for one in self.members if one != self.root)
+
+    @property
+    def way(self) -> str:
+        """The direction of its queue."""
+        return REDUCE if self.combines else MULTICAST
+
+
+Step = Sequence[Message | SwitchMessage]
 Blocks = Mapping[int, int]  #: by position: the block of memory that it is loaded from or stored to
 
 
@@ -69,12 +98,26 @@ class Schedule:
     @cached_property
     def adds(self) -> bool:
         """Whether messages are added."""
-        return any(one.adds for step in self.steps for one in step)
+        return any(one.adds or (isinstance(one, SwitchMessage) and one.combines) for step in self.steps for one in step)
+
+    @cached_property
+    def through_switches(self) -> Sequence[SwitchQueueForm]:
+        """The queues through switches: one for each root, group of members and direction."""
+        found: dict[tuple[Any, ...], SwitchQueueForm] = {}
+        taken: set[tuple[int, str, int]] = set()  # rank, direction, plane
+        for one in (one for step in self.steps for one in step if isinstance(one, SwitchMessage)):
+            key = one.root, one.members, one.way
+            if key not in found:
+                plane = next(k for k in itertools.count() if not {(rank, one.way, k) for rank in one.members} & taken)
+                taken |= {(rank, one.way, plane) for rank in one.members}
+                found[key] = SwitchQueueForm(plane, one.way, one.root, one.members)
+        return tuple(found.values())
 
     @cached_property
     def table(self) -> Table:
         """The neighbours: a plane and a direction for each pair of ranks that exchanges messages."""
-        pairs = {(min(one.source, one.target), max(one.source, one.target)) for step in self.steps for one in step}
+        direct = [one for step in self.steps for one in step if isinstance(one, Message)]
+        pairs = {(min(one.source, one.target), max(one.source, one.target)) for one in direct}
         table: dict[int, dict[Way, tuple[int, str]]] = {}
         planes = [0] * self.ranks  # all planes before this one are full
         for here, there in sorted(pairs):
@@ -94,8 +137,16 @@ class Schedule:
         ways = {(rank, to): way for rank, row in self.table.items() for way, (to, _) in row.items()}
         sends: list[list[list[Send]]] = [[[] for _ in self.steps] for _ in range(self.ranks)]
         receives: list[list[list[Receive]]] = [[[] for _ in self.steps] for _ in range(self.ranks)]
+        switched = {(one.root, one.members, one.way): (one.plane, one.way) for one in self.through_switches}
         for number, step in enumerate(self.steps):
             for one in step:
+                if isinstance(one, SwitchMessage):
+                    way = switched[one.root, one.members, one.way]
+                    for rank in one.sources:
+                        sends[rank][number].append((way, one.sent))
+                    for rank in one.targets:
+                        receives[rank][number].append((way, one.stored, False))
+                    continue
                 sends[one.source][number].append((ways[one.source, one.target], one.sent))
                 receives[one.target][number].append((ways[one.target, one.source], one.stored, one.adds))
         return [
@@ -451,6 +502,13 @@ def _aligned(targets: Sequence[tuple[int, int, Any]], runs: Sequence[tuple[Any, 
             at += step
 
 
+def _values(one: Message | SwitchMessage, state: Sequence[Mapping[int, Array]]) -> list[Array]:
+    """What a message brings."""
+    if isinstance(one, Message):
+        return [state[one.source][at] for at in one.sent]
+    return [reduce(plus, [state[rank][at] for rank in one.sources]) for at in one.sent]
+
+
 def replayed(schedule: Schedule, inputs: Sequence[Array], slot_bytes: int) -> list[Array]:
     """The reference: the same steps on arrays, lane by lane. Positions that a rank does not store are not in its result."""
     ranks = schedule.ranks
@@ -466,8 +524,12 @@ def replayed(schedule: Schedule, inputs: Sequence[Array], slot_bytes: int) -> li
             for rank in range(ranks)
         ]
         for step in schedule.steps:
-            sent = [[state[one.source][at] for at in one.sent] for one in step]
+            sent = [_values(one, state) for one in step]
             for one, values in zip(step, sent, strict=True):
+                if isinstance(one, SwitchMessage):
+                    for rank in one.targets:
+                        state[rank] |= zip(one.stored, values, strict=True)
+                    continue
                 mine = state[one.target]
                 for at, value in zip(one.stored, values, strict=True):
                     mine[at] = plus(mine[at], value) if one.adds else value

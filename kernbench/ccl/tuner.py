@@ -19,7 +19,7 @@ from typing import Any
 
 from kernbench.ccl.call import Queues
 from kernbench.ccl.collectives import COLLECTIVES
-from kernbench.ccl.contract import Shape
+from kernbench.ccl.contract import Shape, most_queues, switch_queues
 from kernbench.ccl.cost import Latencies, Outline, Routes, form_of, latencies, outline_of, routes_of
 from kernbench.ccl.group import Group
 from kernbench.ccl.measure import MOST_PAIRS, Asked, bytes_of, messages, queues_of, row, schedule_of, slot_room
@@ -103,7 +103,7 @@ class Tuner:
         known = [
             entry
             for entry in self.registry.entries
-            if entry.collective == collective and self.group.kind_name in entry.topologies and self.outline(entry) is not None
+            if entry.collective == collective and not entry.unfit(self.config, self.group) and self.outline(entry) is not None
         ]
         yield from [entry for entry in known if self._fits(entry)] or known[:1]
 
@@ -123,7 +123,7 @@ class Tuner:
             return True
         if entry.full_name not in self._queues:
             table = entry.load().neighbours(group.kind, group.shape)
-            self._queues[entry.full_name] = max((len(ways) for ways in table.values()), default=0)
+            self._queues[entry.full_name] = most_queues(table, switch_queues(entry.load(), group.kind, group.shape, "add"))
         assert queues.slots is not None
         room = queues.slots * slot_room(self.config, queues)
         return 4 * self._queues[entry.full_name] * room <= 3 * self.config.pe.spm.size_bytes

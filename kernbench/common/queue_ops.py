@@ -37,6 +37,8 @@ class IpcqSendCmd(Command):
         self.arrived = False
         self.visible = 0  #: [cycle] from which its receiver may use it, after its arrival
         self.command = -1  #: id of its transfer in a traced run
+        self.parts: Any = None  #: on its way through a switch: the messages of all rings (components/builtin/switch_queue.py)
+        self.mismatch = ""  #: why they could not be combined
 
 
 class IpcqRecvCmd(Command):

@@ -12,6 +12,7 @@ from kernbench.common import naming
 from kernbench.common.dtypes import Array, dtype_of, narrow
 from kernbench.common.errors import InputError, Problem
 from kernbench.common.units import cycles_to_ns
+from kernbench.components.builtin.switch_queue import SwitchQueueForm
 from kernbench.config.kinds import a_system
 from kernbench.policy.placement import DPPolicy
 from kernbench.runtime_api.allocator import AddressSpace, HbmAllocator
@@ -229,20 +230,22 @@ class Context:
         tier: str | None = None,
         protocol: str | None = None,
         planes: Mapping[int, PlaneForm] | None = None,
+        through_switches: Sequence[SwitchQueueForm] = (),
     ) -> None:
         """Install queues between the PEs of a group, which replace all queues before; it waits for all launches first.
 
         `links`: `links[0][0, "E"] == (1, "W")` means that rank 1 is east of rank 0 in plane 0, and rank 0 is west of rank 1.
         `ranks`: the PEs by rank. `slots`, `slot_bytes`, `tier`: by default those of `pe.ipcq` of the machine. `protocol`: a
         name in `pe.ipcq.protocols`, by default simple. `planes`: by plane, the slots, the bytes of a slot and, where it is
-        another, the protocol of queues that differ from the others. InputError for a table that is not symmetric, a queue in
-        use, a protocol that the machine does not have, and too little memory.
+        another, the protocol of queues that differ from the others. `through_switches`: queues whose messages switches combine
+        or copy. InputError for a table that is not symmetric, a queue in use, a protocol or switches that the machine does not
+        have, and too little memory.
         """
         if self.launches:
             self.synchronize()
         self.queues.reserve = self._hbm.reserve
         how: dict[str, Any] = {"slots": slots, "slot_bytes": slot_bytes, "tier": tier, "protocol": protocol}
-        self.queues.install(NeighbourTable(ranks, links), **how, planes=planes)
+        self.queues.install(NeighbourTable(ranks, links, through_switches), **how, planes=planes)
 
     def synchronize(self) -> None:
         """Wait until all launches have ended."""

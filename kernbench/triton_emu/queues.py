@@ -7,11 +7,14 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, SupportsIndex
 
 from kernbench.common.errors import InputError, Problem
+from kernbench.common.naming import parse_pe
 from kernbench.common.pe_commands import IpcqRecvCmd, IpcqSendCmd
 from kernbench.components.builtin.flight import Flight, Reach
 from kernbench.components.builtin.ipcq_ring import DIRECTIONS, TIERS, End, Protocol, QueueClock, Ring
+from kernbench.components.builtin.switch_queue import REDUCE, WAYS, SwitchQueue, SwitchQueueForm
 from kernbench.config import NpuConfig, SystemConfig
 from kernbench.config.kinds import a_system
+from kernbench.config.system.links import SWITCHED
 from kernbench.policy.routing.resolver import AddressMap, address_map
 from kernbench.sim_engine.perturbation import CREDITS, Perturbed
 from kernbench.triton_emu.errors import ScratchpadFullError
@@ -65,6 +68,9 @@ def _wait(runner: KernelRunner) -> dict[str, Any] | None:
     ring: Ring = msg.ring
     sends = isinstance(msg, IpcqSendCmd)
     mine, other = (ring.source, ring.target) if sends else (ring.target, ring.source)
+    missing = None if ring.switch is None else ring.switch.missing()
+    if missing is not None:  # a switch waits for what another member sends
+        other, sends = missing.source, False
     return {
         "rank": runner.group.rank,
         "pe": runner.pe.name,
@@ -122,6 +128,7 @@ Links = Mapping[int, Mapping[Port, tuple[int, str]]]  #: by rank, plane and dire
 WHERE = "neighbour table"
 SIMPLE = "simple"  #: the protocol of queues that name none
 PlaneForm = tuple[int, int] | tuple[int, int, str | None]  #: slots, bytes of a slot, and the protocol
+OPS = ("add", "mul", "maximum", "minimum")  #: by which a switch combines
 MOST_SLOTS = 1 << 16  #: of a queue
 MOST_BYTES = 1 << 36  #: of a slot
 
@@ -135,6 +142,7 @@ class NeighbourTable:
 
     pes: Sequence[str]
     links: Links
+    through_switches: Sequence[SwitchQueueForm] = ()
 
     def check(self) -> None:
         """InputError if the table is not symmetric, or names ranks that do not exist."""
@@ -161,6 +169,15 @@ class NeighbourTable:
                     leads = "nowhere" if back is None else f"to rank {back[0]} {back[1]}"
                     rule = f"{here} leads to rank {other} {there}, but rank {other} {there} of plane {plane} leads {leads}"
                     raise InputError(Problem(WHERE, rule, remedy="neighbours must be mutual"))
+        for one in self.through_switches:
+            members = one.members
+            if one.way not in WAYS or one.op not in OPS or one.plane < 0:
+                rule = f"a queue through a switch is one of {', '.join(WAYS)} with one of {', '.join(OPS)}, in plane 0 or more"
+                raise InputError(Problem(WHERE, rule, value=str(one)))
+            known = set(members)
+            if one.root not in known or not 2 <= len(known) == len(members) or not known <= {*range(size)}:
+                rule = f"its members are two or more of the ranks 0 to {size - 1}, each once, and its root is one of them"
+                raise InputError(Problem(WHERE, rule, value=str(one)))
 
 
 @dataclass(frozen=True)
@@ -228,17 +245,31 @@ class Queues:
         self._check(table)
         links = sorted((rank, port, *to) for rank, ports in table.links.items() for port, to in ports.items())
         rings = [self._ring(table, forms.get(link[1][0], form), *link) for link in links]
+        switched = [self._through_switch(table, forms.get(one.plane, form), one) for one in table.through_switches]
         for runner in self._runners.values():
             runner.group = ALONE
             runner.scheduler.queues.queues_out, runner.scheduler.queues.queues_in = {}, {}
-        self.rings = rings
+        self.rings = [*rings, *(ring for queue in switched for ring in queue.rings)]
         for rank, name in enumerate(table.pes):
             self._runners[name].group = Group(rank, len(table.pes), form.slots, form.slot_bytes)
         for ring in rings:
             ring.sender.queues_out[ring.source.plane, ring.source.direction] = ring
             ring.receiver.queues_in[ring.target.plane, ring.target.direction] = ring
+        for queue in switched:
+            for ring in queue.rings if queue.op else (queue.lead,):
+                self._put(ring.sender.queues_out, ring)
+            for ring in (queue.lead,) if queue.op else queue.rings:
+                self._put(ring.receiver.queues_in, ring)
         self._place(form)
         self._open()
+
+    @staticmethod
+    def _put(queues: dict[tuple[int, str], Ring], ring: Ring) -> None:
+        """A ring through a switch among those of a PE."""
+        key = ring.source.plane, ring.source.direction
+        if key in queues:
+            raise InputError(Problem(WHERE, f"{ring.source} has two queues through switches in one plane"))
+        queues[key] = ring
 
     @property
     def system(self) -> SystemConfig:
@@ -310,6 +341,28 @@ class Queues:
             protocol=self._protocol(form.protocol),
         )
 
+    def _through_switch(self, table: NeighbourTable, form: QueueForm, one: SwitchQueueForm) -> SwitchQueue:
+        """A queue through switches. InputError if the machine has no switch that can do it."""
+        system = self.system.system
+        if system.kind not in SWITCHED or not system.switch.reduce:
+            rule = "queues through switches need switches that combine and copy messages"
+            remedy = "take a system with kind: switch or fat_tree, and set system.switch.reduce"
+            raise InputError(Problem("queues", rule, "system.switch.reduce", system.switch.reduce, remedy))
+        if form.tier != "tcm":
+            rule = "queues through switches have their slots in scratchpads"
+            raise InputError(Problem("queues", rule, "tier", form.tier, "take tcm"))
+        sips = [parse_pe(table.pes[member])[0] for member in one.members]
+        if len(set(sips)) < len(sips):
+            raise InputError(Problem(WHERE, "the members of a queue through switches are on different SIPs", value=str(one)))
+        combines = one.way == REDUCE
+        others = [member for member in one.members if member != one.root]
+        pairs = [(member, one.root) for member in one.members] if combines else [(one.root, member) for member in others]
+        port = one.plane, one.way
+        rings = {pair: self._ring(table, form, pair[0], port, pair[1], one.way) for pair in pairs}
+        after = one.members[(one.members.index(one.root) + 1) % len(one.members)]
+        lead = rings[(after, one.root) if combines else (one.root, after)]
+        return SwitchQueue(list(rings.values()), lead, one.op if combines else "")
+
     def _protocol(self, name: str) -> Protocol:
         """A protocol of the machine."""
         found = self.system.pe.ipcq.protocol(name)
@@ -353,6 +406,9 @@ class Queues:
         room = [0] * len(self._room)
         for ring in self.rings:
             source, target = self._number[ring.source.pe], self._number[ring.target.pe]
+            if ring.switch is not None:
+                self._open_through_switch(ring, room)
+                continue
             ring.credit_cycles = self.system.pe.ipcq.credit_cycles + reach.peer_cycles(target, source)
             if ring.tier == "tcm":
                 ring.line = self.system.pe.spm.bank_width_bytes
@@ -362,6 +418,23 @@ class Queues:
         if any(more):
             machine.open_peers(more)
             self._room = [new + old for new, old in zip(more, self._room, strict=True)]
+
+
+    def _open_through_switch(self, ring: Ring, room: list[int]) -> None:
+        """The route of its messages, over each link once, and the cycles of its credits."""
+        assert self._machine is not None
+        reach, queue = self._machine.plan.reach, ring.switch
+        assert reach is not None
+        source, target = self._number[ring.source.pe], self._number[ring.target.pe]
+        others = [self._number[one.source.pe if queue.op else one.target.pe] for one in queue.rings]
+        back = [one for one in others if one != target] if queue.op else [source]  # whom a credit goes to
+        ring.credit_cycles = self.system.pe.ipcq.credit_cycles + max(reach.peer_cycles(target, one) for one in back)
+        ring.line = self.system.pe.spm.bank_width_bytes
+        if ring is queue.lead:
+            root = target if queue.op else source
+            members = others if queue.op else [source, *others]
+            ring.way = Reach(0, 0, reach.switch_route(root, members, bool(queue.op)), target)
+            room[target] += ring.slots
 
 
 def _is_table(links: Any) -> bool:

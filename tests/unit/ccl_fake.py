@@ -7,7 +7,7 @@ those before it are free; a send waits for a slot without holding its rank up, u
 from __future__ import annotations
 
 import random
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Sequence
 from types import SimpleNamespace
 from typing import Any
@@ -16,6 +16,7 @@ import numpy as np
 from greenlet import greenlet
 
 from kernbench.common.dtypes import Array, dtype_of, narrow, widen
+from kernbench.components.builtin.switch_queue import MULTICAST, WAYS, SwitchQueueForm
 
 OUT = 1 << 40  #: address of a rank's results
 DEPTH = 64
@@ -124,12 +125,34 @@ class Tl:
         assert tile.ready, "sent before it was waited for"
         assert 0 < tile.data.size <= self.slot_bytes, "larger than a slot"
         machine = self._machine
+        if direction in WAYS:
+            return self._through_switch(direction, tile, plane)
         target, back = machine.table[self.rank][plane, direction]
         queue = machine.queue(target, plane, back)
         sent = Sent(queue, queue.send(tile))
         machine.sent += 1
         self._pause(lambda: sum(len(one.waiting) for one in machine.from_rank(self.rank)) < DEPTH)
         return sent
+
+    def _through_switch(self, way: str, tile: Tile, plane: int) -> Sent:
+        """The root's message to all other members, or a part of a sum, which is sent when all members have given theirs."""
+        machine = self._machine
+        form = machine.switched[self.rank, plane, way]
+        machine.sent += 1
+        if way == MULTICAST:
+            assert self.rank == form.root
+            return [Sent(one, one.send(tile)) for one in map(machine.queue, *zip(*machine.receivers(form), strict=True))][-1]
+        queue, given = machine.queue(form.root, plane, way), machine.given.setdefault((form.root, plane), {})
+        given.setdefault(self.rank, []).append(Tile(tile.data.copy(), tile.shape, tile.dtype, True))
+        machine.count[self.rank, form.root, plane] += 1
+        while len(given) == len(form.members) and all(given.values()):
+            parts = [given[one].pop(0) for one in form.members]
+            total = parts[0]
+            for one in parts[1:]:
+                total = self.add(total, one, out=Tile(np.empty_like(total.data), total.shape, total.dtype, True))
+                total.ready = True
+            queue.send(total)
+        return Sent(queue, machine.count[self.rank, form.root, plane])
 
     def recv_async(self, direction: str, shape: tuple[int, ...], dtype: str, *, plane: int = 0) -> Tile:
         queue = self._machine.queue(self.rank, plane, direction)
@@ -197,7 +220,10 @@ class Coming(Tile):
 class Machine:
     """Ranks with a kernel each."""
 
-    def __init__(self, table: Any, ranks: int, inputs: Sequence[Array], outputs: Sequence[int], slots: int, slot_bytes: int):
+    def __init__(
+        self, table: Any, ranks: int, inputs: Sequence[Array], outputs: Sequence[int], slots: int, slot_bytes: int,
+        through_switches: Sequence[SwitchQueueForm] = (),
+    ) -> None:  # fmt: skip
         self.table, self.ranks, self.slots, self.slot_bytes = table, ranks, slots, slot_bytes
         self.memories = [(one.reshape(-1).view(np.uint8).copy(), np.full(size, 0xA5, np.uint8)) for one, size in
                          zip(inputs, outputs, strict=True)]
@@ -206,6 +232,12 @@ class Machine:
         self.taken: dict[int, int] = {}
         self.sent = 0
         self.blocked: dict[int, Callable[[], bool]] = {}
+        self.switched = {(rank, one.plane, one.way): one for one in through_switches for rank in one.members}
+        self.given: dict[tuple[int, int], dict[int, list[Tile]]] = {}  #: parts of sums, by root and plane
+        self.count: Counter[tuple[int, int, int]] = Counter()  #: of them, by member, root and plane
+
+    def receivers(self, form: SwitchQueueForm) -> list[tuple[int, int, str]]:
+        return [(one, form.plane, form.way) for one in form.members if one != form.root]
 
     def queue(self, rank: int, plane: int, direction: str) -> Queue:
         """The one that a rank receives from."""

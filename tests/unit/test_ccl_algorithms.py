@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from kernbench.ccl.call import place_in
 from kernbench.ccl.collectives import CCL_DTYPES, COLLECTIVES
-from kernbench.ccl.contract import KernelArgs, Shape
+from kernbench.ccl.contract import KernelArgs, Shape, switch_queues
 from kernbench.ccl.registry import Entry, read_registry
 from kernbench.ccl.rings import MESH, RING, TORUS
 from kernbench.common.dtypes import Array, dtype_of, narrow, widen
@@ -42,7 +42,8 @@ def run(
     ranks, size = shape.ranks, dtype_of(dtype).numpy.itemsize
     inputs = [elements(dtype, collective.has(count, ranks), seed + rank) for rank in range(ranks)]
     out = [collective.gets(count, ranks) * size] * ranks
-    machine = Machine(table(module.neighbours(kind, shape)), ranks, inputs, out, slots, slot_bytes)
+    switched = switch_queues(module, kind, shape, "add")
+    machine = Machine(table(module.neighbours(kind, shape)), ranks, inputs, out, slots, slot_bytes, switched)
     to = 0 if in_place else OUT
 
     def kernel(tl: Any) -> None:

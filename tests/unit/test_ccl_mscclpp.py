@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from kernbench.ccl.contract import Shape
 from kernbench.ccl.group import group_of, shape_for
 from kernbench.ccl.imports import mscclpp
 from kernbench.ccl.imports.mscclpp import read_mscclpp
@@ -24,8 +25,8 @@ def buff(kind: str | int, index: int, size: int = 1) -> Json:
     return {"buffer_id" if isinstance(kind, int) else "type": kind, "index": index, "size": size}
 
 
-def op(name: str, source: list[Json], target: list[Json], **more: Any) -> Json:
-    return {"name": name, "src_buff": source, "dst_buff": target, "channel_type": "memory", **more}
+def op(name: str, source: list[Json], target: list[Json], channel_type: str = "memory", **more: Any) -> Json:
+    return {"name": name, "src_buff": source, "dst_buff": target, "channel_type": channel_type, **more}
 
 
 def sync(name: str, *channels: int) -> Json:
@@ -106,6 +107,48 @@ def test_an_all_gather_in_place(tmp_path: Path) -> None:
     assert wrong(written(tmp_path / "plan.json", plan("allgather", gpus)), 4) == 0
 
 
+def switched(index: int, size: int = 1) -> Json:
+    """Chunks of the buffers of all ranks of the switch channel."""
+    return {"switch_channel_id": 0, "index": index, "size": size}
+
+
+def in_switch(rank: int, ranks: int, ops: list[Json], **more: Any) -> Json:
+    """A rank with a switch channel to the elements of all, and its own steps between two barriers of signals."""
+    others = list(range(ranks - 1))
+    ready = [sync("signal", *others), sync("wait", *others)]
+    made = gpu(rank, ranks, [*ready, *ops, *ready], sizes=(ranks, ranks, ranks), **more)
+    groups = [{"size": ranks, "ranks": list(range(ranks))}]
+    made["channels"].append({"channel_type": "switch", "buffer_type": "i", "rank_groups": groups})
+    made["threadblocks"][0]["channels"].append({"channel_type": "switch", "channel_ids": [0]})
+    return made
+
+
+def wrong_in_switch(path: Path, ranks: int, size: int) -> int | None:
+    keys = [f"system.sips={ranks}", "system.kind=switch", "system.switch.reduce=true"]
+    config = load_config("two_sips", keys, kind=SystemConfig)
+    entry = read_mscclpp(path).fitted(config)
+    group, queues = group_of(config, Shape(ranks, 1, 1)), queues_of(read_registry(), entry)
+    asked = Asked(config, group, entry, "f16", queues, check=True)
+    assert entry.unfit(config, group) == ""
+    assert "needs switches" in entry.unfit(load_config("two_sips", kind=SystemConfig), group)
+    made, outcome = row(asked, counts_of(asked, size, size, 2)[0])
+    assert made is not None, outcome.status
+    return made.wrong
+
+
+@pytest.mark.parametrize("fused", [True, False])
+def test_sums_in_a_switch(tmp_path: Path, fused: bool) -> None:
+    """Each rank loads the sum of its chunk from a switch, and stores it at all ranks; in one op, or in two."""
+    gpus = []
+    for rank in range(3):
+        both = [op("glres", [switched(rank)], [switched(rank)], channel_type="switch", reduce_op="sum")]
+        load = op("glre", [switched(rank)], [buff("s", rank)], channel_type="switch")
+        store = op("gstore", [buff("s", rank)], [switched(rank)], channel_type="switch")
+        gpus.append(in_switch(rank, 3, both if fused else [load, store]))
+    path = written(tmp_path / "plan.json", plan("allreduce", gpus))
+    assert [wrong_in_switch(path, 3, size) for size in (6, 9000)] == [0, 0]
+
+
 def changed(rank0: list[Json], rank1: list[Json], **more: Any) -> Json:
     return {**plan("allreduce", [gpu(0, 2, rank0), gpu(1, 2, rank1)]), **more}
 
@@ -115,7 +158,9 @@ def changed(rank0: list[Json], rank1: list[Json], **more: Any) -> Json:
     [
         (changed(exchanged(0), exchanged(1)[:3]), "wait waits for what never comes"),
         (changed(exchanged(0), [sync("signal", 0), sync("wait", 0), sync("signal", 0)]), "it is no all_reduce"),
-        (changed([op("glres", [], [])], []), "glres is an operation in a switch"),
+        (changed([op("glres", [], [])], []), "glres must have one src_buff and one dst_buff"),
+        (changed([op("glres", [buff("i", 0)], [buff("i", 0)])], []), "glres must have a switch_channel_id"),
+        (changed([op("glres", [switched(0)], [switched(0)])], []), "its thread block has no such switch channel"),
         (changed([{"name": "send"}], []), "it must be one of copy"),
         (changed([op("copy", [buff("i", 1, 2)], [buff("o", 0, 2)])], []), "chunks 1 to 2 of i are used"),
         (changed([op("put", [buff("i", 0)], [buff(7, 0)])], []), "there is no such remote buffer"),

@@ -14,7 +14,7 @@ import numpy as np
 from kernbench.ccl.call import Call
 from kernbench.ccl.collectives import COLLECTIVES
 from kernbench.ccl.communicators import Communicators
-from kernbench.ccl.contract import Algorithm
+from kernbench.ccl.contract import Algorithm, switch_queues
 from kernbench.ccl.group import Group, group_of, shape_for
 from kernbench.ccl.measure import queues_of
 from kernbench.ccl.process_groups import ProcessGroup, on_machine, rooted
@@ -215,7 +215,9 @@ class World:
         )
         table = algorithm.neighbours(group.kind, group.shape)
         sizes = (queues.slots, queues.slot_bytes, protocol)
-        operation.communicator = self._communicators.find(order, f"{entry.full_name} {group.kind}", table, *sizes)
+        switched = switch_queues(algorithm, group.kind, group.shape, reduction.op)
+        name = f"{entry.full_name} {group.kind}" + (f" {reduction.op}" if switched else "")
+        operation.communicator = self._communicators.find(order, name, table, *sizes, switched)
         pointers: dict[int, tuple[int, int, int | None]] = {}
         for rank in ranks:
             x, out, _, _ = operation.called[rank].given
@@ -236,8 +238,7 @@ class World:
             entry, protocol = self.registry.find(name, choice.name), choice.protocol
         else:
             protocol = tuner.protocol(entry, count, dtype) if len(tuner.protocols) > 1 else SIMPLE
-        if group.kind_name not in entry.topologies:
-            rule = f"{entry.full_name} is for {', '.join(entry.topologies)}, and the group is a {group.kind_name}"
+        if rule := entry.unfit(self.ctx.config, group):  # type: ignore[arg-type]
             raise InputError(Problem(f"dist.{name}", rule))
         return entry, protocol
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from kernbench.ccl.imports.msccl import COLLECTIVE_NAMES, MOST_CHUNKS, MOST_RANKS, MOST_STEPS
-from kernbench.ccl.imports.program import Block, Program, ProgramEntry, Ref, Step, check, entry_of
+from kernbench.ccl.imports.program import Block, InSwitch, Program, ProgramEntry, Ref, Step, check, entry_of
 from kernbench.common.errors import ABSENT, InputError, Problem
 from kernbench.config.document import Document, read_document
 
@@ -51,6 +51,8 @@ class Row:
     send: int
     recv: int
     channel: int
+    group: int = -1  #: through a switch
+    copies: bool = False  #: which copies what it sends
     steps: list[Step] = field(default_factory=list)
     waits: list[tuple[At, ...]] = field(default_factory=list)  #: by step: those that must be done before
 
@@ -102,6 +104,7 @@ class Plan:
         self.arrived: Counter[tuple[int, int, int]] = Counter()  # by rank, barrier and round
         self.rounds: Counter[tuple[int, int, int]] = Counter()  # by rank, thread block and barrier
         self.came: set[tuple[int, int, int, int]] = set()
+        self.groups: dict[tuple[int, tuple[int, ...], int], int] = {}  # by root, members and thread block of the root
         self.steps = self.uses = 0
 
     def refused(self, where: Where, rule: str, value: object = ABSENT, remedy: str = "") -> InputError:
@@ -164,15 +167,17 @@ class Plan:
     def _done(self, rank: int, number: int, at: Where, where: Where, op: dict[str, Any]) -> bool:
         """Carry out an op, unless it has to wait."""
         name = op.get("name")
-        if name in IN_SWITCH or op.get("channel_type") == "switch":
-            raise self.refused(where, f"{name} is an operation in a switch, which is not simulated", remedy="take another plan")
-        if name not in (*COPIES, *SUMS, *SYNCS):
-            raise self.refused((*where, "name"), f"it must be one of {', '.join((*COPIES, *SUMS, *SYNCS))}", name)
+        known = (*COPIES, *SUMS, *SYNCS, *IN_SWITCH)
+        if name not in known:
+            raise self.refused((*where, "name"), f"it must be one of {', '.join(known)}", name)
         if name in SYNCS:
             return self._synced(rank, number, str(name), where, op)
         group = op.get("tbg_info")
         if isinstance(group, dict) and group.get("tb_id") != 0:
             return True  # the first of the group does it
+        if name in IN_SWITCH:
+            self._through_switch(rank, number, at, where, op)
+            return True
         sources = [self._place(rank, at, op, "src_buff", k) for k in range(len(self._list(op, "src_buff", where)))]
         targets = [self._place(rank, at, op, "dst_buff", k) for k in range(len(self._list(op, "dst_buff", where)))]
         if not sources or not targets:
@@ -252,6 +257,63 @@ class Plan:
                 raise self.refused(where, f"rank {peers[one]} has no channel of type {kind} back to rank {rank}")
             self.signals[peers[one], kind, back[nth]] += 1
 
+    def _through_switch(self, rank: int, number: int, at: Where, where: Where, op: dict[str, Any]) -> None:
+        """Load the sum of a chunk of all members of a group (glre), store a chunk at all (gstore), or both (glres)."""
+        name, sides = op["name"], [self._list(op, key, where) for key in ("src_buff", "dst_buff")]
+        if any(len(side) != 1 for side in sides):
+            raise self.refused(where, f"{name} must have one src_buff and one dst_buff")
+        if op.get("reduce_op", "sum") != "sum":
+            rule = "the operation of a run takes the place of that of its plan, which must be sum"
+            raise self.refused((*where, "reduce_op"), rule, op["reduce_op"])
+        ends = [
+            self._members(rank, at, where, op, key) if "switch_channel_id" in side[0] else [self._place(rank, at, op, key, 0)]
+            for key, side in zip(("src_buff", "dst_buff"), sides, strict=True)
+        ]
+        sources, targets = ends
+        if len(sources) < 2 and len(targets) < 2:
+            raise self.refused(where, f"{name} must have a switch_channel_id")
+        members = tuple(one.rank for one in max(ends, key=len))
+        own = next((one for one in targets if one.rank == rank), None)
+        if rank not in members or len({one.count for one in (*sources, *targets)}) > 1:
+            raise self.refused(where, f"{name} must have equally many chunks everywhere, and be of a group with its own rank")
+        assert own is not None
+        group, by = self.groups.setdefault((rank, members, number), len(self.groups)), (rank, number)
+
+        if len(sources) > 1:
+            for one in sources:
+                self._add(one.rank, ("give", group), Row(-1, -1, number, group), "s", one, None, by)
+            kind = "rcs" if len(targets) > 1 else "r"
+            self._add(rank, ("sum", group), Row(-1, -1, number, group, copies=True), kind, None, own, by)
+        else:
+            self._add(rank, ("store", group), Row(-1, -1, number, group, copies=True), "s", sources[0], None, by)
+            if sources[0] != own:
+                self._add(rank, ("local", number), Row(-1, -1, 0), "cpy", sources[0], own, by)
+        for one in targets:
+            if one.rank != rank:
+                self._add(one.rank, ("copied", group), Row(-1, -1, number, group), "r", None, one, by)
+
+    def _members(self, rank: int, at: Where, where: Where, op: dict[str, Any], key: str) -> list[Place]:
+        """The chunks of a buffer of all members of a switch channel."""
+        one = op[key][0]
+        block = self.gpus[rank]["threadblocks"][at[3]]
+        mine = [other for other in self._list(block, "channels", at) if other.get("channel_type") == "switch"]
+        ids = self._numbers(mine[0], "channel_ids", at) if mine else []
+        groups: list[tuple[Any, list[int]]] = []
+        for k, channel in enumerate(self._list(self.gpus[rank], "channels", ("gpus", rank))):
+            if channel.get("channel_type") == "switch":
+                here: Where = ("gpus", rank, "channels", k)
+                kind = channel.get("buffer_type", channel.get("buff"))
+                groups += [(kind, self._numbers(some, "ranks", here)) for some in self._list(channel, "rank_groups", here)]
+        number = self._number(one, "switch_channel_id", where)
+        if number >= len(ids) or ids[number] >= len(groups):
+            raise self.refused(where, "its thread block has no such switch channel", number)
+        buffer, ranks = groups[ids[number]]
+        if not 2 <= len(set(ranks)) == len(ranks) or max(ranks) >= len(self.gpus):
+            rule = f"a group of a switch channel is two or more of the ranks 0 to {len(self.gpus) - 1}"
+            raise self.refused(where, rule, str(ranks))
+        index, count = self._number(one, "index", where), self._number(one, "size", where)
+        return [self._checked(where, owner, buffer, index, count) for owner in sorted(ranks)]
+
     def _place(self, rank: int, at: Where, op: dict[str, Any], key: str, number: int) -> Place:
         """The chunks that an op names, on its rank or on another one."""
         where = (*at, "ops")
@@ -269,6 +331,10 @@ class Plan:
                 raise self.refused(where, f"there is no such remote buffer of {kind}", known)
             remote = buffers[ids[known]]
             owner, buffer = self._number(remote, "rank", ("gpus", rank), len(self.gpus) - 1), remote.get("type")
+        return self._checked(where, owner, buffer, index, count)
+
+    def _checked(self, where: Where, owner: int, buffer: Any, index: int, count: int) -> Place:
+        """Chunks that a rank has."""
         limits = {"i": self.made.sizes()[0], "o": self.made.sizes()[1], "s": self.made.scratch}
         if not isinstance(buffer, str) or buffer not in limits or not count or index + count > limits[buffer]:
             there = limits.get(str(buffer), 0)
@@ -366,7 +432,10 @@ class Plan:
             for key, row in rows.items():
                 waits = [tuple((numbers[other], at) for other, at in after) for after in row.waits]
                 steps = tuple(replace(one, after=after) for one, after in zip(row.steps, waits, strict=True))
-                blocks.append(Block(numbers[key], row.send, row.recv, row.channel, steps))
+                blocks.append(Block(numbers[key], row.send, row.recv, row.channel, steps, row.group, row.copies))
             ranks.append(tuple(blocks))
         made = self.made
-        return Program(made.name, made.source, made.collective, made.chunks, made.in_place, tuple(ranks), made.scratch)
+        groups = tuple(InSwitch(root, members) for root, members, _ in self.groups)
+        return Program(
+            made.name, made.source, made.collective, made.chunks, made.in_place, tuple(ranks), made.scratch, groups
+        )

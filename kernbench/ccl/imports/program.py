@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, reduce
 from math import gcd
 from typing import Any, ClassVar
 
@@ -18,11 +18,13 @@ import numpy as np
 
 from kernbench.ccl.collectives import COLLECTIVES, Collective
 from kernbench.ccl.contract import KernelArgs, Shape, Table, Way, kernel_args
+from kernbench.ccl.group import Group
 from kernbench.ccl.reduction import combine_of, plus
 from kernbench.ccl.registry import Entry
 from kernbench.ccl.rings import OPPOSITE, TOPO_NAME_TO_KIND
 from kernbench.common.dtypes import Array, dtype_of
 from kernbench.common.errors import InputError, Problem
+from kernbench.components.builtin.switch_queue import MULTICAST, REDUCE, SwitchQueueForm
 from kernbench.config import SystemConfig
 from kernbench.triton_emu.errors import KernelError
 
@@ -79,14 +81,24 @@ class Step:
 
 
 @dataclass(frozen=True, slots=True)
+class InSwitch:
+    """Messages of all members that a switch adds for one of them, the root, and messages of the root that it copies to all."""
+
+    root: int
+    members: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Block:
-    """A thread block. Peers are ranks, -1 for none."""
+    """A thread block. Peers are ranks, -1 for none. With a group, it sends and receives through a switch."""
 
     number: int
     send: int
     recv: int
     channel: int
     steps: tuple[Step, ...]
+    group: int = -1  #: in `Program.groups`
+    copies: bool = False  #: what it sends, a switch copies to all members; else it adds it to what they send
 
 
 @dataclass(frozen=True)
@@ -100,6 +112,7 @@ class Program:
     in_place: bool  #: elements and results share memory, as `Collective.in_place` says
     ranks: tuple[tuple[Block, ...], ...]  #: the thread blocks of each rank
     scratch: int  #: chunks of a rank's scratch, the most of all ranks
+    groups: tuple[InSwitch, ...] = ()
 
     @property
     def rules(self) -> Collective:
@@ -150,7 +163,7 @@ def interpret(program: Program, elements: Sequence[Sequence[Any]], add: Callable
     """
     memory = [Buffers(program, rank, own) for rank, own in enumerate(elements)]
     done = [[0] * len(blocks) for blocks in program.ranks]  # steps of each thread block
-    queues: dict[tuple[int, int, int], deque[list[Any]]] = {}
+    queues: dict[Link, deque[list[Any]]] = {}
     left = sum(len(block.steps) for blocks in program.ranks for block in blocks)
     ready = deque((rank, block.number) for rank, blocks in enumerate(program.ranks) for block in blocks)
     idle = 0
@@ -163,10 +176,10 @@ def interpret(program: Program, elements: Sequence[Sequence[Any]], add: Callable
                 break
             message: list[Any] | None = None
             if step.receives:
-                queue = queues.get((block.recv, rank, block.channel))
-                if not queue:
+                coming = [queues.get(link) for link in _links_in(program, rank, block)]
+                if not all(coming):
                     break
-                message = queue.popleft()
+                message = _combined(program, step, [queue.popleft() for queue in coming if queue], add)
             _take(program, rank, block, step, memory[rank], message, queues, add)
             done[rank][number] += 1
             left -= 1
@@ -177,6 +190,33 @@ def interpret(program: Program, elements: Sequence[Sequence[Any]], add: Callable
     return [one.read(Ref("o", 0), program.sizes()[1]) for one in memory]
 
 
+Link = tuple[Any, ...]  #: from rank to rank by channel; or to or from a switch, by group and rank
+
+
+def _links_in(program: Program, rank: int, block: Block) -> list[Link]:
+    """Where a thread block's messages come from; those of several members of a group are added."""
+    if block.group < 0:
+        return [(block.recv, rank, block.channel)]
+    group = program.groups[block.group]
+    return [("sum", block.group, one) for one in group.members] if rank == group.root else [("copy", block.group, rank)]
+
+
+def _links_out(program: Program, rank: int, block: Block) -> list[Link]:
+    """Where they go to."""
+    if block.group < 0:
+        return [(rank, block.send, block.channel)]
+    if not block.copies:
+        return [("sum", block.group, rank)]
+    return [("copy", block.group, one) for one in program.groups[block.group].members if one != rank]
+
+
+def _combined(program: Program, step: Step, messages: list[list[Any]], add: Callable[[Any, Any], Any]) -> list[Any]:
+    """The sum of what came, in the order of the members."""
+    if len({len(one) for one in messages}) > 1:
+        raise program.error(step.line, f"a switch adds {' and '.join(str(len(one)) for one in messages)} chunks")
+    return [reduce(add, parts) for parts in zip(*messages, strict=True)]
+
+
 def _take(
     program: Program,
     rank: int,
@@ -184,7 +224,7 @@ def _take(
     step: Step,
     memory: Buffers,
     message: list[Any] | None,
-    queues: dict[tuple[int, int, int], deque[list[Any]]],
+    queues: dict[Link, deque[list[Any]]],
     add: Callable[[Any, Any], Any],
 ) -> None:
     """One step on the values of a rank."""
@@ -203,7 +243,8 @@ def _take(
         assert step.target is not None
         memory.write(step.target, value)
     if step.sends:
-        queues.setdefault((rank, block.send, block.channel), deque()).append(value)
+        for link in _links_out(program, rank, block):
+            queues.setdefault(link, deque()).append(value)
 
 
 def _known(program: Program, rank: int, step: Step, ref: Ref, memory: Buffers) -> list[Any]:
@@ -223,7 +264,8 @@ def _stuck(program: Program, done: Sequence[Sequence[int]]) -> InputError:
                 continue
             step = block.steps[done[rank][block.number]]
             waits = [f"step {at} of thread block {other}" for other, at in step.after if done[rank][other] <= at]
-            what = waits[0] if waits else f"a message of rank {block.recv}"
+            sender = f"rank {block.recv}" if block.group < 0 else f"a switch for group {block.group}"
+            what = waits[0] if waits else f"a message of {sender}"
             rule = f"steps wait for each other: rank {rank}, thread block {block.number} waits for {what}, which never comes"
             return program.error(step.line, rule)
     raise AssertionError("every step is done")
@@ -299,7 +341,7 @@ class Interpreter:
         links = set()
         for rank, blocks in enumerate(self.program.ranks):
             for block in blocks:
-                if any(step.sends for step in block.steps):
+                if block.group < 0 and any(step.sends for step in block.steps):
                     links.add((min(rank, block.send), max(rank, block.send), block.channel))
         return sorted(links)
 
@@ -309,6 +351,23 @@ class Interpreter:
         for (rank, peer, channel), way in self.ways.items():
             table.setdefault(rank, {})[way] = peer, self.ways[peer, rank, channel][1]
         return table
+
+    def through_switches(self, kind: int, shape: Shape) -> list[SwitchQueueForm]:
+        """Two queues of each group, on a plane of its own behind those of pairs."""
+        groups = enumerate(self.program.groups)
+        return [SwitchQueueForm(number, way, one.root, one.members) for number, one in groups for way in (REDUCE, MULTICAST)]
+
+    def way_in(self, rank: int, block: Block) -> Way:
+        """The plane and direction of the queue that a thread block receives from."""
+        if block.group < 0:
+            return self.ways[rank, block.recv, block.channel]
+        return block.group, REDUCE if rank == self.program.groups[block.group].root else MULTICAST
+
+    def way_out(self, rank: int, block: Block) -> Way:
+        """And of the one that it sends to."""
+        if block.group < 0:
+            return self.ways[rank, block.send, block.channel]
+        return block.group, MULTICAST if block.copies else REDUCE
 
     @property
     def scratch_chunks(self) -> int:
@@ -363,7 +422,7 @@ class _Rank:
 
     def __init__(self, algorithm: Interpreter, tl: Any, base: dict[str, int], count: int, dtype: str) -> None:
         self.tl, self.base, self.dtype, self.combine = tl, base, dtype, combine_of(tl)
-        self.ways, self.blocks = algorithm.ways, algorithm.program.ranks[tl.rank]
+        self.algorithm, self.blocks = algorithm, algorithm.program.ranks[tl.rank]
         self.itemsize = dtype_of(dtype).bits // 8
         self.chunk = algorithm.chunk_elements(count)
         self.most = max(1, min(self.chunk, tl.slot_bytes // self.itemsize))  # elements of a chunk at a time
@@ -440,7 +499,7 @@ class _Rank:
         """What a piece needs, in flight: a message, its source, and what it is added to."""
         message = source = target = None
         if step.receives:
-            plane, back = self.ways[self.tl.rank, block.recv, block.channel]
+            plane, back = self.algorithm.way_in(self.tl.rank, block)
             message = self.tl.recv_async(back, (count,), self.dtype, plane=plane)
         if step.reads:
             source = self.tl.load(self._at(step.source, place, first), (count,), self.dtype, wait=False)
@@ -466,7 +525,7 @@ class _Rank:
         if step.writes:
             stores.append(self.tl.store(self._at(step.target, place, first), value))
         if step.sends:
-            plane, out = self.ways[self.tl.rank, block.send, block.channel]
+            plane, out = self.algorithm.way_out(self.tl.rank, block)
             self.tl.send(out, value, plane=plane)
 
 
@@ -495,6 +554,10 @@ class ProgramEntry(Entry):
         assert self.program is not None
         return len(self.program.ranks)
 
+    def unfit(self, config: SystemConfig, group: Group) -> str:
+        assert self.program is not None
+        return super().unfit(config, group) if self.program.groups else ""
+
     def multiple(self) -> int:
         assert self.program is not None
         chunks, rules = self.program.chunks, self.program.rules
@@ -504,7 +567,8 @@ class ProgramEntry(Entry):
         """The same with queues that leave room for its tiles in the scratchpads of a machine."""
         assert self.program is not None
         ways = Interpreter(self.program).ways
-        queues = max((sum(one[0] == rank for one in ways) for rank in range(len(self.program.ranks))), default=0)
+        mine = [sum(one[0] == rank for one in ways) for rank in range(len(self.program.ranks))]
+        queues = max(many + sum(rank in one.members for one in self.program.groups) for rank, many in enumerate(mine))
         blocks = max(len(one) for one in self.program.ranks)
         there = config.pe.spm.num_banks * config.pe.spm.bank_size_bytes
         each = there // (2 * max(1, queues * SLOTS + 2 * blocks * WINDOW))
@@ -519,4 +583,4 @@ def entry_of(program: Program, kind: str) -> ProgramEntry:
     """The entry of a program. `kind`: the format of its file, which begins its name."""
     name = "".join(c if c.isalnum() else "_" for c in program.name)[:60] or "unnamed"
     return ProgramEntry(program.collective, f"{kind}_{name}", program.source, tuple(TOPO_NAME_TO_KIND), program.source,
-                         program=program)  # fmt: skip
+                         through_switches=bool(program.groups), program=program)  # fmt: skip

@@ -496,13 +496,15 @@ def run(
     entries = _entries_of(registry, collective, algo, msccl or [])
     if msccl and ranks is None and shape is None:
         ranks = max(one.ranks for one in entries)
+    certain = [one for one in entries if algo != "all" or not one.through_switches]  # of all, those that any machine can have
     failed = ", ".join(one.removeprefix("link:") for one in fail or [])
     settings = [*(overrides or []), *([f"system.failed=[{failed}]"] if fail else [])]
-    machine, group = _group(entries, config, settings, allow_code or (), ranks, shape, topo, quiet=quiet)
+    machine, group = _group(certain, config, settings, allow_code or (), ranks, shape, topo, quiet=quiet)
     if slow:
         wanted = ", ".join(_slow_pe(one, group) for one in slow)
         settings.append(f"system.slow=[{wanted}]")
-        machine, group = _group(entries, config, settings, allow_code or (), ranks, shape, topo, quiet=True)
+        machine, group = _group(certain, config, settings, allow_code or (), ranks, shape, topo, quiet=True)
+    entries = [one for one in entries if one in certain or not one.unfit(machine, group)]
     roots = _roots(entries[0].collective, root, group.size)
     sizes, batches = _sizes(begin, end, factor, step), []
     for given in entries:
@@ -637,6 +639,8 @@ def _group(
         if group.kind_name not in entry.topologies:
             rule = f"{entry.full_name} is for {', '.join(entry.topologies)}"
             raise InputError(Problem("kbsim ccl run", rule, "--topo", group.kind_name))
+        if rule := entry.unfit(machine, group):
+            raise InputError(Problem("kbsim ccl run", rule, "--algo", entry.name))
         if entry.ranks not in (0, group.size):
             raise InputError(Problem(entry.where, f"it is for {entry.ranks} ranks, and the group has {group.size}"))
     warn_of_values(machine, quiet=quiet)
@@ -805,7 +809,7 @@ class Outlook:
         asked, left = self._asked, self._counts[self.forecast.done :]
         found = []
         for entry in self._registry.entries:
-            if entry.collective == asked.entry.collective and asked.group.kind_name in entry.topologies:
+            if entry.collective == asked.entry.collective and not entry.unfit(asked.config, asked.group):
                 other = replace(asked, entry=entry, queues=queues_of(self._registry, entry))
                 each = [messages(other, count) for count in left]
                 if all(exact for _, exact in each):

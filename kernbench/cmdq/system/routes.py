@@ -292,6 +292,7 @@ class Reach:
         self._route: dict[tuple[int, int, bool], int] = {}
         self._host_route: dict[tuple[int, int, bool], int] = {}
         self._peer_route: dict[tuple[int, int], int] = {}
+        self._switch_route: dict[tuple[int, tuple[int, ...], bool], int] = {}
         found = places.resolver.map
         self._hbm, self._sram, self._slice_bytes = found.hbm, found.sram, found.slice_bytes
         self._slices = places.config.slices
@@ -340,6 +341,29 @@ class Reach:
         if key not in self._peer_route:
             self._peer_route[key] = self._new(self._between, self._peer_way(source, target))
         return self._between, self._peer_route[key]
+
+    def switch_route(self, root: int, members: Sequence[int], to_root: bool) -> tuple[int, int]:
+        """(memory, route) of a transfer that switches combine on the way from all members to one of them, or copy on the way
+        from it to all others: each link carries it once. InputError for a machine whose routers move flits.
+        """
+        if self._mesh is not None:
+            rule = "queues through switches need a mesh without flits"
+            raise InputError(Problem(self.places.config.source, rule, "cube.mesh.model"))
+        key = (root, tuple(members), to_root)
+        if key not in self._switch_route:
+            others = [one for one in members if one != root]
+            ways = [self._peer_way(one, root) if to_root else self._peer_way(root, one) for one in others]
+            edges = [edge for way in ways for edge in way.edges]
+            if to_root:  # what the root itself gives goes up to its switch
+                kinds = self.places.topology.by_id
+                out = self._peer_way(root, others[0]).edges
+                up = next(k for k, edge in enumerate(out) if kinds[edge.target].kind == naming.SWITCH)
+                edges += out[: up + 1]
+            whole = Way(tuple(dict.fromkeys(edges)))
+            links, _ = whole.links(self._links, None)
+            assert self._add is not None, "a machine opens it"
+            self._switch_route[key] = self._add(self._between, links, max(way.latency for way in ways), None)
+        return self._between, self._switch_route[key]
 
     def peer_cycles(self, source: int, target: int) -> int:
         """The latency from one PE to another."""

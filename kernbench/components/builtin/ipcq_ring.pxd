@@ -10,7 +10,7 @@ cdef class QueueClock:
 
 
 cdef class Ring:
-    cdef public object source, target, target_name, sender, receiver, tier, last_send, last_recv
+    cdef public object source, target, target_name, sender, receiver, tier, last_send, last_recv, switch
     cdef public Fifo credits, waiting, in_flight, inbox, posted
     cdef public bint in_scratchpad
     cdef public long long slots, slot_bytes, room, line, credit_cycles, sent, received, taken, tail
@@ -19,6 +19,7 @@ cdef class Ring:
     cdef public tuple addresses
     cdef public Reach way
     cdef public set freed
+    cdef public list finished
     cdef public dict freed_by
     cdef public QueueClock clock
 
@@ -26,6 +27,7 @@ cdef class Ring:
 
     cpdef long long address(self, long long number) except -1
 
+    @cython.locals(first=Ring)
     cpdef free(self, long long number)
 
 

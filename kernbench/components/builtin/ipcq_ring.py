@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kernbench.components.builtin.fifo import Fifo
 from kernbench.components.builtin.flight import Reach
@@ -86,6 +86,8 @@ class Ring:
         self.line = 1  #: [byte] of the scratchpads
         self.way: Reach | None = None  #: to the receiver's scratchpad
         self.credit_cycles = 0  #: [cycle] until a credit is back
+        self.switch: Any = None  #: the `SwitchQueue` that it is a part of
+        self.finished: list[Any] = []  #: messages of it that a switch has combined with others
         # The sender's side.
         self.credits = Fifo([0] * slots)  #: the cycles from which they can be used
         self.waiting = Fifo()  #: messages without one, each an `IpcqSendCmd`
@@ -145,8 +147,9 @@ class Ring:
             self.tail += 1
             at = self.clock.now + self.credit_cycles
             self.credits.put(at)
-            if self.waiting.count:
-                self.sender.look(at, self)
+            first: Ring = self if self.switch is None else self.switch.lead
+            if first.waiting.count:
+                first.sender.look(at, first)
 
 
 class SlotBlock:

@@ -23,7 +23,7 @@ cdef class QueueControl(Serving):
     cdef public list done
     cdef public dict queues_out, queues_in
 
-    @cython.locals(message=IpcqSendCmd, tile=TensorHandle, ready="long long", ring=Ring)
+    @cython.locals(message=IpcqSendCmd, tile=TensorHandle, ready="long long", ring=Ring, lead=Ring)
     cpdef begin(self, Flight flight, long long now)
 
     @cython.locals(way=Reach)

@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 from kernbench.common.handles import TensorHandle
 from kernbench.common.naming import PE_IPCQ
-from kernbench.common.pe_ops import DmaReadCmd
+from kernbench.common.pe_ops import DmaReadCmd, MathCmd
 from kernbench.common.queue_ops import IpcqRecvCmd, IpcqSendCmd
 from kernbench.components.base import DMA, NEVER, Clock, Typed
 from kernbench.components.builtin.flight import Flight, Order, Reach
 from kernbench.components.builtin.ipcq_ring import QueueClock, Ring
 from kernbench.components.builtin.part import PePart, Serving
 from kernbench.components.builtin.pe_dma import PeDma
+from kernbench.components.builtin.switch_queue import SwitchQueue
 from kernbench_core.numbers import COMM_CHANNEL
 
 if TYPE_CHECKING:
@@ -67,8 +68,13 @@ class QueueControl(Serving):
             message.flight, message.ready, message.src = flight, ready, tile.addr
             message.slot, message.arrived, message.command = -1, False, -1
             message.shape, message.dtype, message.nbytes, message.value = tile.shape, tile.dtype, tile.nbytes, tile.value
+            message.parts, message.mismatch = None, ""
             ring.waiting.put(message)
-            self._expect(ready, ring)
+            if ring.switch is None or ring is ring.switch.lead:
+                self._expect(ready, ring)
+            else:  # another PE carries it
+                lead: Ring = ring.switch.lead
+                lead.sender.look(max(ready, self.time.now + 1), lead)
         else:
             ring = flight.msg.ring
             flight.due = ready
@@ -110,6 +116,9 @@ class QueueControl(Serving):
         self.next_due = due[0][0] if due else NEVER
 
     def _send(self, ring: Ring, now: int) -> None:
+        if ring.switch is not None:
+            self._send_through_switch(ring, now)
+            return
         waiting, credits = ring.waiting, ring.credits
         while waiting.count:
             message: IpcqSendCmd = waiting.first()
@@ -129,6 +138,31 @@ class QueueControl(Serving):
             ring.in_flight.put(message)
             self._move(ring, message)
             message.flight = None
+
+    def _send_through_switch(self, ring: Ring, now: int) -> None:
+        queue: SwitchQueue = ring.switch
+        if ring is not queue.lead:
+            self._combined(ring, now)
+            return
+        at = queue.due(now)
+        while at <= now:
+            message = queue.take()
+            self._move(ring, message)
+            message.flight = None
+            at = queue.due(now)
+        if at < NEVER:
+            self._expect(at, ring)
+
+    def _combined(self, ring: Ring, now: int) -> None:
+        """A switch has combined messages of this PE with those of others: their sends have ended."""
+        for message in ring.finished:
+            flight: Flight = message.flight
+            flight.start = flight.end = now
+            flight.command = message.command
+            message.flight = message.handle = None
+            del self.scheduler.open[flight]
+            self.done.append(flight)
+        ring.finished.clear()
 
     def _move(self, ring: Ring, message: IpcqSendCmd) -> None:
         """The transfer of a message into its slot."""
@@ -201,9 +235,12 @@ class QueueControl(Serving):
     def _arrived(self, message: IpcqSendCmd, flight: Flight) -> None:
         """Head and data come together, in the order of the sends."""
         ring: Ring = message.ring
+        if message.parts is not None:
+            self._out_of_switch(message, flight)
+            return
         message.arrived, message.command = True, flight.command
         message.visible = flight.end + ring.flag_cycles
-        if self.record_copy is not None:
+        if self.record_copy is not None and ring.switch is None:
             self._record_arrival(message, flight, self.record_copy)
         came = False
         while ring.in_flight.count:
@@ -217,6 +254,46 @@ class QueueControl(Serving):
             ring.receiver.look(message.visible if message.visible > first.due else first.due, ring)
         message.handle = None  # the sender's tile is free
 
+    def _out_of_switch(self, message: IpcqSendCmd, flight: Flight) -> None:
+        """Messages that were combined have arrived as one, or one at all members."""
+        parts, message.parts = message.parts, None
+        queue: SwitchQueue = message.ring.switch
+        if not queue.op:
+            for part in parts:
+                if self.record_copy is not None:
+                    self._record_arrival(part, flight, self.record_copy)
+                self._arrived(part, flight)
+            return
+        if self.record_copy is not None and not message.mismatch:
+            self._record_combined(message, parts, flight, self.record_copy)
+        for part in parts:
+            if part is not message:
+                part.command = flight.command
+                part.ring.finished.append(part)
+                part.ring.sender.look(flight.end, part.ring)
+        message.value = None
+        self._arrived(message, flight)
+
+    def _record_combined(
+        self, message: IpcqSendCmd, parts: Sequence[Any], flight: Flight, record_copy: Callable[..., int]
+    ) -> None:
+        """A copy of the first member's tile into the slot, then an op for each other member."""
+        ring: Ring = message.ring
+        dma: Any = ring.receiver._dma
+        first, slot = parts[0], TensorHandle("slot", message.slot, message.shape, message.dtype)
+        last = message.op_id
+        first.op_id, first.slot = None, message.slot
+        before = self._record_arrival(first, flight, record_copy)
+        for part in parts[1:]:
+            tile = TensorHandle("part", part.src, part.shape, part.dtype, value=part.value)
+            made_by = () if part.handle.op_id is None else (part.handle.op_id,)
+            op = MathCmd(ring.switch.op, (slot, tile), slot)
+            op.op_id, op.line = last if part is parts[-1] else None, part.line
+            op.dependency_ids = (before, *part.dependency_ids, *made_by)
+            dma._on_process_start(self.clock.at(flight.start), op)
+            dma._on_process_end(self.clock.at(flight.end), op)
+        message.op_id = last
+
     def _taken(self, msg: IpcqRecvCmd, flight: Flight) -> None:
         """Bytes of a slot in memory are in the scratchpad: the slot is free."""
         message: IpcqSendCmd = msg.message
@@ -229,11 +306,11 @@ class QueueControl(Serving):
             dma._on_process_end(self.clock.at(flight.end), read)
         msg.ring.free(msg.number)
 
-    def _record_arrival(self, message: IpcqSendCmd, flight: Flight, record_copy: Callable[..., int]) -> None:
+    def _record_arrival(self, message: IpcqSendCmd, flight: Flight, record_copy: Callable[..., int]) -> int:
         ring: Ring = message.ring
         assert message.handle is not None
         made_by = message.handle.op_id
-        record_copy(
+        message.op_id = record_copy(
             self.clock.at(flight.start).now,
             self.clock.at(flight.end).now,
             ring.receiver._dma.node_id,
@@ -249,6 +326,7 @@ class QueueControl(Serving):
             dependency_ids=message.dependency_ids if made_by is None else (*message.dependency_ids, made_by),
             op_id=message.op_id,
         )
+        return message.op_id
 
 
 class PeIpcq(QueueControl, PePart, kind=PE_IPCQ):

@@ -16,6 +16,7 @@ from kernbench.config.fields import (
     MAX_ENGINES,
     Count,
     Engines,
+    Flag,
     Length,
     Natural,
     Rate,
@@ -98,9 +99,14 @@ SlowPe = Annotated[str, Rule(_slow_pe, lambda: {"type": "string", "pattern": "^s
 class Switches(Section):
     """The switches of a `switch` or `fat_tree`."""
 
+    younger: ClassVar[frozenset[str]] = frozenset({"reduce"})
+
     cycles: Natural = Field(default=0, description="[cycle] latency of a switch, added to each link that enters it")
     oversubscription: Rate = Field(
         default=Fraction(1), description="links of the SIPs of a leaf over its uplink, in bandwidth; for a fat_tree"
+    )
+    reduce: Flag = Field(
+        default=False, description="whether a switch combines messages of several SIPs, and copies a message to several SIPs"
     )
 
 

@@ -9,6 +9,7 @@ from typing import Any, NoReturn
 from kernbench.common.dtypes import dtype_of
 from kernbench.common.queue_ops import IpcqRecvCmd, IpcqSendCmd
 from kernbench.components.builtin.ipcq_ring import DIRECTIONS, Ring, SlotBlock
+from kernbench.components.builtin.switch_queue import WAYS
 from kernbench.triton_emu.errors import KernelError, caller_of
 from kernbench.triton_emu.handle import KernelTensor
 from kernbench.triton_emu.op_types import lengths_of
@@ -90,6 +91,7 @@ class TlQueues(TlWaits):
 
         The transfer waits until the neighbour has a free slot; the kernel does not, unless `wait` is True. Returns a handle
         for `wait`. Raises KernelError for a direction without a neighbour, and for a tensor that is larger than a slot.
+        The directions REDUCE and MULTICAST are those of queues through switches (docs/reference/queues.md).
 
         >>> try:
         ...     evaluate(lambda tl: tl.send("E", tl.zeros((1,), "f32")))
@@ -200,6 +202,11 @@ class TlQueues(TlWaits):
         return ring
 
     def _refuse_way(self, queues: dict[tuple[int, str], Ring], direction: str, plane: int, line: str) -> NoReturn:
+        if direction in WAYS and self._runner.group.rank is not None:
+            raise KernelError(
+                f"{line}: rank {self._runner.group.rank} ({self._runner.pe.name}) has no queue {direction} through switches in "
+                f"plane {plane!r}; install it (through_switches) before the launch"
+            )
         if direction not in DIRECTIONS:
             raise KernelError(f"{line}: a direction is one of {', '.join(DIRECTIONS)}, and not {direction!r}")
         pe, rank = self._runner.pe.name, self._runner.group.rank
@@ -219,6 +226,8 @@ def take(msg: IpcqRecvCmd) -> None:
     message: IpcqSendCmd = msg.message
     ring: Ring = msg.ring
     tile.flight = None
+    if message.mismatch:
+        raise KernelError(f"{msg.line}: {message.mismatch}")
     if message.shape != tile.shape or (message.dtype != tile.dtype and dtype_of(message.dtype) is not dtype_of(tile.dtype)):
         raise KernelError(
             f"{msg.line}: {ring.target} receives {tile.dtype}{list(tile.shape)}, but {ring.source} sent "

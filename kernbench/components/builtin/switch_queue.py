@@ -1,0 +1,99 @@
+"""Queues through switches: what several PEs send is combined on its way to one of them, or a message of one goes to all others
+(docs/model/kernels.md).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from kernbench.common.queue_ops import IpcqSendCmd
+from kernbench.components.base import NEVER
+from kernbench.components.builtin.ipcq_ring import Ring
+
+REDUCE, MULTICAST = "REDUCE", "MULTICAST"  #: the directions of such queues
+WAYS = (REDUCE, MULTICAST)
+
+
+@dataclass(frozen=True)
+class SwitchQueueForm:
+    """A queue through switches, between ranks of different SIPs.
+
+    With REDUCE, `root` receives what all members send, combined in the order of the members. With MULTICAST, all other members
+    receive what `root` sends.
+    """
+
+    plane: int
+    way: str  #: REDUCE or MULTICAST
+    root: int
+    members: tuple[int, ...]
+    op: str = "add"  #: that combines: add, mul, maximum or minimum
+
+
+class SwitchQueue:
+    """The rings that a message passes together, by member.
+
+    With REDUCE each ring leads from a member to the root, and only the slots of `lead` are used. With MULTICAST each ring leads
+    from the root to another member, and has its own slots. The PE that sends over `lead` carries the transfer.
+    """
+
+    def __init__(self, rings: Sequence[Ring], lead: Ring, op: str) -> None:
+        self.rings = tuple(rings)
+        self.lead = lead
+        self.op = op  #: empty: it copies
+        self._sending = self.rings if op else (lead,)
+        self._taking = (lead,) if op else self.rings
+        for ring in rings:
+            ring.switch = self
+
+    def due(self, now: int) -> int:
+        """The first cycle from `now` on in which a message can start; NEVER while one or a credit is missing."""
+        at = now
+        for ring in self._sending:
+            if not ring.waiting.count:
+                return NEVER
+            at = max(at, ring.waiting.first().ready)
+        for ring in self._taking:
+            if not ring.credits.count:
+                return NEVER
+            at = max(at, ring.credits.first())
+        return at
+
+    def missing(self) -> Ring | None:
+        """The ring of the first member that has sent nothing, while others wait for it."""
+        return next((ring for ring in self._sending if not ring.waiting.count), None)
+
+    def take(self) -> Any:
+        """The message that starts now, with a credit of each ring that has slots; its `parts` are those of all rings."""
+        lead = self.lead
+        message: IpcqSendCmd = lead.waiting.take()
+        after = list(message.flight.after)
+        if self.op:
+            parts = [message if ring is lead else ring.waiting.take() for ring in self.rings]
+            after += [one for part in parts if part is not message for one in part.flight.after]
+            odd = next((one for one in parts if (one.shape, one.dtype) != (message.shape, message.dtype)), None)
+            if odd is not None:
+                message.mismatch = (
+                    f"{message.ring.source} sends {message.dtype}{list(message.shape)} ({message.line}) to be combined with "
+                    f"{odd.dtype}{list(odd.shape)} of {odd.ring.source} ({odd.line}); all must send the same shape and type"
+                )
+        else:
+            parts = [message if ring is lead else _copy_for(ring, message) for ring in self.rings]
+        for ring, part in zip(self._taking, [message] if self.op else parts, strict=True):
+            ring.credits.take()
+            after += ring.freed_by.pop(ring.sent - ring.slots, ())
+            part.slot = ring.address(ring.sent)
+            ring.sent += 1
+            ring.in_flight.put(part)
+        message.flight.after = tuple(dict.fromkeys(after))
+        message.parts = parts
+        return message
+
+
+def _copy_for(ring: Ring, message: IpcqSendCmd) -> IpcqSendCmd:
+    """The same message in another ring."""
+    made = IpcqSendCmd(message.handle, ring, dependency_ids=message.dependency_ids, line=message.line)  # type: ignore[arg-type]
+    made.shape, made.dtype, made.nbytes = message.shape, message.dtype, message.nbytes
+    made.value, made.src = message.value, message.src
+    return made

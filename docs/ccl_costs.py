@@ -62,6 +62,7 @@ SWITCH = ("system.kind=switch", "system.switch.reduce=true")
 SWITCHED = (
     ("pod_8sip", SWITCH, (8, 1, 1), (*FEW, MIB)),
     ("pod_8sip", (*SWITCH, "system.sips=4"), (4, 1, 1), (*FEW, MIB)),
+    ("pod_8sip", (*SWITCH, "system.sips=4", "system.link.cycles=2000"), (4, 1, 1), (256, 4 * KIB, 64 * KIB, 512 * KIB)),
     ("pod_8sip", SWITCH, (8, 1, 4), (256, 4 * KIB, 64 * KIB, 512 * KIB)),
     ("pod_8sip", (*SWITCH, "system.sips=2"), (2, 2, 8), (256, 4 * KIB, 64 * KIB)),
 )

@@ -20,7 +20,9 @@ from kernbench.ccl.group_tl import GroupTl
 from kernbench.ccl.reduction import SUM, Reduction, reducing, scale
 from kernbench.common.dtypes import Array, dtype_of, narrow
 from kernbench.common.errors import InputError, Problem
+from kernbench.components.builtin.cores import Cores
 from kernbench.components.builtin.switch_queue import SwitchQueueForm
+from kernbench.config import SystemConfig
 from kernbench.config.machine import MachineConfig
 from kernbench.runtime_api import Bench, Context, DPPolicy
 from kernbench.sim_engine.engine import Around, GraphEngine
@@ -54,6 +56,7 @@ class Call:
     reduction: Reduction = SUM
     collective: Collective | None = None  #: needed if the reduction multiplies elements before or after
     in_place: Collective | None = None  #: the collective, if its elements and results share memory (`Collective.in_place`)
+    channels: int = 0  #: cores of each PE that it occupies while it runs
 
     def arguments(self, rank: int, in_ptr: int, out_ptr: int) -> tuple[Any, ...]:
         """The nine. InputError if the algorithm cannot keep them."""
@@ -77,6 +80,16 @@ def on_rank(call: Call, in_ptr: Any, out_ptr: Any, tl: Any, scratch: Any = None,
     """
     for _ in range(call.skew[tl.rank] if call.skew else 0):
         tl.load(in_ptr, (1,), call.dtype)
+    if call.channels:
+        cores: Cores = tl._runner.scheduler.cores
+        cores.occupy(call.channels)
+        _on_cores(call, in_ptr, out_ptr, tl, scratch, room)
+        cores.occupy(0)
+    else:
+        _on_cores(call, in_ptr, out_ptr, tl, scratch, room)
+
+
+def _on_cores(call: Call, in_ptr: Any, out_ptr: Any, tl: Any, scratch: Any, room: Any) -> None:
     if call.reduction != SUM and not isinstance(tl, GroupTl):
         tl = GroupTl(tl, tl.rank, tl.world_size, tl.slots, tl.slot_bytes, 0, call.reduction)
     if call.reduction.factor is not None:
@@ -87,6 +100,14 @@ def on_rank(call: Call, in_ptr: Any, out_ptr: Any, tl: Any, scratch: Any = None,
     if call.reduction.name == "avg" and call.group.size > 1 and not (call.collective and call.collective.rooted and tl.rank):
         tl.wait()
         scale(tl, out_ptr, out_ptr, call.count, call.dtype, 1 / call.group.size, call.slot_bytes)
+
+
+def check_channels(config: MachineConfig, channels: int) -> None:
+    """InputError if the channels of a collective leave no core of a PE to other work."""
+    cores = config.pe.cores if isinstance(config, SystemConfig) else 1
+    if type(channels) is not int or channels < 0 or (channels and channels >= cores):
+        rule = f"a channel occupies a core, and a PE stands for {cores} (pe.cores), one of which must be left"
+        raise InputError(Problem("collectives", rule, "channels", channels, "set pe.cores in the machine's file"))
 
 
 def on_rank_with_room(call: Call, in_ptr: Any, out_ptr: Any, room: Any, tl: Any) -> None:

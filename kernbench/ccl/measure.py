@@ -103,6 +103,7 @@ class Asked:
     in_place: bool = False  #: each size is run in place too
     redop: str = "sum"  #: the operation, if the collective reduces
     host: HostCost | None = None  #: None: times are those of the ranks alone
+    channels: int = 0  #: cores of each PE that it occupies
 
 
 def sizes_between(first: int, last: int, factor: int, step: int = 0) -> Iterator[int]:
@@ -262,7 +263,8 @@ def _call(asked: Asked, count: int) -> Call:
     reduction = Reduction(asked.redop) if collective.reduces else SUM
     made = asked.entry.load()
     slot_bytes = asked.queues.slot_bytes
-    return Call(asked.entry.full_name, made, group, count, asked.dtype, slot_bytes, reduction=reduction, collective=collective)
+    how: dict[str, Any] = {"reduction": reduction, "collective": collective, "channels": asked.channels}
+    return Call(asked.entry.full_name, made, group, count, asked.dtype, slot_bytes, **how)
 
 
 def row_json(row: Row, asked: Asked) -> dict[str, Any]:
@@ -311,6 +313,7 @@ def to_json(asked: Asked, counts: Sequence[int], rows: list[Row], status: str = 
         **({"protocols": [one.queues.protocol for one in runs]} if chooses_protocol(asked) else {}),
         **timed,
         **({} if asked.host is None else {"runtime": asked.host.profile}),
+        **({"channels": asked.channels} if asked.channels else {}),
         "rows": [row_json(one, asked) for one in rows],
         "unfinished": [bytes_of(asked, count) for count in counts[len(rows) :]],
     }

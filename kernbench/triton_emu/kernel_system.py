@@ -17,6 +17,7 @@ from kernbench.common.interrupts import put_place
 from kernbench.common.json_shapes import counted
 from kernbench.components.base import DMA, TE, VE, Clock, ComponentBase
 from kernbench.components.builtin.composite import TileServer
+from kernbench.components.builtin.cores import Cores
 from kernbench.components.builtin.host import Host
 from kernbench.components.builtin.ipcq_ring import QueueClock
 from kernbench.components.builtin.messages import MessagePart
@@ -83,6 +84,7 @@ class PeSpec:
     fetch_store: FetchStoreKeys
     queue_depth: int
     ipcq_cycles: int
+    cores: int = 1  #: that it stands for
 
     def engines(self, count: int) -> range:
         """The numbers in the core of engines of which each PE has `count`."""
@@ -108,11 +110,9 @@ def make_pe(spec: PeSpec, shared: Shared) -> tuple[PeCpu, KernelRunner]:
         scratchpad_bytes=spec.spm.size_bytes,
         ways=spec.ways,
     )
-    parts: list[PePart] = [
-        dma,
-        PeGemm(ids[naming.PE_GEMM], spec.engines(spec.te.engines), clock, base, spec.te),
-        PeMath(ids[naming.PE_MATH], spec.engines(spec.ve.engines), clock, base, spec.ve),
-    ]
+    products = PeGemm(ids[naming.PE_GEMM], spec.engines(spec.te.engines), clock, base, spec.te)
+    vectors = PeMath(ids[naming.PE_MATH], spec.engines(spec.ve.engines), clock, base, spec.ve)
+    parts: list[PePart] = [dma, products, vectors]
     messages = MessagePart(ids[naming.PE_SCHEDULER], clock, base)
     make = shared.kinds.make
     port: dict[str, Any] = {"cycles": spec.fetch_store.cycles, "bytes_per_cycle": spec.fetch_store.bytes_per_cycle}
@@ -121,6 +121,7 @@ def make_pe(spec: PeSpec, shared: Shared) -> tuple[PeCpu, KernelRunner]:
     queue: dict[str, Any] = {"cycles": spec.scheduler_cycles, "queue_depth": spec.queue_depth}
     queues = _queues(spec, shared, dma)
     scheduler: PeScheduler = make(naming.PE_SCHEDULER, ids[naming.PE_SCHEDULER], [*parts, messages], tiles, queues, **queue)
+    scheduler.cores = Cores(spec.cores, (products, vectors))
     runner = KernelRunner(
         spec.facts,
         scheduler,
@@ -322,4 +323,5 @@ def _system_specs(config: SystemConfig, ways: list[SystemWays]) -> Iterator[PeSp
             fetch_store=pe.fetch_store,
             queue_depth=pe.scheduler.queue_depth,
             ipcq_cycles=pe.ipcq.cycles,
+            cores=pe.cores,
         )

@@ -21,6 +21,8 @@ class Strands:
         self._runner = runner
         self._program = getcurrent()
         self._left = [greenlet(kernel) for kernel in kernels]
+        self._cores = runner.scheduler.cores
+        self._inside: set[Any] = set()  # those that a collective runs in, on cores that its channels occupy
         self._waits: dict[Any, tuple[Any, Any, bool]] = {}  # by kernel: the reason, the command, or that any end will do
 
     def paused(self, reason: Any, flight: Any, any_end: bool, until: int) -> bool:
@@ -47,10 +49,10 @@ class Strands:
             woken = False
             for one in ready:
                 self._waits.pop(one, None)
-                until = one.switch()
+                until = self._resumed(one)
                 while until is not None and not one.dead:
                     runner.pause(self._waits[one][0], None, False, until)
-                    until = one.switch()
+                    until = self._resumed(one)
                 if one.dead:
                     self._left.remove(one)
             if self._left and not ready:
@@ -60,6 +62,16 @@ class Strands:
                 else:
                     runner.pause(reason, None, True)
                 woken = True
+
+    def _resumed(self, one: Any) -> Any:
+        """Let a kernel go on: its commands are those of a collective, or others."""
+        self._cores.enter(one in self._inside)
+        until = one.switch()
+        if self._cores.enter(False):
+            self._inside.add(one)
+        else:
+            self._inside.discard(one)
+        return until
 
     def _ready(self, one: Any, woken: bool) -> bool:
         if one not in self._waits:

@@ -42,6 +42,7 @@ def spawn(
     algorithms: dict[str, str] | None = None,
     files: Sequence[str | Path] = (),
     allow_code: AllowCode = (),
+    channels: int = 0,
     **ignored: Any,
 ) -> Any:
     """Run `worker(rank, *args)` for each rank, and what they call together on the machine.
@@ -50,16 +51,18 @@ def spawn(
     nprocs=8, machine=None)` runs a bench of its own on the smallest preset that has so many PEs, and returns the engine.
 
     `algorithms`: by collective, the algorithm's name where it is not the default. `files`: like ccl.yaml, with more of them;
-    `allow_code`: directories and files of Python that they may name. InputError if ranks call different things or name a rank,
+    `allow_code`: directories and files of Python that they may name. `channels`: cores of each PE (`pe.cores`) that a collective
+    occupies while it runs. InputError if ranks call different things or name a rank,
     collective or algorithm that is not there, and as files and groups say.
     """
     if not isinstance(ctx, Context):
         given = tuple(ignored.pop("args", () if worker is None else worker))
         _check_spawn(ignored, ("join", "daemon", "start_method"))
         how: dict[str, Any] = {"algorithms": algorithms, "files": files, "allow_code": allow_code}
+        how["channels"] = channels
         return _spawned_alone(ctx, given, nprocs if nprocs is not None else ranks or 1, machine, how)
     _check_spawn(ignored, ())
-    world = World(ctx, ranks if ranks is not None else nprocs or 1, algorithms or {}, files, allow_code)
+    world = World(ctx, ranks if ranks is not None else nprocs or 1, algorithms or {}, files, allow_code, channels)
     _serve(world, worker, args)
     return None
 

@@ -11,7 +11,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from kernbench.ccl.call import Call
+from kernbench.ccl.call import Call, check_channels
 from kernbench.ccl.collectives import COLLECTIVES
 from kernbench.ccl.communicators import Communicators
 from kernbench.ccl.contract import Algorithm, switch_queues
@@ -100,11 +100,19 @@ class World:
     """All ranks of a spawn: the machine, and the calls that wait for those of other ranks."""
 
     def __init__(
-        self, ctx: Context, ranks: int, algorithms: dict[str, str], files: Sequence[str | Path] = (), allow_code: AllowCode = ()
+        self,
+        ctx: Context,
+        ranks: int,
+        algorithms: dict[str, str],
+        files: Sequence[str | Path] = (),
+        allow_code: AllowCode = (),
+        channels: int = 0,
     ) -> None:
         if type(ranks) is not int or ranks < 1:
             raise InputError(Problem("dist.spawn", "it must be an integer of at least 1", "ranks", ranks))
         self.ctx, self._algorithms = ctx, algorithms
+        check_channels(ctx.config, channels)
+        self._channels = channels
         self.registry = read_registry(*map(Path, files), allow_code=allow_code)
         for collective, name in algorithms.items():
             self.registry.find(collective, name)
@@ -211,8 +219,9 @@ class World:
             self._loaded[entry.full_name] = entry.load()
         algorithm = self._loaded[entry.full_name]
         operation.call = Call(
-            entry.full_name, algorithm, group, count, dtype, queues.slot_bytes, reduction=reduction, collective=collective
-        )
+            entry.full_name, algorithm, group, count, dtype, queues.slot_bytes, reduction=reduction, collective=collective,
+            channels=self._channels,
+        )  # fmt: skip
         table = algorithm.neighbours(group.kind, group.shape)
         sizes = (queues.slots, queues.slot_bytes, protocol)
         switched = switch_queues(algorithm, group.kind, group.shape, reduction.op)

@@ -192,6 +192,14 @@ Tier = Annotated[
     str | None,
     typer.Option("--tier", metavar="TIER", help="Memory that holds the slots: tcm, sram or hbm.", show_default="ccl.yaml"),
 ]
+Channels = Annotated[
+    int,
+    typer.Option(
+        help="The number of cores of each PE that the collective occupies while it runs (pe.cores). Its sums are made on these "
+        "cores alone. 0: it has all cores, and leaves all to other work.",
+        min=0,
+    ),
+]
 Proto = Annotated[
     str | None,
     typer.Option(
@@ -470,6 +478,7 @@ def run(
     tier: Tier = None,
     proto: Proto = None,
     runtime: RuntimeProfile = None,
+    channels: Channels = 0,
     files: Files = None,
     allow_code: AllowCode = None,
     check: Check = True,
@@ -488,6 +497,7 @@ def run(
     quiet: Quiet = False,
 ) -> int:
     """Run a collective between PEs for each size, and print its time, its bandwidths and the number of wrong elements."""
+    from kernbench.ccl.call import check_channels
     from kernbench.ccl.measure import Asked, HostCost, counts_of
     from kernbench.ccl.registry import read_registry
 
@@ -505,6 +515,7 @@ def run(
         settings.append(f"system.slow=[{wanted}]")
         machine, group = _group(certain, config, settings, allow_code or (), ranks, shape, topo, quiet=True)
     entries = [one for one in entries if one in certain or not one.unfit(machine, group)]
+    check_channels(machine, channels)
     roots = _roots(entries[0].collective, root, group.size)
     sizes, batches = _sizes(begin, end, factor, step), []
     for given in entries:
@@ -516,7 +527,7 @@ def run(
             for reduction in _operations(entry.collective, op, kind):
                 for one in roots:
                     asked = Asked(machine, group, entry, kind, queues, check, seed, one, warmup, iters, in_place, reduction)
-                    asked = replace(asked, host=host)
+                    asked = replace(asked, host=host, channels=channels)
                     batches.append(Batch(asked, counts_of(asked, *sizes)))
     if csv == Path("-") and as_json:
         raise InputError(Problem("kbsim ccl run", "--csv - and --json both write to stdout", remedy="leave one out"))

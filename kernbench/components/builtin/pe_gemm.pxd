@@ -15,6 +15,8 @@ cdef class Timing:
 cdef class Products(Serving):
     cdef object _te
     cdef dict _times
+    cdef object _factor
+    cdef dict _by_factor
 
     cdef bint _own_orders
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import prod
+from fractions import Fraction
+from math import ceil, prod
 from typing import Any
 
 from kernbench.common.dtypes import dtype_of
@@ -35,8 +36,16 @@ class Products(Serving):
         super().__init__(node_id, engines, clock, base)
         self._te = te
         self._times: dict[tuple[Any, ...], Timing] = {}
+        self._factor = Fraction(1)
+        self._by_factor = {self._factor: self._times}
         self._last: Timing | None = None
         self._own_orders = type(self).orders is not Products.orders  # of a class that replaces PE_GEMM
+
+    def stretch(self, factor: Fraction) -> None:
+        """From now on, service times are so many times as long (`Cores`)."""
+        self._factor = factor
+        self._times = self._by_factor.setdefault(factor, {})
+        self._last = None
 
     def orders(self, msg: Any) -> Sequence[Order]:
         a, b, out, base = msg.a, msg.b, msg.out, self.base
@@ -90,7 +99,7 @@ class Products(Serving):
         regions = [(piece.addr - self.base, piece.nbytes, 0) for piece in work["operands"]]
         if work["out"] is not None:
             regions.append((work["out"].addr - self.base, work["out"].nbytes, 1))
-        return (((time.init, time.body, time.finalize, m * n * k, m, n, k, bits_b, bits_a), regions),)
+        return (((time.init, ceil(time.body * self._factor), time.finalize, m * n * k, m, n, k, bits_b, bits_a), regions),)
 
     def opcode(self, msg: Any) -> str:
         return "TE_GEMM_TILE"
@@ -100,7 +109,7 @@ class Products(Serving):
         bits_a, bits_b = dtype_of(msg.a.dtype).bits, dtype_of(msg.b.dtype).bits
         m = msg.m * prod(msg.out.shape[:-2])
         time = te_service(self._te, m, msg.n, msg.k, bits_b, bits_a)
-        return (time.init, time.body, time.finalize, m * msg.n * msg.k, m, msg.n, msg.k, bits_b, bits_a)
+        return (time.init, ceil(time.body * self._factor), time.finalize, m * msg.n * msg.k, m, msg.n, msg.k, bits_b, bits_a)
 
 
 class PeGemm(Products, PePart, kind=PE_GEMM):

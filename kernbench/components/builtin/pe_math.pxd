@@ -10,6 +10,8 @@ from kernbench.components.builtin.part cimport Serving
 cdef class VectorWork(Serving):
     cdef object _ve
     cdef dict _times
+    cdef object _factor
+    cdef dict _by_factor
     cdef bint _own_orders
 
     cpdef bint plan(self, Flight flight) except -1

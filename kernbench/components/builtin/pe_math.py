@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import prod
+from fractions import Fraction
+from math import ceil, prod
 from typing import Any
 
 from kernbench.common.dtypes import dtype_of
@@ -29,7 +30,14 @@ class VectorWork(Serving):
         super().__init__(node_id, engines, clock, base)
         self._ve = ve
         self._times: dict[tuple[Any, ...], tuple[int, ...]] = {}
+        self._factor = Fraction(1)
+        self._by_factor = {self._factor: self._times}
         self._own_orders = type(self).orders is not VectorWork.orders  # of a class that replaces PE_MATH
+
+    def stretch(self, factor: Fraction) -> None:
+        """From now on, service times are so many times as long (`Cores`)."""
+        self._factor = factor
+        self._times = self._by_factor.setdefault(factor, {})
 
     def orders(self, msg: Any) -> Sequence[Order]:
         inputs, out = msg.handles, msg.out
@@ -78,7 +86,7 @@ class VectorWork(Serving):
         time = ve_service(self._ve, op, length, rows, bits)
         regions = [(piece.addr - self.base, piece.nbytes, 0) for piece in work["operands"][:MOST_INPUTS]]
         regions.append((work["out"].addr - self.base, work["out"].nbytes, 1))
-        return (((time.init, time.body, time.finalize, length * rows, length, rows, bits), regions),)
+        return (((time.init, ceil(time.body * self._factor), time.finalize, length * rows, length, rows, bits), regions),)
 
     def opcode(self, msg: Any) -> str:
         op = msg.stages[msg.stage_idx].params["op"] if isinstance(msg, TileToken) else msg.op
@@ -92,7 +100,7 @@ class VectorWork(Serving):
             length = total if axis is None else first.shape[axis]
             batch = total // length
         time = ve_service(self._ve, op, length, batch, bits)
-        return (time.init, time.body, time.finalize, length * batch, length, batch, bits)
+        return (time.init, ceil(time.body * self._factor), time.finalize, length * batch, length, batch, bits)
 
 
 class PeMath(VectorWork, PePart, kind=PE_MATH):

@@ -23,6 +23,7 @@ cdef class CommandQueue(Typed):
     cdef public tuple after
     cdef public dict open
     cdef public object machine
+    cdef public object cores
     cdef public Typed processor
 
     @cython.locals(flight=Flight, part=Serving)

@@ -10,6 +10,7 @@ from kernbench.common.errors import InternalError
 from kernbench.common.naming import PE_SCHEDULER
 from kernbench.components.base import NEVER, ComponentBase, HasCommands, OpLog, Typed
 from kernbench.components.builtin.composite import TileServer
+from kernbench.components.builtin.cores import Cores
 from kernbench.components.builtin.flight import Flight, Order
 from kernbench.components.builtin.part import PePart
 
@@ -47,6 +48,7 @@ class CommandQueue(Typed):
         self.after: tuple[int, ...] = ()  #: ids of the traced commands whose end resumed the kernel
         self.open: dict[Flight, None] = {}  #: commands that have not ended, as they were issued
         self.machine: HasCommands | None = None  #: machine whose trace gets descriptions of jobs
+        self.cores: Cores | None = None  #: of the PE
         self.processor: Typed | None = None  #: component in the core that represents the PE
 
     def part_for(self, msg: Any) -> PePart:

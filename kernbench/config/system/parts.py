@@ -344,6 +344,9 @@ class PeLink(Link):
 class Pe(Section):
     """One PE, with the same engines as an NPU."""
 
+    younger: ClassVar[frozenset[str]] = frozenset({"cores"})
+
+    cores: Count = Field(default=1, description="cores that it stands for; a channel of a collective occupies one of them")
     cpu: PeCpu = Field(default_factory=PeCpu, description="processor")
     scheduler: PeScheduler = Field(default_factory=PeScheduler, description="scheduler")
     fetch_store: PeFetchStore = Field(default_factory=PeFetchStore, description="between scratchpad and engines")

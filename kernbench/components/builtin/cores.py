@@ -1,0 +1,47 @@
+"""The cores that a PE stands for, of which the channels of a collective occupy some (docs/model/kernels.md)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fractions import Fraction
+from typing import Protocol
+
+
+class Engine(Protocol):
+    """Tensor or vector engines, on whose service times the cores that they have are a factor."""
+
+    def stretch(self, factor: Fraction) -> None: ...
+
+
+class Cores:
+    """The cores of one PE. While channels occupy some of them, the engines serve the collective with these, and all other work
+    with the rest. The time of a command is decided at its issue.
+    """
+
+    def __init__(self, total: int, engines: Sequence[Engine]) -> None:
+        self.total = total
+        self.channels = 0  #: cores that a collective occupies
+        self.inside = False  #: whether the commands that are issued now are those of the collective
+        self._engines = engines
+        self._factor = Fraction(1)
+
+    def occupy(self, channels: int) -> None:
+        """A collective begins, and its commands follow; 0: it has ended."""
+        self.channels, self.inside = channels, channels > 0
+        self._apply()
+
+    def enter(self, inside: bool) -> bool:
+        """Commands of the collective follow, or others; returns what was before."""
+        before, self.inside = self.inside, inside
+        if self.channels:
+            self._apply()
+        return before
+
+    def _apply(self) -> None:
+        factor = Fraction(1)
+        if self.channels:
+            factor = Fraction(self.total, self.channels if self.inside else self.total - self.channels)
+        if factor != self._factor:
+            self._factor = factor
+            for engine in self._engines:
+                engine.stretch(factor)

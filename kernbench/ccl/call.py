@@ -22,7 +22,7 @@ from kernbench.common.dtypes import Array, dtype_of, narrow
 from kernbench.common.errors import InputError, Problem
 from kernbench.components.builtin.cores import Cores
 from kernbench.components.builtin.switch_queue import SwitchQueueForm
-from kernbench.config import SystemConfig
+from kernbench.config.kinds import a_system
 from kernbench.config.machine import MachineConfig
 from kernbench.runtime_api import Bench, Context, DPPolicy
 from kernbench.sim_engine.engine import Around, GraphEngine
@@ -104,7 +104,7 @@ def _on_cores(call: Call, in_ptr: Any, out_ptr: Any, tl: Any, scratch: Any, room
 
 def check_channels(config: MachineConfig, channels: int) -> None:
     """InputError if the channels of a collective leave no core of a PE to other work."""
-    cores = config.pe.cores if isinstance(config, SystemConfig) else 1
+    cores = a_system("collectives", config).pe.cores
     if type(channels) is not int or channels < 0 or (channels and channels >= cores):
         rule = f"a channel occupies a core, and a PE stands for {cores} (pe.cores), one of which must be left"
         raise InputError(Problem("collectives", rule, "channels", channels, "set pe.cores in the machine's file"))

@@ -175,6 +175,7 @@ def axis_broadcast(axes: Sequence[int]) -> list[Step]:
                     )
                     for line in lines
                     for one in step
+                    if isinstance(one, Message)
                 ]
             )
     return steps

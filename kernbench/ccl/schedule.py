@@ -100,6 +100,11 @@ class Schedule:
         """Whether messages are added."""
         return any(one.adds or (isinstance(one, SwitchMessage) and one.combines) for step in self.steps for one in step)
 
+    @property
+    def direct_steps(self) -> Iterator[list[Message]]:
+        """The messages from rank to rank of each step."""
+        return ([one for one in step if isinstance(one, Message)] for step in self.steps)
+
     @cached_property
     def through_switches(self) -> Sequence[SwitchQueueForm]:
         """The queues through switches: one for each root, group of members and direction."""
@@ -116,8 +121,7 @@ class Schedule:
     @cached_property
     def table(self) -> Table:
         """The neighbours: a plane and a direction for each pair of ranks that exchanges messages."""
-        direct = [one for step in self.steps for one in step if isinstance(one, Message)]
-        pairs = {(min(one.source, one.target), max(one.source, one.target)) for one in direct}
+        pairs = {(min(one.source, one.target), max(one.source, one.target)) for step in self.direct_steps for one in step}
         table: dict[int, dict[Way, tuple[int, str]]] = {}
         planes = [0] * self.ranks  # all planes before this one are full
         for here, there in sorted(pairs):

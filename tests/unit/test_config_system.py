@@ -88,7 +88,7 @@ def test_presets_are_read_back_as_they_were(name: str) -> None:
     validator_of(system_json_schema).validate(config.to_dict())
     defaults = {path for path, _, origin in config.effective() if origin == "default"}
     added = {"pe.te.fill", "pe.te.clock_ratio", "pe.ve.clock_ratio", "system.failed", "energy.by_cause"}
-    added |= {"cube.mesh.model", "system.slow", "system.switch.cycles", "system.switch.oversubscription"}
+    added |= {"cube.mesh.model", "system.slow", "system.switch.cycles", "system.switch.oversubscription", "system.switch.reduce", "pe.cores"}
     assert defaults == {"cube.hbm.period", "pe.dma.period", "pe.te.period", "pe.te.timing", "pe.ve.period"} | added
     text = importlib.resources.files("kernbench.configs").joinpath(f"{name}.yaml").read_text(encoding="utf-8")
     validator_of(system_json_schema).validate(yaml.safe_load(json.dumps(yaml.safe_load(text))))

@@ -70,7 +70,7 @@ class CclTarget:
         if group.kind_name not in entry.topologies:
             rule = f"{entry.full_name} is for {', '.join(entry.topologies)}, and this is a {group.kind_name}"
             raise InputError(Problem(self.label, rule, "topo", given["topo"]))
-        if rule := entry.unfit(config, group):
+        if rule := entry.unfit(a_system(self.label, config), group):
             raise InputError(Problem(self.label, rule, "algo", entry.name))
         slot_bytes = None if given["slot_bytes"] is None else parse_size(given["slot_bytes"])
         queues = queues_of(self._registry, entry, given["slots"], slot_bytes, given["tier"])

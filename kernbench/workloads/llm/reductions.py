@@ -101,7 +101,7 @@ def _scheduled(
     """The messages of a schedule. What is added arrives in the room of its target; messages of a step share that."""
     bits, line = layers[0].act_bits, layers[0].config.spm.bank_width_bytes
     size = ceil_div(ceil_div(total, schedule.positions), line) * line
-    for step in schedule.steps:
+    for step in schedule.direct_steps:
         arriving: dict[int, int] = {}
         slots = []
         for one in step:

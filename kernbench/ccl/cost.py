@@ -24,7 +24,7 @@ from kernbench.ccl.schedule import MOST_LANE_BYTES, Program, Schedule, SwitchMes
 from kernbench.common import naming
 from kernbench.components.builtin.ipcq_ring import PLAIN, Protocol
 from kernbench.config import SystemConfig
-from kernbench.config.system.links import SWITCHED
+from kernbench.config.system.links import WITH_SWITCHES, rail_of
 from kernbench.policy.routing.router import PathRouter
 from kernbench.topology.builder import build_topology
 
@@ -41,6 +41,9 @@ class Latencies:
     network: str = "ring"  #: `system.kind`
     rows: int = 1  #: of SIPs
     at_once: int = 4  #: messages of a PE that are on their way at a time
+    rail: int = 0  #: between SIPs of two rows over a rail
+    rail_slower: int = 1  #: how much longer a byte takes on the link of a NIC than on a link between SIPs, rounded up
+    rails: tuple[int, ...] = ()  #: of each column of SIPs
 
     @property
     def shared(self) -> float:
@@ -62,9 +65,19 @@ class Routes:
     def between(self, a: int, b: int) -> int:
         """[cycle] from one rank to another: a route over several SIPs or cubes takes as often the latency of one."""
         (s, row, col), (t, end, last) = self.places[a], self.places[b]
+        if s != t and self._rows_apart(s, t):
+            return self.times.pe + self.times.rail + (0 if self._rail(s) == self._rail(t) else self.times.sip)
         if s != t:
             return self.times.pe + self.times.sip * self._hops(s, t)
         return self.times.pe + self.times.cube * (abs(row - end) + abs(col - last))
+
+    def _rows_apart(self, a: int, b: int) -> bool:
+        """Whether a rail is on the way between two SIPs."""
+        cols = len(self.times.rails)
+        return cols > 0 and a // cols != b // cols
+
+    def _rail(self, sip: int) -> int:
+        return self.times.rails[sip % len(self.times.rails)]
 
     def _hops(self, a: int, b: int) -> int:
         if self.times.network not in GRIDS:
@@ -82,7 +95,11 @@ class Routes:
 
     def links(self, a: int, b: int) -> Sequence[tuple[int, ...]]:
         """The links on the way from one SIP to another. A switch is number -1."""
-        if self.times.network in SWITCHED:
+        if self._rows_apart(a, b):
+            cols, here, there = len(self.times.rails), self._rail(a), self._rail(b)
+            nics = ((-2 - there, a // cols, 0), (-2 - there, b // cols, 1))  # on the rail of the receiver
+            return (*nics * self.times.rail_slower, *(() if here == there else ((a, -1),)))
+        if self.times.network in WITH_SWITCHES:
             return (a, -1), (-1, b)
         if self.times.network not in GRIDS:
             return ((a, b),)
@@ -162,8 +179,16 @@ def latencies(config: SystemConfig) -> Latencies:
     across = cycles(here, naming.place(0, cube=1, pe=0)) - near if cubes > 1 else 0
     far = cycles(here, naming.place(1, cube=0, pe=0)) - near if sips > 1 else 0
     far_link = float(config.system.link.bytes_per_cycle) if sips > 1 else 0.0
+    rails: tuple[int, ...] = ()
+    rail, slower = 0, 1
+    if config.system.kind == "rails" and config.system.rows > 1:
+        cols = config.sip_cols
+        rails = tuple(rail_of(config, column) for column in range(cols))
+        rail = cycles(here, naming.place(cols, cube=0, pe=0)) - near
+        slower = max(1, ceil(config.system.link.bytes_per_cycle / config.system.rails.link.bytes_per_cycle))
     link, network, at_once = float(config.pe.link.bytes_per_cycle), config.system.kind, config.pe.ipcq.max_concurrent
-    return Latencies(near, max(0, across), max(0, far), link, far_link, network, config.system.rows, at_once)
+    rows, rail = config.system.rows, max(0, rail)
+    return Latencies(near, max(0, across), max(0, far), link, far_link, network, rows, at_once, rail, slower, rails)
 
 
 @dataclass(frozen=True)

@@ -40,7 +40,9 @@ class Group:
 
 
 def group_of(config: MachineConfig, shape: Shape, topo: str | None = None) -> Group:
-    """A group of this shape. `topo`: the assumed arrangement of SIPs, or of the ranks of one SIP; None for the real one.
+    """A group of this shape. With `kind: rails`, the rows of SIPs are its first level, and the SIPs of a row its second.
+
+    `topo`: the assumed arrangement of SIPs, or of the ranks of one SIP; None for the real one.
 
     InputError if the machine is not a system, has too few SIPs, cubes or PEs, or does not have this arrangement.
     """
@@ -56,7 +58,11 @@ def group_of(config: MachineConfig, shape: Shape, topo: str | None = None) -> Gr
     cubes, pes = cubes_of(system, shape.cubes), _pes(system, shape.pes)
     places = [(sip, cube, pe) for sip in range(shape.sips) for cube in cubes for pe in pes]
     names = tuple(naming.place(sip, cube=cube, pe=pe) for sip, cube, pe in places)
-    return Group(shape, kind, names, tuple(shape.rank(*place) for place in places))
+    made = Group(shape, kind, names, tuple(shape.rank(*place) for place in places))
+    if system.system.kind == "rails" and shape.sips > system.sip_cols and not shape.sips % system.sip_cols:
+        nodes = shape.sips // system.sip_cols  # ranks of one column are on one rail, as those of one cube of each SIP elsewhere
+        return replace(made, shape=Shape(nodes, system.sip_cols * shape.cubes, shape.pes), placed=shape)
+    return made
 
 
 def with_root(group: Group, root: int) -> Group:

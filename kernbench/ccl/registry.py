@@ -22,7 +22,7 @@ from kernbench.config.allowed_code import AllowCode, AllowedCode
 from kernbench.config.document import MACHINE_BYTES, Document, read_document
 from kernbench.config.file_kinds import check_kind
 from kernbench.config.places import KEY, PathLike
-from kernbench.config.system.links import SWITCHED
+from kernbench.config.system.links import WITH_SWITCHES
 
 SCHEMA = "kernbench/ccl/1"
 AUTO = "auto"  #: the name by which the tuner chooses for each size
@@ -74,7 +74,7 @@ class Entry:
         """Why a group of a machine cannot have it; empty if it can."""
         if group.kind_name not in self.topologies:
             return f"{self.full_name} is for {', '.join(self.topologies)}, and the group is a {group.kind_name}"
-        if self.through_switches and not (config.system.kind in SWITCHED and config.system.switch.reduce):
+        if self.through_switches and not (config.system.kind in WITH_SWITCHES and config.system.switch.reduce):
             return f"{self.full_name} needs switches that combine messages (system.switch.reduce of a switch or fat_tree)"
         if self.through_switches and group.shape.sips < 2:
             return f"{self.full_name} needs ranks on several SIPs, as many on each"

@@ -39,6 +39,15 @@ Nccl = Annotated[
         show_default=False,
     ),
 ]
+Nodes = Annotated[
+    int,
+    typer.Option(
+        "--nodes",
+        metavar="N",
+        help="Make a machine of N nodes like the one of --nccl-topology. Each NIC is on a rail.",
+        min=1,
+    ),
+]
 Astra = Annotated[
     Path | None,
     typer.Option(
@@ -73,6 +82,7 @@ def init(
     kind: Kind = None,
     begin_with: From = None,
     nccl_topology: Nccl = None,
+    nodes: Nodes = 1,
     astra_network: Astra = None,
     astra_system: AstraSys = None,
     overrides: Overrides = None,
@@ -87,7 +97,7 @@ def init(
 
     if file is not None:
         _check_place(file, force)
-    described = _described(nccl_topology, astra_network, astra_system)
+    described = _described(nccl_topology, astra_network, astra_system, nodes)
     own = overrides or []
     machine = _of_files(described, kind, begin_with, own) if described else _machine(kind, begin_with, own)
     beside = None if file is None or schema is not None else file.with_name(_schema_name(machine))
@@ -131,7 +141,9 @@ def _machine(kind: str | None, begin_with: str | None, overrides: list[str]) -> 
     return load_config(begin_with, overrides, kind=model) if kind is not None else load_config(begin_with, overrides)
 
 
-def _described(nccl: Path | None, astra: Path | None, system: Path | None) -> list[NodeDescription | AstraSystem]:
+def _described(
+    nccl: Path | None, astra: Path | None, system: Path | None, nodes: int
+) -> list[NodeDescription | AstraSystem]:
     """What files of other tools say: first the SIPs and their links, then the rest."""
     found: list[NodeDescription | AstraSystem] = []
     if nccl is not None and astra is not None:
@@ -140,7 +152,10 @@ def _described(nccl: Path | None, astra: Path | None, system: Path | None) -> li
     if nccl is not None:
         from kernbench.config.nccl_topology import read_nccl_topology
 
-        found.append(read_nccl_topology(nccl))
+        found.append(read_nccl_topology(nccl, nodes))
+    elif nodes > 1:
+        rule = "the number of nodes belongs to the file of --nccl-topology"
+        raise InputError(Problem("kbsim config init", rule, "--nodes", nodes, "leave it out"))
     if astra is not None:
         from kernbench.config.astra_sim import read_astra_network
 

@@ -17,6 +17,7 @@ NVLINK = {60: 20, 61: 20, 70: 25, 72: 25, 75: 25, 80: 25, 86: 14, 90: 25, 100: 5
 BOARDS = {80: "a100_8x", 90: "h100_8x"}  #: machines to start from, by compute capability
 SWITCH_CLASS = "0x068000"  #: of the PCI device of an NVSwitch
 MOST_GPUS, MOST_LINKS, MOST_WIDTH = 64, 1024, 64
+MOST_SPEED = 10**8  #: [Mbit/s] of a NIC
 SPEED = re.compile(r"([0-9]{1,3}(?:\.[0-9]{1,2})?) GT/s(?: PCIe)?")
 
 
@@ -30,12 +31,24 @@ class Gpu:
     sm: int
     pcie: Fraction | None  #: [B/s] of the slowest PCIe link on the way to its CPU
     cpu: int
+    above: tuple[int, ...]  #: the CPU and the PCI devices above it, by their lines
     to_switch: int = 0
     to: Counter[str] = field(default_factory=Counter)  #: by the bus id of the other GPU
 
 
-def read_nccl_topology(path: str | os.PathLike[str]) -> NodeDescription:
-    """The node of a file. InputError with line and rule for a file that is none, and for links that no arrangement has."""
+@dataclass(frozen=True)
+class Nic:
+    """A network interface, with the PCI devices above it."""
+
+    name: str
+    bytes_per_second: Fraction
+    above: tuple[int, ...]
+
+
+def read_nccl_topology(path: str | os.PathLike[str], nodes: int = 1) -> NodeDescription:
+    """The node of a file, or several such nodes, whose NICs are on rails. InputError with line and rule for a file that is none,
+    and for links that no arrangement has.
+    """
     root = read_xml(path)
     if root.tag != "system":
         raise root.problem("the first element of a topology of NCCL is <system>")
@@ -52,10 +65,48 @@ def read_nccl_topology(path: str | os.PathLike[str]) -> NodeDescription:
         if gpu.sm != gpus[0].sm:
             raise gpu.element.problem(f"all GPUs must be alike, and dev {gpus[0].number} has {gpus[0].sm}", "sm", str(gpu.sm))
     _nvlinks(gpus)
+    if nodes > 1:
+        return _with_rails(root, gpus, nodes)
     nets = [net.attributes.get("name", "?") for net in _all(root, "net")]
     notes = [f"network interfaces are left out, as the machine is one node: {', '.join(nets[:8])}"] if nets else []
     kind, each, links, more = _arranged(root, gpus)
     return NodeDescription(len(gpus), kind, each, links=links, start=BOARDS.get(gpus[0].sm), notes=[*notes, *more])
+
+
+def _with_rails(root: Element, gpus: list[Gpu], nodes: int) -> NodeDescription:
+    """Nodes like that of the file. Each GPU uses a NIC that is as near as any, in PCI devices that both are below."""
+    nics = list(_nics(root))
+    if not nics:
+        raise root.problem("several nodes need NICs, and there is no <net> with a speed", remedy="leave out --nodes")
+    if len({one.bytes_per_second for one in nics}) > 1:
+        raise root.problem("all NICs (<net>) must have one speed")
+    kind, each, _, more = _arranged(root, gpus)
+    if kind != "switch":
+        raise root.problem(f"several nodes need GPUs that are connected by switches, and here they are connected as {kind}")
+    users: Counter[int] = Counter()
+    chosen = []
+    for gpu in gpus:
+        near = [sum(a == b for a, b in zip(gpu.above, nic.above, strict=False)) for nic in nics]
+        best = min(range(len(nics)), key=lambda k: (-near[k], users[k], k))
+        users[best] += 1
+        chosen.append(best)
+    number = {nic: rail for rail, nic in enumerate(sorted(users))}
+    named = ", ".join(f"{nics[nic].name} (rail {rail})" for nic, rail in number.items())
+    return NodeDescription(
+        nodes * len(gpus), kind, each, rows=nodes, start=BOARDS.get(gpus[0].sm), nics=tuple(number[one] for one in chosen),
+        nic_bytes_per_second=nics[0].bytes_per_second, notes=[f"NICs: {named}", *more],
+    )  # fmt: skip
+
+
+def _nics(element: Element, above: tuple[int, ...] = ()) -> Iterator[Nic]:
+    """The <net> elements with a speed in Mbit/s, in the order of the file."""
+    for child in element.children:
+        if child.tag == "net":
+            speed = child.integer("speed", 0, MOST_SPEED, 0)
+            if speed:
+                yield Nic(child.attributes.get("name", "?"), Fraction(speed * 10**6, 8), above)
+        else:
+            yield from _nics(child, (*above, child.line) if child.tag in ("cpu", "pci") else above)
 
 
 def _all(element: Element, tag: str) -> Iterator[Element]:
@@ -70,19 +121,19 @@ def _gpus(root: Element) -> Iterator[Gpu]:
     if not cpus:
         raise root.problem("a <system> has <cpu> elements, and the GPUs are in them")
     for number, cpu in enumerate(cpus):
-        yield from _below(cpu, "", None, number)
+        yield from _below(cpu, "", None, number, (cpu.line,))
 
 
-def _below(element: Element, busid: str, rate: Fraction | None, cpu: int) -> Iterator[Gpu]:
+def _below(element: Element, busid: str, rate: Fraction | None, cpu: int, above: tuple[int, ...]) -> Iterator[Gpu]:
     for child in element.children:
         if child.tag == "pci":
             own = _pcie(child)
             slowest = own if rate is None or (own is not None and own < rate) else rate
-            yield from _below(child, child.text("busid").lower(), slowest, cpu)
+            yield from _below(child, child.text("busid").lower(), slowest, cpu, (*above, child.line))
         elif child.tag == "gpu":
             if not busid:
                 raise child.problem("a <gpu> is in the <pci> element of its device")
-            yield Gpu(child, busid, child.integer("dev", 0, MOST_LINKS), child.integer("sm", 10, 999), rate, cpu)
+            yield Gpu(child, busid, child.integer("dev", 0, MOST_LINKS), child.integer("sm", 10, 999), rate, cpu, above)
 
 
 def _pcie(pci: Element) -> Fraction | None:

@@ -26,6 +26,8 @@ class NodeDescription:
     start: str | None = None  #: the machine to start from, if the file says which devices there are
     notes: list[str] = field(default_factory=list)  #: what the machine leaves out
     oversubscription: Fraction | None = None  #: of a fat tree
+    nics: tuple[int, ...] = ()  #: of several nodes: the rail of each device of a node
+    nic_bytes_per_second: Fraction = Fraction(0)  #: of a NIC, each way
 
     def overrides(self, base: SystemConfig) -> dict[str, Any]:
         """The values that differ from those of a machine to start from. Its cubes and PEs stay."""
@@ -44,6 +46,12 @@ class NodeDescription:
             found["system.link.mm"] = 0
         elif self.kind in SWITCHED and base.system.kind not in SWITCHED:  # there are two links on the way, which was one
             found["system.link.cycles"] = base.system.link.cycles // 2
+        if self.nics:
+            found["system.kind"] = "rails"
+            found["system.rails.nics"] = list(self.nics)
+            found["system.rails.link.bytes_per_cycle"] = (
+                self.nic_bytes_per_second / GIGA / Fraction(base.freq_ghz)
+            ).limit_denominator(10_000)
         if self.oversubscription is not None:
             found["system.switch.oversubscription"] = self.oversubscription
         whole = ceil(rate * self.links)  # the way to the links must not be narrower than all of them

@@ -25,7 +25,7 @@ from kernbench.common.errors import InputError, Problem
 from kernbench.config.allowed_code import AllowCode
 from kernbench.config.load import load_config
 from kernbench.config.system import SystemConfig
-from kernbench.config.system.links import SWITCHED, Pair
+from kernbench.config.system.links import SWITCHED, Pair, broken_nics, rail_of, rails_of
 from kernbench.config.system.parts import BUILTIN
 from kernbench.topology.cube import Wire, cube_edges, cube_nodes, link_wire, plain_wire
 from kernbench.topology.graph import WITHOUT_COMMAND, Edge, EdgeKind, Node, Topology
@@ -161,6 +161,8 @@ def assemble(config: SystemConfig, mesh: CubeMesh, clock: StageClock | None = No
             system.join_sips(pair)
         if config.system.kind in SWITCHED:
             system.add_switches()
+        if config.system.kind == "rails":
+            system.add_rails()
         topology = Topology(config, tuple(system.nodes), tuple(system.edges))
         _check_reach(topology)
     return topology
@@ -273,6 +275,32 @@ class _System:
             uplink = system.link.bytes_per_cycle * cols / system.switch.oversubscription
             for leaf in leaves:
                 self._join_switch(leaf, core, replace(wire, bytes_per_cycle=uplink))
+
+    def add_rails(self) -> None:
+        """A switch for the SIPs of each row, then one for each rail, then the NICs, row by row. A NIC joins the SIPs of its
+        columns with the switch of its rail.
+        """
+        system, board = self.config.system, self.config.wires.board_mm_per_cycle
+        if not self._io or system.sips == 1:
+            return
+        cols, rails = self.config.sip_cols, rails_of(self.config)
+        rows, broken = range(system.rows), broken_nics(self.config)
+        inside = link_wire(EdgeKind.SIP, system.link, system.pitch_mm, board)
+        outside = link_wire(EdgeKind.SIP, system.rails.link, system.pitch_mm, board)
+        # Half of the latency between a SIP and its NIC: two SIPs with one NIC do not exchange data over it.
+        near = replace(outside, cycles=outside.cycles // 2, mm=Fraction(0))
+        outside = replace(outside, cycles=outside.cycles - near.cycles)
+        nics = {(row, rail): naming.switch(system.rows + rails + row * rails + rail) for row in rows for rail in range(rails)}
+        names = [naming.switch(number) for number in range(system.rows + rails)]
+        self.nodes += [Node(one, naming.SWITCH, None, None, None, Fraction(0), Fraction(0)) for one in (*names, *nics.values())]
+        for sip in range(system.sips):
+            row, column = divmod(sip, cols)
+            port = naming.in_io(sip, next(iter(self._io)), naming.IO_NOC)
+            self._join_switch(port, naming.switch(row), inside)
+            self._join(port, nics[row, rail_of(self.config, column)], near)
+        for (row, rail), nic in nics.items():
+            if (row, rail) not in broken:
+                self._join(nic, naming.switch(system.rows + rail), outside)
 
     def _join_switch(self, below: str, switch: str, wire: Wire) -> None:
         """A connection with a switch above, whose latency counts where a transfer enters a switch."""

@@ -24,7 +24,7 @@ def cube_pairs(rows: int, cols: int) -> Iterator[Pair]:
 
 def sip_pairs(config: SystemConfig) -> list[Pair]:
     """The SIPs with a link between them that is not broken, each pair once."""
-    failed = {frozenset(map(int, name.split("-"))) for name in config.system.failed}
+    failed = {frozenset(map(int, name.split("-"))) for name in config.system.failed if "-" in name}
     return [pair for pair in all_sip_pairs(config) if frozenset((pair.first, pair.second)) not in failed]
 
 

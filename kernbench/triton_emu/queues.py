@@ -14,7 +14,7 @@ from kernbench.components.builtin.ipcq_ring import DIRECTIONS, TIERS, End, Proto
 from kernbench.components.builtin.switch_queue import REDUCE, WAYS, SwitchQueue, SwitchQueueForm
 from kernbench.config import NpuConfig, SystemConfig
 from kernbench.config.kinds import a_system
-from kernbench.config.system.links import SWITCHED
+from kernbench.config.system.links import WITH_SWITCHES
 from kernbench.policy.routing.resolver import AddressMap, address_map
 from kernbench.sim_engine.perturbation import CREDITS, Perturbed
 from kernbench.triton_emu.errors import ScratchpadFullError
@@ -344,7 +344,7 @@ class Queues:
     def _through_switch(self, table: NeighbourTable, form: QueueForm, one: SwitchQueueForm) -> SwitchQueue:
         """A queue through switches. InputError if the machine has no switch that can do it."""
         system = self.system.system
-        if system.kind not in SWITCHED or not system.switch.reduce:
+        if system.kind not in WITH_SWITCHES or not system.switch.reduce:
             rule = "queues through switches need switches that combine and copy messages"
             remedy = "take a system with kind: switch or fat_tree, and set system.switch.reduce"
             raise InputError(Problem("queues", rule, "system.switch.reduce", system.switch.reduce, remedy))

@@ -15,7 +15,7 @@ from kernbench.config.cache import Llc
 from kernbench.config.dram_controller import DramController
 from kernbench.config.dram_device import RowBuffer
 from kernbench.config.routers import Routers
-from kernbench.config.system.parts import PROTOCOLS, Protocol, Switches
+from kernbench.config.system.parts import PROTOCOLS, NicLink, Protocol, Switches
 from kernbench.topology.builder import build_topology, compile_topology
 from kernbench.topology.graph import WITHOUT_COMMAND, WITHOUT_PES, WITHOUT_UCIE, EdgeKind, Topology
 from tests.docs.test_build import DOCS, YOUNGER, first_cells, part, paths_of
@@ -64,7 +64,9 @@ def test_every_key_is_in_the_reference() -> None:
     wanted |= {"cube.hbm.device", "cube.hbm.policy", "energy.by_cause", "cost.usd_per_hour", "cost.watts"}
     wanted |= {"pe.fetch_store.bytes_per_cycle"}
     wanted |= {f"pe.ipcq.protocols.{one}.{name}" for one in PROTOCOLS for name in Protocol.model_fields}
-    wanted |= {"system.failed", "system.slow", "pe.cores", *(f"system.switch.{name}" for name in Switches.model_fields)}
+    wanted |= {"system.failed", "system.slow", "pe.cores", "system.rails.nics"}
+    wanted |= {f"system.switch.{name}" for name in Switches.model_fields}
+    wanted |= {f"system.rails.link.{name}" for name in NicLink.model_fields}
     wanted |= {f"cube.hbm.row_buffer.{name}" for name in RowBuffer.model_fields}
     wanted |= {f"cube.hbm.controller.{name}" for name in DramController.model_fields}
     wanted |= {f"cube.llc.{name}" for name in Llc.model_fields}

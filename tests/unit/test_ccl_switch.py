@@ -189,11 +189,11 @@ def test_the_tuner_knows_the_algorithm_only_where_switches_add() -> None:
 def test_the_tuner_chooses_it_where_it_is_the_fastest() -> None:
     config, registry = machine(), read_registry()
     group = group_of(config, Shape(4, 1, 1))
-    choice = Tuner(config, group, registry).choose("all_reduce", 16384, "f16")
+    choice = Tuner(config, group, registry).choose("all_reduce", 32768, "f16")
     times = {}
     for name in ("switch", "recursive_doubling", "hierarchical"):  # the best of those without a switch
         entry = registry.find("all_reduce", name)
-        made, _ = row(Asked(config, group, entry, "f16", queues_of(registry, entry), check=False), 16384)
+        made, _ = row(Asked(config, group, entry, "f16", queues_of(registry, entry), check=False), 32768)
         assert made is not None
         times[name] = made.cycles
     assert choice.name == "switch" == min(times, key=lambda name: times[name])

@@ -88,7 +88,9 @@ def test_presets_are_read_back_as_they_were(name: str) -> None:
     validator_of(system_json_schema).validate(config.to_dict())
     defaults = {path for path, _, origin in config.effective() if origin == "default"}
     added = {"pe.te.fill", "pe.te.clock_ratio", "pe.ve.clock_ratio", "system.failed", "energy.by_cause"}
-    added |= {"cube.mesh.model", "system.slow", "system.switch.cycles", "system.switch.oversubscription", "system.switch.reduce", "pe.cores"}
+    added |= {"cube.mesh.model", "system.slow", "system.switch.cycles", "system.switch.oversubscription"}
+    added |= {"system.switch.reduce", "pe.cores"}
+    added |= {"system.rails.nics", "system.rails.link.bytes_per_cycle", "system.rails.link.cycles"}
     assert defaults == {"cube.hbm.period", "pe.dma.period", "pe.te.period", "pe.te.timing", "pe.ve.period"} | added
     text = importlib.resources.files("kernbench.configs").joinpath(f"{name}.yaml").read_text(encoding="utf-8")
     validator_of(system_json_schema).validate(yaml.safe_load(json.dumps(yaml.safe_load(text))))
@@ -214,7 +216,7 @@ KEYS = (
 REFUSALS = [
     ("system: {sips: 0}", "s.yaml:2:16: system.sips = 0, but it must be at least 1"),
     ("system: {kind: star}",
-     's.yaml:2:16: system.kind = "star", but it must be one of ring, torus, mesh, all_to_all, dragonfly, switch, fat_tree'),
+     's.yaml:2:16: system.kind = "star", but it must be one of ring, torus, mesh, all_to_all, dragonfly, switch, fat_tree, rails'),
     ("system: {sips: 2, rows: 2}", "s.yaml:2:25: system.rows = 2, but a ring has one row"),
     ("system: {sips: 6, kind: torus, rows: 4}", "s.yaml:2:38: system.rows = 4, but it must divide the number of SIPs (6)"),
     ("system: {sips: 6, kind: mesh, rows: 2, cols: 2}", "s.yaml:2:46: system.cols = 2, but times rows (2) it must be the number of SIPs (6)"),

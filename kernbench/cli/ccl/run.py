@@ -171,7 +171,8 @@ Fail = Annotated[
     typer.Option(
         "--fail",
         metavar="A-B",
-        help="Break the link between two SIPs, like 0-1 or link:0-1. May be repeated.",
+        help="Break the link between two SIPs, like 0-1 or link:0-1, NIC 3 of node 0 (nic0.3), or a rail (rail3). May be "
+        "repeated.",
         show_default=False,
     ),
 ]

@@ -355,9 +355,9 @@ class Reach:
             ways = [self._peer_way(one, root) if to_root else self._peer_way(root, one) for one in others]
             edges = [edge for way in ways for edge in way.edges]
             if to_root:  # what the root itself gives goes up to its switch
-                kinds = self.places.topology.by_id
+                there = {edge.target for edge in edges if edge.target.startswith(naming.SWITCH)}
                 out = self._peer_way(root, others[0]).edges
-                up = next(k for k, edge in enumerate(out) if kinds[edge.target].kind == naming.SWITCH)
+                up = next(k for k, edge in enumerate(out) if edge.target in there)
                 edges += out[: up + 1]
             whole = Way(tuple(dict.fromkeys(edges)))
             links, _ = whole.links(self._links, None)

@@ -18,7 +18,31 @@ class Pair(NamedTuple):
     steps: int  #: pitches from the one to the other
 
 
-SWITCHED = ("switch", "fat_tree")  #: kinds in which SIPs are linked with switches
+SWITCHED = ("switch", "fat_tree")  #: kinds in which SIPs are linked with switches alone
+WITH_SWITCHES = (*SWITCHED, "rails")  #: kinds that have switches
+
+
+def rail_of(config: SystemConfig, column: int) -> int:
+    """The rail whose NIC the SIPs of a column use."""
+    nics = config.system.rails.nics
+    return nics[column] if nics else column
+
+
+def rails_of(config: SystemConfig) -> int:
+    """The number of rails."""
+    return 1 + max(rail_of(config, column) for column in range(config.sip_cols))
+
+
+def broken_nics(config: SystemConfig) -> set[tuple[int, int]]:
+    """(row, rail) of NICs that are broken, or whose rail is."""
+    found: set[tuple[int, int]] = set()
+    for name in config.system.failed:
+        if name.startswith("nic"):
+            row, _, rail = name.removeprefix("nic").partition(".")
+            found.add((int(row), int(rail)))
+        elif name.startswith("rail"):
+            found |= {(row, int(name.removeprefix("rail"))) for row in range(config.system.rows)}
+    return found
 
 
 def all_sip_pairs(config: SystemConfig) -> list[Pair]:
@@ -29,7 +53,7 @@ def all_sip_pairs(config: SystemConfig) -> list[Pair]:
     a group, and one between every two groups. With switches no two SIPs have a link.
     """
     rows, cols = config.system.rows, config.sip_cols
-    if config.system.kind in SWITCHED:
+    if config.system.kind in WITH_SWITCHES:
         return []
     if config.system.kind == "all_to_all":
         return list(_row_pairs(0, cols))

@@ -5,6 +5,7 @@ All defaults are here. Rules between fields are in `system/rules.py`.
 
 from __future__ import annotations
 
+import re
 from fractions import Fraction
 from typing import Annotated, Any, ClassVar, Literal
 
@@ -71,14 +72,22 @@ class SipLink(Link):
     cycles: Natural = Field(default=200, description="[cycle] fixed latency: both serialisers and forward error correction")
 
 
+NIC, RAIL = re.compile(r"nic([0-9]{1,5})\.([0-9]{1,5})"), re.compile(r"rail([0-9]{1,5})")
+
+
 def _failed_link(value: Any) -> str:
+    for pattern, form in ((NIC, "nic{}.{}"), (RAIL, "rail{}")):
+        found = pattern.fullmatch(value) if isinstance(value, str) and value.isascii() else None
+        if found:
+            return form.format(*map(int, found.groups()))
     first, dash, second = value.partition("-") if isinstance(value, str) else ("", "", "")
     if not dash or not all(part.isascii() and part.isdigit() and len(part) < 6 for part in (first, second)):
-        raise refuse('it must be the numbers of two SIPs, like "0-1"')
+        raise refuse('it must be the numbers of two SIPs, like "0-1", a NIC of a row, like "nic0.3", or a rail, like "rail3"')
     return f"{int(first)}-{int(second)}"
 
 
-FailedLink = Annotated[str, Rule(_failed_link, lambda: {"type": "string", "pattern": "^[0-9]{1,5}-[0-9]{1,5}$"})]
+FAILED = r"^([0-9]{1,5}-[0-9]{1,5}|nic[0-9]{1,5}\.[0-9]{1,5}|rail[0-9]{1,5})$"
+FailedLink = Annotated[str, Rule(_failed_link, lambda: {"type": "string", "pattern": FAILED})]
 
 
 def _slow_pe(value: Any) -> str:
@@ -110,17 +119,35 @@ class Switches(Section):
     )
 
 
+class NicLink(Link):
+    """Between a NIC and the switch of its rail."""
+
+    bytes_per_cycle: Rate = Field(default=Fraction(50), description="[byte/cycle] bandwidth, each way")
+    cycles: Natural = Field(default=1000, description="[cycle] fixed latency: NIC, serialisers and forward error correction")
+
+
+class Rails(Section):
+    """The rails of `kind: rails`: each has a NIC in every row of SIPs, and a switch that connects these."""
+
+    nics: tuple[Annotated[int, integer(0, MAX_SIDE + 1)], ...] = Field(
+        default=(), description="by column of SIPs: the rail whose NIC they use; empty: a rail for each column"
+    )
+    link: NicLink = Field(default_factory=NicLink, description="between a NIC and the switch of its rail")
+
+
 class Package(Section):
     """The SIPs and what connects them."""
 
-    younger: ClassVar[frozenset[str]] = frozenset({"failed", "slow", "switch"})
+    younger: ClassVar[frozenset[str]] = frozenset({"failed", "slow", "switch", "rails"})
 
     sips: Annotated[int, integer(1, MAX_SIDE + 1)] = Field(default=1, description="number of SIPs")
-    kind: Literal["ring", "torus", "mesh", "all_to_all", "dragonfly", "switch", "fat_tree"] = Field(
+    kind: Literal["ring", "torus", "mesh", "all_to_all", "dragonfly", "switch", "fat_tree", "rails"] = Field(
         default="ring", description="how SIPs are connected"
     )
     rows: Annotated[int, integer(1, MAX_SIDE + 1)] = Field(
-        default=1, description="rows of SIPs: one in a ring, all_to_all or switch; groups of a dragonfly; leaves of a fat_tree"
+        default=1,
+        description="rows of SIPs: 1 in a ring, all_to_all or switch; groups of a dragonfly, leaves of a fat_tree, "
+        "nodes of rails",
     )
     cols: Annotated[int, integer(1, MAX_SIDE + 1)] | None = Field(
         default=None, description="columns of SIPs; absent: as many as it takes"
@@ -128,7 +155,10 @@ class Package(Section):
     link: SipLink = Field(default_factory=SipLink, description="between neighbouring SIPs")
     pitch_mm: Length = Field(default=Fraction(100), description="[mm] between the middles of neighbouring SIPs")
     switch: Switches = Field(default=Switches(), description="what a switch or fat_tree consists of")
-    failed: tuple[FailedLink, ...] = Field(default=(), description="links between SIPs that are broken, like 0-1")
+    rails: Rails = Field(default=Rails(), description="the rails of kind rails")
+    failed: tuple[FailedLink, ...] = Field(
+        default=(), description="what is broken: links between SIPs, like 0-1, NICs of rows, like nic0.3, and rails, like rail3"
+    )
     slow: tuple[SlowPe, ...] = Field(
         default=(), description="PEs whose link with their router has so many times less bandwidth, like sip0.cube0.pe3:2"
     )

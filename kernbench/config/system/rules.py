@@ -11,7 +11,8 @@ from kernbench.config.cache import cache_rules
 from kernbench.config.fields import WIDE_LIMIT
 from kernbench.config.routers import Routers, router_rules
 from kernbench.config.rules import BrokenRule, engine_rules, engine_weight, rate_rule
-from kernbench.config.system.links import all_sip_pairs
+from kernbench.config.system.links import all_sip_pairs, rails_of
+from kernbench.config.system.parts import NIC, RAIL
 
 if TYPE_CHECKING:
     from kernbench.config.system import SystemConfig
@@ -53,6 +54,9 @@ def _package_rules(config: SystemConfig) -> Iterator[BrokenRule]:
     elif system.cols is not None and system.rows * system.cols != system.sips:
         rule = f"times rows ({system.rows}) it must be the number of SIPs ({system.sips})"
         yield BrokenRule(("system", "cols"), system.cols, rule)
+    elif system.kind == "rails" and system.rails.nics and len(system.rails.nics) != config.sip_cols:
+        rule = f"it must have a rail for each of {config.sip_cols} columns of SIPs"
+        yield BrokenRule(("system", "rails", "nics"), str(list(system.rails.nics)), rule)
     elif system.failed:
         yield from _failed_rules(config)
     yield from _slow_rules(config)
@@ -62,7 +66,15 @@ def _failed_rules(config: SystemConfig) -> Iterator[BrokenRule]:
     """A link that is broken must be there, and only once."""
     links = {frozenset((pair.first, pair.second)) for pair in all_sip_pairs(config)}
     seen: set[frozenset[int]] = set()
+    rails = rails_of(config) if config.system.kind == "rails" else 0
     for i, name in enumerate(config.system.failed):
+        nic, rail = NIC.fullmatch(name), RAIL.fullmatch(name)
+        if nic or rail:
+            row, number = map(int, nic.groups()) if nic else (0, int(rail.group(1)))  # type: ignore[union-attr]
+            if row >= config.system.rows or number >= rails:
+                rule = f"there is no such NIC or rail in a {config.system.kind} of {config.system.sips} SIPs"
+                yield BrokenRule(("system", "failed", i), name, rule)
+            continue
         ends = frozenset(map(int, name.split("-")))
         if ends not in links:
             rule = f"there is no such link in a {config.system.kind} of {config.system.sips} SIPs"

@@ -46,8 +46,8 @@ class Nic:
 
 
 def read_nccl_topology(path: str | os.PathLike[str], nodes: int = 1) -> NodeDescription:
-    """The node of a file, or several such nodes, whose NICs are on rails. InputError with line and rule for a file that is none,
-    and for links that no arrangement has.
+    """The node of a file, or several such nodes with rails. InputError with line and rule for a file that is none, and for
+    links that no arrangement has.
     """
     root = read_xml(path)
     if root.tag != "system":

@@ -28,7 +28,8 @@ def machine(*more: str, sips: int = 4) -> SystemConfig:
 
 
 def wrong(collective: str, shape: Shape, size: int, dtype: str = "f16", redop: str = "sum", algo: str = "switch") -> Any:
-    config, registry = machine(sips=shape.sips), read_registry()
+    small = ["sip.rows=1", f"sip.cols={shape.cubes}", f"cube.pes={shape.pes}"]
+    config, registry = machine(*small, sips=shape.sips), read_registry()
     entry, group = registry.find(collective, algo), group_of(config, shape)
     asked = Asked(config, group, entry, dtype, queues_of(registry, entry), check=True, redop=redop)
     made, outcome = row(asked, counts_of(asked, size, size, 2)[0])
@@ -39,7 +40,7 @@ def wrong(collective: str, shape: Shape, size: int, dtype: str = "f16", redop: s
 @pytest.mark.parametrize("shape", [Shape(4, 1, 1), Shape(2, 2, 3), Shape(3, 1, 2)])
 @pytest.mark.parametrize("collective", ["all_reduce", "all_gather", "reduce_scatter"])
 def test_values(collective: str, shape: Shape) -> None:
-    for size in (2, 5000, 200_000):
+    for size in (2, 5000, 200_000) if shape.ranks == 4 else (2, 5000):
         assert wrong(collective, shape, size) == 0
 
 

@@ -75,7 +75,7 @@ class Entry:
         if group.kind_name not in self.topologies:
             return f"{self.full_name} is for {', '.join(self.topologies)}, and the group is a {group.kind_name}"
         if self.through_switches and not (config.system.kind in WITH_SWITCHES and config.system.switch.reduce):
-            return f"{self.full_name} needs switches that combine messages (system.switch.reduce of a switch or fat_tree)"
+            return f"{self.full_name} needs switches that combine messages (system.switch.reduce)"
         if self.through_switches and group.shape.sips < 2:
             return f"{self.full_name} needs ranks on several SIPs, as many on each"
         return ""

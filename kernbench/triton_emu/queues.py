@@ -346,7 +346,7 @@ class Queues:
         system = self.system.system
         if system.kind not in WITH_SWITCHES or not system.switch.reduce:
             rule = "queues through switches need switches that combine and copy messages"
-            remedy = "take a system with kind: switch or fat_tree, and set system.switch.reduce"
+            remedy = "take a system of kind switch, fat_tree or rails, and set system.switch.reduce"
             raise InputError(Problem("queues", rule, "system.switch.reduce", system.switch.reduce, remedy))
         if form.tier != "tcm":
             rule = "queues through switches have their slots in scratchpads"

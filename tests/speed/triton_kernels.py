@@ -1,4 +1,5 @@
-"""Twelve kernels in the Triton language, each with its inputs and its reference. KB_SPEED_OF=triton runs Triton's interpreter.
+"""Twelve kernels in the Triton language, each with its inputs and its reference. KB_SPEED_OF=triton runs Triton's interpreter,
+KB_SPEED_CHECK=memory,races runs kernbench with these checks.
 
 `python -m tests.speed.triton_kernels` prints, as JSON, seconds of CPU and the largest error of each.
 """
@@ -9,6 +10,7 @@ import json
 import os
 import time
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import torch
@@ -18,6 +20,7 @@ if os.environ.get("KB_SPEED_OF") == "triton":
     import triton
     import triton.language as tl
 else:
+    import kernbench
     import kernbench.triton as triton
     import kernbench.triton.language as tl
 
@@ -237,16 +240,23 @@ def cases() -> dict[str, Case]:
     return found
 
 
+def _checked() -> AbstractContextManager[Any]:
+    """Where launches are checked; nothing where no check is asked for."""
+    check = os.environ.get("KB_SPEED_CHECK", "")
+    return kernbench.machine("single_cube", check=check) if check else nullcontext()
+
+
 def main() -> None:
     """The least of three runs of each, after one that is not counted."""
     answer = {}
     for name, (launch, check) in cases().items():
-        run = launch()
-        seconds = []
-        for _ in range(3):
-            began = time.process_time()
-            launch()
-            seconds.append(time.process_time() - began)
+        with _checked():
+            run = launch()
+            seconds = []
+            for _ in range(3):
+                began = time.process_time()
+                launch()
+                seconds.append(time.process_time() - began)
         got, wanted = check()
         answer[name] = {"s": min(seconds), "error": float((got - wanted).abs().max()), "cycles": getattr(run, "cycles", None)}
     print(json.dumps(answer))

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import builtins
 import inspect
+import linecache
 import textwrap
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial, wraps
+from functools import cached_property, partial, wraps
 from importlib import import_module
+from itertools import count
 from types import FunctionType
 from typing import Any
 
@@ -19,7 +21,7 @@ from kernbench.triton.block_pointers import made_on_host
 from kernbench.triton.constants import plain
 from kernbench.triton.control import IN_KERNELS
 from kernbench.triton.dtypes import TritonError, float32
-from kernbench.triton.literals import with_tensors
+from kernbench.triton.literals import returned, with_tensors
 from kernbench.triton.portable import check_names
 from kernbench.triton.program import Options, Program, enter, running
 from kernbench.triton.tensor import number_tensor, pointer
@@ -33,6 +35,7 @@ HINTS = (
     "num_warps", "num_stages", "num_ctas", "maxnreg", "enable_fp_fusion", "waves_per_eu", "matrix_instr_nonkdim", "kpack",
     "launch_pdl", "launch_cooperative_grid", "extern_libs", "debug", "sanitize_overflow", "minRegAutoWS", "maxRegAutoWS",
     "schedule_hint", "allow_flush_denorm", "instrumentation_mode", "ptx_options", "disable_warp_specialize", "pingpongAutoWS",
+    "arch", "ir_override", "enable_reflect_ftz",
 )  # fmt: skip
 #: Hints that change no numbers and need no note, as what they ask for is always so here.
 ALWAYS = ("launch_cooperative_grid", "debug")
@@ -110,9 +113,21 @@ class KernelParam:
 class JITFunction(KernelInterface):
     """A kernel or device function. `kernel[grid](...)` runs it on the default machine, or that of `kernbench.machine`."""
 
-    def __init__(self, fn: Callable[..., Any]) -> None:
-        if isinstance(fn, JITFunction):
-            fn = fn.original
+    def __init__(
+        self, fn: Callable[..., Any], version: Any = None, do_not_specialize: Any = None,
+        do_not_specialize_on_alignment: Any = None, debug: Any = None, noinline: Any = None,
+        repr: Callable[[Any], str] | None = None, launch_metadata: Any = None,
+    ) -> None:  # fmt: skip
+        """The options are of Triton's compiler: they are kept, and change nothing."""
+        self.version, self.debug, self.noinline, self.launch_metadata = version, debug, noinline, launch_metadata
+        self.do_not_specialize = do_not_specialize or []
+        self.do_not_specialize_on_alignment = do_not_specialize_on_alignment or []
+        self.repr = repr or (lambda _: self.__name__)
+        self.pre_run_hooks: list[Callable[..., Any]] = []
+        self._take(fn.original if isinstance(fn, JITFunction) else fn)
+
+    def _take(self, fn: Callable[..., Any]) -> None:
+        """Be the kernel of a function."""
         self.original: Callable[..., Any] = fn
         self.fn = _with_names(fn)
         self.__name__, self.__qualname__ = fn.__name__, fn.__qualname__
@@ -124,7 +139,9 @@ class JITFunction(KernelInterface):
         #: Parameters that are pointers to what is not written.
         self.consts = frozenset(name for name, one in self.parameters.items() if _is_marked(one.annotation, "const"))
         self._checked = False
-        self.pre_run_hooks: list[Callable[..., Any]] = []
+        code = inspect.unwrap(fn).__code__
+        self.file_name, self.starting_line_number = code.co_filename, code.co_firstlineno
+        self.def_file_line_number, self.def_file_col_number = code.co_firstlineno, 0
         self.constexprs = frozenset(name for name, one in self.parameters.items() if _is_marked(one.annotation, "constexpr"))
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
@@ -136,6 +153,29 @@ class JITFunction(KernelInterface):
         """The source, without its decorators."""
         text = textwrap.dedent(inspect.getsource(self.original))
         return text[text.index("def ") :] if "def " in text else text
+
+    @cached_property
+    def raw_src(self) -> list[str]:
+        """The lines of the source, with its decorators."""
+        return inspect.getsourcelines(self.original)[0]
+
+    def get_capture_scope(self) -> dict[str, Any]:
+        """The globals of the function, and the variables around it that it uses."""
+        code, cells = self.original.__code__, self.original.__closure__ or ()
+        around = {name: cell.cell_contents for name, cell in zip(code.co_freevars, cells, strict=True)}
+        return {**self.original.__globals__, **around}
+
+    def is_gluon(self) -> bool:
+        """False: kernels of Gluon are refused."""
+        return False
+
+    def _unsafe_update_src(self, source: str) -> None:
+        """Be the kernel of another source, in the globals of this one."""
+        names = self.original.__globals__
+        name = f"<source of {self.__name__}, {next(_SOURCES)}>"
+        linecache.cache[name] = len(source), None, source.splitlines(keepends=True), name
+        exec(compile(source, name, "exec"), names)
+        self._take(names[self.__name__])
 
     def add_pre_run_hook(self, hook: Callable[..., Any]) -> None:
         """Call a function with the arguments of each launch, before it."""
@@ -166,7 +206,7 @@ class JITFunction(KernelInterface):
         around = running()
         if around is not None and tl is None:
             self._check(around.options)
-            return self.fn(*args, **kwargs)
+            return returned(self.fn(*args, **kwargs))
         if tl is None:
             raise TritonError(f"{self.__name__} is a kernel; launch it by {self.__name__}[grid](...)")
         return self.program(tl, Options(), self.bind(args, kwargs)[0])
@@ -212,6 +252,7 @@ class JITFunction(KernelInterface):
         return number_tensor(value) if isinstance(value, bool | int) else value
 
 
+_SOURCES = count()  # of kernels that were made of a text
 _CALLED = inspect.signature(lambda *args, tl=None, **kwargs: None)  # of a call: `__get__` would hide it from who asks
 
 
@@ -251,7 +292,11 @@ def sizes_of(grid: Any, arguments: Mapping[str, Any]) -> tuple[int, ...]:
 
 
 def jit(fn: Callable[..., Any] | None = None, **options: Any) -> Any:
-    """Make a kernel or device function of a Python function. Options of the compiler are ignored."""
+    """Make a kernel or device function of a Python function. Options of the compiler change nothing."""
+    known = {name: value for name, value in options.items() if name in _OPTIONS}
     if fn is None:
-        return lambda given: JITFunction(given)
-    return JITFunction(fn)
+        return lambda given: JITFunction(given, **known)
+    return JITFunction(fn, **known)
+
+
+_OPTIONS = frozenset(inspect.signature(JITFunction.__init__).parameters) - {"self", "fn"}

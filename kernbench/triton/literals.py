@@ -18,6 +18,29 @@ from typing import Any
 from kernbench.triton.constants import plain
 from kernbench.triton.tensor import FUNCTIONS, as_tensor, tensor
 
+
+class _Float(float):
+    """A float that a device function returned: in Triton it is a tensor by then, and kernels ask for its type."""
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(as_tensor(float(self)), name)
+
+
+class _Int(int):
+    """The same of an integer."""
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(as_tensor(int(self)), name)
+
+
+def returned(value: Any) -> Any:
+    """What a device function returns, as its caller gets it."""
+    kind = type(value)
+    if kind is tuple:
+        return tuple([returned(one) for one in value])
+    return _Float(value) if kind is float else _Int(value) if kind is int else value
+
+
 _MAKE, _CHOOSE = "__kernbench_tensor", "__kernbench_choose"
 
 

@@ -222,8 +222,8 @@ def in_shape(value: tensor, kind: dtype, shape: tuple[int, ...]) -> tensor:
     return found.reshaped(()) if not shape else broadcast_to(found, shape)
 
 
-def _check_cache(modifier: str) -> None:
-    if modifier not in _CACHES:
+def _check_cache(modifier: str | None) -> None:
+    if modifier is not None and modifier not in _CACHES:
         refuse(f'cache_modifier="{modifier}" is none of Triton\'s: {", ".join(_CACHES[1:])}; there are no caches here')
 
 

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 _COMPILER = "it is a type of Triton's compiler, and kernels run here as Python; leave it out"
-_GPU = "it is specific to one vendor's GPUs; use tl.load, tl.store and tl.dot"
 #: names of Triton that are not supported: what to use instead
 REFUSED: dict[str, str] = {
     "slice": "use x[:, None], tl.split, tl.gather or tl.load",
     "block_type": _COMPILER,
     "constexpr_type": _COMPILER,
     "tuple_type": _COMPILER,
-    "target_info": _GPU,
     "tensor_descriptor_type": _COMPILER,
 }
 #: the same for `triton` itself
@@ -42,7 +40,7 @@ DIFFERS: dict[str, str] = {
     "atomic_cas": "as atomic_add",
     "atomic_load": "only known integers can be a condition",
     "atomic_poll": "only for known integers",
-    "uint64": "only known values can be divided, shifted right and cast to floats",
+    "uint64": "only known values can be divided, shifted right by pending numbers, and cast to floats",
     "map_elementwise": "both branches of an if are computed, at most 64 combinations",
     "dot_scaled": "operands are widened to 16 bits by the vector engine first",
     "bitonic_merge": "has the cost of sort",
@@ -51,6 +49,7 @@ DIFFERS: dict[str, str] = {
     "TRITON_MAX_TENSOR_NUMEL": "enforced under portable; else the scratchpad's size is the limit",
     "topk": "any k",
     "sort": "along any axis, except under portable",
+    "target_info": "the target is no GPU: the functions is_... are false",
     "core": "has the names of tl, get_int_dtype and CONSTEXPR_0",
     "random": "has only the names of tl",
     "standard": "has the names of tl, _log2, _is_power_of_two and _get_int_dtype",

@@ -17,7 +17,7 @@ from kernbench.triton_emu.handle import KernelTensor
 
 
 class Shape(tuple[int, ...]):
-    """The lengths of axes; equal to a list of the same lengths too, as in Triton."""
+    """The lengths of axes; equal to a list of the same lengths too, and joined with lists, as in Triton."""
 
     __slots__ = ()
 
@@ -28,6 +28,16 @@ class Shape(tuple[int, ...]):
         return not self == other
 
     __hash__ = tuple.__hash__
+
+    def __getitem__(self, index: Any) -> Any:
+        found = tuple.__getitem__(self, index)
+        return Shape(found) if isinstance(index, slice) else found
+
+    def __add__(self, other: Any) -> Any:
+        return Shape((*self, *other))
+
+    def __radd__(self, other: Any) -> Any:
+        return Shape((*other, *self))
 
 
 class tensor:

@@ -13,7 +13,7 @@ from kernbench.triton.tensor import FUNCTIONS, known_tensor, number_tensor, tens
 
 #: What compares: with its highest bit turned, an unsigned number stands among signed ones where it stood before.
 ORDERED = frozenset({"lt", "le", "gt", "ge", "fmax", "fmin", "maximum", "minimum"})
-#: What is computed on known elements alone.
+#: What is computed on known elements; also `shr` of others by known numbers.
 KNOWN = {"div": np.floor_divide, "mod": np.remainder, "shr": np.right_shift}
 HIGHEST = -(1 << 63)
 
@@ -30,13 +30,24 @@ def back(x: tensor, kind: dtype) -> tensor:
 
 
 def divided(op: str, a: tensor, b: tensor, kind: dtype) -> tensor:
-    """`//`, `%` and `>>` of known elements."""
+    """`//` and `%` of known elements, and `>>` by known numbers."""
+    if op == "shr" and a.known is None:
+        return _shifted(a, elements(b, "the number of bits of >> of uint64"), kind)
     first, second = (elements(one, f"an operand of {op} of uint64") for one in (a, b))
     if op == "shr":
         found = np.where(second > 63, np.uint64(0), first >> np.minimum(second, np.uint64(63)))
     else:
         found = KNOWN[op](first, np.where(second == 0, np.uint64(1), second))
     return known_tensor(np.asarray(found).view(np.int64), kind)
+
+
+def _shifted(a: tensor, by: Array, kind: dtype) -> tensor:
+    """`>>` of what is computed after the timing: with the sign, whose copies are cleared then."""
+    steps = np.minimum(by, np.uint64(63))
+    left = np.where(by > 63, np.uint64(0), np.uint64(2**64 - 1) >> steps)
+    binary = FUNCTIONS["binary"]
+    signed = binary("shr", tensor(a.handle, int64), known_tensor(steps.view(np.int64), int64))
+    return tensor(binary("and", signed, known_tensor(np.asarray(left).view(np.int64), int64)).handle, kind)
 
 
 def elements(x: tensor, what: str) -> Array:

@@ -35,7 +35,7 @@ from tests.triton_peers.outcomes import PASSED, SKIPPED, SLOW, of_error, shape_o
 CHECKOUT = Path(os.environ["KB_PEERS_CHECKOUT"])
 LIMIT = int(os.environ.get("KB_PEERS_LIMIT", "20"))  #: [s] of CPU that a case may take
 #: Modules of Triton that hold no part of the language: they are read from the checkout.
-THEIRS = ("_internal_testing", "tools.mxfp")
+THEIRS = ("_internal_testing", "tools.mxfp", "tools.ragged_tma")
 
 
 class TooSlow(Exception):
@@ -65,8 +65,11 @@ def _properties_of_the_host() -> None:
     def properties(device: Any = 0) -> SimpleNamespace:
         import triton  # type: ignore[import-not-found,unused-ignore]
 
-        pes = triton.runtime.driver.active.utils.get_device_properties(0)["multiprocessor_count"]
-        return SimpleNamespace(name="cpu", total_memory=memory, multi_processor_count=pes, major=0, minor=0, gcnArchName="")
+        found = triton.runtime.driver.active.utils.get_device_properties(0)
+        return SimpleNamespace(
+            name="cpu", total_memory=memory, multi_processor_count=found["multiprocessor_count"], major=0, minor=0,
+            gcnArchName="", shared_memory_per_block_optin=found["max_shared_mem"],
+        )  # fmt: skip
 
     for module in (torch.cpu, torch.cuda):
         module.get_device_properties = properties  # type: ignore[attr-defined,assignment,unused-ignore]

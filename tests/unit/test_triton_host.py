@@ -6,6 +6,7 @@ import csv
 import math
 import subprocess
 import sys
+import types
 from pathlib import Path
 from typing import Any
 
@@ -100,7 +101,7 @@ def test_constants_have_triton_s_interface() -> None:
     assert np.array_equal(out, 8 * np.arange(8) + 4.5)
     assert tl.dtype("fp32") == tl.float32 and tl.float16.fp_mantissa_width == 10 and tl.float8e5b16.exponent_bias == 16
     assert tl.str_to_ty("*fp16").element_ty == tl.float16
-    assert not hasattr(tl, "target_info") and not hasattr(tl, "no_such_name") and "int8" in tl.dtype.SINT_TYPES
+    assert not hasattr(tl, "tuple_type") and not hasattr(tl, "no_such_name") and "int8" in tl.dtype.SINT_TYPES
 
 
 def test_double_precision_is_not_rounded_to_single() -> None:
@@ -349,3 +350,22 @@ def test_portable_refuses_what_triton_s_compiler_refuses() -> None:
             bounds[(1,)](out, 8)
         with pytest.raises(triton.CompilationError, match="atomic_add does not support int16"):
             small[(1,)](out)
+
+
+def _nothing():
+    pass
+
+
+def test_a_kernel_takes_another_source() -> None:
+    """As triton_kernels makes kernels of texts: a function for its globals and its name, and then the source."""
+    maker = types.FunctionType(_nothing.__code__, {"tl": tl, "SIZE": tl.constexpr(4)})
+    maker.__name__ = "made"
+    kernel = triton.JITFunction(maker, repr=lambda _: "one of a text", do_not_specialize=["n"])
+    body = "    one = 1\n    tl.store(x_ptr + tl.arange(0, SIZE), n + one.to(tl.int32))\n"
+    kernel._unsafe_update_src(f"def made(x_ptr, n):\n{body}")
+    x = np.zeros(4, np.int32)
+    kernel[(1,)](x, 6)
+    assert x.tolist() == [7] * 4 and kernel.arg_names == ["x_ptr", "n"] and kernel.repr(None) == "one of a text"
+    assert kernel.raw_src[0].startswith("def made") and not kernel.is_gluon() and kernel.do_not_specialize == ["n"]
+    captured = kernel.get_capture_scope()
+    assert captured["SIZE"].value == 4

@@ -257,8 +257,7 @@ def refused(body: Callable[[Any], Any], portable: bool = False) -> str:
          "add axes by x[:, None], or tl.reshape"),
         (lambda x: tl.load(x + tl.load(x + tl.arange(0, 4))), "fp32 is added to a pointer; offsets are integers: cast with "
          ".to(tl.int32)"),
-        (lambda x: tl.target_info,
-         "tl.target_info is not supported: it is specific to one vendor's GPUs; use tl.load, tl.store and tl.dot"),
+        (lambda x: tl.slice, "tl.slice is not supported: use x[:, None], tl.split, tl.gather or tl.load"),
         (lambda x: tl.zeros((4,), tl.float8e4b15),
          "elements of fp8e4b15: no machine here has them; use tl.float8e4nv or another type"),
         (lambda x: tl.arange(0, 4)[0], "unsupported tensor index 0: it is : or None; use tl.gather or tl.load"),
@@ -312,3 +311,61 @@ def test_colons_and_constants_mean_what_they_mean_in_triton() -> None:
 def test_pending_values_are_no_conditions() -> None:
     text = refused(lambda x: bool(tl.sum(tl.load(x + tl.arange(0, 4)), 0) > 0))
     assert text.startswith("the truth value is needed, but it comes after the timing, from gt (test_triton_language.py:")
+
+
+@triton.jit
+def some_numbers():
+    return 1, (2.5, 3)
+
+
+def test_numbers_that_a_device_function_returns_have_what_tensors_have() -> None:
+    @triton.jit
+    def kernel(x_ptr):
+        one, (half, three) = some_numbers()
+        tl.static_assert(one.dtype == tl.int32 and half.dtype == tl.float32 and three.to(tl.int64).dtype == tl.int64)
+        tl.store(x_ptr + tl.arange(0, 4), (one + half + three) * tl.full((4,), 2.0, tl.float32), cache_modifier=None)
+
+    x = np.zeros(4, np.float32)
+    kernel[(1,)](x)
+    assert x.tolist() == [13.0] * 4
+
+
+def test_shapes_are_joined_with_lists() -> None:
+    @triton.jit
+    def kernel(x_ptr):
+        y = tl.full((2, 8), 1.0, tl.float32)
+        split = y.shape[:-1] + [4, 2]  # noqa: RUF005
+        tl.static_assert(split == [2, 4, 2] and [1] + y.shape == (1, 2, 8))  # noqa: RUF005
+        tl.store(x_ptr, tl.sum(tl.reshape(y, split)))
+
+    x = np.zeros(1, np.float32)
+    kernel[(1,)](x)
+    assert x[0] == 16
+
+
+def test_pending_uint64_are_shifted_right_without_a_sign() -> None:
+    """By known numbers, of which 0 changes nothing, and 64 leaves nothing."""
+
+    @triton.jit
+    def kernel(x_ptr, out_ptr, by_ptr):
+        places = tl.arange(0, 4)
+        wide = tl.load(x_ptr + places).to(tl.uint64, bitcast=True)
+        tl.store(out_ptr + places, (wide >> tl.load(by_ptr + places).to(tl.uint64)).to(tl.int64, bitcast=True))
+
+    bits = np.array([2**64 - 1, 2**63 + 5, 2**63 + 5, 12], np.uint64)
+    by, out = np.array([60, 0, 64, 2], np.int64), np.zeros(4, np.int64)
+    kernel[(1,)](bits.view(np.float64), out, by)
+    assert out.view(np.uint64).tolist() == [15, 2**63 + 5, 0, 3]
+
+
+def test_the_target_is_no_gpu() -> None:
+    @triton.jit
+    def kernel(x_ptr):
+        if tl.target_info.is_cuda() or tl.target_info.is_hip_cdna3() or tl.target_info.cuda_capability_geq(8, 0):
+            tl.store(x_ptr, 1.0)
+        else:
+            tl.store(x_ptr, 2.0)
+
+    x = np.zeros(1, np.float32)
+    kernel[(1,)](x)
+    assert x[0] == 2 and tl.target_info.current_target().backend == "cpu"

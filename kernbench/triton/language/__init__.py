@@ -210,7 +210,7 @@ FUNCTIONS["int1"] = int1
 
 def __getattr__(name: str) -> Any:
     """Names of Triton that this machine does not support raise an error with the replacement."""
-    if name in ("extra", "core", "standard", "random"):
+    if name in ("extra", "core", "standard", "random", "target_info"):
         return import_module(f"kernbench.triton.language.{name}")
     if name in REFUSED:
         refuse_name(f"tl.{name} is not supported: {REFUSED[name]}")
@@ -223,17 +223,18 @@ __all__ = [
     "associative_scan", "assume", "atomic_add", "atomic_and", "atomic_cas", "atomic_load", "atomic_max", "atomic_min",
     "atomic_or", "atomic_poll", "atomic_store", "atomic_xchg", "atomic_xor", "bfloat16", "bitonic_merge", "block_pointer",
     "broadcast", "broadcast_to", "cast", "cat", "cdiv", "ceil", "clamp", "condition", "const", "constexpr", "core", "cos",
-    "cumprod", "cumsum", "debug_barrier", "device_assert", "device_print", "div_rn", "dot", "dot_scaled", "dtype", "erf", "exp",
-    "exp2", "expand_dims", "expect_zero", "extra", "fdiv", "flip", "float8e4b8", "float8e4b15", "float8e4nv", "float8e5",
-    "float8e5b16", "float16", "float32", "float64", "floor", "fma", "full", "gather", "histogram", "inline_asm_elementwise",
-    "int1", "int8", "int16", "int32", "int64", "interleave", "join", "load", "load_tensor_descriptor", "log", "log2",
-    "logical_and", "logical_or", "make_block_ptr", "make_tensor_descriptor", "map_elementwise", "math", "max", "max_constancy",
-    "max_contiguous", "maximum", "min", "minimum", "mul", "multiple_of", "num_programs", "pair_uniform_to_normal", "permute",
-    "philox", "philox_impl", "pi32_t", "pointer_type", "program_id", "rand", "rand4x", "randint", "randint4x", "randn",
-    "randn4x", "random", "range", "ravel", "reduce", "reduce_or", "reshape", "rsqrt", "sigmoid", "sin", "softmax", "sort",
-    "split", "sqrt", "sqrt_rn", "squeeze", "standard", "static_assert", "static_print", "static_range", "store",
-    "store_tensor_descriptor", "str_to_ty", "sub", "sum", "swizzle2d", "tensor", "tensor_descriptor", "tensor_descriptor_base",
-    "to_tensor", "topk", "trans", "tuple", "uint8", "uint16", "uint32", "uint64", "uint_to_uniform_float", "umulhi",
-    "unsqueeze", "view", "void", "where", "xor_sum", "zeros", "zeros_like",
+    "cumprod", "cumsum", "debug_barrier", "device_assert", "device_print", "div_rn", "dot", "dot_scaled", "dtype", "erf",
+    "exp", "exp2", "expand_dims", "expect_zero", "extra", "fdiv", "flip", "float8e4b8", "float8e4b15", "float8e4nv",
+    "float8e5", "float8e5b16", "float16", "float32", "float64", "floor", "fma", "full", "gather", "histogram",
+    "inline_asm_elementwise", "int1", "int8", "int16", "int32", "int64", "interleave", "join", "load",
+    "load_tensor_descriptor", "log", "log2", "logical_and", "logical_or", "make_block_ptr", "make_tensor_descriptor",
+    "map_elementwise", "math", "max", "max_constancy", "max_contiguous", "maximum", "min", "minimum", "mul", "multiple_of",
+    "num_programs", "pair_uniform_to_normal", "permute", "philox", "philox_impl", "pi32_t", "pointer_type", "program_id",
+    "rand", "rand4x", "randint", "randint4x", "randn", "randn4x", "random", "range", "ravel", "reduce", "reduce_or",
+    "reshape", "rsqrt", "sigmoid", "sin", "softmax", "sort", "split", "sqrt", "sqrt_rn", "squeeze", "standard",
+    "static_assert", "static_print", "static_range", "store", "store_tensor_descriptor", "str_to_ty", "sub", "sum",
+    "swizzle2d", "target_info", "tensor", "tensor_descriptor", "tensor_descriptor_base", "to_tensor", "topk", "trans",
+    "tuple", "uint8", "uint16", "uint32", "uint64", "uint_to_uniform_float", "umulhi", "unsqueeze", "view", "void", "where",
+    "xor_sum", "zeros", "zeros_like",
 ]
 # fmt: on

@@ -19,7 +19,7 @@ _OF_SYSTEMS = frozenset(name for name, spec in OPCODES.items() if spec.system)
 
 def checked_columns(program: Program, config: NpuConfig) -> Columns:
     """The columns of a program that can be run; InputError naming every problem of one that cannot."""
-    columns = Columns(program.entries, config)
+    columns = Columns(program, config)
     foreign = list(_system_problems(program.entries, config))
     refuse([*columns.structure, *foreign, *columns.problems], program)
     return columns

@@ -35,6 +35,7 @@ from kernbench.cmdq.footprint import (
     ve_bytes,
 )
 from kernbench.cmdq.opcodes import OPCODES, VE_BINARY_OPS, VE_REDUCTIONS
+from kernbench.cmdq.program import Program
 from kernbench.cmdq.read_entry import FieldProblem
 from kernbench.common.errors import InternalError
 from kernbench.components.service import ServiceTime, Tiling, te_service, ve_service
@@ -68,14 +69,16 @@ class Columns:
     """The columns of entries on a PE, and by position what is wrong with them there (`problems`) and anywhere (`structure`).
 
     `engine` is counted among the engines of its kind of one PE; memory, route, peer and group are what a machine adds.
-    Ids, dependencies and END are looked at again: a program built from Python has not been parsed.
+    Ids, dependencies and END are looked at here if the program has not been parsed: one that is built from Python.
     """
 
-    def __init__(self, entries: Sequence[Entry], pe: NpuConfig) -> None:
-        self.entries = entries
+    def __init__(self, program: Program, pe: NpuConfig) -> None:
+        entries = program.entries
+        self.entries: Sequence[Entry] = entries
         self.pe = pe
-        self.edges = edges_of(entries)
-        self.structure = structure_problems(entries, self.edges)
+        known = program.known_edges
+        self.edges = edges_of(entries) if known is None else known
+        self.structure = structure_problems(entries, self.edges) if known is None else []
         self.problems: list[tuple[int, FieldProblem]] = []
         self.regular = True  #: each entry is as reading makes it; those of a binary file may not be
         opcodes = list(map(attrgetter("opcode"), entries))

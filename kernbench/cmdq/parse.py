@@ -8,9 +8,9 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from kernbench.cmdq.dependencies import structure_problems
+from kernbench.cmdq.dependencies import Edges, edges_of, structure_problems
 from kernbench.cmdq.entries import Entry
-from kernbench.cmdq.program import VERSION, Program
+from kernbench.cmdq.program import VERSION, Program, Sound
 from kernbench.cmdq.read_entries import read_entries
 from kernbench.cmdq.read_entry import FieldProblem, read_entry, read_id
 from kernbench.common.errors import ABSENT, MAX_PROBLEMS_SHOWN, InputError, Problem
@@ -73,8 +73,9 @@ def _program(document: Document) -> Program:
         queue = []
     if found:
         raise InputError(document.problems(found))
-    entries = _entries(queue, document)
+    entries, edges = _entries(queue, document)
     program = Program(name, entries, document.source)
+    program.sound = Sound(program.entries.copy(), edges) if edges is not None else None
     program.document = replace(document, data=None) if document.text is not None else None  # entries have everything
     return program
 
@@ -105,11 +106,14 @@ def _metadata(data: Mapping[Any, Any]) -> tuple[str, list[tuple[tuple[Any, ...],
     return name, found
 
 
-def _entries(queue: Sequence[Any], document: Document) -> list[Entry]:
+def _entries(queue: Sequence[Any], document: Document) -> tuple[list[Entry], Edges | None]:
+    """The entries; and the pairs of those that wait for each other, where they were asked for."""
     if len(queue) >= _MANY and document.text is not None and "null" not in document.text:
         known = read_entries(queue)
-        if known is not None and not structure_problems(known):
-            return known
+        if known is not None:
+            edges = edges_of(known)
+            if edges is not None and not structure_problems(known, edges):
+                return known, edges
     entries: list[Entry] = []
     problems: list[tuple[int, FieldProblem]] = []
     sound = True
@@ -126,7 +130,7 @@ def _entries(queue: Sequence[Any], document: Document) -> list[Entry]:
         raw_entries = list(queue)
         names = {i: _name_of(raw_entries[i], i) for i, _ in problems}
         raise InputError(entry_problems(problems, names, document))
-    return entries
+    return entries, None
 
 
 def _name_of(raw: Any, index: int) -> str:

@@ -18,6 +18,7 @@ from kernbench.common.files import write_whole
 from kernbench.config.document import Document
 
 if TYPE_CHECKING:
+    from kernbench.cmdq.dependencies import Edges
     from kernbench.cmdq.plan import Plan
 
 __all__ = ["BarrierEntry", "DmaEntry", "Entry", "KvEntry", "Program", "TeEntry", "VeEntry"]
@@ -31,6 +32,13 @@ class Lowered(msgspec.Struct, frozen=True):
     machine: str  #: digest
     entries: list[Entry]  #: that it was made from: a program may grow
     plan: Plan
+
+
+class Sound(msgspec.Struct, frozen=True):
+    """Ids, dependencies and END of these entries have no problem."""
+
+    entries: list[Entry]  #: a program may grow
+    edges: Edges
 
 
 class Program(ProgramBuilder):
@@ -52,8 +60,15 @@ class Program(ProgramBuilder):
         self.name = name
         self.document: Document | None = None  #: the file's text, so that later checks can name lines
         self.lowered: Lowered | None = None  #: its plan, if it is known
-        for i, entry in enumerate(entries):
-            self.entries.append(entry if entry.index == i else msgspec.structs.replace(entry, index=i))
+        self.entries += [
+            entry if entry.index == i else msgspec.structs.replace(entry, index=i) for i, entry in enumerate(entries)
+        ]
+        self.sound: Sound | None = None  #: what its reader found of ids and dependencies
+
+    @property
+    def known_edges(self) -> Edges | None:
+        """The result of `dependencies.edges_of`, if its reader has found no problem and it has not changed since."""
+        return self.sound.edges if self.sound is not None and self.sound.entries == self.entries else None
 
     @property
     def metadata(self) -> dict[str, str]:

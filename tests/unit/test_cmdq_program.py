@@ -3,6 +3,7 @@
 # ruff: noqa: E501  (messages stand in one piece, so that they can be searched for)
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from fractions import Fraction
 from pathlib import Path
@@ -16,6 +17,7 @@ import pytest
 from kernbench.cmdq import Program, check_program, load_program, program_json_schema
 from kernbench.cmdq.entries import BarrierEntry, DmaEntry, Entry, KvEntry, TeEntry, VeEntry, entry_type
 from kernbench.cmdq.opcodes import OPCODES
+from kernbench.cmdq.plan import plan_program
 from kernbench.common.errors import InputError
 from kernbench.config import load_config
 
@@ -303,3 +305,19 @@ def test_decimals_are_no_integers(tmp_path: Path) -> None:
     for value in (2.0, Fraction(2), True, "2", None, [2]):
         with pytest.raises(InputError, match="it must be an integer"):
             read_one({"opcode": "TE_GEMM_TILE", **TE, "m": value})
+
+
+def test_a_program_that_grew_after_it_was_read_is_looked_at_again(tmp_path: Path) -> None:
+    """The pairs of entries that wait for each other are kept from the reading, for these entries alone."""
+    path = tmp_path / "long.json"
+    queue = [{"opcode": "NOP", "id": k, **({"deps_before": [k - 1]} if k else {})} for k in range(100)]
+    path.write_text(json.dumps({"metadata": {"version": "1.0"}, "cmdq": queue}))
+    program = load_program(path)
+    assert program.known_edges is not None and len(program.known_edges[0]) == 99
+    assert plan_program(program, load_config({})).program["dependents"].tolist() == list(range(1, 100))
+    program.nop(deps_before=[7])
+    assert program.known_edges is None
+    assert plan_program(program, load_config({})).program["dependents"].tolist().count(100) == 1
+    program.nop(deps_before=[5000])
+    with pytest.raises(InputError, match="the program has no entry with this id"):
+        plan_program(program, load_config({}))

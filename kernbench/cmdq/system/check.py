@@ -15,7 +15,7 @@ from kernbench.cmdq.system.places import Places
 
 def columns_on_system(program: Program, places: Places) -> Columns:
     """The columns of a program that can be run; InputError naming every problem of one that cannot."""
-    columns = Columns(program.entries, places.pe)
+    columns = Columns(program, places.pe)
     problems = columns.structure
     wrong: dict[int, list[FieldProblem]] = {}
     for index, problem in columns.problems:

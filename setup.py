@@ -61,10 +61,12 @@ if BUILD == "release" and sys.platform == "linux":
 
 #: Modules of the core, or packages, that run in every cycle, of every request or of every traced event.
 HOT = (
-    "fast", "model",
+    "model",
     "plugin.component", "plugin.component_api", "plugin.component_jobs", "plugin.component_flows",
     "trace.record_order", "trace.record", "trace.record_block", "trace.record_requests",
 )
+#: Those of them whose loops the compiler unrolls or turns into SIMD code.
+UNROLLED = ("fast",)
 #: Those whose time is that of the Python that they call, or of the text that they write.
 COLD = (
     "_cython", "core", "fast.threads", "model.routes", "plugin.pyarbiter", "plugin.pycomponent", "trace.format", "trace.samples",
@@ -86,7 +88,8 @@ COLD_KERNELS = (
     "triton_emu.tl.waits",
 )
 LEVEL = {
-    **{f"kernbench_core.{name}": "-O3" for name in HOT},
+    **{f"kernbench_core.{name}": "-O3" for name in UNROLLED},
+    **{f"kernbench_core.{name}": "-O2" for name in HOT},
     **{f"kernbench_core.{name}": "-Og" for name in COLD},
     **{f"kernbench_core.{name}": "-O0" for name in ONCE_A_RUN},
     **{f"kernbench.{name}": "-Og" for name in COLD_KERNELS},
@@ -123,7 +126,7 @@ class Libraries(build_ext):
     def build_extensions(self) -> None:
         made = translated(core, "kernbench_core._cython", CORE, without=["MemoryView"])     # arrays.pxd gives pointers
         if kernels:
-            made += translated(kernels, "kernbench.common._cython", KERNELS, without=[])
+            made += translated(kernels, "kernbench.common._cython", KERNELS, without=["MemoryView"])
         DIRECTIVES.write_text(f"{CORE}\n{KERNELS}\n", encoding="ascii")
         if CHECKED:
             sources = {module.name: module.sources for module in made}

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from array import array
-
 from kernbench.triton_emu.errors import ScratchpadFullError
 
 SHOWN = 12  # tiles that an error names
-ROOM = 16  # of a table, to begin with
 Owner = tuple[str, str, tuple[int, ...], str]  #: a tile's name, element type, shape and source line
 
 
@@ -24,109 +21,106 @@ class Block:
         self.pad.give_back(self.place)
 
 
-class Scratchpad:
-    """The free bytes of one scratchpad, from `base` on. Addresses are global.
+class Hole:
+    """Contiguous free bytes."""
 
-    Its tables are arrays of numbers: every tile of a kernel comes by here, twice.
-    """
+    def __init__(self, addr: int, nbytes: int) -> None:
+        self.addr = addr
+        self.nbytes = nbytes
+
+
+class Taken:
+    """A place in the table of who has what; the next owner of the place writes over it."""
+
+    def __init__(self) -> None:
+        self.addr = 0
+        self.nbytes = 0
+        self.owner: Owner | None = None  #: None: nobody has it
+        self.number = 0  #: of a tile without a name
+
+
+class Scratchpad:
+    """The free bytes of one scratchpad, from `base` on. Addresses are global."""
 
     def __init__(self, base: int, size: int, line: int) -> None:
         self.base = base
         self.size = size
         self.held = 0  #: blocks that somebody has
         self._line = line
-        self._starts, self._sizes = array("q", [base] + [0] * ROOM), array("q", [size] + [0] * ROOM)  # of the holes, in order,
-        self._holes = 1  # never touching
-        self._taken, self._taken_bytes = array("q", [0] * ROOM), array("q", [0] * ROOM)  # by place: address and bytes,
-        self._numbers = array("q", [0] * ROOM)  # and the number of a tile without a name
-        self._owners: list[Owner | None] = [None] * ROOM
-        self._free_places = list(range(ROOM - 1, -1, -1))
+        self._holes = [Hole(base, size)]  # in order of addresses, never touching
+        self._taken: list[Taken] = []
+        self._free_places: list[int] = []
 
     @property
     def free(self) -> int:
         """Free bytes."""
-        return sum([self._sizes[i] for i in range(self._holes)])
+        return sum([hole.nbytes for hole in self._holes])
 
     @property
     def largest(self) -> int:
         """Bytes of the largest free piece."""
-        return max([self._sizes[i] for i in range(self._holes)], default=0)
+        return max([hole.nbytes for hole in self._holes], default=0)
 
     def take(self, nbytes: int, who: Owner, number: int = 0) -> Block | None:
         """Allocate contiguous bytes at a line boundary; None if no hole is large enough. `number`: of a tile without a name."""
         size = (nbytes + self._line - 1) // self._line * self._line
-        for i in range(self._holes):
-            room = self._sizes[i]
-            if room >= size:
-                addr = self._starts[i]
-                if room == size:
-                    self._close(i)
-                else:
-                    self._starts[i] = addr + size
-                    self._sizes[i] = room - size
+        for i in range(len(self._holes)):
+            hole = self._holes[i]
+            if hole.nbytes >= size:
                 block = Block.__new__(Block)
-                block.pad, block.addr, block.nbytes = self, addr, size
-                block.place = self._enter(addr, size, who, number)
+                block.pad, block.addr, block.nbytes = self, hole.addr, size
+                block.place = self._enter(hole.addr, size, who, number)
+                if hole.nbytes == size:
+                    del self._holes[i]
+                else:
+                    hole.addr += size
+                    hole.nbytes -= size
                 return block
         return None
 
     def _enter(self, addr: int, size: int, who: Owner, number: int) -> int:
         """Record the owner of bytes; returns the index."""
         if not self._free_places:
-            count = len(self._owners)
-            self._taken, self._taken_bytes = _longer(self._taken), _longer(self._taken_bytes)
-            self._numbers = _longer(self._numbers)
-            self._owners += [None] * count
-            self._free_places = list(range(2 * count - 1, count - 1, -1))
+            self._free_places.append(len(self._taken))
+            self._taken.append(Taken())
         place: int = self._free_places.pop()
-        self._taken[place], self._taken_bytes[place], self._numbers[place] = addr, size, number
-        self._owners[place] = who
+        taken = self._taken[place]
+        taken.addr, taken.nbytes, taken.owner, taken.number = addr, size, who, number
         self.held += 1
         return place
 
     def give_back(self, place: int) -> None:
         """The bytes of a block are free again."""
-        addr, nbytes = self._taken[place], self._taken_bytes[place]
-        self._owners[place] = None
+        taken = self._taken[place]
+        addr, end = taken.addr, taken.addr + taken.nbytes
+        taken.owner = None
         self._free_places.append(place)
         self.held -= 1
-        i = 0
-        while i < self._holes and self._starts[i] < addr:
+        i, count = 0, len(self._holes)
+        while i < count:
+            hole = self._holes[i]
+            if hole.addr >= addr:
+                break
             i += 1
-        before = i > 0 and self._starts[i - 1] + self._sizes[i - 1] == addr
-        after = i < self._holes and addr + nbytes == self._starts[i]
-        if before:
-            self._sizes[i - 1] += nbytes
-            if after:
-                self._sizes[i - 1] += self._sizes[i]
-                self._close(i)
-        elif after:
-            self._starts[i] = addr
-            self._sizes[i] += nbytes
+        before = self._holes[i - 1] if i else None
+        after = self._holes[i] if i < count else None
+        if before is not None and before.addr + before.nbytes == addr:
+            before.nbytes += taken.nbytes
+            if after is not None and after.addr == end:
+                before.nbytes += after.nbytes
+                del self._holes[i]
+        elif after is not None and after.addr == end:
+            after.addr = addr
+            after.nbytes += taken.nbytes
         else:
-            self._open(i, addr, nbytes)
-
-    def _close(self, i: int) -> None:
-        """Remove a hole."""
-        self._holes -= 1
-        for k in range(i, self._holes):
-            self._starts[k], self._sizes[k] = self._starts[k + 1], self._sizes[k + 1]
-
-    def _open(self, i: int, addr: int, nbytes: int) -> None:
-        """A new one, before the others from there on."""
-        if self._holes == len(self._starts):
-            self._starts, self._sizes = _longer(self._starts), _longer(self._sizes)
-        for k in range(self._holes, i, -1):
-            self._starts[k], self._sizes[k] = self._starts[k - 1], self._sizes[k - 1]
-        self._starts[i], self._sizes[i] = addr, nbytes
-        self._holes += 1
+            self._holes.insert(i, Hole(addr, taken.nbytes))
 
     def refusal(self, nbytes: int, who: Owner, number: int = 0) -> ScratchpadFullError:
         """The reason why there is no room, and the owners."""
         held = [
-            (-self._taken_bytes[place], self._taken[place], shown(owner, self._numbers[place]), owner[3])
-            for place, owner in enumerate(self._owners)
-            if owner is not None
+            (-taken.nbytes, taken.addr, shown(taken.owner, taken.number), taken.owner[3])
+            for taken in self._taken
+            if taken.owner is not None
         ]
         names = [f"{tile} of {line} ({-size} bytes)" for size, _, tile, line in sorted(held)[:SHOWN]]
         if len(held) > SHOWN:
@@ -142,8 +136,3 @@ class Scratchpad:
 def shown(owner: Owner, number: int) -> str:
     """A tile as errors name it."""
     return f"{owner[0] or f't{number}'} {owner[1]}{list(owner[2])}"
-
-
-def _longer(table: array[int]) -> array[int]:
-    """A table with twice the room."""
-    return array("q", [*table, *[0] * len(table)])

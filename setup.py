@@ -69,7 +69,8 @@ HOT = (
 UNROLLED = ("fast",)
 #: Those whose time is that of the Python that they call, or of the text that they write.
 COLD = (
-    "_cython", "core", "fast.threads", "model.routes", "plugin.pyarbiter", "plugin.pycomponent", "trace.format", "trace.samples",
+    "_cython", "core", "fast.threads", "model.routes", "plugin.plugged_arbiter", "plugin.pyarbiter", "plugin.pycomponent",
+    "plugin.traced_commands", "trace.format", "trace.samples",
 )
 #: Those that lay tables out, write snapshots or check them, once a run, and engines and channels by themselves, for tests: not
 #: optimised, which takes the compiler a third less.

@@ -62,11 +62,24 @@ def notes(part: Any) -> list[tuple[int, ...]]:
     return unpacked(in_c.log(part))
 
 
-@settings(RELAXED, max_examples=120)
+@settings(RELAXED, max_examples=60)
 @given(scripts(), st.sampled_from(ALLOCATIONS), st.sampled_from([1, 2, 9]), st.data())
 def test_a_script_is_the_same_run_in_c_and_in_python(
     actions: list[Any], allocation: str, ports: int, data: st.DataObject
 ) -> None:
+    check_script(actions, allocation, ports, data)
+
+
+@pytest.mark.nightly
+@settings(RELAXED, max_examples=1000)
+@given(scripts(), st.sampled_from(ALLOCATIONS), st.sampled_from([1, 2, 9]), st.data())
+def test_a_script_is_the_same_run_in_c_and_in_python_long(
+    actions: list[Any], allocation: str, ports: int, data: st.DataObject
+) -> None:
+    check_script(actions, allocation, ports, data)
+
+
+def check_script(actions: list[Any], allocation: str, ports: int, data: st.DataObject) -> None:
     """Stepped, skipped, cut into pieces with snapshots, with lists shuffled; and what the component was told."""
     first, part = script_machine(actions, allocation, ports, c=False)
     first.run(skip=False)
@@ -98,11 +111,27 @@ def check_laws(result: dict[str, Any]) -> None:
     assert all(r == g + d for r, g, d in zip(spm["requests"], spm["grants"], spm["denials"], strict=True))
 
 
-@pytest.mark.parametrize("kind", ["python", pytest.param("c", marks=needs_c)])
-@settings(RELAXED, max_examples=100)
+KINDS = pytest.mark.parametrize("kind", ["python", pytest.param("c", marks=needs_c)])
+
+
+@KINDS
+@settings(RELAXED, max_examples=50)
 @given(system=systems(), data=st.data())
 def test_the_timing_of_the_te_written_anew_is_that_of_the_te(kind: str, system: Any, data: st.DataObject) -> None:
     """Fixed service time, no traffic, and nothing else is different: not one cycle, not one counter."""
+    check_te(kind, system, data)
+
+
+@pytest.mark.nightly
+@KINDS
+@settings(RELAXED, max_examples=1000)
+@given(system=systems(), data=st.data())
+def test_the_timing_of_the_te_written_anew_is_that_of_the_te_long(kind: str, system: Any, data: st.DataObject) -> None:
+    check_te(kind, system, data)
+
+
+def check_te(kind: str, system: Any, data: st.DataObject) -> None:
+    """A component in the place of a drawn TE does what the TE does."""
     described, queue = system
     described.setdefault("te", {})["spm_traffic"] = False
     described["te"]["period"] = 1

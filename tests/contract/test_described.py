@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -97,15 +98,23 @@ def of_system(events: list[Event], tracks: set[str]) -> tuple[list[Event], list[
     return [e for e in by_place if e not in samples], sorted(samples, key=json.dumps)
 
 
-@settings(RELAXED, max_examples=60)
+@settings(RELAXED, max_examples=30)
 @given(systems(), LEVELS, st.booleans())
 def test_the_trace_is_that_of_the_queue_on_one_npu(system: Any, level: str, skip: bool) -> None:
     described, queue = system
     check_traces(described, without(queue, ALONE), level, skip)
 
 
-@settings(RELAXED, max_examples=60)
+@settings(RELAXED, max_examples=30)
 @given(systems_of_pes(), LEVELS, st.booleans())
 def test_the_trace_is_that_of_the_queue_on_a_system(system: Any, level: str, skip: bool) -> None:
+    described, queue = system
+    check_traces(described, without(queue, ALONE), level, skip)
+
+
+@pytest.mark.nightly
+@settings(RELAXED, max_examples=1000)
+@given(systems_of_pes() | systems(), LEVELS, st.booleans())
+def test_the_trace_is_that_of_the_queue_long(system: Any, level: str, skip: bool) -> None:
     described, queue = system
     check_traces(described, without(queue, ALONE), level, skip)

@@ -53,14 +53,14 @@ def without(queue: dict[str, Any], opcodes: tuple[str, ...]) -> dict[str, Any]:
     return {**queue, "cmdq": entries}
 
 
-@settings(RELAXED, max_examples=60)
+@settings(RELAXED, max_examples=30)
 @given(systems_of_pes(), st.data())
 def test_jobs_of_a_component_are_those_of_the_queue_on_a_system(system: Any, data: st.DataObject) -> None:
     described, queue = system
     check_replay(described, without(queue, ALONE), data)
 
 
-@settings(RELAXED, max_examples=60)
+@settings(RELAXED, max_examples=30)
 @given(systems(), st.data())
 def test_jobs_of_a_component_are_those_of_the_queue_on_one_npu(system: Any, data: st.DataObject) -> None:
     described, queue = system

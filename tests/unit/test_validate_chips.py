@@ -19,6 +19,7 @@ from kernbench.validate.suite import Skipped, read_suite_data
 from kernbench.validate.suites import chips
 
 HEAD = "id,class,op,m,n,k,flops,bytes,measured,unit,roofline,sample"
+TINY = "id,chip,task,batch,measured,unit,roofline\n0,syntiant_ndp9120_30.7MHz,vww,1,78.6,inferences/s,\n"
 
 
 def folder_of(tmp_path: Path, chip: str = "h100", name: str = "some_tp1_ops") -> Path:
@@ -108,6 +109,25 @@ def test_calls_of_collectives_say_nothing_of_other_operations(tmp_path: Path) ->
     assert without.launch("matmul", "matmul") == load_runtime("torch_eager").launch_ns["softmax"]
 
 
+def test_a_table_of_models_left_out_loses_what_only_models_determine(tmp_path: Path) -> None:
+    files = {
+        "tpuv5e/jetstream_x": "id,model,chips,dtype,batch,cache_length,max_input,max_output,measured\n"
+        "0,Llama 3 - 8B,8,bfloat16,128,2048,1024,1024,8249\n",
+        "wormhole_n150/wormhole_llm_decode": "id,model,chips,batch,measured\n0,Llama-3.1-8B,1,1,28.3\n",
+        "edge/mlperf_tiny_x": TINY,
+    }
+    for name, text in files.items():
+        (tmp_path / name).parent.mkdir()
+        (tmp_path / f"{name}.csv").write_text(text, encoding="utf-8")
+    tables = list(read_tables(tmp_path))
+    (chip, tiny), (_, jetstream), (_, decode) = (left_out(one, tables) for one in tables)
+    assert tiny == load_runtime("none") and float(chip.freq_ghz) == 0.0307  # the clock is a fact
+    own = load_runtime("jetstream")
+    assert jetstream.sequence_ns != own.sequence_ns and jetstream.step_ns == own.step_ns == 0
+    assert jetstream.attention == own.attention  # how the software works is known without the table
+    assert load_runtime("tt_transformers").ops["matmul"].kernels > 1 == decode.ops["matmul"].kernels
+
+
 def test_shares_of_other_chips_are_compared_beside_their_limits_of_power(tmp_path: Path) -> None:
     folder_of(tmp_path, "a100")
     a100, rtx = read_tables(folder_of(tmp_path, "rtx4090"))
@@ -134,9 +154,6 @@ def test_every_file_is_named_with_what_became_of_it(tmp_path: Path) -> None:
         "rtx4090/served_requests.csv": (2, 0, "kbsim validate serving compares it"),
         "rtx4090/unknown.csv": (2, 0, "no reader is known for its name"),
     }
-
-
-TINY = "id,chip,task,batch,measured,unit,roofline\n0,syntiant_ndp9120_30.7MHz,vww,1,78.6,inferences/s,\n"
 
 
 def test_a_clock_at_the_end_of_a_name_is_that_of_the_chip(tmp_path: Path) -> None:

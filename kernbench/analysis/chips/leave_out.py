@@ -59,13 +59,14 @@ REFITTED = {
         Constant("chip.network_latency_ns", "ns", "a step of a collective between nodes"),
     ),
 }
+OF_MODELS = ("step_ns", "sequence_ns", "result_byte_ns")  #: what tables of whole models determine of a profile
 MOST_ROWS = 60  #: rows of each other table in such a fit, evenly spaced
 
 
 def left_out(table: Table, tables: Sequence[Table]) -> tuple[NpuConfig, Runtime]:
     """The machine and the profile of a table without what it determined."""
     kin = [one for one in tables if one is not table and one.family == table.family and one.machine is not None and one.cases]
-    machine, runtime = load_config(table.chip), load_runtime(table.runtime)
+    machine, runtime = table.elsewhere or load_config(table.chip), load_runtime(table.runtime)
     sharing = [one for one in kin if one.runtime == table.runtime]
     runtime = _without(runtime, table, sharing) if sharing else _profile_of_others(runtime, table)
     if machine.chip is None:
@@ -212,8 +213,19 @@ def _profile_of_others(runtime: Runtime, table: Table) -> Runtime:
         ops = {key: _refilled(cost, _alike(key, known)) for key, cost in runtime.ops.items()}
         return runtime.model_copy(update={"ops": ops, "launch_ns": launches})
     if table.family == "model":
-        return runtime.model_copy(update={"step_ns": _median([one.step_ns for one in others if one.step_ns], Fraction(0))})
+        of_others = {
+            name: _median([value for one in others if (value := getattr(one, name))], Fraction(0))
+            for name in OF_MODELS
+            if getattr(runtime, name)
+        }
+        ops = {key: cost.model_copy(update={"kernels": _kernels(key, others)}) for key, cost in runtime.ops.items()}
+        return runtime.model_copy(update={**of_others, "ops": ops})
     return runtime
+
+
+def _kernels(key: str, profiles: Sequence[Runtime]) -> int:
+    """The kernels of an operation in other profiles, or one."""
+    return int(_median([one.ops[key].kernels for one in profiles if key in one.ops], 1))
 
 
 def _alike(key: str, profiles: Sequence[Runtime]) -> list[OpCost]:

@@ -9,6 +9,7 @@ import math
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from decimal import Decimal
 from importlib import resources
 from pathlib import Path
 from typing import Any, TypeVar
@@ -70,6 +71,7 @@ class Table:
     rows: int  #: rows of the file; `notes` name those that are not cases
     skipped: str = ""
     notes: list[str] = field(default_factory=list)
+    elsewhere: NpuConfig | None = None  #: the machine without the values of the place where the table was measured
 
 
 def read_tables(folder: Path) -> Iterator[Table]:
@@ -137,8 +139,11 @@ def _read(
                 label, chip, entry["runtime"], family, None, [], len(some), f"there is no machine for {chip}"
             )
             continue
-        overrides |= places.get(entry.get("place", ""), {}).get(chip, {})
-        machine = load_config(chip, {key: str(value) for key, value in overrides.items()})
+        place = places.get(entry.get("place", ""), {}).get(chip, {})
+        elsewhere, machine = (
+            load_config(chip, {key: str(value) for key, value in some_values.items()})
+            for some_values in (overrides, overrides | place)
+        )
         reader = READERS[entry["reader"]]
         cases, notes = [], []
         context = Context(machine, chip, some, name)
@@ -152,7 +157,7 @@ def _read(
                 notes.append(f"row {row.get('id', '?')} ({row.get('op') or row.get('model')}) has no plan here")
             else:
                 cases.append(case)
-        yield Table(label, chip, entry["runtime"], family, machine, cases, len(some), "", notes)
+        yield Table(label, chip, entry["runtime"], family, machine, cases, len(some), "", notes, elsewhere)
 
 
 ALIASES = {"wormhole": "wormhole_n150", "a100_80gb": "a100", "trn1": "trainium1", "tpu_v5e": "tpuv5e", "tpu_v6e": "tpuv6e"}
@@ -164,10 +169,10 @@ def _chip_of(name: str) -> str:
 
 def _machine_of(name: str, variants: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
     """The chip file of a name in a table, and the values of it that are others."""
-    clock = re.search(r"_([0-9.]+)mhz$", name)
+    clock = re.search(r"_([0-9]+(?:\.[0-9]+)?)mhz$", name)
     plain = name[: clock.start()] if clock else name
     found = variants.get(plain, {"chip": plain})
-    mhz = {"freq_ghz": float(clock[1]) / 1e3} if clock else {}
+    mhz = {"freq_ghz": Decimal(clock[1]) / 1000} if clock else {}
     return str(found["chip"]), found.get("set", {}) | mhz
 
 

@@ -66,7 +66,7 @@ def test_whatever_touches_the_same_bytes_is_ordered(name: str, machine: str) -> 
 
 @each
 def test_nodes_share_the_run(name: str, machine: str) -> None:
-    """The machines end a run as `failed` where jobs in flight overlap. A spilled graph moves more activations, and computes the same."""
+    """The machines end a run as `failed` where jobs in flight overlap. A spilled graph moves more, and computes the same."""
     run, roomy = run_of(name, machine), run_of(name, "roomy")
     assert sum(row.cycles for row in run.rows) == run.cycles
     assert run.macs == roomy.macs and run.bytes["activations"] >= roomy.bytes["activations"]
@@ -95,9 +95,12 @@ def test_nothing_is_overwritten_that_is_still_needed(name: str, machine: str) ->
 
 
 @pytest.mark.parametrize("machine", ["roomy", "spilled"])
-@pytest.mark.parametrize(("reader", "writer"), [("square", "whole"), ("turned", "relu1")])
+@pytest.mark.parametrize(("reader", "writer"), [("square", "whole"), ("turned", "split")])
 def test_who_reads_what_lies_in_another_order_waits_for_all_of_it(reader: str, writer: str, machine: str) -> None:
-    """The bytes of a concatenation are those of its parts one after the other; a transpose reads all over its source."""
+    """The bytes of a concatenation are those of its parts one after the other; a transpose reads all over its source.
+
+    The ReLU before the transpose is computed where the transpose wants its elements.
+    """
     program = program_of("moves", machine).program
     before = [0] * len(program)
     for i, waits in enumerate(predecessors(program.entries)):
@@ -106,6 +109,9 @@ def test_who_reads_what_lies_in_another_order_waits_for_all_of_it(reader: str, w
     jobs = {
         name: [e for e in program.entries if e.engine in ("te", "ve") and e.meta["debug"] == name] for name in (reader, writer)
     }
+    if writer == "split":  # the first part, of 24 x 64 elements
+        before_it = [sum(e.length for e in jobs[writer][:number]) for number in range(len(jobs[writer]))]
+        jobs[writer] = [job for job, elements in zip(jobs[writer], before_it, strict=True) if elements < 24 * 64]
     assert all(jobs.values()) and len(jobs[writer]) > 1
     assert all(before[late.index] >> early.index & 1 for late in jobs[reader] for early in jobs[writer])
 
@@ -150,31 +156,31 @@ def test_closed_forms_of_the_resnet_block() -> None:
     assert macs_by_node(run) == {node: 2 * places * filters * k for node, (places, filters, k) in sizes.items()}
     assert run.bytes["activations"] == 2 * 3 * 32 * 32 + lines(2 * 10)
     stored = {node: filters * k for node, (_, filters, k) in sizes.items()}
-    stored["depthwise"] = 8 * (4 * 16) * (4 * 4)  # 4 channels and 2 x 2 places are one product: 16 inputs to 4 outputs of each
+    stored["depthwise"] = 8 * (4 * 12) * (4 * 2)  # 4 channels and 2 places are one product: 12 inputs to 2 outputs of each
     assert run.bytes["weights"] == sum(lines(count // 2) for count in stored.values()) + lines(10)
     copied = Counter[str]()
     for entry in program_of("resnet", "roomy").program.entries:
         if isinstance(entry, VeEntry) and entry.opcode == "VE_COPY_TILE":
             copied[entry.meta["debug"]] += entry.length * entry.batch
     side_by_side = {node: 2 * sizes[node][0] * sizes[node][2] for node in ("stem", "conv1", "conv2", "shortcut")}
-    side_by_side["depthwise"] = 2 * 4 * 32 * 16
+    side_by_side["depthwise"] = 2 * 8 * 32 * 12
     assert {node: copied[node] for node in side_by_side} == side_by_side
     notes = {row.name: row.note for row in run.rows if row.note}
     assert notes["stem_bn"] == "part of the weights of stem" and notes["flat"] == "the same bytes"
 
 
-@pytest.mark.parametrize(("weight", "cycles"), [("input", 461), ("stored", 327)])
+@pytest.mark.parametrize(("weight", "cycles"), [("input", 457), ("stored", 370)])
 def test_depthwise_convolutions_whose_filters_are_no_weights(weight: str, cycles: int) -> None:
-    """2 lines of 16 channels: 40 places by 3, then 20 by 5. Stored filters are matrices of four channels and two places, which take less."""
+    """2 lines of 16 channels: 40 places by 3, then 20 by 5. Stored filters are matrices of two channels and four places."""
     run = GraphProgram(graph_of(depthwise_lines(weight), w=8), load_config(MACHINES["roomy"]), 8).run()
     assert macs_by_node(run) == {"first": 2 * 40 * 16 * 3, "second": 2 * 20 * 16 * 5}
     moved = {"x": 2 * 16 * 40, "v": lines(16 * 5), "out": 2 * 16 * 20}
     filters = lines(16 * 3)
     assert run.bytes["activations"] == sum(moved.values()) + (filters if weight == "input" else 0)
-    assert run.bytes["weights"] == (4 * (4 * 4) * (4 * 2) if weight == "stored" else 0)
+    assert run.bytes["weights"] == (8 * (2 * 6) * (2 * 4) if weight == "stored" else 0)
     assert run.cycles == cycles
-    # 2 images of one block: 4 copies, 2 of each vector engine, a product for each of 16 groups or 4 matrices, and the loads.
-    assert run.rows[0].jobs == 2 * (4 + (16 if weight == "input" else 4)) + 1 + 2
+    # 2 images of one block: 8 copies, 4 of each vector engine, a product for each of 16 groups or 8 matrices, and the loads.
+    assert run.rows[0].jobs == 2 * (8 + (16 if weight == "input" else 8)) + 1 + 2
 
 
 def test_closed_forms_of_attention_with_a_cache() -> None:
@@ -269,12 +275,12 @@ def test_a_graph_that_cannot_be_lowered_says_why(builder: Builder, reason: str) 
 @pytest.mark.parametrize(
     ("builder", "elements"),
     [
-        (one("Transpose", 4, 8, perm=[1, 0]), {"copy": 32}),
+        (one("Transpose", 4, 8, perm=[1, 0]), {}),  # a vector operation behind reads where the elements are
         (one("Transpose", 1, 4, 8, perm=[1, 0, 2]), {}),  # the same bytes
-        (one("Slice", 4, 8, more=([1], [3])), {"copy": 16}),
+        (one("Slice", 4, 8, more=([1], [3])), {}),
         (one("Expand", 1, 8, more=([5, 8],)), {"copy": 40}),
         (one("ReduceMean", 4, 8, more=([1],)), {"sum": 32, "mul": 4}),
-        (one("ReduceMean", 4, 8, more=([0],)), {"copy": 32, "sum": 32, "mul": 8}),
+        (one("ReduceMean", 4, 8, more=([0],)), {"sum": 32, "mul": 8}),
         (one("AveragePool", 1, 2, 4, 4, kernel_shape=[2, 2]), {"copy": 18, "add": 54, "mul": 18}),
         (one("LogSoftmax", 4, 8), {"softmax": 32, "exp": 32}),
         (one("BatchNormalization", 1, 2, 4, 4, more=(np.ones(2, np.float32),) * 4), {"mul": 32, "add": 32}),

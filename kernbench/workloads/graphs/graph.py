@@ -145,6 +145,7 @@ class Vector:
     """A vector operation on `batch` rows of `length` elements of `a`; of a reduction a row makes one element.
 
     `b`: the second input, as large as `a`. `params`: operands that are needed as a whole: gains, biases, broadcast tensors.
+    `gathers`: those of `a` and `b` whose elements are read from other positions, wherever these are.
     """
 
     op: str
@@ -155,6 +156,7 @@ class Vector:
     b: str = ""
     params: tuple[str, ...] = ()
     reduces: bool = False
+    gathers: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

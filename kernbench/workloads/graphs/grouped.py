@@ -14,6 +14,7 @@ from kernbench.cmdq.footprint import bytes_of
 from kernbench.common.units import ceil_div
 from kernbench.components.service import te_body, ve_service
 from kernbench.config.schema import NpuConfig
+from kernbench.workloads.graphs.emit.products import COPIES
 from kernbench.workloads.graphs.graph import Window
 
 _GROUP_ROWS = 128  # of a block, for which groups of a convolution are compared
@@ -65,18 +66,18 @@ class GroupCosts:
         return tile == (1, 1) or line <= self.config.spm.size_bytes // _SPM_SHARE
 
     def _cycles(self, window: Window, tile: tuple[int, int], channels: int) -> int:
-        """What the copies and the products of blocks take, the first half of the copies before them, and the weights."""
+        """What the copies and the products of blocks take, the first of the copies before them, and the weights."""
         made, config = tiles_of(window, tile), self.config
         depth, width, total = made.positions * channels, prod(tile) * channels, made.images * prod(made.out)
         ve, te = config.ve, config.te
         ways = []
         for blocks in _BLOCKS:
             rows = ceil_div(total, blocks)
-            each = ceil_div(made.positions * rows * made.channels, 2 * ve.engines)
-            half = ve_service(ve, "copy", each, 1, self.bits[1]).total
+            each = ceil_div(made.positions * rows * made.channels, COPIES * ve.engines)
+            first = ve_service(ve, "copy", each, 1, self.bits[1]).total
             one = self._product(rows, width, depth)
             products = ceil_div(made.channels // channels * one, te.engines)
-            ways.append(half + blocks * max(2 * half, products) + one)
+            ways.append(first + blocks * max(COPIES * first, products) + one)
         weights = made.channels // channels * bytes_of(depth * width, self.bits[0])
         rate = config.dram.capacity * config.dram.channels
         return min(ways) + ceil_div(weights * rate.denominator, rate.numerator)

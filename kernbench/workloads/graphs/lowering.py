@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Protocol
 
+from kernbench.workloads.graphs.folding import fold_moves
 from kernbench.workloads.graphs.graph import Array, Graph, Lowered, Node, Tensor, Window, Work
 from kernbench.workloads.graphs.patterns import Patterns, find_patterns
 
@@ -80,6 +81,7 @@ class Lowering:
             except CannotLower as reason:
                 del self.result.jobs[before:]
                 self.result.missing[number] = str(reason)
+        fold_moves(self.result)
         return self.result
 
     def _lower(self, node: Node) -> None:

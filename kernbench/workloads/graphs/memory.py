@@ -6,16 +6,16 @@ by column tile, and every reader waits for the whole block: a NOP after the bloc
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from kernbench.cmdq.footprint import bytes_of
 from kernbench.common.errors import InputError, Problem
 from kernbench.common.units import ceil_div
 from kernbench.config.schema import NpuConfig
-from kernbench.workloads.graphs.graph import Lowered, Product, read_by
+from kernbench.workloads.graphs.graph import Lowered, Product, Vector, read_by
 from kernbench.workloads.graphs.planner import GraphPlan
-from kernbench.workloads.graphs.sizes import Sizes
+from kernbench.workloads.graphs.sizes import ELEMENTWISE, Sizes
 from kernbench.workloads.hazards import Emitter
 from kernbench.workloads.layer.dram import DramMap, Span, WeightLayout
 from kernbench.workloads.models import Matrix
@@ -35,6 +35,7 @@ class Storage:
     dram: int | None  #: DRAM address where it is there at some time
     loaded: bool  #: it is in the scratchpad, as far as it is made
     granule: int = 1  #: [byte] inside pieces of this its bytes are in an order of their own
+    blocks: list[tuple[int, int]] = field(default_factory=list)  #: start and bytes of pieces that nothing waits for as a whole
 
 
 class Memory:
@@ -53,6 +54,7 @@ class Memory:
         self._tables: dict[str, int] = {}
         self._asked = {lowered.bytes_at(name) for name in lowered.graph.outputs}
         self._first: list[int] = []  # ids of the loads of inputs that stay: weights of later work come behind them
+        self._byte_by_byte = self._only_elementwise()
         self._place()
 
     def _place(self) -> None:
@@ -73,6 +75,16 @@ class Memory:
             spm = plan.scratchpad[name].start if stays else None
             dram = self.dram.allocate(name, life.nbytes).base if not stays or life.out or not life.made else None
             self._storages[name] = Storage(life.nbytes, spm, dram, life.made)
+
+    def _only_elementwise(self) -> set[str]:
+        """Tensors whose readers take any byte by itself, and so wait only for what makes it, wherever it belongs in a block."""
+        found, others = set[str](), set[str]()
+        for _, work in self.lowered.jobs:
+            for name in read_by(work):
+                root = self.lowered.bytes_at(name)
+                alone = isinstance(work, Vector) and work.op in ELEMENTWISE and name not in (*work.gathers, *work.params)
+                (found if alone else others).add(root)
+        return found - others
 
     def _nbytes(self, name: str) -> int:
         tensor = self.lowered.tensors[name]
@@ -188,8 +200,21 @@ class Memory:
         """A block of a tensor, whose bytes are in an order of their own, is all there."""
         storage = self._made(name)
         storage.granule = max(storage.granule, nbytes)
-        if storage.spm is not None:
+        if storage.spm is not None and self.lowered.bytes_at(name) in self._byte_by_byte:
+            storage.blocks.append((start, nbytes))
+        elif storage.spm is not None:
             self.emit.join(storage.spm + start, nbytes, **meta)
+
+    def passed_on(self, a: str, out: str, meta: dict[str, Any]) -> None:
+        """`out` was made of `a` byte by byte, so its blocks have the order of those of `a`."""
+        source = self.storage(a)
+        if source is None:
+            return
+        blocks = source.blocks
+        if source is self._made(out):  # in its place
+            source.blocks = []
+        for start, nbytes in blocks:
+            self.block_written(out, start, nbytes, meta)
 
     def _made(self, name: str) -> Storage:
         storage = self.storage(name)

@@ -27,6 +27,7 @@ _SLACK = (21, 20)  # cycles that better buffering may cost, over the least
 _FEW_TILES = ((32, 4), (16, 4), (8, 4), (4, 4), (2, 4), (1, 4))
 _SHARES = (32, 16, 8, 4, 64, 128)  # of the scratchpad a block of activations is one in so many, at most
 _RING_SHARE = 8  # of the scratchpad a ring of more than two slots is one in so many, at most
+_BLOCKS_SHARE = 4  # the same for the ring of what is read: a block may be a single job of a tensor engine
 _BEHIND = 4  # a tensor keeps its place for so many pieces of work more, so that these need not wait for it
 
 
@@ -119,7 +120,7 @@ def _same_places(lowered: Lowered, sizes: Sizes, lives: dict[str, Life]) -> dict
     """Elementwise work overwrites its input if nothing else needs it."""
     found: dict[str, str] = {}
     for number, (_, work) in enumerate(lowered.jobs):
-        if not isinstance(work, Vector) or work.op not in ELEMENTWISE or sizes.is_weight(work.a):
+        if not isinstance(work, Vector) or work.op not in ELEMENTWISE or sizes.is_weight(work.a) or work.gathers:
             continue
         source, out = lowered.bytes_at(work.a), lowered.bytes_at(work.out)
         while source in found:
@@ -169,16 +170,16 @@ def _rings(sizes: Sizes, level: Level, cut: list[Size]) -> dict[str, int]:
     def slots(count: int, nbytes: int, more: int = 0) -> int:
         return count * (ceil_div(nbytes + 2 * align, line) * line + more) if nbytes else 0
 
-    def more(nbytes: int) -> int:
+    def more(nbytes: int, share: int = _RING_SHARE) -> int:
         """As many as all tensor engines can work on, where they take a small part of the scratchpad."""
         for count in range(sizes.config.te.engines + 2, 2, -1):
-            if slots(count, nbytes) <= sizes.config.spm.size_bytes // _RING_SHARE:
+            if slots(count, nbytes) <= sizes.config.spm.size_bytes // share:
                 return slots(count, nbytes)
         return slots(2, nbytes)
 
     return {
         "weights": slots(level.tiles, max((size.tile for size in cut), default=0), sizes.skew),
-        "blocks": slots(2, max((size.block for size in cut), default=0)),
+        "blocks": more(max((size.block for size in cut), default=0), _BLOCKS_SHARE),
         "columns": more(max((size.columns for size in cut), default=0)),
         "out": slots(max(3, sizes.config.te.engines + 1), max((size.out for size in cut), default=0)),
         "params": slots(2, max((size.params for size in cut), default=0)),

@@ -1,4 +1,4 @@
-"""Rules of operators that sample images between their elements: each tap is a copy, a product and an addition."""
+"""Rules of operators that sample images between their elements: each tap is a product of elements anywhere, and an addition."""
 
 from __future__ import annotations
 
@@ -18,9 +18,8 @@ def taps(at: Lowering, x: str, out: str, count: int) -> None:
     length, batch = rows_of(at, out)
     place = ""
     for number in range(count):
-        taken, share = at.temporary(*shape), at.temporary(*shape)
-        at.add(Copy((x,), taken))
-        at.add(Vector("mul", taken, share, length, batch))
+        share = at.temporary(*shape) if place or count > 1 else out
+        at.add(Vector("mul", x, share, length, batch, gathers=(x,)))
         if place:
             target = out if number == count - 1 else at.temporary(*shape)
             at.add(Vector("add", place, target, length, batch, b=share))

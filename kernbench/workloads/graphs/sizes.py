@@ -17,7 +17,7 @@ from kernbench.workloads.transfers import setup_bytes
 ELEMENTWISE = frozenset({"add", "mul", "copy", "exp", "tanh", "sigmoid", "gelu", "silu"})
 _VECTOR_BYTES = 64 << 10  # a job of a vector engine is at most so large where more of them can share the work
 _VECTOR_JOBS = 4  # of each vector engine, where a job has at least as many elements as follows
-_VECTOR_ELEMENTS = 16 << 10
+_VECTOR_ELEMENTS = 8 << 10
 TILE_KIB = (256, 128, 64)  # of a weight tile, where the setup of a transfer costs little
 _ALMOST = (28, 25)  # cycles of a tiling with smaller blocks, over the least
 _COLUMNS_SHARE = 16  # of the scratchpad what the windows of a block look at is one in so many, at most
@@ -153,8 +153,8 @@ class Sizes:
                 blocks, jobs = times * ceil_div(m, rows), work.groups * ceil_div(work.n, wide)
                 each = max(ceil_div(jobs * one, te.engines), columns := self._columns_of(work, rows))
                 whole = columns + (blocks - 1) * each + ceil_div(jobs, te.engines) * one
-                if work.groups > 1:  # the first products begin when half of the groups are copied
-                    whole = ceil_div(columns, 2) + blocks * each + one
+                if work.groups > 1:  # the first products begin when some of the groups are copied
+                    whole = ceil_div(columns, 4) + blocks * each + one
                 if window is None:
                     total = times * jobs * te_body(te, m, wide, work.k, *bits) + blocks * jobs * around
                     whole = min(ceil_div(blocks * jobs, te.engines) * one, ceil_div(total, te.engines) + one)
@@ -206,8 +206,11 @@ class Sizes:
         limit = min(level.block_bytes, _VECTOR_BYTES)
         total = work.length * work.batch
         each = self._each_vector(total)
+        for name in work.gathers:  # a job reads at most all of it
+            each = max(1, min(each, self.lowered.tensors[name].elements))
         if work.op in ELEMENTWISE:
-            elements = min(total, max(self.align, min(int(limit / wide), each) // self.align * self.align))
+            elements = min(int(limit / wide), each)
+            elements = min(total, elements // self.align * self.align or (elements if work.gathers else self.align))
             nbytes, inputs = int(elements * wide), 1 + bool(work.b) + (len(work.params) if streamed else 0)
             params = 0 if streamed else params
             return Size(elements, streamed=streamed, block=inputs * nbytes, out=nbytes, params=params)

@@ -39,8 +39,14 @@ def _vector(memory: Memory, work: Vector, size: Size, meta: dict[str, Any]) -> N
     params = [] if size.streamed else [_whole(memory, name, meta)[1] for name in work.params]
     for first in range(0, total, step):
         count = min(step, total - first)
-        source, _ = memory.read(work.a, first * length * a, count * length * a, **meta)
-        second = _along(memory, work.b, first * length, count * length, meta)[0] if work.b else None
+        if work.a in work.gathers:
+            source = _gathered(memory, work.a, first * length, count * length, meta)
+        else:
+            source, _ = memory.read(work.a, first * length * a, count * length * a, **meta)
+        second = None
+        if work.b:
+            along = _gathered if work.b in work.gathers else _beside
+            second = along(memory, work.b, first * length, count * length, meta)
         again = work.params if size.streamed else ()
         beside = [*params, *(_along(memory, name, first * length, count * length, meta)[1] for name in again)]
         results = count * (1 if work.reduces else length)
@@ -52,7 +58,28 @@ def _vector(memory: Memory, work: Vector, size: Size, meta: dict[str, Any]) -> N
         job = emit.ve(work.op, source, place, second, **fields, **meta)
         for span in beside:
             emit.after(job, *span)
+        for name in work.gathers:
+            if _stays(memory, name):
+                memory.wait_for_all(name)
         memory.written(work.out, at, results * out, place, **meta)
+    if flat and not work.gathers and a == out:
+        for name in dict.fromkeys((work.a, work.b)):
+            if name:
+                memory.passed_on(name, work.out, meta)
+
+
+def _gathered(memory: Memory, name: str, first: int, count: int, meta: dict[str, Any]) -> int:
+    """The address of elements that are somewhere in a tensor: the job waits for all of it."""
+    tensor = memory.lowered.tensors[name]
+    start = min(first % tensor.elements, tensor.elements - count)
+    source, _ = memory.read(name, start * tensor.bits // 8, count * tensor.bits // 8, **meta)
+    if memory.storage(name) is not None and not _stays(memory, name):
+        memory.wait_for_all(name)
+    return source
+
+
+def _beside(memory: Memory, name: str, first: int, count: int, meta: dict[str, Any]) -> int:
+    return _along(memory, name, first, count, meta)[0]
 
 
 def _whole(memory: Memory, name: str, meta: dict[str, Any]) -> Place:

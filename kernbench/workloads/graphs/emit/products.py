@@ -14,6 +14,7 @@ from kernbench.workloads.graphs.memory import Memory
 from kernbench.workloads.graphs.sizes import Size
 from kernbench.workloads.layer.dram import Span
 
+COPIES = 4  #: of each vector engine, of the windows of many groups
 Place = tuple[int, tuple[int, int]]  # scratchpad address, and (address, bytes) of what its readers wait for
 
 
@@ -155,9 +156,9 @@ class ProductJobs:
 def copied_at_once(group: int, groups: int, source: int, engines: int) -> int:
     """[byte] of windows that one job copies: whole groups where these fit, at most the bytes of the source.
 
-    All vector engines share the copies of a block, and of many groups each makes two jobs, so that products can begin.
+    All vector engines share the copies of a block, and of many groups each makes several jobs, so that products can begin.
     """
-    each = ceil_div(groups, 2 * engines) * group if groups > 1 else ceil_div(group, engines)
+    each = ceil_div(groups, COPIES * engines) * group if groups > 1 else ceil_div(group, engines)
     return min(each, source)
 
 

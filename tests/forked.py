@@ -143,6 +143,7 @@ def _run(asked: dict[str, Any], outputs: str) -> int:
 
 def _serve(outputs: str) -> None:
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")  # as a command has it
+    gc.disable()  # nothing of what is imported is garbage
     import kernbench
 
     of_kernbench = [module.name for module in pkgutil.walk_packages(kernbench.__path__, "kernbench.")]
@@ -150,6 +151,7 @@ def _serve(outputs: str) -> None:
         with contextlib.suppress(ImportError):  # of what an extra would install
             importlib.import_module(name)
     gc.freeze()  # children share the pages of what is there now
+    gc.enable()
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     for line in sys.stdin:
         answers.write(f"{_run(json.loads(line), outputs)}\n")

@@ -26,6 +26,7 @@ from kernbench.config.schema import Cost
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
+DRAWN = DOCS / "_generated"  #: what a build makes before it reads the pages
 pytestmark = pytest.mark.skipif(not (DOCS / "conf.py").exists(), reason="the documentation is not in this source tree")
 
 
@@ -44,7 +45,7 @@ def first_cells(table: str) -> list[str]:
 
 @pytest.mark.parametrize("quick", ["1", pytest.param("0", marks=pytest.mark.nightly)], ids=["subsets", "whole"])
 def test_build_without_a_warning(quick: str, tmp_path: Path) -> None:
-    """With subsets of the suites of validation, and nightly with the suites that `make docs` has."""
+    """With subsets of the suites of validation, and nightly with those of `make docs`. README shows a picture of the build."""
     for name in ("sphinx", "furo", "myst_parser"):
         pytest.importorskip(name)
     command = [sys.executable, "-m", "sphinx", "-W", "--keep-going", "-q", "-b", "html", "-d", str(tmp_path / "trees")]
@@ -58,6 +59,22 @@ def test_build_without_a_warning(quick: str, tmp_path: Path) -> None:
     assert 'href="llama2-7b-decode.html"' in landing and (tmp_path / "html" / "llama2-7b-decode.html").is_file()
     assert all(f'href="{kind}/index.html"' in landing for kind in ("tutorials", "how-to", "reference", "explanation"))
     assert "\u2013" not in (tmp_path / "html" / "reference" / "cli.html").read_text(encoding="utf-8")  # `--cycles` in prose
+    the_readme_shows_what_was_drawn()
+
+
+def the_readme_shows_what_was_drawn() -> None:
+    """The picture of a run is byte for byte that of the build, and so is its text; `KB_REGOLD=1` stores what was drawn."""
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    landing = (DRAWN / "landing.md").read_text(encoding="utf-8")
+    told = re.search(r"^:alt: (.*) Open the report of this run\.$", landing, re.MULTILINE)
+    assert told is not None and f'alt="{told[1]}"' in readme
+    for name in ("run_light.svg", "run_dark.svg"):
+        text, stored = (DRAWN / name).read_text(encoding="utf-8"), DOCS / "_static" / name
+        ElementTree.fromstring(text)
+        if os.environ.get("KB_REGOLD"):
+            stored.write_text(text, encoding="utf-8")
+        assert text == stored.read_text(encoding="utf-8"), f"{name} is old: python docs/run_picture.py"
+        assert f"docs/_static/{name}" in readme
 
 
 def test_every_opcode_and_field_is_in_the_reference() -> None:
@@ -127,18 +144,3 @@ def test_pictures_are_sound_and_show_what_the_machine_does() -> None:
         (64, 128, 8.0, 8.0),
         (128, 160, 16.0, 0.0),
     ]
-
-
-def test_the_picture_of_the_readme_is_what_the_build_makes() -> None:
-    """Byte for byte, and its alternative text too; `KB_REGOLD=1` stores what is made now."""
-    picture = part("run_picture")
-    shown = picture.shown_run()
-    readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    assert f'alt="{picture.answer(shown)}"' in readme
-    for name, text in picture.run_pictures(shown).items():
-        ElementTree.fromstring(text)
-        stored = DOCS / "_static" / name
-        if os.environ.get("KB_REGOLD"):
-            stored.write_text(text, encoding="utf-8")
-        assert text == stored.read_text(encoding="utf-8"), f"{name} is old: python docs/run_picture.py"
-        assert f"docs/_static/{name}" in readme

@@ -30,6 +30,7 @@ from tests import all_reduce_own
 
 REGISTRY = read_registry()
 ENTRIES = {one.full_name: one for one in REGISTRY.entries}
+SWITCHES = ("system.kind=switch", "system.switch.reduce=true")
 
 
 def call(
@@ -45,8 +46,9 @@ def call(
 
 @pytest.mark.parametrize("name", ENTRIES)
 def test_every_algorithm_is_right_in_every_bit(name: str) -> None:
+    how = {"slots": 6, "slot_bytes": 1024, "over": SWITCHES if ENTRIES[name].through_switches else ()}
     for topo, dtype, count in (("ring", "f16", 1), ("torus", "bf16", 700), ("mesh", "i32", 333)):
-        assert call(name, "two_sips", Shape(2, 2, 2), count, dtype, topo=topo, slots=6, slot_bytes=1024).wrong == 0
+        assert call(name, "two_sips", Shape(2, 2, 2), count, dtype, topo=topo, **how).wrong == 0
 
 
 @settings(max_examples=12, deadline=None)

@@ -208,7 +208,7 @@ def load(
     credit: Annotated[int, typer.Option("--credit", metavar="CYCLES", help="Cycles until a returned credit can be used.")] = 2,
     hotspots: Annotated[
         str,
-        typer.Option("--hotspots", metavar="NODE,...", help="Destination nodes of packets in the pattern "
+        typer.Option("--hotspots", metavar="NODE,...", help="Nodes that receive the packets of --pattern "
             "hotspot.", show_default="the middle"),
     ] = "",
     warmup: Annotated[

@@ -93,7 +93,7 @@ Threads = Annotated[
     ),
 ]
 StrictWait = Annotated[
-    bool, typer.Option("--strict-wait", help="With a bench: report an error if a kernel uses a tensor before it has "
+    bool, typer.Option("--strict-wait", help="Report an error if a kernel of a bench uses a tensor before it has "
         "waited for the tensor.")
 ]
 Config = Annotated[

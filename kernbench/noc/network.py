@@ -35,10 +35,11 @@ class MeshSpec:
 
     def __post_init__(self) -> None:
         torus = self.kind == "torus"
-        least, why = 1 + torus, "a torus needs one for packets that still have to cross its seam" if torus else ""
+        least, why = 1 + torus, "a torus needs one for packets that still have to take a wrap-around link" if torus else ""
         if self.routing == "adaptive":
             least += 1
-            why = "routing: adaptive needs an escape channel" + (" for each side of the seam" if torus else "")
+            sides = " for packets before and after the wrap-around link" if torus else ""
+            why = f"routing: adaptive needs an escape channel{sides}"
         self._check("columns", self.columns, 1 + torus, MOST_SIDE)
         self._check("rows", self.rows, 1 + torus, MOST_SIDE)
         self._check("channels", self.channels, least, MOST_CHANNELS, why)
@@ -73,7 +74,7 @@ class MeshSpec:
 
     def directions(self, router: Ints, target: Ints) -> tuple[Ints, Ints, Ints, Ints]:
         """For each pair the port along the row and the port along the column, -1 where none is needed, and for each of them 1
-        where the seam of a torus lies ahead in that direction."""
+        where the wrap-around link of a torus lies ahead in that direction."""
         y, x = np.divmod(router, self.columns)
         ty, tx = np.divmod(target, self.columns)
         along_x, seam_x = self._direction(x, tx, self.columns)

@@ -16,7 +16,7 @@ class Hop:
     """One link of a route."""
 
     resource: int
-    side: int  #: 0, or 1 once the way has crossed the seam of this ring: packets of the two do not wait for each other
+    side: int  #: 0, or 1 once the route has taken this ring's wrap-around link: packets of the two do not wait for each other
 
 
 class Torus:

@@ -62,8 +62,8 @@ CollectiveOfFile = Annotated[
     str | None,
     typer.Argument(
         metavar="COLLECTIVE",
-        help="A collective, such as all_reduce (kbsim ccl list prints all). With --msccl, it must be the collective of "
-        "the file.",
+        help="A collective, such as all_reduce (kbsim ccl list prints all). With --msccl, the collective that the "
+        "file implements.",
         show_default=False,
     ),
 ]

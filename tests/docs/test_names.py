@@ -29,12 +29,14 @@ OTHER_PROGRAMS = ("coming_from/", "how-to/import_collectives.md", "reference/tri
 OTHER_OPTIONS = {
     "--strip-all": "strip", "--bases": "tests/search.py", "--keep": "tests/search.py", "--datatype": "nccl-tests",
     "--cpus-per-task": "sbatch", "--kbsim-update": "kernbench/testing/plugin.py", "-p": "pytest", "-x": "a value",
+    "-fno-asynchronous-unwind-tables": "gcc",
 }  # fmt: skip
 #: Names that are the reader's, another program's, the operating system's, or a mathematical sign of the page.
 OTHER_NAMES = {
     "maxBytes", "minBytes", "bl", "columnN", "n_earlier", "_r", "_wr", "auto_map", "PYTEST_DISABLE_PLUGIN_AUTOLOAD",
     "NCCL_ALGO", "target_clones", "PyInit_", "kernbench_redop", "kernbench_slot_bytes", "_backward",
-    "PR_SET_PDEATHSIG", "kernbench_protocol", "hwLat",
+    "PR_SET_PDEATHSIG", "kernbench_protocol", "hwLat", "NCCL_MAX_NCHANNELS", "multimem", "multimem.red",
+    "multimem.ld_reduce",
 }  # fmt: skip
 #: Decisions say what the code was; a name of that time that a page explains.
 OLD_NAMES = {"wide_cycle", "walk_traced", "road_add", "doubt", "scratchpad_clear"}

@@ -145,7 +145,7 @@ def _bytes(ran: Ran) -> Iterator[str]:
     if _routed(ran) and not ran.done:  # bytes that the channels gave are on their way through routers
         return
     if ran.plugged or not ran.done:  # of a system, engines move bytes past all channels as well
-        whole = not ran.plan.machine.get("own_routes")
+        whole = not ran.plan.machine.get("own_routes") or ran.plan.ratios is not None
         right = on_channels <= moved.sum() if whole else on_channels == moved.sum()
         if not ran.foreign and not right:
             yield f"channels moved {on_channels} bytes, and DMA engines {int(moved.sum())}"
@@ -176,7 +176,11 @@ def _asked(plan: Plan, engines: int) -> tuple[Array, int]:
     channels = np.array([table["first"] >= 0 for table in plan.machine["memories"]], dtype=np.bool_)[jobs["memory"]]
     by_engine = np.zeros(engines, dtype=np.int64)
     np.add.at(by_engine, jobs["engine"], jobs["nbytes"])
-    return by_engine, int(jobs["nbytes"][channels & (jobs["peer"] < 0)].sum())
+    there = channels & (jobs["peer"] < 0)
+    if plan.ratios is None:
+        return by_engine, int(jobs["nbytes"][there].sum())
+    moved = zip(jobs["memory"][there].tolist(), jobs["nbytes"][there].tolist(), strict=True)
+    return by_engine, sum(int(nbytes / plan.ratios[memory]) for memory, nbytes in moved)
 
 
 def _work(ran: Ran) -> Iterator[str]:
@@ -228,6 +232,8 @@ def _conserving(ran: Ran) -> Iterator[str]:
     partial burst of DRAM rows takes the time of a whole one.
     """
     if ran.plan.machine.get("devices") is not None or ran.plan.machine.get("controllers") is not None or _routed(ran):
+        return
+    if ran.plan.ratios is not None:  # a line of the scratchpad may be any part of a compressed byte's rate
         return
     if ran.plugged or not ran.done or any(denials.any() for _, denials in ran.banks) or not _uncut(ran):
         return

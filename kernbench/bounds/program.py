@@ -135,6 +135,7 @@ class _Run:
             return self._way_over_cache(memory, route, sum(moved))
         pad = machine["spm"][machine["dma"][engine]["spm"]]
         row = pad["banks"] * pad["line"]  # the limit of the requests of a flow in a cycle
+        ratio = 1 if self.plan.ratios is None else self.plan.ratios[memory]  # [B] of requests for each byte on the channels
         start, path, latencies = (machine[f"route_{name}"] for name in ("start", "path", "latency"))
         on: dict[int, int] = {}
         latency, moving = 0, 1
@@ -142,7 +143,7 @@ class _Run:
             if nbytes:
                 resources = path[start[k] : start[k + 1]].tolist()
                 latency = max(latency, int(latencies[k]))
-                moving = max(moving, -(-nbytes // row))
+                moving = max(moving, int(-(-nbytes * ratio // row)))
                 for resource in resources:
                     on[resource] = on.get(resource, 0) + nbytes
         moving = max([moving, *(ceil_div(nbytes, capacities[r]) for r, nbytes in on.items())])

@@ -25,6 +25,7 @@ from kernbench.cmdq.footprint import (
     READS_SCRATCHPAD,
     bytes_of,
     channel_of,
+    compressed_bytes,
     flat_address,
     kv_rows,
     moved_bytes,
@@ -264,9 +265,27 @@ def _fill_tiles(group: _Group) -> None:
     if not (whole | given.all(axis=0)).all():
         raise InternalError("a tile has neither num_elements nor rows")
     rows, row_bytes, stride = tile_rows(flat, shape[0], shape[1], shape[2], bits)
+    if (group.numbers("codec") != ABSENT).any():
+        row_bytes, stride = _compress(group, rows, row_bytes, stride)
     group.columns.regular &= not (whole & given.any(axis=0)).any() and bool((stride >= row_bytes).all())
     write, kv = group.flags("opcode", READS_SCRATCHPAD), group.flags("tensor_role", ("kv",))
     _fill_moves(group, engine, write, kv, group.numbers("dram_addr"), rows, row_bytes, stride)
+
+
+def _compress(group: _Group, rows: Any, row_bytes: Any, stride: Any) -> tuple[Any, Any]:
+    """Bytes of a row in DRAM, and from row to row, of tiles of which some are compressed."""
+    codec, codecs = group.numbers("codec"), group.pe.dma.codecs
+    there = f"the machine has {len(codecs)} (dma.codecs in {group.pe.source})"
+    unknown = codec >= len(codecs)
+    group.refuse(unknown, lambda k: FieldProblem(("codec",), there, int(codec[k])))
+    in_rows = ~unknown & (codec != ABSENT) & (group.numbers("num_elements") == ABSENT)
+    rule = "it goes with num_elements: a compressed tile has no rows"
+    group.refuse(in_rows, lambda k: FieldProblem(("codec",), rule, int(codec[k])))
+    group.sound &= ~(unknown | in_rows)
+    row_bytes, stride = row_bytes.copy(), stride.copy()
+    for k in np.flatnonzero(group.sound & (codec != ABSENT)).tolist():
+        row_bytes[k] = stride[k] = compressed_bytes(int(row_bytes[k]), codecs[int(codec[k])])
+    return row_bytes, stride
 
 
 def _fill_kv(group: _Group) -> None:
@@ -353,8 +372,15 @@ def _fill_moves(group: _Group, engine: Any, write: Any, kv: Any, addr: Any, rows
 
     group.refuse(end > capacity, beyond)
     spm, moved = group.place("spm"), moved_bytes(addr, rows, row_bytes, stride, align)
+    memory = np.zeros(len(group.at), dtype=np.int64)
+    if pe.dma.codecs and group.kind is DmaEntry:
+        memory = np.where(group.sound, group.numbers("codec") + 1, 0)  # 0: ABSENT
+        moved = times(moved, np.array([1, *(codec.ratio.numerator for codec in pe.dma.codecs)], dtype=object)[memory])
+        moved //= np.array([1, *(codec.ratio.denominator for codec in pe.dma.codecs)], dtype=object)[memory]
+        moved = _plain(moved)
     group.check_place("spm", spm, moved)
     where = {"dram_addr": addr, "rows": rows, "row_bytes": row_bytes, "stride": stride, "spm_addr": spm, "nbytes": moved}
+    where |= {"memory": memory}
     group.put(group.columns.dma, engine=engine, write=write, channel=channel_of(kv, write), **where)
 
 

@@ -88,6 +88,7 @@ class DmaEntry(Entry, frozen=True, kw_only=True):
     rows: Positive | None = None
     row_elements: Positive | None = None
     stride_bytes: Positive | None = None
+    codec: Natural | None = None
 
     @property
     def engine_id(self) -> int:

@@ -6,6 +6,7 @@ Each formula is here once, for numbers or columns: `columns.py` calls it for a w
 
 from __future__ import annotations
 
+from fractions import Fraction
 from math import gcd, lcm
 from typing import Any, overload
 
@@ -17,6 +18,7 @@ from kernbench.cmdq.opcodes import VE_REDUCTIONS
 from kernbench.common.errors import InternalError
 from kernbench.common.units import ceil_div
 from kernbench.components.service import ServiceTime, Tiling, te_service, ve_service
+from kernbench.config.codecs import Codec
 from kernbench.config.fields import WIDE_LIMIT
 from kernbench.config.schema import NpuConfig, Spm
 from kernbench_core.numbers import Channel
@@ -58,6 +60,11 @@ def bytes_of(elements: Numbers, qbits: Numbers) -> Numbers: ...
 def bytes_of(elements: Numbers, qbits: Numbers) -> Numbers:
     """Whole bytes that hold `elements` of `qbits` bits each."""
     return (times(elements, qbits) + 7) // 8
+
+
+def compressed_bytes(nbytes: int, codec: Codec) -> int:
+    """Bytes in DRAM of a tile that a codec compresses."""
+    return -(-nbytes * codec.ratio.denominator // codec.ratio.numerator)
 
 
 def unpacked_bits(qbits: int) -> int:
@@ -148,7 +155,7 @@ class Transfer(msgspec.Struct, frozen=True):
     stride: int  #: bytes from row to row; row_bytes for a tile without rows
     alignment: int
     spm_addr: int  #: flat scratchpad address of the first aligned byte
-    bytes_aligned: int  #: bytes that travel: all rows at their aligned lengths
+    bytes_aligned: int  #: bytes at the scratchpad: all rows at their aligned lengths, as a codec expands them
 
     @property
     def bytes_total(self) -> int:
@@ -187,7 +194,7 @@ def channel_of(kv: Any, write: Any) -> Numbers:
 
 def transfer_of(entry: Entry, config: NpuConfig) -> Transfer:
     """The transfer of a DMA_* or KV_* entry that `check_program` accepts for this machine."""
-    write = entry.opcode in READS_SCRATCHPAD
+    write, ratio = entry.opcode in READS_SCRATCHPAD, Fraction(1)
     if isinstance(entry, DmaEntry):
         given = (entry.num_elements, entry.rows, entry.row_elements, entry.stride_bytes)
         flat, count, width, step = (ABSENT if one is None else one for one in given)
@@ -195,6 +202,9 @@ def transfer_of(entry: Entry, config: NpuConfig) -> Transfer:
             raise InternalError(f"{entry.where} has neither num_elements nor rows")
         addr, kv = entry.dram_addr, entry.tensor_role == "kv"
         rows, row_bytes, stride = tile_rows(flat, count, width, step, entry.qbits)
+        if entry.codec is not None:
+            ratio = config.dma.codecs[entry.codec].ratio
+            row_bytes = stride = compressed_bytes(row_bytes, config.dma.codecs[entry.codec])
     elif isinstance(entry, KvEntry):
         layout, kv = config.kv_layouts[entry.kv_layout_id], True
         d_len = ABSENT if entry.d_len is None else entry.d_len
@@ -207,7 +217,7 @@ def transfer_of(entry: Entry, config: NpuConfig) -> Transfer:
         raise InternalError(f"{entry.where} is not a DMA entry")
     align = config.dma.alignment_bytes
     spm_addr = flat_address(entry.spm_bank, entry.spm_offset, config.spm)
-    moved = aligned_bytes(addr, rows, row_bytes, stride, align)
+    moved = int(ratio * aligned_bytes(addr, rows, row_bytes, stride, align))
     return Transfer(write, channel_of(kv, write), addr, rows, row_bytes, stride, align, spm_addr, moved)
 
 

@@ -1,15 +1,15 @@
 """Lowers a checked program and its machine to the plain tables that the core lays out.
 
 The tables are dicts of ints and int64 arrays; `kernbench.sim_engine.machine` hands them to the core.
-Resources stand in this order: the DRAM channels, then the mesh links, then the last-level cache. Engines: DMA; then tensor,
-then vector engines.
+Resources stand in this order: the DRAM channels, then the mesh links, then the codecs of each DMA engine, then the last-level
+cache. Engines: DMA; then tensor, then vector engines.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from fractions import Fraction
-from itertools import pairwise
+from itertools import pairwise, product
 from typing import Any
 
 import numpy as np
@@ -45,7 +45,10 @@ def resource_names(config: NpuConfig) -> list[str]:
     """Names of the core's resources, in its order."""
     links = [] if config.noc is None else mesh_links(config.noc.rows, config.noc.cols)
     channels = [naming.dram_channel(k) for k in range(config.dram.channels)]
-    return channels + [naming.mesh_link(*link) for link in links] + ([] if config.llc is None else [naming.LLC])
+    engines = [naming.engine("dma", k) for k in range(config.dma.engines)]
+    codecs = [naming.codec(engine, k) for engine in engines for k in range(len(config.dma.codecs))]
+    caches = [] if config.llc is None else [naming.LLC]
+    return channels + [naming.mesh_link(*link) for link in links] + codecs + caches
 
 
 def resource_capacities(config: NpuConfig) -> list[Fraction]:
@@ -54,18 +57,23 @@ def resource_capacities(config: NpuConfig) -> list[Fraction]:
     capacities = [config.dram.capacity] * config.dram.channels
     if config.noc is not None:
         capacities += [config.noc.link_bytes_per_cycle for _ in links]
+    capacities += [codec.capacity for _ in range(config.dma.engines) for codec in config.dma.codecs]
     return capacities if config.llc is None else [*capacities, config.llc.bw_bytes_per_cycle]
 
 
 def lower_machine(config: NpuConfig) -> dict[str, Any]:
-    """The machine as the core's tables (`kernbench_core/state/layout.pyx` reads them)."""
+    """The machine as the core's tables (`kernbench_core/state/layout.pyx` reads them).
+
+    The memory behind each codec is the memory of the machine with the ratio of the codec.
+    """
+    ratios = [codec.ratio for codec in config.dma.codecs]
     return {
         "max_cycles": config.max_cycles,
         "allocation": ALLOCATIONS[config.allocation],
         "overlap": OVERLAPS[config.spm.check_overlap],
         "issue_width": config.control.issue_width,
         "channels": config.dram.channels,
-        "memories": [_memory(config)],
+        "memories": [_memory(config), *(_memory(config) | {"ratio": ratio.as_integer_ratio()} for ratio in ratios)],
         "caches": [] if config.llc is None else [cache_table(config.llc, len(resource_names(config)) - 1)],
         "devices": device_table(config.dram),
         "controllers": controllers_of(config.dram),
@@ -101,6 +109,8 @@ def _routes(config: NpuConfig) -> dict[str, Any]:
     if config.llc is not None:
         return _routes_of_cache(config, config.llc)
     flits = config.noc is not None and config.noc.model == "flit"
+    if config.dma.codecs:
+        return _routes_with_codecs(config)
     if config.noc is None:
         count = 2 * config.dma.engines * channels
         path = np.tile(np.arange(channels), 2 * config.dma.engines)
@@ -125,6 +135,24 @@ def _routes(config: NpuConfig) -> dict[str, Any]:
 
         tables["network"] = npu_network(config, through)
     return tables
+
+
+def _routes_with_codecs(config: NpuConfig) -> dict[str, Column]:
+    """`_routes`, then for each codec the same over the codec of the engine."""
+    channels, noc, codecs = config.dram.channels, config.noc, config.dma.codecs
+    links = [] if noc is None else mesh_links(noc.rows, noc.cols)
+    number = {link: channels + k for k, link in enumerate(links)}
+    start, route_path, latency = [0], [], []
+    for k in range(-1, len(codecs)):
+        for dma, store, channel in product(range(config.dma.engines), (False, True), range(channels)):
+            ends = () if noc is None else (noc.dram_at[channel], noc.dma_at[dma])
+            route = mesh_route(*(ends[::-1] if store else ends)) if ends else []
+            own = [] if k < 0 else [channels + len(links) + dma * len(codecs) + k]
+            hops = 0 if noc is None else len(route) * noc.hop_latency_cycles
+            latency.append(hops + (codecs[k].latency_cycles if own else 0))
+            route_path += [channel, *(number[link] for link in route), *own]
+            start.append(len(route_path))
+    return {"route_start": column(start), "route_path": column(route_path), "route_latency": column(latency)}
 
 
 def _routes_of_cache(config: NpuConfig, llc: NpuLlc) -> dict[str, Column]:
@@ -219,6 +247,12 @@ def dma_table(dma: Dma, spm: int) -> dict[str, Any]:
     }
 
 
+def route_of(dma: Any, engines: int, flows: int) -> Column:
+    """The first route of each transfer, from its engine, direction and memory. `flows`: of a transfer, at most."""
+    routes: Column = (2 * (dma["memory"] * engines + dma["engine"]) + dma["write"]) * flows
+    return routes
+
+
 def lower_program(program: Program, config: NpuConfig, *, regular: bool = False) -> dict[str, Any]:
     """The program as the core's tables; InputError if it is not valid on the machine.
 
@@ -228,7 +262,7 @@ def lower_program(program: Program, config: NpuConfig, *, regular: bool = False)
     if regular:
         columns.check_regular(program.source)
     dma, compute = columns.dma, columns.compute
-    dma["route"] = (2 * dma["engine"] + dma["write"]) * (config.dram.channels + (config.llc is not None))
+    dma["route"] = route_of(dma, config.dma.engines, config.dram.channels + (config.llc is not None))
     vectors = columns.job[columns.positions(VeEntry)]
     compute["engine"][vectors] += config.te.engines
     order_groups(columns)

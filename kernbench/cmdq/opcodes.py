@@ -103,6 +103,7 @@ _DMA = (
     _int("rows", "rows of a 2-D tile", low=1),
     _int("row_elements", "elements of a row", low=1),
     _int("stride_bytes", "bytes from the start of a row to the start of the next", low=1),
+    _int("codec", "index into the machine's dma.codecs; the tile is compressed in DRAM; with num_elements", default=None),
 )
 _DMA_ALTERNATIVES = (("num_elements",), ("rows", "row_elements", "stride_bytes"))
 

@@ -59,7 +59,14 @@ class Plan:
     @property
     def links(self) -> range:
         """Numbers of the resources that are links."""
-        return range(self.channels, len(self.resources) - len(self.machine["caches"]))
+        codecs = sum("ratio" in memory for memory in self.machine["memories"]) * len(self.dma)
+        return range(self.channels, len(self.resources) - codecs - len(self.machine["caches"]))
+
+    @cached_property
+    def ratios(self) -> tuple[Fraction, ...] | None:
+        """Per memory, bytes at the scratchpad for one byte of it; None without codecs."""
+        found = [memory.get("ratio") for memory in self.machine["memories"]]
+        return tuple(Fraction(*(ratio or (1, 1))) for ratio in found) if any(found) else None
 
     @property
     def with_scratchpad(self) -> int:

@@ -9,12 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
 
 from kernbench.cmdq.columns import MAX_REGIONS
 from kernbench.cmdq.footprint import MOST_ROWS, aligned_bytes
+from kernbench.cmdq.lower import route_of
 from kernbench.cmdq.plan import Plan
 from kernbench.config.fields import WIDE_LIMIT
 from kernbench.config.schema import NpuConfig
@@ -94,9 +96,9 @@ COLUMNS: tuple[Column, ...] = (
     Column("dma.stride", "transfer", 1, _cycles, "[B] from row to row"),
     Column("dma.rows", "transfer", 1, lambda s: MOST_ROWS + 1, "rows"),
     Column("dma.spm_addr", "transfer", 0, _spm, "scratchpad address of the first aligned byte"),
-    Column("dma.nbytes", "transfer", 1, _cycles, "[B] that travel: all rows at their aligned lengths"),
+    Column("dma.nbytes", "transfer", 1, _cycles, "[B] at the scratchpad: all rows at their aligned lengths"),
     Column("dma.entry", "transfer", 0, lambda s: s.entries, "its entry"),
-    Column("dma.memory", "transfer", 0, lambda s: len(s.plan.machine["memories"]), "memory; an NPU has one"),
+    Column("dma.memory", "transfer", 0, lambda s: len(s.plan.machine["memories"]), "memory; an NPU has one, and one a codec"),
     Column("dma.route", "transfer", 0, lambda s: len(s.plan.machine["route_start"]) - 1, "route to the memory's first channel"),
     Column("dma.peer", "transfer", -1, lambda s: len(s.plan.machine["spm"]) - 1, "scratchpad at the other end; -1: DRAM"),
     Column("compute.engine", "job", 0, lambda s: len(s.plan.compute), "tensor engine, behind these vector engine, then M_CPU"),
@@ -172,18 +174,20 @@ def _control(tables: dict[str, Any], sizes: Sizes) -> Iterator[Rule]:
 def _transfers(t: dict[str, Any], plan: Plan) -> Iterator[Rule]:
     config = plan.pe
     if plan.machine.get("own_routes"):
-        yield "dma.route", t["route"] == (2 * t["engine"] + t["write"]) * (plan.channels + len(plan.caches))
+        yield "dma.route", t["route"] == route_of(t, len(plan.dma), plan.channels + len(plan.caches))
+        yield "dma.memory", (t["memory"] == 0) | (t["rows"] == 1)
     yield "dma.stride", (t["stride"] >= t["row_bytes"]) | (t["rows"] == 1)
-    extents = zip(*(t[name].tolist() for name in ("dram_addr", "rows", "row_bytes", "stride", "nbytes")), strict=True)
-    yield "dma.nbytes", [_travels(config, *extent) for extent in set(extents)]
+    extents = zip(*(t[name].tolist() for name in ("memory", "dram_addr", "rows", "row_bytes", "stride", "nbytes")), strict=True)
+    ratios = [Fraction(*memory.get("ratio", (1, 1))) for memory in plan.machine["memories"]]
+    yield "dma.nbytes", [_travels(config, ratios[memory], *extent) for memory, *extent in set(extents)]
     yield "dma.spm_addr", (t["engine"] >= plan.with_scratchpad) | (t["nbytes"] <= config.spm.size_bytes - t["spm_addr"])
 
 
-def _travels(config: NpuConfig, addr: int, rows: int, row_bytes: int, stride: int, nbytes: int) -> bool:
+def _travels(config: NpuConfig, ratio: Fraction, addr: int, rows: int, row_bytes: int, stride: int, nbytes: int) -> bool:
     """Whether the DRAM has room for the bytes; in Python integers, which do not overflow."""
     align = config.dma.alignment_bytes
     end = -(-(addr + (rows - 1) * stride + row_bytes) // align) * align
-    return end <= config.dram.capacity_bytes and nbytes == aligned_bytes(addr, rows, row_bytes, stride, align)
+    return end <= config.dram.capacity_bytes and nbytes == ratio * aligned_bytes(addr, rows, row_bytes, stride, align)
 
 
 def _computes(c: dict[str, Any], plan: Plan) -> Iterator[Rule]:

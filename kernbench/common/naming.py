@@ -38,6 +38,7 @@ _PART = re.compile(rf"(?:pe(?P<pe>{_NUMBER})\.)?(?P<part>.*)")
 _ROUTER = re.compile(rf"r({_NUMBER})c({_NUMBER})")
 _PORT = re.compile(rf"ucie_([nesw])({_NUMBER})")
 _IO_NAME = re.compile(rf"io({_NUMBER})")
+_CODEC = re.compile(rf"dma{_NUMBER}\.codec{_NUMBER}")
 _SWITCH = re.compile(rf"{SWITCH}{_NUMBER}")
 
 
@@ -65,6 +66,16 @@ def cache_of(channel: str, names: Container[str]) -> str | None:
     place = channel.rpartition(".")[0].rpartition(".")[0]
     name = f"{place}.{LLC}" if place else LLC
     return name if name in names else None
+
+
+def codec(engine: str, index: int) -> str:
+    """The resource of a codec of a DMA engine: `dma0.codec1`."""
+    return f"{engine}.codec{index}"
+
+
+def is_link(resource: str) -> bool:
+    """Whether a resource, no DRAM channel, is a link: neither a codec of a DMA engine nor a last-level cache."""
+    return _CODEC.fullmatch(resource) is None and resource.rpartition(".")[2] != LLC
 
 
 def mesh_link(source: tuple[int, int], target: tuple[int, int]) -> str:

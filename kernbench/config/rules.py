@@ -277,6 +277,24 @@ def _capacity_rules(config: NpuConfig) -> list[BrokenRule]:
         rule = rate_rule(config.allocation, "a mesh link", capacity, weights, weight)
         if rule:
             broken.append(BrokenRule(("noc", "link_bytes_per_cycle"), plain_number(capacity), rule))
+    if config.dma.codecs:
+        broken += _codec_rate_rules(config, weights)
+    return broken
+
+
+def _codec_rate_rules(config: NpuConfig, weights: list[int]) -> list[BrokenRule]:
+    """The terms of the rates of transfers through codecs: of a share of a resource, times the ratio."""
+    broken = []
+    of_engine = engine_weight(config.dma, (0, 1, 2)) * config.dram.channels
+    most = max(of_engine, dram_weight(config), 1 if config.noc is None else link_weight(config, config.noc))
+    others = [config.dram.capacity, *([] if config.noc is None else [config.noc.link_bytes_per_cycle])]
+    for k, codec in enumerate(config.dma.codecs):
+        for capacity in (codec.capacity, *others):
+            terms = capacity.numerator * codec.ratio.numerator, capacity.denominator * codec.ratio.denominator
+            if max(terms) * most >= TERM_LIMIT:
+                rule = f"of {capacity} bytes per cycle and weights of {most} together it makes rates whose terms are 2^31 or more"
+                broken.append(BrokenRule(("dma", "codecs", k, "ratio"), plain_number(codec.ratio), rule))
+                break
     return broken
 
 

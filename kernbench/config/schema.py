@@ -12,6 +12,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from kernbench.config.cache import NpuLlc, npu_cache_rules
 from kernbench.config.chip import Chip
+from kernbench.config.codecs import Codec, codec_rules
 from kernbench.config.dram_controller import DramController, controller_rules
 from kernbench.config.dram_device import RowBuffer, device_rules
 from kernbench.config.dram_files import DEVICES, POLICIES, named
@@ -80,6 +81,8 @@ class Channels(Section):
 class Dma(Section):
     """The DMA engines (docs/model/dma.md)."""
 
+    younger: ClassVar[frozenset[str]] = frozenset({"codecs"})
+
     engines: Engines = Field(default=1, description="number of engines")
     max_concurrent_transfers: Count = Field(default=4, description="[transfers] transfers at a time, per engine")
     queue_depth_per_master: Count = Field(default=8, description="[transfers] outstanding transfers of one channel, per engine")
@@ -87,6 +90,7 @@ class Dma(Section):
     kv_load_bonus: Natural = Field(default=1, description="added to the channel priority of every KV load")
     channels: Channels = Field(default_factory=Channels, description="limits, priority and weight per channel")
     period: Count = Field(default=1, description="[cycle] jobs are admitted in multiples of this")
+    codecs: tuple[Codec, ...] = Field(default=(), description="compressors and decompressors of each engine, of one NPU only")
 
     @property
     def at_a_time(self) -> int:
@@ -414,7 +418,8 @@ class NpuConfig(MachineConfig):
         return cache_weight(self)
 
     def broken_rules(self) -> list[BrokenRule]:
-        broken = [*memory_rules(self.allocation, self.dram, self.dram.channels, ("dram",)), *npu_cache_rules(self)]
+        broken = memory_rules(self.allocation, self.dram, self.dram.channels, ("dram",))
+        broken += [*npu_cache_rules(self), *codec_rules(self)]
         if self.noc is not None and self.noc.model == "flit":
             link, routers = self.noc.link_bytes_per_cycle, self.noc.flit or Routers()
             wide, cached = self.spm.bank_width_bytes, self.llc is not None

@@ -25,6 +25,7 @@ from math import lcm
 from typing import Any
 
 from kernbench.common.errors import InputError, Problem
+from kernbench.common.naming import is_link
 from kernbench.common.spelling import meant
 from kernbench.common.units import parse_rational
 from kernbench.config.schema import EnergyModel
@@ -302,7 +303,8 @@ class _Sums:
             for name, unit in tracks.items()
             if unit.get("component") == "DMA" and unit.get("parent") in places
         }
-        self.units = {part: [n for n, u in tracks.items() if u.get("component") == c] for part, c in _COMPONENTS.items()}
+        of_part = {n: str(u.get("component")) for n, u in tracks.items() if is_link(n)}
+        self.units = {part: [n for n, kind in of_part.items() if kind == c] for part, c in _COMPONENTS.items()}
         self.transfers: dict[int, Record] = {}
         self.directions: dict[int, str] = {}
         self.crossings: dict[tuple[int, int, str], Record] = {}
@@ -354,7 +356,8 @@ class _Sums:
         self.counts["dram", record.unit, action, record.cmd_id] += record.size_bytes
 
     def noc_tx_start(self, record: Any) -> None:
-        self.crossings[record.job_id, record.channel, record.unit] = record
+        if is_link(record.unit):
+            self.crossings[record.job_id, record.channel, record.unit] = record
 
     def noc_tx_end(self, record: Any) -> None:
         began = self.crossings.pop((record.job_id, record.channel, record.unit), None)

@@ -22,12 +22,12 @@ from kernbench_core.model.perturbed cimport grant_key, more_latency
 from kernbench_core.trace.record cimport (
     record_enter, record_issue, record_leave, record_members, record_open, record_press, record_queue_resume, record_queue_stall)
 from kernbench_core.model.dram.models cimport dram_close, dram_open, dram_phase
-from kernbench_core.model.share.membership cimport Flow, share_enter, share_quit
+from kernbench_core.model.share.membership cimport Flow, on_resources, share_enter, share_quit
 from kernbench_core.model.share.rules cimport share_rates
 from kernbench_core.model.shuffle cimport shuffle
 from kernbench_core.model.sim cimport Sim, flow_channel, memory_of, scratchpad_changes, want, watch
 from kernbench_core.types cimport (
-    BACKPRESSURE, CHANNELS, NEVER, NONE, OP_DMA, PRIORITY_DEFERRED, QUEUE_FULL, RUNNING, cycle_t, int32_t, int64_t, slot_t,
+    BACKPRESSURE, CHANNELS, NEVER, NONE, OP_DMA, PRIORITY_DEFERRED, QUEUE_FULL, RUNNING, cycle_t, int32_t, int64_t, nbytes_t, slot_t,
     uint64_t)
 
 cdef extern from *:
@@ -80,6 +80,9 @@ cdef void describe_flow(Sim* s, Flow* f) noexcept nogil:
     f.line = s.spm[s.dma_spm[j.engine]].line
     f.row = s.spm[s.dma_spm[j.engine]].row
     f.weight = s.dma[j.engine].limit[j.channel].weight
+    f.compressed = m.ratio_num != m.ratio_den
+    f.ratio_num = m.ratio_num
+    f.ratio_den = m.ratio_den
     f.bus = m.first + f.channel if m.first != NONE and f.channel < m.channels else NONE
     f.route = s.route[j.route + f.channel]
     f.started = j.started
@@ -321,6 +324,7 @@ cdef void finish_flow(Sim* s, slot_t flow, cycle_t now) noexcept nogil:
     cdef Flow* f = &s.share.flow[flow]
     cdef DmaJob* j = &s.dma_job[f.job]
     cdef DmaEngine* e = &s.dma[j.engine]
+    cdef nbytes_t carried = on_resources(f, f.total)
     cdef int32_t h
     order_remove(&s.spm[s.requester[flow].spm], flow)
     s.tie_break[flow].seq = 0
@@ -332,9 +336,9 @@ cdef void finish_flow(Sim* s, slot_t flow, cycle_t now) noexcept nogil:
     if s.noc != NULL:
         interface_close(s, flow)
     for h in range(f.route.length + f.route.more):
-        s.share.res[s.share.path[f.route.first + h]].bytes += f.total
+        s.share.res[s.share.path[f.route.first + h]].bytes += carried
         if j.write:
-            s.share.res[s.share.path[f.route.first + h]].stored += f.total
+            s.share.res[s.share.path[f.route.first + h]].stored += carried
     if s.trace != NULL:
         record_leave(s, flow, now + 1)
     e.nbytes += f.total

@@ -15,7 +15,7 @@ from kernbench_core.plugin.component_tables cimport (
     UNKNOWN_ENGINE, UNKNOWN_FLOW,
     UNKNOWN_JOB, UNKNOWN_RESOURCE, UNKNOWN_SPM, Ghost, Plug, Plugs, PlugState, place_in, plug_mistake)
 from kernbench_core.trace.record cimport record_emit
-from kernbench_core.model.share.membership cimport Flow, Resource, share_touch
+from kernbench_core.model.share.membership cimport Flow, Resource, on_resources, share_touch
 from kernbench_core.model.sim cimport Sim, want
 from kernbench_core.types cimport (
     CHANNELS, COMPONENT, CPU, DMA, FIFO, MAX_MIN, NEVER, NONE, OP_COMPONENT, OP_COMPUTE, OP_DMA, SHARED_BW, TE, VE, int32_t,
@@ -392,9 +392,12 @@ cdef int64_t api_members(void* core, int32_t resource, kb_member* out, int32_t r
                 m.id = entry if entry <= s.control.n else s.plugs.ghost[entry - s.control.n - 1].job.id
                 m.engine = f.engine
             m.weight = f.weight
-            m.nbytes = f.total
+            m.nbytes = on_resources(f, f.total)
             m.num = f.num if f.raw_den else 0
             m.den = f.den if f.raw_den else 1
+            if f.compressed:                    # the resource's bytes are compressed ones
+                m.num *= f.ratio_den
+                m.den *= f.ratio_num
         node = s.share.node_next[node]
     return s.share.res[resource].members
 

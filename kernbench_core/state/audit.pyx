@@ -12,7 +12,7 @@ from kernbench_core.model.dma cimport DmaEngine, DmaJob
 from kernbench_core.model.controller.requests cimport Channel, Controllers
 from kernbench_core.model.dram.extent cimport Cursor, cursor_advance, cursor_open
 from kernbench_core.model.pair_requesters cimport far_requester
-from kernbench_core.model.share.membership cimport Flow
+from kernbench_core.model.share.membership cimport Flow, on_resources
 from kernbench_core.model.sim cimport memory_of, reads_of, writes_of
 from kernbench_core.types cimport (
     ABORTED, BACKPRESSURE, COMM, CONTROLLER_MODEL, DMA_TRANSFERRING, DONE, FAILED, MAX_MIN, NEVER, NONE, NOT_STALLED,
@@ -413,7 +413,7 @@ cdef int check_shares(Sim* s, slot_t* live, int32_t n) except -1:
         for k in range(n):
             f = &s.share.flow[live[k]]
             for h in range(f.route.length if f.left else 0):
-                given = f.total - f.left + f.asked + f.carry // f.den
+                given = on_resources(f, f.total - f.left + f.asked + f.carry // f.den)
                 used[s.share.path[f.route.first + h]] += min(given, f.total) if buffered else given
         for k in range(s.share.n_res):
             given, busy = used[k] + s.share.res[k].bytes, s.share.res[k].busy

@@ -13,7 +13,7 @@ from kernbench_core.model.bank cimport DENIED, Requester, Spm, TieBreak
 from kernbench_core.model.compute cimport MAX_REGIONS, Compute, ComputeJob, Stream
 from kernbench_core.model.control cimport Control, Entry, control_open
 from kernbench_core.model.dma cimport DmaEngine, DmaJob
-from kernbench_core.model.dram.extent cimport Dram, channel_bytes, flows_of
+from kernbench_core.model.dram.extent cimport Dram, Extent, channel_bytes, flows_of
 from kernbench_core.trace.events cimport FlowTrace, StreamTrace
 from kernbench_core.fast.group_layout cimport groups_look, lay_out_groups
 from kernbench_core.fast.fast_state cimport forget
@@ -158,8 +158,9 @@ cdef int lay_out_memories(Sim* s, Arena a, dict m) except -1:
         spec = m["memories"][k]
         d.first = spec["first"]
         d.channels = spec["channels"]
-        d.interleave = spec["interleave"]
-        d.align = spec["align"]
+        d.ratio_num, d.ratio_den = spec.get("ratio", (1, 1))
+        d.interleave = spec["interleave"] * d.ratio_num // d.ratio_den
+        d.align = spec["align"] * d.ratio_num // d.ratio_den
         d.setup = spec["setup"]
         d.cache = spec.get("cache", NONE)
         d.line = m["caches"][d.cache]["line"] if d.cache != NONE else 0
@@ -168,6 +169,17 @@ cdef int lay_out_memories(Sim* s, Arena a, dict m) except -1:
         channels = max(channels, flows_of(d))
     a.own(<void**>&s.channel_bytes, channels, sizeof(int64_t), False)
     return 0
+
+
+cdef void expand(Dram* d, Extent* x) noexcept nogil:
+    """A transfer through a codec: from compressed bytes to expanded ones, which begin and end at compressed bytes."""
+    cdef int64_t align = d.align * d.ratio_den // d.ratio_num, start, end
+    if d.ratio_num == d.ratio_den:
+        return
+    start = x.dram_addr // align
+    end = (x.dram_addr + x.row_bytes + align - 1) // align
+    x.dram_addr = start * d.align
+    x.row_bytes = x.stride = (end - start) * d.align
 
 
 cdef int lay_out_dma(Sim* s, Arena a, dict m, dict p) except -1:
@@ -217,6 +229,7 @@ cdef int lay_out_dma(Sim* s, Arena a, dict m, dict p) except -1:
         j.extent.stride = stride[k]
         j.extent.rows = rows[k]
         j.extent.spm_addr = spm_addr[k]
+        expand(&s.memory[memory[k]], &j.extent)
         j.engine = <int32_t>engine[k]
         j.memory = <int32_t>memory[k]
         j.route = <int32_t>route[k]

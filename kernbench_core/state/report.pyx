@@ -14,7 +14,7 @@ from kernbench_core.model.heap cimport Timer
 from kernbench_core.model.controller.requests cimport Channel, Controllers
 from kernbench_core.model.dram.devices cimport Controller, Devices
 from kernbench_core.model.noc.network cimport Output
-from kernbench_core.model.share.membership cimport Flow, Resource, flow_next
+from kernbench_core.model.share.membership cimport Flow, Resource, flow_next, on_resources
 from kernbench_core.model.bank_counters cimport Tally, tally_drain
 from kernbench_core.types cimport (
     CHANNELS, COMM, CONTROLLER_MODEL, NEVER, NONE, PRIORITY_DEFERRED, QUEUE_FULL, cycle_t, int32_t, int64_t, nbytes_t,
@@ -135,7 +135,7 @@ cdef nbytes_t moved_at(Sim* s, slot_t flow, int32_t hop) noexcept nogil:
     """Bytes of a flow that a resource of its route has moved: those that entered the routers, or are through."""
     cdef Flow* f = &s.share.flow[flow]
     if s.noc == NULL:
-        return f.total - f.left
+        return on_resources(f, f.total - f.left)
     return s.noc.at[flow].entered if hop < f.route.length else s.noc.at[flow].ejected
 
 

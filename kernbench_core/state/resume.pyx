@@ -34,7 +34,8 @@ from kernbench_core.model.phases cimport flow_bytes, open_flows, open_requester
 from kernbench_core.state.cache_snapshot cimport reset_caches, resume_write_backs
 from kernbench_core.state.controller_snapshot cimport reset_controllers, resume_controllers
 from kernbench_core.state.device_snapshot cimport reset_devices, resume_devices
-from kernbench_core.model.share.membership cimport Flow, Resource, flow_next, pace_rebuild, share_enter, share_join, share_touch
+from kernbench_core.model.share.membership cimport (
+    Flow, Resource, flow_next, on_resources, pace_rebuild, share_enter, share_join, share_touch)
 from kernbench_core.model.sim cimport memory_of, watch
 from kernbench_core.state.snapshot cimport check_same, live_flows, visit_engines, visit_flows, visit_queue
 from kernbench_core.state.fields cimport RANGE_CLIENT, SIM, Unpack, limits_of
@@ -240,7 +241,7 @@ cdef void count_bytes(Sim* s, slot_t job) noexcept nogil:
     s.dma[j.engine].nbytes += j.nbytes
     for k in range(m.channels if s.caches == NULL else 0):      # else the snapshot says which way they went
         if s.channel_bytes[k]:
-            count_route(s, j.route + k, s.channel_bytes[k], j.write)
+            count_route(s, j.route + k, s.channel_bytes[k] * m.ratio_den // m.ratio_num, j.write)
 
 
 cdef int resume_compute_job(Sim* s, Entry* e, Known* known) except -1:
@@ -382,7 +383,7 @@ cdef int resume_flow(Sim* s, slot_t flow) except -1:
     if f.left == 0:
         s.dma[j.engine].nbytes += f.total
         if s.caches == NULL:
-            count_route(s, j.route + f.channel, f.total, j.write)
+            count_route(s, j.route + f.channel, on_resources(f, f.total), j.write)
         return 0
     j.live += 1
     return resume_joined(s, flow)

@@ -12,7 +12,7 @@ from kernbench_core.trace.events cimport (
     emit, late)
 from kernbench_core.model.noc.interface cimport Interface
 from kernbench_core.model.noc.network cimport WAITS
-from kernbench_core.model.share.membership cimport Flow
+from kernbench_core.model.share.membership cimport Flow, on_resources
 from kernbench_core.model.sim cimport flow_channel
 from kernbench_core.types cimport (
     COMPONENT, CONTROL, DMA, MEMORY, NEVER, NONE, OP_COMPONENT, OP_COMPUTE, OP_DMA, PRIORITY_DEFERRED, QUEUE_FULL, int64_t)
@@ -192,7 +192,7 @@ cdef void record_enter(Sim* s, slot_t flow, cycle_t now) noexcept nogil:
     if r:
         r.v[0] = j.seq
         r.v[1] = channel
-        r.v[2] = f.total
+        r.v[2] = on_resources(f, f.total)
         r.v[3] = f.weight
     for h in range(f.route.length + f.route.more):
         res = s.share.path[f.route.first + h]
@@ -202,7 +202,7 @@ cdef void record_enter(Sim* s, slot_t flow, cycle_t now) noexcept nogil:
                 r.v[0] = j.seq
                 r.v[1] = max(channel, 0)
                 r.v[2] = res - s.share.channels
-                r.v[3] = f.total
+                r.v[3] = on_resources(f, f.total)
 
 
 cdef void record_member(Sim* s, slot_t flow, cycle_t now) noexcept nogil:
@@ -283,7 +283,7 @@ cdef void record_leave(Sim* s, slot_t flow, cycle_t end) noexcept nogil:
     if r:
         r.v[0] = f.job_seq
         r.v[1] = channel
-        r.v[2] = f.total
+        r.v[2] = on_resources(f, f.total)
     if s.noc != NULL:
         record_flits(s, flow, end)
     for h in range(f.route.length + f.route.more):

@@ -1,7 +1,7 @@
 """What the walks tell of nearly every request of a traced run: they are compiled into them."""
 from kernbench_core.model.compute cimport MAX_REGIONS, Compute
 from kernbench_core.trace.events cimport REC_RUN, TRACE_FULL, Event, FlowTrace, Note, StreamTrace, emit
-from kernbench_core.model.share.membership cimport Flow
+from kernbench_core.model.share.membership cimport Flow, on_resources
 from kernbench_core.model.sim cimport Sim, flow_channel
 from kernbench_core.types cimport DMA, NEVER, cycle_t, int32_t, int64_t, nbytes_t, slot_t, uint64_t
 from kernbench_core.fast.block_ports cimport Walk
@@ -38,7 +38,7 @@ cdef inline void emit_moved(Sim* s, Flow* f, FlowTrace* t, int32_t kind, cycle_t
     if r:
         r.v[0] = f.job_seq
         r.v[1] = max(flow_channel(s, f), 0)
-        r.v[2] = t.at.dram
+        r.v[2] = on_resources(f, t.at.dram)
         r.v[3] = t.at.addr
         r.v[4] = t.at.run_left
         r.v[5] = now + 1 - t.asked

@@ -12,6 +12,7 @@ import pytest
 from kernbench.common import naming
 from kernbench.config import SystemConfig, load_config
 from kernbench.config.cache import Llc
+from kernbench.config.codecs import Codec
 from kernbench.config.dram_controller import DramController
 from kernbench.config.dram_device import RowBuffer
 from kernbench.config.routers import Routers
@@ -63,6 +64,7 @@ def test_every_key_is_in_the_reference() -> None:
     wanted |= {f"pe.{path}" for path in YOUNGER}
     wanted |= {"cube.hbm.device", "cube.hbm.policy", "energy.by_cause", "cost.usd_per_hour", "cost.watts"}
     wanted |= {"pe.fetch_store.bytes_per_cycle"}
+    wanted |= {f"pe.dma.codecs.{name}" for name in Codec.model_fields}
     wanted |= {f"pe.ipcq.protocols.{one}.{name}" for one in PROTOCOLS for name in Protocol.model_fields}
     wanted |= {"system.failed", "system.slow", "pe.cores", "system.rails.nics"}
     wanted |= {f"system.switch.{name}" for name in Switches.model_fields}

@@ -4,12 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from fractions import Fraction
+from math import ceil
 from typing import Any
 
 from .ref_banks import Request
 from .ref_cache import Cache, Part
 from .ref_controller import controller_bursts
-from .ref_geometry import Range, Scratchpad, aligned_rows, dram_rows, mesh_links, mesh_route, pieces_by_channel
+from .ref_geometry import (
+    Range,
+    Scratchpad,
+    aligned_rows,
+    compressed_pieces,
+    dram_rows,
+    mesh_links,
+    mesh_route,
+    pieces_by_channel,
+)
+from .ref_machine import exact
 from .ref_rows import Piece, bursts_by_channel
 
 
@@ -34,6 +45,7 @@ class Flow:
         self.out = False  # has left its resources for backpressure
         self.on_its_way = False  # over routers, although nothing is left to request
         self.moved_at = -1  # the last cycle in which bytes moved
+        self.carried = 0  # bytes that its resources have counted
 
     @property
     def weight(self) -> int:
@@ -46,7 +58,8 @@ class Flow:
         return (self.job.start, self.job.engine, self.job.seq)
 
     def set_rate(self, rate: Fraction) -> None:
-        """Take a new rate; the carry keeps its value in bytes, rounded down."""
+        """Take a new rate on its resources; the carry keeps its value in bytes, rounded down."""
+        rate = rate * self.job.ratio
         self.carry = self.carry * rate.denominator // self.den
         self.den = rate.denominator
         self.rate = rate
@@ -92,9 +105,12 @@ class DmaJob:
         if opcode == "KV_STORE_TILE":
             self.kv_key = (entry["dram_base_addr"], entry["head_id"], entry["kv_kind"])
         spm = Scratchpad(machine["spm"])
-        rows = aligned_rows(dram_rows(entry, machine["kv_layouts"]), dma["alignment_bytes"])
+        codec = None if "codec" not in entry else dma["codecs"][entry["codec"]]
+        self.ratio = Fraction(1) if codec is None else exact(codec["ratio"])
+        rows = dram_rows(entry, machine["kv_layouts"])
+        rows = aligned_rows([(addr, ceil(nbytes / self.ratio)) for addr, nbytes in rows], dma["alignment_bytes"])
         spm_addr = spm.flat(entry["spm_bank"], entry["spm_offset"])
-        self.range: Range = (spm_addr, spm_addr + sum(nbytes for _, nbytes in rows))
+        self.range: Range = (spm_addr, spm_addr + int(self.ratio * sum(nbytes for _, nbytes in rows)))
         self.reads = [self.range] if self.is_store else []  # of the scratchpad
         self.writes = [] if self.is_store else [self.range]
         self.weight: int = dma["channels"][self.channel]["weight"]
@@ -106,13 +122,19 @@ class DmaJob:
         self.parts: list[list[Part]] = []
         if machine["llc"] is not None:
             return  # what its flows are is decided when it starts
-        by_channel = pieces_by_channel(rows, spm_addr, spm.width, dram["channels"], dram["interleave_bytes"])
+        own = []
+        if codec is None:
+            by_channel = pieces_by_channel(rows, spm_addr, spm.width, dram["channels"], dram["interleave_bytes"])
+        else:
+            own = [f"dma{self.engine}.codec{entry['codec']}"]
+            self.head += codec.get("latency_cycles", 0)
+            by_channel = compressed_pieces(rows[0], self.ratio, spm_addr, spm.width, dram["channels"], dram["interleave_bytes"])
         hops = 0
         for channel, pieces in sorted(by_channel.items()):
             links = self._links(channel, machine["noc"])
             hops = max(hops, len(links))
             in_banks = [(spm.bank_of_line(line), nbytes) for line, nbytes in pieces]
-            self.flows.append(Flow(self, channel, in_banks, (f"dram.ch{channel}", *links)))
+            self.flows.append(Flow(self, channel, in_banks, (f"dram.ch{channel}", *links, *own)))
             if machine["allocation"] == "row_buffer_v1":
                 self.flows[-1].bursts = bursts_by_channel(rows, dram)[channel]
             if machine["allocation"] == "row_buffer_v2":

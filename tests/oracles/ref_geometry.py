@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
+from math import floor
 from typing import Any
 
 Range = tuple[int, int]  # half-open, flat scratchpad bytes
@@ -101,6 +103,22 @@ def pieces_by_channel(
                 pieces.append((line, step))
             dram += step
             at += step
+    return flows
+
+
+def compressed_pieces(
+    row: tuple[int, int], ratio: Fraction, spm_addr: int, width: int, channels: int, interleave: int
+) -> dict[int, list[Piece]]:
+    """The flows of a transfer through a codec: each byte in the scratchpad belongs to one of the bytes of `row`, in DRAM."""
+    flows: dict[int, list[Piece]] = {}
+    start, nbytes = row
+    for i in range(int(nbytes * ratio)):
+        pieces = flows.setdefault((start + floor(i / ratio)) // interleave % channels, [])
+        line = (spm_addr + i) // width
+        if pieces and pieces[-1][0] == line:
+            pieces[-1] = (line, pieces[-1][1] + 1)
+        else:
+            pieces.append((line, 1))
     return flows
 
 

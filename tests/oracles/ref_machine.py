@@ -23,6 +23,7 @@ DEFAULTS: dict[str, Any] = {
         "alignment_bytes": 64,
         "kv_load_bonus": 1,
         "period": 1,
+        "codecs": [],
         "channels": {
             "act_weight": {"max_concurrent": 4, "priority": 0, "weight": 1},
             "kv_load": {"max_concurrent": 4, "priority": 0, "weight": 1},

@@ -7,6 +7,7 @@ It is written from docs/model alone and imports nothing of what it checks. Progr
 from __future__ import annotations
 
 from fractions import Fraction
+from math import floor
 from typing import Any
 
 from .ref_banks import Banks
@@ -234,8 +235,10 @@ class Simulation:
 
     def _count_bytes(self, flow: Flow) -> None:
         """Bytes of a served request."""
+        carried = floor((flow.total - flow.left) / flow.job.ratio)
         for name in flow.route:
-            self.resource[name]["bytes"] += flow.asked
+            self.resource[name]["bytes"] += carried - flow.carried
+        flow.carried = carried
 
     def _routers(self, cycle: int) -> None:
         """P6b: only machines with routers have it."""
@@ -308,6 +311,9 @@ def _capacities(machine: dict[str, Any]) -> dict[str, Fraction]:
     capacity = {f"dram.ch{i}": channel for i in range(dram["channels"])}
     if noc is not None:
         capacity.update({name: exact(noc["link_bytes_per_cycle"]) for name in mesh_links(noc)})
+    for k, codec in enumerate(machine["dma"]["codecs"]):
+        own = exact(codec["bytes_per_cycle"]) / exact(codec["ratio"])
+        capacity.update({f"dma{i}.codec{k}": own for i in range(machine["dma"]["engines"])})
     if machine["llc"] is not None:
         capacity["llc"] = exact(machine["llc"]["bw_bytes_per_cycle"])
     return capacity

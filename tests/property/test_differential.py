@@ -87,7 +87,7 @@ def check_laws(machine: dict[str, Any], result: dict[str, Any]) -> None:
             channels += c["bytes"] if name.startswith("dram") else 0
     cache = result["counters"].get("llc")
     if cache is None:
-        assert moved == channels
+        assert moved == channels or (machine["dma"].get("codecs") and channels <= moved)
     else:  # what is written back is of no engine, and what hits is on no channel
         assert cache["bytes"] >= moved and cache["bytes"] >= channels
         assert cache["hit_bytes"] + cache["miss_bytes"] >= moved

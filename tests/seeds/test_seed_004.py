@@ -297,10 +297,16 @@ def test_seed_004_s6() -> None:
 
 
 def test_seed_004_s7() -> None:
-    """Of the extensions there are rows with a stride, and channels that addresses are interleaved over."""
+    """The extensions: rows with a stride, compressed transfers, and channels that addresses are interleaved over."""
     made = Program("rows")
     made.dma_load(
         tensor_role="weight", qbits=8, rows=4, row_elements=64, stride_bytes=1024, dram_addr=0, spm_bank=0, spm_offset=0
     )
     found = traced(made, {"dma": {"engines": 1}, "dram": {"channels": 2, "interleave_bytes": 1024}})
     assert {event["channel"]: event["size_bytes"] for event in of(found, "DRAM_TX_START")} == {0: 128, 1: 128}
+    packed = Program("compressed")
+    packed.dma_load(tensor_role="weight", qbits=8, num_elements=8192, dram_addr=0, spm_bank=0, spm_offset=0, codec=0)
+    codecs = [{"ratio": 4, "bytes_per_cycle": 256}]
+    found = traced(packed, {"dma": {"engines": 1, "codecs": codecs}})
+    (start,), (sent,) = of(found, "DMA_START"), of(found, "DRAM_TX_START")
+    assert (start["size_bytes"], sent["size_bytes"], of(found, "DMA_END")[0]["t_cycle"]) == (8192, 2048, 2048 // 16)

@@ -79,6 +79,20 @@ def test_energy_by_tensor_layer_and_op_is_that_of_the_program_by_hand(found: Led
     assert {share.name for share in found.by("node")} == {"0 P0", "1 P1", UNSTATED, OTHER}
 
 
+def test_what_moves_over_a_cache_or_through_a_codec_is_on_no_link(tmp_path: Path) -> None:
+    made = Program("links")
+    made.dma_load(tensor_role="weight", qbits=8, num_elements=4096, dram_addr=0, spm_bank=0, spm_offset=0)
+    cached = {"llc": {"capacity_bytes": "64 KiB", "bw_bytes_per_cycle": 64}}
+    for k, machine in enumerate((cached, {"dma": {"codecs": [{"ratio": 2, "bytes_per_cycle": 64}]}})):
+        if k:
+            made.dma_load(tensor_role="weight", qbits=8, num_elements=4096, dram_addr=0, spm_bank=0, spm_offset=0, codec=0)
+        file = tmp_path / f"{k}.jsonl"
+        run = kb.run(made, kb.load_config(machine), trace=file, trace_level="full")
+        found = ledger(open_trace(file))
+        assert float(found.total) == run.result.metrics["energy_pj"]["total"]
+        assert {item.part for item in found.items if item.energy} == {"dram", "spm"}
+
+
 def test_the_table_of_accesses_has_all_energy(found: Ledger) -> None:
     rows = list(csv.DictReader(io.StringIO(accesses_csv(found))))
     assert sum(F(row["pj"]) for row in rows) == found.total

@@ -31,6 +31,8 @@ def system_rules(config: SystemConfig) -> list[BrokenRule]:
     parts = engine_rules(config.pe.spm, config.pe.te, config.pe.ve)
     broken += [BrokenRule(("pe", *rule.path), rule.value, rule.rule) for rule in parts]
     broken += _protocol_rules(config)
+    if config.pe.dma.codecs:
+        broken.append(BrokenRule(("pe", "dma", "codecs"), None, "it is allowed only on one NPU (schema kernbench/npu/1)"))
     return broken or list(_rate_rules(config))
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
+
 from kernbench.trace.events import Record
 from kernbench.trace.laws.law import Context, Flow, Handler, Job, Law
 
@@ -124,21 +126,28 @@ class Flows(Law):
         """All that a transfer had to do."""
         if job.kind != "DMA" or not self.context.full or self.context.partial:
             return
-        self._add_up(job, "flows", sum(flow.size for flow in job.flows.values()))
+        ratio = self._ratio(job)
+        self._add_up(job, "flows", ratio * sum(flow.size for flow in job.flows.values()))
         scratchpads, memories = job.ends_in
         self._add_up(job, "SRAM_ACCESS events", job.accessed, scratchpads)
         for channel, flow in sorted(job.flows.items()):
             name = f"the flow of job {job.number} on channel {channel}"
             if not flow.ended:
                 self.context.say("pair", f"{name} has no DRAM_TX_END, but the job is over", job.end_line)
-            if flow.accessed != flow.size * memories:
+            if flow.accessed != flow.size * ratio * memories:
                 text = f"{name} has {flow.size} bytes, but its MEM_ACCESS_EVENTs {flow.accessed}"
                 self.context.say("bytes", text, job.end_line)
             for link, over in flow.links.items():
                 if not over:
                     self.context.say("pair", f"{name} does not leave {link}, but the job is over", job.end_line)
 
-    def _add_up(self, job: Job, what: str, found: int, times: int = 1) -> None:
+    def _ratio(self, job: Job) -> Fraction:
+        """Bytes of a transfer for each byte of its flows: 1, or the ratio of a codec."""
+        flows = sum(flow.size for flow in job.flows.values())
+        found = Fraction(job.size, flows or 1)
+        return found if found in self.context.ratios else Fraction(1)
+
+    def _add_up(self, job: Job, what: str, found: int | Fraction, times: int = 1) -> None:
         if found != job.size * times:
             moved = f"{job.size} bytes" if times == 1 else f"{times} x {job.size} bytes"
             self.context.say("bytes", f"job {job.number} moves {moved}, but its {what} {found}", job.end_line)

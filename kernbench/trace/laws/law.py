@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from fractions import Fraction
 from typing import Any
 
 from kernbench.common.naming import LLC, counted
+from kernbench.common.units import parse_rational
 from kernbench.trace.events import Record
 from kernbench.trace.reader import Trace
 from kernbench.trace.schema import LEVELS, PHASES, Event
@@ -104,6 +106,17 @@ def _moves_flits(machine: Any) -> bool:
     return False
 
 
+def _ratios(machine: Any) -> frozenset[Fraction]:
+    """The ratios of the codecs of a trace's machine, which may be anything, and 1."""
+    dma = machine.get("dma") if isinstance(machine, dict) else None
+    codecs = dma.get("codecs") if isinstance(dma, dict) else None
+    found = [codec.get("ratio") if isinstance(codec, dict) else None for codec in codecs] if isinstance(codecs, list) else []
+    try:
+        return frozenset({Fraction(1), *(parse_rational(ratio) for ratio in found)})
+    except ValueError:
+        return frozenset({Fraction(1)})
+
+
 class Context:
     """What all laws see."""
 
@@ -113,6 +126,7 @@ class Context:
         self.partial: bool = self.meta.filter is not None  #: what began or ends outside the file is no violation
         self.units: dict[str, str] = {str(u.get("unit")): str(u.get("component")) for u in self.meta.units}
         self.tracks: dict[str, dict[str, Any]] = {str(u.get("unit")): u for u in self.meta.units}
+        self.ratios = _ratios(self.meta.sim_config)  #: bytes of a transfer for each byte of its flows
         self.flits: bool = _moves_flits(self.meta.sim_config)  #: no flow is a member of a link between routers
         self.padded: set[str] = {str(u.get("parent")) for u in self.meta.units if u.get("component") == "SRAM"}
         self.jobs: dict[int, Job] = {}

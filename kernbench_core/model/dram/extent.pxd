@@ -11,6 +11,8 @@ cdef struct Dram:             # one memory: all channels of an NPU, or one slice
     int32_t cache             # number of the last-level cache in front of it, or NONE
     nbytes_t line             # [B] of that cache
     cycle_t setup             # [cycle] from a transfer's start to its first share, without the latency of links
+    int64_t ratio_num         # with a codec in front of it, addresses and bytes here are expanded ones: ratio_num/ratio_den for each
+    int64_t ratio_den         # compressed one; 1/1 without a codec
 
 cdef struct Extent:           # what a DMA job moves; a 1-D transfer is one row; state/layout.pyx or a component writes it
     int64_t dram_addr         # DRAM address of the first byte of row 0, before alignment

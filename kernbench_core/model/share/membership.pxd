@@ -73,6 +73,8 @@ cdef struct Flow:             # the bytes of one transfer on one DRAM channel; w
     nbytes_t row              # [B] and a row of its banks
     slot_t bus                # the resource of that channel; NONE: it has none
     int32_t weight            # shares that it has of a resource
+    bint compressed           # its bytes here are those between codec and scratchpad: ratio_num for ratio_den on its resources
+    int64_t ratio_num, ratio_den  # as in Dram
     Route route               # resources from its memory to its scratchpad
     cycle_t rated             # its rate was found in P4 of that cycle
     cycle_t started           # of its transfer; with `engine` and `job_seq` the order of the line
@@ -114,6 +116,10 @@ cdef void share_accrue(Resource* r, cycle_t now) noexcept nogil
 cdef void share_rebuild(Share* s) noexcept nogil
 cdef void pace_rebuild(Flow* f) noexcept nogil
 cdef void set_rate(Share* s, slot_t flow, int64_t num, int64_t den, cycle_t now) noexcept nogil
+
+cdef inline nbytes_t on_resources(Flow* f, nbytes_t nbytes) noexcept nogil:
+    """Bytes of a flow as its resources count them (docs/model/compressed.md)."""
+    return nbytes * f.ratio_den // f.ratio_num if f.compressed else nbytes
 
 cdef inline void flow_accrue(Flow* f, int64_t cycles) noexcept nogil:
     """Earn the share of some cycles."""

@@ -183,11 +183,15 @@ cdef void share_rebuild(Share* s) noexcept nogil:
 
 
 cdef void set_rate(Share* s, slot_t flow, int64_t num, int64_t den, cycle_t now) noexcept nogil:
-    """Give the flow the rate num/den from `now` on; its carry keeps its value in bytes, rounded down to the new unit."""
+    """Give the flow the rate num/den on its resources from `now` on; its carry keeps its value in bytes, rounded down to the new
+    unit."""
     cdef Flow* f = &s.flow[flow]
     cdef Requester* a = &s.requester[flow]
     cdef Pace* t = &s.pace
     cdef int64_t whole
+    if f.compressed:
+        num *= f.ratio_num
+        den *= f.ratio_den
     if num == f.raw_num and den == f.raw_den:
         return
     settle(s, flow, now)

@@ -233,7 +233,7 @@ def _conserving(ran: Ran) -> Iterator[str]:
     """
     if ran.plan.machine.get("devices") is not None or ran.plan.machine.get("controllers") is not None or _routed(ran):
         return
-    if ran.plan.ratios is not None:  # a line of the scratchpad may be any part of a compressed byte's rate
+    if ran.plan.ratios is not None:  # what stays unused at the end of a flow depends on its ratio
         return
     if ran.plugged or not ran.done or any(denials.any() for _, denials in ran.banks) or not _uncut(ran):
         return

@@ -292,7 +292,7 @@ def _codec_rate_rules(config: NpuConfig, weights: list[int]) -> list[BrokenRule]
         for capacity in (codec.capacity, *others):
             terms = capacity.numerator * codec.ratio.numerator, capacity.denominator * codec.ratio.denominator
             if max(terms) * most >= TERM_LIMIT:
-                rule = f"of {capacity} bytes per cycle and weights of {most} together it makes rates whose terms are 2^31 or more"
+                rule = f"of {capacity} bytes per cycle and weights of {most} in all it makes rates whose terms are 2^31 or more"
                 broken.append(BrokenRule(("dma", "codecs", k, "ratio"), plain_number(codec.ratio), rule))
                 break
     return broken

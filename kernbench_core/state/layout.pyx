@@ -73,7 +73,8 @@ cdef int lay_out_share(Sim* s, Arena a, dict m) except -1:
     s.share.n_res = resources
     s.share.channels = m["channels"]
     a.own(<void**>&s.share.res, s.share.n_res, sizeof(Resource))
-    a.keep_before(&s.share.res[0].num)
+    if s.n_plugs == 0:                              # components may set capacities
+        a.keep_before(&s.share.res[0].num)
     a.own(<void**>&s.share.dirty, s.share.n_res, sizeof(slot_t))
     a.own(<void**>&s.share.line, s.share.channels, sizeof(slot_t))
     a.own(<void**>&s.share.scratch, s.share.n_res, sizeof(Fill), False)

@@ -30,7 +30,7 @@ def engines() -> ModuleType | None:
 
 
 def built(source: Path, header: str | None = None) -> ModuleType | None:
-    """The module of a C file, or None where there is no compiler. `header`: the folder of its abi.h."""
+    """The module of a C file, or None where there is no compiler. `header`: the folder of the first version of abi.h, instead."""
     cc = compiler()
     if cc is None or not sys.platform.startswith("linux"):
         return None
@@ -39,6 +39,7 @@ def built(source: Path, header: str | None = None) -> ModuleType | None:
     include = (f"-I{sysconfig.get_path('include')}", f"-I{header or kernbench_core.get_include()}")
     flags = ["-O2", "-fPIC", "-shared", "-Wall", "-Wextra", "-Werror"]
     flags += ["-Wno-unused-parameter", "-Wno-missing-field-initializers"]
+    flags += ["-DFIRST_HEADER"] if header else []
     made = subprocess.run(
         [cc, *flags, *include, "-o", str(target), str(source)], capture_output=True, text=True, check=False
     )

@@ -57,7 +57,7 @@ static int64_t fixed_restore(void *self, const void *buf, int64_t n) {
 
 /* ---- A script: in cycle `at` do `what`. Every notice is written down as (kind, which, cycle). */
 
-enum { OPEN, CLOSE, ASK, SUBMIT, EMIT };
+enum { OPEN, CLOSE, ASK, SUBMIT, EMIT, WATCH, SHAPE, COUNT, STARTED };
 enum { MOST = 64 };
 
 typedef struct {
@@ -82,6 +82,31 @@ static void script_note(Script *s, int64_t kind, int64_t which, int64_t now) {
         to[0] = kind, to[1] = which, to[2] = now;
     }
 }
+
+#ifndef FIRST_HEADER /* functions that abi.h has got since its first version */
+
+/* How many share a resource, and of the first two what they are: one number for each. */
+static void script_members(Script *s, int64_t resource, int64_t now) {
+    kb_member found[2];
+    int64_t n = s->core->members(s->core->core, (int32_t)resource, found, 2);
+    script_note(s, 101, n, now);
+    for (int64_t k = 0; k < n && k < 2; k++)
+        script_note(s, 101, ((found[k].engine + 1) * 100 + found[k].weight) * 1000000 + found[k].nbytes * 100 + found[k].num, now);
+}
+
+/* Watch a resource, set its capacity, or say who shares it. */
+static void script_shape(Script *s, const Action *a, int64_t now) {
+    const kb_core_api *k = s->core;
+    int64_t said = KB_OK;
+    if (a->what == COUNT)
+        script_members(s, a->a, now);
+    else
+        said = a->what == WATCH ? k->watch(k->core, (int32_t)a->a) : k->set_capacity(k->core, (int32_t)a->a, a->b, 1);
+    if (said != KB_OK)
+        script_note(s, 103, said, now);
+}
+
+#endif
 
 static int64_t script_do(Script *s, const Action *a, int64_t now) {
     const kb_core_api *k = s->core;
@@ -112,6 +137,19 @@ static int64_t script_do(Script *s, const Action *a, int64_t now) {
             job.params[1] = a->c;
         }
         return k->submit(k->core, (int32_t)a->a, (int32_t)a->b, &job);
+    }
+#ifndef FIRST_HEADER
+    if (a->what == WATCH || a->what == SHAPE || a->what == COUNT) {
+        script_shape(s, a, now);
+        return -1;
+    }
+#endif
+    if (a->what == STARTED) {
+        if (s->is.ids[a->a] >= 0) {
+            int64_t at = k->started(k->core, s->is.ids[a->a]);
+            script_note(s, 102, at == KB_BUSY ? KB_NEVER : at, now);
+        }
+        return -1;
     }
     if (s->is.job >= 0)
         k->emit(k->core, s->is.job, "said", a->a);
@@ -148,6 +186,12 @@ static int64_t script_accept(void *self, const kb_job *job, int64_t now) {
 static int64_t script_notify(void *self, int32_t notice, int64_t id, int64_t now) {
     Script *s = self;
     int64_t which = 0;
+#ifndef FIRST_HEADER
+    if (notice == KB_MEMBERS) {
+        script_note(s, notice, id, now);
+        return KB_NEVER;
+    }
+#endif
     while (which < s->is.next && s->is.ids[which] != id)
         which++;
     s->is.ids[which] = -1;

@@ -6,10 +6,11 @@ import struct
 from dataclasses import dataclass
 from typing import Any
 
-from kernbench_core import BUSY, NEVER, Component, Job
+from kernbench_core import BUSY, MEMBERS, NEVER, Component, Job
 
-OPEN, CLOSE, ASK, SUBMIT, EMIT = range(5)
-CLOSED = 100  #: kind of a note: the bytes of a flow that was closed early
+OPEN, CLOSE, ASK, SUBMIT, EMIT, WATCH, SHAPE, COUNT, STARTED = range(9)
+#: Kinds of notes: the bytes of a flow that was closed early, who shares a resource, when a submitted job started.
+CLOSED, SHARED, BEGAN = 100, 101, 102
 Action = tuple[int, int, int, int, int]  #: at, what, a, b, c
 
 
@@ -76,12 +77,28 @@ class Script(Component):
         if what == SUBMIT:
             params = (0, 0, 256 * c, 64 * c, 64 * c, 1) if a == 0 else (0, c, 0, 0, 0, 0)
             return self.submit(a, b, params=params, regions=((0, 64, 0),))
+        if what == WATCH:
+            self.watch(a)
+        if what == SHAPE:
+            self.set_capacity(a, b)
+        if what == COUNT:
+            self.count_members(a, now)
+        if what == STARTED and self.ids[a] >= 0:
+            self.log.append((BEGAN, self.started(self.ids[a]), now))
         if what == CLOSE and self.ids[a] >= 0:
             self.log.append((CLOSED, self.close_flow(self.ids[a]), now))
             self.ids[a] = -1
         if what == EMIT and self.job >= 0:
             self.emit(self.job, "said", a)
         return -1
+
+    def count_members(self, resource: int, now: int) -> None:
+        """How many share a resource, and of the first two what they are: one number for each."""
+        found = self.members(resource)
+        self.log.append((SHARED, len(found), now))
+        for one in found[:2]:
+            said = ((one.engine + 1) * 100 + one.weight) * 1000000 + one.nbytes * 100 + one.num
+            self.log.append((SHARED, said, now))
 
     def accept(self, job: Job, now: int) -> int:
         if self.job >= 0:
@@ -90,6 +107,9 @@ class Script(Component):
         return self.due
 
     def notify(self, notice: int, number: int, now: int) -> int:
+        if notice == MEMBERS:
+            self.log.append((notice, number, now))
+            return NEVER
         which = self.ids.index(number)
         self.ids[which] = -1
         self.log.append((notice, which, now))

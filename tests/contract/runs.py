@@ -11,7 +11,8 @@ from kernbench import Machine, load_config, load_program
 from tests.contract import engines as in_python
 from tests.contract.engines import Action
 
-WHAT = (in_python.OPEN, in_python.OPEN, in_python.ASK, in_python.SUBMIT, in_python.EMIT, in_python.CLOSE)
+OLD = (in_python.OPEN, in_python.OPEN, in_python.ASK, in_python.SUBMIT, in_python.EMIT, in_python.CLOSE)
+WHAT = (*OLD, in_python.WATCH, in_python.SHAPE, in_python.COUNT, in_python.STARTED)
 Make = Callable[[], dict[str, Any]]
 
 
@@ -73,6 +74,12 @@ def scripts(draw: Any, channels: int = 2) -> list[Action]:
             opened = [i for i, action in enumerate(actions) if action[1] == in_python.OPEN]
             if opened:
                 actions.append((at, what, draw(st.sampled_from(opened)), 0, 0))
+        elif what == in_python.STARTED:
+            submitted = [i for i, action in enumerate(actions) if action[1] == in_python.SUBMIT]
+            if submitted:
+                actions.append((at, what, draw(st.sampled_from(submitted)), 0, 0))
+        elif what in (in_python.WATCH, in_python.SHAPE, in_python.COUNT):
+            actions.append((at, what, draw(st.integers(0, channels - 1)), draw(st.integers(1, 8)), 0))
         else:
             actions.append((at, what, k, 0, 0))
     return actions

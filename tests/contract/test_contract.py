@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 import struct
 import tempfile
 from pathlib import Path
@@ -16,8 +17,9 @@ from kernbench import Machine, load_config, load_program
 from kernbench.sim_engine.recording import TraceOptions
 from kernbench.trace import open_trace
 from kernbench.trace.validate import validate
+from kernbench_core import MEMBERS, get_include
 from tests.contract import engines as in_python
-from tests.contract.compiled import engines
+from tests.contract.compiled import SOURCE, engines
 from tests.contract.engines import Action
 from tests.contract.runs import gemm, load, machine, new, outcome, program, scripts
 from tests.strategies import systems
@@ -44,8 +46,10 @@ def script_machine(
     actions: list[Any], allocation: str, ports: int, *, c: bool, walk: str | None = None
 ) -> tuple[Machine, Any]:
     """A machine whose te0 follows a script."""
-    if allocation == "fifo_v1":  # a flow stands in one line
+    if allocation == "fifo_v1":  # a flow stands in one line, and nobody sets capacities
         actions = [(at, what, a, b % 1000 if what == in_python.OPEN else b, c) for at, what, a, b, c in actions]
+        shapes = (in_python.WATCH, in_python.SHAPE, in_python.COUNT)
+        actions = [(at, in_python.EMIT if what in shapes else what, a, b, c) for at, what, a, b, c in actions]
     part: Any = in_python.Script(actions, 9)
     if c:
         assert in_c is not None
@@ -100,6 +104,28 @@ def check_script(actions: list[Any], allocation: str, ports: int, data: st.DataO
         mixed.run(skip=data.draw(st.booleans()))
         assert outcome(mixed) == want and notes(part) == told
     check_laws(want)
+
+
+@needs_c
+def test_every_function_of_the_core_is_called_in_c() -> None:
+    """A watcher is told of each change, members say who shares, a capacity counts at once, a job says when it started."""
+    script = [
+        (0, in_python.WATCH, 0, 0, 0), (0, in_python.OPEN, 80, 0, 3), (1, in_python.SUBMIT, 1, 1, 5),
+        (1, in_python.STARTED, 2, 0, 0), (2, in_python.SHAPE, 0, 4, 0), (3, in_python.COUNT, 0, 0, 0),
+        (4, in_python.STARTED, 2, 0, 0), (5, in_python.EMIT, 7, 0, 0), (6, in_python.CLOSE, 1, 0, 0),
+        (7, in_python.ASK, 1, 2, 0),
+    ]  # fmt: skip
+    logs = []
+    for c in (True, False):
+        run, part = script_machine(script, "shared_bw_v1", 1, c=c)
+        run.run()
+        logs.append(notes(part))
+    assert logs[0] == logs[1]
+    kinds = [kind for kind, *_ in logs[0]]
+    assert kinds.count(in_python.BEGAN) == 2 and in_python.SHARED in kinds and MEMBERS in kinds
+    calls = re.findall(r"(\w+)\)\(void \*core", Path(get_include(), "abi.h").read_text())
+    source = SOURCE.read_text()
+    assert len(calls) > 8 and [name for name in calls if f"->{name}(" not in source] == []
 
 
 def check_laws(result: dict[str, Any]) -> None:

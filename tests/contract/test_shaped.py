@@ -93,6 +93,32 @@ def test_a_capacity_for_members_counts_in_the_same_cycle() -> None:
         assert part.ends == {0: end}
 
 
+@pytest.mark.parametrize("walk", ["plain", "fast"])
+def test_a_snapshot_keeps_the_capacities_that_were_set(walk: str) -> None:
+    """3,072 bytes on each of three channels, of which one gives 8 bytes a cycle from cycle 5 on instead of 16."""
+
+    class Slow(Component):
+        def step(self, now: int) -> int:
+            if now == 5:
+                self.set_capacity(0, 8)
+            return 5 if now < 5 else NEVER
+
+        def snapshot(self) -> bytes:
+            return b""
+
+        def restore(self, image: bytes) -> None:
+            assert image == b""
+
+    program = Program("one")
+    program.dma_load(tensor_role="weight", qbits=8, num_elements=3 * 3072, dram_addr=0, spm_bank=0, spm_offset=0)
+    runs = [Machine(load_config(MACHINE), program, {"slow": Slow()}, walk=walk) for _ in range(2)]
+    runs[0].step(50)
+    runs[1].restore(runs[0].snapshot())
+    for run in runs:
+        run.run()
+        assert run.result().entries[0].end == 5 + (3072 - 5 * 16) // 8
+
+
 def test_what_a_watcher_is_told_of_a_transfer() -> None:
     """Its start and end on the resource in the cycle itself, and its share from the cycle after on."""
     program = Program("two")

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
 from pathlib import Path
 
 import pytest
 
-from kernbench import Machine, load_config, load_program, simulate
+from kernbench import Machine, Program, load_config, load_program, simulate
+from kernbench.cmdq.plan import plan_npu
 from kernbench.common.errors import InputError
+from kernbench.config.cache import NpuLlc
 from kernbench.sweep.points import Points, points_of
 from kernbench.sweep.spec.load import load_spec
 from kernbench.sweep.targets.target import Plans
@@ -182,6 +185,19 @@ def test_programs_lowered_once_take_the_same(tmp_path: Path) -> None:
         direct = load_config(tmp_path / "small.yaml", dict(point.task.settings) | {"energy.static_mw": 5})
         assert machine.result().to_dict() | {"machine": ""} == simulate(program, direct).to_dict() | {"machine": ""}
     assert len(set(made)) == 2  # by the tensor engines alone
+
+
+def test_a_plan_for_a_machine_without_a_cache_is_none_for_one_with_it() -> None:
+    """Sections are the same objects but for the cache, behind which routes are others."""
+    program = Program("store")
+    program.dma_store(tensor_role="weight", qbits=8, num_elements=4096, dram_addr=0, spm_bank=0, spm_offset=0)
+    bare = load_config({})
+    cached = bare.model_copy(update={"llc": NpuLlc(capacity_bytes=65536, bw_bytes_per_cycle=Fraction(64))})
+    plans = Plans(program)
+    for config in (bare, cached):
+        plan, again = plans.of(config), plan_npu(program, config)
+        assert plan.resources == again.resources
+        assert plan.program["dma"]["route"].tolist() == again.program["dma"]["route"].tolist()
 
 
 @pytest.mark.parametrize("value", [2**63, -(2**63) - 1, 10**30])

@@ -30,7 +30,7 @@ def engines() -> ModuleType | None:
 
 
 def built(source: Path, header: str | None = None) -> ModuleType | None:
-    """The module of a C file, or None where there is no compiler. `header`: the folder of the first version of abi.h, instead."""
+    """The module of a C file, or None where there is no compiler. `header`: the folder of its first abi.h."""
     cc = compiler()
     if cc is None or not sys.platform.startswith("linux"):
         return None

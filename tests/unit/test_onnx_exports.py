@@ -28,7 +28,7 @@ from kernbench.workloads.graphs.onnx.file import read_onnx  # noqa: E402
 from kernbench.workloads.graphs.onnx.reference import verify_file  # noqa: E402
 from kernbench.workloads.graphs.planner import macs_of  # noqa: E402
 from kernbench.workloads.graphs.run import GraphProgram  # noqa: E402
-from tests.unit.test_torch_models import MODELS, PLAIN, TOKENS, Made, hugging  # noqa: E402
+from tests.unit.test_torch_models import MODELS, PLAIN, TOKENS, Made, Yolo, hugging  # noqa: E402
 
 pytestmark = [pytest.mark.nightly, pytest.mark.filterwarnings("ignore")]
 EXPORTERS = ("dynamo", "torchscript")
@@ -51,6 +51,7 @@ WHOLE: dict[str, Callable[[], Made]] = {
     "segformer": lambda: hugging(
         "SegformerForSemanticSegmentation", "SegformerConfig", {"pixel_values": torch.rand(1, 3, 512, 512)}, {}, num_labels=150
     ),
+    "yolo": lambda: (Yolo(), (torch.rand(1, 3, 640, 640),)),
     "whisper": lambda: hugging(
         "WhisperModel", "WhisperConfig", {"input_features": torch.rand(1, 80, 3000), "decoder_input_ids": TOKENS}, PLAIN
     ),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -43,6 +44,69 @@ def hugging(model: str, config: str, inputs: dict[str, Any], fields: dict[str, A
     return ByName(made, *inputs, **fields), tuple(inputs.values())
 
 
+class Unit(nn.Sequential):
+    """A convolution with its batch norm and SiLU, as in YOLO."""
+
+    def __init__(self, given: int, made: int, kernel: int = 1, stride: int = 1) -> None:
+        super().__init__(nn.Conv2d(given, made, kernel, stride, kernel // 2, bias=False), nn.BatchNorm2d(made), nn.SiLU())
+
+
+class Split(nn.Module):
+    """C2f of YOLOv8: two halves, one of which goes through bottlenecks, whose results are all joined."""
+
+    def __init__(self, given: int, made: int, count: int, *, shortcut: bool = True) -> None:
+        super().__init__()
+        self.half, self.shortcut = made // 2, shortcut
+        self.first, self.last = Unit(given, made), Unit((2 + count) * self.half, made)
+        self.inner = nn.ModuleList(nn.Sequential(*(Unit(self.half, self.half, 3) for _ in range(2))) for _ in range(count))
+
+    def forward(self, x: Any) -> Any:
+        parts = list(self.first(x).chunk(2, 1))
+        for inner in self.inner:
+            made = inner(parts[-1])
+            parts.append(parts[-1] + made if self.shortcut else made)
+        return self.last(torch.cat(parts, 1))
+
+
+class Yolo(nn.Module):
+    """A detector in the form of YOLOv8: a backbone, pools, two levels up and two down, and a head at each of three scales."""
+
+    def __init__(self, width: int = 16, classes: int = 80) -> None:
+        super().__init__()
+        sizes = [width << number for number in range(5)]
+        self.stem = Unit(3, sizes[0], 3, 2)
+        self.downs = nn.ModuleList(Unit(given, made, 3, 2) for given, made in pairwise(sizes))
+        self.stages = nn.ModuleList(Split(size, size, count) for size, count in zip(sizes[1:], (1, 2, 2, 1), strict=True))
+        self.narrow, self.wide = Unit(sizes[4], sizes[4] // 2), Unit(2 * sizes[4], sizes[4])
+        self.pool, self.up = nn.MaxPool2d(5, 1, 2), nn.Upsample(scale_factor=2)
+        self.ups = nn.ModuleList(Split(sizes[n] + sizes[n + 1], sizes[n], 1, shortcut=False) for n in (3, 2))
+        self.backs = nn.ModuleList(Unit(sizes[n], sizes[n], 3, 2) for n in (2, 3))
+        self.joins = nn.ModuleList(Split(sizes[n] + sizes[n + 1], sizes[n + 1], 1, shortcut=False) for n in (2, 3))
+        self.heads = nn.ModuleList(
+            nn.ModuleList(
+                nn.Sequential(Unit(size, inner, 3), Unit(inner, inner, 3), nn.Conv2d(inner, made, 1))
+                for inner, made in ((max(16, sizes[2] // 4, 64), 64), (max(sizes[2], classes), classes))
+            )
+            for size in sizes[2:]
+        )
+
+    def forward(self, x: Any) -> Any:
+        x, levels = self.stem(x), []
+        for down, stage in zip(self.downs, self.stages, strict=True):
+            x = stage(down(x))
+            levels.append(x)
+        pools = [self.narrow(x)]
+        for _ in range(3):
+            pools.append(self.pool(pools[-1]))
+        fine, middle, coarse = levels[1], levels[2], self.wide(torch.cat(pools, 1))
+        middle = self.ups[0](torch.cat([self.up(coarse), middle], 1))
+        fine = self.ups[1](torch.cat([self.up(middle), fine], 1))
+        middle = self.joins[0](torch.cat([self.backs[0](fine), middle], 1))
+        coarse = self.joins[1](torch.cat([self.backs[1](middle), coarse], 1))
+        found = zip(self.heads, (fine, middle, coarse), strict=True)
+        return torch.cat([torch.cat([part(level) for part in head], 1).flatten(2) for head, level in found], 2)
+
+
 IMAGE, SMALL = torch.rand(1, 3, 64, 64), torch.rand(1, 3, 32, 32)
 SOUND = torch.rand(1, 80, 60)
 TOKENS = torch.arange(12)[None] * 7 % 90
@@ -76,6 +140,7 @@ MODELS: dict[str, Callable[[], Made]] = {
         "SegformerForSemanticSegmentation", "SegformerConfig", {"pixel_values": SMALL}, {}, hidden_sizes=[8, 16, 24, 32],
         depths=[1, 1, 1, 1], num_attention_heads=[1, 2, 2, 4], decoder_hidden_size=16,
     ),
+    "yolo": lambda: (Yolo(8, 4), (IMAGE,)),
     "whisper": lambda: hugging(
         "WhisperModel", "WhisperConfig", {"input_features": SOUND, "decoder_input_ids": TOKENS}, PLAIN, **WHISPER
     ),

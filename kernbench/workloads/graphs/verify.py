@@ -210,6 +210,9 @@ class Replay:
                 self._fault(entry, f"its input {position} is {held.name}, not {' or '.join(sorted(wanted))}")
                 self.owner[write.addr : write.addr + write.nbytes] = 0
                 return
+        if isinstance(work, Vector) and not self._all_there(entry, work):
+            self.owner[write.addr : write.addr + write.nbytes] = 0
+            return
         if columns:
             self._put(write.addr, write.nbytes, _Object(f"{_COLUMNS} {self._tag(work.a)}", -2))  # type: ignore[union-attr]
             return
@@ -224,6 +227,17 @@ class Replay:
         storage = self.memory.storage(work.out)
         if storage is not None and storage.spm is not None:
             self._resolve(made, write.addr - storage.spm)
+
+    def _all_there(self, entry: Any, work: Vector) -> bool:
+        """Whether all of the tensors is in the scratchpad of which a job reads elements at other positions."""
+        for name in work.gathers:
+            storage = self.memory.storage(name)
+            if storage is not None and storage.spm is not None:
+                held = self._read(entry, storage.spm, storage.nbytes)
+                if held is None or self._tag(held.name) != self._tag(name):
+                    self._fault(entry, f"it reads elements of {name} before all of them are there")
+                    return False
+        return True
 
     def _start(self, addr: int) -> int:
         found = self.objects[int(self.owner[addr])]

@@ -43,7 +43,7 @@ def test_json_and_unchecked_runs(capsys: pytest.CaptureFixture[str]) -> None:
 def test_list_shows_each_algorithm(capsys: pytest.CaptureFixture[str]) -> None:
     code, out, _ = kbsim(capsys, "list", "--json")
     names = [(one["collective"], one["name"]) for one in json.loads(out)["algorithms"]]
-    assert code == 0 and len(names) == 40 and names[0] == ("all_reduce", "ring")
+    assert code == 0 and len(names) == 43 and names[0] == ("all_reduce", "ring")
     code, out, _ = kbsim(capsys, "list")
     told = [line for line in out.splitlines() if line.startswith(("queues", "of all_reduce_halving", "of barrier_diss"))]
     assert code == 0 and told == [
@@ -199,7 +199,7 @@ def test_two_messages_that_arrive_before_the_second_receive_is_ready(capsys: pyt
         (["all_reduce", "-d", "uint8"], "u32, u16, u8; did you mean u8?"),
         (["all_reduce", "-n", "17"], "16 cubes of 8 PEs); every cube must get the same number of ranks; use 16 or 18"),
         (["all_reduce", "-n", "1025"], "16 cubes of 8 PEs); use at most 1024 ranks, or a larger machine (--config)"),
-        (["all_reduce", "-a", "halving"], "tree, recursive_doubling, direct; did you mean halving_doubling?"),
+        (["all_reduce", "-a", "halving"], "tree, recursive_doubling, direct, switch; did you mean halving_doubling?"),
         ([""], '"": there is no collective of this name; the names are all_reduce,'),
         (["all_reduce", "-b", "1.5B"], '--begin = "1.5B", but it must be a whole number of bytes'),
         (["all_reduce", "--plot", "x.pdf"], '--plot = "x.pdf", but the file name must end in .svg or .png'),

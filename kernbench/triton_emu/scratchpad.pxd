@@ -9,6 +9,7 @@ cdef class Block:
     cdef readonly long long nbytes
     cdef Py_ssize_t place
 
+
 @cython.no_gc
 @cython.freelist(64)
 cdef class Hole:

@@ -10,7 +10,7 @@ Threads take groups from a common counter, several neighbours at a time: the sta
 from kernbench_core.fast.block cimport notes_begin, notes_end
 from kernbench_core.model.bank cimport DENIED
 from kernbench_core.model.heap cimport Timer, TimerHeap, timer_before, timer_pop
-from kernbench_core.types cimport int64_t, nbytes_t, slot_t, uint64_t
+from kernbench_core.types cimport nbytes_t, slot_t, uint64_t
 
 cdef extern from "<pthread.h>" nogil:
     ctypedef unsigned long pthread_t

@@ -84,7 +84,8 @@ def components() -> list[type[Any]]:
     found = [ComponentBase]
     for one in found:
         found += [each for each in one.__subclasses__() if each.__module__.startswith("kernbench.")]
-    return sorted((one for one in dict.fromkeys(found) if one.kind), key=lambda one: one.__name__)  # whatever was imported first
+    named = (one for one in dict.fromkeys(found) if one.kind)  # in an order that depends on what was imported first
+    return sorted(named, key=lambda one: one.__name__)
 
 
 @pytest.mark.parametrize("built_in", components(), ids=lambda one: one.__name__)

@@ -335,7 +335,10 @@ class Machine:
     def _times(self) -> list[EntryTimes]:
         columns = [[None if at < 0 else at for at in column.tolist()] for column in self._core.entries()]
         entries = self.program.entries
-        return list(map(EntryTimes, [entry.id for entry in entries], [entry.opcode for entry in entries], *columns))
+        return [
+            EntryTimes(entry.id, entry.opcode, issue, start, end)
+            for entry, issue, start, end in zip(entries, *columns, strict=True)
+        ]
 
     def _warnings(self) -> list[dict[str, Any]]:
         left = [] if self.queues is None or self.status == "running" else self.queues.unreceived(self.cycle)

@@ -18,6 +18,7 @@ from kernbench.cmdq.opcodes import ENTRY_FIELDS, META_FIELDS, OPCODES
 from kernbench.config import NpuConfig, load_config
 from kernbench.config.cache import NpuLlc
 from kernbench.config.chip import Chip
+from kernbench.config.codecs import Codec
 from kernbench.config.dram_controller import DramController
 from kernbench.config.dram_device import RowBuffer
 from kernbench.config.mma import Mma, MmaShape
@@ -100,6 +101,7 @@ def paths_of(value: Any, path: str = "") -> set[str]:
 #: Keys of engines that a machine's `to_dict()` has only where they do not have their defaults.
 YOUNGER = {"te.fill", "te.operand_bytes_per_cycle", "te.clock_ratio", "ve.clock_ratio", "ve.op_cost"}
 YOUNGER |= {f"te.mma.{name}" for name in Mma.model_fields if name != "shapes"}
+YOUNGER |= {f"dma.codecs.{name}" for name in Codec.model_fields}
 YOUNGER |= {f"te.mma.shapes.{name}" for name in MmaShape.model_fields}
 
 

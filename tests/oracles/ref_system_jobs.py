@@ -130,6 +130,7 @@ class SystemJob(DmaJob):
         self.head = 0
         self.flows: list[Flow] = []
         self.cache = ""  # the name of the one before its memory
+        self.ratio = Fraction(1)  # systems have no codecs
         if "peer" in entry:
             self._between(site)
         elif opcode == "HOST_COPY_TILE":

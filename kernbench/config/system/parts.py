@@ -336,6 +336,9 @@ class Protocols(Section):
     ll128: Protocol | None = Field(default=None, description="a flag in every line; absent: there is no such protocol")
 
 
+ONLY_SIMPLE = Protocols()
+
+
 class PeIpcq(Section):
     """The queues of a PE to its neighbours, and the DMA channel of what goes through them."""
 
@@ -356,7 +359,7 @@ class PeIpcq(Section):
 
     def protocol(self, name: str) -> Protocol | None:
         """A protocol by its name in the machine file; None for one that the machine does not have."""
-        found: Protocol | None = getattr(self.protocols or Protocols(), name, None)
+        found: Protocol | None = getattr(self.protocols or ONLY_SIMPLE, name, None)
         return found
 
     @property

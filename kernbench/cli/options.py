@@ -49,14 +49,19 @@ AnyOverrides = Annotated[
 ]
 
 
+def _set_variable(context: typer.Context, name: str, value: str) -> None:
+    """Set an environment variable until the command ends: its runs and its workers read it."""
+    before = os.environ.get(name)
+    os.environ[name] = value
+    context.call_on_close(lambda: os.environ.pop(name) if before is None else os.environ.update({name: before}))
+
+
 def _walk(context: typer.Context, value: str | None) -> str | None:
-    """Select the walk for every run of this command and of its workers, which read the environment."""
+    """Select the walk for every run of this command and of its workers."""
     if value is not None:
         from kernbench.sim_engine.run.stops import VARIABLE, walk_of
 
-        before = os.environ.get(VARIABLE)
-        os.environ[VARIABLE] = walk_of(value, "--walk")
-        context.call_on_close(lambda: os.environ.pop(VARIABLE) if before is None else os.environ.update({VARIABLE: before}))
+        _set_variable(context, VARIABLE, walk_of(value, "--walk"))
     return value
 
 
@@ -70,14 +75,14 @@ Walk = Annotated[
         "the same.",
     ),
 ]
+
+
 def _threads(context: typer.Context, value: int | None) -> int | None:
-    """Select the threads for every run of this command and of its workers, which read the environment."""
+    """Select the threads for every run of this command and of its workers."""
     if value is not None:
         from kernbench.common.threads import VARIABLE, threads_of
 
-        before = os.environ.get(VARIABLE)
-        os.environ[VARIABLE] = str(threads_of(value, "--threads"))
-        context.call_on_close(lambda: os.environ.pop(VARIABLE) if before is None else os.environ.update({VARIABLE: before}))
+        _set_variable(context, VARIABLE, str(threads_of(value, "--threads")))
     return value
 
 

@@ -26,7 +26,9 @@ function drawTop() {
   byId("program").title = safe(run.program, 1000);
   chip.textContent = status;
   chip.classList.add(status === "done" ? "done" : status === "aborted" || status === "interrupted" ? "aborted" : "bad");
-  byId("facts").textContent = `${counted(app.cycles, "cycle")} \u00b7 ${duration(app.cycles)} at ${run.freq_ghz}\u2009GHz \u00b7 ${counted(app.commands.count, "command")}`;
+  const [first, ...others] = [counted(app.cycles, "cycle"), `${duration(app.cycles)} at ${run.freq_ghz}\u2009GHz`, counted(app.commands.count, "command")];
+  byId("facts").replaceChildren(make("span", {}, first), ...others.flatMap((fact) => [" ", make("span", {}, `\u00b7 ${fact}`)]));
+  byId("facts").title = byId("facts").textContent;
   byId("tabs").replaceChildren(...TABS.map(([name, title], i) => make("button", { role: "tab", title: `${title} (${i + 1})`, "data-tab": name, "data-title": title, "aria-selected": "false", onclick: () => showTab(name) }, title)));
   const notice = byId("notice");
   notice.hidden = !run.broken;

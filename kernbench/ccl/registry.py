@@ -149,7 +149,7 @@ def read_registry(*files: Path, allow_code: AllowCode = ()) -> Registry:
 
 def _unknown(what: str, name: str, there: list[str]) -> Problem:
     remedy = meant(name, there) or "to list all of them: kbsim ccl list"
-    return Problem(name or '""', f"there is no {what} of this name; the names are {', '.join(there)}", remedy=remedy)
+    return Problem(name or '""', f"there is no {what} with this name; the names are {', '.join(there)}", remedy=remedy)
 
 
 def _check_keys(document: Document) -> None:

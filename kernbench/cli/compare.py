@@ -51,8 +51,9 @@ CaseSettings = Annotated[
     typer.Option(
         "--set",
         metavar="NAME=VALUE",
-        help="Set a value of the machines (dram.channels=4), or of the target: a parameter of a bench (n=512), of a model "
-        "(prompt, tokens, batch, layers, w, a, kv, page, tp, phase), of a graph (w, a, a dimension). May be repeated.",
+        help="Set a value of the machines (dram.channels=4) or a parameter of the target. Benches have their own parameters "
+        "(n=512). The parameters of models are prompt, tokens, batch, layers, w, a, kv, page, tp and phase; those of graphs "
+        "are w, a and dimensions. May be repeated.",
         show_default=False,
     ),
 ]
@@ -68,7 +69,7 @@ Machines = Annotated[
     ),
 ]
 Plot = Annotated[
-    Path | None, typer.Option("--plot", metavar="FILE", help="Draw the time of each machine, divided by cause, as .svg "
+    Path | None, typer.Option("--plot", metavar="FILE", help="Draw the time of each machine, split by cause, as .svg "
         "or .png.", show_default=False)
 ]
 
@@ -81,11 +82,12 @@ def compare(
     plot: Plot = None,
     noc: Annotated[
         bool,
-        typer.Option("--noc", help="Compare two models of one machine's links: fluid links, and flits over routers."),
+        typer.Option("--noc", help="Compare two models of the links of one machine: links that flows share, and routers that "
+            "pass flits."),
     ] = False,
     no_why: Annotated[
-        bool, typer.Option("--no-why", help="Report only times and bounds. No second run is traced to find the causes. "
-            "Much faster.")
+        bool, typer.Option("--no-why", help="Report only times and bounds, and not the causes. Without the traced run that "
+            "finds the causes, the command is much faster.")
     ] = False,
     as_json: Json = False,
     quiet: Quiet = False,

@@ -44,7 +44,7 @@ Nodes = Annotated[
     typer.Option(
         "--nodes",
         metavar="N",
-        help="Make a machine of N nodes like the one of --nccl-topology. Each NIC is on a rail.",
+        help="Make a machine of N equal nodes, each as the file of --nccl-topology describes. Each NIC is on a rail.",
         min=1,
     ),
 ]
@@ -91,7 +91,7 @@ def init(
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> int:
-    """Write a machine file to edit, with the value and meaning of every key, and a JSON Schema for editors beside it."""
+    """Write a machine file that you can edit, with the value and meaning of every key, and a JSON Schema for editors."""
     from kernbench.common.files import write_whole
     from kernbench.config.commented import commented_yaml
 

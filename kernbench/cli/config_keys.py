@@ -24,8 +24,8 @@ Pattern = Annotated[
     str,
     typer.Argument(
         metavar="[PATTERN]",
-        help="List only keys whose path contains the pattern (bank, dram.*, *.engines). If no path does, list the keys "
-        "whose meaning contains the pattern.",
+        help="List only keys whose path contains the pattern (bank, dram.*, *.engines). If no path contains the pattern, "
+        "list the keys whose meaning contains the pattern.",
         show_default="all",
     ),
 ]

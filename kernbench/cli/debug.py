@@ -30,7 +30,8 @@ Do = Annotated[
         "--do",
         "--command",
         metavar="COMMAND",
-        help="Run a command of the debugger and print its output, instead of opening the screen. May be repeated.",
+        help="Run one debugger command and print the output of the command. The interactive screen does not open. May be "
+        "repeated.",
         show_default=False,
     ),
 ]

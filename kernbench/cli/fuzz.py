@@ -79,7 +79,8 @@ def fuzz(
     ] = None,
     replay: Annotated[
         Path | None,
-        typer.Option("--replay", metavar="FILE", help="Repeat the run of a saved finding exactly.", show_default=False),
+        typer.Option("--replay", metavar="FILE", help="Repeat exactly the run of a finding that "
+            "--save wrote.", show_default=False),
     ] = None,
     junit: Annotated[
         Path | None, typer.Option("--junit", metavar="FILE", help="Write a JUnit report to FILE.", show_default=False)

@@ -33,7 +33,8 @@ Emit = Annotated[
 ]
 Trace = Annotated[
     Path | None,
-    typer.Option("--trace", metavar="FILE", help="Run a second time, and write the trace of that run.", show_default=False),
+    typer.Option("--trace", metavar="FILE", help="Run the model a second time, and write the trace of the "
+        "second run.", show_default=False),
 ]
 Verify = Annotated[
     bool, typer.Option("--verify", help="Compute the outputs of the graph tile by tile, and compare the outputs with a "

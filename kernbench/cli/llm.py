@@ -69,8 +69,8 @@ Source = Annotated[
     typer.Option(
         "--source",
         metavar="N",
-        help="Number of tokens per sequence that an encoder reads. 0: the tokens of 30 s of audio for a speech model, "
-        "and --prompt tokens for any other model.",
+        help="Number of tokens of each sequence that an encoder reads. The value 0 means the tokens of 30 s of audio for a "
+        "speech model, and --prompt tokens for any other model.",
     ),
 ]
 Batch = Annotated[int, typer.Option("--batch", metavar="N", help="Number of sequences in a batch.")]
@@ -79,18 +79,19 @@ WeightBits = Annotated[int | None, typer.Option("--w", metavar="BITS", help="Bit
 ActivationBits = Annotated[int | None, typer.Option("--a", metavar="BITS", help="Bits of activations.", show_default="8")]
 KvBits = Annotated[int | None, typer.Option("--kv", metavar="BITS", help="Bits of the KV cache.", show_default="4")]
 Policy = Annotated[
-    Path | None, typer.Option("--policy", metavar="FILE", help="YAML file with the number of bits for each tensor role, "
+    Path | None, typer.Option("--policy", metavar="FILE", help="YAML file that sets the numbers of bits of tensors, by role, "
         "layer and head.",
         show_default=False)
 ]
-Page = Annotated[int, typer.Option("--page", metavar="N", help="Tokens per page of the KV cache; 0: no pages.")]
+Page = Annotated[int, typer.Option("--page", metavar="N", help="Number of tokens in a page of the KV cache. With 0, the "
+    "cache has no pages.")]
 Parallel = Annotated[int, typer.Option("--tp", metavar="N", help="Tensor parallelism: the number of PEs that share each "
     "layer of the model.")]
 Stages = Annotated[int, typer.Option("--pp", metavar="N", help="Number of pipeline stages. Each stage runs some of the "
     "layers on --tp PEs.")]
 Micro = Annotated[
-    int, typer.Option("--micro-batches", metavar="N", help="Number of micro-batches, which pass through the pipeline "
-        "stages one after another. 0: as many micro-batches as stages.")
+    int, typer.Option("--micro-batches", metavar="N", help="Number of micro-batches that pass through the pipeline stages "
+        "one after another. The value 0 means as many micro-batches as stages.")
 ]
 Replicas = Annotated[int, typer.Option("--dp", metavar="N", help="Number of copies of the model. The copies share the batch.")]
 
@@ -135,8 +136,8 @@ Routes = Annotated[
     typer.Option(
         "--routing",
         metavar="even|uniform|zipf:S|FILE",
-        help="How tokens choose experts. A routing file has the key `shares`, a list of the share of tokens that each "
-        "expert gets.",
+        help="How tokens choose experts. A routing file has the key `shares`, a list with one number for each expert: the "
+        "share of the tokens that the expert gets.",
     ),
 ]
 Seed = Annotated[int, typer.Option("--seed", metavar="N", help="Seed for the random routing of tokens to experts.")]
@@ -158,7 +159,7 @@ Emit = Annotated[
 ]
 Trace = Annotated[
     Path | None,
-    typer.Option("--trace", metavar="FILE", help="Also run the whole model as one program, and write its trace.",
+    typer.Option("--trace", metavar="FILE", help="Also run the whole model as one program, and write the trace of this run.",
         show_default=False),
 ]
 LiveMap = Annotated[
@@ -166,7 +167,8 @@ LiveMap = Annotated[
     typer.Option("--live-map", metavar="FILE", help="Draw a layer's scratchpad buffers as .svg.", show_default=False),
 ]
 ShowPlan = Annotated[
-    bool, typer.Option("--plan", help="Show the candidate plans for a layer and the reason for the choice, and run nothing.")
+    bool, typer.Option("--plan", help="Show the candidate plans for a layer and why one of the plans was chosen, and run "
+        "nothing.")
 ]
 NoReuse = Annotated[bool, typer.Option("--no-reuse", help="Simulate every layer of every step, even if an equal layer "
     "was simulated before. Slower, same result.")]
@@ -212,7 +214,7 @@ def llm(
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> int:
-    """Run a language model on a machine and report its tokens per second, and what limits them."""
+    """Run a language model on a machine, and report the tokens per second and what limits this rate."""
 
     asked = Asked(model, config, tuple(overrides or ()), tuple(allow_code or ()), phase.value, prompt, tokens, batch, layers)
     asked = replace(asked.with_bits(w, a, kv, policy, page, tp, reduce.value), ep=ep, routing=routing, seed=seed)

@@ -66,7 +66,7 @@ def replay(
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> int:
-    """Replay NoC traces and compare their cycles with those of the chip."""
+    """Replay NoC traces, and compare the simulated cycles with the cycles that the chip needed."""
     from kernbench.analysis.noc.device import load_device
     from kernbench.analysis.noc.events import read_trace
     from kernbench.analysis.noc.outcome import MODES, outcome

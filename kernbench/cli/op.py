@@ -25,8 +25,8 @@ MOST_CACHED = 1 << 30  #: cached tokens of a sequence
 Name = Annotated[str, typer.Argument(metavar="OP", help="matmul, attention, all_reduce, send_recv, or a vector operation.")]
 Machine = Annotated[str, typer.Option("--config", "-c", metavar="NAME|FILE", help="Chip to run on.")]
 Profile = Annotated[
-    str, typer.Option("--runtime", metavar="NAME|FILE", help="Runtime profile: describes the time that the host "
-        "software adds, and how times are measured.")
+    str, typer.Option("--runtime", metavar="NAME|FILE", help="Runtime profile, which describes the time that host software "
+        "adds and how times are measured.")
 ]
 Rows = Annotated[int, typer.Option("-m", min=1, help="Number of rows of the matrix product or of the vector operation.")]
 Columns = Annotated[int, typer.Option("-n", min=1, help="Number of columns of the matrix product, or of elements in a "
@@ -34,14 +34,14 @@ Columns = Annotated[int, typer.Option("-n", min=1, help="Number of columns of th
 Depth = Annotated[int, typer.Option("-k", min=1, help="Depth of the product.")]
 Batch = Annotated[int, typer.Option("--batch", min=0, max=MOST_TOKENS, help="Sequences that decode (attention).")]
 Cached = Annotated[
-    int, typer.Option("--kv", min=0, max=MOST_CACHED, help="Attention: the number of cached tokens of each sequence in decode.")
+    int, typer.Option("--kv", min=0, max=MOST_CACHED, help="For attention: number of cached tokens of each sequence in decode.")
 ]
-Prefill = Annotated[int, typer.Option("--prefill", min=0, max=MOST_TOKENS, help="Attention: the number of new tokens of "
-    "one additional sequence, which is in prefill.")]
+Prefill = Annotated[int, typer.Option("--prefill", min=0, max=MOST_TOKENS, help="For attention: number of new tokens of one "
+    "additional sequence, which is in prefill.")]
 Heads = Annotated[int, typer.Option("--heads", min=1, help="Query heads (attention).")]
 KvHeads = Annotated[int, typer.Option("--kv-heads", min=1, help="Key and value heads (attention).")]
 Workers = Annotated[int, typer.Option("--ranks", min=2, help="Chips of the collective.")]
-Bytes = Annotated[int, typer.Option("--bytes", min=1, help="Collectives: the number of bytes of each chip.")]
+Bytes = Annotated[int, typer.Option("--bytes", min=1, help="For collectives: number of bytes that each chip holds.")]
 Plan = Annotated[bool, typer.Option("--plan", help="Show all plans that were compared for the matrix product.")]
 
 

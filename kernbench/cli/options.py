@@ -43,7 +43,7 @@ AnyOverrides = Annotated[
     typer.Option(
         "--set",
         metavar="PATH=VALUE",
-        help="Set one value of the machine (dram.channels=4) or a parameter of a bench (n=512). May be repeated.",
+        help="Set one value of the machine (dram.channels=4) or one parameter of a bench (n=512). May be repeated.",
         show_default=False,
     ),
 ]
@@ -71,8 +71,8 @@ Walk = Annotated[
         "--walk",
         metavar="plain|fast",
         callback=_walk,
-        help="Way to simulate: fast skips cycles where the result is known, plain computes every cycle. The results are "
-        "the same.",
+        help="Simulation method: fast skips cycles whose result is already known, and plain computes every cycle. The "
+        "results are the same.",
     ),
 ]
 
@@ -92,8 +92,8 @@ Threads = Annotated[
         "--threads",
         metavar="N",
         callback=_threads,
-        help="Threads of this computer. They run groups of PEs of a program that share no memory and no link, and verify the "
-        "outputs of a bench. The results are the same.",
+        help="Number of threads on this computer. Threads simulate groups of PEs that share no memory and no link, and "
+        "verify the outputs of a bench. The results are the same.",
         show_default=False,
     ),
 ]
@@ -147,8 +147,8 @@ AllowCode = Annotated[
     typer.Option(
         "--allow-code",
         metavar="PATH",
-        help="Allow the import of Python code from this directory or file, if a machine (key impl), a file of "
-        "algorithms (key module) or a sweep (key bench) names the code. May be repeated.",
+        help="Allow kbsim to import Python code from this directory or file. Code is named by the key impl of a machine, the "
+        "key module of a file of algorithms, or the key bench of a sweep. May be repeated.",
         show_default=False,
     ),
 ]
@@ -167,8 +167,8 @@ TraceTo = Annotated[
 Report = Annotated[
     Path | None,
     typer.Option(
-        "--report", metavar="FILE", help="Write an HTML page with the trace of the run, in the detail of "
-        "--trace-level.", show_default=False
+        "--report", metavar="FILE", help="Write an HTML page that shows the trace of the run. The option --trace-level sets "
+        "the detail of the page.", show_default=False
     ),
 ]
 TraceLevel = Annotated[

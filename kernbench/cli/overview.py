@@ -5,7 +5,10 @@ from __future__ import annotations
 import os
 import sys
 
-PURPOSE = "Simulate how many cycles a kernel or a command queue program takes on a machine described in YAML, and explain why."
+PURPOSE = (
+    "Simulate a kernel or a program of commands on an accelerator that a YAML file describes, and report how many cycles "
+    "the run takes and why."
+)
 OPTIONS = {
     "--version": "Print the versions of the package, the timing model and the schemas.",
     "--debug": "Show the traceback of an error. KBSIM_DEBUG=1 does the same.",
@@ -17,15 +20,16 @@ EXIT_CODES = (
 )
 #: name, which is that of the module in `kernbench.cli` too: what it does, the first paragraph of its own help
 COMMANDS = {
-    "run": "Run a bench or a program to the end, and report how many cycles it took and what limited it.",
+    "run": "Run a bench or a program to the end, and report how many cycles the run took and what limited the run.",
     "step": "Run some cycles and print the state of every engine.",
     "debug": "Go forward and back through a run, and look at its state at any cycle.",
-    "llm": "Run a language model on a machine and report its tokens per second, and what limits them.",
-    "serve": "Simulate a server that answers requests with a model; report latencies, throughput, and what limits them.",
+    "llm": "Run a language model on a machine, and report the tokens per second and what limits this rate.",
+    "serve": "Simulate a server that answers requests with a language model, and report latencies, throughput, and what "
+    "limits both.",
     "onnx": "Lower an ONNX model to a machine's command queue, run it, and report how long each node takes.",
     "torch": "Lower a PyTorch model to a machine's command queue, run it, and report how long each node takes.",
-    "triton": "Run a Python file that uses Triton, with kernbench in the place of Triton, and report the cycles of each "
-    "kernel launch.",
+    "triton": "Run a Python file that imports Triton. The file gets kernbench instead of Triton, and the cycles of each "
+    "kernel launch are reported.",
     "op": "Plan one operation for a chip, simulate it, and report how long it takes and why.",
     "calibrate": "Fit a few constants of a chip to measured kernels, and report the errors on rows that the fit did not use.",
     "compare": "Run one target on several machines, compare the results, and explain the differences.",
@@ -36,8 +40,8 @@ COMMANDS = {
     "PEs at once.",
     "validate": "Compare simulated results with closed forms and published figures; "
     "exit with 1 if an error exceeds its tolerance.",
-    "schema": "Print a JSON Schema: of an input (program, machine, system, sweep, fleet), of a trace line, "
-    "or of the JSON that a command prints (result, bench, collectives, replay, language model, graph, comparison, what-if, "
+    "schema": "Print a JSON Schema. Schemas describe inputs (program, machine, system, sweep, fleet), the lines of traces, "
+    "and the JSON that commands print (result, bench, collectives, replay, language model, graph, comparison, what-if, "
     "tenants, serving).",
     "bench": "List and describe benches: kernels with inputs, parameters and a reference.",
     "program": "Check, show and compile programs, and write workloads as programs.",

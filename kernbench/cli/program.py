@@ -39,7 +39,7 @@ def check(
     file: Annotated[str, typer.Argument(metavar="FILE", help="A program (.json, .yaml).", show_default=False)],
     config: Annotated[
         str | None,
-        typer.Option("--config", "-c", metavar="NAME|FILE", help="Also check it on this machine.", show_default=False),
+        typer.Option("--config", "-c", metavar="NAME|FILE", help="Also check the program on this machine.", show_default=False),
     ] = None,
     overrides: Overrides = None,
     allow_code: AllowCode = None,
@@ -73,7 +73,7 @@ def show(
     ] = None,
     as_json: Json = False,
 ) -> int:
-    """Show a program's dependency graph, its work and its lower bounds in cycles, without running it."""
+    """Show a program's dependency graph, its work and its lower bounds in cycles, without running the program."""
     from kernbench.bounds import summarise
     from kernbench.cli.target import load_target
     from kernbench.cmdq.dependencies import dependency_graph, dot_text, mermaid_text
@@ -126,7 +126,7 @@ def compile_(
     overrides: Overrides = None,
     allow_code: AllowCode = None,
 ) -> int:
-    """Check and lower a program for a machine, and write it in binary form, which `kbsim run` loads much faster."""
+    """Check a program, lower the program for a machine, and write a binary file that `kbsim run` loads much faster."""
     from kernbench.cli.target import load_target
     from kernbench.cmdq.compiled import save_compiled
     from kernbench.common.files import check_writable

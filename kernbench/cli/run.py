@@ -75,7 +75,7 @@ def run(
     whole: Whole = False,
     quiet: Quiet = False,
 ) -> int:
-    """Run a bench or a program to the end, and report how many cycles it took and what limited it."""
+    """Run a bench or a program to the end, and report how many cycles the run took and what limited the run."""
     return run_target(
         RunOptions(
             target=target,

@@ -170,7 +170,7 @@ Until = Annotated[
     str | None,
     typer.Option(
         metavar="COND",
-        help="Stop after the cycle in which COND is met: end:ID, start:ID, stall, conflict or cycle:N.",
+        help="Stop after the cycle in which the condition COND is met. COND is end:ID, start:ID, stall, conflict or cycle:N.",
         show_default=False,
     ),
 ]
@@ -179,7 +179,8 @@ From = Annotated[
     typer.Option("--from", metavar="CKPT", help="Resume from a checkpoint of this program and machine.", show_default=False),
 ]
 Save = Annotated[Path | None, typer.Option(metavar="CKPT", help="Save a checkpoint at the end.", show_default=False)]
-Watch = Annotated[bool, typer.Option("--watch", help="Show the state every N cycles, until COND is met or the run ends.")]
+Watch = Annotated[bool, typer.Option("--watch", help="Show the state every N cycles (--cycles N), until the condition of "
+    "--until is met or the run ends.")]
 
 
 def step(
@@ -205,10 +206,9 @@ def step(
     """Run some cycles and print the state of every engine.
 
     If both --cycles and --until are given, the run stops at the earlier of the two. With --watch, --cycles is the number
-    of cycles from one
-    printed state to the next.
-    With --save, the trace file of --trace is left incomplete. A later run with --from and the same --trace appends the
-    rest of the trace.
+    of cycles from one printed state to the next.
+    If both --save and --trace are given, the trace file stays incomplete. A later run with --from and the same --trace
+    appends the rest of the trace.
     """
     from kernbench.common.files import check_apart
 

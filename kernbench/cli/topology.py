@@ -87,7 +87,8 @@ def route(
         str,
         typer.Argument(
             metavar="A",
-            help="A node (sip0.io0.pcie_ep), a PE (sip0.cube0.pe3: its pe_dma) or an address (0x80000000: its memory).",
+            help="A node (sip0.io0.pcie_ep), a PE (sip0.cube0.pe3 means its node pe_dma) or an address (0x80000000 means the "
+            "memory that has the address).",
             show_default=False,
         ),
     ],

@@ -32,15 +32,15 @@ def triton(
     overrides: AnyOverrides = None,
     allow_code: AllowCode = None,
     check: Annotated[
-        str, typer.Option("--check", metavar="WHAT", help="What to check the kernels for, separated by commas: memory "
-            "(memory errors), races (data races).")
+        str, typer.Option("--check", metavar="WHAT", help="Checks of the kernels, separated by commas: memory finds memory "
+            "errors, and races finds data races.")
     ] = "",
     portable: Annotated[bool, typer.Option("--portable", help="Refuse what Triton's compiler refuses.")] = False,
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> int:
-    """Run a Python file that uses Triton, with kernbench in the place of Triton, and report the cycles of each kernel
-    launch."""
+    """Run a Python file that imports Triton. The file gets kernbench instead of Triton, and the cycles of each kernel launch
+    are reported."""
     _check_file(file)
     import kernbench.triton.patch  # noqa: F401  (`import triton` of the file)
     from kernbench.cli.target import load_machine

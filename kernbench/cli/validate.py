@@ -28,7 +28,7 @@ Listed = Annotated[bool, typer.Option("--list", help="List the suites, and do no
 Page = Annotated[
     Path | None, typer.Option("--report", metavar="FILE", help="Write an HTML page with tables and plots.", show_default=False)
 ]
-Quick = Annotated[bool, typer.Option("--quick", help="Run fewer rows. Every kind of row is still run.")]
+Quick = Annotated[bool, typer.Option("--quick", help="Run fewer rows of each suite, but at least one row of every kind.")]
 Plant = Annotated[
     list[str] | None,
     typer.Option(

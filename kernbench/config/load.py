@@ -34,8 +34,8 @@ KINDS: dict[str, type[MachineConfig]] = {
     str(kind.model_fields["schema_name"].default): kind for kind in (NpuConfig, SystemConfig)
 }
 _KINDS: dict[type[MachineConfig], str] = {
-    NpuConfig: "one NPU",
-    SystemConfig: "a system",
+    NpuConfig: "a single NPU",
+    SystemConfig: "a system of several PEs",
 }
 
 

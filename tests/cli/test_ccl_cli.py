@@ -168,7 +168,7 @@ def test_two_messages_that_arrive_before_the_second_receive_is_ready(capsys: pyt
     ("arguments", "said"),
     [
         (["all_reduc"], "all_reduc: there is no collective of this name; the names are all_reduce, all_gather,"),
-        (["all_reduce", "--algo", "rings"], "rings: there is no algorithm of all_reduce of this name; the names are ring,"),
+        (["all_reduce", "--algo", "rings"], "rings: there is no algorithm of all_reduce with this name; the names are ring,"),
         (["all_reduce", "-b", "1Q"], '--begin = "1Q", but the unit Q is not one of B, kB,'),
         (["all_reduce", "-b", "2K", "-e", "1K"], '--end = "1K", but it must be at least the first size, 2K'),
         (["all_reduce", "--dtype", "f64"], '--dtype = "f64", but it must be one of f32, f16,'),

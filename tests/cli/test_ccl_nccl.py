@@ -158,7 +158,7 @@ def test_the_fastest_curve_by_size() -> None:
         (("all_gather", "-o", "max"), "all_gather does not reduce"),
         (("all_reduce", "-o", "sum,mean"), "it must be one of sum, prod, max, min, avg, or all"),
         (("all_reduce", "-o", "avg", "-d", "i32"), "so it takes floating-point elements"),
-        (("all_reduce", "-a", "ring,rings"), "there is no algorithm of all_reduce of this name"),
+        (("all_reduce", "-a", "ring,rings"), "there is no algorithm of all_reduce with this name"),
         (("all_reduce", "--csv", "-", "--json"), "--csv - and --json both write to stdout"),
         (("all_reduce", "-e", "4K", "--trace", "t.jsonl"), "a trace is of one size, and this run has 3"),
         (("all_reduce", "-e", "4K", "--report", "t.txt"), "the file name must end in .html or .htm"),

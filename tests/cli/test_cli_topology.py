@@ -179,4 +179,4 @@ def test_draw_refuses(arguments: tuple[str, ...], message: str, kbsim: Kbsim) ->
 
 def test_one_npu_is_no_topology(kbsim: Kbsim) -> None:
     said = kbsim("topology", "show", "-c", "npu_mobile")
-    assert said.code == 2 and "a system is expected" in said.err
+    assert said.code == 2 and "a system of several PEs is expected" in said.err

@@ -242,7 +242,7 @@ def test_a_worker_that_yields_is_told() -> None:
         ({"ranks": 0}, "dist.spawn: ranks = 0, but it must be an integer of at least 1"),
         ({"ranks": 2.0}, "dist.spawn: ranks = 2.0, but it must be an integer of at least 1"),
         ({"ranks": 2, "algorithms": {"allreduce": "ring"}}, "allreduce: there is no collective of this name; .*; did you mean"),
-        ({"ranks": 2, "algorithms": {"all_reduce": "oak"}}, "oak: there is no algorithm of all_reduce of this name;"),
+        ({"ranks": 2, "algorithms": {"all_reduce": "oak"}}, "oak: there is no algorithm of all_reduce with this name;"),
     ],
 )
 def test_groups_of_workers_are_looked_at_first(how: dict[str, Any], said: str) -> None:

@@ -51,7 +51,7 @@ def test_the_schema_says_which_kind_it_is() -> None:
 
 
 NEEDS_A_SYSTEM = (
-    "this is one NPU, but a system is expected; machines that fit: pod_8sip, single_cube, sip_4x4, two_sips"
+    "this is a single NPU, but a system of several PEs is expected; machines that fit: pod_8sip, single_cube, sip_4x4, two_sips"
 )
 
 

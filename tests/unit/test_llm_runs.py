@@ -234,7 +234,7 @@ def test_parts_over_pes_share_weights_and_add_up() -> None:
             "mqa",
             "single_cube",
             Job(prompt=1, tokens=1, shards=8),
-            "model mqa: tp = 8, but it must divide 4, the model's value of heads; use --tp 4",
+            "model mqa: tp = 8, but it must divide 4, the value of heads in the model; use --tp 4",
         ),
         (
             "plain",
@@ -275,7 +275,7 @@ def test_a_model_that_the_dram_cannot_hold_is_refused_with_what_would_fit() -> N
         programs.dram  # noqa: B018
     start = "npu_server.yaml: dram.capacity_bytes = 17179869184, but mixtral-8x7b with 32 layers and a KV cache for "
     assert str(error.value).startswith(start)
-    assert str(error.value).endswith("; to make it fit, use --layers 23, --w 2 or --set dram.capacity_bytes=22GiB")
+    assert str(error.value).endswith("; to make the model fit, use --layers 23, --w 2 or --set dram.capacity_bytes=22GiB")
     assert planned(layers=23).dram and planned(w=2).dram and planned(capacity="22GiB").dram
     for close in (planned(layers=24), planned(capacity="21GiB")):
         with pytest.raises(InputError):

@@ -248,7 +248,7 @@ def test_one_npu_is_no_system() -> None:
     with pytest.raises(InputError) as caught:
         read_system("npu_mobile")
     assert str(caught.value) == (
-        "npu_mobile.yaml: this is one NPU, but a system is expected; "
+        "npu_mobile.yaml: this is a single NPU, but a system of several PEs is expected; "
         "machines that fit: pod_8sip, single_cube, sip_4x4, two_sips"
     )
     assert isinstance(load_config("npu_mobile"), NpuConfig)

@@ -34,8 +34,8 @@ Control = Annotated[
     bool,
     typer.Option(
         "--control/--no-control",
-        help="Use the control dependencies of the traces. For traces from the converter of PyTorch, use --no-control: "
-        "the control dependencies of these traces name the calling functions.",
+        help="Use the control dependencies of the traces. Use --no-control for traces from PyTorch's converter, because "
+        "their control dependencies only say which function called which.",
     ),
 ]
 

@@ -91,7 +91,7 @@ Ranks = Annotated[
 ]
 Number = Annotated[
     int | None,
-    typer.Option("-n", min=1, metavar="N", help="With -g or --ranks: the same as --iters. Alone: as --ranks.",
+    typer.Option("-n", min=1, metavar="N", help="With -g or --ranks, the same as --iters. Otherwise the same as --ranks.",
         show_default=False),
 ]
 Iters = Annotated[
@@ -120,7 +120,7 @@ GroupShape = Annotated[
     typer.Option(
         "--shape",
         metavar="SxCxP",
-        help="Instead of --ranks: SIPs x cubes per SIP x PEs per cube, like 8x1x1.",
+        help="Instead of --ranks: numbers of SIPs, of cubes per SIP and of PEs per cube, like 8x1x1.",
         show_default=False,
     ),
 ]
@@ -171,8 +171,8 @@ Fail = Annotated[
     typer.Option(
         "--fail",
         metavar="A-B",
-        help="Break the link between two SIPs, like 0-1 or link:0-1, NIC 3 of node 0 (nic0.3), or a rail (rail3). May be "
-        "repeated.",
+        help="Break one part of the network: the link between two SIPs (0-1 or link:0-1), a NIC of a node (nic0.3 for NIC 3 "
+        "of node 0), or a rail (rail3). May be repeated.",
         show_default=False,
     ),
 ]
@@ -196,8 +196,8 @@ Tier = Annotated[
 Channels = Annotated[
     int,
     typer.Option(
-        help="The number of cores of each PE that the collective occupies while it runs (pe.cores). Its sums are made on these "
-        "cores alone. 0: it has all cores, and leaves all to other work.",
+        help="Number of cores of each PE (pe.cores) that only the collective uses while it runs; the sums of the collective "
+        "run on these cores. With 0, the collective and other work share all cores.",
         min=0,
     ),
 ]
@@ -206,7 +206,7 @@ Proto = Annotated[
     typer.Option(
         "--proto",
         metavar="NAMES",
-        help="The protocols of messages, separated by commas: LL, LL128, Simple (as in NCCL_PROTO). With auto, the tuner "
+        help="The protocols of messages, separated by commas (LL, LL128, Simple, as in NCCL_PROTO). With auto, the tuner "
         "chooses a protocol for each size.",
         show_default="auto",
     ),
@@ -216,7 +216,7 @@ RuntimeProfile = Annotated[
     typer.Option(
         "--runtime",
         metavar="NAME|FILE",
-        help="Add the time that the host needs for each launch of a collective, by a runtime profile (nccl_tests, ...).",
+        help="Runtime profile (nccl_tests, ...), which adds the time that the host needs for each launch of a collective.",
         show_default="the ranks alone",
     ),
 ]
@@ -233,7 +233,8 @@ Chakra = Annotated[
     typer.Option(
         "--chakra",
         metavar="DIR",
-        help="Write the runs as Chakra execution traces, with one file for each rank. To run the traces: kbsim ccl replay.",
+        help="Write the runs as Chakra execution traces, with one file for each rank. The command kbsim ccl replay runs the "
+        "traces.",
         show_default=False,
     ),
 ]

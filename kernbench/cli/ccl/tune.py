@@ -39,8 +39,8 @@ Estimate = Annotated[
     bool,
     typer.Option(
         "--estimate",
-        help="Estimate --shape with the cost model and simulate nothing. The machine may have fewer SIPs, cubes or PEs than "
-        "the shape.",
+        help="Estimate the times on --shape with the cost model, and simulate nothing. The machine may have fewer SIPs, "
+        "cubes or PEs than the shape.",
     ),
 ]
 Save = Annotated[Path | None, typer.Option("--save", metavar="FILE", help="Also write the table, as JSON.", show_default=False)]

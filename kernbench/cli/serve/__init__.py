@@ -32,13 +32,15 @@ def _with_goals(args: list[str]) -> list[str]:
     return found
 
 
-app = Section("Simulate a server that answers requests with a model; report latencies, throughput, and what limits them.")
+app = Section(
+    "Simulate a server that answers requests with a language model, and report latencies, throughput, and what limits both."
+)
 app.info.cls = RunByDefault
 
 
 @app.callback()
 def serve() -> None:
-    """Simulate a server that answers requests with a model; report latencies, throughput, and what limits them."""
+    """Simulate a server that answers requests with a language model, and report latencies, throughput, and what limits both."""
 
 
 app.command()(run.run)

@@ -45,14 +45,14 @@ def capacity(
         float,
         typer.Option(
             "--duration", metavar="S", min=0, rich_help_panel="Search",
-            help="With random request lengths: the least time in seconds over which requests arrive.",
+            help="With random request lengths: the shortest time, in seconds, during which requests arrive.",
         ),
     ] = 20.0,
     energy: Energy = False,
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> int:  # fmt: skip
-    """Find the largest request rate that meets latency targets, by bisection for each seed."""
+    """Find the largest request rate at which latency targets are met. The search is a bisection, repeated for each seed."""
     from kernbench.workloads.serving.capacity import parse_slo
 
     rate = deployment.scenario.workload.arrivals.request_rate

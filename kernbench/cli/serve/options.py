@@ -109,7 +109,7 @@ DatasetPath = Annotated[
     Path | None,
     typer.Option(
         "--dataset-path", metavar="FILE", show_default=False, rich_help_panel=_DATASET,
-        help="File of sharegpt (.json), burstgpt (.csv) or custom (.jsonl, .csv) requests.",
+        help="File with the requests of the dataset sharegpt (.json), burstgpt (.csv) or custom (.jsonl, .csv).",
     ),
 ]  # fmt: skip
 Energy = Annotated[
@@ -168,8 +168,8 @@ def scenario_of(
     request_rate: Annotated[
         str,
         typer.Option(
-            "--request-rate", metavar="R", help="Requests per second. With inf, requests arrive at the times in the "
-            "dataset file, or all at once.",
+            "--request-rate", metavar="R", help="Requests per second. With inf, requests arrive at the times that the "
+            "dataset file gives, or all at once if the file gives no times.",
             rich_help_panel=_DATASET,
         ),
     ] = "inf",
@@ -177,13 +177,14 @@ def scenario_of(
         str,
         typer.Option(
             "--burstiness", metavar="B", rich_help_panel=_DATASET,
-            help="Shape of the gamma distribution of arrival intervals: 1 gives a Poisson process, a lower value gives "
-            "bursts, inf gives equal intervals.",
+            help="Shape of the gamma distribution of arrival intervals. The value 1 gives a Poisson process, a lower value "
+            "gives bursts, and inf gives equal intervals.",
         ),
     ] = "1",
     max_concurrency: Annotated[
         int | None,
-        number("--max-concurrency", "Send a request only if fewer than N are unfinished.", _DATASET, show_default="no limit"),
+        number("--max-concurrency", "Send a request only if fewer than N requests "
+            "are unfinished.", _DATASET, show_default="no limit"),
     ] = None,
     ramp_up_strategy: Annotated[
         RampUpStrategy | None,
@@ -207,11 +208,12 @@ def scenario_of(
         float,
         typer.Option(
             "--random-range-ratio", metavar="R", rich_help_panel=_DATASET,
-            help="For random: lengths are uniform from 1 - R to 1 + R times the given lengths.",
+            help="For the dataset random: lengths are drawn uniformly from 1 - R times to 1 + R times the given length.",
         ),
     ] = 0.0,
     random_prefix_len: Annotated[
-        int, number("--random-prefix-len", "For random: number of tokens that all prompts share at their start.", _DATASET, 0)
+        int, number("--random-prefix-len", "For the dataset random: number of equal tokens with which all "
+            "prompts start.", _DATASET, 0)
     ] = 0,
     prefix_repetition_prefix_len: Annotated[
         int, number("--prefix-repetition-prefix-len", "prefix_repetition: tokens of a prefix.", _DATASET)
@@ -254,13 +256,15 @@ def scenario_of(
         ),
     ] = True,
     long_prefill_token_threshold: Annotated[
-        int, number("--long-prefill-token-threshold", "Largest number of tokens of one prefill in a step; 0: no limit.",
+        int, number("--long-prefill-token-threshold", "Largest number of tokens of one prefill in a step. The value 0 means "
+            "no limit.",
             _ENGINE, 0)
     ] = 0,
     enable_prefix_caching: Annotated[
         bool,
         typer.Option(
-            "--enable-prefix-caching/--no-enable-prefix-caching", help="Reuse full KV blocks that have equal tokens.",
+            "--enable-prefix-caching/--no-enable-prefix-caching", help="Reuse full blocks of the KV cache for requests that "
+            "begin with the same tokens.",
             rich_help_panel=_ENGINE,
         ),
     ] = True,
@@ -275,7 +279,8 @@ def scenario_of(
         bool,
         typer.Option(
             "--scheduler-reserve-full-isl/--no-scheduler-reserve-full-isl", rich_help_panel=_ENGINE,
-            help="Start a request only if the KV cache has room for all its tokens, and not just for its first chunk.",
+            help="Start a request only if the KV cache has room for all tokens of the prompt, and not only for the first "
+            "chunk.",
         ),
     ] = True,
     scheduling_policy: Annotated[
@@ -289,8 +294,8 @@ def scenario_of(
         str | None,
         typer.Option(
             "--speculative-config", metavar="JSON", show_default=False, rich_help_panel=_ENGINE,
-            help="Speculative decoding, as JSON with the keys method (draft_model, ngram), model, "
-            "num_speculative_tokens, acceptance.",
+            help="Speculative decoding, as a JSON object with the keys method (draft_model or ngram), model, "
+            "num_speculative_tokens and acceptance.",
         ),
     ] = None,
     lora: Annotated[
@@ -300,21 +305,22 @@ def scenario_of(
             help="LoRA: each request uses one of N adapters with the rank RANK.",
         ),
     ] = None,
-    max_loras: Annotated[int, number("--max-loras", "Largest number of different LoRA adapters in a step, and in device "
-        "memory.",
+    max_loras: Annotated[int, number("--max-loras", "Largest number of different LoRA adapters in one step; also the number "
+        "of adapters in device memory.",
         _ENGINE)] = 1,
     preemption_mode: Annotated[
         PreemptionMode,
         typer.Option(
             "--preemption-mode", metavar="MODE", rich_help_panel=_ENGINE,
-            help="What happens to a preempted request: recompute, or swap to the host and back.",
+            help="What happens to the KV cache of a preempted request: recompute computes the cache again, and swap moves it "
+            "to the host and back.",
         ),
     ] = PreemptionMode.RECOMPUTE,
     swap_space: Annotated[
         float | None,
         typer.Option(
             "--swap-space", metavar="GIB", show_default="4 with swap", rich_help_panel=_ENGINE,
-            help="Host memory for KV blocks of preempted requests, for each device.",
+            help="Host memory of each device for the KV cache of preempted requests.",
         ),
     ] = None,
     host_link_gb_s: Annotated[
@@ -328,7 +334,8 @@ def scenario_of(
         PrefixCacheType,
         typer.Option(
             "--prefix-cache", metavar="KIND", rich_help_panel=_ENGINE,
-            help="hash: find blocks by their hash, as vLLM does; radix: keep a tree of pages, as SGLang does.",
+            help="Prefix cache: hash finds cached blocks by their hash, as vLLM does; radix keeps a tree of pages, as SGLang "
+            "does.",
         ),
     ] = PrefixCacheType.HASH,
     cudagraph_capture_sizes: Annotated[
@@ -336,7 +343,8 @@ def scenario_of(
         typer.Option(
             "--cudagraph-capture-sizes", metavar="N,N,...", show_default="of the runtime; on an NPU none",
             rich_help_panel=_ENGINE,
-            help="Sizes in tokens for which steps are compiled. Each step is padded to the next larger size.",
+            help="Step sizes, in tokens, for which compiled graphs exist. Each step is padded to the next larger of these "
+            "sizes.",
         ),
     ] = None,
     exact: Annotated[bool, typer.Option("--exact", help="Simulate every distinct step exactly, instead of reading step "
@@ -435,7 +443,7 @@ def deployment_of(
         Path | None,
         typer.Option(
             "--fleet", metavar="FILE", show_default=False, rich_help_panel=_FLEET,
-            help="Groups of different engines (.yaml, .json): machine, count, role and options of each.",
+            help="File with groups of different engines (.yaml, .json): the machine, count, role and options of each group.",
         ),
     ] = None,
 ) -> Deployment:  # fmt: skip

@@ -54,7 +54,7 @@ Html = Annotated[
 GoalOption = Annotated[
     str | None,
     typer.Option(
-        "--goal", metavar="COLUMN", help="The metric to minimise, or max:NAME to maximise.", show_default="the spec's"
+        "--goal", metavar="COLUMN", help="The metric to minimise (NAME) or to maximise (max:NAME).", show_default="the spec's"
     ),
 ]
 

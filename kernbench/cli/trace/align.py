@@ -54,8 +54,8 @@ def align(
     ] = None,
     approve: Annotated[
         list[str] | None,
-        typer.Option("--approve", metavar="NAME", help="With --profile: accept the proposed operation for NAME. '*' "
-            "accepts all proposals."),
+        typer.Option("--approve", metavar="NAME", help="With --profile: accept the proposed operation for NAME. The value "
+            "'*' accepts all proposals."),
     ] = None,
     save: Annotated[
         Path | None,
@@ -66,7 +66,7 @@ def align(
     ] = None,
     as_json: Json = False,
 ) -> int:
-    """Compare hardware counters, or a profile of operations, with the simulated ones."""
+    """Compare measured hardware counters, or a measured profile of operations, with the trace of a simulated run."""
     if profile:
         return _profile(file, counters, rules, approve or [], save, mapping or out, as_json=as_json)
     _refuse_without_profile(rules, approve, save)

@@ -35,7 +35,8 @@ After = Annotated[str, typer.Argument(metavar="B", help="The trace from after th
 FailAbove = Annotated[
     str | None,
     typer.Option(
-        "--fail-above", metavar="PERCENT", help="Exit with 1 if B is slower than A by more than this: 2%.", show_default=False
+        "--fail-above", metavar="PERCENT", help="Exit with code 1 if B is slower than A by more than this percentage, such "
+        "as 2%.", show_default=False
     ),
 ]
 

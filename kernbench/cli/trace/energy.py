@@ -33,8 +33,8 @@ def energy(
         typer.Option(
             "--by",
             metavar="NAME,...",
-            help="Group the energy by these, separated by commas: part, resource, action, layer, phase, node, block, "
-            "head, token, tenant, op, tensor, command.",
+            help="Fields by which the energy is grouped, separated by commas: part, resource, action, layer, phase, node, "
+            "block, head, token, tenant, op, tensor, command.",
         ),
     ] = USUAL,
     top: Annotated[int, typer.Option("--top", metavar="N", min=1, help="Show N rows of each table.")] = 12,
@@ -49,7 +49,7 @@ def energy(
     ] = None,
     as_json: Json = False,
 ) -> int:
-    """Show where the energy of a run went: by part, resource, layer, op, tensor or command. The sums are exact.
+    """Show what consumed the energy of a run, by part, resource, layer, op, tensor or command. The sums are exact.
 
     Record the trace with --trace-level full.
     """

@@ -66,12 +66,13 @@ def report(
     ] = None,
     cycles: Annotated[
         str | None,
-        typer.Option("--cycles", metavar="FROM:TO", help="Show only what overlaps these cycles.", show_default=False),
+        typer.Option("--cycles", metavar="FROM:TO", help="Show only events that overlap these cycles.", show_default=False),
     ] = None,
     lanes: Annotated[Lanes | None, typer.Option("--lanes", help="The rows of --view gantt.", show_default=False)] = None,
     by: Annotated[
         By | None,
-        typer.Option("--by", help="With --view gantt, phases or roofline: the field that the colours, bars or points show.",
+        typer.Option("--by", help="With --view gantt, phases or roofline: the field of commands that sets the colours, bars "
+            "or points.",
             show_default=False),
     ] = None,
     dark: Annotated[bool, typer.Option("--dark", help="With --view: use dark colours.")] = False,

@@ -42,7 +42,8 @@ def summary(
     form: Annotated[
         Format | None,
         typer.Option(
-            "--format", "-f", help="The format; by default a table, or what the file name of --out implies.", show_default=False
+            "--format", "-f", help="The output format. By default, the ending of the --out file decides, and without --out "
+            "the output is a table.", show_default=False
         ),
     ] = None,
     out: Annotated[

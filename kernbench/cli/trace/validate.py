@@ -26,7 +26,7 @@ def validate(
 ) -> int:
     """Check each event against the schema, and check that the events together keep the conservation laws of a trace.
 
-    Exit codes: 0 all files are valid, 1 a law is broken, 2 a file cannot be read or is truncated.
+    The exit code is 0 if all files are valid, 1 if a law is broken, and 2 if a file cannot be read or is truncated.
     """
     from kernbench.common.errors import InputError
     from kernbench.trace.reader import open_trace

@@ -27,7 +27,7 @@ def what_fits(model: Model, precision: Precision, config: NpuConfig | SystemConf
     ways = [*_parts(config, precision, job, fits), *_stages(model, precision, config, job)]
     ways += _layers(model, precision, config, job, fits)
     ways += [*_bits(precision, config, job, fits), *_capacity(precision, config, job, need, fits)]
-    return f"to make it fit, use {', '.join(ways[:-1])}{' or ' if len(ways) > 1 else ''}{ways[-1]}" if ways else ""
+    return f"to make the model fit, use {', '.join(ways[:-1])}{' or ' if len(ways) > 1 else ''}{ways[-1]}" if ways else ""
 
 
 def _parts(config: NpuConfig | SystemConfig, precision: Precision, job: Job, fits: Fits) -> Iterator[str]:

@@ -102,7 +102,7 @@ def refusal(
                 break
     least = least_bytes(model, precision, job, layout)
     capacity = as_npu(config).dram.capacity_bytes
-    told = f"to make it fit, use {', '.join(ways[:-1])}{' or ' if len(ways) > 1 else ''}{ways[-1]}" if ways else ""
+    told = f"to make the model fit, use {', '.join(ways[:-1])}{' or ' if len(ways) > 1 else ''}{ways[-1]}" if ways else ""
     if least > capacity:
         share = f"its weights and caches alone are {least:,} bytes a PE with {layout.text}"
         told = f"{share}; {told}" if told else share

@@ -200,7 +200,7 @@ def _entries(document: Document, folder: Path, allowed: AllowedCode) -> Iterator
     for collective, algorithms in document.data.get("algorithms", {}).items():
         at: PathLike = ("algorithms", collective)
         if collective not in COLLECTIVES:
-            rule = f"there is no collective of this name; the names are {', '.join(COLLECTIVES)}"
+            rule = f"there is no collective with this name; the names are {', '.join(COLLECTIVES)}"
             raise InputError(document.problem((*at, KEY), rule))
         if not isinstance(algorithms, dict):
             raise InputError(document.problem(at, "it must be a mapping of algorithms", str(algorithms)))

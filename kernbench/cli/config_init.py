@@ -23,8 +23,8 @@ OutFile = Annotated[
 ]
 Kind = Annotated[
     str | None,
-    typer.Option("--kind", metavar="KIND", help="Write a machine of this kind (npu or system) with the default of every "
-        "key.", show_default="npu"),
+    typer.Option("--kind", metavar="KIND", help="Write a machine of this kind (npu or system) with the default value of "
+        "every key.", show_default="npu"),
 ]
 From = Annotated[
     str | None,

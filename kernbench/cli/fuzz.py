@@ -70,7 +70,7 @@ def fuzz(
             "or channel.")
     ] = "1/4",
     vary: Annotated[
-        str, typer.Option("--vary", metavar="KINDS", help="What varies, with commas between.")
+        str, typer.Option("--vary", metavar="KINDS", help="What varies between runs, separated by commas.")
     ] = "latency,start,ties,capacity,credits,stores",
     findings: Annotated[int, typer.Option("--findings", min=1, metavar="N", help="Stop after this many findings.")] = 3,
     save: Annotated[

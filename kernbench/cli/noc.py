@@ -189,7 +189,8 @@ def load(
         str, typer.Option("--rates", metavar="R,...", help="Offered loads in flits per node and cycle, separated by commas.")
     ] = "0.1,0.2,0.3,0.4",
     saturation: Annotated[
-        bool, typer.Option("--saturation", help="Find the load at which the latency is 3 times that of an idle network.")
+        bool, typer.Option("--saturation", help="Find the load at which the latency is three times as high as in an idle "
+            "network.")
     ] = False,
     size: Annotated[str, typer.Option("--size", metavar="COLSxROWS", help="Columns and rows of routers.")] = "8x8",
     kind: Annotated[KindOption, typer.Option("--kind", help="Topology.")] = KindOption.MESH,
@@ -201,8 +202,8 @@ def load(
     depth: Annotated[int, typer.Option("--depth", metavar="FLITS", help="Buffer size of a virtual channel, in flits.")] = 8,
     flits: Annotated[int, typer.Option("--flits", metavar="N", help="Length of a packet, in flits.")] = 1,
     switch: Annotated[
-        int, typer.Option("--switch", metavar="CYCLES", help="Cycles from the grant of the router's switch to the start "
-            "of the transfer on the link.")
+        int, typer.Option("--switch", metavar="CYCLES", help="Number of cycles between the grant of the router's switch and "
+            "the start of the transfer on the link.")
     ] = 1,
     link: Annotated[int, typer.Option("--link", metavar="CYCLES", help="Latency of a link, in cycles.")] = 2,
     credit: Annotated[int, typer.Option("--credit", metavar="CYCLES", help="Cycles until a returned credit can be used.")] = 2,

@@ -87,12 +87,13 @@ def route(
         str,
         typer.Argument(
             metavar="A",
-            help="A node (sip0.io0.pcie_ep), a PE (sip0.cube0.pe3 means its node pe_dma) or an address (0x80000000 means the "
-            "memory that has the address).",
+            help="Start of the route: a node (sip0.io0.pcie_ep), a PE (sip0.cube0.pe3, for its node pe_dma) or an address "
+            "(0x80000000, for the memory with this address).",
             show_default=False,
         ),
     ],
-    destination: Annotated[str, typer.Argument(metavar="B", help="A second node, PE or address.", show_default=False)],
+    destination: Annotated[str, typer.Argument(metavar="B", help="End of the route: a node, a PE or "
+        "an address.", show_default=False)],
     system: SystemArgument = None,
     config: SystemConfigOption = None,
     graph: Annotated[Graph, typer.Option("--graph", help="The graph whose edges the route may use.")] = Graph.DATA,

@@ -167,7 +167,7 @@ def test_two_messages_that_arrive_before_the_second_receive_is_ready(capsys: pyt
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["all_reduc"], "all_reduc: there is no collective of this name; the names are all_reduce, all_gather,"),
+        (["all_reduc"], "all_reduc: there is no collective with this name; the names are all_reduce, all_gather,"),
         (["all_reduce", "--algo", "rings"], "rings: there is no algorithm of all_reduce with this name; the names are ring,"),
         (["all_reduce", "-b", "1Q"], '--begin = "1Q", but the unit Q is not one of B, kB,'),
         (["all_reduce", "-b", "2K", "-e", "1K"], '--end = "1K", but it must be at least the first size, 2K'),
@@ -200,7 +200,7 @@ def test_two_messages_that_arrive_before_the_second_receive_is_ready(capsys: pyt
         (["all_reduce", "-n", "17"], "16 cubes of 8 PEs); every cube must get the same number of ranks; use 16 or 18"),
         (["all_reduce", "-n", "1025"], "16 cubes of 8 PEs); use at most 1024 ranks, or a larger machine (--config)"),
         (["all_reduce", "-a", "halving"], "tree, recursive_doubling, direct, switch; did you mean halving_doubling?"),
-        ([""], '"": there is no collective of this name; the names are all_reduce,'),
+        ([""], '"": there is no collective with this name; the names are all_reduce,'),
         (["all_reduce", "-b", "1.5B"], '--begin = "1.5B", but it must be a whole number of bytes'),
         (["all_reduce", "--plot", "x.pdf"], '--plot = "x.pdf", but the file name must end in .svg or .png'),
     ],

@@ -68,7 +68,7 @@ def test_init_replaces_no_file_unless_told(kbsim: Kbsim) -> None:
     ("arguments", "says"),
     [
         (("init", "--kind", "gpu"), '--kind = "gpu", but it must be one of npu, system'),
-        (("init", "--kind", "npu", "--from", "single_cube"), "one NPU is expected"),
+        (("init", "--kind", "npu", "--from", "single_cube"), "a single NPU is expected"),
         (("init", "mine.json"), "the file name must end in .yaml or .yml"),
         (("keys", "bnk"), "did you mean bank?"),
         (("keys", "--kind", "gpu"), "it must be one of npu, system"),

@@ -58,7 +58,7 @@ NEEDS_A_SYSTEM = (
 @pytest.mark.parametrize(
     ("source", "kind", "line"),
     [
-        ("single_cube", NpuConfig, "single_cube.yaml: this is a system, but one NPU is expected; "
+        ("single_cube", NpuConfig, "single_cube.yaml: this is a system of several PEs, but a single NPU is expected; "
          "machines that fit: npu_mobile, npu_server"),
         ("npu_mobile", SystemConfig, f"npu_mobile.yaml: {NEEDS_A_SYSTEM}"),
         ({}, SystemConfig, f"machine: {NEEDS_A_SYSTEM}"),

@@ -37,9 +37,10 @@ def table() -> str:
         else:
             lines.append(f"| `{name}` | works | |")
     lines += ["", "## Names of `tl.math` and of `libdevice`", ""]
-    lines += [f"`tl.math`: {', '.join(f'`{name}`' for name in math.__all__)}.", ""]
+    lines += [f"The module `tl.math` has the functions {', '.join(f'`{name}`' for name in math.__all__)}.", ""]
     more = [name for name in libdevice.WORKS if name not in math.__all__]
-    has = "The module `libdevice` has all functions of `tl.math`, whose names may end with an additional `f`, and the functions"
+    has = "The module `libdevice` has all functions of `tl.math`, whose names may end with an additional `f`. "
+    has += "The module `libdevice` also has the functions"
     lines += [f"{has} {', '.join(f'`{name}`' for name in more)}.", ""]
     others = "functions that do not round to nearest, functions that split an f64 into parts, and a few special functions"
     lines.append(f"Other functions of `libdevice` are refused: {others}.")

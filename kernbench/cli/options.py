@@ -98,8 +98,8 @@ Threads = Annotated[
     ),
 ]
 StrictWait = Annotated[
-    bool, typer.Option("--strict-wait", help="Report an error if a kernel of a bench uses a tensor before it has "
-        "waited for the tensor.")
+    bool, typer.Option("--strict-wait", help="Report an error if a kernel of a bench uses a tensor before the "
+        "kernel has waited for the tensor.")
 ]
 Config = Annotated[
     str,

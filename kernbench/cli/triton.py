@@ -54,8 +54,9 @@ def _check_file(name: str) -> None:
     from kernbench.runtime_api.discovery import installed_benches
 
     if not name.endswith(".py"):
-        remedy = f"to run the bench: kbsim run {name}" if name in installed_benches() else ""
-        raise InputError(Problem(name, "a Python file (.py) that launches Triton kernels is expected", remedy=remedy))
+        bench = name in installed_benches()
+        rule = f"this is {'a bench' if bench else 'not a Python file'}, but a Python file (.py) with Triton kernels is expected"
+        raise InputError(Problem(name, rule, remedy=f"to run the bench: kbsim run {name}" if bench else ""))
 
 
 def check_script(

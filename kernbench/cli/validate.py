@@ -44,7 +44,7 @@ ScaleSim = Annotated[
         "--scalesim",
         metavar="PYTHON",
         envvar="KERNBENCH_SCALESIM",
-        help="A Python interpreter with SCALE-Sim installed, to compare with the results of SCALE-Sim.",
+        help="A Python interpreter that can import SCALE-Sim. The results of kernbench and SCALE-Sim are compared.",
         show_default=False,
     ),
 ]

@@ -20,7 +20,8 @@ def merge(
     sources: Annotated[list[Path], typer.Argument(metavar="FROM...", help="The stores to merge.", show_default=False)],
     as_json: Json = False,
 ) -> int:
-    """Merge the results of several stores into one store. A result that is in two stores must be the same in both."""
+    """Merge the results of several stores into one store. If two stores have results of the same point, the results must
+    be equal."""
     from kernbench.common.json_shapes import counted
     from kernbench.sweep.store.merge import merge_into
 

@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 GREW = 1  #: exit code: the run's time grew above the limit
 
 
-Before = Annotated[str, typer.Argument(metavar="A", help="The trace from before the change.", show_default=False)]
-After = Annotated[str, typer.Argument(metavar="B", help="The trace from after the change.", show_default=False)]
+Before = Annotated[str, typer.Argument(metavar="A", help="The trace of the run before the change.", show_default=False)]
+After = Annotated[str, typer.Argument(metavar="B", help="The trace of the run after the change.", show_default=False)]
 
 FailAbove = Annotated[
     str | None,

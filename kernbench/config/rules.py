@@ -232,7 +232,7 @@ def _noc_rules(noc: Noc, engines: int, channels: int) -> list[BrokenRule]:
         ("dram_at", noc.dram_at, channels, "dram.channels"),
     ):
         if len(places) != count:
-            rule = f"it must list as many places as {counted} ({count}), and it lists {len(places)}"
+            rule = f"the number of places must equal {counted} ({count}), and the list has {len(places)}"
             broken.append(BrokenRule(("noc", key), [list(place) for place in places], rule))
         for i, (row, col) in enumerate(places):
             if row >= noc.rows or col >= noc.cols:

@@ -50,7 +50,7 @@ class Condition:
         try:
             return bool(_value(self._tree, values))
         except TypeError:
-            raise ValueError("its values are not of one kind") from None
+            raise ValueError("it combines values of different kinds") from None
         except ZeroDivisionError:
             raise ValueError("it divides by zero") from None
 
@@ -62,7 +62,7 @@ class Condition:
         try:
             return abs(float(_value(tree.comparators[0], values) - _value(tree.left, values)))
         except TypeError:
-            raise ValueError("its values are not of one kind") from None
+            raise ValueError("it combines values of different kinds") from None
         except ZeroDivisionError:
             raise ValueError("it divides by zero") from None
 

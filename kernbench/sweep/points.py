@@ -23,7 +23,7 @@ from kernbench.sweep.spec import MACHINE, PARAM, Spec
 from kernbench.sweep.targets.target import Target
 from kernbench.version import VERSION
 
-LEAVE_OUT = "exclude such points with where, or say invalid: skip"
+LEAVE_OUT = "exclude such points with where, or write invalid: skip"
 MOST_POINTS = 10_000_000  #: of one sweep
 
 
@@ -88,8 +88,8 @@ def points_of(spec: Spec) -> Points:
     if problems and not spec.skip_invalid:
         raise InputError(problems.values())
     if not points:
-        why = f"conditions exclude {excluded}, and {invalid} are not valid"
-        raise InputError(Problem(_source(spec), f"it has no point: {why}"))
+        why = f"excluded by conditions: {excluded}, not valid: {invalid}"
+        raise InputError(Problem(_source(spec), f"the sweep has no point to run ({why})"))
     return Points(spec, points, excluded, invalid)
 
 

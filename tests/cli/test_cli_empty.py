@@ -86,7 +86,7 @@ def test_a_sweep_without_points_is_refused(kbsim: Kbsim) -> None:
     assert kbsim("sweep", "run", "s.yaml") == (
         2,
         "",
-        "error: s.yaml: it has no point: conditions exclude 2, and 0 are not valid\n",
+        "error: s.yaml: the sweep has no point to run (excluded by conditions: 2, not valid: 0)\n",
     )
 
 

@@ -89,7 +89,7 @@ RULE_REFUSALS = [
      "makes the rate 4294967294, whose terms must be below 2^31"),
     ("ve: {lanes: 2147483647, f_a: {4: 2}}", "m.yaml:1:13: ve.lanes = 2147483647, but times ops_per_lane and f_a[4] it makes the "
      "rate 4294967294, whose terms must be below 2^31"),
-    ("noc: {dma_at: []}", "m.yaml:1:15: noc.dma_at = [], but it must list as many places as dma.engines (1), and it lists 0"),
+    ("noc: {dma_at: []}", "m.yaml:1:15: noc.dma_at = [], but the number of places must equal dma.engines (1), and the list has 0"),
     ("dram: {channels: 2}\nnoc: {dram_at: [[0, 0], [2, 0]]}", "m.yaml:2:25: noc.dram_at[1] = [2, 0], but it must lie in the mesh of "
      "2 rows and 4 columns, counted from 0"),
 ]  # fmt: skip

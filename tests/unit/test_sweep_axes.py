@@ -127,7 +127,7 @@ def test_what_is_no_condition(text: str) -> None:
 
 
 def test_values_that_do_not_fit_together() -> None:
-    with pytest.raises(ValueError, match="its values are not of one kind"):
+    with pytest.raises(ValueError, match="it combines values of different kinds"):
         Condition("a < 1").holds({"a": "text"})
     with pytest.raises(ValueError, match="it divides by zero"):
         Condition("a / b < 1").holds({"a": 1, "b": 0})

@@ -148,7 +148,7 @@ def test_refused_heads(tmp_path: Path) -> None:
     head = "schema: kernbench/sweep/1\ntargets: [tiles.json, tiles.json]\nmachine: no_such\n"
     assert refused(tmp_path, "", head)[0].startswith('s.yaml:2:23: targets[1] = "tiles", but two targets have this label; give')
     head = "schema: kernbench/sweep/1\ntargets: [tiles.json]\nmachine: [small.yaml, npu_mobile, small.yaml]\n"
-    assert refused(tmp_path, "", head) == ['s.yaml:3:35: machine[2] = "small.yaml", but the machine is in its list twice']
+    assert refused(tmp_path, "", head) == ['s.yaml:3:35: machine[2] = "small.yaml", but this machine is twice in the list']
 
 
 def test_a_language_model_takes_what_kbsim_llm_says(tmp_path: Path) -> None:

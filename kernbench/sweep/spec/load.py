@@ -171,10 +171,10 @@ def _check_earlier(read: Reader, axis: Axis, name: str, seen: Mapping[str, PathL
     for other, there in seen.items():
         if other != name and there[: len(path)] == path:
             if there == path:
-                read.refuse(axis.place(name), f"it sets what the axis {other} sets")
+                read.refuse(axis.place(name), f"it sets the same value as the axis {other}")
             else:
-                rule = f"it sets all of {name}, and what the axis {other} set in it is lost"
-                read.refuse(axis.place(name), rule, remedy="name it first")
+                rule = f"it sets the whole section {name}, so the value of the axis {other} would be lost"
+                read.refuse(axis.place(name), rule, remedy="write this axis first")
     return path
 
 
@@ -216,7 +216,7 @@ def _group(read: Reader, path: PathLike) -> Axis | None:
     lengths = {name: len(values) for name, values in columns.items()}
     if len(set(lengths.values())) > 1:
         told = ", ".join(f"{name} has {count}" for name, count in lengths.items())
-        read.refuse(path, f"all its lists must be as long: {told}")
+        read.refuse(path, f"all its lists must have the same length: {told}")
         return None
     return Axis(tuple(columns), tuple(zip(*columns.values(), strict=True)), path=path)
 
@@ -235,7 +235,7 @@ def _values(read: Reader, given: Any, path: PathLike) -> list[Any] | None:
     values = [plain(value) for value in given]
     for i, value in enumerate(values):
         if value in values[:i] and type(value) in [type(other) for other in values[:i] if other == value]:
-            read.refuse((*path, i), "the value is in its list twice", value)
+            read.refuse((*path, i), "this value is twice in the list", value)
             return None
     return values
 
@@ -270,7 +270,8 @@ def _span(read: Reader, path: PathLike, sampled: bool) -> Span | None:
         return None
     span = Span(low, high, scale, step, count, multiple)  # type: ignore[arg-type]
     if not sampled and not span.is_grid:
-        read.refuse((*path, KEY), "a range of other than integers must have a step or a count", remedy="or sample it")
+        rule = "a range with numbers that are not integers must have a step or a count"
+        read.refuse((*path, KEY), rule, remedy="add step or count, or sample the axes")
         return None
     return span
 
@@ -396,7 +397,7 @@ def _named(read: Reader) -> list[tuple[str, PathLike]]:
         names = [read.text(("machine", i)) for i in range(len(given))]
         for i, name in enumerate(names):
             if name and name in names[:i]:
-                read.refuse(("machine", i), "the machine is in its list twice", name)
+                read.refuse(("machine", i), "this machine is twice in the list", name)
         return [(name, ("machine", i)) for i, name in enumerate(names) if name]
     name = read.text(("machine",))
     return [(name, ("machine",))] if name else []
@@ -507,7 +508,7 @@ def _sample(read: Reader) -> Sample | None:
         return None
     kinds = [kind for kind in ("random", "sobol") if kind in given]
     if len(kinds) != 1:
-        read.refuse(("sample",), "it must say how many points: random: N, or sobol: N")
+        read.refuse(("sample",), "it must give the number of points; write random: N or sobol: N")
         return None
     count = read.integer(("sample", kinds[0]), 1, MOST_POINTS)
     seed = read.integer(("sample", "seed"), 0) or 0
@@ -626,14 +627,14 @@ def _check_names(read: Reader, axes: tuple[Axis, ...], targets: tuple[Target, ..
         for name in axis.names:
             path = axis.place(name)
             if name == MACHINE:
-                read.refuse(path, "base machines are a list at the key machine")
+                read.refuse(path, "the axis machine is not allowed; write a list of machines under the key machine")
             elif "." not in name and name not in _top_keys() and all(name in parameters_of(target) for target in targets):
                 rule = f"no machine has a key {name}, but {targets[0].label} has a parameter {name}"
                 read.refuse(path, rule, remedy=f"write {PARAM}{name}")
             elif name.startswith(PARAM):
                 for target in targets:
                     if name.removeprefix(PARAM) not in (there := parameters_of(target)):
-                        told = f"{target.label} has no such parameter; it has {', '.join(there) or 'none'}"
+                        told = f"{target.label} has no such parameter; its parameters are: {', '.join(there) or 'none'}"
                         read.refuse(path, told)
 
 

@@ -83,16 +83,16 @@ def test_moves_are_part_of_the_operations_around_them(tmp_path: Path) -> None:
     assert found.passed, (found.faults, found.worst)
 
 
-def test_readers_of_other_positions_wait_for_the_whole_tensor(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_readers_of_other_positions_wait_for_what_they_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Planted: a job that gathers waits only for the bytes at its own positions. The check finds what is not yet there.
 
     On a single tensor engine, the blocks of the product are made one after the other.
     """
     machine, path = MACHINE.model_copy(update={"te": MACHINE.te.model_copy(update={"engines": 1})}), heads(tmp_path, 2048)
     assert verify_file(path, {}, machine, w=8, a=8).passed
-    monkeypatch.setattr(memory.Memory, "wait_for_all", lambda self, name: None)
+    monkeypatch.setattr(memory.Memory, "wait_for", lambda self, name, span: None)
     found = verify_file(path, {}, machine, w=8, a=8)
-    assert not found.passed and any("before all of them are there" in fault for fault in found.faults)
+    assert not found.passed and any("before they are there" in fault for fault in found.faults)
 
 
 def test_transposes_of_images_move_no_byte(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from collections import defaultdict
 from dataclasses import replace
 
 from kernbench.workloads.graphs.graph import Copy, Lowered, Vector, Work, read_by
+from kernbench.workloads.graphs.orders import join
 from kernbench.workloads.graphs.sizes import ELEMENTWISE
 
 _FOLDED = "read where it is by what follows"
@@ -74,7 +75,7 @@ def _through_copies(jobs: _Jobs) -> None:
             for reader in readers:
                 of = jobs.work(reader)
                 assert isinstance(of, Copy)
-                made[reader] = replace(of, sources=work.sources)
+                made[reader] = replace(of, sources=work.sources, order=join(of.order, work.order))
     jobs.replace(made)
 
 
@@ -94,7 +95,8 @@ def _behind_elementwise(jobs: _Jobs) -> None:
         made[number] = None
         for reader, copy in zip(readers, copies, strict=True):
             gathers = (work.a, work.b) if work.b else (work.a,)
-            made[reader] = replace(work, out=copy.out, length=tensors[copy.out].elements, batch=1, gathers=gathers)
+            length = tensors[copy.out].elements
+            made[reader] = replace(work, out=copy.out, length=length, batch=1, gathers=gathers, order=copy.order)
     jobs.replace(made)
 
 
@@ -117,7 +119,7 @@ def _into_readers(jobs: _Jobs) -> None:
         for reader, of in readers.items():
             assert isinstance(of, Vector)
             a, b = (source if name and jobs.lowered.bytes_at(name) == root else name for name in (of.a, of.b))
-            made[reader] = replace(of, a=a, b=b, gathers=tuple(dict.fromkeys((*of.gathers, source))))
+            made[reader] = replace(of, a=a, b=b, gathers=tuple(dict.fromkeys((*of.gathers, source))), order=work.order)
     jobs.replace(made)
 
 

@@ -9,6 +9,8 @@ from typing import Any, Literal
 
 import numpy as np
 
+from kernbench.workloads.graphs.orders import Order
+
 Array = np.ndarray[Any, Any]
 SMALL = 1 << 16  #: [element] of a constant that is computed with
 INDEX_BITS = 32  #: of an element of an integer tensor
@@ -145,7 +147,7 @@ class Vector:
     """A vector operation on `batch` rows of `length` elements of `a`; of a reduction a row makes one element.
 
     `b`: the second input, as large as `a`. `params`: operands that are needed as a whole: gains, biases, broadcast tensors.
-    `gathers`: those of `a` and `b` whose elements are read from other positions, wherever these are.
+    `gathers`: those of `a` and `b` whose elements are read from other positions; `order`: which positions, of all of them.
     """
 
     op: str
@@ -157,6 +159,7 @@ class Vector:
     params: tuple[str, ...] = ()
     reduces: bool = False
     gathers: tuple[str, ...] = ()
+    order: Order | None = None  #: None: any
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,10 +173,11 @@ class Pool:
 
 @dataclass(frozen=True, slots=True)
 class Copy:
-    """A copy of elements of `sources` to `out`: concatenated, reordered or selected."""
+    """A copy of elements of `sources` to `out`: concatenated, reordered or selected. `order`: where those of one source are."""
 
     sources: tuple[str, ...]
     out: str
+    order: Order | None = None  #: None: anywhere
 
 
 @dataclass(frozen=True, slots=True)

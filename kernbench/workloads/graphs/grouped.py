@@ -46,6 +46,29 @@ class GroupCosts:
             self._tiled[window] = self._best(window)
         return self._tiled[window]
 
+    def dense(self, window: Window, filters: int) -> tuple[int, int]:
+        """Rows and columns of a tile of a convolution whose filters look at all channels.
+
+        A larger tile has fewer copies for each output, and more zeros in the matrix. The vector engines also add the bias and
+        compute a function.
+        """
+        found, ve, te = [], self.config.ve, self.config.te
+        high, wide = (divisors(size) for size in window.out)
+        for tile in product(high, wide):
+            made = tiles_of(window, tile)
+            depth, width = made.positions * made.channels, prod(tile) * filters
+            if max(tile) > _LONGEST or width > _MOST_COLUMNS or not self._fits(window, tile):
+                continue
+            outputs = made.images * prod(made.out)
+            after = 2 * ceil_div(outputs * width, ve.engines)
+            copies = ve_service(ve, "copy", ceil_div(outputs * depth, ve.engines) + after, 1, self.bits[1]).body
+            products = ceil_div(te_body(te, outputs, width, depth, *self.bits), te.engines)
+            rate = self.config.dram.capacity * self.config.dram.channels
+            weights = ceil_div(bytes_of(depth * width, self.bits[0]) * rate.denominator, rate.numerator)
+            least, most = sorted((copies, products))  # half of the shorter does not overlap with the longer
+            found.append((most + least // 2 + weights, prod(tile), tile))
+        return min(found)[2] if found else (1, 1)
+
     def _best(self, window: Window) -> tuple[tuple[int, int], int]:
         found = []
         high, wide = (divisors(size) for size in window.out)

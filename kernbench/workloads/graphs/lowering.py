@@ -9,6 +9,7 @@ from typing import Protocol
 from kernbench.workloads.graphs.folding import fold_moves
 from kernbench.workloads.graphs.graph import Array, Graph, Lowered, Node, Tensor, Window, Work
 from kernbench.workloads.graphs.patterns import Patterns, find_patterns
+from kernbench.workloads.graphs.stored import Layouts
 
 Rule = Callable[["Lowering", Node], None]
 
@@ -21,6 +22,9 @@ class Grouping(Protocol):
 
     def tiled(self, window: Window) -> tuple[tuple[int, int], int]:
         """Rows and columns of outputs, and channels, of one product of a convolution with a filter for each channel."""
+
+    def dense(self, window: Window, filters: int) -> tuple[int, int]:
+        """Rows and columns of outputs in one row of the product of a convolution whose filters look at all channels."""
 
 
 MOST_ENTRIES = 1 << 18  #: of a program: more take half a gigabyte and half a minute to write
@@ -68,6 +72,7 @@ class Lowering:
         self.activation_bits = activation_bits
         self.result = Lowered(graph, dict(graph.tensors))
         self.patterns: Patterns = find_patterns(graph)
+        self.layouts = Layouts(graph, self.result.tensors, self.patterns.kept)
         self._number = 0
         self._temporaries = 0
 
@@ -76,6 +81,7 @@ class Lowering:
         rules()
         for number, node in enumerate(self.graph.nodes):
             self._number, before = number, len(self.result.jobs)
+            self.layouts.look_at(number, node)
             try:
                 self._lower(node)
             except CannotLower as reason:

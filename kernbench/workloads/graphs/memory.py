@@ -142,13 +142,18 @@ class Memory:
         self.emit.load("weight", bits, span, slot, **meta)
         self.emit.behind(self._first)
 
-    def wait_for_all(self, name: str) -> None:
-        """Lets the job that was emitted last wait for every byte of a tensor."""
-        storage = self.storage(name)
-        if storage is not None and storage.spm is not None:
-            self.emit.after(self.emit.last, storage.spm, storage.nbytes)
-        elif storage is not None and storage.dram is not None:
-            self.emit.after_dram(self.emit.last, storage.dram, storage.dram + storage.nbytes)
+    def wait_for(self, name: str, span: tuple[int, int] | None) -> None:
+        """Lets the job that was emitted last wait for the blocks with elements `[first, last)` of a tensor; None: for all."""
+        storage, size = self.storage(name), self.lowered.tensors[name].bits // 8
+        if storage is None:
+            return
+        start, end = (0, storage.nbytes) if span is None else (span[0] * size, span[1] * size)
+        if storage.granule > 1 and span is not None:  # blocks of a stack of matrices begin anywhere
+            start, end = max(0, start - storage.granule + 1), min(storage.nbytes, end + storage.granule - 1)
+        if storage.spm is not None:
+            self.emit.after(self.emit.last, storage.spm + start, end - start)
+        elif storage.dram is not None:
+            self.emit.after_dram(self.emit.last, storage.dram + start, storage.dram + end)
 
     def _load(self, addr: int, nbytes: int, bits: int, role: str, ring: str, **meta: Any) -> tuple[int, tuple[int, int]]:
         offset = addr % self.align

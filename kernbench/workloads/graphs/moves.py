@@ -71,7 +71,7 @@ def _copy_unless(same: bool, at: Lowering, node: Node) -> None:
     if same:
         at.view(out, source)
     else:
-        at.add(Copy((source,), out))
+        at.add(Copy((source,), out, at.layouts.order(node, out)))
 
 
 @rule("Concat")
@@ -92,7 +92,7 @@ def split(at: Lowering, node: Node) -> None:
     source = at.operand(node.inputs[0])
     for name in node.outputs:
         if name and (name in at.graph.outputs or at.patterns.consumers(name)):
-            at.add(Copy((source,), name))
+            at.add(Copy((source,), name, at.layouts.order(node, name)))
 
 
 @rule("Gather")
@@ -102,7 +102,7 @@ def gather(at: Lowering, node: Node) -> None:
     out = at.out(node).name
     axis = at.axis(node, 0, len(data.shape))
     if data.source != "weight":
-        at.add(Copy((data.name,), out))
+        at.add(Copy((data.name,), out, at.layouts.order(node, out)))
         return
     if axis:
         at.add(Copy((at.operand(data.name),), out))

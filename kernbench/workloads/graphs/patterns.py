@@ -1,12 +1,14 @@
-"""Groups of nodes that are one piece of work: the norm of RMSNorm written out, what weights absorb, transposes on the way."""
+"""Groups of nodes that are one piece of work: norms and functions written out, what weights absorb, transposes on the way."""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass, field
 
+from kernbench.workloads.graphs.functions import Function, find_functions
 from kernbench.workloads.graphs.graph import Graph, Node, number_of
 from kernbench.workloads.graphs.layouts import kept_transposes
+from kernbench.workloads.graphs.scales import find_scales
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +27,8 @@ class Patterns:
     parts: dict[int, str] = field(default_factory=dict)
     swapped: dict[str, str] = field(default_factory=dict)  #: the transpose of a tensor's last two dimensions: the tensor
     norms: dict[str, RmsNorm] = field(default_factory=dict)  #: by the tensor that is made
+    functions: dict[str, Function] = field(default_factory=dict)  #: by the tensor that is made
+    scaled: dict[str, tuple[str, str]] = field(default_factory=dict)  #: by the tensor that is made: x, the node with weights
     absorbed: dict[str, str] = field(default_factory=dict)  #: output of a product: that of the batch norm behind it
     kept: set[int] = field(default_factory=set)  #: numbers of transposes that move no byte
 
@@ -51,6 +55,8 @@ def find_patterns(graph: Graph) -> Patterns:
             _batch_norm(graph, found, number, node)
         elif node.op in ("Pow", "Mul"):
             _rms_norm(graph, found, number, node)
+    find_functions(graph, found)
+    find_scales(graph, found)
     return found
 
 

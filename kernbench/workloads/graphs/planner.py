@@ -19,7 +19,7 @@ from kernbench.components.service import te_body, ve_service
 from kernbench.config.kinds import beyond_scratchpad
 from kernbench.config.schema import NpuConfig
 from kernbench.workloads.graphs.graph import Lowered, Pool, Product, Vector, Work, read_by
-from kernbench.workloads.graphs.sizes import ELEMENTWISE, TILE_KIB, Level, Size, Sizes
+from kernbench.workloads.graphs.sizes import COARSE, ELEMENTWISE, TILE_KIB, Grain, Level, Size, Sizes
 from kernbench.workloads.scratchpad import DoesNotFit, Need, ScratchpadPlan
 from kernbench.workloads.transfers import load_cycles, tile_sizes
 
@@ -64,9 +64,9 @@ class GraphPlan:
     rings: dict[str, int] = field(default_factory=dict)
 
 
-def plan_graph(lowered: Lowered, config: NpuConfig) -> GraphPlan:
+def plan_graph(lowered: Lowered, config: NpuConfig, grain: Grain = COARSE) -> GraphPlan:
     """The plan. InputError if no way to divide the scratchpad has room for a row or a column of everything."""
-    sizes = Sizes(lowered, config)
+    sizes = Sizes(lowered, config, grain)
     lives, same_place = _lives(lowered, sizes)
     plans = []
     for level in _levels(config):

@@ -183,10 +183,12 @@ def conv(at: Lowering, node: Node) -> None:
 def _windows(at: Lowering, plain: Product) -> Product:
     """A convolution with as many groups and outputs in one product as take least; its matrix is made before the run."""
     window, groups, weights = plain.window, plain.groups, at.tensor(plain.b)
-    if window is None or groups == 1 or at.grouping is None or weights.source != "weight":
+    if window is None or at.grouping is None or weights.source != "weight":
         return plain
     tile, blocks = (1, 1), 1
-    if plain.n == 1 and groups == window.channels:
+    if groups == 1:
+        tile = at.grouping.dense(window, plain.n)
+    elif plain.n == 1 and groups == window.channels:
         tile, blocks = at.grouping.tiled(window)
     else:
         blocks = at.grouping.together(groups, plain.k, plain.n)

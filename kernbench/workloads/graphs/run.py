@@ -15,18 +15,20 @@ from kernbench.config.kinds import as_npu
 from kernbench.config.machine import MachineConfig
 from kernbench.config.schema import NpuConfig
 from kernbench.sim_engine.machine import Machine
+from kernbench.workloads.graphs.balance import balanced
 from kernbench.workloads.graphs.emit.others import emit_work
 from kernbench.workloads.graphs.graph import Graph, Lowered, Product, read_by
 from kernbench.workloads.graphs.grouped import GroupCosts
 from kernbench.workloads.graphs.lowering import MOST_ENTRIES, lower_graph, missing_lines
 from kernbench.workloads.graphs.memory import Memory, check_machine
 from kernbench.workloads.graphs.planner import GraphPlan, plan_graph, product_cycles, vector_cycles
-from kernbench.workloads.graphs.sizes import Sizes
+from kernbench.workloads.graphs.sizes import COARSE, FINE, Grain, Sizes
 from kernbench.workloads.hazards import Emitter
 from kernbench.workloads.limit import ENDLESS, StoppedError
 
 EXPLAINED = 1.5  #: times the roofline, above which the reason is shown
 _MOST_BEYOND = 3
+_MOST_COMPARED = 1 << 15  # entries of a program that is simulated in several ways to find the fastest
 ROLES = ("weights", "activations")
 
 
@@ -173,11 +175,14 @@ class GraphProgram:
             lines = [Problem(f"{graph.name}: {node}", reason) for node, reason in missing_lines(self.lowered)]
             raise InputError(lines)
         check_machine(self.lowered, self.machine)
-        self.plan = plan_graph(self.lowered, self.machine)
-        self._check_entries(self.machine)
-        self.dram_used = 0
-        self.works: dict[int, int] = {}  #: by the id of an entry: the number of its work
-        self.program, self.memory = self._emit()
+        self.plan: GraphPlan
+        self.program: Program
+        self.memory: Memory
+        self.works: dict[int, int]  #: by the id of an entry: the number of its work
+        self.dram_used: int
+        self._make(COARSE)
+        if self.lowered.jobs and len(self.program.entries) <= _MOST_COMPARED:
+            self._fastest()
 
     def _check_entries(self, config: NpuConfig) -> None:
         """InputError if the program would be too long; it names the node with most entries."""
@@ -203,6 +208,36 @@ class GraphProgram:
             self.works.update(dict.fromkeys((entry.id for entry in emit.program.entries[first:]), count))
         self.dram_used = max((region.end for region in memory.dram.regions), default=0)
         return emit.end(), memory
+
+    def _make(self, grain: Grain) -> None:
+        """The plan and the program, with work cut so far."""
+        self.works = {}
+        self.plan = plan_graph(self.lowered, self.machine, grain)
+        self._check_entries(self.machine)
+        self.program, self.memory = self._emit()
+
+    def _fastest(self) -> None:
+        """Keeps the program that ends soonest: cut coarsely or finely, with the engines as emitted or those of `balance`."""
+        coarse = self._choose_engines(), self.plan, self.program, self.memory, self.works, self.dram_used
+        self._make(FINE)
+        if self._choose_engines() >= coarse[0]:
+            _, self.plan, self.program, self.memory, self.works, self.dram_used = coarse
+
+    def _choose_engines(self) -> int:
+        """[cycle] of the program, with the faster of the two choices of engines."""
+        emitted = list(self.program.entries)
+        before = self._cycles()
+        self.program.entries[:] = balanced(emitted, self.machine)
+        after = self._cycles()
+        if after >= before:
+            self.program.entries[:] = emitted
+        return min(before, after)
+
+    def _cycles(self) -> int:
+        """[cycle] of the program on the machine that it is planned for."""
+        machine = Machine(self.machine, self.program)
+        machine.run()
+        return machine.result().cycles
 
     @property
     def stages(self) -> list[str]:

@@ -16,12 +16,22 @@ from kernbench.workloads.transfers import setup_bytes
 
 ELEMENTWISE = frozenset({"add", "mul", "copy", "exp", "tanh", "sigmoid", "gelu", "silu"})
 _VECTOR_BYTES = 64 << 10  # a job of a vector engine is at most so large where more of them can share the work
-_VECTOR_JOBS = 4  # of each vector engine, where a job has at least as many elements as follows
-_VECTOR_ELEMENTS = 8 << 10
+_VECTOR_JOBS = 4  # of each vector engine, where a job has at least as many elements as its grain says
 TILE_KIB = (256, 128, 64)  # of a weight tile, where the setup of a transfer costs little
-_ALMOST = (28, 25)  # cycles of a tiling with smaller blocks, over the least
 _COLUMNS_SHARE = 16  # of the scratchpad what the windows of a block look at is one in so many, at most
 _STRIP_BYTES = 4 << 10  # results go to DRAM in pieces of whole column tiles of at least this
+
+
+@dataclass(frozen=True, slots=True)
+class Grain:
+    """How far work is cut where that costs time, so that other work can begin earlier."""
+
+    vector_elements: int  #: of a job of a vector engine, at least, where not all engines would have a job otherwise
+    almost: tuple[int, int]  #: cycles of a tiling with smaller blocks, over the least, as a fraction
+
+
+COARSE = Grain(8 << 10, (28, 25))
+FINE = Grain(4 << 10, (6, 5))
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,8 +62,8 @@ class Size:
 class Sizes:
     """The sizes of all work of a graph on a machine, for one way to divide the scratchpad."""
 
-    def __init__(self, lowered: Lowered, config: NpuConfig) -> None:
-        self.lowered, self.config = lowered, config
+    def __init__(self, lowered: Lowered, config: NpuConfig, grain: Grain = COARSE) -> None:
+        self.lowered, self.config, self.grain = lowered, config, grain
         self.align = config.dma.alignment_bytes
         self.strip_bytes = max(_STRIP_BYTES, setup_bytes(config) // 4)
         #: [byte] between weight tiles in the ring: tensor engines in step would else read theirs from the same banks.
@@ -159,8 +169,9 @@ class Sizes:
                     total = times * jobs * te_body(te, m, wide, work.k, *bits) + blocks * jobs * around
                     whole = min(ceil_div(blocks * jobs, te.engines) * one, ceil_div(total, te.engines) + one)
                 found.append((whole, rows, -wide))
-        least = min(found)[0] * _ALMOST[0]
-        _, rows, wide = min((one for one in found if one[0] * _ALMOST[1] <= least), key=lambda one: (one[1], one[2]))
+        times, of = self.grain.almost
+        least = min(found)[0] * times
+        _, rows, wide = min((one for one in found if one[0] * of <= least), key=lambda one: (one[1], one[2]))
         self._cut[shape, bits] = rows, -wide
         return rows, -wide
 
@@ -225,7 +236,7 @@ class Sizes:
     def _each_vector(self, total: int) -> int:
         """[element] of a vector job: several for each engine where a job is not too short, so that others can begin early."""
         engines = self.config.ve.engines
-        return max(ceil_div(total, _VECTOR_JOBS * engines), min(ceil_div(total, engines), _VECTOR_ELEMENTS))
+        return max(ceil_div(total, _VECTOR_JOBS * engines), min(ceil_div(total, engines), self.grain.vector_elements))
 
     def _pool(self, work: Pool, level: Level) -> Size | None:
         row = self.nbytes(work.out, work.window.channels)

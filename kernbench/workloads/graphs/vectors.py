@@ -6,9 +6,10 @@ an addition; a root, a reciprocal, a logarithm or a sine that of `exp`; the erro
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import prod
 
-from kernbench.workloads.graphs.graph import Copy, Node, Pool, Vector, number_of
+from kernbench.workloads.graphs.graph import Copy, Node, Pool, Vector, Window, number_of
 from kernbench.workloads.graphs.lowering import CannotLower, Lowering, rule
 from kernbench.workloads.graphs.products import volume, window_of
 
@@ -74,9 +75,9 @@ def unary(at: Lowering, node: Node) -> None:
 
 @rule(*BINARY)
 def binary(at: Lowering, node: Node) -> None:
-    """Any number of inputs, the next one added to what there is; one that ends a written-out RMSNorm is the norm."""
+    """Any number of inputs, the next one added to what there is; one that ends a written-out norm or function is that."""
     out = at.out(node).name
-    if _written_norm(at, out):
+    if _written_out(at, out):
         return
     names = [at.operand(name) for name in node.inputs if name]
     for number, b in enumerate(names[1:]):
@@ -103,7 +104,16 @@ def combine(at: Lowering, op: str, a: str, b: str, out: str) -> None:
     at.add(Vector(op, a, out, length, elements // length, b=b if whole else "", params=params))
 
 
-def _written_norm(at: Lowering, out: str) -> bool:
+def _written_out(at: Lowering, out: str) -> bool:
+    """Whether a node is part of weights, or ends a group that is a norm or a function, which is then the work of the node."""
+    scaled = at.patterns.scaled.get(out)
+    if scaled is not None:
+        at.view(out, at.operand(scaled[0]), f"part of the weights of {scaled[1]}")
+        return True
+    function = at.patterns.functions.get(out)
+    if function is not None:
+        chain(at, (function.op,), at.operand(function.x), out)
+        return True
     norm = at.patterns.norms.get(out)
     if norm is None:
         return False
@@ -118,7 +128,7 @@ def div(at: Lowering, node: Node) -> None:
     """A product with the reciprocal, which of a constant is known."""
     a, b = node.inputs
     out = at.out(node).name
-    if _written_norm(at, out):
+    if _written_out(at, out):
         return
     divisor = at.operand(b)
     if at.tensor(b).source != "weight":
@@ -407,7 +417,7 @@ def pool(at: Lowering, node: Node) -> None:
     if len(at.shape(a)) == 5:
         _pool_volumes(at, node, a, target, kernel)
     else:
-        at.add(Pool(a, target, window_of(at, node, kernel)))
+        _pool_images(at, a, target, window_of(at, node, kernel))
     if after:
         chain(at, after, target, out.name)
     for name in node.outputs[1:]:
@@ -415,12 +425,39 @@ def pool(at: Lowering, node: Node) -> None:
             at.add(Copy((out.name,), name))
 
 
+def _pool_images(at: Lowering, a: str, out: str, window: Window) -> None:
+    """Over the columns of a window and then over its rows, where that takes fewer operations than all positions at once."""
+    (high, wide), (rows, columns) = window.kernel, window.out
+    if window.size[0] * columns * wide + rows * columns * high >= rows * columns * high * wide:
+        at.add(Pool(a, out, window))
+        return
+    line = at.temporary(window.images, window.channels, window.size[0], columns)
+    at.add(Pool(a, line, _along(window, 1)))
+    at.add(Pool(line, out, replace(_along(window, 0), size=(window.size[0], columns))))
+
+
+def _along(window: Window, axis: int) -> Window:
+    """The part of a window along one axis, with the other axis as it is."""
+
+    def one(values: tuple[int, int], other: int) -> tuple[int, int]:
+        return (values[0], other) if axis == 0 else (other, values[1])
+
+    return replace(
+        window,
+        kernel=one(window.kernel, 1),
+        strides=one(window.strides, 1),
+        pads=one(window.pads, 0),
+        dilations=one(window.dilations, 1),
+        out=window.out if axis == 0 else (window.size[0], window.out[1]),
+    )
+
+
 def _pool_volumes(at: Lowering, node: Node, a: str, target: str, kernel: tuple[int, ...]) -> None:
     """The images of each place of the kernel's depth side by side, pooled, and then over those places."""
     slices, flat = volume(at, node, a, kernel)
     window = window_of(at, flat, kernel[1:])
     pooled = at.temporary(*at.shape(flat.outputs[0]))
-    at.add(Pool(slices, pooled, window))
+    _pool_images(at, slices, pooled, window)
     if kernel[0] == 1:
         at.add(Copy((pooled,), target))
         return

@@ -210,17 +210,17 @@ class Replay:
                 self._fault(entry, f"its input {position} is {held.name}, not {' or '.join(sorted(wanted))}")
                 self.owner[write.addr : write.addr + write.nbytes] = 0
                 return
-        if isinstance(work, Vector) and not self._all_there(entry, work):
-            self.owner[write.addr : write.addr + write.nbytes] = 0
-            return
         if columns:
             self._put(write.addr, write.nbytes, _Object(f"{_COLUMNS} {self._tag(work.a)}", -2))  # type: ignore[union-attr]
             return
         made = _Object(work.out, -1, entry.id)
         starts = [self._start(region.addr) for region in reads]
+        there = self._there(work)
         self._put(write.addr, write.nbytes, made)
 
         def known(at: int) -> None:
+            if not self._reads_what_is_there(entry, work, at, write.nbytes, there):
+                return
             self._made(entry, number, work, size, at, write.nbytes, found, starts)
 
         self._pending[entry.id] = known
@@ -228,15 +228,33 @@ class Replay:
         if storage is not None and storage.spm is not None:
             self._resolve(made, write.addr - storage.spm)
 
-    def _all_there(self, entry: Any, work: Vector) -> bool:
-        """Whether all of the tensors is in the scratchpad of which a job reads elements at other positions."""
-        for name in work.gathers:
+    def _there(self, work: Work) -> list[tuple[str, Array]]:
+        """The tensors of which a job reads elements at other positions, and which of their bytes are in the scratchpad now."""
+        alone = isinstance(work, Copy) and len(work.sources) == 1
+        names = work.gathers if isinstance(work, Vector) else work.sources if isinstance(work, Copy) and alone else ()
+        found = []
+        for name in dict.fromkeys(names):
             storage = self.memory.storage(name)
             if storage is not None and storage.spm is not None:
-                held = self._read(entry, storage.spm, storage.nbytes)
-                if held is None or self._tag(held.name) != self._tag(name):
-                    self._fault(entry, f"it reads elements of {name} before all of them are there")
-                    return False
+                numbers = self.owner[storage.spm : storage.spm + storage.nbytes]
+                objects = {int(number): self.objects[int(number)] for number in np.unique(numbers)}
+                own = [number for number, one in objects.items() if one is not None and self._tag(one.name) == self._tag(name)]
+                found.append((name, np.isin(numbers, own)))
+        return found
+
+    def _reads_what_is_there(self, entry: Any, work: Work, at: int, nbytes: int, there: list[tuple[str, Array]]) -> bool:
+        """Whether all elements that a job reads at other positions were there; `at`: bytes of its result."""
+        tensors = self.lowered.tensors
+        for name, held in there:
+            assert isinstance(work, Copy | Vector)
+            out, size, start, end = tensors[work.out].bits // 8, tensors[name].bits // 8, 0, len(held)
+            if work.order is not None:
+                each = work.length if isinstance(work, Vector) and work.reduces else 1
+                low, high = work.order.span(at // out * each, (at + nbytes) // out * each - 1)
+                start, end = low * size, (high + 1) * size
+            if not held[start:end].all():
+                self._fault(entry, f"it reads elements of {name} before they are there")
+                return False
         return True
 
     def _start(self, addr: int) -> int:
@@ -407,7 +425,7 @@ class Values:
             self.replay.found.tiles += 1
         if work.tile != (1, 1):
             assert window is not None
-            of_tiles = out.reshape(images, *window.out, work.groups * work.blocks, *work.tile)
+            of_tiles = out.reshape(images, *window.out, filters, *work.tile)
             out = of_tiles.transpose(0, 1, 4, 2, 5, 3)
         made = np.moveaxis(out.reshape(images, *places, filters), -1, 1)
         if node.input(2):
@@ -419,10 +437,12 @@ class Values:
         if work.tile == (1, 1):
             return in_blocks(weights.reshape(work.groups * work.blocks, -1, prod(weights.shape[1:])), work.blocks)
         assert work.window is not None
-        filters = weights.reshape(-1, *((1, *weights.shape[2:]) if weights.ndim == 3 else weights.shape[2:]))
+        size = (1, *weights.shape[2:]) if weights.ndim == 3 else weights.shape[2:]
         line, ones = (1,) * (4 - weights.ndim), (1,) * (weights.ndim - 2)
         strides, dilations = ([*line, *node.attributes.get(name, ones)] for name in ("strides", "dilations"))
-        return in_tiles(filters, work, strides, dilations)
+        if work.groups * work.blocks == 1:
+            return dense_tiles(weights.reshape(*weights.shape[:2], *size), work, strides, dilations)
+        return in_tiles(weights.reshape(-1, *size), work, strides, dilations)
 
     def _poison(self, number: int, node: Node) -> None:
         """NaN where a valid job is missing; everywhere, where a step inside of the node lacks something."""
@@ -468,6 +488,19 @@ def in_tiles(filters: Array, work: Product, strides: list[int], dilations: list[
                 across = slice(x * strides[1], x * strides[1] + (columns - 1) * dilations[1] + 1, dilations[1])
                 made[:, block, y, x, block, down, across] = by_group[:, block]
     return made.reshape(work.groups, work.n, work.k)
+
+
+def dense_tiles(filters: Array, work: Product, strides: list[int], dilations: list[int]) -> Array:
+    """Filters `[filter][channel][row][column]` as the matrix of tiles: every filter for each output of a tile, at its place."""
+    assert work.window is not None
+    count, channels, rows, columns = filters.shape
+    made = np.zeros((count, *work.tile, channels, *work.window.kernel))
+    for y in range(work.tile[0]):
+        for x in range(work.tile[1]):
+            down = slice(y * strides[0], y * strides[0] + (rows - 1) * dilations[0] + 1, dilations[0])
+            across = slice(x * strides[1], x * strides[1] + (columns - 1) * dilations[1] + 1, dilations[1])
+            made[:, y, x, :, down, across] = filters
+    return made.reshape(1, work.n, work.k)
 
 
 def columns_of(x: Array, window: Any, groups: int) -> Array:

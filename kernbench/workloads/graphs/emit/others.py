@@ -10,9 +10,11 @@ from kernbench.common.units import ceil_div
 from kernbench.workloads.graphs.emit.products import Place, ProductJobs, pieces, window_source
 from kernbench.workloads.graphs.graph import Copy, Pool, Product, Rows, Vector, Work
 from kernbench.workloads.graphs.memory import Memory
+from kernbench.workloads.graphs.orders import Order
 from kernbench.workloads.graphs.sizes import ELEMENTWISE, Size
 from kernbench.workloads.layer.dram import Span
 
+Elements = tuple[int, int] | None
 _STRIDE = 7919  # a prime: rows of a table that are not neighbours
 
 
@@ -39,14 +41,16 @@ def _vector(memory: Memory, work: Vector, size: Size, meta: dict[str, Any]) -> N
     params = [] if size.streamed else [_whole(memory, name, meta)[1] for name in work.params]
     for first in range(0, total, step):
         count = min(step, total - first)
+        span = span_of(work.order, first * length, count * length)
         if work.a in work.gathers:
-            source = _gathered(memory, work.a, first * length, count * length, meta)
+            source = _gathered(memory, work.a, first * length, count * length, span, meta)
         else:
             source, _ = memory.read(work.a, first * length * a, count * length * a, **meta)
         second = None
-        if work.b:
-            along = _gathered if work.b in work.gathers else _beside
-            second = along(memory, work.b, first * length, count * length, meta)
+        if work.b in work.gathers:
+            second = _gathered(memory, work.b, first * length, count * length, span, meta)
+        elif work.b:
+            second = _along(memory, work.b, first * length, count * length, meta)[0]
         again = work.params if size.streamed else ()
         beside = [*params, *(_along(memory, name, first * length, count * length, meta)[1] for name in again)]
         results = count * (1 if work.reduces else length)
@@ -56,11 +60,11 @@ def _vector(memory: Memory, work: Vector, size: Size, meta: dict[str, Any]) -> N
             second = source  # what is broadcast is not a stream
         fields = {"length": count if flat else length, "batch": 1 if flat else count, "qbits_activation": out * 8}
         job = emit.ve(work.op, source, place, second, **fields, **meta)
-        for span in beside:
-            emit.after(job, *span)
+        for place_of in beside:
+            emit.after(job, *place_of)
         for name in work.gathers:
             if _stays(memory, name):
-                memory.wait_for_all(name)
+                memory.wait_for(name, span)
         memory.written(work.out, at, results * out, place, **meta)
     if flat and not work.gathers and a == out:
         for name in dict.fromkeys((work.a, work.b)):
@@ -68,18 +72,22 @@ def _vector(memory: Memory, work: Vector, size: Size, meta: dict[str, Any]) -> N
                 memory.passed_on(name, work.out, meta)
 
 
-def _gathered(memory: Memory, name: str, first: int, count: int, meta: dict[str, Any]) -> int:
-    """The address of elements that are somewhere in a tensor: the job waits for all of it."""
+def span_of(order: Order | None, first: int, count: int) -> Elements:
+    """The elements `[first, last)` of a source that so many elements of a result come from; None: any."""
+    if order is None:
+        return None
+    low, high = order.span(first, first + count - 1)
+    return low, high + 1
+
+
+def _gathered(memory: Memory, name: str, first: int, count: int, span: Elements, meta: dict[str, Any]) -> int:
+    """The address of elements that are somewhere in a part of a tensor: the job waits for all of this part."""
     tensor = memory.lowered.tensors[name]
-    start = min(first % tensor.elements, tensor.elements - count)
+    start = min((first if span is None else span[0]) % tensor.elements, tensor.elements - count)
     source, _ = memory.read(name, start * tensor.bits // 8, count * tensor.bits // 8, **meta)
     if memory.storage(name) is not None and not _stays(memory, name):
-        memory.wait_for_all(name)
+        memory.wait_for(name, span)
     return source
-
-
-def _beside(memory: Memory, name: str, first: int, count: int, meta: dict[str, Any]) -> int:
-    return _along(memory, name, first, count, meta)[0]
 
 
 def _whole(memory: Memory, name: str, meta: dict[str, Any]) -> Place:
@@ -118,7 +126,7 @@ def _pool(memory: Memory, work: Pool, size: Size, meta: dict[str, Any]) -> None:
 
 
 def _copy(memory: Memory, work: Copy, size: Size, meta: dict[str, Any]) -> None:
-    """Each block waits for all of its source, wherever its elements come from."""
+    """Each block waits for the part of its source with its elements."""
     tensors = memory.lowered.tensors
     out, total = tensors[work.out].bits // 8, tensors[work.out].elements
     if len(work.sources) > 1:
@@ -131,25 +139,22 @@ def _copy(memory: Memory, work: Copy, size: Size, meta: dict[str, Any]) -> None:
             count = min(size.rows, wanted - first)
             start = (done + first) * out
             place = memory.place(work.out, start, count * out)
-            _copy_block(memory, name, first, count, place, out, meta)
+            _copy_block(memory, work, name, first, count, place, meta)
             memory.written(work.out, start, count * out, place, **meta)
         done += wanted
     memory.complete(work.out, meta)
 
 
-def _copy_block(memory: Memory, name: str, first: int, count: int, place: int, out: int, meta: dict[str, Any]) -> None:
-    """`count` elements of a tensor from about `first` on, to `place`, `out` bytes each."""
-    emit, tensor = memory.emit, memory.lowered.tensors[name]
+def _copy_block(memory: Memory, work: Copy, name: str, first: int, count: int, place: int, meta: dict[str, Any]) -> None:
+    """`count` elements of a source, for elements of the result from `first` on, to `place`."""
+    emit, tensor, bits = memory.emit, memory.lowered.tensors[name], memory.lowered.tensors[work.out].bits
     for done, part in pieces(count, tensor.elements):
-        start = min((first + done) % tensor.elements, tensor.elements - part)
-        size = tensor.bits // 8
-        source, _ = memory.read(name, start * size, part * size, **meta)
-        if memory.storage(name) is not None and not _stays(memory, name):
-            memory.wait_for_all(name)
-        fields = {"length": part, "batch": 1, "qbits_activation": out * 8}
-        emit.ve("copy", source, place + done * out, **fields, **meta)
+        span = span_of(work.order, first + done, part)
+        source = _gathered(memory, name, first + done, part, span, meta)
+        fields = {"length": part, "batch": 1, "qbits_activation": bits}
+        emit.ve("copy", source, place + done * bits // 8, **fields, **meta)
         if _stays(memory, name):
-            memory.wait_for_all(name)
+            memory.wait_for(name, span)
 
 
 def _stays(memory: Memory, name: str) -> bool:

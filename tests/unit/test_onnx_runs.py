@@ -156,6 +156,7 @@ def test_closed_forms_of_the_resnet_block() -> None:
     assert macs_by_node(run) == {node: 2 * places * filters * k for node, (places, filters, k) in sizes.items()}
     assert run.bytes["activations"] == 2 * 3 * 32 * 32 + lines(2 * 10)
     stored = {node: filters * k for node, (_, filters, k) in sizes.items()}
+    stored["stem"] = (4 * 16) * (3 * 81)  # tiles of 2 x 2 outputs look at 9 x 9 places
     stored["depthwise"] = 8 * (4 * 12) * (4 * 2)  # 4 channels and 2 places are one product: 12 inputs to 2 outputs of each
     assert run.bytes["weights"] == sum(lines(count // 2) for count in stored.values()) + lines(10)
     copied = Counter[str]()
@@ -163,6 +164,7 @@ def test_closed_forms_of_the_resnet_block() -> None:
         if isinstance(entry, VeEntry) and entry.opcode == "VE_COPY_TILE":
             copied[entry.meta["debug"]] += entry.length * entry.batch
     side_by_side = {node: 2 * sizes[node][0] * sizes[node][2] for node in ("stem", "conv1", "conv2", "shortcut")}
+    side_by_side["stem"] = 2 * 64 * (3 * 81)
     side_by_side["depthwise"] = 2 * 8 * 32 * 12
     assert {node: copied[node] for node in side_by_side} == side_by_side
     notes = {row.name: row.note for row in run.rows if row.note}

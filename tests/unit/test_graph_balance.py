@@ -29,7 +29,7 @@ def cycles(entries: list[Any]) -> int:
 
 
 def test_a_job_goes_to_the_engine_that_is_free_first() -> None:
-    """A long job and a short one on each of two engines, and jobs that follow the short ones on the engines of the long ones."""
+    """Two engines have long jobs, two short ones; the jobs that follow the short ones were given to engines with long jobs."""
     program = Program("p")
     for engine in range(4):
         product(program, engine, 1024 if engine < 2 else 128)

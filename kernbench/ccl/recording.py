@@ -84,7 +84,7 @@ def check_recorded(folder: str | os.PathLike[str], runs: Sequence[tuple[Asked, i
         if entry.collective not in COLLECTIVE_NAMES:
             raise _refused(folder, f"the format has no {entry.collective}; it has {', '.join(dict.fromkeys(COLLECTIVE_NAMES))}")
         if entry not in ours and (entry.registry is None or not set(entry.registry.entries) <= set(ours)):
-            rule = f"a replay has the algorithms of kernbench, and {entry.full_name} is of a file"
+            rule = f"a replay has only the algorithms of kernbench, and {entry.full_name} is an algorithm from a file"
             raise _refused(folder, rule, "leave out --msccl and --ccl")
         if asked.in_place:
             raise _refused(folder, "the format does not say that results are in place", "leave out --in-place")

@@ -147,7 +147,7 @@ def _described(
     """What files of other tools say: first the SIPs and their links, then the rest."""
     found: list[NodeDescription | AstraSystem] = []
     if nccl is not None and astra is not None:
-        rule = "--nccl-topology and --astra-network both say what SIPs there are"
+        rule = "--nccl-topology and --astra-network both define the SIPs"
         raise InputError(Problem("kbsim config init", rule, remedy="leave one out"))
     if nccl is not None:
         from kernbench.config.nccl_topology import read_nccl_topology

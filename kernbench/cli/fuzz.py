@@ -91,7 +91,7 @@ def fuzz(
     """Run a target under many legal timings and report races, lost waits and deadlocks."""
     if replay is not None:
         if target is not None:
-            rule = "a saved finding has its target, and one is given too"
+            rule = "a saved finding already has its target"
             raise InputError(Problem("kbsim fuzz", rule, "TARGET", target, "leave one of the two out"))
         return _replay(replay, allow_code or (), as_json, quiet)
     if target is None:

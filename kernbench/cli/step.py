@@ -110,7 +110,7 @@ class BenchStepper:
         from kernbench.sim_engine.kernel_checkpoint import restore_run, save_run
 
         if trace is not None and (start is not None or save is not None):
-            rule = "a bench is restored by running it again, and a trace cannot be taken up in the middle"
+            rule = "a bench is resumed by running it again from cycle 0, and a trace cannot begin in the middle of a run"
             remedy = "trace the whole run, without --from and --save"
             raise InputError(Problem("kbsim step", rule, "--trace", str(trace), remedy))
         if start is not None:

@@ -37,7 +37,7 @@ class Traced(msgspec.Struct, frozen=True):
             return None
         if not any(places):
             option, value = next(iter(said.items()))
-            rule = "it says what a trace has, and this run writes none"
+            rule = "it sets the content of a trace, and this run writes no trace"
             raise InputError(Problem(command, rule, option, value, "name the trace's file with --trace"))
         usual = TraceOptions()
         return TraceOptions(

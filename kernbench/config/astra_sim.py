@@ -48,7 +48,7 @@ def read_astra_network(path: str | os.PathLike[str]) -> NodeDescription:
     names = tuple(str(one) for one in lists["topology"])
     if names not in KINDS:
         known = "; ".join(", ".join(one) for one in KINDS)
-        rule = f"these dimensions are no arrangement of SIPs; those that are: {known}"
+        rule = f"these dimensions are not an arrangement of SIPs; the possible arrangements are {known}"
         raise refused(rule, "topology", value=", ".join(names))
     counts = [_natural(value, refused, k) for k, value in enumerate(lists["npus_count"])]
     if not 2 <= prod(counts) <= MOST_NPUS:

@@ -203,7 +203,7 @@ def _first_fault(text: str, max_depth: int) -> Fault:
         depth = len(path)
         rule = None
         if token[0] == '"':
-            rule = "the text holds half of a surrogate pair" if _lone_surrogate(token) else None
+            rule = "the text contains half of a surrogate pair" if _lone_surrogate(token) else None
         if is_key and rule is None:
             if path[-1] in keys[depth]:
                 rule = TWICE

@@ -118,7 +118,7 @@ def _read(where: str) -> _File:
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise InputError(Problem(where, f"the session is damaged: {str(error)[:160]}", remedy=REMEDY)) from None
     if read.model_version != MODEL_VERSION:
-        rule = f"the session is of other timing rules, and this kernbench has version {MODEL_VERSION}"
+        rule = f"the session was saved with other timing rules; the timing rules of this kernbench have version {MODEL_VERSION}"
         raise InputError(Problem(where, rule, "model_version", read.model_version, REMEDY))
     return read
 

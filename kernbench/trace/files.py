@@ -178,7 +178,7 @@ def first_line(path: str) -> bytes:
     """
     try:
         if stat.S_ISFIFO(os.stat(path).st_mode):
-            rule = "it is a pipe, and a trace is read more than once"
+            rule = "this is a pipe, but a trace is read more than once"
             raise InputError(Problem(path, rule, remedy="write it to a file first"))
     except (OSError, ValueError):  # what is wrong with the name is reported when it is opened
         pass

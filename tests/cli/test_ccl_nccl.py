@@ -152,7 +152,7 @@ def test_the_fastest_curve_by_size() -> None:
     [
         (("all_reduce", "-r", "1"), "all_reduce has no root; broadcast, reduce, gather, scatter have"),
         (("reduce", "-r", "8"), "it must be ranks from 0 to 7, or all"),
-        (("all_reduce", "-i", "8", "-f", "2", "-e", "1M"), "sizes have a step or a factor (-f 2)"),
+        (("all_reduce", "-i", "8", "-f", "2", "-e", "1M"), "sizes have either a step or a factor, not both (-f 2)"),
         (("all_reduce", "-i", "1", "-e", "1G"), "and at most 10,000 are run"),
         (("all_reduce", "-d", "f16,f17"), "it must be one of f32"),
         (("all_gather", "-o", "max"), "all_gather does not reduce"),

@@ -70,8 +70,8 @@ def test_a_run_goes_on_from_a_checkpoint_as_if_it_had_never_stopped(kbsim: Kbsim
         ),
         (
             ("scale.py", "--trace", "t.jsonl"),
-            'kbsim step: --trace = "t.jsonl", but a bench is restored by running it again, and a trace cannot be taken up in '
-            "the middle; trace the whole run, without --from and --save",
+            'kbsim step: --trace = "t.jsonl", but a bench is resumed by running it again from cycle 0, and a trace cannot '
+            "begin in the middle of a run; trace the whole run, without --from and --save",
         ),
     ],
 )

@@ -102,7 +102,7 @@ def test_files_that_are_no_findings_are_refused(programs: Path, kbsim: Kbsim) ->
         ((), "it needs a TARGET, or --replay FILE"),
         (("race.json", "--vary", "latency,colour"), "it must be one of latency, start"),
         (("race.json", "--slowest", "2"), "it must be 1/1024 to 1"),
-        (("race.json", "--replay", "race.json"), "a saved finding has its target"),
+        (("race.json", "--replay", "race.json"), "a saved finding already has its target"),
         (("nothing.json",), "nothing.json"),
         (("all_reduce", "--set", "ranks=1", "-c", "single_cube"), "at least 2"),
     ],

@@ -281,7 +281,7 @@ def test_export_answers_in_json(kbsim: Kbsim) -> None:
 
 def test_time_is_for_timelines(kbsim: Kbsim) -> None:
     said = kbsim("trace", "export", "hand.jsonl", "--to", "csv", "-o", "x.csv", "--time", "cycles")
-    message = 'kbsim trace export: --time = "cycles", but --to csv has cycles and nanoseconds both'
+    message = 'kbsim trace export: --time = "cycles", but --to csv has both cycles and nanoseconds'
     assert (said.code, said.out, said.err) == (2, "", f"error: {message}\n") and not Path("x.csv").exists()
     for time, last in (("ns", "0.019333333"), ("cycles", "0.029")):
         kbsim("trace", "export", "hand.jsonl", "--to", "chrome", "-o", "x.json", "--time", time)
@@ -345,7 +345,7 @@ def test_the_size_of_an_export_is_told_before_it_is_written(kbsim: Kbsim, name: 
         (["-o", "x.csv", "--only", "jobs,thing"], '--only = "jobs,thing", but it must be some of commands, jobs, flows'),
         (["-o", "x.csv", "--only", "jobs", "--without", "jobs"], '--without = "jobs", but it leaves nothing'),
         (["-o", "x.csv", "--layer", "first"], '--layer = "first", but it must be numbers of layers'),
-        (["-o", "x.jsonl", "--without", "jobs"], "--without: --to jsonl makes a trace again, which must be whole"),
+        (["-o", "x.jsonl", "--without", "jobs"], "--without: --to jsonl writes a trace, and a trace must be complete"),
         (["-o", "x.parquet", "--dry-run"], "--dry-run: --to parquet is written as a whole"),
     ],
 )

@@ -81,7 +81,7 @@ def test_options_of_a_trace_that_is_not_written_are_refused(kbsim: Kbsim, place:
     option = next(word for word in command if word.startswith("--trace-"))
     done = kbsim(*command)
     assert done.code == 2 and f"kbsim {command[0]}: {option} = " in done.err, done.err
-    assert "this run writes none; name the trace's file with --trace" in done.err
+    assert "this run writes no trace; name the trace's file with --trace" in done.err
 
 
 def test_a_trace_goes_on_with_the_options_that_it_began_with(kbsim: Kbsim, place: Path) -> None:

@@ -132,7 +132,7 @@ def test_networks_of_astra_sim(kbsim: Kbsim, text: str, system: tuple[object, ..
         ("topology: [ Ring ]\n", "npus_count must be there and be a list, with a value a dimension"),
         (network("Ring", "8, 2", "50", "500"), "it must have as many values as topology, which has 1"),
         (network("", "", "", ""), "and at least one"),
-        (network("Ring, Switch", "4, 2", "50, 50", "5, 5"), "these dimensions are no arrangement of SIPs; those that are: "),
+        (network("Ring, Switch", "4, 2", "50, 50", "5, 5"), "these dimensions are not an arrangement of SIPs; "),
         (network("Mutable", "4", "50", "5", "links: []\n"), "only topology, npus_count, bandwidth, latency are read"),
         (network("Ring", "1", "50", "5"), "it must be 2 to 1,024 NPUs together"),
         (network("Ring", "2000", "50", "5"), "net.yml:2:15: npus_count.0 = 2000, but it must be an integer from 1 to 1,024"),
@@ -141,7 +141,7 @@ def test_networks_of_astra_sim(kbsim: Kbsim, text: str, system: tuple[object, ..
         (network("Ring", "8", "50", "-5"), "it must be a number from 0"),
         (network("Ring, Ring", "4, 2", "50, 40", "5, 5"), "the links of both rings must be alike"),
         (network("Switch, Switch", "4, 2", "50, 60", "5, 5"), "an uplink cannot have more than the links of its NPUs"),
-        (network("{}", "8", "50", "5"), "these dimensions are no arrangement of SIPs"),
+        (network("{}", "8", "50", "5"), "these dimensions are not an arrangement of SIPs"),
         ("topology: [", "net.yml"),
     ],
 )

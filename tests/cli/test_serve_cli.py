@@ -95,7 +95,7 @@ def test_what_is_no_workload_is_refused(name: str, text: str, told: str, kbsim: 
 @pytest.mark.parametrize(
     ("options", "told"),
     [
-        (("--dataset-path", "load.jsonl"), "random has random lengths and reads no file"),
+        (("--dataset-path", "load.jsonl"), "random draws its lengths at random and reads no file"),
         (("--dataset-name", "custom"), "custom is read from a file"),
         (("--goodput", "itl:3"), "it must be METRIC:MS, with METRIC one of ttft, tpot, e2el"),
         (("--trace", "a.json", "--replicas", "2"), "it is of one engine, and this has 2"),

@@ -169,7 +169,7 @@ def changed(rank0: list[Json], rank1: list[Json], **more: Any) -> Json:
         (changed([], [], collective="fold"), "it must be one of allreduce"),
         (changed([], [], collective=[]), "it must be one of allreduce"),
         (changed([op("copy", [{**buff("i", 0), "type": {}}], [buff("o", 0)])], []), "chunks 0 to 0 of {} are used"),
-        ({"collective": "allreduce", "gpus": [{"inputChunks": 1}, {"inputChunks": 1}]}, "the older format of plans"),
+        ({"collective": "allreduce", "gpus": [{"inputChunks": 1}, {"inputChunks": 1}]}, "this plan has an older format"),
         ({"collective": "allreduce", "gpus": []}, "a plan has 2 to"),
     ],
 )

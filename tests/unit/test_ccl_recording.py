@@ -98,8 +98,8 @@ REFUSED = {
     "all_reduce --in-place": "the format does not say that results are in place; leave out --in-place",
     "all_reduce -g 4 --iters 2": "the time of several launches is a mean, and a replay runs each collective once",
     "all_reduce -w 1": "the time of several launches is a mean",
-    "all_reduce --ccl own.yaml -a mine": "a replay has the algorithms of kernbench, and all_reduce_mine is of a file",
-    "all_reduce --ccl own.yaml -a auto": "a replay has the algorithms of kernbench, and all_reduce_auto is of a file",
+    "all_reduce --ccl own.yaml -a mine": "all_reduce_mine is an algorithm from a file",
+    "all_reduce --ccl own.yaml -a auto": "all_reduce_auto is an algorithm from a file",
 }
 
 

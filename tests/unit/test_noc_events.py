@@ -103,7 +103,7 @@ def test_wrong_events_are_refused() -> None:
     )
     assert refused(*kernel(1, 1, read(1, 2, 1, 8, "NOC_2"))) == 't.json: event 1: noc = "NOC_2", but toy has NOC_0, NOC_1'
     assert refused(*kernel(1, 1, {"type": "FABRIC_UNICAST_WRITE", "timestamp": 5})).startswith(
-        't.json: event 1: type = "FABRIC_UNICAST_WRITE", but events of this kind cannot be replayed; known kinds:: '
+        't.json: event 1: type = "FABRIC_UNICAST_WRITE", but events of this kind cannot be replayed; the known kinds are '
         "ATOMIC_BARRIER, "
     )
     assert refused(*kernel(1, 1, {"type": [], "timestamp": 5})) == "t.json: event 1: type = [], but it must be a text"

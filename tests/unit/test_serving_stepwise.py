@@ -202,7 +202,7 @@ def test_a_step_costs_its_drafts_and_their_verification() -> None:
         ('{"num_speculative_tokens": 2, "acceptance_rate": 1.5}', "from 0 to 1"),
         ('{"num_speculative_tokens": 2, "synthetic_acceptance_length": 4}', "from 1 to 3"),
         ('{"num_speculative_tokens": 2, "synthetic_acceptance_rates": [0.5]}', "a list of 2 numbers"),
-        ('{"num_speculative_tokens": 2, "synthetic_acceptance_rates": [0.5, 0.6]}', "do not rise"),
+        ('{"num_speculative_tokens": 2, "synthetic_acceptance_rates": [0.5, 0.6]}', "do not increase"),
         ('{"num_speculative_tokens": 2, "acceptance_rate": 0.5, "method": "draft_model"}', "needs the model"),
         ('{"num_speculative_tokens": 2, "acceptance_rate": 0.5, "seed": -1}', "seed = -1"),
         ('{"num_speculative_tokens": 2, "acceptance_rate": 0.5, "modle": "x"}', "did you mean model"),

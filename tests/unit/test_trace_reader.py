@@ -221,7 +221,7 @@ def test_a_pipe_is_refused() -> None:
     os.write(theirs, LINE)
     os.close(theirs)
     try:
-        with pytest.raises(InputError, match="it is a pipe, and a trace is read more than once; write it to a file first"):
+        with pytest.raises(InputError, match="this is a pipe, but a trace is read more than once; write"):
             open_trace(f"/dev/fd/{ours}")
     finally:
         os.close(ours)

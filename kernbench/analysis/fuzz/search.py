@@ -82,7 +82,7 @@ def search(
     check_reference(target.name, reference)
     again = target.run(NoDraws(), ranges)
     if again.digest != reference.digest:
-        rule = "two runs without draws differ: it depends on something beside its inputs, such as random numbers or the time"
+        rule = "two runs without draws differ: the target depends on more than its inputs, such as random numbers or the time"
         raise InputError(Problem(target.name, rule, remedy="make it deterministic, with a fixed seed"))
     found.conflicts = len(reference.orders.pairs)
     found.orders.add(reference.orders.digest)

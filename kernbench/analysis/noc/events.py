@@ -188,7 +188,7 @@ class _Reader:
             self.states[*key, SETS[kind]] = item
             return Event(at, Do.PASS)
         if kind not in SENDS:
-            rule = f"events of this kind cannot be replayed; known kinds:: {', '.join(KNOWN)}"
+            rule = f"events of this kind cannot be replayed; the known kinds are {', '.join(KNOWN)}"
             raise self.wrong(k, rule, "type", kind)
         what, stateful = SENDS[kind]
         return self._send(k, self._whole(k, item, (*key, what)) if stateful else item, what, at)

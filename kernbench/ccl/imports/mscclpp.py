@@ -80,7 +80,7 @@ class Plan:
         if not 2 <= len(self.gpus) <= MOST_RANKS:
             raise self.refused(("gpus",), f"a plan has 2 to {MOST_RANKS} ranks", len(self.gpus))
         if any("inputChunks" in gpu for gpu in self.gpus):
-            rule = "it is of the older format of plans; those with input_chunks, src_buff and dst_buff are read"
+            rule = "this plan has an older format; kernbench reads only plans with input_chunks, src_buff and dst_buff"
             raise self.refused(("gpus",), rule, remedy="make it again with a newer MSCCL++")
         sizes = [[self._number(gpu, f"{kind}_chunks", ("gpus", k)) for kind in ("input", "output", "scratch")]
                  for k, gpu in enumerate(self.gpus)]  # fmt: skip

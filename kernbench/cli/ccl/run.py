@@ -675,7 +675,7 @@ def _sizes(begin: str, end: str | None, factor: int | None, step: str | None) ->
         raise InputError(Problem("kbsim ccl run", f"it must be at least the first size, {begin}", "--end", end))
     if step is not None:
         if factor is not None:
-            rule = f"sizes have a step or a factor (-f {factor})"
+            rule = f"sizes have either a step or a factor, not both (-f {factor})"
             raise InputError(Problem("kbsim ccl run", rule, "--step", step, "leave one out"))
         by = size_of("--step", step)
         if (last - first) // by >= MOST_SIZES:

@@ -97,12 +97,12 @@ def export(
     if origin is not None and form is not Format.OTLP:
         raise InputError(Problem("kbsim trace export", "it is only for --to otlp", "--origin", origin))
     if time is not None and form not in TIMED:
-        rule = f"--to {form.value} has cycles and nanoseconds both"
+        rule = f"--to {form.value} has both cycles and nanoseconds"
         raise InputError(Problem("kbsim trace export", rule, "--time", time.value))
     selection = selection_of(only, without, layer, phase)
     if form is Format.JSONL and not selection.is_whole:
         given = next(name for name, one in zip(SELECTING, (only, without, layer, phase), strict=True) if one is not None)
-        rule = "--to jsonl makes a trace again, which must be whole"
+        rule = "--to jsonl writes a trace, and a trace must be complete"
         remedy = "choose what is recorded with kbsim run --trace-only"
         raise InputError(Problem("kbsim trace export", rule, given, remedy=remedy))
     check_apart((out,), (file,))

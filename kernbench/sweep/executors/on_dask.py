@@ -50,7 +50,7 @@ class OnDask:
                 return distributed.Client(self._scheduler, timeout=START_SECONDS)
             except (OSError, ValueError) as error:
                 remedy = "start dask scheduler and dask worker, or leave --scheduler out"
-                rule = f"no scheduler answers: {error}"
+                rule = f"the scheduler does not answer: {error}"
                 raise InputError(Problem("kbsim sweep run", rule, "--scheduler", self._scheduler, remedy)) from None
         import dask
 

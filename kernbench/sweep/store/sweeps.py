@@ -136,7 +136,7 @@ def read_lines(store: Store, name: str) -> Iterator[Line]:
             yield line
     digest.update(b"]")
     if digest.hexdigest() != wanted:
-        rule = "its points have another hash: some are missing, or changed"
+        rule = "the hash of its points is wrong: some points are missing or were changed"
         raise InputError(_damaged(store, name, DamagedError("points_hash", wanted, rule)))
 
 

@@ -57,7 +57,7 @@ class ServeTarget:
         return f"serve {self.model!r} {package_digest('kernbench.workloads')}"
 
     def longest(self, config: MachineConfig, params: Mapping[str, Any]) -> tuple[str, Machine]:
-        rule = "a capacity is found by many runs of many steps, and none of them is the one that counts"
+        rule = "a search for the capacity makes many runs, and no single run is the result"
         raise InputError(Problem(self.label, rule, remedy="take the model as an llm target"))
 
     def simulate(self, config: MachineConfig, params: Mapping[str, Any]) -> dict[str, Any]:

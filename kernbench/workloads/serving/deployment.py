@@ -131,7 +131,7 @@ class Deployment:
         host = scenario.host_bytes_per_ns()
         rate = self.kv_link_gb_s or rate or (None if host is None else host * devices)
         if rate is None:
-            rule = "the machine says nothing about links to others, but keys and values go from prefill to decode"
+            rule = "the machine has no link to other machines, and keys and values go from prefill to decode"
             remedy = "give the bandwidth by --kv-link-gb-s, or that of links to the host by --host-link-gb-s"
             raise InputError(Problem(scenario.machine.source, rule, "chip", remedy=remedy))
         draft = scenario.draft_step()

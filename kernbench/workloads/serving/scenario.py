@@ -160,7 +160,7 @@ class Scenario:
     def timer(self, step: MachineStep) -> MachineTimer:
         """Exact, or with the table of before."""
         if self.energy and not step.energy_pj([Sequences(1)]):
-            rule = "the model of this machine has no energy of operations"
+            rule = "the model of this machine gives no energy of operations"
             raise InputError(Problem(self.machine.source, rule, "--energy", remedy="state cost.watts: what it draws"))
         stages = {one.step: one for one in self._stages(step)}
         return step_timer(step, lambda stage: self._timer(stage, self.sample, self._extra(stages[stage])))
@@ -191,7 +191,7 @@ class Scenario:
                                   dram_pj_per_byte=pj))  # fmt: skip
         if self.swap_space_gib:
             if link is None:
-                rule = "the machine says nothing about a link to the host, but preempted requests are swapped there"
+                rule = "the machine has no link to the host, and preempted requests are swapped to the host"
                 raise InputError(Problem(self.machine.source, rule, remedy="give the bandwidth by --host-link-gb-s"))
             found.append(Swaps(self.engine.get("block_size", DEFAULT_BLOCK) * stage.token_bytes, link, pj))
         return found

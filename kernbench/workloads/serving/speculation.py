@@ -51,7 +51,7 @@ class Speculation:
             raise InputError(Problem(_WHERE, rule, "model", self.model))
         falls = all(after <= before for before, after in zip((1.0, *self.rates), (*self.rates, 0.0), strict=True))
         if not self.rates or not falls or len(self.rates) > _MOST:
-            rule = f"it must be 1 to {_MOST} numbers from 0 to 1 that do not rise"
+            rule = f"it must be a list of 1 to {_MOST} numbers from 0 to 1 that do not increase"
             raise InputError(Problem(_WHERE, rule, "synthetic_acceptance_rates", list(self.rates)))
         if not 0 <= self.match_rate <= 1 or (self.method != "ngram" and self.match_rate != 1):
             rule = "it must be from 0 to 1, and is for ngram only"

@@ -147,8 +147,8 @@ AllowCode = Annotated[
     typer.Option(
         "--allow-code",
         metavar="PATH",
-        help="Allow kbsim to import Python code from this directory or file. Code is named by the key impl of a machine, the "
-        "key module of a file of algorithms, or the key bench of a sweep. May be repeated.",
+        help="Allow kbsim to import Python code from this directory or file. Such code is named in a machine (key impl), in "
+        "a file of algorithms (key module) or in a sweep (key bench). May be repeated.",
         show_default=False,
     ),
 ]

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import os
 import tempfile
 from itertools import product
 from pathlib import Path
 
+from quick import QUICK, shown_model
+
 from kernbench.cli.main import exit_code
 from kernbench.common.look.palette import THEMES
 
-#: With KERNBENCH_DOCS_QUICK=1, a test of the build itself, the light pictures stand in both places.
-QUICK = os.environ.get("KERNBENCH_DOCS_QUICK") == "1"
-QUESTION = ["llm", "--model", "llama3-8b", "--config", "npu_mobile", "--phase", "decode", "--tokens", "1"]
+QUESTION = ["llm", "--model", shown_model("llama3-8b"), "--config", "npu_mobile", "--phase", "decode", "--tokens", "1"]
 COMMANDS = {
     "llm_context": ["--prompt", "8192", "--compare", "prompt=1024,4096,8192,16384", "--plot"],
     "llm_batch": ["--prompt", "2048", "--compare", "batch=1,2,4,8", "--plot"],
@@ -22,7 +21,7 @@ COMMANDS = {
 
 
 def llm_pictures() -> dict[str, str]:
-    """File name: SVG."""
+    """File name: SVG. In a quick build the light pictures stand in both places."""
     with tempfile.TemporaryDirectory() as folder:
         found: dict[str, str] = {}
         for (name, options), theme in product(COMMANDS.items(), ("light",) if QUICK else THEMES):

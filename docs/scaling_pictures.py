@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import os
 from functools import cache
+
+from quick import QUICK, shown_model
 
 from kernbench.common.look.palette import THEMES, Theme, slots
 from kernbench.common.look.plots import saved, settings
@@ -15,8 +16,7 @@ from kernbench.workloads.models.precision import uniform_precision
 from kernbench.workloads.parallel.layout import Layout
 from kernbench.workloads.parallel.run import job_programs, run_model
 
-#: With KERNBENCH_DOCS_QUICK=1 the curves have two points, of fewer layers: for a test of the build itself.
-QUICK = os.environ.get("KERNBENCH_DOCS_QUICK") == "1"
+#: In a quick build the curves have two points, of fewer layers.
 PES = (1, 2) if QUICK else (1, 2, 4, 8)
 BATCH, LAYERS = 8, 2 if QUICK else 8
 #: By name: the layout of so many PEs.
@@ -31,7 +31,7 @@ WAYS = {
 def rate(layout: Layout, batch: int) -> float:
     """Decoded tokens per second."""
     job = Job(prompt=128, tokens=2, batch=batch, layers=LAYERS, phases=("decode",))
-    programs = job_programs(load_model("llama3-8b"), uniform_precision(), load_config("single_cube"), job, layout)
+    programs = job_programs(load_model(shown_model("llama3-8b")), uniform_precision(), load_config("single_cube"), job, layout)
     return report_of(run_model(programs)).tokens_per_s or 0.0
 
 

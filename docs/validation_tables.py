@@ -13,7 +13,7 @@ from kernbench.validate.run import SUITES, Options, Stand, SuiteRun, run_suite
 SUBSETS = ("noc", "noc_mesh", "plans")  #: suites that take too long in full for a build
 #: With KERNBENCH_DOCS_QUICK=1 a build runs the subsets of these suites: for a test of the build itself. Other tests run all.
 QUICK = os.environ.get("KERNBENCH_DOCS_QUICK") == "1"
-SHOWN = ("systolic", "tensor", "vector", "transfers", "dram", "caches", "noc") if QUICK else tuple(SUITES)
+SHOWN = ("systolic", "tensor", "vector", "transfers", "dram", "noc") if QUICK else tuple(SUITES)
 GOALS = ("chips",)  #: suites whose limits are goals: a page that says which are missed is built
 
 

@@ -8,6 +8,9 @@ import runpy
 import signal
 import subprocess
 import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -16,6 +19,7 @@ import pytest
 import yaml
 
 from tests.cli.samples import write_samples
+from tests.forked import Forked
 from tests.meta.source import ROOT
 from tests.sweep_samples import SPEC
 
@@ -48,14 +52,49 @@ def steps(job: str, values: dict[str, str], event: str) -> list[tuple[str, str]]
     return found
 
 
-def do(command: str, folder: Path) -> int:
-    """Run a step's command by bash, as GitHub does; `gh` and `pip` do nothing."""
+#: Hands the arguments to the test through a pipe; what the forked child printed is then in two files.
+KBSIM = """\
+here=$(dirname "$0")
+printf '%s\\0' "$PWD" "$@" > "$here/asked"
+read -r code < "$here/code"
+cat "$here/out"
+cat "$here/err" >&2
+exit "$code"
+"""
+
+
+@contextmanager
+def commands(folder: Path) -> Iterator[None]:
+    """Commands of the steps, in `bin`. `gh` and `pip` do nothing. `kbsim` runs in forked children, which start at once."""
     bin_ = folder / "bin"
-    bin_.mkdir(exist_ok=True)
-    kbsim = f'exec {sys.executable} -c "from kernbench.cli.main import main; main()" "$@"'
-    for name, text in (("pip", "exit 0"), ("gh", 'cat "${@: -1}" > posted.md'), ("kbsim", kbsim)):
-        (bin_ / name).write_text(f"#!/bin/bash\n{text}\n", encoding="utf-8")
+    bin_.mkdir()
+    for name, text in (("pip", "exit 0\n"), ("gh", 'cat "${@: -1}" > posted.md\n'), ("kbsim", KBSIM)):
+        (bin_ / name).write_text(f"#!/bin/bash\n{text}", encoding="utf-8")
         (bin_ / name).chmod(0o755)
+    for name in ("asked", "code"):
+        os.mkfifo(bin_ / name)
+
+    def serve() -> None:
+        with Forked() as forked:
+            while asked := (bin_ / "asked").read_text(encoding="utf-8"):
+                place, *arguments = asked.removesuffix("\0").split("\0")
+                ended = forked.kbsim(*arguments, folder=Path(place), seconds=300, teardown=False)
+                (bin_ / "out").write_text(ended.out, encoding="utf-8")
+                (bin_ / "err").write_text(ended.err, encoding="utf-8")
+                (bin_ / "code").write_text(f"{ended.code}\n", encoding="utf-8")
+
+    server = threading.Thread(target=serve, daemon=True)
+    server.start()
+    try:
+        yield
+    finally:
+        os.close(os.open(bin_ / "asked", os.O_RDWR))  # it reads nothing and ends; this waits for no reader
+        server.join(60)
+
+
+def do(command: str, folder: Path) -> int:
+    """Run a step's command by bash, as GitHub does."""
+    bin_ = folder / "bin"
     environment = {**os.environ, "PATH": f"{bin_}{os.pathsep}{os.environ['PATH']}"}
     return subprocess.run(["bash", "-e", "-o", "pipefail", "-c", command], cwd=folder, env=environment, timeout=300).returncode
 
@@ -80,6 +119,11 @@ def test_the_workflow_runs(tmp_path: Path) -> None:
         (tmp_path / name).rename(tmp_path / "sweeps" / name)
     spec = tmp_path / "sweeps" / "ci.yaml"
     spec.write_text(SPEC, encoding="utf-8")
+    with commands(tmp_path):
+        push_and_ask(tmp_path, spec)
+
+
+def push_and_ask(tmp_path: Path, spec: Path) -> None:
     pushed = run_workflow(tmp_path, "push")
     assert set(pushed.values()) == {0} and {"run 1", "run 4", "merge", "report", "base"} <= set(pushed)
     assert (tmp_path / "sweep.html").exists() and (tmp_path / "base.sqlite").exists()

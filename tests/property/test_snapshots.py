@@ -37,13 +37,25 @@ def standing(system: System, data: st.DataObject) -> tuple[Machine, Machine]:
     return stepped, skipped
 
 
-@pytest.mark.parametrize("kind", DRAWN)
-@settings(RELAXED, max_examples=30)
-@given(data=st.data())
-def test_a_snapshot_does_not_show_how_the_run_was_walked(kind: str, data: st.DataObject) -> None:
-    stepped, skipped = standing(data.draw(DRAWN[kind]), data)
+def compare_walks(system: System, data: st.DataObject) -> None:
+    stepped, skipped = standing(system, data)
     assert stepped.snapshot() == skipped.snapshot()
     assert stepped.snapshot() == stepped.snapshot()
+
+
+@pytest.mark.parametrize("kind", DRAWN)
+@settings(RELAXED, max_examples=15)
+@given(data=st.data())
+def test_a_snapshot_does_not_show_how_the_run_was_walked(kind: str, data: st.DataObject) -> None:
+    compare_walks(data.draw(DRAWN[kind]), data)
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("kind", DRAWN)
+@settings(RELAXED, max_examples=2000)
+@given(data=st.data())
+def test_a_snapshot_does_not_show_how_the_run_was_walked_for_long(kind: str, data: st.DataObject) -> None:
+    compare_walks(data.draw(DRAWN[kind]), data)
 
 
 def changed(image: bytes, data: st.DataObject) -> bytes:
@@ -88,7 +100,7 @@ def take_up(system: System, data: st.DataObject) -> None:
 
 
 @pytest.mark.parametrize("kind", DRAWN)
-@settings(RELAXED, max_examples=30)
+@settings(RELAXED, max_examples=15)
 @given(data=st.data())
 def test_a_changed_snapshot_is_refused_or_taken_up_as_it_is(kind: str, data: st.DataObject) -> None:
     take_up(data.draw(DRAWN[kind]), data)
@@ -102,8 +114,9 @@ def test_a_changed_snapshot_is_refused_or_taken_up_as_it_is_for_long(kind: str, 
     take_up(data.draw(DRAWN[kind]), data)
 
 
-def test_every_word_of_a_small_snapshot() -> None:
-    """One tile at cycle 10: each 64-bit word set to each edge. Half of them were crashes once."""
+@pytest.mark.parametrize("stride", [8, pytest.param(1, marks=pytest.mark.nightly)], ids=["words", "every byte"])
+def test_every_word_of_a_small_snapshot(stride: int) -> None:
+    """One tile at cycle 10: each 64-bit word set to each edge, and nightly 64 bits at each byte. Half were crashes once."""
     tile = {"opcode": "DMA_LOAD_TILE", "tensor_role": "weight", "qbits": 8, "dram_addr": 0, "spm_bank": 0, "spm_offset": 0}
     program = load_program({"metadata": {"version": "1.0", "name": "one"}, "cmdq": [{**tile, "num_elements": 4096}]})
     config = load_config({})
@@ -112,7 +125,8 @@ def test_every_word_of_a_small_snapshot() -> None:
     image = standing.snapshot()
     refused = 0
     fresh = Machine(config, program)
-    for at in range(len(image) - 7):
+    places = range(0, len(image) - 7, stride)
+    for at in places:
         for value in EDGES:
             new = image[:at] + struct.pack("<q", value) + image[at + 8 :]
             try:
@@ -124,7 +138,7 @@ def test_every_word_of_a_small_snapshot() -> None:
             with suppress(BrokenLaw):
                 fresh.run(cycles=10_000)
             fresh = Machine(config, program)
-    assert refused > len(image)
+    assert refused > len(places)
 
 
 @pytest.mark.parametrize("walk", WALKS)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import gc
 import gzip
@@ -19,6 +20,7 @@ import yaml
 from tests.cli.samples import write_samples
 from tests.mutation_runs import Tally, commands, kbsim, run_forked
 from tests.noc_samples import barrier, kernel, read, write
+from tests.property.fuzz.campaign import import_all
 
 INTEGERS = (0, 1, -1, 2, 3, 7, 64, 1000, 2**31, 2**32, 2**53 + 1, 2**62, 2**63 - 1, 2**63, 2**64, -(2**63), 10**30, 10**400)
 OTHERS = (
@@ -288,10 +290,11 @@ def write_case(seed: str, folder: Path, which: str = "") -> list[tuple[str, ...]
 
 def search(seed: int, count: int, folder: Path, which: str = "") -> Tally:
     """So many damaged files; of all formats where none is named."""
-    import kernbench.analysis.noc.replay
-    import kernbench.sweep.runner
-    import kernbench.workloads.llm.run  # noqa: F401
-
+    import_all()  # so that no child has to
+    write_samples(folder)
+    with contextlib.chdir(folder):  # matplotlib imports more when it draws
+        assert kbsim("run", "tiles.json", "-c", "small.yaml", "--trace", "t.jsonl", "-q") == 0
+        assert kbsim("trace", "report", "t.jsonl", "--view", "gantt", "-o", "r.svg") == 0
     prepare(folder)
     kbsim("sweep", "report", "none")
     found = Tally(seed)

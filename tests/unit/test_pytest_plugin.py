@@ -6,7 +6,9 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 import tomllib
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -35,14 +37,74 @@ class Told:
     text: str
 
 
-def suite(folder: Path, *options: str) -> Told:
-    """Run the tests of a folder with the plugin. Others that are installed take longer to import than pytest and the test."""
-    others = ["-p", "xdist.plugin"] if "-n" in options else []
-    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-p", "kernbench.pytest", *others, "-q", *options]
+#: Forks a child for each line of stdin (folder, options and a file for what it prints), and answers with its exit code. It has
+#: imported pytest and the simulator, which takes longer than a suite, and not the plugin, which pytest imports by itself.
+SERVER = """
+import gc, json, os, sys
+import numpy, pytest, kernbench
+kernbench.run, kernbench.llm  # their modules are imported
+assert not [name for name in sys.modules if name == "kernbench.pytest" or name.startswith("kernbench.testing")]
+gc.freeze()
+for line in sys.stdin:
+    folder, options, out = json.loads(line)
+    child = os.fork()
+    if child == 0:
+        os.chdir(folder)
+        opened = os.open(out, os.O_WRONLY | os.O_CREAT)
+        os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+        os.dup2(opened, 1)
+        os.dup2(opened, 2)
+        sys.stdin, sys.stdout, sys.stderr = os.fdopen(0), os.fdopen(1, "w", buffering=1), os.fdopen(2, "w", buffering=1)
+        sys.path.insert(0, folder)
+        sys.argv = ["pytest", *options]
+        code = 70
+        try:
+            code = pytest.console_main()
+            sys.stdout.flush()
+        finally:
+            os._exit(code)
+    print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
+"""
+OPTIONS = ("-p", "no:cacheprovider", "-p", "kernbench.pytest")
+forks: list[subprocess.Popen[str]] = []  #: the process that runs suites
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _fork_server() -> Iterator[None]:
+    with subprocess.Popen(
+        [sys.executable, "-P", "-c", SERVER], env=environment(), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
+        forks[:] = [process]
+        yield
+
+
+def environment() -> dict[str, str]:
+    """That of a suite. Other plugins that are installed take longer to import than pytest and the test."""
     paths = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])
-    environment = os.environ | {"PYTHONPATH": paths, "COLUMNS": "120", "PY_COLORS": "0", "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
-    environment.pop("PYTEST_ADDOPTS", None)
-    told = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
+    found = os.environ | {"PYTHONPATH": paths, "COLUMNS": "120", "PY_COLORS": "0", "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
+    for name in [name for name in found if name == "PYTEST_ADDOPTS" or name.startswith("PYTEST_XDIST")]:
+        del found[name]
+    return found
+
+
+def suite(folder: Path, *options: str) -> Told:
+    """Run the tests of a folder with the plugin, in a forked child."""
+    if "-n" in options:
+        return started(folder, "-p", "xdist.plugin", *options)
+    (process,) = forks
+    assert process.stdin is not None and process.stdout is not None
+    with tempfile.TemporaryDirectory() as place:
+        out = Path(place, "out")
+        process.stdin.write(json.dumps([str(folder), [*OPTIONS, "-q", *options], str(out)]) + "\n")
+        process.stdin.flush()
+        code = int(process.stdout.readline())
+        return Told(code, out.read_text(encoding="utf-8"))
+
+
+def started(folder: Path, *options: str) -> Told:
+    """Run them in a process of their own."""
+    command = [sys.executable, "-m", "pytest", *OPTIONS, "-q", *options]
+    told = subprocess.run(command, cwd=folder, env=environment(), capture_output=True, text=True, check=False)
     return Told(told.returncode, told.stdout + told.stderr)
 
 

@@ -41,7 +41,7 @@ def others() -> Iterator[list[OtherIsa]]:
 
 
 @pytest.mark.parametrize("name", [name for name in DISTRIBUTIONS if name not in SLOW])
-@settings(RELAXED, max_examples=4)
+@settings(RELAXED, max_examples=3)
 @given(data=st.data())
 def test_all_walks_say_what_the_reference_says(name: str, others: list[OtherIsa], data: st.DataObject) -> None:
     drawn = data.draw(cases(DISTRIBUTIONS[name].systems))
@@ -60,7 +60,7 @@ def without(*paths: str) -> Iterator[None]:
 
 
 @pytest.mark.parametrize("paths", [*((path,) for path in PATHS), PATHS], ids=[*PATHS, "all"])
-@settings(RELAXED, max_examples=4)
+@settings(RELAXED, max_examples=3)
 @given(data=st.data())
 def test_a_fast_path_can_be_left_out(paths: tuple[str, ...], data: st.DataObject) -> None:
     """As if its line in the table were deleted: other paths or the model run its cycles, and results are the same."""

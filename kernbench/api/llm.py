@@ -150,6 +150,7 @@ def llm(
     dp: int = 1,
     reduce: Reduction = "direct",
     ep: bool = False,
+    mtp: bool = False,
     routing: str = "even",
     seed: int = 0,
     source: int = 0,
@@ -162,7 +163,8 @@ def llm(
     for each of `batch` sequences. `layers`: simulate only the first N layers. `w`, `a`, `kv`: bits of weights, activations and
     the KV cache; `policy`: bits by role, layer and head, in YAML. `page`: tokens of a page of the KV cache, 0 for none. `tp`:
     PEs of a system that share each layer; `reduce`: how they add up their parts (`direct`, `ring`, `tree`,
-    `recursive_doubling`, or `auto`: the fastest alone); `ep`: they have whole experts. `pp`: stages of a pipeline, each of `tp`
+    `recursive_doubling`, or `auto`: the fastest alone); `ep`: they have whole experts. `mtp`: each step also runs
+    the blocks that predict further tokens. `pp`: stages of a pipeline, each of `tp`
     PEs; `micro_batches`: parts of the batch that go through the stages in turn, 0 for one a stage; `dp`: copies of the model
     that share the batch. `routing`
     (`even`, `uniform`, `zipf:S` or a file of `shares`) with `seed`: how tokens choose experts. `source`: tokens of a sequence
@@ -193,6 +195,7 @@ def llm(
         reduction=reduce,
         routing=routing_of(routing, seed),
         expert_parallel=ep,
+        predicting=mtp,
     )
     machine = machine_of(config, overrides, allow_code=allow_code)
     limit = machine.max_cycles if _sets_max_cycles(overrides) else None  # type: ignore[attr-defined]  # both kinds have it

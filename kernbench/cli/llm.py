@@ -131,6 +131,8 @@ Reduce = Annotated[
 ]
 Experts = Annotated[bool, typer.Option("--ep", help="Give each of the --tp PEs whole experts, instead of a share of every "
     "expert.")]
+Predict = Annotated[bool, typer.Option("--mtp", help="Each step also runs the model's blocks that predict further tokens "
+    "(multi-token prediction).")]
 Routes = Annotated[
     str,
     typer.Option(
@@ -197,6 +199,7 @@ def llm(
     parallel: Search = None,
     reduce: Reduce = Reductions.DIRECT,
     ep: Experts = False,
+    mtp: Predict = False,
     routing: Routes = "even",
     seed: Seed = 0,
     compare: Compare = None,
@@ -217,7 +220,7 @@ def llm(
     """Run a language model on a machine, and report the tokens per second and what limits this rate."""
 
     asked = Asked(model, config, tuple(overrides or ()), tuple(allow_code or ()), phase.value, prompt, tokens, batch, layers)
-    asked = replace(asked.with_bits(w, a, kv, policy, page, tp, reduce.value), ep=ep, routing=routing, seed=seed)
+    asked = replace(asked.with_bits(w, a, kv, policy, page, tp, reduce.value), ep=ep, mtp=mtp, routing=routing, seed=seed)
     asked = replace(asked, pp=pp, dp=dp, micro_batches=micro_batches, source=source)
     files, traced = {"emit": emit, "trace": trace, "live_map": live_map}, Traced(trace_level, trace_window, trace_cycles)
     check_files(files, plot, (model, config, policy), traced, compared=bool(compare))
@@ -327,6 +330,7 @@ class Asked:
     tp: int = 1
     reduction: Reduction = "direct"
     ep: bool = False
+    mtp: bool = False
     routing: str = "even"
     seed: int = 0
     pp: int = 1
@@ -374,6 +378,7 @@ class Asked:
             reduction=self.reduction,
             routing=routing_of(self.routing, self.seed),
             expert_parallel=self.ep,
+            predicting=self.mtp,
         )
         machine = load_config(self.config, list(self.overrides), allow_code=self.allow_code)
         return model, precision, machine, job, max_cycles_of(self.overrides, machine)

@@ -6,7 +6,7 @@ from kernbench.common.json_shapes import COUNT, NUMBER, TEXT, Shape, closed, lis
 from kernbench.workloads.llm.run import ROLES
 from kernbench.workloads.llm.steps import PHASES
 
-SEGMENTS = ("source", "encoder", "embedding", "layer", "head")
+SEGMENTS = ("source", "encoder", "embedding", "layer", "head", "draft")
 _OF_MODEL = ("prompt", "tokens", "batch", "layers", "page_tokens", "cycles", "segments", "simulated", "dram_used_bytes")
 _BOUND = closed({"cycles": COUNT, "share": NUMBER})
 _LIMIT = closed({"name": TEXT, "cycles": COUNT, "share": NUMBER})

@@ -52,17 +52,17 @@ def _as_elements(count: int, bits: int) -> tuple[int, int]:
 class PartLayer:
     """A layer of one shard in the making. `rows`: [token] of a block, at most. `ends`: where the layer reads and writes.
 
-    `encoded`: the address of the encoder's output.
+    `encoded`: the address of the encoder's output. `words`: of the rows of the embedding, for a block that predicts.
     """
 
     def __init__(
         self, shape: PartShape, config: NpuConfig, emit: Emitter, memory: PartMemory, batch: Batch, rows: int,
-        ends: tuple[int, int, int], routing: Routing, encoded: int = 0,
+        ends: tuple[int, int, int], routing: Routing, encoded: int = 0, words: int = 0,
     ) -> None:  # fmt: skip
         self.shape, self.config, self.emit, self.memory, self.batch = shape, config, emit, memory, batch
         self.rows, self.routing = rows, routing
         self.source, self.target, self.rope = ends
-        self.encoded = encoded
+        self.encoded, self.words = encoded, words
         self.act_bits, self.act = shape.activation_bits, shape.act
         self.hidden = shape.hidden
         self._align = config.dma.alignment_bytes
@@ -138,6 +138,8 @@ class PartLayer:
         block, hidden = self.shape.block, self.hidden
         self._phase("LAYER_INPUT")
         x = self._load("activation", self.act_bits, self.source + self.act(first * hidden), rows * hidden)
+        if block.predicts:
+            x = self._with_words(x, first, rows)
         out = None
         normed = self._norm(x, rows)
         if block.mixer is not None:
@@ -178,6 +180,18 @@ class PartLayer:
             self._split(self.shape.closing.kind, hidden, rows, x, x)
         self._store("activation", self.act_bits, self.target + self.act(first * hidden), rows * hidden, x)
         self.arena.give(x)
+
+    def _with_words(self, x: int, first: int, rows: int) -> int:
+        """The input of a block that predicts: both norms, and the product of each with its half of the projection."""
+        words = self._load("activation", self.act_bits, self.words + self.act(first * self.hidden), rows * self.hidden)
+        made = []
+        for place, name in ((words, "word_proj"), (x, "state_proj")):
+            self._norm(place, rows, place)
+            self._phase("MTP_PROJ")
+            made.append(self.product(name, rows, place))
+        self._split("add", self.hidden, rows, made[0], made[0], made[1])
+        self.arena.give(words, x, made[1])
+        return made[0]
 
     def _phase(self, name: str) -> None:
         self.meta["phase"] = name

@@ -53,6 +53,9 @@ class PartPrograms(LlmPrograms):
                 raise InputError(Problem(f"model {model.name}", "a model with an encoder has no mixed batches"))
             rule = "a model with an encoder runs all of its layers on the same PEs"
             raise InputError(Problem(f"model {model.name}", rule, remedy="take --pp 1 and --dp 1"))
+        if job.predicting and job.stage is not None and not (job.stage.embedding and job.stage.head):
+            rule = "the blocks that predict further tokens run on the PEs that have the embedding and the LM head"
+            raise InputError(Problem("kbsim llm", rule, "mtp", remedy="take --pp 1"))
         self.description: Description = description
         self._batches = tuple(batches)
         self.sources = 0  # [token] of a sequence of the encoder
@@ -102,14 +105,28 @@ class PartPrograms(LlmPrograms):
             found[-1] = self._part(blocks[-1], bits, number, encoder=True, closing=stack.final_norm)
         return found
 
+    def draft_shapes(self) -> list[PartShape]:
+        """The blocks that predict further tokens, of the first shard."""
+        return self._drafts(0)
+
+    def _drafts(self, number: int) -> list[PartShape]:
+        """The blocks that predict further tokens, of one shard, with the bits of the last layer."""
+        count = self.description.predicting if self.job.predicting else 0
+        bits = self.precision.applied(self.model.shape, self.model.layers - 1)
+        return [self._part(self.description.predicting_block, bits, number) for _ in range(count)]
+
     def segments(self, step: Step) -> Iterator[Segment]:
-        """The segments of a step in their order, those of the encoder first."""
+        """The segments of a step in their order: those of the encoder first, those that predict further tokens last."""
         shapes = cast("list[ModelShape]", self.encoder_shapes(step))
         if shapes:
             yield Segment(step, "source", 0, shapes[0])
         for number, shape in enumerate(shapes):
             yield Segment(step, "encoder", number, shape)
         yield from super().segments(step)
+        for number, shape in enumerate(cast("list[ModelShape]", self.draft_shapes())):
+            yield Segment(step, "embedding", self.layers + 1 + number, self.shapes[0])
+            yield Segment(step, "draft", self.layers + number, shape)
+            yield Segment(step, "head", self.layers + 1 + number, self.shapes[-1])
 
     @property
     def _limits(self) -> Hashable:
@@ -163,6 +180,14 @@ class PartPrograms(LlmPrograms):
         act = self.shapes[-1].activation_bits
         logits = take(bytes_of(sequences * words, act))
         stream = take(bytes_of(rows * hidden, act)), take(bytes_of(rows * hidden, act))
+        self._draft_memories: list[tuple[PartMemory, int]] = []
+        for shape in self._drafts(0):
+            placed = place_parts(shape, take(0), step, self.positions, sequences, self.job.page_tokens)
+            end = placed.end
+            self._draft_memories.append((placed, take(shape.gain_bytes)))
+        if self._draft_memories:
+            wide = bytes_of(rows * hidden, act)
+            self._words, self._draft_stream = take(wide), (take(wide), take(wide))
         self._place_encoder(step, sequences, take)
         self._tables = take(2 * bytes_of(rows * max(self.model.shape.head_dim, 1), act))
         if end > machine.dram.capacity_bytes:
@@ -210,8 +235,8 @@ class PartPrograms(LlmPrograms):
         """Append the entries of a segment."""
         common, batch = self._common(segment), self.batch_of(segment.step)
         emits = [Emitter("", self.machine, common, program, place.node, place.dram_base) for place in self.places]
-        if segment.kind in ("layer", "encoder") or (segment.kind == "source" and self._convolutions):
-            self._emit_layer(segment, program, emits, self.source_batch if segment.kind != "layer" else batch)
+        if segment.kind in ("layer", "draft", "encoder") or (segment.kind == "source" and self._convolutions):
+            self._emit_layer(segment, program, emits, batch if segment.kind in ("layer", "draft") else self.source_batch)
             return
         if segment.kind == "source":
             for emit in emits:
@@ -228,12 +253,21 @@ class PartPrograms(LlmPrograms):
             if segment.kind == "embedding" and not uniform:
                 tokens, sequences = batch.tokens, 1
             ends = Ends(
-                segment.shape, vocab, self.model.final_softcap, self.machine, self.dram, tokens, segment.step.context, sequences
-            )
+                segment.shape, vocab, self.model.final_softcap, self.machine, self._ends_dram(segment), tokens,
+                segment.step.context, sequences,
+            )  # fmt: skip
             if segment.kind == "embedding":
                 emit_embedding(ends, emit)
             else:
                 emit_head(ends, emit, self.layers)
+
+    def _ends_dram(self, segment: Segment) -> LlmDram:
+        """Where the embedding or the LM head works; those of a draft have rows of their own, and the head its own norm."""
+        dram, draft = self.dram, segment.layer - self.layers - 1
+        if draft < 0:
+            return dram
+        rows = self._words if segment.kind == "embedding" else self._draft_stream[draft % 2]
+        return replace(dram, stream=(rows, rows), final_gain=self._draft_memories[draft][1])
 
     @property
     def source_batch(self) -> Batch:
@@ -269,6 +303,8 @@ class PartPrograms(LlmPrograms):
     def _layers(self, segment: Segment, emits: list[Emitter], batch: Batch, rows: int) -> list[PartLayer]:
         routing, number = self.job.routing, segment.layer
         self.dram  # noqa: B018  # places everything
+        if segment.kind == "draft":
+            return self._draft_layers(segment, emits, batch, rows)
         if segment.kind != "layer":
             return self._encoder_layers(segment, emits, rows)
         memory, encoded = self._memories[segment.layer], 0
@@ -278,6 +314,19 @@ class PartPrograms(LlmPrograms):
         return [
             PartLayer(
                 self._shard(self.stage.first + number, shard), self.machine, emit, memory, batch, rows, ends, routing, encoded
+            )
+            for shard, emit in enumerate(emits)
+        ]
+
+    def _draft_layers(self, segment: Segment, emits: list[Emitter], batch: Batch, rows: int) -> list[PartLayer]:
+        """A block that predicts a further token on each shard: it reads the output of the last layer or of the block before."""
+        number = segment.layer - self.layers
+        source = self._draft_stream[(number - 1) % 2] if number else self.dram.input_of(self.layers)
+        ends = source, self._draft_stream[number % 2], self._tables
+        memory, _ = self._draft_memories[number]
+        return [
+            PartLayer(
+                self._drafts(shard)[number], self.machine, emit, memory, batch, rows, ends, self.job.routing, words=self._words
             )
             for shard, emit in enumerate(emits)
         ]
@@ -333,5 +382,5 @@ def programs_of(
     model: Model, precision: Precision, config: NpuConfig | SystemConfig, job: Job, *, max_cycles: int | None = None
 ) -> LlmPrograms:
     """The planner of layers where it knows all parts of the model and of the job; else part by part."""
-    parts = not model.planned or job.routing != EVEN or job.expert_parallel or uses_scales(model, precision)
+    parts = not model.planned or job.routing != EVEN or job.expert_parallel or job.predicting or uses_scales(model, precision)
     return (PartPrograms if parts else LlmPrograms)(model, precision, config, job, max_cycles=max_cycles)

@@ -44,7 +44,8 @@ def layer_work(shape: PartShape, batch: Batch, routing: Routing) -> LayerWork:
             macs += rows * weight.rows * weight.cols
     weights += sum(1 for some in counts if some) * bytes_of(shape.expert_vectors, shape.gain_bits)
     kv, mixer_macs, tables = _mixer(shape, batch)
-    activations = 2 * shape.act(rows * hidden) + tables + begun * shape.act(shape.sources * hidden) * bool(shape.crossed)
+    activations = (3 if shape.block.predicts else 2) * shape.act(rows * hidden) + tables
+    activations += begun * shape.act(shape.sources * hidden) * bool(shape.crossed)
     cross_kv, cross_macs = _cross(shape, batch, begun)
     return LayerWork(weights, kv + cross_kv, activations, macs + mixer_macs + cross_macs)
 

@@ -57,7 +57,9 @@ def floor_of(programs: LlmPrograms, step: Step) -> Floor:
     encoder = programs.encoder_shapes(step)
     seen = {shape: _shards(shape, programs, step) for shape in dict.fromkeys(encoder)}
     before = [_together([_source(encoder[0], programs)] * programs.job.shards)] if encoder else []
-    return _sum([layers[shape] for shape in programs.shapes] + [ends, *before, *(seen[shape] for shape in encoder)])
+    drafts = [_shards(shape, programs, step) + ends for shape in programs.draft_shapes()]
+    total = [layers[shape] for shape in programs.shapes] + [ends, *before, *(seen[shape] for shape in encoder), *drafts]
+    return _sum(total)
 
 
 def _source(shape: PartShape, programs: LlmPrograms) -> Floor:

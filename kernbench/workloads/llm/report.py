@@ -31,7 +31,8 @@ _WORDS = {
     "pe_dma": "DMA engines",
     "critical path": "jobs that wait for each other",
 }
-_KINDS = {"source": "source", "encoder": "encoder layers", "embedding": "embedding", "layer": "layers", "head": "LM head"}
+_KINDS = {"source": "source", "encoder": "encoder layers", "embedding": "embedding", "layer": "layers", "head": "LM head",
+          "draft": "MTP blocks"}
 
 
 def words(limit: str) -> str:

@@ -82,8 +82,9 @@ class Segment:
     """A part of a step. Segments with the same `key` take the same cycles."""
 
     step: Step
-    kind: Literal["source", "encoder", "embedding", "layer", "head"]  #: `source`: what is before an encoder
-    layer: int  #: its number in its stage or in the encoder; of the embedding 0, of the LM head the number of layers
+    kind: Literal["source", "encoder", "embedding", "layer", "head", "draft"]  #: `source`: what is before an encoder
+    layer: int  #: its number in its stage or in the encoder; of the embedding 0, of the LM head the number of layers. Of MTP
+    #: block d, `layers + d`, and `layers + 1 + d` of the embedding before it and the LM head behind it
     shape: ModelShape
 
     @property
@@ -111,6 +112,7 @@ class Job:
     reduction: Reduction = "direct"
     routing: Routing = EVEN
     expert_parallel: bool = False  #: shards have whole experts, not a share of each
+    predicting: bool = False  #: each step also runs the blocks that predict further tokens (MTP)
     stage: Stage | None = None  #: the part of the model that these PEs have; None: all of it
     first_pe: int = 0  #: the PE of the first shard
     staging: int = 0  #: [byte] of the scratchpad that hand-offs between stages have; layers do not use them
@@ -180,6 +182,10 @@ class LlmPrograms:
 
     def encoder_shapes(self, step: Step) -> list[PartShape]:
         """The layers of an encoder that a step runs."""
+        return []
+
+    def draft_shapes(self) -> list[PartShape]:
+        """The blocks that predict further tokens, as far as the job runs them."""
         return []
 
     def batch_of(self, step: Step) -> Batch:
@@ -266,12 +272,12 @@ class LlmPrograms:
         work: Hashable = (rows, batch.sequences)  # of the head
         if segment.kind == "embedding":
             work = batch.groups[0].tokens, batch.tokens, batch.sequences, step.context
-        elif segment.kind == "layer":
+        elif segment.kind in ("layer", "draft"):
             work = batch, self.positions, job.sequences, job.page_tokens, job.reduction, job.routing, job.expert_parallel
         elif segment.kind in ("source", "encoder"):
             stack = self.model.description.encoder if self.model.description is not None else None
             work = job.batch, job.sequences, job.reduction, stack.convolutions if stack is not None else ()
-        ends = () if segment.kind == "layer" else (self.model.vocab, self.model.final_softcap, self._widths)
+        ends = () if segment.kind in ("layer", "draft") else (self.model.vocab, self.model.final_softcap, self._widths)
         return type(self).__name__, segment.kind, segment.shape, work, ends
 
     @property
@@ -457,6 +463,9 @@ _OPTIONS = {"page_tokens": "page", "shards": "tp"}  #: what `kbsim llm` and swee
 
 def _check(model: Model, job: Job) -> None:
     """InputError if a number is out of range."""
+    if job.predicting and (model.description is None or not model.description.predicting):
+        rule = f"{model.name} has no blocks that predict further tokens (num_nextn_predict_layers)"
+        raise InputError(Problem("kbsim llm", rule, "mtp", remedy="leave out --mtp"))
     if job.source and (model.description is None or model.description.encoder is None):
         raise InputError(Problem("kbsim llm", f"{model.name} has no encoder, which would read them", "source", job.source))
     most = {"layers": model.layers, "prompt": 1 << 24, "tokens": 1 << 16, "batch": 1 << 16, "page_tokens": 1 << 20}

@@ -282,6 +282,7 @@ class Block:
     norms: int = 2
     parallel: bool = False  #: mixer and network read the same input, and their outputs are added
     cross: Attention | None = None  #: to the encoder's output, between mixer and network
+    predicts: bool = False  #: MTP: norms and projections of the last layer's output and of a word's embedding come first
 
     @property
     def parts(self) -> tuple[Mixer | Mlp | Experts, ...]:
@@ -291,13 +292,16 @@ class Block:
     def weights(self, hidden: int) -> tuple[Weight, ...]:
         """All matrices in the order of their use."""
         found = tuple(weight for part in (self.mixer, self.ffn) if part is not None for weight in part.weights(hidden))
+        if self.predicts:
+            found = (Weight("word_proj", hidden, hidden), Weight("state_proj", hidden, hidden), *found)
         if self.cross is None:
             return found
         return (*found, *(replace(weight, name=f"cross_{weight.name}") for weight in self.cross.weights(hidden)))
 
     def vectors(self, hidden: int) -> int:
         """Gains, biases and other small tensors, in elements."""
-        return sum(part.vectors(hidden) for part in self.parts) + self.norms * self.norm.vectors(hidden)
+        norms = self.norms + 2 * self.predicts
+        return sum(part.vectors(hidden) for part in self.parts) + norms * self.norm.vectors(hidden)
 
     def parameters(self, hidden: int) -> int:
         """All weights of the layer."""
@@ -377,10 +381,16 @@ class Description:
         return total + (2 * width * self.hidden if self.word_dim else 0)
 
     @property
+    def predicting_block(self) -> Block:
+        """A block that predicts a further token: a last block behind two norms and a projection of two rows."""
+        return replace(self.blocks[-1], predicts=True)
+
+    @property
     def predicting_parameters(self) -> int:
-        """Of the blocks that predict further tokens: each is a last block with two norms and a projection of two rows."""
-        block = self.blocks[-1].parameters(self.hidden) if self.predicting else 0
-        return self.predicting * (block + 2 * self.hidden * self.hidden + 3 * self.hidden)
+        """Of the blocks that predict further tokens, each with a norm before the LM head, which is that of the model."""
+        if not self.predicting:
+            return 0
+        return self.predicting * (self.predicting_block.parameters(self.hidden) + self.blocks[-1].norm.vectors(self.hidden))
 
     def active_parameters(self) -> int:
         """Those that one token uses: of a mixture the experts it goes to."""

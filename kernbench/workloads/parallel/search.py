@@ -98,7 +98,7 @@ def _layouts(model: Model, config: NpuConfig | SystemConfig, job: Job) -> Iterat
     powers = [1 << k for k in range(pes.bit_length()) if 1 << k <= pes]
     stages = sorted({*powers, *(n for n in range(1, layers + 1) if layers % n == 0)})
     for tp in (one for one in powers if one <= MOST_SHARDS):
-        for pp in (one for one in stages if one <= layers):
+        for pp in (one for one in stages if one <= (1 if job.predicting else layers)):
             for dp in (one for one in powers if one <= job.batch and tp * pp * one <= pes):
                 layout = Layout(tp, pp, dp)
                 try:

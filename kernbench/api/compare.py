@@ -47,7 +47,7 @@ class Comparison(Answer):
 
     @property
     def first(self) -> str:
-        """The machine that others are compared with."""
+        """The machine with which the other machines are compared."""
         return self.found.first
 
     @property
@@ -88,7 +88,7 @@ class Comparison(Answer):
         return [{"cause": cause} | {name: times.get(cause, 0.0) for name, times in every.items()} for cause in causes]
 
     def draw(self, ax: Any) -> None:
-        """A bar a machine: its time."""
+        """Draw one bar for the time of each machine."""
         outcomes = self.found.outcomes
         bars = ax.barh(list(outcomes), [one.t_ns for one in outcomes.values()], color=colour("accent"))
         ax.bar_label(bars, [f"{one.cycles:,} cycles" for one in outcomes.values()], padding=4)
@@ -111,7 +111,7 @@ def compare(
     allow_code: AllowCode = (),
     **params: Any,
 ) -> Comparison:
-    """Run a target on several machines: names, files, dicts or machines, or a mapping of names of your own to them.
+    """Run a target on several machines, given as names, files, dicts or machines, or as a mapping from your own names to these.
 
     `target` and `params`: as in `whatif`, so also a language model or a graph. `overrides` and `params` hold for all machines.
     InputError as in `run`, for fewer than two machines, and for two of one name.

@@ -1,4 +1,4 @@
-"""`kernbench.fuzz`: a program under many legal timings, searched for races and lost waits."""
+"""`kernbench.fuzz`: runs a program under many legal timings to find races and lost waits."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ class FuzzResult(Answer):
         return junit(self.search)
 
     def draw(self, ax: Any) -> None:
-        """A bar a finding: the delays that show it."""
+        """Draw one bar for each finding: the number of delays that show the finding."""
         rows = self.rows("findings")
         ax.barh([f"{k}: {row['kind']}" for k, row in enumerate(rows, 1)], [row["delays"] for row in rows])
         ax.set_xlabel("delays that show it")
@@ -167,7 +167,7 @@ def fuzzed_of(
     strict_wait: bool = False,
     allow_code: AllowCode = (),
 ) -> Fuzzed:
-    """The target as the search runs it. InputError for a target, parameter or machine that is not valid."""
+    """The target in the form that the search runs. InputError if the target, a parameter or the machine is not valid."""
     if isinstance(target, str) and target in COLLECTIVES:
         from kernbench.ccl.measure import bench_of as collective_bench
         from kernbench.sweep.targets.ccl import CclTarget

@@ -219,7 +219,7 @@ def step_timer(
     seed: int = 0,
     allow_code: AllowCode = (),
 ) -> StepTimer:
-    """What times steps of any batch of a model on a machine; parameters as of `llm`.
+    """An object that gives the times of steps of any batch of a model on a machine. The parameters are those of `llm`.
 
     InputError for a model or machine that is not there or not valid.
 

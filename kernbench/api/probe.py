@@ -57,7 +57,7 @@ class ProbeResult(Answer):
         return [row | {name: float(row[name]) for name in exact} for row in found]
 
     def draw(self, ax: Any) -> None:
-        """Bandwidth over size, a line a pattern."""
+        """Draw the bandwidth over the size, with one line for each pattern."""
         for pattern in self.metrics:
             some = [row for row in self.found if row.pattern == pattern]
             ax.plot([row.bytes for row in some], [float(row.bandwidth) for row in some], marker="o", label=pattern)

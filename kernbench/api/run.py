@@ -72,12 +72,12 @@ class Run(Answer):
 
     @property
     def cycles(self) -> int:
-        """[cycle] of the whole run."""
+        """[cycle] The duration of the whole run."""
         return self.result.cycles
 
     @property
     def t_ns(self) -> float:
-        """[ns] of the whole run."""
+        """[ns] The duration of the whole run."""
         return self.result.t_ns
 
     @property
@@ -87,7 +87,7 @@ class Run(Answer):
 
     @property
     def bound(self) -> BoundShare:
-        """The highest lower bound of the run's cycles, and what it is of."""
+        """The highest lower bound of the run's cycles, and the resource that gives this bound."""
         return bound_share(self.result) if self.report is None else self.report.bound
 
     @property
@@ -154,7 +154,7 @@ class Run(Answer):
                 "utilisation": rate / capacity}  # fmt: skip
 
     def draw(self, ax: Any) -> None:
-        """The timeline: a lane an engine."""
+        """Draw the timeline, with one lane for each engine."""
         from kernbench.api.notebook import lanes_of
 
         lanes = lanes_of(self.timeline)

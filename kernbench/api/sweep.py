@@ -1,4 +1,4 @@
-"""`kernbench.sweep`: many points, and what their results depend on."""
+"""`kernbench.sweep`: runs many points, and shows which axes their results depend on."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class SweepResult(Answer):
 
     @property
     def front(self) -> list[Row]:
-        """The points of which no other is at least as good by every goal and better by one."""
+        """The Pareto front: no other point is at least as good as these by every goal, and better by one goal."""
         return [self._point(entry) for entry in pareto(self.table, self.table.goals)]
 
     def _point(self, entry: Entry) -> Row:
@@ -100,7 +100,7 @@ class SweepResult(Answer):
         return [{"axis": one.name, "share": one.share, "best": one.best, "gain": one.gain} for one in self._influences()]
 
     def draw(self, ax: Any) -> None:
-        """The first goal over the axis that matters most, a point a run."""
+        """Draw the first goal over the axis that matters most, with one point for each run."""
         axes, goal = self._influences(), self.goal[0]
         done = ranked(self.table, self.goal)
         name = axes[0].name if axes else (self.table.names or ("target",))[0]
@@ -164,7 +164,7 @@ def sweep(
 
 
 def read_sweep(store: str | os.PathLike[str], name: str | None = None) -> SweepResult:
-    """The results of a sweep that was run before: from its store, by its name where the store has several.
+    """The results of an earlier sweep, read from its store. If the store has several sweeps, give the name of the sweep.
 
     InputError for an unknown store or sweep.
 

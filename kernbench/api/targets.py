@@ -46,7 +46,7 @@ def machine_of(config: Config, overrides: Overrides = (), *, allow_code: AllowCo
 
 
 def bench_of(target: Target) -> Bench | None:
-    """The bench that a target is or names; None if it is a program. InputError for a file of Python without one."""
+    """The bench that a target is or names; None if the target is a program. InputError for a Python file without a bench."""
     if isinstance(target, (Program, Mapping)):
         return None
     if not isinstance(target, (str, os.PathLike)):

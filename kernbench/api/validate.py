@@ -37,7 +37,7 @@ class Validation(Answer):
 
     @property
     def metrics(self) -> Row:
-        """The largest error of each suite that ran, relative, of rows that are judged."""
+        """The largest relative error of each suite that ran, among the rows that have a tolerance."""
         judged = {suite.data.suite: [abs(row.error) for row in suite.rows if row.allowed is not None] for suite in self.suites}
         return {name: float(max(errors)) for name, errors in judged.items() if errors}
 

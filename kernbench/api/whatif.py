@@ -32,12 +32,12 @@ class WhatIfs(Answer):
 
     @property
     def cycles(self) -> int:
-        """[cycle] of the run as it is."""
+        """[cycle] The duration of the run without changes."""
         return self.found.base.cycles
 
     @property
     def best(self) -> str:
-        """The single resource that saves most."""
+        """The resource that saves the most cycles when it alone is unlimited."""
         return self.found.best.resources[0]
 
     @property
@@ -47,7 +47,7 @@ class WhatIfs(Answer):
 
     @property
     def metrics(self) -> Row:
-        """[cycle] What each resource saves; None if its run is not done."""
+        """[cycle] The cycles that each unlimited resource saves; None if the run with this resource unlimited is not done."""
         return {one.resources[0]: one.saved for one in self.found.each}
 
     @property
@@ -63,7 +63,7 @@ class WhatIfs(Answer):
         return {"freed": name, "status": one.status, "cycles": one.cycles, "saved": one.saved, "share": share}
 
     def draw(self, ax: Any) -> None:
-        """A bar a resource: cycles saved."""
+        """Draw one bar for the cycles that each resource saves."""
         rows = self.rows("freed")
         bars = ax.barh([row["freed"] for row in rows], [row["saved"] or 0 for row in rows], color=colour("accent"))
         ax.bar_label(bars, ["" if row["share"] is None else f"{row['share']:.0%}" for row in rows], padding=4)

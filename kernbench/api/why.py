@@ -21,7 +21,7 @@ TRACES = (".jsonl", ".gz", ".zst")  #: how names of trace files end
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Explanation(Answer):
-    """The critical path of a run, by what its cycles were for. `kernbench.why` and `Run.why` make it.
+    """The critical path of a run, with its cycles grouped by cause. `kernbench.why` and `Run.why` make it.
 
     Tables of `to_frame`: `groups` (`name`, `resources`, `cycles`, `share` of the run, 1 in all) and `costs`, the same by cause
     and resource, with the number of `commands`.
@@ -44,7 +44,7 @@ class Explanation(Answer):
 
     @property
     def cycles(self) -> int:
-        """[cycle] of the run."""
+        """[cycle] The duration of the run."""
         return self.found.history.cycles
 
     @property
@@ -71,7 +71,7 @@ class Explanation(Answer):
         ]  # fmt: skip
 
     def draw(self, ax: Any) -> None:
-        """A stacked bar: the run, cut into groups."""
+        """Draw the run as a stacked bar of its groups."""
         left = 0.0
         for row in self.rows("groups"):
             label = f"{row['name']} {row['share']:.0%}" if row["share"] >= 0.005 else None

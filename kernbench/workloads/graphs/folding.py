@@ -94,6 +94,7 @@ def _behind_elementwise(jobs: _Jobs) -> None:
             continue
         made[number] = None
         for reader, copy in zip(readers, copies, strict=True):
+            assert isinstance(copy, Copy)
             gathers = (work.a, work.b) if work.b else (work.a,)
             length = tensors[copy.out].elements
             made[reader] = replace(work, out=copy.out, length=length, batch=1, gathers=gathers, order=copy.order)

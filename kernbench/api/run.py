@@ -87,7 +87,7 @@ class Run(Answer):
 
     @property
     def bound(self) -> BoundShare:
-        """The highest lower bound of the run's cycles, with the name of what gives it: a resource, an engine or the critical path."""
+        """The highest lower bound of the run's cycles, and its name: a resource, an engine or `critical path`."""
         return bound_share(self.result) if self.report is None else self.report.bound
 
     @property

@@ -6,11 +6,13 @@ import contextlib
 import gc
 import os
 import signal
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 
 import pytest
 from hypothesis import settings
+
+from tests.forked import Forked
 
 # `make test` draws the same examples every time: the same code gets the same answer. `make nightly` searches for new ones.
 # No test has a time limit of its own: on a slow build or a busy machine it says nothing.
@@ -21,6 +23,13 @@ settings.register_profile("searching", deadline=None, max_examples=500)
 STATM = Path("/proc/self/statm")
 MANY_PAGES = 8192  # 32 MiB
 kept_pages = [0]  # after the last collection of garbage
+
+
+@pytest.fixture(scope="session")
+def forked() -> Iterator[Forked]:
+    """Commands in forked children of one process, which has taken seconds to import everything, for all files of tests."""
+    with Forked() as process:
+        yield process
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -11,7 +11,6 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -142,12 +141,6 @@ PLAIN = {
     "EOFError": ("raise EOFError('no more')", "EOFError: no more"),
     "recursion": ("def again(): return again()\nagain()", "RecursionError: maximum recursion depth exceeded"),
 }
-
-
-@pytest.fixture(scope="module")
-def forked() -> Iterator[Forked]:
-    with Forked() as process:
-        yield process
 
 
 def ended(forked: Forked, kind: str, folder: Path, stop: int = 0) -> Ended:

@@ -35,14 +35,13 @@ EACH = pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative
 STARTED = [page for page in PAGES if page.name == "add_a_rule.md"]
 
 
-@pytest.fixture(scope="module")
-def full() -> Iterator[Kbsim]:
+@pytest.fixture(scope="session")
+def full(forked: Forked) -> Kbsim:
     """Commands in forked children, which spare the time that a start takes."""
-    with Forked() as forked:
-        yield forking(forked)
+    return forking(forked)
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def plain(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kbsim]:
     """The same, with nothing to import but what a plain install has."""
     hides = examples.hiding(extra_modules(), tmp_path_factory.mktemp("plain"))

@@ -10,10 +10,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache, cached_property
+from heapq import heapreplace
 from itertools import pairwise
 from math import ceil, sqrt
+from typing import Any
 
 from kernbench.ccl.contract import WIDTH, Shape, pieces
 from kernbench.ccl.group import Group, cubes_of
@@ -25,8 +27,17 @@ from kernbench.common import naming
 from kernbench.components.builtin.ipcq_ring import PLAIN, Protocol
 from kernbench.config import SystemConfig
 from kernbench.config.system.links import WITH_SWITCHES, rail_of
-from kernbench.policy.routing.router import PathRouter
-from kernbench.topology.builder import build_topology
+from kernbench.policy.routing.router import PathRouter, topology_and_router
+
+Link = tuple[Any, ...]  #: its two ends
+
+
+@dataclass(frozen=True)
+class Way:
+    """The route of a machine from one SIP to another."""
+
+    cycles: int  #: beyond those to a neighbour in a cube
+    links: tuple[tuple[Link, float], ...]  #: between SIPs and switches, and their cycles of a byte, in `system.link`'s
 
 
 @dataclass(frozen=True)
@@ -44,6 +55,7 @@ class Latencies:
     rail: int = 0  #: between SIPs of two rows over a rail
     rail_slower: int = 1  #: how much longer a byte takes on the link of a NIC than on a link between SIPs, rounded up
     rails: tuple[int, ...] = ()  #: of each column of SIPs
+    ways: Mapping[tuple[int, int], Way] = field(default_factory=dict)  #: by pair of SIPs; empty for a machine with very many
 
     @property
     def shared(self) -> float:
@@ -65,6 +77,8 @@ class Routes:
     def between(self, a: int, b: int) -> int:
         """[cycle] from one rank to another: a route over several SIPs or cubes takes as often the latency of one."""
         (s, row, col), (t, end, last) = self.places[a], self.places[b]
+        if s != t and self.measured:
+            return self.times.pe + self.times.ways[s, t].cycles
         if s != t and self._rows_apart(s, t):
             return self.times.pe + self.times.rail + (0 if self._rail(s) == self._rail(t) else self.times.sip)
         if s != t:
@@ -93,37 +107,53 @@ class Routes:
         """Of the grid of SIPs; a ring is a torus of one row."""
         return self.times.rows if self.times.network != "ring" and self.sips % self.times.rows == 0 else 1
 
-    def links(self, a: int, b: int) -> Sequence[tuple[int, ...]]:
-        """The links on the way from one SIP to another. A switch is number -1."""
+    @cached_property
+    def measured(self) -> bool:
+        """Whether the routes between all of these SIPs are known."""
+        sips = {sip for sip, *_ in self.places}
+        return bool(self.times.ways) and all((a, b) in self.times.ways for a in sips for b in sips if a != b)
+
+    def links(self, a: int, b: int) -> Sequence[tuple[Link, float]]:
+        """The links on the way from one SIP to another, and how much longer a byte takes there than on `system.link`.
+
+        Without measured routes, a switch is number -1.
+        """
+        if self.measured:
+            return self.times.ways[a, b].links
         if self._rows_apart(a, b):
             cols, here, there = len(self.times.rails), self._rail(a), self._rail(b)
             nics = ((-2 - there, a // cols, 0), (-2 - there, b // cols, 1))  # on the rail of the receiver
-            return (*nics * self.times.rail_slower, *(() if here == there else ((a, -1),)))
+            return [*((nic, float(self.times.rail_slower)) for nic in nics), *(() if here == there else (((a, -1), 1.0),))]
         if self.times.network in WITH_SWITCHES:
-            return (a, -1), (-1, b)
+            return ((a, -1), 1.0), ((-1, b), 1.0)
         if self.times.network not in GRIDS:
-            return ((a, b),)
-        return _links(self._rows, self.sips // self._rows, self.times.network != "mesh", a, b)
+            return (((a, b), 1.0),)
+        return [(one, 1.0) for one in _links(self._rows, self.sips // self._rows, self.times.network != "mesh", a, b)]
 
-    def switch_links(self, root: int, members: Sequence[int], to_root: bool) -> set[tuple[int, ...]]:
-        """The links that a message through switches passes, each once: the links of SIPs, as those of `links`."""
-        sips = [self.places[rank][0] for rank in members]
+    def switch_links(self, root: int, members: Sequence[int], to_root: bool) -> dict[Link, float]:
+        """The links that a message through switches passes, each once, as those of `links`."""
         own = self.places[root][0]
-        return {*((sip, -1) for sip in sips), (-1, own)} if to_root else {(own, -1), *((-1, sip) for sip in sips if sip != own)}
+        sips = {self.places[rank][0] for rank in members} - {own}
+        found = {link: slower for sip in sips for link, slower in (self.links(sip, own) if to_root else self.links(own, sip))}
+        if to_root and sips:  # the root's own message goes to its first switch
+            found |= dict(self.links(own, min(sips))[:1])
+        return found
 
-    def loads(self, hops: Iterable[tuple[int, int]]) -> int:
-        """How many of these hops from rank to rank the busiest link between SIPs carries."""
+    def loads(self, hops: Iterable[tuple[int, int]]) -> float:
+        """How many of these hops from rank to rank the busiest link between SIPs carries; a hop over a slower link counts as
+        more.
+        """
         ways = Counter((self.places[a][0], self.places[b][0]) for a, b in hops)
         if self.sips > FEW_SIPS:
             return self._even_loads(ways)
-        found: Counter[tuple[int, ...]] = Counter()
+        found: dict[Link, float] = {}
         for (a, b), many in ways.items():
             if a != b:
-                for link in self.links(a, b):
-                    found[link] += many
-        return max(found.values(), default=0)
+                for link, slower in self.links(a, b):
+                    found[link] = found.get(link, 0.0) + many * slower
+        return max(found.values(), default=0.0)
 
-    def _even_loads(self, ways: Mapping[tuple[int, int], int]) -> int:
+    def _even_loads(self, ways: Mapping[tuple[int, int], int]) -> float:
         """The same for very many SIPs, if all of their links carry about as much: two each way on a grid, or one on a ring."""
         most = max((many for (a, b), many in ways.items() if a != b), default=0)
         if self.times.network not in GRIDS:
@@ -167,8 +197,8 @@ def routes_of(config: SystemConfig, group: Group, times: Latencies) -> Routes:
 
 
 def latencies(config: SystemConfig) -> Latencies:
-    """The latencies of a machine, by three of its routes."""
-    router = PathRouter(build_topology(config))
+    """The latencies of a machine, by three of its routes, and by those between its SIPs if they are not very many."""
+    _, router = topology_and_router(config)
 
     def cycles(a: str, b: str) -> int:
         return router.route(router.find_path(f"{a}.{naming.PE_DMA}", f"{b}.{naming.PE_TCM}")).cycles
@@ -188,7 +218,26 @@ def latencies(config: SystemConfig) -> Latencies:
         slower = max(1, ceil(config.system.link.bytes_per_cycle / config.system.rails.link.bytes_per_cycle))
     link, network, at_once = float(config.pe.link.bytes_per_cycle), config.system.kind, config.pe.ipcq.max_concurrent
     rows, rail = config.system.rows, max(0, rail)
-    return Latencies(near, max(0, across), max(0, far), link, far_link, network, rows, at_once, rail, slower, rails)
+    ways = _ways(config, router, near) if sips <= MEASURED_SIPS else {}
+    return Latencies(near, max(0, across), max(0, far), link, far_link, network, rows, at_once, rail, slower, rails, ways)
+
+
+MEASURED_SIPS = 16  #: whose routes are looked up one by one: those of 64 take seconds
+
+
+def _ways(config: SystemConfig, router: PathRouter, near: int) -> dict[tuple[int, int], Way]:
+    """The routes between all SIPs."""
+    found, sips = {}, range(config.shape[0])
+    for a, b in ((a, b) for a in sips for b in sips if a != b):
+        ends = naming.place(a, cube=0, pe=0), naming.place(b, cube=0, pe=0)
+        route = router.route(router.find_path(f"{ends[0]}.{naming.PE_DMA}", f"{ends[1]}.{naming.PE_TCM}"))
+        links = []
+        for edge in route.edges:
+            here, there = naming.parse_node(edge.source).sip, naming.parse_node(edge.target).sip
+            if (here is None or here != there) and edge.bytes_per_cycle is not None:
+                links.append(((edge.source, edge.target), float(config.system.link.bytes_per_cycle / edge.bytes_per_cycle)))
+        found[a, b] = Way(max(0, route.cycles - near), tuple(links))
+    return found
 
 
 @dataclass(frozen=True)
@@ -200,7 +249,7 @@ class Step:
 
     latency: float
     messages: int
-    share: float  #: or more, if a link between SIPs takes longer for all that goes over it
+    share: float  #: as often as they pass a PE's link; more if a link between SIPs takes longer for all that goes over it
 
 
 @dataclass(frozen=True, eq=False)
@@ -218,6 +267,8 @@ class Outline:
     operations: tuple[int, int] = (0, 0)
     full: bool = False  #: as few lanes as the slots allow
     window: int = MOST  #: lanes at a time, if their messages have slots
+    abreast: int = 0  #: lanes in lockstep whose messages are on their way at a time; 0: lanes follow each other closely
+    turns: float = 0.0  #: [cycle] of a lane by its latencies, if a rank's messages wait for those that are on their way
     buffer: int = 0  #: `n_elem` in the buffer of a schedule, which is cut into lanes that are not too long
 
     def features(
@@ -235,11 +286,23 @@ class Outline:
         first, others = self.once[2] * lane, (lanes - 1) * self.share * lane
         busy = first + others
         window = min(self.window, slots)
-        # There and back: a slot is free when its credit has come.
-        waits = (2 * self.once[0] + flags) * lanes / window if lanes > window else 0.0
-        sending = max(waits, lanes * self.sending) - MESSAGE * messages - PASSES * busy
+        # There and back: a slot is free when its credit has come. The first lanes have free slots.
+        waits = (2 * self.once[0] + flags) * lanes / window - self.once[0] if lanes > window else 0.0
+        sending = max(waits, lanes * self.sending, self.turns) - MESSAGE * messages - busy
         done = float(lanes * self.operations[lanes > 1])
-        return 1.0, max(self.once[0] + flags, sending), messages, first, others, sqrt(messages * busy), done
+        latency = max((self.once[0] + flags) * self._rounds(lanes, window), sending)
+        return 1.0, latency, messages, first, others, sqrt(messages * busy), done
+
+    def _rounds(self, lanes: int, window: int) -> int:
+        """How often the latencies of all steps pass.
+
+        Lanes in lockstep send the messages of a step together, so some wait if more are sent than can be on their way.
+        The lanes that run at a time end together.
+        """
+        if not self.abreast:
+            return 1
+        whole, rest = divmod(lanes, window)
+        return whole * ceil(window / self.abreast) + ceil(rest / self.abreast)
 
     def lanes(self, nbytes: int, itemsize: int, slot_bytes: int) -> int:
         """Into how many lanes `n_elem` elements of so many bytes are cut."""
@@ -270,8 +333,8 @@ class Outline:
         return sum(one.latency for one in steps), sum(one.messages for one in steps), sum(one.share for one in steps)
 
 
-#: [cycle] of a message beside those of its bytes, and how often a byte passes the link of a PE, about: so long, messages that
-#: are on their way do not delay the next ones.
+#: [cycle] of a message beside those of its bytes, in which messages that are on their way do not delay the next ones; and how
+#: often a byte passes the link of a PE, about: it is loaded and sent, or received and stored.
 MESSAGE, PASSES = 16, 2
 
 
@@ -282,15 +345,17 @@ def outline_of(schedule: Schedule, routes: Routes) -> Outline:
     unit = 1 / schedule.positions if schedule.vector else 1.0
     work = [[0, 0] for _ in range(schedule.ranks)]
     sending = [0.0] * schedule.ranks
-    carried: Counter[tuple[int, ...]] = Counter()  # positions, by link between SIPs
+    carried: dict[Link, float] = {}  # positions, by link between SIPs; more of a slower one
+    first, turns = _Clock(schedule.ranks, schedule.ranks), _Clock(schedule.ranks, times.at_once)
     for step in schedule.steps:
         busy: dict[int, list[int]] = {}
-        waits: dict[int, list[int]] = {}  # by sender: the latency of the longest message, and of all
-        loads: Counter[tuple[int, ...]] = Counter()
+        sent: dict[int, list[tuple[int, Sequence[int]]]] = {}  # by sender: the latencies of its messages, and who gets them
+        loads: dict[Link, float] = {}
         for one in step:
             if isinstance(one, SwitchMessage):
                 size = len(one.sent)
-                loads.update(dict.fromkeys(routes.switch_links(one.root, one.members, one.combines), size))
+                for link, slower in routes.switch_links(one.root, one.members, one.combines).items():
+                    loads[link] = loads.get(link, 0.0) + size * slower
                 latency = max(routes.between(one.root, rank) for rank in one.members if rank != one.root)
                 for rank, way in (*((rank, 0) for rank in one.sources), *((rank, 1) for rank in one.targets)):
                     row = busy.setdefault(rank, [0, 0, 0, 0])
@@ -299,18 +364,14 @@ def outline_of(schedule: Schedule, routes: Routes) -> Outline:
                     work[rank][0] += 1
                     work[rank][1] += size
                 after = one.members[(one.members.index(one.root) + 1) % len(one.members)]
-                wait = waits.setdefault(after if one.combines else one.root, [0, 0])  # of the rank that carries it
-                wait[0] = max(wait[0], latency)
-                wait[1] += latency
+                carrier = after if one.combines else one.root
+                sent.setdefault(carrier, []).append((latency, one.targets))
                 continue
             a, b = places[one.source][0], places[one.target][0]
             if a != b:
-                for link in routes.links(a, b):
-                    loads[link] += len(one.sent)
-            latency = routes.between(one.source, one.target)
-            wait = waits.setdefault(one.source, [0, 0])
-            wait[0] = max(wait[0], latency)
-            wait[1] += latency
+                for link, slower in routes.links(a, b):
+                    loads[link] = loads.get(link, 0.0) + len(one.sent) * slower
+            sent.setdefault(one.source, []).append((routes.between(one.source, one.target), (one.target,)))
             for rank, way in ((one.source, 0), (one.target, 1)):
                 row = busy.setdefault(rank, [0, 0, 0, 0])
                 row[way] += 1
@@ -320,14 +381,16 @@ def outline_of(schedule: Schedule, routes: Routes) -> Outline:
         if busy:
             messages = max(max(row[0], row[1]) for row in busy.values())
             most = max(max(row[2], row[3]) for row in busy.values())
-            carried.update(loads)
-            longest = max(one + (whole - one) / times.at_once for one, whole in waits.values())
-            steps.append(Step(longest, messages, max(most, max(loads.values(), default=0) * times.shared) * unit))
-            for rank, (_, whole) in waits.items():
-                sending[rank] += whole / times.at_once
+            for link, load in loads.items():
+                carried[link] = carried.get(link, 0.0) + load
+            latency = first.step(sent)
+            turns.step(sent)
+            steps.append(Step(latency, messages, max(PASSES * most, max(loads.values(), default=0) * times.shared) * unit))
+            for rank, some in sent.items():
+                sending[rank] += sum(one for one, _ in some) / times.at_once
     each = max(work, key=lambda row: row[1], default=[0, 0])
     moved = (len(schedule.loads[0]) + len(schedule.stores[0])) * unit
-    share = max((each[1] / 2) * unit + moved / 2, max(carried.values(), default=0) * times.shared * unit)
+    share = max(PASSES * (each[1] * unit + moved) / 2, max(carried.values(), default=0) * times.shared * unit)
     widest = schedule.widest * unit
     ranks = range(0, schedule.ranks, max(1, schedule.ranks // SAMPLE))
     done = max(_operations(schedule.programs[rank], apart=False) for rank in ranks)
@@ -335,7 +398,40 @@ def outline_of(schedule: Schedule, routes: Routes) -> Outline:
     buffer = 1 if schedule.vector else schedule.positions
     far, adds = schedule.far, schedule.adds
     busiest = max(sending, default=0.0)
-    return Outline(steps, each[0] // 2, share, widest, far, adds, busiest, (done, cut), window=WIDTH, buffer=buffer)
+    # Where only the root gets results, the other ranks go on with the next lane as soon as they have sent.
+    abreast = times.at_once if all(schedule.stores) else 0
+    how: dict[str, Any] = {"operations": (done, cut), "window": WIDTH, "buffer": buffer}
+    return Outline(steps, each[0] // 2, share, widest, far, adds, busiest, abreast=abreast, turns=turns.latest, **how)
+
+
+class _Clock:
+    """When each rank has its messages, if all take only their latencies, and each rank has so many on their way at a time.
+
+    A rank sends the messages of a step in order, when it has all those of the step before. So the longest routes of several
+    steps count one after the other only if they are on one way from rank to rank.
+    """
+
+    def __init__(self, ranks: int, at_once: int) -> None:
+        self.ready = [0] * ranks
+        self.at_once = at_once
+
+    @property
+    def latest(self) -> int:
+        """[cycle] at which the last rank has all of its messages."""
+        return max(self.ready)
+
+    def step(self, sent: Mapping[int, Sequence[tuple[int, Sequence[int]]]]) -> int:
+        """The messages of a step by sender: latencies and receivers. Returns by how much later the last rank is ready."""
+        before, ready = self.latest, list(self.ready)
+        for rank, messages in sent.items():
+            ends = [self.ready[rank]] * min(self.at_once, len(messages))
+            for latency, targets in messages:
+                end = ends[0] + latency
+                heapreplace(ends, end)
+                for one in targets:
+                    ready[one] = max(ready[one], end)
+        self.ready = ready
+        return self.latest - before
 
 
 SAMPLE = 16  #: ranks whose operations are counted
@@ -386,8 +482,6 @@ def _runs(places: Iterable[tuple[int, int]]) -> int:
     return found
 
 
-
-
 Form = Callable[[Shape, int, Routes], Outline]
 
 
@@ -398,9 +492,9 @@ def _hops_of(rings: Sequence[Ring]) -> Iterator[tuple[int, int]]:
 
 def _crossing(rings: Sequence[Ring], routes: Routes) -> float:
     """Cycles that the busiest link between SIPs takes for a byte on each hop of rings that are used at once, in those of the
-    link of a PE; at least 1, that of the link of a PE.
+    link of a PE; at least those of the link of a PE, which each byte passes more than once.
     """
-    return max(1.0, routes.times.shared * routes.loads(_hops_of(rings)))
+    return max(float(PASSES), routes.times.shared * routes.loads(_hops_of(rings)))
 
 
 def _latency(ring: Ring, routes: Routes) -> tuple[float, float]:
@@ -458,13 +552,14 @@ def _halves(shape: Shape, kind: int, routes: Routes) -> Outline:
     for k in range(steps_of(n)):
         pairs = [(rank, ranks[number ^ (1 << k)]) for number, rank in enumerate(ranks)]
         latency = max(routes.between(a, b) for a, b in pairs[:: max(1, n // SOME_PAIRS)])
-        moved = max(1.0, routes.times.shared * routes.loads(pairs)) / (2 << k)
+        moved = max(float(PASSES), routes.times.shared * routes.loads(pairs)) / (2 << k)
         steps += [Step(latency, 1, moved)] * 2
         sending += 2 * latency / routes.times.at_once
     if spare:
-        steps += [Step(routes.times.pe, 1, 1.0)] * 2
+        steps += [Step(routes.times.pe, 1, float(PASSES))] * 2
     total = sum(one.share for one in steps)
-    return Outline(steps, len(steps), total, 1.0 if spare else 0.5, shape.sips > 1, True, sending, full=True, window=ACTIVE)
+    widest, at_once = 1.0 if spare else 0.5, routes.times.at_once
+    return Outline(steps, len(steps), total, widest, shape.sips > 1, True, sending, full=True, window=ACTIVE, abreast=at_once)
 
 
 def _chain(shape: Shape, kind: int, routes: Routes) -> Outline:

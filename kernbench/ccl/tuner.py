@@ -183,10 +183,15 @@ class Tuner:
         if not points and protocol != SIMPLE:
             return replace(self._error(entry, itemsize, SIMPLE), whole=())
         if not points:
-            return Errors(error_near(errors_of_model().get(entry.full_name, ()), self.group.shape, self.group.kind_name))
+            return Errors(self._error_near(entry.full_name))
         line = [(log(max(1, size)), log(cycles / self._modelled(entry, size, itemsize, queues))) for size, cycles in points]
         lanes = [self._lanes(entry, size, itemsize, queues) for size, _ in points]
         return Errors(line, lanes, [point for point, many in zip(points, lanes, strict=True) if many == 1])
+
+    def _error_near(self, name: str) -> Line:
+        shape = self.group.shape
+        network = self.config.system.kind if shape.sips > 1 else ""
+        return error_near(errors_of_model().get(name, ()), shape, self.group.kind_name, network)
 
     def _lanes(self, entry: Entry, nbytes: int, itemsize: int, queues: Queues) -> int:
         outline = self.outline(entry)
@@ -257,6 +262,7 @@ class Errors:
         return last + (last - before) * (nbytes - b) / (b - a)
 
 
+OTHER_NETWORK = 1.0  #: how far apart two groups of several SIPs are whose SIPs are linked in different ways
 OTHER_KIND = 1.0  #: how far apart two groups are for their arrangement; twice the ranks on a level are 1
 OTHER_POWER = 2.0  #: and if only one of them has a power of two of ranks: algorithms by bits have more steps for others
 OVER_SIPS = 3.0  #: and if only one of them has several SIPs
@@ -269,20 +275,22 @@ class KnownError:
     shape: Shape
     topology: str
     line: Line  #: the logarithm of simulated over modelled cycles, by that of the bytes of `n_elem`
+    network: str = ""  #: `system.kind` of a group of several SIPs
 
-    def distance(self, shape: Shape, topology: str) -> float:
+    def distance(self, shape: Shape, topology: str, network: str = "") -> float:
         """How different another group is: 0 for one of the same shape and topology."""
         levels = sum(abs(log2(one / other)) for one, other in zip(self.shape, shape, strict=True))
         over = (self.shape.sips > 1) != (shape.sips > 1)
         power = (self.shape.ranks.bit_count() == 1) != (shape.ranks.bit_count() == 1)
-        return levels + OVER_SIPS * over + OTHER_KIND * (self.topology != topology) + OTHER_POWER * power
+        other = OTHER_NETWORK * (self.network != network and not over)
+        return levels + OVER_SIPS * over + OTHER_KIND * (self.topology != topology) + OTHER_POWER * power + other
 
 
-def error_near(known: Sequence[KnownError], shape: Shape, topology: str) -> Line:
+def error_near(known: Sequence[KnownError], shape: Shape, topology: str, network: str = "") -> Line:
     """The error of groups of the same shape and topology, or else the mean over all groups, each weighted by the inverse square
     of its distance.
     """
-    far = [(one.distance(shape, topology), one.line) for one in known]
+    far = [(one.distance(shape, topology, network), one.line) for one in known]
     same = [(1.0, line) for distance, line in far if distance == 0]
     weighted = same or [(distance**-2, line) for distance, line in far]
     sizes = sorted({size for _, line in weighted for size, _ in line})
@@ -353,9 +361,11 @@ def errors_of_model() -> Mapping[str, Sequence[KnownError]]:
     found: dict[str, list[KnownError]] = {}
     for one in _file()["groups"]:
         shape, topology = Shape(*one["shape"]), one["topology"]
+        kinds = [setting.partition("=")[2] for setting in one["overrides"] if setting.startswith("system.kind=")]
+        network = "" if shape.sips == 1 else kinds[-1] if kinds else "ring"  # that of the presets
         for name, rows in one["times"].items():
             line = [(log(max(1, size)), log(ratio)) for size, _, ratio in rows]
-            found.setdefault(name, []).append(KnownError(shape, topology, line))
+            found.setdefault(name, []).append(KnownError(shape, topology, line, network))
     return found
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from itertools import permutations
 
 import pytest
 
@@ -56,6 +57,19 @@ def test_a_path_and_the_path_back_are_equally_long_though_they_differ() -> None:
     router = PathRouter(made)
     assert router.find_path_with_distance("s", "t") == (("s", "a", "z", "t"), 3)  # a before b
     assert router.find_path_with_distance("t", "s") == (("t", "c", "b", "s"), 3)  # c before z
+
+
+def test_paths_to_one_target_are_the_same_in_any_order_and_after_a_search_without_a_path() -> None:
+    names, lost = "sabczt", "u"
+    edges = [both("s", "a"), both("a", "z"), both("z", "t"), both("s", "b"), both("b", "c"), both("c", "t"), both("a", "b")]
+    made = graph([node(name) for name in (*names, lost)], *edges)
+    alone = {name: PathRouter(made).find_path(name, "t") for name in names}
+    for order in permutations(names, 3):
+        router = PathRouter(made)
+        assert [router.find_path(name, "t") for name in order] == [alone[name] for name in order]
+        with pytest.raises(NoPath):
+            router.find_path(lost, "t")
+        assert {name: router.find_path(name, "t") for name in names} == alone
 
 
 def test_a_path_to_itself_is_the_node_alone() -> None:

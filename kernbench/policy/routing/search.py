@@ -35,8 +35,12 @@ class Adjacency:
             into[self.number[edge.target]].append((self.number[edge.source], cost))
         #: the only neighbour of a node (a dead end, or the rest of a tree of them); else the node itself
         self.parent = _parents(into, self.is_end)
-        #: `into` without the nodes that hang on the rest: a search passes through none of them
-        self.across = [[(source, cost) for source, cost in edges if self.parent[source] == source] for edges in into]
+        #: `into` without the nodes that hang on the rest: a search passes through none of them. Instead of the cost of an edge
+        #: it has the key of the edge's source where the target costs nothing (`_Tree`).
+        nodes = len(self.names)
+        self.across = [
+            [(source, cost * nodes + source) for source, cost in edges if self.parent[source] == source] for edges in into
+        ]
 
     def chain(self, node: int) -> list[int]:
         """A chain of nodes with one neighbour each, up to one with more than one."""
@@ -128,19 +132,24 @@ class Search:
 
 
 class _Tree:
-    """The next node on the path to one target, for the nodes that Dijkstra's search has settled so far."""
+    """The next node on the path to one target, for the nodes that Dijkstra's search has settled so far.
+
+    The key of a node is its cost, times the number of nodes, plus its own number: one integer, by which nodes are settled in
+    the order of their costs, and of equal ones in the order of their names.
+    """
 
     def __init__(self, adjacency: Adjacency, target: int) -> None:
         self._graph = adjacency
         self._target = target
-        self._cost = {target: 0}  # of the nodes seen so far
+        self._keys = {target: target}  # of the nodes seen so far
         self._next = {target: target}
-        self._settled: set[int] = set()
-        self._heap = [(0, target)]
+        self._last = -1  # the key of the node that was settled last: all nodes with keys up to it are settled
+        self._heap = [target]
 
     def walk(self, source: int) -> list[int] | None:
         """The nodes from `source` to the target; None: it cannot be reached."""
-        if source not in self._settled and not self._settle(source):
+        key = self._keys.get(source)
+        if (key is None or key > self._last) and not self._settle(source):
             return None
         nodes, onward, target = [source], self._next, self._target
         while source != target:
@@ -153,19 +162,21 @@ class _Tree:
 
         All nodes between a settled node and the target are settled before it, so that its next node is final.
         """
-        graph, cost, onward, heap, settled = self._graph, self._cost, self._next, self._heap, self._settled
-        across, is_end, pop, push = graph.across, graph.is_end, heapq.heappop, heapq.heappush
+        graph, keys, onward, heap, target = self._graph, self._keys, self._next, self._heap, self._target
+        across, is_end, pop, push, nodes = graph.across, graph.is_end, heapq.heappop, heapq.heappush, len(graph.names)
         while heap:
-            here, node = pop(heap)
-            if node in settled:
+            key = pop(heap)
+            node = key % nodes
+            if key != keys[node]:  # a shorter path was found later
                 continue
-            settled.add(node)
-            if not is_end[node] or node == self._target:
+            self._last = key
+            if not is_end[node] or node == target:
+                here = key - node
                 for source, step in across[node]:
-                    there, total = cost.get(source), here + step
+                    there, total = keys.get(source), here + step
                     if there is None or total < there:
-                        cost[source], onward[source] = total, node
-                        push(heap, (total, source))
+                        keys[source], onward[source] = total, node
+                        push(heap, total)
                     elif total == there and node < onward[source]:
                         onward[source] = node
             if node == wanted:

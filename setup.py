@@ -3,6 +3,7 @@
 KERNBENCH_BUILD: `release` (default), `profile` (the same with symbols and lines, for perf and callgrind), `checked` (bounds
 checks in Cython), `sanitize` (AddressSanitizer and UBSan). docs/adr/0038-what-is-compiled.md says what is compiled, and how.
 """
+import gc
 import os
 import runpy
 import subprocess
@@ -83,8 +84,7 @@ COLD_KERNELS = (
     "components.builtin.pe_dma", "components.builtin.pe_ipcq", "components.builtin.pe_math",
     "sim_engine.memory.keys", "sim_engine.memory.ranges", "sim_engine.memory.space", "sim_engine.memory_store",
     "sim_engine.ops.info", "sim_engine.ops.params", "sim_engine.ops.ranges",
-    "sim_engine.replay.gemm", "sim_engine.replay.levels", "sim_engine.replay.order",
-    "sim_engine.replay.tasks", "sim_engine.replay.wide",
+    "sim_engine.replay.levels", "sim_engine.replay.order",
     "triton_emu.handle", "triton_emu.memory.order", "triton_emu.memory.side", "triton_emu.tl.math", "triton_emu.tl.queues",
     "triton_emu.tl.waits",
 )
@@ -282,6 +282,7 @@ def translated(modules: list[Extension], shared: str, directives: dict[str, obje
     )
 
 
+gc.disable()    # Cython keeps what it makes while it translates a module: looking for garbage takes a sixth of its time
 Main.compile_single = ParsedOnce("kernbench_core/model/sim.pxd")
 WORKERS = os.cpu_count() or 1
 MADE = Path(f"build/cython-{BUILD}")

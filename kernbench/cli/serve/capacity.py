@@ -39,8 +39,8 @@ def capacity(
             rich_help_panel="Search")
     ] = 5,
     tolerance: Annotated[
-        float, typer.Option("--tolerance", metavar="SHARE", help="Relative width of the range of rates at which the "
-            "bisection ends.", rich_help_panel="Search")
+        float, typer.Option("--tolerance", metavar="SHARE", help="The bisection ends when the range of rates is this narrow, "
+            "relative to the rates.", rich_help_panel="Search")
     ] = 0.02,
     duration: Annotated[
         float,

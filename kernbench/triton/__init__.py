@@ -1,4 +1,4 @@
-"""Triton kernels on simulated machines: `import kernbench.triton as triton`."""
+"""Triton kernels that run on simulated machines: `import kernbench.triton as triton`."""
 
 from __future__ import annotations
 
@@ -19,31 +19,31 @@ __version__ = "3.8.0"  #: of Triton, whose language this is
 
 
 def cdiv(x: int, y: int) -> int:
-    """`x / y`, rounded up."""
+    """Return `x / y`, rounded up to an integer."""
     return -(-x // y)
 
 
 def next_power_of_2(n: int) -> int:
-    """The smallest power of two that is not less than n."""
+    """Return the smallest power of two that is at least `n`."""
     return 1 << max(0, int(n) - 1).bit_length()
 
 
 def constexpr_function(fn: Any) -> Any:
-    """A function of constants: the function itself."""
+    """Mark a function that computes constants. The function is returned unchanged, because kernels run as Python."""
     return fn
 
 
 def must_use_result(fn: Any, error_message: bool | str = True) -> Any:
-    """A hint for Triton's compiler: the function itself."""
+    """Mark a function whose result must be used. The mark is for Triton's compiler; the function is returned unchanged."""
     return (lambda given: given) if isinstance(fn, str) else fn
 
 
 def set_allocator(allocator: Any) -> None:
-    """Memory for descriptors that kernels make: they need none here."""
+    """Accept an allocator for descriptors that kernels make, and ignore it: such descriptors need no memory here."""
 
 
 def __getattr__(name: str) -> Any:
-    """Names of Triton that exist only for GPUs raise an error with the replacement."""
+    """Raise an error for a name of Triton that exists only for GPUs; the error names the replacement."""
     if name in REFUSED_ON_HOST:
         raise NameRefused(f"triton.{name} is not supported: {REFUSED_ON_HOST[name]}")
     raise AttributeError(f"kernbench.triton has no {name}")

@@ -1,4 +1,4 @@
-"""`triton.aggregate`: a class with fields of tensors and constants, which kernels make, and whose methods are functions."""
+"""`triton.aggregate`: classes whose fields are tensors and constants. Kernels make instances and call their methods."""
 
 from __future__ import annotations
 
@@ -10,9 +10,14 @@ from kernbench.triton.dtypes import TritonError
 
 
 def aggregate(cls: type) -> type:
-    """A class whose instances keep their fields; without an `__init__` of its own, it gets one with the annotated fields.
+    """Make a class whose instances kernels create, and whose fields are fixed after `__init__`.
 
-    A field that is set later is a TritonError, as in Triton: `tl.aggregate_replace` makes a changed copy.
+    A class without an `__init__` gets one that takes the annotated fields as parameters.
+
+    Raises
+    ------
+    TritonError
+        If a field is assigned after `__init__`, as in Triton. Use `tl.aggregate_replace` to make a changed copy.
     """
     made: Any = dataclass(eq=False)(cls) if "__init__" not in cls.__dict__ else cls
     names = [name for one in reversed(made.__mro__) for name in getattr(one, "__annotations__", {})]
@@ -38,7 +43,7 @@ def aggregate(cls: type) -> type:
 
 
 def aggregate_replace(instance: Any, **changes: Any) -> Any:
-    """A copy of an aggregate with other values in some fields."""
+    """Return a copy of an aggregate in which the named fields have new values."""
     if not getattr(type(instance), "__triton_aggregate__", False):
         raise TritonError(f"tl.aggregate_replace takes an aggregate, and not a {type(instance).__name__}")
     made = copy.copy(instance)

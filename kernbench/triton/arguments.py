@@ -1,4 +1,5 @@
-"""Arguments of launches: numpy arrays, torch tensors on the host, and lists of either as addresses."""
+"""Arguments of launches: numpy arrays, torch tensors on the host, and lists of arrays or tensors that are passed as addresses.
+"""
 
 from __future__ import annotations
 
@@ -16,21 +17,22 @@ from kernbench.triton.tools.tensor_descriptor import TensorDescriptor
 
 
 class TypedPointer(NamedTuple):
-    """A pointer whose element type in the kernel differs from that of the machine."""
+    """A pointer whose element type in the kernel differs from the element type that the machine uses."""
 
     address: DevicePointer
     element: dtype
 
 
 class TensorPointers:
-    """Several tensors as one argument: an i64 tensor of their addresses, which a kernel loads and makes pointers of."""
+    """Several tensors as one argument: an i64 tensor of their addresses. A kernel loads an address and casts it to a pointer.
+    """
 
     def __init__(self, tensors: Sequence[Any]) -> None:
         self.tensors = list(tensors)
 
 
 class TensorWrapper:
-    """A torch tensor whose bits are taken as elements of another type of `tl`; it shares the memory."""
+    """A torch tensor whose bits are read as elements of another type of `tl`. The wrapper shares the memory of the tensor."""
 
     def __init__(self, base: Any, dtype: dtype) -> None:
         self.base = base
@@ -41,7 +43,7 @@ class TensorWrapper:
         return self.base.shape
 
     def __getattr__(self, name: str) -> Any:
-        """`data_ptr`, `stride`, `element_size`, `device`, and whatever else the tensor has."""
+        """Return the attribute of the wrapped tensor, for example `data_ptr`, `stride`, `element_size` or `device`."""
         if name == "base":
             raise AttributeError(name)
         return getattr(self.base, name)
@@ -63,7 +65,7 @@ class TensorWrapper:
 
 
 class MockTensor:
-    """A tensor of a type without elements, for `kernel.warmup`."""
+    """A placeholder for a tensor in `kernel.warmup`: it has an element type, but no elements."""
 
     def __init__(self, dtype: Any, shape: Any = None) -> None:
         self.dtype = dtype
@@ -71,7 +73,7 @@ class MockTensor:
 
     @staticmethod
     def wrap_dtype(arg: Any) -> Any:
-        """A type of torch as a tensor of that type; any other value unchanged."""
+        """Return a MockTensor for a torch type; return any other value unchanged."""
         return MockTensor(arg) if type(arg).__name__ == "dtype" and type(arg).__module__ == "torch" else arg
 
     @staticmethod
@@ -80,7 +82,19 @@ class MockTensor:
 
 
 def reinterpret(tensor: Any, dtype: dtype) -> Any:
-    """An array, or a TensorWrapper of a torch tensor, whose bits are taken as elements of another type of `tl`."""
+    """Read the bits of an array, or of a torch tensor, as elements of another type of `tl`.
+
+    Parameters
+    ----------
+    tensor
+        A numpy array, a torch tensor on the host, or a TensorWrapper.
+    dtype
+        The new element type, for example `tl.float8e4nv`.
+
+    Returns
+    -------
+    An array of the new type, or a TensorWrapper if `tensor` is a torch tensor. Both share memory with `tensor`.
+    """
     if type(dtype).__module__ == "torch":
         name = CANONICAL.get(str(dtype).rpartition(".")[2], "")
         dtype = next((one for one in TYPES if signature(one) == name), dtype)
@@ -94,7 +108,7 @@ def reinterpret(tensor: Any, dtype: dtype) -> Any:
 
 
 def _dtype_named(base: Any) -> dtype | None:
-    """The type of `tl` of a torch tensor's elements, as far as names go."""
+    """Return the type of `tl` whose name matches the element type of a torch tensor."""
     name = CANONICAL.get(str(base.dtype).rpartition(".")[2], "")
     return next((one for one in TYPES if signature(one) == name), None)
 
@@ -109,7 +123,9 @@ def _viewed(array: Array, kind: dtype) -> Array:
 
 
 def array_of(where: str, value: Any) -> Array | None:
-    """The array of an argument, which shares its memory; None if it is not an array. TritonError for types that are not here.
+    """Return the array of an argument, which shares memory with the argument; return None if the argument is not an array.
+
+    Raises TritonError if the array has an element type that is not supported.
     """
     if isinstance(value, TensorWrapper):
         base = array_of(where, value.base)
@@ -130,7 +146,8 @@ def array_of(where: str, value: Any) -> Array | None:
 
 
 def arrays_in(where: str, value: Any) -> Iterator[tuple[str, Array]]:
-    """The arrays of an argument by name: itself, those of a tuple, of pointers, or of a tensor descriptor."""
+    """Return the arrays of an argument by name: the argument itself, or the arrays of a tuple, of pointers or of a descriptor.
+    """
     if isinstance(value, TensorPointers):
         for number, one in enumerate(value.tensors):
             array = array_of(f"{where}.{number}", one)

@@ -1,4 +1,5 @@
-"""`tl.inline_asm_elementwise` of common PTX: instructions on registers of one element each, as functions of `tl`."""
+"""`tl.inline_asm_elementwise` for common PTX instructions. Each register holds one element, and functions of `tl` do the work.
+"""
 
 from __future__ import annotations
 
@@ -65,10 +66,30 @@ _STEP = re.compile(r"(?:@(!?)(\w+)\s+)?([a-z]\w*)((?:\.\w+)*)\s+(.+)", re.DOTALL
 def inline_asm_elementwise(
     asm: Any, constraints: Any, args: Sequence[Any], dtype: Any, is_pure: bool = True, pack: Any = 1, _semantic: Any = None
 ) -> Any:
-    """Instructions of PTX on each element: arithmetic, logic, comparisons, selections, conversions, approximate functions.
+    """Run PTX instructions on each element of the operands.
 
-    `$0` and on are the results, and the operands follow. TritonError, which names the instruction, for others, and for more
-    than one element in a register.
+    Arithmetic, logic, comparisons, selections, conversions and approximate functions are supported. In `asm`, the registers
+    `$0` and following are the results; the registers of the operands come after them.
+
+    Parameters
+    ----------
+    asm
+        The PTX instructions.
+    constraints
+        The constraints of the registers, as in Triton.
+    args
+        The operands: tensors or numbers.
+    dtype
+        The element type of the result, or a tuple of types for several results.
+    is_pure
+        A hint, which is ignored.
+    pack
+        Elements per register; only 1 is supported.
+
+    Raises
+    ------
+    TritonError
+        If an instruction is not supported (the message names it), or if a register holds more than one element.
     """
     text, outs = str(plain(asm)), plain(dtype)
     kinds = list(outs) if isinstance(outs, tuple | list) else [outs]
@@ -85,14 +106,14 @@ def inline_asm_elementwise(
 
 
 def _steps(text: str) -> list[str]:
-    """Instructions without braces, comments and declarations of registers."""
+    """Return the instructions of the text, without braces, comments and register declarations."""
     bare = re.sub(r"//[^\n]*|/\*.*?\*/", " ", text, flags=re.DOTALL)
     steps = [" ".join(one.split()) for one in re.sub(r"^\s*\{|\}\s*$", " ", bare).replace(";", "\n").split("\n")]
     return [one for one in _joined(steps) if one and not one.startswith(".reg")]
 
 
 def _joined(steps: list[str]) -> list[str]:
-    """Instructions that a line break divides, as one: operands end in commas."""
+    """Join instructions that a line break divides. A line that ends with a comma continues on the next line."""
     found: list[str] = []
     for one in steps:
         if found and found[-1].endswith(","):
@@ -103,7 +124,7 @@ def _joined(steps: list[str]) -> list[str]:
 
 
 def _as(value: tensor, kind: dtype) -> tensor:
-    """The bits of a register as a type; integers of other widths keep their low bits, predicates become numbers."""
+    """Read the bits of a register as a type. Integers of other widths keep their low bits; predicates become numbers."""
     if value.dtype == kind:
         return value
     alike = kind.primitive_bitwidth == value.dtype.primitive_bitwidth and not value.dtype.is_bool() and not kind.is_bool()
@@ -111,7 +132,7 @@ def _as(value: tensor, kind: dtype) -> tensor:
 
 
 def _run(step: str, registers: dict[str, tensor]) -> None:
-    """One instruction."""
+    """Run one instruction on the registers."""
     found = _STEP.fullmatch(step)
     if found is None:
         refuse(f'tl.inline_asm_elementwise: "{step}" is not understood; use functions of tl')
@@ -158,7 +179,7 @@ def _run(step: str, registers: dict[str, tensor]) -> None:
 
 
 def _number(text: str) -> float | int | None:
-    """A constant of PTX."""
+    """Parse a constant of PTX."""
     if re.fullmatch(r"0[fF][0-9a-fA-F]{8}", text):
         return float(struct.unpack(">f", bytes.fromhex(text[2:]))[0])
     try:

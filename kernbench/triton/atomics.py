@@ -1,4 +1,4 @@
-"""Atomic ops."""
+"""Atomic ops on memory."""
 
 from __future__ import annotations
 
@@ -23,8 +23,11 @@ from kernbench.triton.unsigned import HIGHEST
 def _atomic(
     op: str, pointer: Any, value: Any, mask: Any, change: Callable[[Any, Any], Any], compare: tensor | None = None
 ) -> Any:
-    """Known integers (and what is exchanged) are changed at once; floats after the timing, in the order of issue. The result:
-    the old elements; None where the kernel does not use them and they are computed after the timing."""
+    """Run an atomic op and return the old elements.
+
+    Known integers change at once, and so do the values of `xchg` and `cas`. Floats change after the timing, in the order of
+    issue. The result is None if the old elements are computed after the timing and the kernel does not use them.
+    """
     pointers, kind, addresses = targets(pointer, f"tl.atomic_{op}")
     if current().options.portable and (kind.primitive_bitwidth < 16 or kind.name == "int16"):
         raise CompilationError(str(refusal(f"atomic_{op} does not support {kind}, as Triton's compiler says; use 32 bits")))
@@ -65,7 +68,9 @@ def _atomic(
 
 
 def _steps(old: Array, given: Array, lanes: Any, kind: dtype, change: Callable[[Any, Any], Any]) -> tuple[Array, Array]:
-    """The old and new value of each lane; lanes at the same address act in sequence. Without lanes it is one element."""
+    """Return the old and the new value of each lane. Lanes with the same address act in sequence. Without lanes, there is one
+    element.
+    """
     if lanes is None:
         return old, narrow(np.asarray(change(widen(old), (widen(given.reshape(old.shape)), 0))), kind.own)
     there: dict[int, Any] = {}
@@ -97,7 +102,7 @@ def _make(op: str) -> Any:
         return _atomic(op, pointer, val, mask, lambda old, new: new[0] if op == "xchg" else evaluate(_RMW[op], [old, new[0]]))
 
     atomic.__name__ = f"atomic_{op}"
-    atomic.__doc__ = f"`{op}` on what is in memory, with nothing between; the old elements, where they are known."
+    atomic.__doc__ = f"Apply `{op}` to elements in memory as one atomic step, and return the old elements."
     return atomic
 
 
@@ -109,7 +114,28 @@ atomic_add, atomic_max, atomic_min, atomic_and, atomic_or, atomic_xor, atomic_xc
 
 
 def atomic_cas(pointer: Any, cmp: Any, val: Any, sem: str | None = None, scope: str | None = None) -> Any:
-    """`val` into memory where `cmp` is there; the old elements."""
+    """Compare and swap: write `val` where memory holds `cmp`, in one step.
+
+    Parameters
+    ----------
+    pointer
+        Pointers to the elements, of any shape.
+    cmp
+        The expected values, broadcast to the shape of `pointer`.
+    val
+        The new values, broadcast to the shape of `pointer`.
+    sem, scope
+        The memory order and the scope. Valid names are checked, but have no effect.
+
+    Returns
+    -------
+    The old elements, in the shape of `pointer`.
+
+    Raises
+    ------
+    TritonError
+        If an element is outside of its tensor, or if `sem` or `scope` is not valid.
+    """
     _check_order(sem, scope)
     _, kind, addresses = targets(pointer, "tl.atomic_cas")
     beside = in_shape(as_tensor(cmp), kind, addresses.shape)
@@ -124,7 +150,7 @@ def atomic_cas(pointer: Any, cmp: Any, val: Any, sem: str | None = None, scope: 
 
 
 def atomic_load(pointer: Any, mask: Any = None, sem: str | None = None, scope: str | None = None) -> tensor:
-    """As `load`; it races with no atomic op."""
+    """Load elements as `load` does, but never race with atomic ops."""
     _check_order(sem, scope)
     pointers, kind, addresses = targets(pointer, "tl.atomic_load")
     active = mask_of(mask, addresses.shape, "tl.atomic_load")
@@ -134,7 +160,7 @@ def atomic_load(pointer: Any, mask: Any = None, sem: str | None = None, scope: s
 
 
 def atomic_store(pointer: Any, val: Any, mask: Any = None, sem: str | None = None, scope: str | None = None) -> None:
-    """As `store`; it races with no atomic op."""
+    """Store elements as `store` does, but never race with atomic ops."""
     _check_order(sem, scope)
     sent(pointer, val, mask, "atomic store")
 
@@ -142,7 +168,23 @@ def atomic_store(pointer: Any, val: Any, mask: Any = None, sem: str | None = Non
 def atomic_poll(
     pointer: Any, expected_value: Any, sem: str | None = None, scope: str | None = None, timeout_ns: Any = None
 ) -> tensor:
-    """Load integers again and again until they are `expected_value`, or the time is over: where they were."""
+    """Load integers repeatedly until each has been equal to `expected_value`, or until the timeout.
+
+    Parameters
+    ----------
+    pointer
+        Pointers to the integers, of any shape.
+    expected_value
+        The integers to wait for, broadcast to the shape of `pointer`.
+    sem, scope
+        The memory order and the scope. Valid names are checked, but have no effect.
+    timeout_ns
+        The timeout [ns] of simulated time; None waits without a limit.
+
+    Returns
+    -------
+    A tensor of `int1` that is true where the expected integer was seen.
+    """
     _check_order(sem, scope)
     pointers, kind, addresses = targets(pointer, "tl.atomic_poll")
     expected = in_shape(as_tensor(expected_value), kind, addresses.shape).elements("the expected value of tl.atomic_poll")

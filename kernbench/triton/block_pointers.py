@@ -1,4 +1,4 @@
-"""Block pointers and tensor descriptors: a block of a tensor by its offsets."""
+"""Block pointers and tensor descriptors, which address a block of a tensor by its offsets."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from kernbench.triton.tensor import FUNCTIONS, Shape, known_tensor, tensor
 
 @dataclass(frozen=True, eq=False)
 class block_pointer:
-    """A block of a tensor. `strides` count elements."""
+    """A block of a tensor. `strides` and `offsets` count elements."""
 
     base: tensor
     shape: tuple[int, ...]
@@ -30,8 +30,10 @@ class block_pointer:
         return self.base.dtype
 
     def lanes(self, boundary_check: Sequence[int], padding: str) -> tuple[tensor, tensor | None, float | None]:
-        """Pointers to the elements, the mask of those inside along the checked axes, and what the others are: 0, as on
-        GPUs, where `padding` does not ask for NaN."""
+        """Return the pointers to the elements, a mask of the elements inside the tensor, and the value of the other elements.
+
+        The mask covers the axes in `boundary_check`. The value of the other elements is NaN if `padding` is "nan", otherwise 0.
+        """
         if padding not in ("", "zero", "nan"):
             refuse(f'padding_option="{padding}": it is "zero", "nan" or ""')
         axes = [int(one) for one in boundary_check]
@@ -55,7 +57,33 @@ class block_pointer:
 
 
 def make_block_ptr(base: Any, shape: Any, strides: Any, offsets: Any, block_shape: Any, order: Any) -> block_pointer:
-    """A block of the tensor of `shape` and `strides` [elements] at `base`. `order` is a hint, and changes nothing here."""
+    """Make a block pointer into a tensor.
+
+    Parameters
+    ----------
+    base
+        A pointer to the first element of the tensor.
+    shape
+        The lengths of the axes of the tensor [elements].
+    strides
+        The distance between neighbours along each axis [elements].
+    offsets
+        The first element of the block along each axis [elements].
+    block_shape
+        The lengths of the axes of the block [elements].
+    order
+        A hint for GPUs, which is ignored.
+
+    Raises
+    ------
+    TritonError
+        If `base` is not a single pointer, or if the four tuples do not have the same number of axes.
+
+    Example
+    -------
+    >>> block = tl.make_block_ptr(x, (M, N), (N, 1), (0, 0), (64, 64), (1, 0))
+    >>> tile = tl.load(block, boundary_check=(0, 1))
+    """
     return _block("tl.make_block_ptr", base, shape, strides, offsets, block_shape)
 
 
@@ -70,7 +98,7 @@ def _block(what: str, base: Any, shape: Any, strides: Any, offsets: Any, block_s
 
 
 def advance(base: Any, offsets: Any) -> block_pointer:
-    """The block pointer, moved by these offsets [elements] along each axis."""
+    """Return the block pointer, moved by `offsets` [elements], one offset for each axis."""
     if not isinstance(base, block_pointer):
         refuse(f"tl.advance takes a block pointer, and this is a {type(base).__name__}")
     if len(offsets) != len(base.offsets):
@@ -80,7 +108,7 @@ def advance(base: Any, offsets: Any) -> block_pointer:
 
 @dataclass(frozen=True, eq=False)
 class tensor_descriptor:
-    """A tensor whose blocks are loaded and stored. Elements outside read as padding, and are not written."""
+    """A tensor that kernels load and store in blocks. Elements outside the tensor are loaded as padding, and are not stored."""
 
     block: block_pointer
     padding: str = "zero"
@@ -107,22 +135,22 @@ class tensor_descriptor:
         return self.block.base.element_ty
 
     def at(self, offsets: Sequence[Any]) -> block_pointer:
-        """The block at these offsets."""
+        """Return the block pointer of the block at these offsets [elements]."""
         if len(offsets) != len(self.shape):
             refuse(f"{len(offsets)} offsets are given for the {len(self.shape)} axes of a tensor descriptor")
         return replace(self.block, offsets=tuple(int(one) for one in offsets))
 
     def load(self, offsets: Sequence[Any]) -> tensor:
-        """The block at these offsets."""
+        """Load the block at these offsets [elements], one offset for each axis."""
         found = FUNCTIONS["load"](self.at(offsets), boundary_check=range(len(self.shape)), padding_option=self.padding)
         return FUNCTIONS["math"]("tf32", [found], found.dtype) if self.tf32 else found  # type: ignore[no-any-return]
 
     def store(self, offsets: Sequence[Any], value: Any) -> None:
-        """A block to these offsets."""
+        """Store a block at these offsets [elements], one offset for each axis."""
         FUNCTIONS["store"](self.at(offsets), value, boundary_check=range(len(self.shape)))
 
     def rows(self, x_offsets: Any, y_offset: Any) -> tuple[tensor, tensor | None]:
-        """Pointers to the rows at these offsets, from a column on, and the mask of those inside."""
+        """Return pointers to rows from column `y_offset` on, and a mask of the elements inside the tensor."""
         if len(self.shape) != 2 or not isinstance(x_offsets, tensor) or len(x_offsets.shape) != 1:
             refuse("gather and scatter of a tensor descriptor take its rows: it has 2 axes, and the first offsets have one")
         places = x_offsets.elements("the rows of a tensor descriptor").astype(np.int64)[:, None]
@@ -135,17 +163,17 @@ class tensor_descriptor:
         return pointers, None if inside.all() else known_tensor(inside, int1)
 
     def gather(self, x_offsets: Any, y_offset: Any) -> tensor:
-        """The rows at `x_offsets`, from column `y_offset` on; what is outside is 0."""
+        """Load the rows `x_offsets`, from column `y_offset` on. Elements outside the tensor are 0."""
         pointers, mask = self.rows(x_offsets, y_offset)
         return FUNCTIONS["load"](pointers, mask, None if mask is None else 0)  # type: ignore[no-any-return]
 
     def scatter(self, value: Any, x_offsets: Any, y_offset: Any) -> None:
-        """Write rows to `x_offsets`, from column `y_offset` on. Elements outside the tensor are not written."""
+        """Store rows at the row indices `x_offsets`, from column `y_offset` on. Elements outside the tensor are not stored."""
         pointers, mask = self.rows(x_offsets, y_offset)
         FUNCTIONS["store"](pointers, value, mask)
 
     def __getattr__(self, name: str) -> Any:
-        """`atomic_add` and its like, of a block at offsets."""
+        """Return an atomic op on a block, for example `descriptor.atomic_add(offsets, value)`."""
         if name not in _ATOMICS:
             raise AttributeError(f"a tensor descriptor has no {name}")
 
@@ -162,7 +190,26 @@ _ATOMICS = tuple(f"atomic_{op}" for op in ("add", "min", "max", "and", "or", "xo
 def make_tensor_descriptor(
     base: Any, shape: Any, strides: Any, block_shape: Any, padding_option: str = "zero"
 ) -> tensor_descriptor:
-    """A descriptor of the tensor of `shape` and `strides` [elements] at `base`; the last stride must be 1."""
+    """Make a descriptor of a tensor inside a kernel.
+
+    Parameters
+    ----------
+    base
+        A pointer to the first element of the tensor.
+    shape
+        The lengths of the axes of the tensor [elements].
+    strides
+        The distance between neighbours along each axis [elements]. The last stride must be 1.
+    block_shape
+        The lengths of the axes of a block [elements].
+    padding_option
+        The value of elements outside the tensor: "zero" or "nan".
+
+    Raises
+    ------
+    TritonError
+        If an argument is not valid.
+    """
     block = _block("tl.make_tensor_descriptor", base, shape, strides, (0,) * len(block_shape), block_shape)
     if block.strides[-1] != 1:
         refuse(f"tl.make_tensor_descriptor: the last stride must be 1, and is {block.strides[-1]}; swap the axes")
@@ -174,17 +221,17 @@ def make_tensor_descriptor(
 
 
 def made_on_host(base: Any, shape: Any, strides: Any, block_shape: Any, padding: str, tf32: bool) -> tensor_descriptor:
-    """A descriptor that a launch was given."""
+    """Return the descriptor that was passed to the launch."""
     return replace(make_tensor_descriptor(base, shape, strides, block_shape, padding), tf32=tf32)
 
 
 def load_tensor_descriptor(desc: tensor_descriptor, offsets: Sequence[Any]) -> tensor:
-    """`desc.load(offsets)`."""
+    """Load a block: the same as `desc.load(offsets)`."""
     return desc.load(offsets)
 
 
 def store_tensor_descriptor(desc: tensor_descriptor, offsets: Sequence[Any], value: Any) -> None:
-    """`desc.store(offsets, value)`."""
+    """Store a block: the same as `desc.store(offsets, value)`."""
     desc.store(offsets, value)
 
 

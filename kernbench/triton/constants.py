@@ -1,4 +1,6 @@
-"""`tl.constexpr`: a constant of the compiler as an object with Triton's interface. Parameters of kernels get its value."""
+"""`tl.constexpr`: a constant of the compiler as an object with Triton's interface. A parameter of a kernel gets the plain
+value.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,9 @@ from typing import Any
 
 
 class constexpr:
-    """A constant: `value`, and operators that make further ones. As an annotation: the parameter is a plain Python value."""
+    """A constant: `value`, with operators that make further constants. A parameter with this annotation is a plain Python
+    value.
+    """
 
     __slots__ = ("value",)
 
@@ -17,7 +21,7 @@ class constexpr:
 
     @property
     def type(self) -> str:
-        """What Triton's compiler calls the type of a constant."""
+        """The name that Triton's compiler has for the type of a constant."""
         return f"constexpr_type[{self.value}]"
 
     def __repr__(self) -> str:
@@ -60,20 +64,20 @@ class constexpr:
         return constexpr(~self.value)
 
     def logical_and(self, other: Any) -> constexpr:
-        """Of Triton's compiler: `and`."""
+        """Return `self and other`, under the name that Triton's compiler uses."""
         return constexpr(self.value and plain(other))
 
     def logical_or(self, other: Any) -> constexpr:
-        """Of Triton's compiler: `or`."""
+        """Return `self or other`, under the name that Triton's compiler uses."""
         return constexpr(self.value or plain(other))
 
     def not_(self) -> constexpr:
-        """Of Triton's compiler: `not`."""
+        """Return `not self`, under the name that Triton's compiler uses."""
         return constexpr(not self.value)
 
 
 def plain(value: Any) -> Any:
-    """The value of a constant; any other value unchanged."""
+    """Return the value of a constant; return any other value unchanged."""
     while isinstance(value, constexpr):
         value = value.value
     return value

@@ -1,4 +1,4 @@
-"""Programs, constants, loops, checks and hints."""
+"""Program ids, constants, loops, checks and hints."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from kernbench.triton.tensor import FUNCTIONS, as_tensor, number_tensor, tensor
 
 
 def program_id(axis: int) -> tensor:
-    """The program's place along an axis of the grid."""
+    """Return the index of the program along an axis (0, 1 or 2) of the grid."""
     return number_tensor(current().program_id(_axis(axis)), int32)
 
 
 def num_programs(axis: int) -> tensor:
-    """The grid's size along an axis."""
+    """Return the size of the grid along an axis (0, 1 or 2)."""
     return number_tensor(current().num_programs(_axis(axis)), int32)
 
 
@@ -30,7 +30,7 @@ def _axis(axis: int) -> int:
 
 
 class range:
-    """A loop's integers. `num_stages` and the other hints have no effect: loads and products overlap anyway."""
+    """The integers of a loop. `num_stages` and the other hints are ignored, because loads and products overlap anyway."""
 
     def __init__(
         self, arg1: Any, arg2: Any = None, step: Any = None, num_stages: Any = None, loop_unroll_factor: Any = None,
@@ -45,7 +45,7 @@ class range:
 
 
 class static_range(range):
-    """A loop that Triton unrolls: its integers are plain Python numbers."""
+    """A loop that Triton unrolls. The integers of the loop are plain Python numbers."""
 
     def __init__(self, arg1: Any, arg2: Any = None, step: Any = None) -> None:
         super().__init__(arg1, arg2, step)
@@ -55,7 +55,7 @@ class static_range(range):
 
 
 class condition:
-    """The condition of a `while`, with a hint that changes nothing here."""
+    """The condition of a `while` loop with a hint for GPUs, which is ignored."""
 
     def __init__(self, arg1: Any, disable_licm: bool = False) -> None:
         self.condition = arg1
@@ -65,7 +65,7 @@ class condition:
 
 
 def _extreme(name: str) -> Any:
-    """What `min` and `max` of Python are in kernels: of tensors `tl.minimum` and `tl.maximum`."""
+    """Return the function that `min` or `max` means in a kernel: on tensors, `tl.minimum` or `tl.maximum`."""
 
     def of(*values: Any, **how: Any) -> Any:
         if how or len(values) < 2 or not any(isinstance(one, tensor) for one in values):
@@ -80,7 +80,7 @@ def _extreme(name: str) -> Any:
 
 
 def _print(*values: Any, **how: Any) -> None:
-    """`print` in kernels is `device_print`."""
+    """Call `device_print`, because `print` means `device_print` in kernels."""
     prefix, rest = (values[0], values[1:]) if values and isinstance(values[0], str) else ("", values)
     device_print(prefix, *rest)
 
@@ -90,18 +90,28 @@ IN_KERNELS: dict[str, Any] = {"range": range, "min": _extreme("min"), "max": _ex
 
 
 def static_assert(cond: Any, msg: str = "") -> None:
-    """TritonError if a condition on constants is false."""
+    """Raise TritonError with `msg` if a condition on constants is false."""
     if not cond:
         refuse(f"tl.static_assert failed{f': {msg}' if msg else ''}")
 
 
 def static_print(*values: Any, sep: str = " ", end: str = "\n", file: Any = None, flush: bool = False) -> None:
-    """Print constants when the program comes here."""
+    """Print constants on the host when the program executes this line."""
     print(*values, sep=sep, end=end, file=file, flush=flush)
 
 
 def device_print(prefix: str, *args: Any, hex: bool = False) -> None:
-    """Add a line with the known values to `printed` of the run; values that are computed in Phase 2 are shown as `pending`."""
+    """Add a line to `printed` of the run.
+
+    Parameters
+    ----------
+    prefix
+        The text at the start of the line.
+    args
+        Tensors or numbers. A value that is computed in Phase 2 is shown as `pending`.
+    hex
+        A hint for Triton's compiler, which is ignored.
+    """
     own = current()
     place = ", ".join(str(own.program_id(axis)) for axis in (0, 1, 2))
     shown = []
@@ -112,19 +122,19 @@ def device_print(prefix: str, *args: Any, hex: bool = False) -> None:
 
 
 def debug_barrier() -> None:
-    """Wait until all commands of the program so far have ended."""
+    """Wait until all commands that the program has issued have ended."""
     current().wait()
 
 
 def assume(cond: Any) -> None:
-    """A hint: nothing."""
+    """Accept a hint for Triton's compiler, and ignore it."""
 
 
 def expect_zero(x: Any, mask: Any) -> Any:
-    """A hint: `x` itself."""
+    """Return `x` unchanged. The mask is a hint for Triton's compiler."""
     return x
 
 
 def hint(input: tensor, values: Any) -> tensor:
-    """A hint; returns the tensor."""
+    """Return the tensor unchanged. The values are a hint for Triton's compiler."""
     return input

@@ -1,4 +1,4 @@
-"""Element types by Triton's names, and pointers to them."""
+"""Element types by Triton's names, and pointers to elements."""
 
 from __future__ import annotations
 
@@ -12,20 +12,23 @@ from kernbench.triton.constants import plain
 
 
 class TritonError(KernbenchError):
-    """A kernel uses something that the language or this machine does not have. The message begins with the kernel's line."""
+    """An error for a kernel that uses something that the language or the machine does not have.
+
+    The message begins with the file and line of the kernel.
+    """
 
     exit_code = 5
 
 
 class NameRefused(TritonError, AttributeError):
-    """A name of Triton that is not supported: `hasattr` is false for it."""
+    """An error for a name of Triton that is not supported; `hasattr` returns false for the name."""
 
 
 class dtype:
-    """A type of elements. `own` is what the machine calls it: `f32`."""
+    """An element type. The field `own` has the name of the type on the machine, such as `f32`."""
 
     def __init__(self, name: str, own: str = "", kind: str = "", bits: int = 0) -> None:
-        """`dtype("fp32")` is the type with Triton's name; TritonError for a name that is no type here."""
+        """Make the type with Triton's name, for example `dtype("fp32")`. An unknown name raises TritonError."""
         self.name: str
         self.own: str
         self.kind: str
@@ -50,21 +53,21 @@ class dtype:
 
     @property
     def exponent_bias(self) -> int:
-        """What is added to the exponent of a float."""
+        """The bias that is added to the exponent of a float."""
         if self.name not in _BIAS:
             refuse(f"{self} has no exponent; exponent_bias is of floats")
         return _BIAS[self.name]
 
     @property
     def fp_mantissa_width(self) -> int:
-        """Bits of the mantissa, without the one that is not stored. TritonError for integers."""
+        """The number of stored mantissa bits of a float. Integers raise TritonError."""
         if self.name not in _MANTISSA:
             refuse(f"{self} has no mantissa; fp_mantissa_width is of floats")
         return _MANTISSA[self.name]
 
     @property
     def scalar(self) -> dtype:
-        """Of one element: the type itself."""
+        """The type of one element: the type itself."""
         return self
 
     def is_floating(self) -> bool:
@@ -113,7 +116,7 @@ class dtype:
         return -(1 << self.int_bitwidth - 1) if self.is_int_signed() else 0
 
     def __getattr__(self, name: str) -> Any:
-        """`is_int32()`, `is_fp8e5()` and so on: whether it is that type."""
+        """Return a test of the type, for example `is_int32()` or `is_fp8e5()`."""
         if name.startswith("is_") and name[3:] in _NAMES:
             return lambda: self.name == name[3:]
         raise AttributeError(f"a type of triton.language has no {name}")
@@ -135,10 +138,10 @@ class dtype:
 
 
 class pointer_type(dtype):
-    """The type of pointers to elements."""
+    """The type of pointers to elements of a type."""
 
     def __init__(self, element_ty: dtype, address_space: str = "global", const: bool = False) -> None:
-        """Of `const` pointers nothing is written through; `address_space` changes nothing here."""
+        """Make a pointer type. A store through a `const` pointer is an error. `address_space` is ignored."""
         super().__init__(f"pointer<{element_ty.name}>", "i64", "int", 64)
         self.element_ty = element_ty
         self.const = const
@@ -217,7 +220,8 @@ CANONICAL.update({one: one for one in list(CANONICAL.values())})
 
 
 def str_to_ty(name: str, c: Any = None) -> dtype:
-    """A type by its name in a signature: `fp32`, `i32`, `*fp16`. TritonError for one that is not here."""
+    """Return the type with this name in a signature, such as `fp32`, `i32` or `*fp16`. An unsupported name raises TritonError.
+    """
     if name.startswith("*"):
         return pointer_type(str_to_ty(name[1:].removeprefix("k"), c), const=name.startswith("*k"))
     found = next((one for one in TYPES if name in (one.name, signature(one))), None)
@@ -225,19 +229,19 @@ def str_to_ty(name: str, c: Any = None) -> dtype:
 
 
 def signature(kind: dtype) -> str:
-    """As it is called in a signature."""
+    """Return the name of a type in a signature."""
     return kind.name if kind.is_floating() else f"{'u' if kind.kind == 'uint' else 'i'}{kind.int_bitwidth}"
 
 
 def of_own(own: str) -> dtype:
-    """The type with the machine's name. TritonError for one that Triton does not have."""
+    """Return the type with this name on the machine. A type that Triton does not have raises TritonError."""
     if own not in _BY_OWN:
         refuse(f"elements of {own} have no type in Triton; use {', '.join(_BY_OWN)}")
     return _BY_OWN[own]
 
 
 def of_array(kind: np.dtype[Any]) -> dtype:
-    """By numpy's type."""
+    """Return the type for a type of numpy."""
     return of_own(dtype_of(kind).name)
 
 
@@ -245,7 +249,7 @@ _INFINITE, _LEAST, _MOST = float("inf"), 2.0**-126, (2 - 2.0**-23) * 2.0**127  #
 
 
 def of_number(value: bool | int | float) -> dtype:
-    """The type that Triton gives to a Python number."""
+    """Return the type that Triton gives to a Python number."""
     if isinstance(value, bool):
         return int1
     if isinstance(value, float):
@@ -263,7 +267,7 @@ def of_number(value: bool | int | float) -> dtype:
 
 
 def wanted(value: Any) -> dtype:
-    """A type given as an argument. TritonError for anything else."""
+    """Return the type that a caller passed as an argument. Any other value raises TritonError."""
     value = plain(value)
     if isinstance(value, dtype):
         if value.own == "none":
@@ -277,17 +281,17 @@ def wanted(value: Any) -> dtype:
 
 
 def refuse_name(text: str) -> NoReturn:
-    """Raise NameRefused, with the kernel's line before the text."""
+    """Raise NameRefused with the line of the kernel before the text."""
     raise NameRefused(str(refusal(text)))
 
 
 def refuse(text: str) -> NoReturn:
-    """Raise TritonError, with the kernel's line before the text."""
+    """Raise TritonError with the line of the kernel before the text."""
     raise refusal(text)
 
 
 def refusal(text: str) -> TritonError:
-    """What `refuse` raises."""
+    """Return the error that `refuse` raises."""
     from kernbench.triton.program import kernel_line  # it stands on this module
 
     line = kernel_line()
@@ -298,7 +302,10 @@ _RANK = {"bool": 0, "int": 1, "uint": 1, "float": 2}
 
 
 def common(a: dtype, b: dtype, divides: bool = False) -> dtype:
-    """Of two tensors. `divides`: for division and remainder, which are done in f32 where one is a float."""
+    """Return the type of the result of an operator on two tensors.
+
+    `divides` marks division and remainder, which are computed in f32 if one operand is a float.
+    """
     if a is b and not divides:
         return a
     if float64 in (a, b):
@@ -321,7 +328,7 @@ def common(a: dtype, b: dtype, divides: bool = False) -> dtype:
 
 
 def _integers(a: dtype, b: dtype) -> dtype:
-    """The wider; of equal width, or where it is the wider, the one without a sign."""
+    """Return the wider integer type. The unsigned type is returned if it is at least as wide as the signed type."""
     wide, narrow = (a, b) if a.int_bitwidth >= b.int_bitwidth else (b, a)
     if wide.int_bitwidth == narrow.int_bitwidth:
         return narrow if narrow.is_int_unsigned() else wide
@@ -329,7 +336,10 @@ def _integers(a: dtype, b: dtype) -> dtype:
 
 
 def with_number(tensor: dtype, value: Any, divides: bool = False) -> dtype:
-    """Of a tensor and a Python number: the tensor's, unless the number is of a kind above it."""
+    """Return the type of the result of an operator on a tensor and a Python number.
+
+    The result has the type of the tensor, unless the number is of a higher kind, such as a float beside integers.
+    """
     number = of_number(value)
     if _RANK[number.kind] > _RANK[tensor.kind]:
         return common(number, tensor, divides)

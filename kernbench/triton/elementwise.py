@@ -18,7 +18,7 @@ from kernbench.triton.tensor import FUNCTIONS, as_tensor, number_tensor, tensor
 
 
 class PropagateNan(IntEnum):
-    """How `maximum` and similar ops treat NaN: return the other number, or NaN."""
+    """How `maximum`, `minimum` and `clamp` treat a NaN: NONE returns the other number, and ALL returns NaN."""
 
     NONE = 0
     ALL = 0xFFFF
@@ -34,12 +34,12 @@ _SYMBOLS = {
 
 
 def is_number(value: Any) -> bool:
-    """Whether a value is a Python or numpy number, not a tensor."""
+    """Return whether a value is a Python or numpy number, and not a tensor."""
     return isinstance(value, bool | int | float | np.generic | constexpr)
 
 
 def spread(*tensors: tensor) -> tuple[int, ...]:
-    """The shape that tensors have together; TritonError if they do not fit."""
+    """Return the shape to which the tensors broadcast. Shapes that do not fit raise TritonError."""
     shapes = [one.shape if one.swapped is not None else one.handle.shape for one in tensors]
     longest = shapes[0]
     for one in shapes:
@@ -58,7 +58,7 @@ def spread(*tensors: tensor) -> tuple[int, ...]:
 
 
 def math(op: str, operands: list[tensor], kind: dtype | None, into: dtype | None = None) -> tensor:
-    """An elementwise op whose operands are converted to `kind` (None: unchanged) and whose result has the type `into`."""
+    """Run an elementwise op whose operands are converted to `kind` (None: unchanged) and whose result has the type `into`."""
     own = current()
     shape = spread(*operands)
     if op in unsigned.KNOWN and kind == uint64:
@@ -75,7 +75,7 @@ def math(op: str, operands: list[tensor], kind: dtype | None, into: dtype | None
 
 
 def _as_operand(value: tensor, kind: dtype) -> Any:
-    """The operand of a command: a tile of that type, or a number for a known single value."""
+    """Return the operand of a command: a tile of the type, or a number for a single known value."""
     if value.numel == 1:
         found = value.known
         if found is not None:
@@ -90,7 +90,23 @@ def _as_operand(value: tensor, kind: dtype) -> Any:
 def cast(
     input: Any, dtype: Any, fp_downcast_rounding: str | None = None, bitcast: bool = False, _semantic: Any = None
 ) -> tensor:
-    """`input` as elements of another type; with `bitcast`, its bits as such elements."""
+    """Convert the elements of a tensor to another type.
+
+    Parameters
+    ----------
+    input
+        A tensor or a number.
+    dtype
+        The new element type.
+    fp_downcast_rounding
+        The rounding of floats to a narrower type: "rtne" rounds to nearest, ties to even; "rtz" rounds towards zero.
+    bitcast
+        If true, the bits are kept and read as the new type. The two types must have the same width.
+
+    Returns
+    -------
+    A tensor of the new type, in the shape of `input`.
+    """
     if isinstance(input, tensor) and input.dtype is dtype:
         return input
     value, kind = as_tensor(input), wanted(dtype)
@@ -121,7 +137,7 @@ def cast(
 
 
 def _towards_zero(value: tensor, kind: dtype) -> tensor:
-    """A float as a narrower one: rounded to nearest, and one step back where that is further from zero than the value."""
+    """Round a float to a narrower type towards zero: round to nearest, then step back where the result is further from zero."""
     near = cast(value, kind)
     if kind.primitive_bitwidth >= value.dtype.primitive_bitwidth:
         return near
@@ -131,7 +147,7 @@ def _towards_zero(value: tensor, kind: dtype) -> tensor:
 
 
 def binary(op: str, x: Any, y: Any) -> tensor:
-    """An operator on tensors, pointers and numbers."""
+    """Run an operator on two tensors, pointers or numbers."""
     a, b = as_tensor(x), as_tensor(y)
     if a.base is not None or b.base is not None:
         return FUNCTIONS["pointer_math"](op, a, b)  # type: ignore[no-any-return]
@@ -164,8 +180,11 @@ def _of_one_bit(op: str, a: tensor, b: tensor) -> tensor:
 
 
 def _shifted_right(a: tensor, b: tensor, kind: dtype, by: dtype) -> tensor:
-    """`a >> b`, in the type in which they meet. `by`: of the left operand, or of the right one if the left is a Python number:
-    whether that has a sign decides if the highest bit is filled in, as in Triton."""
+    """Return `a >> b` in the type `kind`.
+
+    `by` is the type of the left operand, or of the right operand if the left is a Python number. As in Triton, the sign of
+    the type `by` decides whether the vacated bits are copies of the highest bit.
+    """
     if by.is_int_signed() and kind.is_int_unsigned():
         return math("shr", [a, b], None, kind)
     if by.is_bool() and kind.is_int_signed():
@@ -184,7 +203,7 @@ def _divided(op: str, a: tensor, b: tensor, kind: dtype) -> tensor:
 
 
 def unary(op: str, x: Any) -> tensor:
-    """`-x` and `~x`."""
+    """Run the operator `-x` or `~x`."""
     value = as_tensor(x)
     if value.base is not None:
         refuse("an operator on a pointer; only + and - of integers are")
@@ -196,7 +215,7 @@ def unary(op: str, x: Any) -> tensor:
 
 
 def function(op: str, x: Any, name: str = "") -> tensor:
-    """A function of floats, of one operand. Under `portable` of f32 alone, as in Triton."""
+    """Run a float function of one operand. With `portable`, only f32 is accepted, as in Triton."""
     value = as_tensor(x)
     if not value.dtype.is_floating():
         refuse(f"tl.{name or op} of {value.dtype}: it takes floats; cast with .to(tl.float32)")
@@ -206,13 +225,13 @@ def function(op: str, x: Any, name: str = "") -> tensor:
 
 
 def test(op: str, x: Any) -> tensor:
-    """`isnan` and its like: truth values of floats."""
+    """Run a test of floats such as `isnan`; the result has truth values."""
     value = as_tensor(x)
     return math(op, [value], value.dtype if value.dtype.is_floating() else float32, int1)
 
 
 def pair(op: str, x: Any, y: Any) -> tensor:
-    """A function of two operands of any type."""
+    """Run a function of two operands of any type."""
     a, b = as_tensor(x), as_tensor(y)
     return math(op, [a, b], pair_type(x, y, a, b))
 
@@ -227,7 +246,7 @@ def _extreme(name: str, x: Any, y: Any, propagate_nan: Any) -> tensor:
 
 
 def pair_type(x: Any, y: Any, a: tensor, b: tensor, divides: bool = False) -> dtype:
-    """The type in which two operands meet."""
+    """Return the type to which the two operands are converted."""
     if is_number(x) and not is_number(y):
         return with_number(b.dtype, plain(x), divides)
     if is_number(y) and not is_number(x):
@@ -236,22 +255,30 @@ def pair_type(x: Any, y: Any, a: tensor, b: tensor, divides: bool = False) -> dt
 
 
 def maximum(x: Any, y: Any, propagate_nan: PropagateNan = PropagateNan.NONE) -> tensor:
-    """The larger of two; of a number and a NaN the number, unless `propagate_nan` is ALL."""
+    """Return the larger element of each pair. A NaN loses against a number, unless `propagate_nan` is ALL."""
     return _extreme("max", x, y, propagate_nan)
 
 
 def minimum(x: Any, y: Any, propagate_nan: PropagateNan = PropagateNan.NONE) -> tensor:
-    """The smaller of two; NaN as in `maximum`."""
+    """Return the smaller element of each pair. A NaN loses against a number, unless `propagate_nan` is ALL."""
     return _extreme("min", x, y, propagate_nan)
 
 
 def clamp(x: Any, min: Any, max: Any, propagate_nan: PropagateNan = PropagateNan.NONE) -> tensor:
-    """`x`, but at least `min` and at most `max`."""
+    """Return `x`, limited to the range from `min` to `max`."""
     return minimum(maximum(x, min, propagate_nan), max, propagate_nan)
 
 
 def where(condition: Any, x: Any, y: Any) -> tensor:
-    """`x` where the condition is true, else `y`; both are evaluated."""
+    """Return `x` where the condition is true, and `y` elsewhere. Both operands are evaluated.
+
+    Parameters
+    ----------
+    condition
+        A tensor of truth values.
+    x, y
+        Tensors or numbers. All operands are broadcast to one shape.
+    """
     chosen, a, b = cast(condition, int1), as_tensor(x), as_tensor(y)
     if a.base is not None or b.base is not None:
         return FUNCTIONS["pointer_where"](chosen, a, b)  # type: ignore[no-any-return]
@@ -269,7 +296,7 @@ def where(condition: Any, x: Any, y: Any) -> tensor:
 
 
 def fma(x: Any, y: Any, z: Any) -> tensor:
-    """`x * y + z`."""
+    """Return `x * y + z`."""
     a, b, c = as_tensor(x), as_tensor(y), as_tensor(z)
     kind = pair_type(x, y, a, b)
     kind = with_number(kind, plain(z)) if is_number(z) else common(kind, c.dtype)
@@ -277,7 +304,7 @@ def fma(x: Any, y: Any, z: Any) -> tensor:
 
 
 def full(shape: Any, value: Any, dtype: Any) -> tensor:
-    """A tensor of one value."""
+    """Return a tensor of this shape and type in which all elements have one value."""
     kind, size = wanted(dtype), shape_of(shape)
     one = as_tensor(value)
     if one.numel == 1 and one.known is not None:
@@ -289,22 +316,24 @@ def full(shape: Any, value: Any, dtype: Any) -> tensor:
 
 
 def zeros(shape: Any, dtype: Any) -> tensor:
-    """A tensor of zeros."""
+    """Return a tensor of zeros of this shape and type."""
     return full(shape, 0, dtype)
 
 
 def zeros_like(input: tensor) -> tensor:
-    """Zeros of the shape and type of another tensor."""
+    """Return a tensor of zeros with the shape and type of `input`."""
     return full(input.shape, 0, input.dtype)
 
 
 def full_like(input: tensor, value: Any) -> tensor:
-    """One value in the shape and type of another tensor."""
+    """Return a tensor of one value with the shape and type of `input`."""
     return full(input.shape, value, input.dtype)
 
 
 def shape_of(*shape: Any) -> tuple[int, ...]:
-    """A shape as integers; `f(a, b)` and `f((a, b))` are one. TritonError for axes that are not positive integers."""
+    """Return a shape as integers. `f(a, b)` and `f((a, b))` mean the same. An axis that is no positive integer raises
+    TritonError.
+    """
     shape = tuple(plain(one) for one in shape)
     parts = shape[0] if len(shape) == 1 and isinstance(shape[0], tuple | list) else shape
     found = tuple(int(one) for one in parts)
@@ -317,19 +346,19 @@ def shape_of(*shape: Any) -> tuple[int, ...]:
 
 
 def check_size(elements: int) -> None:
-    """TritonError for more elements than any scratchpad has room for, before the host's memory is full of them."""
+    """Raise TritonError for more elements than any scratchpad can hold, before the elements fill the memory of the host."""
     room = current().limits().scratchpad_bytes
     if elements > 8 * room:
         refuse(f"a tensor of {elements} elements, and the scratchpad has {room} bytes; use smaller blocks")
 
 
 def cdiv(x: Any, div: Any) -> Any:
-    """`x / div`, rounded up."""
+    """Return `x / div`, rounded up to an integer."""
     return (x + div - 1) // div
 
 
 def abs_(x: Any) -> tensor:
-    """Without sign."""
+    """Return the absolute value of each element."""
     value = as_tensor(x)
     if value.dtype.is_int_unsigned():
         return value
@@ -337,14 +366,14 @@ def abs_(x: Any) -> tensor:
 
 
 def umulhi(x: Any, y: Any) -> tensor:
-    """The upper half of the bits of a product, of known integers of 32 or 64 bits taken as unsigned."""
+    """Return the upper half of the bits of a product of known integers. Integers of 32 or 64 bits are read as unsigned."""
     a, b = as_tensor(x), as_tensor(y)
     kind = pair_type(x, y, a, b)
     return unsigned.upper(cast(a, kind), cast(b, kind), kind)
 
 
 def logical(op: str, x: Any, y: Any) -> tensor:
-    """`logical_and`, `logical_or`."""
+    """Run `logical_and` or `logical_or`."""
     return math(op, [cast(x, int1), cast(y, int1)], int1)
 
 

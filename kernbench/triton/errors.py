@@ -1,4 +1,4 @@
-"""`triton.errors`, `triton.runtime.errors` and `triton.compiler.errors`: Triton's names for errors, all TritonError."""
+"""The error classes of `triton.errors`, `triton.runtime.errors` and `triton.compiler.errors`. All derive from TritonError."""
 
 from __future__ import annotations
 
@@ -6,23 +6,23 @@ from kernbench.triton.dtypes import TritonError
 
 
 class CompilationError(TritonError):
-    """A kernel breaks a rule of Triton's compiler."""
+    """The kernel breaks a rule of Triton's compiler."""
 
 
 class UnsupportedLanguageConstruct(CompilationError):
-    """A kernel uses a part of Python that Triton does not have."""
+    """The kernel uses a part of Python that Triton does not support."""
 
 
 class CompileTimeAssertionFailure(CompilationError):
-    """`tl.static_assert` of a false condition."""
+    """The condition of `tl.static_assert` is false."""
 
 
 class InterpreterError(TritonError):
-    """Never raised: errors of a kernel are TritonError."""
+    """This class is never raised: errors in a kernel are TritonError."""
 
 
 class OutOfResources(TritonError):
-    """Never raised: a tile that is too large for the scratchpad is an error that lists the tiles in it."""
+    """This class is never raised: a tile that does not fit raises an error that lists the tiles in the scratchpad."""
 
     def __init__(self, required: int, limit: int, name: str) -> None:
         super().__init__(f"out of resource: {name}, required: {required}, limit: {limit}")
@@ -30,11 +30,11 @@ class OutOfResources(TritonError):
 
 
 class PTXASError(TritonError):
-    """Never raised: there is no PTX here."""
+    """This class is never raised, because no PTX is assembled."""
 
 
 class AutotunerError(TritonError):
-    """Never raised: errors of autotune are TritonError."""
+    """This class is never raised: errors of autotune are TritonError."""
 
 
 __all__ = [

@@ -1,4 +1,4 @@
-"""`@triton.jit`: kernels, which are launched, and device functions, which kernels call."""
+"""`@triton.jit`: kernels, which the host launches, and device functions, which kernels call."""
 
 from __future__ import annotations
 
@@ -42,22 +42,30 @@ ALWAYS = ("launch_cooperative_grid", "debug")
 
 
 class KernelInterface:
-    """What is launched by `kernel[grid](...)`."""
+    """An object that `kernel[grid](...)` launches."""
 
     def run(self, *args: Any, grid: Any, warmup: bool = False, **kwargs: Any) -> Any:
         raise NotImplementedError
 
     def __getitem__(self, grid: Any) -> Callable[..., Any]:
-        """`kernel[grid](*args, **meta)`; `grid` is a number, a tuple, or a function of all arguments by name."""
+        """Return a launcher for a grid: `kernel[grid](*args, **meta)`.
+
+        Parameters
+        ----------
+        grid
+            The number of programs along each axis: an integer, a tuple of one to three integers, or a function. The function
+            gets all arguments in a dict and returns the integer or the tuple.
+        """
         return lambda *args, **kwargs: self.run(*args, grid=grid, warmup=False, **kwargs)
 
     def warmup(self, *args: Any, grid: Any, **kwargs: Any) -> Any:
-        """A CompiledKernel; nothing runs."""
+        """Return a CompiledKernel, and run nothing. The parameters are the parameters of a launch, and `grid`."""
         return self.run(*args, grid=grid, warmup=True, **kwargs)
 
 
 class Metadata:
-    """`metadata` of a compiled kernel: its name, the options of the launch, and the scratchpad of a PE as shared memory."""
+    """The `metadata` of a compiled kernel: name and launch options. The scratchpad size of a PE is given as shared memory [B].
+    """
 
     def __init__(self, **found: Any) -> None:
         self.__dict__.update(found)
@@ -67,14 +75,14 @@ class Metadata:
 
 
 class _NoAssembly(dict[str, str]):
-    """`asm` of a kernel: empty."""
+    """The `asm` of a kernel, which is always empty."""
 
     def __missing__(self, key: str) -> str:
         raise TritonError(f'asm["{key}"]: kernels run as Python, so there is no code of a compiler to show')
 
 
 class CompiledKernel(KernelInterface):
-    """What `kernel.warmup` returns. A program has a PE for itself: all its registers and its scratchpad."""
+    """The result of `kernel.warmup`. A program has a PE to itself, with all registers and the whole scratchpad of the PE."""
 
     def __init__(self, kernel: JITFunction, constants: Mapping[str, Any], hints: Mapping[str, Any]) -> None:
         properties = import_module(RUNTIME).device_properties()
@@ -91,17 +99,17 @@ class CompiledKernel(KernelInterface):
         self.asm: dict[str, str] = _NoAssembly()
 
     def _init_handles(self) -> None:
-        """Nothing: the fields are there."""
+        """Do nothing, because all fields are set already."""
 
     def run(self, *args: Any, grid: Any, warmup: bool = False, **kwargs: Any) -> Any:
-        """Launch it; constants that are not given are those of `warmup`."""
+        """Launch the kernel. Constants that the launch does not give have the values that `warmup` got."""
         given = {*self.kernel.arg_names[: len(args)], *kwargs}
         more = {name: value for name, value in self.constants.items() if name not in given}
         return self.kernel.run(*args, grid=grid, warmup=warmup, **{**self.hints, **more, **kwargs})
 
 
 class KernelParam:
-    """A parameter of a kernel, with its position, as Triton describes it."""
+    """A parameter of a kernel with its position, as Triton describes it."""
 
     def __init__(self, num: int, param: inspect.Parameter) -> None:
         self.num, self.name, self.default = num, param.name, param.default
@@ -111,14 +119,17 @@ class KernelParam:
 
 
 class JITFunction(KernelInterface):
-    """A kernel or device function. `kernel[grid](...)` runs it on the default machine, or that of `kernbench.machine`."""
+    """A kernel or device function.
+
+    `kernel[grid](...)` runs the kernel on the default machine, or on the machine of the enclosing `kernbench.machine` block.
+    """
 
     def __init__(
         self, fn: Callable[..., Any], version: Any = None, do_not_specialize: Any = None,
         do_not_specialize_on_alignment: Any = None, debug: Any = None, noinline: Any = None,
         repr: Callable[[Any], str] | None = None, launch_metadata: Any = None,
     ) -> None:  # fmt: skip
-        """The options are of Triton's compiler: they are kept, and change nothing."""
+        """Keep the options, which are for Triton's compiler and have no effect here."""
         self.version, self.debug, self.noinline, self.launch_metadata = version, debug, noinline, launch_metadata
         self.do_not_specialize = do_not_specialize or []
         self.do_not_specialize_on_alignment = do_not_specialize_on_alignment or []
@@ -127,7 +138,7 @@ class JITFunction(KernelInterface):
         self._take(fn.original if isinstance(fn, JITFunction) else fn)
 
     def _take(self, fn: Callable[..., Any]) -> None:
-        """Be the kernel of a function."""
+        """Make this object the kernel of a function."""
         self.original: Callable[..., Any] = fn
         self.fn = _with_names(fn)
         self.__name__, self.__qualname__ = fn.__name__, fn.__qualname__
@@ -145,32 +156,32 @@ class JITFunction(KernelInterface):
         self.constexprs = frozenset(name for name, one in self.parameters.items() if _is_marked(one.annotation, "constexpr"))
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
-        """A device function that is a method."""
+        """Return the device function for a call as a method."""
         return self if instance is None else partial(self, instance)
 
     @property
     def src(self) -> str:
-        """The source, without its decorators."""
+        """The source text without decorators."""
         text = textwrap.dedent(inspect.getsource(self.original))
         return text[text.index("def ") :] if "def " in text else text
 
     @cached_property
     def raw_src(self) -> list[str]:
-        """The lines of the source, with its decorators."""
+        """The lines of the source, with decorators."""
         return inspect.getsourcelines(self.original)[0]
 
     def get_capture_scope(self) -> dict[str, Any]:
-        """The globals of the function, and the variables around it that it uses."""
+        """Return the globals of the function, and the variables of enclosing functions that the function uses."""
         code, cells = self.original.__code__, self.original.__closure__ or ()
         around = {name: cell.cell_contents for name, cell in zip(code.co_freevars, cells, strict=True)}
         return {**self.original.__globals__, **around}
 
     def is_gluon(self) -> bool:
-        """False: kernels of Gluon are refused."""
+        """Return False, because kernels of Gluon cannot run."""
         return False
 
     def _unsafe_update_src(self, source: str) -> None:
-        """Be the kernel of another source, in the globals of this one."""
+        """Make this object the kernel of another source text, with the same globals."""
         names = self.original.__globals__
         name = f"<source of {self.__name__}, {next(_SOURCES)}>"
         linecache.cache[name] = len(source), None, source.splitlines(keepends=True), name
@@ -178,11 +189,11 @@ class JITFunction(KernelInterface):
         self._take(names[self.__name__])
 
     def add_pre_run_hook(self, hook: Callable[..., Any]) -> None:
-        """Call a function with the arguments of each launch, before it."""
+        """Call `hook` with the arguments of each launch, before the launch."""
         self.pre_run_hooks.append(hook)
 
     def run(self, *args: Any, grid: Any, warmup: bool = False, **kwargs: Any) -> Any:
-        """Launch it, and return the run; with `warmup` return a CompiledKernel, and run nothing."""
+        """Launch the kernel and return the run. With `warmup`, run nothing and return a CompiledKernel."""
         bound, hints = self.bind(args, kwargs)
         if warmup:
             return CompiledKernel(self, {name: bound[name] for name in self.arg_names if name in self.constexprs}, hints)
@@ -191,7 +202,10 @@ class JITFunction(KernelInterface):
         return import_module(RUNTIME).run_kernel(self, sizes_of(grid, bound), bound, hints)
 
     def bind(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-        """All arguments by name, and the hints among them. TritonError if they are not the kernel's."""
+        """Return all arguments by name, and the hints that were among them.
+
+        Raises TritonError if the arguments do not match the parameters of the kernel.
+        """
         hints = {name: value for name, value in kwargs.items() if name in HINTS and name not in self.parameters}
         given = {name: value for name, value in kwargs.items() if name not in hints}
         try:
@@ -202,7 +216,10 @@ class JITFunction(KernelInterface):
         return {name: plain(value) for name, value in bound.arguments.items()}, hints
 
     def __call__(self, *args: Any, tl: TLContext | None = None, **kwargs: Any) -> Any:
-        """From a kernel: the function itself. From a launch, which gives `tl`: a program of it."""
+        """Call the function from a kernel; with `tl`, which only a launch gives, run one program.
+
+        Raises TritonError if the host calls a kernel directly. Launch it with `kernel[grid](...)`.
+        """
         around = running()
         if around is not None and tl is None:
             self._check(around.options)
@@ -212,13 +229,13 @@ class JITFunction(KernelInterface):
         return self.program(tl, Options(), self.bind(args, kwargs)[0])
 
     def _check(self, options: Options) -> None:
-        """CompilationError, with `portable`, for names that Triton's compiler refuses."""
+        """With `portable`, raise CompilationError for names that Triton's compiler does not accept."""
         if options.portable and not self._checked:
             check_names(self.fn)
             self._checked = True
 
     def launched(self, options: Options) -> Callable[..., Any]:
-        """The kernel of one launch of a bench, whose programs share options."""
+        """Return the kernel for one launch of a bench; all programs of the launch share the options."""
 
         def program(*args: Any, tl: TLContext, **kwargs: Any) -> Any:
             return self.program(tl, options, self.bind(args, kwargs)[0])
@@ -257,8 +274,10 @@ _CALLED = inspect.signature(lambda *args, tl=None, **kwargs: None)  # of a call:
 
 
 def _with_names(fn: Callable[..., Any]) -> Callable[..., Any]:
-    """The function with `range`, `min`, `max` and `print` as kernels mean them. A function keeps the names of Python that its
-    globals had when it was made."""
+    """Return a copy of the function in which `range`, `min`, `max` and `print` have their meaning in kernels.
+
+    A function keeps the builtins that its globals had when the function was made, so a copy is necessary.
+    """
     if not isinstance(fn, FunctionType):
         return fn
     fn = with_tensors(fn)
@@ -281,7 +300,7 @@ def _is_marked(annotation: Any, mark: str) -> bool:
 
 
 def sizes_of(grid: Any, arguments: Mapping[str, Any]) -> tuple[int, ...]:
-    """A grid as integers. TritonError for an argument that is not valid."""
+    """Return the sizes of a grid as integers. A grid that is not valid raises TritonError."""
     found = plain(grid(dict(arguments)) if callable(grid) else grid)
     parts = tuple(found) if isinstance(found, tuple | list) else (found,)
     parts = tuple(plain(one) for one in parts)
@@ -292,7 +311,23 @@ def sizes_of(grid: Any, arguments: Mapping[str, Any]) -> tuple[int, ...]:
 
 
 def jit(fn: Callable[..., Any] | None = None, **options: Any) -> Any:
-    """Make a kernel or device function of a Python function. Options of the compiler change nothing."""
+    """Make a kernel or a device function from a Python function.
+
+    Parameters
+    ----------
+    fn
+        The function. Without it, `jit` returns a decorator.
+    options
+        Options of Triton's compiler, which are accepted and have no effect.
+
+    Example
+    -------
+    >>> @triton.jit
+    ... def double(x, y, n, BLOCK: tl.constexpr):
+    ...     at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    ...     tl.store(y + at, 2 * tl.load(x + at, at < n), at < n)
+    >>> double[(4,)](x, y, 1000, BLOCK=256)
+    """
     known = {name: value for name, value in options.items() if name in _OPTIONS}
     if fn is None:
         return lambda given: JITFunction(given, **known)

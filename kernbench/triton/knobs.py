@@ -1,4 +1,4 @@
-"""`triton.knobs`: settings of Triton's compiler. They can be read and set, and change nothing here."""
+"""`triton.knobs`: settings of Triton's compiler. Programs can read and set them; the settings have no effect here."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 
 class base_knobs:
-    """A group of settings: a name that was not set is None."""
+    """A group of settings. A setting that was never set is None."""
 
     def __init__(self, **values: Any) -> None:
         self.__dict__.update(values)
@@ -20,21 +20,21 @@ class base_knobs:
 
     @property
     def knob_descriptors(self) -> dict[str, Any]:
-        """Settings that follow variables of the environment: none."""
+        """Return the settings that follow environment variables. There are none."""
         return {}
 
     def copy(self) -> base_knobs:
-        """The same settings as an object of their own."""
+        """Return an independent copy of the settings."""
         return base_knobs(**self.__dict__)
 
     def reset(self) -> base_knobs:
-        """Without what was set."""
+        """Remove all settings that were set, and return the group."""
         self.__dict__.clear()
         return self
 
     @contextmanager
     def scope(self) -> Iterator[None]:
-        """Settings made inside of the `with` block end with it."""
+        """Return a context manager that restores the settings at the end of the `with` block."""
         kept = dict(self.__dict__)
         try:
             yield

@@ -1,7 +1,7 @@
-"""What the source of a kernel means to Triton, and not to Python.
+"""Rewrites parts of a kernel's source that have another meaning in Triton than in Python.
 
-Named numbers are tensors where the kernel uses what only tensors have (`x = 1; x.dtype`). `a if condition else b` of a
-condition that is computed after the timing takes both, and selects.
+A variable that holds a number becomes a tensor if the kernel uses an attribute that only tensors have (`x = 1; x.dtype`).
+The expression `a if condition else b` evaluates both sides and selects if the condition is computed after the timing.
 """
 
 from __future__ import annotations
@@ -20,21 +20,21 @@ from kernbench.triton.tensor import FUNCTIONS, as_tensor, tensor
 
 
 class _Float(float):
-    """A float that a device function returned: in Triton it is a tensor by then, and kernels ask for its type."""
+    """A float that a device function returned. In Triton the value is a tensor, so attributes of tensors work."""
 
     def __getattr__(self, name: str) -> Any:
         return getattr(as_tensor(float(self)), name)
 
 
 class _Int(int):
-    """The same of an integer."""
+    """An integer that a device function returned. In Triton the value is a tensor, so attributes of tensors work."""
 
     def __getattr__(self, name: str) -> Any:
         return getattr(as_tensor(int(self)), name)
 
 
 def returned(value: Any) -> Any:
-    """What a device function returns, as its caller gets it."""
+    """Convert the result of a device function for its caller."""
     kind = type(value)
     if kind is tuple:
         return tuple([returned(one) for one in value])
@@ -45,7 +45,7 @@ _MAKE, _CHOOSE = "__kernbench_tensor", "__kernbench_choose"
 
 
 def choose(condition: Any, first: Callable[[], Any], second: Callable[[], Any]) -> Any:
-    """`first() if condition else second()`; of one pending condition `tl.where` of both."""
+    """Return `first() if condition else second()`. If the condition is a single pending element, return `tl.where` of both."""
     if isinstance(condition, tensor) and condition.numel == 1 and condition.known is None:
         both = plain(first()), plain(second())
         if all(isinstance(one, tensor | int | float) for one in both):
@@ -54,7 +54,7 @@ def choose(condition: Any, first: Callable[[], Any], second: Callable[[], Any]) 
 
 
 class _Choices(ast.NodeTransformer):
-    """Calls of `choose` instead of conditional expressions."""
+    """Replaces conditional expressions by calls of `choose`."""
 
     found = False
 
@@ -69,7 +69,8 @@ class _Choices(ast.NodeTransformer):
 
 
 def with_tensors(fn: FunctionType) -> FunctionType:
-    """The function as Triton means it; itself, where Python means the same or no source is known."""
+    """Return the function with Triton's meaning. Return it unchanged if Python means the same, or if the source is not known.
+    """
     if not _may_have(fn.__code__):
         return fn
     try:
@@ -118,14 +119,14 @@ _CONDITIONAL = re.compile(r"\belse\b(?!\s*:)")
 
 
 def _may_choose(code: CodeType) -> bool:
-    """Whether lines of a function may have a conditional expression."""
+    """Return whether the code of a function may have a conditional expression."""
     last = max((line for *_, line in code.co_lines() if line is not None), default=code.co_firstlineno)
     lines = linecache.getlines(code.co_filename)[code.co_firstlineno - 1 : last]
     return any("else" in one and _CONDITIONAL.search(one) for one in lines)
 
 
 def _asked(body: ast.FunctionDef) -> set[str]:
-    """Local names of which an attribute of tensors is taken."""
+    """Return the local names of which the function uses an attribute of tensors."""
     found = set()
     for one in ast.walk(body):
         if isinstance(one, ast.Attribute) and one.attr in _OF_TENSORS and isinstance(one.value, ast.Name):
@@ -140,7 +141,7 @@ def _is_number(value: ast.expr) -> bool:
 
 
 def _code_of(code: CodeType, name: str) -> CodeType | None:
-    """The code of a function inside of that of a module."""
+    """Return the code of the function with this name inside the code of a module."""
     for one in code.co_consts:
         if isinstance(one, CodeType):
             if one.co_name == name:

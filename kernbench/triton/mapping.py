@@ -1,4 +1,4 @@
-"""`map_elementwise`: a function of single elements, with an `if` of its own, on whole tensors."""
+"""`map_elementwise`: runs a function of single elements, which may have `if` statements, on whole tensors."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _TOO_MANY = f"tl.map_elementwise: there are more than {WAYS} ways through the fu
 
 
 class _Ways:
-    """The conditions of one path through a function: those of `prefix` are decided, further ones are true."""
+    """The conditions on one path through a function. The conditions of `prefix` are decided; further conditions are true."""
 
     def __init__(self, prefix: list[bool]) -> None:
         self.taken = list(prefix)
@@ -24,7 +24,7 @@ class _Ways:
         self._at = 0
 
     def decide(self, condition: tensor) -> bool:
-        """Take one branch, and record the lanes that take it."""
+        """Choose one side of a branch, and record the lanes that take this side."""
         if self._at == len(self.taken):
             if self._at == WAYS:
                 refuse(_TOO_MANY)
@@ -37,10 +37,28 @@ class _Ways:
 
 
 def map_elementwise(scalar_fn: Callable[..., Any], *args: Any, pack: int = 1) -> Any:
-    """`scalar_fn` of the elements of tensors, which are broadcast together; its results as tensors.
+    """Apply a function of single elements to tensors.
 
-    The function runs on whole tensors, once for each way through its `if`s, and `where` takes the results together: a vector
-    engine does both sides. With `pack` it gets that many neighbours of each tensor, and returns as many of each result.
+    The function runs on whole tensors, once for each path through its `if` statements. `where` then combines the results:
+    a vector engine computes both sides of a branch.
+
+    Parameters
+    ----------
+    scalar_fn
+        A function of `len(args) * pack` elements. It returns one result, or a tuple of results.
+    args
+        Tensors, which are broadcast to one shape.
+    pack
+        The number of neighbouring elements of each tensor that a call gets and returns. It must divide the number of elements.
+
+    Returns
+    -------
+    The results as tensors of the broadcast shape.
+
+    Raises
+    ------
+    TritonError
+        If `pack` does not divide the number of elements, or if the function has too many paths.
     """
     given = [as_tensor(one) for one in args]
     shape = spread(*given)
@@ -83,7 +101,7 @@ def _all_ways(function: Callable[..., Any], lanes: list[tensor]) -> tuple[list[t
 
 
 def _woven(parts: list[tensor]) -> tensor:
-    """Neighbours side by side again."""
+    """Interleave the parts, so that neighbours are side by side again."""
     if len(parts) == 1:
         return parts[0]
     return joined([one.reshaped((one.numel, 1)) for one in parts], 1)

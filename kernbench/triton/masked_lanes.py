@@ -1,8 +1,10 @@
-"""Lanes that a mask leaves out of a load without `other`: which elements of later tensors depend on them, and what is stored.
+"""Tracks lanes that the mask of a load leaves out, when the load has no `other`.
 
-A tensor has `Marks` only if it depends on such lanes, or on lanes that are 0 because of a mask. This is known before the data
-is computed: a product with a lane that is 0 by its mask depends on nothing, and a `where` with a known condition only on the
-selected operand. Marks hold arrays and no tensors, which would hold scratchpad.
+The marks say which elements of later tensors depend on such lanes, and which of these elements are stored.
+
+A tensor has `Marks` only if it depends on such lanes, or on lanes that are 0 because of a mask. The marks are known before
+the data is computed: a product with a lane that is 0 by its mask depends on nothing, and a `where` with a known condition
+depends only on the selected operand. Marks hold arrays and no tensors, because tensors would occupy the scratchpad.
 """
 
 from __future__ import annotations
@@ -24,12 +26,12 @@ _NO_LINES: frozenset[str] = frozenset()
 
 
 class Marks:
-    """Of one tensor, in its shape."""
+    """The marks of one tensor, in the shape of the tensor."""
 
     __slots__ = ("_made", "_steps", "_zero", "left_out", "lines")
 
     def __init__(self, left_out: Array | None, lines: frozenset[str], zero: Lanes | None, steps: int = 0) -> None:
-        """`zero`: which elements are 0, as far as masks say so, by so many `steps` that were not done yet."""
+        """Make marks. `zero` returns the elements that masks make 0, and needs `steps` postponed steps to compute them."""
         self.left_out = left_out  #: elements that depend on lanes without a value; None: none
         self.lines = lines  #: of the loads that left these out
         self._zero = zero
@@ -40,34 +42,34 @@ class Marks:
 
     @property
     def zero(self) -> Array | None:
-        """The elements that are 0 because of masks; None if none is known."""
+        """The elements that are 0 because of masks, or None if no such element is known."""
         if self._made is None and self._zero is not None:
             self._made, self._zero = self._zero(), None
         return self._made
 
     @property
     def has_zero(self) -> bool:
-        """Whether masks make any element 0, as far as that is known without checking."""
+        """Whether masks may make an element 0, without computing which elements."""
         return self._made is not None or self._zero is not None
 
     def again(self, change: Callable[[Array], Array]) -> Marks:
-        """The same of elements that were moved."""
+        """Return the marks of a tensor whose elements were moved by `change`."""
         zero = (lambda: change(np.asarray(self.zero))) if self.has_zero else None
         return Marks(None if self.left_out is None else change(self.left_out), self.lines, zero, self._steps + 1)
 
 
 def without_value(active: Array, line: str) -> Marks:
-    """Of a load whose lanes that are not active have no `other`."""
+    """Return the marks of a load without `other`, where lanes that are not active have no value."""
     return Marks(~active, frozenset((line,)), None)
 
 
 def with_zero(active: Array) -> Marks:
-    """Of a load whose lanes that are not active are 0."""
+    """Return the marks of a load where lanes that are not active are 0."""
     return Marks(None, _NO_LINES, lambda: ~active)
 
 
 def chosen_zero(picks: Array | None, first: Any, second: Any) -> Marks | None:
-    """Of a `where` whose condition is known, and one of whose operands is the number 0."""
+    """Return the marks of a `where` with a known condition and an operand that is the number 0."""
     zero = [not isinstance(one, KernelTensor) and one == 0 for one in (first, second)]
     if picks is None or not any(zero):
         return None
@@ -75,7 +77,7 @@ def chosen_zero(picks: Array | None, first: Any, second: Any) -> Marks | None:
 
 
 def after(op: str, operands: Sequence[Any], shape: tuple[int, ...], how: dict[str, Any]) -> Marks | None:
-    """Of the result of an op on tensors and numbers; None if no operand has any."""
+    """Return the marks of the result of an op on tensors and numbers, or None if no operand has marks."""
     marks = [one.marks for one in operands if isinstance(one, KernelTensor) and one.marks is not None]
     if not marks:
         return None
@@ -90,7 +92,7 @@ def after(op: str, operands: Sequence[Any], shape: tuple[int, ...], how: dict[st
 
 
 def after_product(a: KernelTensor, b: KernelTensor, acc: KernelTensor | None, swaps: tuple[bool, bool]) -> Marks | None:
-    """Of `a @ b + acc`; `swaps`: which is transposed first."""
+    """Return the marks of `a @ b + acc`; `swaps` says which operand is transposed first."""
     marks = [one.marks for one in (a, b, acc) if one is not None and one.marks is not None and one.marks.left_out is not None]
     if not marks:
         return None
@@ -114,7 +116,7 @@ def _marks(operand: Any) -> Marks | None:
 
 
 def _of(operand: Any) -> Array:
-    """Which elements of an operand depend on lanes without a value."""
+    """Return which elements of an operand depend on lanes without a value."""
     marks = _marks(operand)
     if marks is None or marks.left_out is None:
         return np.zeros(getattr(operand, "shape", ()), np.bool_)
@@ -122,7 +124,7 @@ def _of(operand: Any) -> Array:
 
 
 def _zeros(operand: Any) -> Array:
-    """Which elements of an operand are 0, by masks or because they are known."""
+    """Return which elements of an operand are 0, either by masks or because their values are known."""
     if not isinstance(operand, KernelTensor):
         return np.asarray(operand == 0)
     if operand.value is not None:
@@ -132,7 +134,7 @@ def _zeros(operand: Any) -> Array:
 
 
 def _left_out(op: str, operands: Sequence[Any], shape: tuple[int, ...], how: dict[str, Any]) -> Array:
-    """Of an op one of whose operands depends on lanes without a value."""
+    """Return which elements of the result of an op depend on lanes without a value."""
     if op in ("mul", "and"):
         first, second = _unless_zero(*operands), _unless_zero(*operands[::-1])
         both = first if second is None else second if first is None else first | second
@@ -163,7 +165,7 @@ def _left_out(op: str, operands: Sequence[Any], shape: tuple[int, ...], how: dic
 
 
 def _unless_zero(one: Any, other: Any) -> Array | None:
-    """Of `one` in a product with `other`; None: no element."""
+    """Return the elements of `one` that count in a product with `other`; None means no element."""
     marks = _marks(one)
     if marks is None or marks.left_out is None:
         return None
@@ -171,7 +173,7 @@ def _unless_zero(one: Any, other: Any) -> Array | None:
 
 
 def _is_pending(operand: Any) -> bool:
-    """Whether nothing is known of its elements."""
+    """Return whether no element of the operand is known."""
     return isinstance(operand, KernelTensor) and operand.value is None and (operand.marks is None or not operand.marks.has_zero)
 
 
@@ -193,7 +195,7 @@ def _gathered(operands: Sequence[Any], parts: Sequence[Array]) -> Array:
 
 
 def _zero(op: str, operands: Sequence[Any], shape: tuple[int, ...]) -> Lanes | None:
-    """Which elements of a result masks make 0, as something that is done when it is asked for."""
+    """Return a function that computes which elements of a result masks make 0, or None."""
     if op in ("mul", "and"):
         first, second = (_later(one) for one in operands)
         return lambda: np.broadcast_to(first() | second(), shape)
@@ -211,7 +213,7 @@ def _zero(op: str, operands: Sequence[Any], shape: tuple[int, ...]) -> Lanes | N
 
 
 def _later(operand: Any) -> Lanes:
-    """`_zeros`, without the tensor."""
+    """Return a function that computes `_zeros` later and does not keep the tensor."""
     if not isinstance(operand, KernelTensor):
         return lambda: np.asarray(operand == 0)
     value, marks, shape = operand.value, operand.marks, operand.shape

@@ -23,8 +23,9 @@ _CACHES = ("", ".ca", ".cg", ".cv", ".wb", ".cs", ".wt")
 
 
 def without_other(kind: dtype) -> float | int:
-    """The value of masked lanes without `other`: 0, as on GPUs; with `check="memory"` NaN, or the integer that is least likely
-    to be an index.
+    """Return the value of masked lanes of a load without `other`.
+
+    The value is 0, as on GPUs. With `check="memory"` it is NaN, or the integer that is least likely to be a valid index.
     """
     if not current().options.poison:
         return 0
@@ -46,8 +47,36 @@ def load(
     eviction_policy: str = "",
     volatile: bool = False,
 ) -> tensor:
-    """A tile from memory. Lanes whose mask is false move no bytes and are `other`, or else 0 (`without_other`).
-    `tl.load(pointer, shape, dtype)` takes what lies in one piece from a single pointer on."""
+    """Load a tile from memory.
+
+    Parameters
+    ----------
+    pointer
+        Pointers to the elements, of any shape, or a block pointer.
+    mask
+        Truth values, broadcast to the shape of `pointer`. A lane whose mask is false moves no bytes.
+    other
+        The value of lanes whose mask is false; without it, these lanes are 0.
+    boundary_check
+        The axes of a block pointer that are checked. Elements outside the tensor move no bytes.
+    padding_option
+        The value of elements outside the tensor: "zero" or "nan"; "" means "zero". Only for block pointers.
+    cache_modifier, eviction_policy, volatile
+        Hints for GPUs, which are ignored.
+
+    Returns
+    -------
+    A tensor of the shape of `pointer`, with the element type that `pointer` points to.
+
+    Raises
+    ------
+    TritonError
+        If a lane that moves points outside its tensor, or if the parameters do not go together.
+
+    Notes
+    -----
+    `tl.load(pointer, shape, dtype)` loads a contiguous block from a single pointer on.
+    """
     _check_cache(cache_modifier)
     if isinstance(pointer, block_pointer):
         if mask is not None or other is not None:
@@ -73,7 +102,7 @@ def load(
 
 
 def _with_other(pointers: tensor, kind: dtype, addresses: Array, active: Array, value: tensor) -> tensor:
-    """A load whose lanes that are left out are `value`."""
+    """Load elements; the lanes that the mask leaves out get `value`."""
     if value.numel == 1 and value.known is not None:
         fill = narrow(widen(np.asarray(value.known)), kind.own).reshape(-1)[0].item()
         found = brought(pointers.base, kind, addresses, active, float(fill) if kind.is_floating() else int(fill))
@@ -85,7 +114,7 @@ def _with_other(pointers: tensor, kind: dtype, addresses: Array, active: Array, 
 
 
 def left_out(pointers: tensor, kind: dtype, addresses: Array, active: Array, what: str = "load") -> tensor:
-    """A load of which some lanes are left out, and have no `other`."""
+    """Load elements; the lanes that the mask leaves out have no `other`."""
     options, line = current().options, kernel_line()
     if kind.is_floating():
         options.bare[line] = None
@@ -96,7 +125,7 @@ def left_out(pointers: tensor, kind: dtype, addresses: Array, active: Array, wha
 
 
 def of_pointers(found: tensor, pointers: tensor, active: Array | None = None) -> tensor:
-    """The loaded tensor; some addresses may depend on lanes that another load masked out."""
+    """Return the loaded tensor, marked where its addresses depend on lanes that another load left out."""
     marks = pointers.handle.marks
     if marks is not None and marks.left_out is not None:
         moved = marks.left_out if active is None else marks.left_out & active.reshape(marks.left_out.shape)
@@ -109,7 +138,7 @@ def of_pointers(found: tensor, pointers: tensor, active: Array | None = None) ->
 
 
 def _piece(pointer: Any, shape: Any, kind: Any) -> tensor:
-    """The pointers to what lies in one piece."""
+    """Return the pointers to a contiguous block of memory."""
     size = shape_of(shape)
     if not isinstance(pointer, tensor) or pointer.base is None or pointer.numel != 1:
         refuse("tl.load(pointer, shape, dtype) takes a single pointer")
@@ -121,7 +150,7 @@ def _piece(pointer: Any, shape: Any, kind: Any) -> tensor:
 def brought(
     base: DevicePointer | None, kind: dtype, addresses: Array, active: Array | None, fill: float | int, what: str = "load"
 ) -> tensor:
-    """A tile from addresses; `what`: the kind of access, for errors and races."""
+    """Load a tile from addresses. `what` is the kind of access, for errors and for the race check."""
     assert base is not None
     check_bounds(base, addresses, active, kind.itemsize, f"tl.{what}".replace(" ", "_"))
     note(what, base, addresses, active, kind.itemsize)
@@ -136,7 +165,26 @@ def store(
     pointer: Any, value: Any, mask: Any = None, *, boundary_check: Any = (), cache_modifier: str = "",
     eviction_policy: str = "",
 ) -> None:  # fmt: skip
-    """A tile to memory, as elements of what the pointers point to. Lanes whose mask is false move no bytes."""
+    """Store a tile to memory, converted to the element type of the pointers.
+
+    Parameters
+    ----------
+    pointer
+        Pointers to the elements, of any shape, or a block pointer.
+    value
+        A tensor or a number, broadcast to the shape of `pointer`.
+    mask
+        Truth values, broadcast to the shape of `pointer`. A lane whose mask is false moves no bytes.
+    boundary_check
+        The axes of a block pointer that are checked. Elements outside the tensor are not stored.
+    cache_modifier, eviction_policy
+        Hints for GPUs, which are ignored.
+
+    Raises
+    ------
+    TritonError
+        If a lane that moves points outside its tensor, if the pointer is `tl.const`, or if the parameters do not go together.
+    """
     _check_cache(cache_modifier)
     if isinstance(pointer, block_pointer):
         if mask is not None:
@@ -148,7 +196,7 @@ def store(
 
 
 def sent(pointer: Any, value: Any, mask: Any, what: str) -> None:
-    """A tile to the addresses of pointers; `what`: the kind of access, for errors and races."""
+    """Store a tile to the addresses of pointers. `what` is the kind of access, for errors and for the race check."""
     name = f"tl.{what}".replace(" ", "_")
     pointers, kind, addresses = targets(pointer, name)
     mask, chosen = pending_mask(mask, pointers)
@@ -172,15 +220,18 @@ def sent(pointer: Any, value: Any, mask: Any, what: str) -> None:
 
 
 def _note_twice(lanes: Lanes, name: str) -> None:
-    """A note on lanes of one store that write to one address: on a GPU any of them may stay."""
+    """Count lanes of one store that write to the same address. On a GPU, the value of any of these lanes may remain."""
     more = 0 if lanes.rises else lanes.at.size - np.unique(lanes.at).size
     if more:
         current().options.twice[kernel_line(), name] += more
 
 
 def _by_choice(value: tensor, kind: dtype, addresses: Array, active: Array | None, chosen: tensor) -> None:
-    """A store by a mask that comes after the timing: bits of the lanes that it takes are cleared, then set, each in one
-    command that nothing comes between; so other lanes keep what other programs write."""
+    """Store under a mask that is computed after the timing.
+
+    One atomic command clears the bits of the selected lanes, and a second atomic command sets them. Other lanes therefore
+    keep what other programs write.
+    """
     way = lanes_of(addresses, active, kind)
     if not way.active:
         return
@@ -196,7 +247,7 @@ def _of(value: int, kind: dtype) -> tensor:
 
 
 def lanes_of(addresses: Array, active: Array | None, kind: dtype) -> Way:
-    """A tile that travels lane by lane, whatever it is: for what changes elements in place."""
+    """Return a layout in which the tile travels lane by lane, for ops that change elements in place."""
     flat = addresses.reshape(-1)
     moved = flat if active is None else flat[active.reshape(-1)]
     if not moved.size:
@@ -210,12 +261,12 @@ def lanes_of(addresses: Array, active: Array | None, kind: dtype) -> Way:
 
 @cache
 def _one(shape: tuple[int, ...], itemsize: int) -> Lanes:
-    """A single lane."""
+    """Return the layout of a single lane."""
     return Lanes(shape, itemsize, bytes(8))
 
 
 def in_shape(value: tensor, kind: dtype, shape: tuple[int, ...]) -> tensor:
-    """A value as what goes to a tile of pointers."""
+    """Return a value, converted to the element type and the shape of a tile of pointers."""
     found = cast(value, kind)
     if found.shape == shape:
         return found

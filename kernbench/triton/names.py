@@ -1,4 +1,5 @@
-"""The public names of `triton.language`, and how each is supported here (docs/reference/triton.md is made from this)."""
+"""The public names of `triton.language`, and how each is supported. The page docs/reference/triton.md is made from this list.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`import kernbench.triton.patch`: from then on `import triton` is this package, so files that import it run unchanged."""
+"""After `import kernbench.triton.patch`, `import triton` imports this package, so files that import Triton run unchanged."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _OWN = "kernbench.triton"
 
 
 class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
-    """`triton` and its modules as those of this package."""
+    """Finds `triton` and its modules in this package."""
 
     def find_spec(self, name: str, path: Sequence[str] | None = None, target: Any = None) -> ModuleSpec | None:
         if name != "triton" and not name.startswith("triton."):
@@ -36,7 +36,7 @@ class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
 
 
 def install() -> None:
-    """TritonError if Triton itself has been imported already."""
+    """Make `import triton` import this package. If Triton itself has been imported already, raise TritonError."""
     known = sys.modules.get("triton")
     if known is not None and known.__name__ != _OWN:
         raise TritonError("triton has been imported already; import kernbench.triton.patch first")

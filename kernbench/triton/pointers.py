@@ -1,4 +1,4 @@
-"""Pointers: arithmetic on them, and how a tile of them becomes transfers (docs/reference/triton.md, Timing)."""
+"""Pointers: arithmetic, and how a tile of pointers becomes transfers (docs/reference/triton.md, Timing)."""
 
 from __future__ import annotations
 
@@ -26,7 +26,8 @@ class Way(NamedTuple):
 
 
 def pointer_math(op: str, a: tensor, b: tensor) -> tensor:
-    """`+` and `-` of pointers and integers, the difference of two pointers, and comparisons."""
+    """Compute the sum or difference of pointers and integers, the difference of two pointers, or a comparison of two pointers.
+    """
     if a.base is not None and b.base is not None:
         return _of_two(op, a, b)
     moved, steps = (a, b) if a.base is not None else (b, a)
@@ -59,7 +60,7 @@ def _of_two(op: str, a: tensor, b: tensor) -> tensor:
 
 
 def pointer_where(condition: tensor, a: tensor, b: tensor) -> tensor:
-    """Pointers chosen by a known condition."""
+    """Select between two sets of pointers by a known condition."""
     if a.base is None or b.base is None or a.base.name != b.base.name:
         refuse("tl.where of pointers into two tensors, or of a pointer and a number; choose between offsets")
     takes = condition.elements("the condition of tl.where of pointers")
@@ -68,7 +69,7 @@ def pointer_where(condition: tensor, a: tensor, b: tensor) -> tensor:
 
 
 def to_pointer(value: tensor, kind: pointer_type) -> tensor:
-    """An address that was loaded as a pointer into the tensor that it lies in."""
+    """Convert an address that was loaded to a pointer into the tensor that contains the address."""
     address = int(value)
     for one in current().options.windows:
         if one <= address < one + nbytes_of(one.tensor_shape, one.dtype):
@@ -77,7 +78,7 @@ def to_pointer(value: tensor, kind: pointer_type) -> tensor:
 
 
 def targets(pointers: Any, what: str) -> tuple[tensor, dtype, Array]:
-    """Pointers, what they point to, and their addresses. TritonError for a write through a `tl.const` pointer."""
+    """Return the pointers, their element type, and their addresses. A store through a `tl.const` pointer raises TritonError."""
     if not isinstance(pointers, tensor) or pointers.base is None:
         given = pointers.dtype if isinstance(pointers, tensor) else type(pointers).__name__
         refuse(f"{what} takes pointers, and this is {given}; add offsets to an argument that is a tensor")
@@ -87,7 +88,7 @@ def targets(pointers: Any, what: str) -> tuple[tensor, dtype, Array]:
 
 
 def mask_of(mask: Any, shape: tuple[int, ...], what: str) -> Array | None:
-    """A known mask in the shape of the pointers; None if all lanes move."""
+    """Return a known mask in the shape of the pointers, or None if all lanes move."""
     if mask is None:
         return None
     if isinstance(mask, bool | np.bool_ | int):
@@ -102,7 +103,10 @@ def mask_of(mask: Any, shape: tuple[int, ...], what: str) -> Array | None:
 
 
 def pending_mask(mask: Any, pointers: tensor) -> tuple[Any, tensor | None]:
-    """A mask as what moves and what is kept: where it comes after the timing, all lanes inside of the tensor move."""
+    """Split a mask into the lanes that move and the lanes that keep their value.
+
+    If the mask is computed after the timing, all lanes inside the tensor move.
+    """
     if not isinstance(mask, tensor):
         return mask, None
     chosen = cast(mask, int1)
@@ -117,7 +121,7 @@ def pending_mask(mask: Any, pointers: tensor) -> tuple[Any, tensor | None]:
 
 
 def way_of(addresses: Array, mask: Array | None, itemsize: int, fill: float | int) -> Way:
-    """How a tile of addresses travels."""
+    """Return the layout in which a tile of addresses travels."""
     flat = addresses.reshape(-1)
     moved = flat if mask is None else flat[mask.reshape(-1)]
     if not moved.size:
@@ -133,7 +137,7 @@ def way_of(addresses: Array, mask: Array | None, itemsize: int, fill: float | in
 
 
 def _strides(addresses: Array) -> tuple[int, ...] | None:
-    """[B] The stride of each axis; None if addresses do not advance evenly."""
+    """Return the stride [B] of each axis, or None if the addresses do not advance evenly."""
     if addresses.ndim == 1:
         if addresses.size < 2:
             return (0,)
@@ -152,7 +156,7 @@ def _strides(addresses: Array) -> tuple[int, ...] | None:
 
 
 def _in_order(shape: tuple[int, ...], steps: tuple[int, ...], itemsize: int) -> bool:
-    """Whether each axis lies inside the axes before it, so that no element occurs twice."""
+    """Return whether each axis lies inside the axes before it, so that no element occurs twice."""
     reach = itemsize
     for size, step in zip(reversed(shape), reversed(steps), strict=True):
         if size > 1:
@@ -172,8 +176,7 @@ def _contiguous(shape: tuple[int, ...], steps: tuple[int, ...], itemsize: int) -
 
 
 def stored(tile: tensor, pointers: tensor, active: Array | None) -> None:
-    """Count the elements that are stored, and depend on lanes which a load left out without `other`; also where the places
-    that they are stored to do."""
+    """Count stored elements whose value or address depends on lanes that a load left out without `other`."""
     marks = [one.handle.marks for one in (tile, pointers)]
     marks = [one for one in marks if one is not None and one.left_out is not None]
     if not marks:
@@ -189,7 +192,7 @@ def stored(tile: tensor, pointers: tensor, active: Array | None) -> None:
 
 
 def check_bounds(base: DevicePointer, addresses: Array, mask: Array | None, itemsize: int, what: str) -> None:
-    """TritonError if a lane that moves is outside of its tensor."""
+    """Raise TritonError if a lane that moves is outside its tensor."""
     low, high = base.window, base.window + nbytes_of(base.tensor_shape, base.dtype)
     if addresses.size == 1 and low <= addresses.item() <= high - itemsize:
         return
@@ -211,7 +214,7 @@ def check_bounds(base: DevicePointer, addresses: Array, mask: Array | None, item
 
 
 def note(kind: str, base: DevicePointer, addresses: Array, mask: Array | None, itemsize: int) -> None:
-    """The record of an access."""
+    """Record an access for the notes and the checks of the run."""
     own = current()
     options = own.options
     if kind not in LOADS:

@@ -1,4 +1,4 @@
-"""Names that Triton's compiler does not let a kernel read (`portable`): plain globals, containers of Python, numpy."""
+"""The names that Triton's compiler does not let a kernel read (`portable`): plain globals, Python containers, numpy."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _PLAIN = (bool, int, float, complex, str, bytes, list, dict, set, np.ndarray, np
 
 
 def check_names(fn: Any) -> None:
-    """CompilationError for a global, or a variable of an enclosing function, that is a plain value of Python."""
+    """Raise CompilationError if a function reads a plain Python value from its globals or from an enclosing function."""
     if not isinstance(fn, FunctionType):
         return
     marked = fn.__globals__.get("__annotations__", {})
@@ -41,7 +41,7 @@ def check_names(fn: Any) -> None:
 
 
 def _read(code: CodeType) -> Iterator[tuple[str, int]]:
-    """Names of globals and of enclosing functions that code reads, with their lines."""
+    """Return the names of globals and of enclosing variables that the code reads, with their lines."""
     line = code.co_firstlineno
     for one in dis.get_instructions(code):
         line = one.starts_line if isinstance(one.starts_line, int) and one.starts_line > 1 else line

@@ -1,4 +1,4 @@
-"""`triton.profiler`: scopes, which name the launches inside of them in runs and traces. Sessions write no file of their own."""
+"""`triton.profiler`: scopes, which name launches in runs and traces. Sessions write no files of their own."""
 
 from __future__ import annotations
 
@@ -12,12 +12,15 @@ _SCOPES: ContextVar[tuple[str, ...]] = ContextVar("kernbench_triton_scopes", def
 
 
 def scopes() -> tuple[str, ...]:
-    """Names of the scopes around a launch, outermost first."""
+    """Return the names of the scopes around a launch, outermost first."""
     return _SCOPES.get()
 
 
 class scope:
-    """`with scope("name"):` or a decorator: launches inside are named `name/kernel` in traces. `metrics` are not used."""
+    """Name the launches inside a block: use it as `with scope("name"):` or as a decorator.
+
+    A launch inside appears as `name/kernel` in traces. `metrics` are accepted and ignored.
+    """
 
     def __init__(self, name: str, metrics: Mapping[str, float] | None = None) -> None:
         self.name, self.metrics = name, dict(metrics or {})
@@ -42,26 +45,26 @@ class scope:
 
 @contextmanager
 def cpu_timed_scope(name: str, metrics: Mapping[str, float] | None = None) -> Iterator[None]:
-    """As `scope`: the host's time is not measured."""
+    """Do the same as `scope`. The time of the host is not measured."""
     with scope(name, metrics):
         yield
 
 
 def start(name: str = "proton", **options: Any) -> int:
-    """A session: 0. Runs are recorded with or without one (`kernbench.machine`)."""
+    """Start a session and return its number, 0. Runs are recorded with or without a session (`kernbench.machine`)."""
     return 0
 
 
 def activate(session: int | None = None) -> None:
-    """Scopes are always active."""
+    """Do nothing, because scopes are always active."""
 
 
 def deactivate(session: int | None = None, flushing: bool = False) -> None:
-    """Scopes are always active."""
+    """Do nothing, because scopes are always active."""
 
 
 def finalize(session: int | None = None, output_format: str = "") -> None:
-    """No file is written: `kernbench.machine` has the runs, and `run.trace` writes a trace."""
+    """Do nothing, and write no file: `kernbench.machine` keeps the runs, and `run.trace` writes a trace."""
 
 
 __all__ = ["activate", "cpu_timed_scope", "deactivate", "finalize", "scope", "scopes", "start"]

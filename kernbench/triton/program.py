@@ -1,4 +1,4 @@
-"""The program that runs: what functions of the language, which have no `tl`, give their commands to."""
+"""The running program, to which the functions of the language pass their commands. These functions have no `tl` parameter."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _IS_OWN: dict[str, bool] = {}  # by the file of a frame: the hash of a string is
 
 @dataclass
 class Access:
-    """Bytes that a program read or wrote (`check` of a run)."""
+    """Bytes that a program read or wrote, recorded for the `check` of a run."""
 
     program: int
     pe: str
@@ -53,7 +53,7 @@ class Access:
 
 @dataclass
 class Options:
-    """What all programs of a launch share."""
+    """The state that all programs of a launch share."""
 
     portable: bool = False  #: enforce Triton's own rules
     races: bool = False  #: keep what each program touches
@@ -76,7 +76,7 @@ class Options:
 
 
 class Program(TLContext):
-    """`tl` of one program of a Triton kernel: commands by type, at the line of the kernel."""
+    """The `tl` of one program of a Triton kernel: it issues commands with element types and the line of the kernel."""
 
     options: Options
     kernel: str
@@ -86,7 +86,7 @@ class Program(TLContext):
 
     @classmethod
     def of(cls, tl: TLContext, options: Options, kernel: str) -> Program:
-        """The same program as that of `tl`."""
+        """Return a Program for the same program as `tl`."""
         made = cls(tl._runner, tl._program, tl._grid)
         made.options, made.kernel = options, kernel
         return made
@@ -97,7 +97,7 @@ class Program(TLContext):
 
     @property
     def number(self) -> int:
-        """Of the program in the grid, axis 0 fastest."""
+        """The number of the program in the grid; axis 0 varies fastest."""
         return self._program
 
     @property
@@ -105,7 +105,7 @@ class Program(TLContext):
         return self._runner.now
 
     def program_id(self, axis: int = 0) -> int:
-        """As Triton deals them: axis 0 runs fastest."""
+        """Return the index of the program along an axis, in Triton's order: axis 0 varies fastest."""
         left = self._program
         for size in self._grid[:axis]:
             left //= size
@@ -117,14 +117,18 @@ class Program(TLContext):
     # Tensors.
 
     def known(self, values: Array, kind: dtype) -> KernelTensor:
-        """A tensor of known elements that is nowhere yet; a single number is nowhere for good, so its line is not kept."""
+        """Return a tensor of known elements that has no location yet. A single number never gets one, so its line is not kept.
+        """
         return self._known(values, kind.own, kernel_line() if values.ndim else "")
 
     def compute(
         self, op: str, operands: list[Any], shape: tuple[int, ...], kind: dtype, marked: Sequence[Any] | None = None, **how: Any
     ) -> KernelTensor:
-        """A math op on tensors and numbers. At once where all is known and the result is not a float, or one number. `marked`:
-        the operands as tensors, where numbers were taken of some."""
+        """Issue a math op on tensors and numbers.
+
+        The result is computed at once if all operands are known and the result is a single number or not a float. `marked` has
+        the operands as tensors, for operands that were replaced by numbers.
+        """
         shape = tuple(shape)
         if shape == () and not how:
             found = of_integers(op, operands, kind)
@@ -144,7 +148,7 @@ class Program(TLContext):
         return self.marked(made, op, operands if marked is None else marked, **how)
 
     def marked(self, made: KernelTensor, op: str, operands: Sequence[Any], **how: Any) -> KernelTensor:
-        """A result that records which of its operands depend on masked lanes."""
+        """Return the result, marked with the operands that depend on masked lanes."""
         for one in operands:
             if isinstance(one, KernelTensor) and one.marks is not None:
                 made.marks = after(op, operands, made.shape, how)
@@ -152,7 +156,7 @@ class Program(TLContext):
         return made
 
     def alias(self, tile: KernelTensor, shape: tuple[int, ...]) -> KernelTensor:
-        """The same bytes under another shape, in no time."""
+        """Return the same bytes in another shape, which takes no cycles."""
         self._come(tile, kernel_line())
         shape = tuple(shape)
         self._count += 1
@@ -163,14 +167,14 @@ class Program(TLContext):
         return made
 
     def _come(self, tile: KernelTensor, line: str) -> None:
-        """Waits for integers in flight; they are known after their load."""
+        """Wait for integers that are being loaded; the integers are known after the load."""
         if tile.flight is not None and dtype_of(tile.dtype).kind != "float":
             self._runner.wait_implicitly(tile.flight, tile.handle_id, line)
 
     def multiply(
         self, a: KernelTensor, b: KernelTensor, acc: KernelTensor | None, kind: dtype, swaps: tuple[bool, bool]
     ) -> KernelTensor:
-        """A product of the tensor engine; `swaps`: which operand is transposed first, in no time."""
+        """Issue a product to the tensor engine; `swaps` says which operand is transposed first, which takes no cycles."""
         self.options.progress += 1
         made = self.product(a, b, _kernel_frame(), acc, kind.own, "", *swaps)
         made.marks = after_product(a, b, acc, swaps)
@@ -179,7 +183,9 @@ class Program(TLContext):
     # Memory.
 
     def gather(self, base: int, shape: tuple[int, ...], kind: dtype, lanes: Lanes | tuple[int, ...] | None) -> KernelTensor:
-        """A tile from memory: contiguous, by strides [B], or lane by lane. It waits for one element only."""
+        """Load a tile from memory: contiguous, by strides [B], or lane by lane. The program waits only if the tile is one
+        element.
+        """
         line, runner, shape = kernel_line(), self._runner, tuple(shape)
         nbytes = travel = self._size(shape, kind.own, line)
         if isinstance(lanes, Lanes):
@@ -205,7 +211,7 @@ class Program(TLContext):
         return tile
 
     def _look(self, base: int, line: str) -> None:
-        """A read of one address. TritonError for one more where only looks have been for long, and so nothing will change."""
+        """Check a read of one address. Raise TritonError if the program has only repeated such reads for too long."""
         seen = base, line, self.options.progress
         if seen != self._looked:
             self._looked, self._since = seen, self.cycle
@@ -217,7 +223,7 @@ class Program(TLContext):
             )
 
     def scatter(self, base: int, tile: KernelTensor, lanes: Lanes | tuple[int, ...] | None, rmw: str = "") -> None:
-        """A tile to memory, as `gather` brings one."""
+        """Store a tile to memory, in the layouts that `gather` loads."""
         self.options.progress += 1
         line, runner = kernel_line(), self._runner
         tile = self.operand(tile, line)
@@ -232,7 +238,7 @@ class Program(TLContext):
         runner.memory.store_issued(msg)
 
     def change(self, base: int, tile: KernelTensor, lanes: Lanes, kind: dtype, rmw: str, compare: KernelTensor | None) -> Any:
-        """An atomic op that is computed after the timing: the old elements. It takes the load, then the store."""
+        """Issue an atomic op that is computed after the timing, and return the old elements. It takes a load, then a store."""
         line, runner = kernel_line(), self._runner
         old = self.gather(base, lanes.shape, kind, lanes)
         if old.flight is not None:
@@ -250,10 +256,11 @@ class Program(TLContext):
     def exchange(
         self, base: int, shape: tuple[int, ...], lanes: Lanes | None, kind: dtype, change: Callable[[Array], Array]
     ) -> Array | None:
-        """Read, change and write known elements with nothing between: the old elements, as `Lanes.spread` shapes them; None,
-        with nothing changed, if the elements there are computed after the timing. Without lanes it is one element.
+        """Read, change and write known elements in one step, and return the old elements in the shape of `Lanes.spread`.
 
-        It takes the time of the load; the store is issued then.
+        The result is None, and nothing changes, if the elements in memory are computed after the timing. Without lanes, there
+        is
+        one element. The call takes the time of the load; the store is issued at the end of the load.
         """
         line, runner = kernel_line(), self._runner
         brought = self.gather(base, shape, kind, lanes)
@@ -289,7 +296,7 @@ class Program(TLContext):
         return old
 
     def _space(self, addr: int, lanes: Lanes | tuple[int, ...] | None) -> str:
-        """The memory of a tile at a physical address."""
+        """Return the memory of a tile at a physical address."""
         return str(self._runner.memory.space_of(addr + lanes.span[0] if isinstance(lanes, Lanes) else addr))
 
     def _first(self, base: int, lanes: Lanes, line: str) -> int:
@@ -304,7 +311,7 @@ _OF_INTEGERS: dict[str, Callable[[int, int], int]] = {
 
 
 def of_integers(op: str, operands: Sequence[Any], kind: dtype) -> Array | None:
-    """A common op on two known integers, as `evaluate` does it; None for other ops and operands."""
+    """Compute a common op on two known integers as `evaluate` does; return None for other ops and operands."""
     function = _OF_INTEGERS.get(op)
     if function is None or len(operands) != 2 or type(operands[0]) is not int or type(operands[1]) is not int:
         return None
@@ -321,7 +328,7 @@ def of_integers(op: str, operands: Sequence[Any], kind: dtype) -> Array | None:
 
 
 def evaluate(op: str, operands: list[Any], shape: tuple[int, ...], kind: dtype, how: dict[str, Any]) -> Array:
-    """A math op on known operands: the arithmetic of Phase 2."""
+    """Compute a math op on known operands with the arithmetic of Phase 2."""
     inputs = [one.value for one in operands if isinstance(one, KernelTensor) and one.value is not None]
     scalars = {i: one for i, one in enumerate(operands) if not isinstance(one, KernelTensor)}
     return run_math({**how, "op": op, "scalars": scalars, "shape_out": shape, "dtype": kind.own}, op, inputs)
@@ -329,14 +336,14 @@ def evaluate(op: str, operands: list[Any], shape: tuple[int, ...], kind: dtype, 
 
 @cache
 def _discards(code: CodeType, at: int) -> bool:
-    """Whether the instruction after that of a call drops its result."""
+    """Return whether the instruction after a call drops the result of the call."""
     steps = list(dis.get_instructions(code))
     number = next((i for i, one in enumerate(steps) if one.offset == at), None)
     return number is not None and number + 1 < len(steps) and steps[number + 1].opname == "POP_TOP"
 
 
 def result_is_used() -> bool:
-    """Whether the kernel does something with the result of the function of this package that it calls now."""
+    """Return whether the kernel uses the result of the function of this package that it is calling."""
     frame = _kernel_frame()
     return not _discards(frame.f_code, frame.f_lasti)
 
@@ -345,17 +352,17 @@ _RUNNING: ContextVar[Program | None] = ContextVar("kernbench_triton_program", de
 
 
 def enter(program: Program) -> None:
-    """The greenlet that calls runs this program from now on."""
+    """Make this program the one that the calling greenlet runs."""
     _RUNNING.set(program)
 
 
 def running() -> Program | None:
-    """The program of this greenlet; None outside kernels."""
+    """Return the program of this greenlet, or None outside kernels."""
     return _RUNNING.get()
 
 
 def current() -> Program:
-    """The program of this greenlet; TritonError outside kernels."""
+    """Return the program of this greenlet. Outside kernels, raise TritonError."""
     found = _RUNNING.get()
     if found is None:
         raise TritonError("functions of triton.language work inside kernels; launch one by kernel[grid](...)")
@@ -363,12 +370,12 @@ def current() -> Program:
 
 
 def kernel_line() -> str:
-    """`kernel.py:12`, the current line of the kernel; empty outside of kernels."""
+    """Return the current line of the kernel as `kernel.py:12`, or an empty text outside kernels."""
     return line_of(_kernel_frame(3)) if _RUNNING.get() is not None else ""
 
 
 def raised_at(frames: TracebackType | None) -> str:
-    """`kernel.py:12`, the last line of a kernel in the traceback of an exception; empty without one."""
+    """Return the last line of a kernel in the traceback of an exception as `kernel.py:12`, or an empty text."""
     inside, line = False, ""
     while frames is not None:
         path = os.path.abspath(frames.tb_frame.f_code.co_filename)
@@ -381,7 +388,7 @@ def raised_at(frames: TracebackType | None) -> str:
 
 
 def _kernel_frame(depth: int = 1) -> FrameType:
-    """The innermost frame that is not of this package; the first `depth` frames are of it."""
+    """Return the innermost frame that is not of this package. The first `depth` frames are skipped."""
     frame = sys._getframe(depth)
     while True:
         file = frame.f_code.co_filename

@@ -1,4 +1,4 @@
-"""Random numbers by Philox, with the numbers of Triton: counters are offsets, the key is the seed."""
+"""Random numbers by Philox, with the same numbers as Triton: the counters are the offsets, and the key is the seed."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ DEFAULT_ROUNDS = 10
 
 
 def _philox(counters: list[Array], keys: tuple[int, int], rounds: int, bits: int) -> list[Array]:
-    """Four arrays of random bits each, in u64."""
+    """Return four arrays of random bits, each in u64."""
     c0, c1, c2, c3 = counters
     k0, k1 = keys
     most = (1 << bits) - 1
@@ -34,7 +34,7 @@ def _philox(counters: list[Array], keys: tuple[int, int], rounds: int, bits: int
 
 
 def _product(a: Any, b: Array, bits: int) -> tuple[Array, Array]:
-    """The upper and lower half."""
+    """Return the upper and the lower half of a product."""
     if bits == 64:
         return wide_high(np.broadcast_to(a, b.shape), b), a * b
     found = a * b
@@ -53,7 +53,7 @@ def _words(what: str, seed: Any, offset: Any, rounds: int) -> list[tensor]:
 
 
 def philox_impl(c0: Any, c1: Any, c2: Any, c3: Any, k0: Any, k1: Any, n_rounds: int = DEFAULT_ROUNDS) -> tuple[tensor, ...]:
-    """Philox of four counters and two keys: `uint32`, or `uint64`."""
+    """Return four blocks of random bits from four counters and two keys, as `uint32` or `uint64`."""
     counters = [as_tensor(one) for one in (c0, c1, c2, c3)]
     kind = counters[0].dtype
     if kind not in (uint32, uint64):
@@ -66,7 +66,7 @@ def philox_impl(c0: Any, c1: Any, c2: Any, c3: Any, k0: Any, k1: Any, n_rounds: 
 
 
 def philox(seed: Any, c0: Any, c1: Any, c2: Any, c3: Any, n_rounds: int = DEFAULT_ROUNDS) -> tuple[tensor, ...]:
-    """Philox of a seed of up to 64 bits and four counters of 32 or 64 bits."""
+    """Return four blocks of random bits from a seed of up to 64 bits and four counters of 32 or 64 bits."""
     counters = [as_tensor(one) for one in (c0, c1, c2, c3)]
     key = int(as_tensor(seed)) & (1 << 64) - 1
     wide = counters[0].dtype.int_bitwidth == 64
@@ -76,18 +76,18 @@ def philox(seed: Any, c0: Any, c1: Any, c2: Any, c3: Any, n_rounds: int = DEFAUL
 
 
 def randint4x(seed: Any, offset: Any, n_rounds: int = DEFAULT_ROUNDS) -> tuple[tensor, tensor, tensor, tensor]:
-    """Four blocks of random bits (`uint32`)."""
+    """Return four blocks of random bits (`uint32`), each in the shape of `offset`."""
     a, b, c, d = _words("randint4x", seed, offset, n_rounds)
     return a, b, c, d
 
 
 def randint(seed: Any, offset: Any, n_rounds: int = DEFAULT_ROUNDS) -> tensor:
-    """Random bits (`uint32`), one for each offset."""
+    """Return random bits (`uint32`), one number for each offset."""
     return _words("randint", seed, offset, n_rounds)[0]
 
 
 def uint_to_uniform_float(x: tensor) -> tensor:
-    """Random bits, of 32 or 64, as floats from 0 to below 1."""
+    """Convert random bits (32 or 64 bits) to floats in [0, 1)."""
     wide = x.dtype.int_bitwidth == 64
     signed = x.to(int64 if wide else int32, bitcast=True)
     size = where(signed < 0, -signed - 1, signed)
@@ -95,29 +95,29 @@ def uint_to_uniform_float(x: tensor) -> tensor:
 
 
 def rand(seed: Any, offset: Any, n_rounds: int = DEFAULT_ROUNDS) -> tensor:
-    """Floats from 0 to below 1, one for each offset."""
+    """Return uniform random floats in [0, 1), one for each offset."""
     return uint_to_uniform_float(_words("rand", seed, offset, n_rounds)[0])
 
 
 def rand4x(seed: Any, offsets: Any, n_rounds: int = DEFAULT_ROUNDS) -> tuple[tensor, ...]:
-    """Four blocks of such floats."""
+    """Return four blocks of uniform random floats in [0, 1), each in the shape of `offsets`."""
     return tuple(uint_to_uniform_float(one) for one in _words("rand4x", seed, offsets, n_rounds))
 
 
 def pair_uniform_to_normal(u1: tensor, u2: tensor) -> tuple[tensor, tensor]:
-    """Two blocks of uniform floats as two of normally distributed ones (Box and Muller)."""
+    """Convert two blocks of uniform floats to two blocks of normally distributed floats (Box and Muller)."""
     angle = u2 * 6.283185307179586
     radius = function("sqrt", function("log", maximum(u1, 1.0e-7)) * -2.0)
     return radius * function("cos", angle), radius * function("sin", angle)
 
 
 def randn(seed: Any, offset: Any, n_rounds: int = DEFAULT_ROUNDS) -> tensor:
-    """Normally distributed floats, one for each offset."""
+    """Return normally distributed floats, one for each offset."""
     first, second, _, _ = _words("randn", seed, offset, n_rounds)
     return pair_uniform_to_normal(uint_to_uniform_float(first), uint_to_uniform_float(second))[0]
 
 
 def randn4x(seed: Any, offset: Any, n_rounds: int = DEFAULT_ROUNDS) -> tuple[tensor, ...]:
-    """Four blocks of such floats."""
+    """Return four blocks of normally distributed floats, each in the shape of `offset`."""
     a, b, c, d = (uint_to_uniform_float(one) for one in _words("randn4x", seed, offset, n_rounds))
     return (*pair_uniform_to_normal(a, b), *pair_uniform_to_normal(c, d))

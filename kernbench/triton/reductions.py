@@ -1,4 +1,4 @@
-"""Reductions and scans along axes, and products."""
+"""Reductions and scans along axes, and matrix products."""
 
 from __future__ import annotations
 
@@ -53,14 +53,28 @@ def _reduced(op: str, x: tensor, axis: int | None, keep_dims: bool, kind: dtype)
 
 
 def _wide(kind: dtype) -> dtype:
-    """Small integers are added as 32 bits; truth values have no sign."""
+    """Return the type in which elements are added: 32 bits for small integers, and no sign for truth values."""
     if kind.is_int() and kind.int_bitwidth < 32:
         return int32 if kind.is_int_signed() else uint32
     return kind
 
 
 def sum_(input: Any, axis: int | None = None, keep_dims: bool = False, dtype: Any = None) -> tensor:
-    """Sums; floats are added in f32 and rounded once, integers of fewer than 32 bits become 32."""
+    """Sum the elements along an axis.
+
+    Floats are added in f32 and rounded once. Integers of fewer than 32 bits are added as 32-bit integers.
+
+    Parameters
+    ----------
+    input
+        A tensor.
+    axis
+        The axis that is reduced; None reduces all axes.
+    keep_dims
+        Whether the reduced axes stay, with length 1.
+    dtype
+        The type of the result; None chooses it as described above.
+    """
     value = as_tensor(input)
     kind = _wide(value.dtype) if dtype is None else wanted(dtype)
     op = "xor_sum" if kind.is_bool() else "sum"  # one bit wraps
@@ -91,7 +105,23 @@ def max_(
     input: Any, axis: int | None = None, return_indices: bool = False, return_indices_tie_break_left: bool = True,
     keep_dims: bool = False,
 ) -> Any:  # fmt: skip
-    """The largest, and where it is with `return_indices`; NaN is left out, where there are numbers."""
+    """Return the largest element along an axis.
+
+    A NaN is skipped if there is any number beside it.
+
+    Parameters
+    ----------
+    input
+        A tensor.
+    axis
+        The axis that is reduced; None reduces all axes.
+    return_indices
+        If true, the result is a tuple of the elements and their indices (`int32`).
+    return_indices_tie_break_left
+        Whether the index of the first of several equal elements is returned; otherwise the index of the last one.
+    keep_dims
+        Whether the reduced axes stay, with length 1.
+    """
     return _extreme("max", input, axis, return_indices, return_indices_tie_break_left, keep_dims)
 
 
@@ -99,22 +129,22 @@ def min_(
     input: Any, axis: int | None = None, return_indices: bool = False, return_indices_tie_break_left: bool = True,
     keep_dims: bool = False,
 ) -> Any:  # fmt: skip
-    """The smallest; as `max`."""
+    """Return the smallest element along an axis. The parameters are the parameters of `max`."""
     return _extreme("min", input, axis, return_indices, return_indices_tie_break_left, keep_dims)
 
 
 def argmax(input: Any, axis: int, tie_break_left: bool = True, keep_dims: bool = False) -> tensor:
-    """The index of the largest element."""
+    """Return the index (`int32`) of the largest element along an axis."""
     return _place("max", as_tensor(input), axis, tie_break_left, keep_dims)
 
 
 def argmin(input: Any, axis: int, tie_break_left: bool = True, keep_dims: bool = False) -> tensor:
-    """The index of the smallest element."""
+    """Return the index (`int32`) of the smallest element along an axis."""
     return _place("min", as_tensor(input), axis, tie_break_left, keep_dims)
 
 
 def xor_sum(input: Any, axis: int | None = None, keep_dims: bool = False) -> tensor:
-    """Exclusive or of integers."""
+    """Return the exclusive or of integers along an axis (None: all axes)."""
     value = as_tensor(input)
     if not value.dtype.is_int():
         refuse(f"tl.xor_sum of {value.dtype}: it takes integers")
@@ -122,7 +152,7 @@ def xor_sum(input: Any, axis: int | None = None, keep_dims: bool = False) -> ten
 
 
 def reduce_or(input: Any, axis: int, keep_dims: bool = False) -> tensor:
-    """Or of integers."""
+    """Return the bitwise or of integers along an axis."""
     value = as_tensor(input)
     if not value.dtype.is_int():
         refuse(f"tl.reduce_or of {value.dtype}: it takes integers")
@@ -140,7 +170,7 @@ def _scanned(op: str, input: Any, axis: int, reverse: bool, dtype: Any) -> tenso
 
 
 def cumsum(input: Any, axis: int = 0, reverse: bool = False, dtype: Any = None) -> tensor:
-    """Sums so far, along an axis."""
+    """Return the cumulative sums along an axis; with `reverse`, from the end of the axis."""
     if dtype is not None and wanted(dtype).is_bool():  # one bit wraps: what is left is whether as many are odd
         found = _scanned("cumsum", cast(input, int1), axis, reverse, int32)
         return cast(FUNCTIONS["binary"]("and", found, 1), int1)
@@ -148,7 +178,7 @@ def cumsum(input: Any, axis: int = 0, reverse: bool = False, dtype: Any = None) 
 
 
 def cumprod(input: Any, axis: int = 0, reverse: bool = False, dtype: Any = None) -> tensor:
-    """Products so far, along an axis."""
+    """Return the cumulative products along an axis; with `reverse`, from the end of the axis."""
     return _scanned("cumprod", input, axis, reverse, dtype)
 
 
@@ -160,7 +190,20 @@ def _all_of(value: Any) -> list[tensor]:
 
 
 def reduce(input: Any, axis: int | None, combine_fn: Combine, keep_dims: bool = False) -> Any:
-    """With a function of two operands (of two per tensor of a tuple), which must be associative: pairs of neighbours first."""
+    """Reduce an axis with a function.
+
+    Parameters
+    ----------
+    input
+        A tensor, or a tuple of tensors of one shape.
+    axis
+        The axis that is reduced; None reduces all axes.
+    combine_fn
+        An associative function of two operands (for a tuple of n tensors: of 2 n operands, with n results). Neighbours are
+        combined first, in pairs.
+    keep_dims
+        Whether the reduced axes stay, with length 1.
+    """
     parts = _all_of(input)
     if axis is None:
         shape = (1,) * len(parts[0].shape)
@@ -181,7 +224,11 @@ def reduce(input: Any, axis: int | None, combine_fn: Combine, keep_dims: bool = 
 
 
 def associative_scan(input: Any, axis: int, combine_fn: Combine, reverse: bool = False) -> Any:
-    """An inclusive scan with `reduce`, in log2(length) steps."""
+    """Scan an axis with an associative function, in log2(length) steps.
+
+    The scan is inclusive: result i combines the elements 0 to i. With `reverse`, the scan starts at the end of the axis.
+    `input` and `combine_fn` are the parameters of `reduce`.
+    """
     parts = _all_of(input)
     along = axis_of(parts[0], int(axis))
     parts = [flip(one, along) for one in parts] if reverse else parts
@@ -200,7 +247,13 @@ def _one_or_all(given: Any, parts: list[tensor]) -> Any:
 
 
 def softmax(x: Any, dim: int | None = None, *, keep_dims: bool | None = None, ieee_rounding: bool = False) -> tensor:
-    """`exp(x - max) / sum` along an axis (None: the first), as one step of the vector engine."""
+    """Return `exp(x - max) / sum` along an axis (None: the first axis), as one op of the vector engine.
+
+    Raises
+    ------
+    TritonError
+        If `x` is not a tensor of floats. Cast it with `.to(tl.float32)`.
+    """
     value = as_tensor(x)
     if not value.dtype.is_floating():
         refuse(f"tl.softmax of {value.dtype}: it takes floats; cast with .to(tl.float32)")
@@ -217,10 +270,37 @@ def dot(
     input: Any, other: Any, acc: Any = None, input_precision: str | None = None, allow_tf32: bool | None = None,
     max_num_imprecise_acc: int | None = None, out_dtype: Any = None, *, trans_a: bool = False, trans_b: bool = False,
 ) -> tensor:  # fmt: skip
-    """`input @ other + acc`, of matrices or stacks; added up in f32 (of integers in i32).
+    """Multiply matrices: `input @ other + acc`.
 
-    `input_precision`: "tf32" rounds f32 operands to tf32 first; else they are multiplied as they are. `trans_a`, `trans_b`: as
-    in Triton 2.0, multiply the transpose of an operand.
+    Products of floats are added in f32, and products of integers in i32.
+
+    Parameters
+    ----------
+    input
+        A matrix [M, K], or a stack of matrices [B, M, K].
+    other
+        A matrix [K, N], or a stack of matrices [B, K, N], of the same element type.
+    acc
+        The tensor that is added, broadcast to the shape of the result; None adds nothing.
+    input_precision
+        "tf32" first rounds f32 operands to tf32. "tf32x3", "ieee" and None multiply the operands as they are.
+    allow_tf32
+        An older form of `input_precision="tf32"`.
+    max_num_imprecise_acc
+        A hint for GPUs, which is ignored.
+    out_dtype
+        The type of the result for float operands without `acc`; the default is `tl.float32`.
+    trans_a, trans_b
+        Whether the transpose of `input` or `other` is multiplied, as in Triton 2.0.
+
+    Returns
+    -------
+    A tensor [M, N] or [B, M, N]. With `acc`, it has the type of `acc`.
+
+    Raises
+    ------
+    TritonError
+        If the shapes or the element types do not fit.
     """
     input, other = (FUNCTIONS["trans"](one) if turns else one for one, turns in ((input, trans_a), (other, trans_b)))
     a, b, kind = as_tensor(input), as_tensor(other), float32 if out_dtype is None else wanted(out_dtype)
@@ -251,7 +331,18 @@ def dot(
 
 
 def device_assert(cond: Any, msg: str = "", mask: Any = None) -> None:
-    """TritonError if a condition is false anywhere: at once if it is known, else after the timing (with a mask that is known).
+    """Raise TritonError if a condition is false for any element.
+
+    A known condition is checked at once. Other conditions are checked after the timing.
+
+    Parameters
+    ----------
+    cond
+        Truth values.
+    msg
+        A text for the error message.
+    mask
+        The lanes that are checked. The mask must be known at the time of the call.
     """
     checked = as_tensor(cond)
     found = checked.known
@@ -267,7 +358,7 @@ def device_assert(cond: Any, msg: str = "", mask: Any = None) -> None:
 
 
 def assert_text(msg: str) -> str:
-    """Of a condition that is false."""
+    """Return the error message for a condition that is false."""
     return f"tl.device_assert failed{f': {msg}' if msg else ''}"
 
 
@@ -294,11 +385,32 @@ def dot_scaled(
     lhs: Any, lhs_scale: Any, lhs_format: str, rhs: Any, rhs_scale: Any, rhs_format: str, acc: Any = None,
     fast_math: bool = False, lhs_k_pack: bool = True, rhs_k_pack: bool = True, out_dtype: Any = float32,
 ) -> tensor:  # fmt: skip
-    """`(lhs * lhs_scale) @ (rhs * rhs_scale) + acc` in f32. Scales are exponents (`uint8`, e8m0), or `float8e4nv`, of
-    [M, K / group] and [N, K / group], or None.
+    """Multiply scaled matrices of a narrow type: `(lhs * lhs_scale) @ (rhs * rhs_scale) + acc`, in f32.
 
-    The vector engine widens and scales operands to bf16 (to f16, where one of them is), and the tensor engine multiplies
-    those. `e2m1` stands two to a byte, along K (or with `k_pack` false along the other axis).
+    The vector engine converts the operands to bf16 and scales them (to f16, if one format is "fp16"). The tensor engine then
+    multiplies the converted operands.
+
+    Parameters
+    ----------
+    lhs, rhs
+        Matrices [M, K] and [K, N]. With format "e2m1", a `uint8` holds two elements.
+    lhs_scale, rhs_scale
+        Scales [M, K / group] and [N, K / group]: exponents (`uint8`, e8m0) or `float8e4nv`; None scales by 1.
+    lhs_format, rhs_format
+        The element formats: "e4m3", "e5m2", "bf16", "fp16" or "e2m1".
+    acc
+        The tensor that is added, broadcast to [M, N]; None adds nothing.
+    fast_math
+        A hint, which is ignored.
+    lhs_k_pack, rhs_k_pack
+        Whether the two "e2m1" elements of a byte are neighbours along K; otherwise they are neighbours along the other axis.
+    out_dtype
+        The type of the result; only `tl.float32` is supported.
+
+    Raises
+    ------
+    TritonError
+        If a format, an element type or a shape is not valid.
     """
     if out_dtype != float32:
         refuse(f"tl.dot_scaled to {out_dtype}: it gives tl.float32; cast the result")
@@ -316,7 +428,7 @@ def dot_scaled(
 
 
 def _wide_operand(x: tensor, form: str, kind: dtype, axis: int) -> tensor:
-    """An operand as floats of 16 bits; `axis`: along which two stand in a byte."""
+    """Return an operand as 16-bit floats; `axis` is the axis along which a byte holds two elements."""
     if len(x.shape) != 2:
         refuse(f"tl.dot_scaled of {list(x.shape)}: operands are matrices")
     if form == "e2m1":
@@ -328,7 +440,7 @@ def _wide_operand(x: tensor, form: str, kind: dtype, axis: int) -> tensor:
 
 
 def _of_nibbles(x: tensor, axis: int) -> tensor:
-    """Two e2m1 in each byte, the first in the low half, as bf16: 0, 0.5, 1, 1.5, 2, 3, 4, 6 and their negatives."""
+    """Return the two e2m1 numbers of each byte, low half first, as bf16: 0, 0.5, 1, 1.5, 2, 3, 4, 6 and their negatives."""
     if x.dtype != uint8:
         refuse(f'tl.dot_scaled of {x.dtype} as "e2m1": two of them stand in a uint8')
     halves = join(binary("and", x, 15), binary("shr", x, 4))  # a new last axis
@@ -345,7 +457,7 @@ def _of_nibbles(x: tensor, axis: int) -> tensor:
 
 
 def _spread_scale(scale: tensor, length: int, kind: dtype) -> tensor:
-    """Exponents [rows, groups] as factors [rows, length]; 255 is NaN, 0 is 2 ** -127."""
+    """Convert exponents [rows, groups] to factors [rows, length]. The exponent 255 means NaN, and 0 means 2 ** -127."""
     if scale.dtype not in (uint8, int8, float8e4nv) or len(scale.shape) != 2 or length % scale.shape[1]:
         kinds = "uint8 (exponents) or fp8e4nv, one for each group of a row"
         refuse(f"a scale of {scale.dtype}{list(scale.shape)} for {length} elements: it is {kinds}")
@@ -359,6 +471,6 @@ def _spread_scale(scale: tensor, length: int, kind: dtype) -> tensor:
 
 
 def _repeated(factors: tensor, length: int) -> tensor:
-    """[rows, groups] as [rows, length]: each for its group."""
+    """Repeat each factor of [rows, groups] for its group, so that the result is [rows, length]."""
     rows, groups = factors.shape
     return broadcast_to(factors.reshaped((rows, groups, 1)), (rows, groups, length // groups)).reshaped((rows, length))

@@ -1,4 +1,4 @@
-"""Shapes: the same elements in another shape (no time), or moved (a step of the vector engine)."""
+"""Changes of shape: the same elements in another shape (no cycles), or moved elements (an op of the vector engine)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from kernbench.triton.tensor import FUNCTIONS, as_tensor, known_tensor, tensor
 
 
 def moved(op: str, x: tensor, numbers: list[Any], shape: tuple[int, ...], **how: Any) -> tensor:
-    """An op that moves elements; of pointers too."""
+    """Issue an op that moves elements; pointers can be moved as well."""
     own = current()
     if x.known is not None:
         from kernbench.triton.program import evaluate
@@ -27,7 +27,7 @@ def moved(op: str, x: tensor, numbers: list[Any], shape: tuple[int, ...], **how:
 
 
 def reshape(input: Any, *shape: Any, can_reorder: bool = False) -> tensor:
-    """The same elements, row by row, in another shape."""
+    """Return the same elements, in row-major order, in another shape."""
     value, size = as_tensor(input), shape_of(*shape)
     if prod(size) != value.numel:
         refuse(f"tl.reshape of {list(value.shape)} to {list(size)}: it has {value.numel} elements, and not {prod(size)}")
@@ -35,13 +35,13 @@ def reshape(input: Any, *shape: Any, can_reorder: bool = False) -> tensor:
 
 
 def ravel(x: Any, can_reorder: bool = False) -> tensor:
-    """All elements along one axis."""
+    """Return all elements along one axis."""
     value = as_tensor(x)
     return value.reshaped((value.numel,))
 
 
 def expand_dims(input: Any, axis: Any) -> tensor:
-    """New axes of length 1 at these positions of the result."""
+    """Insert axes of length 1 at these positions of the result."""
     value = as_tensor(input)
     axes = list(axis) if isinstance(axis, tuple | list) else [axis]
     rank = len(value.shape) + len(axes)
@@ -55,13 +55,13 @@ def _no_axis(axis: int, rank: int) -> int:
 
 
 def axis_of(x: tensor, axis: int) -> int:
-    """An axis, counted from 0. TritonError if it does not exist."""
+    """Return an axis as a non-negative number. An axis that does not exist raises TritonError."""
     rank = len(x.shape)
     return axis % rank if -rank <= axis < rank else _no_axis(axis, rank)
 
 
 def broadcast_to(input: Any, *shape: Any) -> tensor:
-    """Repeated along axes of length 1."""
+    """Repeat the elements along axes of length 1 to get this shape."""
     value, size = as_tensor(input), shape_of(*shape) if shape != ((),) else ()
     if value.shape == size:
         return value
@@ -82,7 +82,7 @@ def broadcast_to(input: Any, *shape: Any) -> tensor:
 
 
 def broadcast(input: Any, other: Any) -> tuple[tensor, tensor]:
-    """Both in the shape that they have together."""
+    """Return both tensors in the shape to which they broadcast."""
     from kernbench.triton.elementwise import spread
 
     a, b = as_tensor(input), as_tensor(other)
@@ -91,7 +91,7 @@ def broadcast(input: Any, other: Any) -> tuple[tensor, tensor]:
 
 
 def permute(input: Any, *dims: Any) -> tensor:
-    """The axes in another order."""
+    """Return the axes in another order; `dims` lists the old axis for each new axis."""
     value = as_tensor(input)
     axes = dims[0] if len(dims) == 1 and isinstance(dims[0], tuple | list) else dims
     order = [axis_of(value, int(one)) for one in axes]
@@ -101,7 +101,7 @@ def permute(input: Any, *dims: Any) -> tensor:
 
 
 def trans(input: Any, *dims: Any) -> tensor:
-    """The last two axes swapped; with `dims`, as `permute`."""
+    """Swap the last two axes; with `dims`, do the same as `permute`."""
     value = as_tensor(input)
     if dims:
         return permute(value, *dims)
@@ -125,7 +125,7 @@ def _joined(parts: list[tensor], axis: int) -> tensor:
 
 
 def join(a: Any, b: Any) -> tensor:
-    """Both, along a new last axis of length 2."""
+    """Join two tensors of one shape along a new last axis of length 2."""
     x, y = as_tensor(a), as_tensor(b)
     kind = pair_type(a, b, x, y)
     parts = [expand_dims(one, -1) for one in broadcast(cast(x, kind), cast(y, kind))]
@@ -133,7 +133,7 @@ def join(a: Any, b: Any) -> tensor:
 
 
 def cat(input: Any, other: Any, can_reorder: bool = False, dim: int = 0) -> tensor:
-    """One after the other along an axis, in order."""
+    """Concatenate two tensors along an axis, in order."""
     a, b = as_tensor(input), as_tensor(other)
     axis = axis_of(a, int(dim))
     rest = [(*one.shape[:axis], *one.shape[axis + 1 :]) for one in (a, b)]
@@ -146,7 +146,7 @@ def cat(input: Any, other: Any, can_reorder: bool = False, dim: int = 0) -> tens
 
 
 def interleave(a: Any, b: Any) -> tensor:
-    """Elements of both in turn, along the last axis."""
+    """Interleave the elements of two tensors along the last axis."""
     both = join(a, b)
     if len(both.shape) == 1:
         return both
@@ -154,18 +154,18 @@ def interleave(a: Any, b: Any) -> tensor:
 
 
 def part(x: tensor, axis: int, start: int, stop: int, step: int = 1) -> tensor:
-    """Every `step`-th of the indices from `start` to before `stop` along an axis."""
+    """Return every `step`-th element from index `start` to before `stop` along an axis."""
     shape = tuple(len(range(start, stop, step)) if i == axis else size for i, size in enumerate(x.shape))
     return moved("slice", x, [axis, start, stop, step], shape)
 
 
 def joined(parts: list[tensor], axis: int) -> tensor:
-    """Tensors of one type, concatenated along an axis."""
+    """Concatenate tensors of one type along an axis."""
     return _joined(parts, axis)
 
 
 def split(a: Any) -> tuple[tensor, tensor]:
-    """The two halves of the last axis, which has length 2."""
+    """Split a tensor whose last axis has length 2 into its two halves."""
     value = as_tensor(a)
     if not value.shape or value.shape[-1] != 2:
         refuse(f"tl.split of shape {list(value.shape)}: its last axis must have length 2; use tl.reshape first")
@@ -175,13 +175,13 @@ def split(a: Any) -> tuple[tensor, tensor]:
 
 
 def flip(x: Any, dim: int | None = None) -> tensor:
-    """Reverse the order along an axis (None: the last)."""
+    """Reverse the order along an axis (None: the last axis)."""
     value = as_tensor(x)
     return moved("flip", value, [axis_of(value, -1 if dim is None else int(dim))], value.shape)
 
 
 def gather(src: Any, index: Any, axis: int) -> tensor:
-    """The elements of `src` at the indices along an axis, in the shape of the indices."""
+    """Return the elements of `src` at the indices along an axis, in the shape of `index`."""
     value, places = as_tensor(src), as_tensor(index)
     if not places.dtype.is_int() or len(places.shape) != len(value.shape):
         both = f"{list(value.shape)} by {places.dtype}{list(places.shape)}"
@@ -195,7 +195,7 @@ def gather(src: Any, index: Any, axis: int) -> tensor:
 
 
 def sort(x: Any, dim: int | None = None, descending: bool = False) -> tensor:
-    """Sort along an axis (None: the last)."""
+    """Sort along an axis (None: the last axis)."""
     value = as_tensor(x)
     axis = axis_of(value, -1 if dim is None else int(dim))
     if current().options.portable and axis != len(value.shape) - 1:
@@ -206,12 +206,15 @@ def sort(x: Any, dim: int | None = None, descending: bool = False) -> tensor:
 
 
 def bitonic_merge(x: Any, dim: int | None = None, descending: bool = False) -> tensor:
-    """Sort a bitonic sequence; it costs as much as `sort`."""
+    """Sort a bitonic sequence; the op takes as many cycles as `sort`."""
     return sort(x, dim, descending)
 
 
 def topk(x: Any, k: int, dim: int | None = None, descending: bool = True) -> tensor:
-    """The `k` largest along an axis (None: the last), the largest first; not `descending`: the smallest."""
+    """Return the `k` largest elements along an axis (None: the last axis), largest first.
+
+    If `descending` is false, the result has the `k` smallest elements, smallest first.
+    """
     value = as_tensor(x)
     axis = axis_of(value, -1 if dim is None else int(dim))
     if not 1 <= int(k) <= value.shape[axis]:
@@ -220,7 +223,7 @@ def topk(x: Any, k: int, dim: int | None = None, descending: bool = True) -> ten
 
 
 def squeeze(x: Any, dim: int) -> tensor:
-    """Without an axis of length 1."""
+    """Remove an axis of length 1."""
     value = as_tensor(x)
     axis = axis_of(value, int(dim))
     if value.shape[axis] != 1:
@@ -229,12 +232,12 @@ def squeeze(x: Any, dim: int) -> tensor:
 
 
 def unsqueeze(x: Any, dim: int) -> tensor:
-    """With a new axis of length 1."""
+    """Insert an axis of length 1."""
     return expand_dims(x, int(dim))
 
 
 def swizzle2d(i: Any, j: Any, size_i: Any, size_j: Any, size_g: Any) -> tuple[Any, Any]:
-    """The new position of (i, j) if groups of `size_g` rows are traversed column by column."""
+    """Return the new position of (i, j) when groups of `size_g` rows are traversed column by column."""
     at, group = i * size_j + j, size_g * size_j
     first = at // group * size_g
     rows = minimum(size_i - first, size_g)
@@ -243,7 +246,7 @@ def swizzle2d(i: Any, j: Any, size_i: Any, size_j: Any, size_g: Any) -> tuple[An
 
 
 def histogram(input: Any, num_bins: int, mask: Any = None) -> tensor:
-    """The number of occurrences of each integer in `[0, num_bins)`."""
+    """Count the occurrences of each integer in `[0, num_bins)`."""
     value = as_tensor(input)
     if not value.dtype.is_int():
         refuse(f"tl.histogram of {value.dtype}: it counts integers")
@@ -254,7 +257,7 @@ def histogram(input: Any, num_bins: int, mask: Any = None) -> tensor:
 
 
 def arange(start: Any, end: Any) -> tensor:
-    """The integers from `start` to before `end`."""
+    """Return the integers from `start` to before `end`."""
     if current().options.portable and not all(isinstance(one, int | np.integer | constexpr) for one in (start, end)):
         refuse("tl.arange of a tensor: in Triton its bounds are constants; use a tl.constexpr, and a mask")
     first, last = int(start), int(end)

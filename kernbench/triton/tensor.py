@@ -1,4 +1,4 @@
-"""`tensor`: what a kernel computes with. Integers are known in Phase 1; floats are computed in Phase 2."""
+"""`tensor`: the values that kernels compute with. Integers are known in Phase 1; floats are computed in Phase 2."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from kernbench.triton_emu.handle import KernelTensor
 
 
 class Shape(tuple[int, ...]):
-    """The lengths of axes; equal to a list of the same lengths too, and joined with lists, as in Triton."""
+    """The lengths of the axes. A Shape is equal to a list of the same lengths and can be joined with lists, as in Triton."""
 
     __slots__ = ()
 
@@ -41,7 +41,7 @@ class Shape(tuple[int, ...]):
 
 
 class tensor:
-    """Elements of a type in a shape; with a `base`, pointers into that tensor of memory."""
+    """Elements of one type in a shape. A tensor with a `base` holds pointers into that tensor in memory."""
 
     __array_ufunc__ = None
     takes_constants = True  #: the operators of `tl.constexpr` are left to those of tensors
@@ -49,7 +49,9 @@ class tensor:
     def __init__(
         self, handle: KernelTensor | None, kind: dtype, base: DevicePointer | None = None, swapped: tensor | None = None
     ) -> None:
-        """`swapped`, instead of a handle: the matrix of which this is the transpose; a product reads it in its layout."""
+        """Make a tensor. With `swapped` instead of a handle, it is the transpose of that matrix; a product reads the matrix
+        itself.
+        """
         self._handle = handle
         self.swapped = swapped
         self.dtype = kind
@@ -62,7 +64,7 @@ class tensor:
 
     @property
     def handle(self) -> KernelTensor:
-        """The tile; a transpose is made when something else than a product needs it."""
+        """The tile of the tensor. A transpose is computed only when something other than a product needs it."""
         if self._handle is None:
             assert self.swapped is not None
             self._handle = current().compute("permute", [self.swapped.handle, 1, 0], self.shape, self.dtype)
@@ -80,15 +82,17 @@ class tensor:
 
     @property
     def element_ty(self) -> dtype:
-        """What pointers point to."""
+        """The type of the elements to which the pointers point."""
         if not isinstance(self.dtype, pointer_type):
             refuse(f"a tensor of {self.dtype} does not point to elements; element_ty is of pointers")
         return self.dtype.element_ty
 
     @property
     def known(self) -> Array | None:
-        """The known elements: integers that do not depend on floats (a load of them is waited for), and a single loaded
-        element. Blocks of floats are left to the engines.
+        """The known elements, or None.
+
+        Known are integers that do not depend on floats, and a single loaded element. Reading this property waits for a load of
+        integers. Blocks of floats are left to the engines.
         """
         if self.dtype.is_floating() and self.numel != 1:
             return None
@@ -98,7 +102,7 @@ class tensor:
         return tile.value
 
     def elements(self, what: str) -> Array:
-        """The elements; TritonError if they are computed after the timing."""
+        """Return the elements. If the elements are computed after the timing, raise TritonError."""
         found = self.known
         if found is None:
             refuse(
@@ -146,7 +150,7 @@ class tensor:
     # Shapes.
 
     def __getitem__(self, index: Any) -> tensor:
-        """`x[:, None]`: new axes. As in Triton, a colon past the last axis means nothing, and axes without an index stay."""
+        """Insert axes: `x[:, None]`. As in Triton, a colon past the last axis is ignored, and axes without an index stay."""
         parts = index if isinstance(index, tuple) else (index,)
         shape, left = [], list(self.shape)
         for one in parts:
@@ -159,7 +163,7 @@ class tensor:
         return self.reshaped((*shape, *left))
 
     def reshaped(self, shape: tuple[int, ...]) -> tensor:
-        """The same elements in another shape, in no time."""
+        """Return the same elements in another shape, which takes no cycles."""
         return tensor(current().alias(self.handle, shape), self.dtype, self.base)
 
     @property
@@ -167,7 +171,7 @@ class tensor:
         return _function("trans")(self)  # type: ignore[no-any-return]
 
     def to(self, dtype: dtype, fp_downcast_rounding: str | None = None, bitcast: bool = False) -> tensor:
-        """The elements as another type."""
+        """Return the elements as another type: the same as `tl.cast`."""
         return _function("cast")(self, dtype, fp_downcast_rounding, bitcast)  # type: ignore[no-any-return]
 
     __hash__ = object.__hash__
@@ -183,7 +187,7 @@ class tensor:
         def __neg__(self) -> tensor: ...
 
     def item(self) -> tensor:
-        """The only element, as a tensor of no axes."""
+        """Return the only element, as a tensor without axes."""
         if self.numel != 1:
             refuse(f"item() of a tensor of shape {list(self.shape)}, which has {self.numel} elements; reduce it first")
         return self.reshaped(())
@@ -238,7 +242,7 @@ for _name in ("neg", "invert"):
 
 
 def number_tensor(value: Any, kind: dtype | None = None) -> tensor:
-    """A number as a tensor of no axes."""
+    """Return a number as a tensor without axes."""
     found = of_number(value) if kind is None else kind
     bits = found == uint64
     own: Any = np.asarray(int(value) & (1 << 64) - 1, np.uint64) if bits else np.asarray(value)
@@ -247,7 +251,7 @@ def number_tensor(value: Any, kind: dtype | None = None) -> tensor:
 
 
 def as_tensor(value: Any) -> tensor:
-    """A tensor, or a number as one."""
+    """Return a tensor unchanged, or a number as a tensor."""
     if isinstance(value, tensor):
         return value
     value = plain(value)
@@ -259,12 +263,12 @@ def as_tensor(value: Any) -> tensor:
 
 
 def known_tensor(values: Array, kind: dtype = int32) -> tensor:
-    """A tensor of known elements."""
+    """Return a tensor of known elements."""
     return tensor(current().known(np.ascontiguousarray(values.astype(_numpy(kind.own))).reshape(values.shape), kind), kind)
 
 
 def pointer(address: DevicePointer, element: dtype | None = None, const: bool = False) -> tensor:
-    """A tensor argument of a kernel: a pointer to its first element, of the type of the tensor or another."""
+    """Return the pointer to the first element of a tensor argument. `element` replaces the element type of the tensor."""
     kind = pointer_type(element or of_own(address.dtype), const=const)
     return tensor(current().known(np.asarray(int(address), np.int64), kind), kind, address)
 

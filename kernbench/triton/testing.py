@@ -1,6 +1,6 @@
-"""`triton.testing`: measurements in simulated time, plots of them, and comparisons.
+"""`triton.testing`: measurements in simulated time, plots of measurements, and comparisons of arrays.
 
-Time is that of the machine that launches run on, and does not vary: `do_bench` calls a function once.
+The simulated time is the time of the machine that runs the launches. It does not vary, so `do_bench` calls a function once.
 """
 
 from __future__ import annotations
@@ -23,10 +23,29 @@ def do_bench(
     fn: Callable[[], Any], warmup: int = 25, rep: int = 100, grad_to_none: Any = None, quantiles: Any = None,
     return_mode: str = "mean",
 ) -> Any:  # fmt: skip
-    """[ms] The simulated time of the kernels that `fn` launches; NaN if it launches none, since PyTorch's own ops take none.
+    """Return the simulated time [ms] of the kernels that `fn` launches.
 
-    `fn` is called once, as cycles do not vary: `warmup`, `rep` and `grad_to_none` have no meaning, all `quantiles` are equal.
-    TritonError for a `return_mode` that Triton does not have.
+    The result is NaN if `fn` launches no kernel, because PyTorch's own ops take no simulated time.
+
+    Parameters
+    ----------
+    fn
+        A function without parameters. It is called once, because simulated cycles do not vary.
+    warmup, rep, grad_to_none
+        Accepted and ignored.
+    quantiles
+        A list of quantiles. The result is then a list of equal times, or a single time for a single quantile.
+    return_mode
+        "min", "max", "mean" or "median", which are all the same here; "all" returns a list with one time.
+
+    Raises
+    ------
+    TritonError
+        If `return_mode` is none of these names.
+
+    Example
+    -------
+    >>> ms = triton.testing.do_bench(lambda: kernel[(4,)](x, y, 1000, BLOCK=256))
     """
     if return_mode not in ("min", "max", "mean", "median", "all"):
         raise TritonError(f'do_bench with return_mode="{return_mode}": it is min, max, mean, median or all')
@@ -41,12 +60,12 @@ def do_bench(
 def do_bench_cudagraph(
     fn: Callable[[], Any], rep: int = 20, grad_to_none: Any = None, quantiles: Any = None, return_mode: str = "mean"
 ) -> Any:
-    """As `do_bench`: a launch takes no time on the host here."""
+    """Return the same time [ms] as `do_bench`, because a launch takes no time on the host here."""
     return do_bench(fn, grad_to_none=grad_to_none, quantiles=quantiles, return_mode=return_mode)
 
 
 class Benchmark:
-    """What `perf_report` measures: a line for each of `line_vals`, at each of `x_vals`."""
+    """The description of a plot for `perf_report`: one line for each of `line_vals`, measured at each of `x_vals`."""
 
     def __init__(
         self, x_names: Sequence[str], x_vals: Sequence[Any], line_arg: str, line_vals: Sequence[Any],
@@ -60,7 +79,7 @@ class Benchmark:
 
 
 class Mark:
-    """A function under one or more benchmarks: `run` calls it for every point."""
+    """A function with one or more benchmarks. `run` calls the function for every point of every benchmark."""
 
     def __init__(self, fn: Callable[..., Any], benchmarks: Any) -> None:
         self.fn = fn
@@ -70,7 +89,26 @@ class Mark:
         self, show_plots: bool = False, print_data: bool = False, save_path: str | os.PathLike[str] = "",
         return_df: bool = False, **kwargs: Any,
     ) -> Any:  # fmt: skip
-        """Measure. `save_path`: a folder for a CSV file and, with matplotlib, a picture of each benchmark."""
+        """Measure all points of all benchmarks.
+
+        Parameters
+        ----------
+        show_plots
+            Whether the plots are shown. This needs matplotlib.
+        print_data
+            Whether the tables are printed.
+        save_path
+            A folder for a CSV file of each benchmark and, with matplotlib, a picture. It is created if necessary.
+        return_df
+            Whether pandas data frames are returned: one frame, or a list of frames for a list of benchmarks.
+        kwargs
+            Further arguments of the function.
+
+        Raises
+        ------
+        TritonError
+            If `return_df` is true and pandas is not installed.
+        """
         several = not isinstance(self.benchmarks, Benchmark)
         tables = [
             self._measured(one, show_plots, print_data, save_path, return_df, kwargs)
@@ -110,14 +148,14 @@ class Mark:
 
 
 def _table(heads: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
-    """Columns, numbers to the right."""
+    """Return a table as text, with columns aligned to the right."""
     cells = [list(heads), *([f"{one:.6g}" if isinstance(one, float) else str(one) for one in row] for row in rows)]
     widths = [max(len(row[i]) for row in cells) for i in range(len(heads))]
     return "\n".join("  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True)) for row in cells)
 
 
 def _plot(bench: Benchmark, rows: Sequence[Sequence[Any]], save_path: str | os.PathLike[str], show: bool) -> None:
-    """A picture, where matplotlib is installed; a line on stderr where it is not."""
+    """Draw a picture of a benchmark, or print a line on stderr if matplotlib is not installed."""
     try:
         import matplotlib  # type: ignore[import-not-found,unused-ignore]
 
@@ -145,12 +183,20 @@ def _plot(bench: Benchmark, rows: Sequence[Sequence[Any]], save_path: str | os.P
 
 
 def perf_report(benchmarks: Any) -> Callable[[Callable[..., Any]], Mark]:
-    """Mark a function that measures one point; `.run(print_data=True)` measures all."""
+    """Decorate a function that measures one point, so that `.run(print_data=True)` measures all points.
+
+    Parameters
+    ----------
+    benchmarks
+        A Benchmark, or a list of them.
+    """
     return lambda fn: Mark(fn, benchmarks)
 
 
 def assert_close(x: Any, y: Any, atol: float | None = None, rtol: float | None = None, err_msg: str = "") -> None:
-    """AssertionError where two arrays, or tensors, differ by more than `atol` (default 1e-2) plus `rtol` (default 0) times `y`.
+    """Raise AssertionError if two arrays or tensors differ by more than `atol + rtol * abs(y)` in any element.
+
+    The default of `atol` is 1e-2, and the default of `rtol` is 0.
     """
     a, b = (_on_host(one) for one in (x, y))
     np.testing.assert_allclose(
@@ -159,7 +205,7 @@ def assert_close(x: Any, y: Any, atol: float | None = None, rtol: float | None =
 
 
 def _on_host(value: Any) -> Any:
-    """As numpy's array; a torch tensor of bf16 or f8 in f32."""
+    """Return the numpy array of a value. Torch tensors of floats below 32 bits are converted to f32."""
     if hasattr(value, "detach"):
         value = value.detach().cpu()
         value = value.float() if value.is_floating_point() and value.element_size() < 4 else value
@@ -168,17 +214,17 @@ def _on_host(value: Any) -> Any:
 
 
 def get_dram_gbps(device: Any = None) -> float:
-    """TritonError: a machine has several memories; their bandwidth is in its configuration."""
+    """Raise TritonError, because a machine has several memories; their bandwidths are in the machine's configuration."""
     raise TritonError("triton.testing.get_dram_gbps: see `kbsim config show`, and the roofline of `kbsim run`")
 
 
 def get_max_tensorcore_tflops(dtype: Any, clock_rate: Any = None, device: Any = None) -> float:
-    """TritonError: the rates of the tensor engine are in the machine's configuration."""
+    """Raise TritonError; the rates of the tensor engine are in the machine's configuration."""
     raise TritonError("triton.testing.get_max_tensorcore_tflops: see `kbsim config show`, and the roofline of `kbsim run`")
 
 
 def get_max_simd_tflops(dtype: Any, clock_rate: Any = None, device: Any = None) -> float:
-    """TritonError: the rates of the vector engine are in the machine's configuration."""
+    """Raise TritonError; the rates of the vector engine are in the machine's configuration."""
     raise TritonError("triton.testing.get_max_simd_tflops: see `kbsim config show`, and the roofline of `kbsim run`")
 
 

@@ -1,4 +1,4 @@
-"""`autotune` picks the configuration of the fewest simulated cycles; `heuristics` compute constants from arguments."""
+"""`autotune` selects the configuration with the fewest simulated cycles; `heuristics` computes constants from arguments."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from kernbench.triton_emu.errors import ScratchpadFullError
 
 
 class Config:
-    """Values of a kernel's constants, and hints (which change nothing here)."""
+    """Values for the constants of a kernel, with hints for GPUs, which are ignored unless the kernel has such a parameter."""
 
     def __init__(
         self, kwargs: Mapping[str, Any], num_warps: int = 4, num_stages: int = 3, num_ctas: int = 1, maxnreg: int | None = None,
@@ -25,7 +25,7 @@ class Config:
         self.pre_hook = pre_hook
 
     def all_kwargs(self) -> dict[str, Any]:
-        """All arguments that it adds to a launch."""
+        """Return all arguments that the configuration adds to a launch."""
         more = {"num_warps": self.num_warps, "num_stages": self.num_stages}
         return {**self.kwargs, **more, **({} if self.num_ctas == 1 else {"num_ctas": self.num_ctas})}
 
@@ -34,7 +34,7 @@ class Config:
 
 
 class _Wrapped(KernelInterface):
-    """A kernel whose launches get more arguments."""
+    """A kernel whose launches get additional arguments."""
 
     def __init__(self, fn: Any, arg_names: Sequence[str]) -> None:
         self.fn = fn
@@ -44,12 +44,12 @@ class _Wrapped(KernelInterface):
         self.__name__ = self.base.__name__
 
     def named(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
-        """What was given, by name."""
+        """Return the arguments of a launch by name."""
         return {**dict(zip(self.base.arg_names, args, strict=False)), **kwargs}
 
 
 class Heuristics(_Wrapped):
-    """Constants by functions of the arguments."""
+    """A kernel some of whose constants are computed from the arguments of the launch."""
 
     def __init__(self, fn: Any, arg_names: Sequence[str], values: Mapping[str, Callable[[dict[str, Any]], Any]]) -> None:
         super().__init__(fn, arg_names)
@@ -62,8 +62,10 @@ class Heuristics(_Wrapped):
 
 
 class Autotuner(_Wrapped):
-    """The configuration with the fewest cycles, for each value of the key arguments and each machine. Its methods and fields
-    are those of Triton's, so that programs can derive classes from it.
+    """A kernel that is launched with the configuration of the fewest cycles.
+
+    The configuration is selected once for each machine and for each combination of values of the key arguments. Methods and
+    fields have Triton's names, so that programs can derive classes.
     """
 
     def __init__(
@@ -73,7 +75,7 @@ class Autotuner(_Wrapped):
         prune_configs_by: Mapping[str, Any] | None = None, warmup: Any = None, rep: Any = None, use_cuda_graph: bool = False,
         do_bench: Any = None, cache_results: bool = False,
     ) -> None:  # fmt: skip
-        """`warmup`, `rep`, `use_cuda_graph`, `do_bench` and `cache_results` have no meaning for cycles that do not vary."""
+        """Make the tuner. Cycles do not vary, so the last five parameters from `warmup` on have no effect."""
         super().__init__(fn, arg_names)
         self.configs = list(configs) or [Config({})]
         self.keys = list(key)
@@ -145,7 +147,7 @@ class Autotuner(_Wrapped):
                 array[...] = 0
 
     def _before(self, given: Mapping[str, Any], reset_only: bool = False) -> None:
-        """What Triton does before each measurement: tensors of `reset_to_zero` become 0."""
+        """Set the tensors of `reset_to_zero` to 0, as Triton does before each measurement."""
         self._zero(given)
 
     def _with(self, config: Config, grid: Any, args: Sequence[Any], kwargs: Mapping[str, Any], warmup: bool = False) -> Any:
@@ -157,8 +159,9 @@ class Autotuner(_Wrapped):
         return self.fn.run(*args, grid=grid, warmup=warmup, **{**kwargs, **config.all_kwargs()})
 
     def prune_configs(self, kwargs: Mapping[str, Any]) -> list[Config]:
-        """The configurations that `prune_configs_by` keeps: its functions get positional arguments in one mapping, and keyword
-        arguments by name.
+        """Return the configurations that `prune_configs_by` keeps.
+
+        The functions of `prune_configs_by` get positional arguments in one mapping, and keyword arguments by name.
         """
         configs, named = self.configs, dict(self.nargs or {})
         if self.early_config_prune is not None:
@@ -172,8 +175,9 @@ class Autotuner(_Wrapped):
         return configs
 
     def _apart(self, configs: Sequence[Config]) -> list[Config]:
-        """One of each group of configurations that cannot differ: hints of GPUs change nothing, unless the kernel has a
-        parameter of that name.
+        """Return one configuration of each group of configurations that must have equal cycles.
+
+        Hints for GPUs make no difference, unless the kernel has a parameter of that name.
         """
         found: dict[Any, Config] = {}
         for config in configs:
@@ -184,7 +188,9 @@ class Autotuner(_Wrapped):
     def _best(
         self, grid: Any, args: Sequence[Any], kwargs: Mapping[str, Any], given: dict[str, Any]
     ) -> tuple[Config, str]:
-        """Run each on copies of what it may write; and a note on those that were not run."""
+        """Run each configuration on copies of the tensors, and return the best one with a note on configurations that were not
+        run.
+        """
         configs = self.prune_configs(kwargs)
         apart = self._apart(configs)
         note = ""
@@ -224,7 +230,7 @@ class Autotuner(_Wrapped):
 
 
 def device_clock() -> float:
-    """[GHz] of the machine that launches run on."""
+    """Return the clock [GHz] of the machine that runs the launches."""
     return float(import_module(RUNTIME).device_properties()["sm_clock_rate"]) / 1e6
 
 
@@ -246,10 +252,35 @@ def autotune(
     pre_hook: Callable[..., Any] | None = None, post_hook: Callable[..., Any] | None = None, warmup: Any = None,
     rep: Any = None, use_cuda_graph: bool = False, do_bench: Any = None, cache_results: bool = False,
 ) -> Callable[[Any], Autotuner]:  # fmt: skip
-    """Choose among `configs` by simulated cycles, again for each value of the arguments `key`.
+    """Select the best of several configurations by simulated cycles.
 
-    `reset_to_zero`, `restore_value` and `prune_configs_by` (`early_config_prune`, `perf_model`, `top_k`) are Triton's;
-    `warmup`, `rep`, `use_cuda_graph`, `do_bench` and `cache_results` have no meaning for cycles that do not vary.
+    Parameters
+    ----------
+    configs
+        The configurations.
+    key
+        The names of arguments. A new combination of their values starts a new selection.
+    prune_configs_by
+        As in Triton: a mapping with `early_config_prune`, `perf_model` and `top_k`.
+    reset_to_zero
+        The names of tensors that are set to 0 before each launch.
+    restore_value
+        Accepted and ignored, because all tensors are restored after each measurement.
+    pre_hook, post_hook
+        Kept as attributes of the tuner, under Triton's names. The tuner itself does not call these functions.
+    warmup, rep, use_cuda_graph, do_bench, cache_results
+        Accepted and ignored, because simulated cycles do not vary.
+
+    Raises
+    ------
+    TritonError
+        At a launch, if no configuration can run.
+
+    Example
+    -------
+    >>> @triton.autotune([triton.Config({"BLOCK": size}) for size in (128, 256)], key=["n"])
+    ... @triton.jit
+    ... def double(x, y, n, BLOCK: tl.constexpr): ...
     """
     return lambda fn: Autotuner(
         fn, fn.arg_names, configs, key, reset_to_zero, restore_value, pre_hook, post_hook, prune_configs_by, warmup, rep,
@@ -258,5 +289,11 @@ def autotune(
 
 
 def heuristics(values: Mapping[str, Callable[[dict[str, Any]], Any]]) -> Callable[[Any], Heuristics]:
-    """Compute constants from the arguments of a launch, by name."""
+    """Compute constants of a kernel from the arguments of a launch.
+
+    Parameters
+    ----------
+    values
+        For each constant, a function of the arguments, which it gets in a dict.
+    """
     return lambda fn: Heuristics(fn, fn.arg_names, values)

@@ -1,4 +1,4 @@
-"""Integers of 64 bits without a sign. To the machine they are i64; what the sign would change is done here."""
+"""Unsigned 64-bit integers. The machine has them as i64; this module handles the ops in which the sign makes a difference."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ HIGHEST = -(1 << 63)
 
 
 def turned(x: tensor) -> tensor:
-    """As i64, with the highest bit turned."""
+    """Return the integers as i64 with the highest bit inverted."""
     bits = tensor(x.handle, int64)
     return FUNCTIONS["binary"]("xor", bits, number_tensor(HIGHEST, int64))  # type: ignore[no-any-return]
 
 
 def back(x: tensor, kind: dtype) -> tensor:
-    """What `turned` was before."""
+    """Undo `turned`."""
     return tensor(turned(x).handle, kind)
 
 
 def divided(op: str, a: tensor, b: tensor, kind: dtype) -> tensor:
-    """`//` and `%` of known elements, and `>>` by known numbers."""
+    """Compute `//` or `%` of known elements, or `>>` by known numbers."""
     if op == "shr" and a.known is None:
         return _shifted(a, elements(b, "the number of bits of >> of uint64"), kind)
     first, second = (elements(one, f"an operand of {op} of uint64") for one in (a, b))
@@ -42,7 +42,7 @@ def divided(op: str, a: tensor, b: tensor, kind: dtype) -> tensor:
 
 
 def _shifted(a: tensor, by: Array, kind: dtype) -> tensor:
-    """`>>` of what is computed after the timing: with the sign, whose copies are cleared then."""
+    """Compute `>>` of elements that are computed after the timing: shift with the sign, then clear the copies of the sign."""
     steps = np.minimum(by, np.uint64(63))
     left = np.where(by > 63, np.uint64(0), np.uint64(2**64 - 1) >> steps)
     binary = FUNCTIONS["binary"]
@@ -51,18 +51,18 @@ def _shifted(a: tensor, by: Array, kind: dtype) -> tensor:
 
 
 def elements(x: tensor, what: str) -> Array:
-    """The elements as u64."""
+    """Return the elements as u64."""
     return np.asarray(x.elements(what)).astype(np.int64).view(np.uint64)
 
 
 def to_float(x: tensor, kind: dtype) -> tensor:
-    """As floats, rounded once; from known elements."""
+    """Convert known elements to floats, rounded once."""
     found = elements(x, f"uint64 as {kind}").astype(np.float32 if kind.primitive_bitwidth == 32 else np.float64)
     return tensor(current().known(np.asarray(narrow(found, kind.own)), kind), kind)
 
 
 def upper(a: tensor, b: tensor, kind: dtype) -> tensor:
-    """The upper half of the bits of products, of 32 or 64 bits."""
+    """Return the upper half of the bits of products of 32-bit or 64-bit integers."""
     found: Any
     if kind.int_bitwidth == 32:
         x, y = (one.elements("an operand of umulhi").astype(np.int64) & 0xFFFFFFFF for one in (a, b))
@@ -76,7 +76,7 @@ def upper(a: tensor, b: tensor, kind: dtype) -> tensor:
 
 
 def wide_high(x: Array, y: Array) -> Array:
-    """Bits 64 to 127 of products of u64."""
+    """Return bits 64 to 127 of products of u64."""
     low, half = np.uint64(0xFFFFFFFF), np.uint64(32)
     x0, x1, y0, y1 = x & low, x >> half, y & low, y >> half
     middle = x1 * y0 + (x0 * y0 >> half)

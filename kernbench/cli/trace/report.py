@@ -49,7 +49,9 @@ def report(
     file: Annotated[str, typer.Argument(metavar="FILE", help="A trace: .jsonl, .jsonl.gz, .jsonl.zst.", show_default=False)],
     other: Annotated[
         str | None,
-        typer.Argument(metavar="[FILE]", help="Trace to show below the first trace, on the same time axis.", show_default=False),
+        typer.Argument(
+            metavar="[FILE]", help="Trace to show below the first trace, on the same time axis.", show_default=False
+        ),
     ] = None,
     out: Annotated[
         Path | None,

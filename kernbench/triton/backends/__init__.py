@@ -1,4 +1,4 @@
-"""`triton.backends`: one, with the driver of the simulated machine; kernels run as Python, so it has no compiler."""
+"""`triton.backends`: the single backend, which has the driver of the simulated machine. Kernels run as Python."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from kernbench.triton.backends import compiler
 
 
 class Backend(NamedTuple):
-    """A backend as Triton lists it: its compiler, and the class of its driver."""
+    """A backend as Triton lists it: its compiler and its driver class. The backend of kernbench has no compiler."""
 
     compiler: Any
     driver: Any
 
 
 def __getattr__(name: str) -> Any:
-    """`backends`, which need the driver, and the driver needs this package."""
+    """Import `backends` on first use, because `backends` needs the driver, and the driver needs this package."""
     if name != "backends":
         raise AttributeError(name)
     return {"cpu": Backend(None, import_module("kernbench.triton.runtime.driver").DriverBase)}

@@ -1,4 +1,4 @@
-"""`triton.backends.compiler`: what a device is called."""
+"""`triton.backends.compiler`: the description of a device."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class GPUTarget:
-    """A device: the kind of backend, its architecture, and the threads of a warp."""
+    """A device: the kind of backend, the architecture, and the number of threads in a warp."""
 
     backend: str
     arch: int | str

@@ -1,4 +1,4 @@
-"""`triton.compiler`: names that programs import. Nothing is compiled: kernels run as Python."""
+"""`triton.compiler`: names that programs import. Nothing is compiled, because kernels run as Python."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`triton.compiler.compiler`: what `kernel.warmup` returns, and names of the compiler that are refused when they are used."""
+"""`triton.compiler.compiler`: the result of `kernel.warmup`, and names of the compiler that raise an error when used."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _REFUSED = "nothing is compiled here: kernels run as Python; launch them by kern
 
 
 class ASTSource:
-    """A kernel with its constants, for `compile`."""
+    """A kernel with its constants, as input of `compile`."""
 
     def __init__(self, fn: JITFunction, signature: Any, constexprs: Any = None, attrs: Any = None) -> None:
         self.fn, self.signature = fn, signature
@@ -23,15 +23,21 @@ class ASTSource:
 
 
 class IRSource:
-    """A kernel in an intermediate language for `compile`; TritonError when one is made."""
+    """A kernel in an intermediate language, as input of `compile`. Making an instance raises TritonError."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         raise TritonError(f"triton.compiler.IRSource: {_REFUSED}")
 
 
 def compile(src: Any, target: Any = None, options: Any = None) -> CompiledKernel:
-    """What `kernel.warmup` returns. Nothing is compiled, so rules of Triton's compiler are not checked; TritonError for another
-    source than a kernel.
+    """Return the same CompiledKernel as `kernel.warmup`.
+
+    Nothing is compiled, so the rules of Triton's compiler are not checked.
+
+    Raises
+    ------
+    TritonError
+        If `src` is not an ASTSource of a kernel.
     """
     if not isinstance(src, ASTSource):
         raise TritonError(f"triton.compile of a {type(src).__name__}: {_REFUSED}")
@@ -39,7 +45,7 @@ def compile(src: Any, target: Any = None, options: Any = None) -> CompiledKernel
 
 
 def triton_key() -> str:
-    """The key of the compiler in caches of compiled kernels: that of this package, which compiles none."""
+    """Return the key of this package for caches of compiled kernels. The package itself compiles no kernels."""
     return f"kernbench-{VERSION}"
 
 

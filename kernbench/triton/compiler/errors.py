@@ -1,4 +1,4 @@
-"""`triton.compiler.errors`."""
+"""`triton.compiler.errors`: the error classes of the compiler, by Triton's names."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`triton.experimental`: Gluon, whose kernels can be imported here, and are refused at their launch."""
+"""`triton.experimental`: Gluon. Kernels of Gluon can be imported, but a launch raises an error."""
 
 from __future__ import annotations
 

@@ -151,56 +151,56 @@ tensor_descriptor_base = tensor_descriptor
 
 
 class const:
-    """Marks parameters that are pointers to what is not written; a store through one is an error."""
+    """Marks a pointer parameter as read-only. A store through such a pointer is an error."""
 
 
 def tuple(values: Any) -> Any:
-    """Values as a tuple of Python."""
+    """Return the values as a Python tuple."""
     return builtins.tuple(values)
 
 
 def view(input: Any, *shape: Any) -> tensor:
-    """`reshape`."""
+    """Return the elements in another shape: the same as `reshape`."""
     return reshape(input, *shape)
 
 
 def to_tensor(x: Any) -> tensor:
-    """A number as a tensor."""
+    """Return a number as a tensor without axes; return a tensor unchanged."""
     return as_tensor(x)
 
 
 def logical_and(x: Any, y: Any) -> tensor:
-    """Both are true."""
+    """Return true where both operands are true."""
     return logical("and", x, y)
 
 
 def logical_or(x: Any, y: Any) -> tensor:
-    """Whether one of the two is true."""
+    """Return true where at least one operand is true."""
     return logical("or", x, y)
 
 
 def fdiv(x: Any, y: Any, ieee_rounding: bool = False, approx: bool = False) -> Any:
-    """`x / y`, rounded to nearest, as all division is."""
+    """Return `x / y`, rounded to nearest like every division here."""
     return as_tensor(x) / y
 
 
 def div_rn(x: Any, y: Any) -> Any:
-    """`x / y`, rounded to nearest, as all division is."""
+    """Return `x / y`, rounded to nearest like every division here."""
     return as_tensor(x) / y
 
 
 def add(x: Any, y: Any, sanitize_overflow: bool = True) -> Any:
-    """`x + y`."""
+    """Return `x + y`."""
     return as_tensor(x) + y
 
 
 def sub(x: Any, y: Any, sanitize_overflow: bool = True) -> Any:
-    """`x - y`."""
+    """Return `x - y`."""
     return as_tensor(x) - y
 
 
 def mul(x: Any, y: Any, sanitize_overflow: bool = True) -> Any:
-    """`x * y`."""
+    """Return `x * y`."""
     return as_tensor(x) * y
 
 
@@ -209,7 +209,7 @@ FUNCTIONS["int1"] = int1
 
 
 def __getattr__(name: str) -> Any:
-    """Names of Triton that this machine does not support raise an error with the replacement."""
+    """Raise an error for a name of Triton that this machine does not support; the error names the replacement."""
     if name in ("extra", "core", "standard", "random", "target_info"):
         return import_module(f"kernbench.triton.language.{name}")
     if name in REFUSED:

@@ -1,4 +1,4 @@
-"""`tl.core`: the names of `tl`, and further names that kernels import from it."""
+"""`tl.core`: the names of `tl`, and further names that kernels import from `tl.core`."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ __all__ = ["CONSTEXPR_0", "_aggregate", "get_int_dtype"]
 
 
 def get_int_dtype(bitwidth: int, signed: bool) -> dtype:
-    """The integers of that many bits."""
+    """Return the integer type of this width [bit]."""
     name = f"{'int' if signed or bitwidth == 1 else 'uint'}{bitwidth}"
     found = next((one for one in TYPES if one.name == name), None)
     return found if found is not None else refuse(f"there are no integers of {bitwidth} bits; there are 1, 8, 16, 32 and 64")
 
 
 def __getattr__(name: str) -> Any:
-    """The name of `tl`."""
+    """Return the object with this name in `tl`."""
     if name.startswith("__"):
         raise AttributeError(name)
     return getattr(import_module("kernbench.triton.language"), name)

@@ -1,4 +1,4 @@
-"""`tl.math`: functions of floats, elementwise. Each is computed in f32 and rounded once to the type of its operand."""
+"""`tl.math`: elementwise functions of floats. Each function computes in f32 and rounds once to the type of its operand."""
 
 from __future__ import annotations
 
@@ -54,42 +54,42 @@ round = of_one("round", "Rounded to the nearest integer, ties away from zero.", 
 
 
 def isnan(x: Any) -> tensor:
-    """Where x is NaN."""
+    """Return true where `x` is NaN."""
     return test("isnan", x)
 
 
 def isinf(x: Any) -> tensor:
-    """Where x is infinite."""
+    """Return true where `x` is infinite."""
     return test("isinf", x)
 
 
 def pow(x: Any, y: Any) -> tensor:
-    """x to the power of y."""
+    """Return `x` to the power of `y`."""
     return pair("pow", x, y)
 
 
 def atan2(x: Any, y: Any) -> tensor:
-    """The angle of the point (y, x)."""
+    """Return the angle [rad] of the point whose ordinate is `y` and whose abscissa is `x`."""
     return pair("atan2", x, y)
 
 
 def hypot(x: Any, y: Any) -> tensor:
-    """sqrt(x * x + y * y)."""
+    """Return `sqrt(x * x + y * y)`."""
     return pair("hypot", x, y)
 
 
 def copysign(x: Any, y: Any) -> tensor:
-    """The size of x with the sign of y."""
+    """Return the absolute value of `x` with the sign of `y`."""
     return pair("copysign", x, y)
 
 
 def fmod(x: Any, y: Any) -> tensor:
-    """The remainder of x / y, with the sign of x."""
+    """Return the remainder of `x / y`, with the sign of `x`."""
     return pair("mod", x, y)
 
 
 def fdiv(x: Any, y: Any, ieee_rounding: bool = False) -> Any:
-    """x / y, rounded to nearest, as all division is."""
+    """Return `x / y`, rounded to nearest like every division here."""
     return as_tensor(x) / y
 
 

@@ -1,4 +1,4 @@
-"""`tl.random`: the names of `tl`."""
+"""`tl.random`: the names of `tl`, under Triton's module path."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 
 def __getattr__(name: str) -> Any:
-    """The name of `tl`."""
+    """Return the object with this name in `tl`."""
     if name.startswith("__"):
         raise AttributeError(name)
     return getattr(import_module("kernbench.triton.language"), name)

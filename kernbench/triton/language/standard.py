@@ -1,4 +1,4 @@
-"""`tl.standard`: the names of `tl`, and further names that kernels import from it."""
+"""`tl.standard`: the names of `tl`, and further names that kernels import from `tl.standard`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["_get_int_dtype", "_is_power_of_two", "_log2"]
 
 
 def _log2(i: Any) -> int:
-    """Of a power of two."""
+    """Return the logarithm to base 2 of a power of two."""
     return int(i).bit_length() - 1
 
 
@@ -20,7 +20,7 @@ def _is_power_of_two(i: Any) -> bool:
 
 
 def __getattr__(name: str) -> Any:
-    """The name of `tl`."""
+    """Return the object with this name in `tl`."""
     if name.startswith("__"):
         raise AttributeError(name)
     return getattr(import_module("kernbench.triton.language"), name)

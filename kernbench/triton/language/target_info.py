@@ -1,4 +1,4 @@
-"""`tl.target_info`: what kernels ask about the target. It is the simulated machine, and so no GPU of a vendor."""
+"""`tl.target_info`: functions with which kernels query the target. The target is the simulated machine, and no GPU."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ __all__ = [
 
 
 def current_target() -> Any:
-    """Of the active driver: backend `cpu`, and the name of the machine."""
+    """Return the target of the active driver: backend `cpu`, with the name of the machine as architecture."""
     return driver.active.get_current_target()
 
 
 def cuda_capability_geq(major: int, minor: int = 0) -> constexpr:
-    """False: the machine has no capability of CUDA."""
+    """Return False, because the machine has no CUDA capability."""
     return constexpr(False)
 
 
 def is_cuda() -> constexpr:
-    """False, as the other functions whose names begin with `is_`."""
+    """Return False, as every function here whose name begins with `is_`."""
     return constexpr(False)
 
 

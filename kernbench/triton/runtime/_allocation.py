@@ -1,4 +1,4 @@
-"""`triton.runtime._allocation`: memory for descriptors that kernels make, of which they need none here."""
+"""`triton.runtime._allocation`: allocators for descriptors that kernels make. Such descriptors need no memory here."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from typing import Any
 
 
 class NullAllocator:
-    """No memory."""
+    """An allocator that allocates nothing."""
 
     def __call__(self, size: int, alignment: int, stream: Any) -> Any:
         raise RuntimeError("kernels need no memory of an allocator here")
 
 
 def set_allocator(allocator: Any) -> None:
-    """Nothing: descriptors that kernels make need no memory of the host."""
+    """Accept an allocator and ignore it, because descriptors that kernels make need no memory of the host."""

@@ -1,4 +1,4 @@
-"""`triton.runtime.autotuner`."""
+"""`triton.runtime.autotuner`: the classes of autotuning, under Triton's module path."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`triton.runtime.driver`: the machine that launches run on, as Triton describes a device."""
+"""`triton.runtime.driver`: the simulated machine, described as Triton describes a device."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from kernbench.triton.jit import RUNTIME
 
 
 class _Utilities:
-    """`driver.active.utils`."""
+    """The object `driver.active.utils`."""
 
     def get_device_properties(self, device: Any = 0) -> dict[str, int]:
-        """Of the machine: see docs/reference/triton.md, Host side."""
+        """Return the properties of the machine; the section *Host side* of docs/reference/triton.md lists them."""
         return dict(import_module(RUNTIME).device_properties())
 
 
 class DriverBase:
-    """The simulated machine. Tensors stay on the host, so the device of torch is `cpu`."""
+    """The driver of the simulated machine. Tensors stay on the host, so the torch device is `cpu`."""
 
     def __init__(self) -> None:
         self.utils = _Utilities()
@@ -28,7 +28,7 @@ class DriverBase:
         return True
 
     def get_current_target(self) -> GPUTarget:
-        """Backend `cpu` (where tensors are), and the name of the machine; a program is one thread of control."""
+        """Return backend `cpu` (the location of the tensors), the name of the machine, and a warp size of 1."""
         return GPUTarget("cpu", str(import_module(RUNTIME).machine_name()), 1)
 
     def get_active_torch_device(self) -> Any:
@@ -37,39 +37,39 @@ class DriverBase:
         return torch.device("cpu")
 
     def get_current_device(self) -> int:
-        """There is one: 0."""
+        """Return 0, the number of the only device."""
         return 0
 
     def set_current_device(self, device: Any) -> None:
-        """There is one."""
+        """Do nothing, because there is only one device."""
 
     def get_current_stream(self, device: Any = None) -> int:
-        """Launches run one after the other."""
+        """Return 0, the only stream: launches run one after another."""
         return 0
 
     def get_device_interface(self) -> Any:
-        """The module of torch for the host."""
+        """Return the torch module for the host."""
         import torch
 
         return torch.cpu
 
     def get_device_capability(self, device: Any = None) -> tuple[int, int]:
-        """Versions of NVIDIA's hardware; this is none."""
+        """Return (0, 0): capabilities are versions of NVIDIA hardware, which the machine is not."""
         return 0, 0
 
     def get_benchmarker(self) -> Any:
-        """`triton.testing.do_bench`."""
+        """Return `triton.testing.do_bench`."""
         return import_module("kernbench.triton.testing").do_bench
 
     def get_empty_cache_for_benchmark(self) -> None:
-        """Each launch has a machine of its own: there is nothing to empty."""
+        """Return nothing to clear, because each launch starts with a new machine."""
 
     def clear_cache(self, cache: Any) -> None:
-        """As `get_empty_cache_for_benchmark`."""
+        """Do nothing, because each launch starts with a new machine."""
 
 
 class DriverConfig:
-    """`driver`, with the active driver."""
+    """The object `driver`, which has the active driver."""
 
     def __init__(self) -> None:
         self.default = self.active = DriverBase()

@@ -1,4 +1,4 @@
-"""`triton.runtime.errors`."""
+"""`triton.runtime.errors`: error classes, under Triton's module path."""
 
 from __future__ import annotations
 

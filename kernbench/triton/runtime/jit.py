@@ -1,4 +1,4 @@
-"""`triton.runtime.jit`."""
+"""`triton.runtime.jit`: the classes of kernels, under Triton's module path."""
 
 from __future__ import annotations
 

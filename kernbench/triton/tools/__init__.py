@@ -1,4 +1,4 @@
-"""`triton.tools`: what launches take besides arrays."""
+"""`triton.tools`: arguments of launches other than arrays."""
 
 from __future__ import annotations
 

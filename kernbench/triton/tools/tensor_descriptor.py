@@ -1,4 +1,4 @@
-"""`from triton.tools.tensor_descriptor import TensorDescriptor`: descriptors that launches are given."""
+"""`from triton.tools.tensor_descriptor import TensorDescriptor`: tensor descriptors that the host passes to launches."""
 
 from __future__ import annotations
 
@@ -11,7 +11,9 @@ from kernbench.triton.dtypes import TritonError
 
 @dataclass
 class TensorDescriptor:
-    """Blocks of an array, as `tl.make_tensor_descriptor` makes them in a kernel. `strides` count elements."""
+    """A tensor whose blocks a kernel loads and stores, like the result of `tl.make_tensor_descriptor`. `strides` count
+    elements.
+    """
 
     base: Any
     shape: Sequence[int]
@@ -33,7 +35,7 @@ class TensorDescriptor:
     def from_tensor(
         tensor: Any, block_shape: Sequence[int], padding: str = "zero", round_f32_to_tf32: bool = False
     ) -> TensorDescriptor:
-        """Of a whole array, in its shape and with its strides."""
+        """Make a descriptor of a whole array, with the shape and strides of the array."""
         if hasattr(tensor, "stride"):
             strides = [int(one) for one in tensor.stride()]
         else:

@@ -1,4 +1,4 @@
-"""`triton.experimental.gluon`: kernels for the registers and memories of one GPU, which are refused at their launch."""
+"""`triton.experimental.gluon`: kernels for the registers and memories of one GPU. A launch raises an error."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class GluonJITFunction(JITFunction):
     """A kernel of Gluon."""
 
     def run(self, *args: Any, grid: Any, warmup: bool = False, **kwargs: Any) -> Any:
-        """TritonError."""
+        """Raise TritonError, because Gluon kernels cannot run on a simulated machine."""
         raise TritonError(
             f"{self.__name__} is a kernel of Gluon, which places tensors in the registers and memories of one GPU; these "
             "machines run kernels of triton.jit"
@@ -22,7 +22,7 @@ class GluonJITFunction(JITFunction):
 
 
 def jit(fn: Callable[..., Any] | None = None, **options: Any) -> Any:
-    """A kernel or device function of Gluon."""
+    """Make a kernel or a device function of Gluon from a Python function."""
     return GluonJITFunction if fn is None else GluonJITFunction(fn)
 
 

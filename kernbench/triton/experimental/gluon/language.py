@@ -1,4 +1,4 @@
-"""`triton.experimental.gluon.language`: the names that Gluon shares with `triton.language`; the others are refused by name."""
+"""`triton.experimental.gluon.language`: the names that Gluon shares with `triton.language`. All other names raise an error."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`triton.language.extra`."""
+"""`triton.language.extra`: the functions for single backends."""
 
 from __future__ import annotations
 

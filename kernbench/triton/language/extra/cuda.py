@@ -1,4 +1,4 @@
-"""`tl.extra.cuda`: libdevice, and the waits of programmatic dependent launch, which have nothing to wait for here."""
+"""`tl.extra.cuda`: libdevice, and the waits of programmatic dependent launch, which return at once here."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ from kernbench.triton.tensor import number_tensor
 
 
 def gdc_wait() -> None:
-    """Wait until earlier kernels of the stream have ended. They have: a launch begins when the one before it has ended."""
+    """Wait until earlier kernels of the stream have ended. The call returns at once, because launches run one after another."""
     current()
 
 
 def gdc_launch_dependents() -> None:
-    """Let the next kernel of the stream begin early. It does not."""
+    """Accept the request to start the next kernel of the stream early, and ignore it."""
     current()
 
 
 def num_threads() -> Any:
-    """Threads of a program: 1."""
+    """Return the number of threads of a program, which is 1."""
     return number_tensor(1, int32)
 
 
 def num_warps() -> Any:
-    """Warps of a program: 1."""
+    """Return the number of warps of a program, which is 1."""
     return number_tensor(1, int32)
 
 

@@ -1,5 +1,6 @@
-"""`libdevice`: functions of `tl.math`, and others that are made of them. Functions that do not round to nearest, and functions
-of f64, are refused.
+"""`libdevice`: functions of `tl.math`, and functions that are composed of them.
+
+Functions of f64, and functions that do not round to nearest, raise an error.
 """
 
 from __future__ import annotations
@@ -46,12 +47,12 @@ def _exponent(x: Any) -> Any:
 
 
 def _remainder(x: Any, y: Any) -> tensor:
-    """Of the nearest multiple, ties to even."""
+    """Return the remainder from the nearest multiple, ties to even."""
     return binary("sub", as_tensor(x), binary("mul", math.rint(binary("truediv", as_tensor(x), y)), y))
 
 
 def _popc(x: Any) -> Any:
-    """Ones among 32 bits: of pairs, of fours, of bytes; the product adds the bytes up."""
+    """Count the ones among 32 bits: first in pairs, then in fours, then in bytes. A product adds the bytes."""
     v: Any = cast(as_tensor(x), uint32, bitcast=True)
     v = v - ((v >> 1) & 0x55555555)
     v = (v & 0x33333333) + ((v >> 2) & 0x33333333)
@@ -60,7 +61,7 @@ def _popc(x: Any) -> Any:
 
 
 def _clz(x: Any) -> Any:
-    """Zeros above the highest one: the bits below are made ones, and all ones counted."""
+    """Count the zeros above the highest one: set all bits below the highest one, then count the ones."""
     v: Any = cast(as_tensor(x), uint32, bitcast=True)
     for step in (1, 2, 4, 8, 16):
         v = v | (v >> step)
@@ -68,13 +69,13 @@ def _clz(x: Any) -> Any:
 
 
 def _ffs(x: Any) -> tensor:
-    """The place of the lowest one, counted from 1; of 0 it is 0."""
+    """Return the position of the lowest one, counted from 1; return 0 for 0."""
     v: Any = cast(as_tensor(x), int32)
     return where(v == 0, 0, 32 - _clz(v & -v))
 
 
 def _brev(x: Any) -> tensor:
-    """The bits from last to first: halves of ever smaller pieces change places."""
+    """Reverse the order of the bits: swap halves, then the halves of each half, and so on."""
     v: Any = cast(as_tensor(x), uint32, bitcast=True)
     for step, low in ((1, 0x55555555), (2, 0x33333333), (4, 0x0F0F0F0F), (8, 0x00FF00FF), (16, 0x0000FFFF)):
         v = ((v >> step) & low) | ((v & low) << step)
@@ -160,7 +161,7 @@ WORKS = tuple(sorted({*math.__all__, *MADE}))
 
 
 def __getattr__(name: str) -> Any:
-    """A function of `tl.math`, with or without a final f in its name, or one of those above."""
+    """Return a function of this module or of `tl.math`, whose name may end with an additional `f`."""
     if name.startswith("__"):
         raise AttributeError(name)
     for one in (name, name.removesuffix("f")):

@@ -1,1 +1,1 @@
-"""Collectives: algorithms as modules of kernels, the groups that run them, and what their runs come to."""
+"""Collectives: algorithms as modules of kernels, the groups of ranks that run them, and the measurement of their runs."""

@@ -1,11 +1,12 @@
-"""The frame of an algorithm's module: the kernel with the nine arguments of the contract, and what follows from a schedule.
+"""Builds the module of an algorithm: the kernel with the nine arguments of the contract, and the parts that follow from a
+schedule.
 
-    @scheduled
-    def broadcast_mine(kind: int, shape: Shape) -> Schedule:
-        ...
+@scheduled
+def broadcast_mine(kind: int, shape: Shape) -> Schedule:
+    ...
 
-    kernel = broadcast_mine
-    schedule, neighbours, reference = parts_of(kernel)
+kernel = broadcast_mine
+schedule, neighbours, reference = parts_of(kernel)
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ Work = Callable[[Memory, Shape, int, int], None]  #: of a rank: its memory, the 
 
 
 def kernel_of(work: Work, named: Callable[..., Any] | None = None) -> Callable[..., None]:
-    """The kernel that does this work, with the nine arguments of the contract; it has the name and docstring of `named`."""
+    """Return a kernel with the nine arguments of the contract that does this work, with the name and docstring of `named`."""
 
     @wraps(named or work, assigned=("__module__", "__name__", "__qualname__", "__doc__"))
     def kernel(
@@ -71,12 +72,12 @@ def kernel_of(work: Work, named: Callable[..., Any] | None = None) -> Callable[.
 
 
 def along_ring(ring_pass: Callable[[Memory, Ring, int], None]) -> Callable[..., None]:
-    """The kernel of an algorithm that works along the flat ring of its ranks."""
+    """Return the kernel of an algorithm that works along the flat ring of its ranks."""
     return kernel_of(lambda memory, shape, kind, n_elem: ring_pass(memory, flat_ring(kind, shape), n_elem), ring_pass)
 
 
 def ring_neighbours(kind: int, shape: Shape) -> Table:
-    """Links along the flat ring in both directions, on plane 0."""
+    """Return the queues along the flat ring in both directions, on plane 0."""
     return table_of([flat_ring(kind, shape)])
 
 
@@ -84,7 +85,8 @@ ScheduleOf = Callable[[int, Shape], Schedule]  #: with the kind of topology
 
 
 def scheduled(schedule: ScheduleOf) -> Callable[..., None]:
-    """The kernel of an algorithm that is a schedule. The docstring says what ranks have after it."""
+    """Return the kernel of an algorithm that is a schedule. The docstring of the schedule says what the ranks hold afterwards.
+    """
     kernel = kernel_of(lambda memory, shape, kind, n_elem: run_schedule(memory, schedule(kind, shape), n_elem), schedule)
     kernel.schedule = schedule  # type: ignore[attr-defined]
     return kernel
@@ -94,7 +96,7 @@ Parts = tuple[ScheduleOf, Callable[[int, Shape], Table], Callable[[Sequence[Arra
 
 
 def parts_of(kernel: Callable[..., None]) -> Parts:
-    """Of the kernel of a schedule: the schedule, the ranks that exchange messages, and the same steps on arrays."""
+    """Return three parts of a kernel that `scheduled` made: the schedule, the table of neighbours, and the reference."""
     schedule: ScheduleOf = kernel.schedule  # type: ignore[attr-defined]
 
     def neighbours(kind: int, shape: Shape) -> Table:
@@ -107,7 +109,7 @@ def parts_of(kernel: Callable[..., None]) -> Parts:
 
 
 def switch_queues_of(kernel: Callable[..., None]) -> Callable[[int, Shape], Sequence[SwitchQueueForm]]:
-    """Of the kernel of a schedule: its queues through switches."""
+    """Return the function that lists the queues through switches of a kernel that `scheduled` made."""
     schedule: ScheduleOf = kernel.schedule  # type: ignore[attr-defined]
 
     def through_switches(kind: int, shape: Shape) -> Sequence[SwitchQueueForm]:
@@ -117,5 +119,5 @@ def switch_queues_of(kernel: Callable[..., None]) -> Callable[[int, Shape], Sequ
 
 
 def no_elements(inputs: Sequence[Array], kind: int, shape: Shape, slot_bytes: int) -> list[Array]:
-    """The reference of a barrier."""
+    """Return the reference of a barrier, which has no elements."""
     return [one[:0] for one in inputs]

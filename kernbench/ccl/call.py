@@ -1,4 +1,4 @@
-"""One call of a collective: its queues, a launch on every rank with the nine arguments of each, its time and its numbers."""
+"""One call of a collective: its queues, the launch of its kernel on every rank, its time and its results."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from kernbench.triton_emu.launch import Launch
 
 @dataclass(frozen=True)
 class Queues:
-    """The parameters of queues; None: the machine's `pe.ipcq` has them."""
+    """The parameters of queues. A parameter that is None has the value from `pe.ipcq` of the machine."""
 
     slots: int | None = None
     slot_bytes: int | None = None
@@ -44,7 +44,7 @@ class Queues:
 
 @dataclass(frozen=True, eq=False)
 class Call:
-    """An algorithm as it is launched: the kernel of each rank gets that rank's arguments."""
+    """An algorithm that is ready to launch. The kernel of each rank gets the arguments of that rank."""
 
     name: str
     algorithm: Algorithm
@@ -59,7 +59,10 @@ class Call:
     channels: int = 0  #: cores of each PE that it occupies while it runs
 
     def arguments(self, rank: int, in_ptr: int, out_ptr: int) -> tuple[Any, ...]:
-        """The nine. InputError if the algorithm cannot keep them."""
+        """Return the nine arguments of a rank.
+
+        Raises InputError if `kernel_args` of the algorithm does not return them as a tuple.
+        """
         group = self.group
         if self.in_place is not None:
             block = rank * self.count * dtype_of(self.dtype).bits // 8
@@ -75,8 +78,10 @@ class Call:
 
 
 def on_rank(call: Call, in_ptr: Any, out_ptr: Any, tl: Any, scratch: Any = None, room: Any = None) -> None:
-    """The kernel that is launched on each PE of a group. `scratch`: has room for the elements of a rank; None: `in_ptr` has.
-    `room`: the memory that the algorithm asked for.
+    """Run the call on one PE: the kernel that a launch starts on each PE of a group.
+
+    `scratch` is memory for the elements of a rank; without it, `in_ptr` is overwritten. `room` is the memory that the
+    algorithm asked for.
     """
     for _ in range(call.skew[tl.rank] if call.skew else 0):
         tl.load(in_ptr, (1,), call.dtype)
@@ -103,7 +108,7 @@ def _on_cores(call: Call, in_ptr: Any, out_ptr: Any, tl: Any, scratch: Any, room
 
 
 def check_channels(config: MachineConfig, channels: int) -> None:
-    """InputError if the channels of a collective leave no core of a PE to other work."""
+    """Raise InputError if the channels of a collective leave no core of a PE for other work."""
     cores = a_system("collectives", config).pe.cores
     if type(channels) is not int or channels < 0 or (channels and channels >= cores):
         rule = f"a channel occupies a core, and a PE stands for {cores} (pe.cores), one of which must be left"
@@ -111,25 +116,25 @@ def check_channels(config: MachineConfig, channels: int) -> None:
 
 
 def on_rank_with_room(call: Call, in_ptr: Any, out_ptr: Any, room: Any, tl: Any) -> None:
-    """The same for an algorithm that asked for memory."""
+    """Run the call on one PE, for an algorithm that asked for memory."""
     on_rank(call, in_ptr, out_ptr, tl, room=room)
 
 
 def _has(call: Call) -> int:
-    """Elements of a rank."""
+    """Return the number of elements of a rank."""
     return call.count if call.collective is None else call.collective.has(call.count, call.group.size)
 
 
 @dataclass
 class Launcher:
-    """Calls collectives in a run; queues stay while calls have the same neighbours."""
+    """Launches collectives in a run. Queues stay installed while successive calls have the same neighbours."""
 
     ctx: Context
     queues: Queues = field(default_factory=Queues)
     _installed: tuple[tuple[str, ...], Table, tuple[SwitchQueueForm, ...]] | None = None
 
     def install(self, call: Call) -> None:
-        """Have the queues of a call, for which all launches so far must end; nothing if they are there."""
+        """Install the queues of a call, unless they are installed. All earlier launches must have ended."""
         group = call.group
         table = call.algorithm.neighbours(group.kind, group.shape)
         switched = switch_queues(call.algorithm, group.kind, group.shape, call.reduction.op)
@@ -139,7 +144,9 @@ class Launcher:
             self._installed = group.pes, table, switched
 
     def __call__(self, call: Call, x: Any, out: Any) -> Launch:
-        """Launch it on all ranks and continue. `x`, `out`: tensors with a shard on each PE of the group."""
+        """Launch the call on all ranks, and continue without waiting. `x` and `out` are tensors with a shard on each PE of the
+        group.
+        """
         self.install(call)
         room = self._room(call)
         if room is None:
@@ -147,7 +154,7 @@ class Launcher:
         return self.ctx.launch(call.name, on_rank_with_room, call, x, out, room, pes=call.group.pes)
 
     def _room(self, call: Call) -> Any:
-        """Memory of each rank for an algorithm that asks for it (`scratch_chunks`); launches of one size share it."""
+        """Return the memory that the algorithm asks for (`scratch_chunks`), per rank. Launches of the same size share it."""
         chunks = getattr(call.algorithm, "scratch_chunks", 0)
         if not chunks:
             return None
@@ -160,8 +167,10 @@ class Launcher:
 
 
 def place_in(algorithm: Algorithm, error: BaseException | None) -> str:
-    """`mine.py:21, in kernel`: the innermost frame, in the file of the algorithm's kernel, of the error or of what caused it;
-    empty without one."""
+    """Return the innermost frame of an error in the file of the kernel as `mine.py:21, in kernel`, or an empty text.
+
+    The causes of the error are searched as well.
+    """
     code = getattr(inspect.unwrap(algorithm.kernel), "__code__", None)
     while error is not None and code is not None:
         for frame in reversed(traceback.extract_tb(error.__traceback__)):
@@ -196,11 +205,39 @@ def run_call(
     progress: Callable[[Machine], None] | None = None,
     around: Around = nullcontext,
 ) -> Outcome:
-    """Run it. `collective`: the operation of the call. Unless it is verified, all ranks have the same elements.
+    """Run a call of a collective on a machine.
 
-    `warmup`, `iters`: launches that are not timed, and then those whose mean is the time; each is launched as soon as the host
-    has launched the one before. The elements after the last one are verified. InputError and KernelFailed as
-    `GraphEngine.run`, and InputError for what is no reference.
+    Parameters
+    ----------
+    config
+        The machine.
+    call
+        The algorithm with its group, count and element type.
+    collective
+        The collective of the call.
+    queues
+        The parameters of the queues.
+    check
+        Whether the result is verified. Without verification, all ranks have the same elements.
+    seed
+        The seed of the random elements.
+    warmup
+        The number of launches before the measurement.
+    iters
+        The number of measured launches; the result has their mean time. The host launches them without waiting in between.
+    progress
+        A function that is called with the machine while it runs.
+    around
+        A context manager that encloses the run.
+
+    Returns
+    -------
+    The outcome. The elements of the last launch are verified.
+
+    Raises
+    ------
+    InputError, KernelFailed
+        In the cases of `GraphEngine.run`, and if the algorithm has no valid reference.
     """
     has = collective.has(call.count, call.group.size)
     inputs = [_random(call.dtype, has, seed + rank) for rank in range(call.group.size if check else 1)]
@@ -224,19 +261,23 @@ def run_call(
 
 
 def call_bench(call: Call, collective: Collective, queues: Queues, seed: int = 0) -> Bench:
-    """The same as a bench, with random elements of each rank; its results are the tensor `out`, or `in` of a call in place."""
+    """Return the call as a bench with random elements for each rank. Its result is the tensor `out`, or `in` for a call in
+    place.
+    """
     inputs = [_random(call.dtype, collective.has(call.count, call.group.size), seed + rank) for rank in range(call.group.size)]
     return _made(call, collective, queues, inputs, {})
 
 
 def call_machine(config: MachineConfig, call: Call, collective: Collective, queues: Queues) -> Machine:
-    """The same at cycle 0, without a log and not verified. InputError as `GraphEngine.prepare`."""
+    """Return the machine of the call at cycle 0, without a log and without verification. Raises InputError as
+    `GraphEngine.prepare`.
+    """
     inputs = [_random(call.dtype, collective.has(call.count, call.group.size), 0)]
     return GraphEngine(config, op_log=False).prepare(_made(call, collective, queues, inputs, {}))
 
 
 def _next_inputs(call: Call, collective: Collective, inputs: Sequence[Array], results: Sequence[Array]) -> list[Array]:
-    """What ranks have after a call in place, which replaced elements by results."""
+    """Return the elements of each rank after a call in place, which replaced elements by results."""
     found = []
     for rank, (had, got) in enumerate(zip(inputs, results, strict=True)):
         after = had.copy()
@@ -251,8 +292,9 @@ def _next_inputs(call: Call, collective: Collective, inputs: Sequence[Array], re
 def _made(
     call: Call, collective: Collective, queues: Queues, inputs: Sequence[Array], found: dict[str, Any], times: int = 1
 ) -> Bench:
-    """The bench that runs it, with the elements of each rank or of all; `found` receives the tensor of the results and the
-    launches.
+    """Return the bench that runs the call. `inputs` has the elements of each rank, or one array for all ranks.
+
+    `found` receives the tensor of the results and the launches.
     """
     group = call.group
     placed = group.placed or group.shape
@@ -279,17 +321,17 @@ def _made(
 
 
 def _rows(shape: Any) -> DPPolicy:
-    """A row a rank."""
+    """Return the placement of a tensor with one row per rank."""
     return DPPolicy("row_wise", "row_wise", "row_wise", *shape)
 
 
 def _copies(shape: Any) -> DPPolicy:
-    """The same row for every rank."""
+    """Return the placement of a tensor of which every rank has a copy."""
     return DPPolicy(sips=shape.sips, cubes=shape.cubes, pes=shape.pes)
 
 
 def _random(dtype: str, count: int, seed: int) -> Array:
-    """Elements of about 1, or integers of all sizes."""
+    """Return random elements: floats of magnitude about 1, or integers of all sizes."""
     random, kind = np.random.default_rng(seed), dtype_of(dtype)
     if kind.kind == "float":
         return narrow(random.standard_normal(count, np.float32), dtype)
@@ -297,8 +339,10 @@ def _random(dtype: str, count: int, seed: int) -> Array:
 
 
 def _expected(call: Call, collective: Collective, inputs: Sequence[Array]) -> list[Array]:
-    """The results of the reference of an algorithm, by rank. InputError, with the line of its file, if it fails, or returns
-    fewer or more elements than ranks get; missing elements could not be verified.
+    """Return the results of the reference of an algorithm, by rank.
+
+    Raises InputError, with the line of the file, if the reference fails or returns another number of elements than the ranks
+    get. Missing elements could not be verified.
     """
     group = call.group
     for one in inputs:
@@ -324,7 +368,7 @@ def _expected(call: Call, collective: Collective, inputs: Sequence[Array]) -> li
 
 
 def _wrong(call: Call, expected: Sequence[Array], out: Any, store: MemoryStore) -> int:
-    """Elements that differ in a bit from the reference's; NaN is as good as any NaN."""
+    """Count the elements that differ in any bit from the elements of the reference. All NaNs count as equal."""
     total = 0
     for rank, row in enumerate(call.group.rows):
         right = expected[rank]
@@ -341,7 +385,9 @@ def _wrong(call: Call, expected: Sequence[Array], out: Any, store: MemoryStore) 
 
 
 def _same(got: Array, right: Array) -> Array:
-    """Where the values are equal in every bit, including -0 and 0; for different types, where they are the same number."""
+    """Return where two arrays are equal in every bit, so that -0 and 0 differ. Arrays of different types are compared as
+    numbers.
+    """
     alike: Array | None = None
     if got.dtype == right.dtype:
         bits = f"u{got.dtype.itemsize}"

@@ -1,4 +1,4 @@
-"""The collectives: how many elements each rank has and gets, and how bandwidth is counted, as in nccl-tests."""
+"""The collectives: how many elements each rank has and gets, and how the bandwidth is counted, as in nccl-tests."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from kernbench.common.dtypes import DTYPES, KERNEL_ONLY
 
 @dataclass(frozen=True, slots=True)
 class Collective:
-    """One collective. A count is the kernel's `n_elem`."""
+    """One collective. The parameter `count` of its methods is the `n_elem` of the kernel."""
 
     name: str
     blocks_in: bool = False  #: whether a rank has `count` elements for each rank, or `count` in total
@@ -20,33 +20,35 @@ class Collective:
     moves: bool = True  #: whether it has elements
 
     def has(self, count: int, ranks: int) -> int:
-        """Elements that a rank has."""
+        """Return the number of elements that a rank has before the call."""
         return count * ranks if self.blocks_in else count
 
     def gets(self, count: int, ranks: int) -> int:
-        """Elements that a rank gets."""
+        """Return the number of elements that a rank gets."""
         return count * ranks if self.blocks_out else count
 
     def says(self, count: int, ranks: int, rank: int) -> tuple[int, ...]:
-        """The number of elements that a reference may return for a rank: all that the rank gets, or none."""
+        """Return the number of elements that a reference may return for a rank: all elements that the rank gets, or 0."""
         gets = self.gets(count, ranks)
         nothing = self.rooted and rank and (self.reduces or self.blocks_out)
         return (gets, 0) if not self.moves or nothing else (gets,)
 
     def count_of(self, nbytes: int, ranks: int, itemsize: int) -> int:
-        """The count whose larger side has at most this many bytes, at least 1."""
+        """Return the largest count, at least 1, for which neither inputs nor results of a rank exceed this many bytes."""
         return max(1, nbytes // itemsize // (ranks if self.blocks_in or self.blocks_out else 1))
 
     @property
     def in_place(self) -> bool:
-        """Whether elements and results may share memory: in the larger of the two, the smaller one is the rank's block.
+        """Whether elements and results may share memory: the smaller of the two is then the rank's block in the larger one.
 
-        Not where a rank has and gets a block of every rank, nor for pairs, nor where only the root has all blocks.
+        This is false for a collective that gives every rank a block of every rank, for pairs, and for a collective in which
+        only
+        the root has all blocks.
         """
         return self.moves and self.name != "send_recv" and self.blocks_in + self.blocks_out + self.rooted < 2
 
     def bus_factor(self, ranks: int) -> Fraction:
-        """Bus bandwidth over algorithm bandwidth: which share of the size each rank must send at least."""
+        """Return the ratio of bus bandwidth to algorithm bandwidth: the share of the size that each rank must send at least."""
         share = Fraction(ranks - 1, ranks)
         if self.reduces and not self.blocks_in and not self.rooted:
             return 2 * share

@@ -1,4 +1,4 @@
-"""The queues of several groups and algorithms on one machine at a time, each on planes of its own."""
+"""The queues of several groups and algorithms that are installed on one machine at the same time, each on its own planes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from kernbench.runtime_api import Context
 
 @dataclass(frozen=True, eq=False)
 class Communicator:
-    """Ranks, the queues between them, and the plane on which these begin."""
+    """Ranks, the queues between them, and the first plane of these queues."""
 
     ranks: tuple[int, ...]  #: by rank of the group: the rank of the world
     table: Table
@@ -30,20 +30,20 @@ class Communicator:
 
     @property
     def planes(self) -> int:
-        """The number of its planes."""
+        """The number of planes."""
         used = [plane for ways in self.table.values() for plane, _ in ways] + [one.plane for one in self.switched]
         return 1 + max(used, default=-1)
 
     @property
     def bytes(self) -> int:
-        """[B] of slots on the rank that has the most."""
+        """The bytes of slots on the rank that has the most slots."""
         return most_queues(self.table, self.switched) * self.slots * self.room
 
 
 class Communicators:
-    """Installs queues when a group first needs them, for which all launches so far must end, and keeps them.
+    """Installs queues when a group first needs them, after all earlier launches have ended, and keeps them installed.
 
-    If slots would take more than half of a scratchpad, those that were installed first go.
+    If the slots would take more than half of a scratchpad, the queues that were installed first are removed.
     """
 
     def __init__(self, ctx: Context, config: SystemConfig, pes: Sequence[str], tier: str) -> None:
@@ -62,7 +62,7 @@ class Communicators:
         protocol: str = "simple",
         switched: tuple[SwitchQueueForm, ...] = (),
     ) -> Communicator:
-        """The communicator of these ranks for an algorithm; always the same one."""
+        """Return the communicator of these ranks for an algorithm. Equal parameters return the same object."""
         key = (ranks, name, slots, slot_bytes, protocol)
         if key not in self._known:
             room = slot_room(self._config, Queues(slots, slot_bytes, self._tier, protocol))
@@ -70,7 +70,10 @@ class Communicators:
         return self._known[key]
 
     def install(self, wanted: Sequence[Communicator]) -> Mapping[Communicator, int]:
-        """Have the queues of all these at a time. Returns the first plane of each, which holds until the next installation."""
+        """Install the queues of all these communicators at the same time.
+
+        Returns the first plane of each communicator. The planes are valid until the next installation.
+        """
         if all(one in self._bases for one in wanted):
             return self._bases
         kept = [one for one in self._bases if one not in wanted]
@@ -102,7 +105,7 @@ class Communicators:
 
 
 def view(tl: Any, one: Communicator, base: int, reduction: Reduction = SUM) -> Any:
-    """`tl` as a kernel of a communicator sees it, whose planes begin at `base`."""
+    """Return `tl` as the kernel of a communicator sees it. The planes of the communicator begin at `base`."""
     if base == 0 and one.ranks == tuple(range(tl.world_size)) and reduction == SUM and one.slots == tl.slots:
         return tl  # nothing is different, and calls are direct
     return GroupTl(tl, one.ranks.index(tl.rank), len(one.ranks), one.slots, one.slot_bytes, base, reduction)

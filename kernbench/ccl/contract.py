@@ -1,8 +1,13 @@
-"""The contract of the module of an algorithm (seed ADR-0050): the nine arguments of its kernel, its rings, its reference.
+"""The contract for the module of an algorithm (seed ADR-0050): the nine arguments of its kernel, its rings and its reference.
 
-A module has a function of the algorithm's own name and `kernel`, the same function; `kernel_args`; `TOPO_NAME_TO_KIND` and the
-kinds it names; `neighbours(kind, shape)`, which says who is in which direction; `reference(inputs, kind, shape, slot_bytes)`.
-One that uses switches has `through_switches(kind, shape)` too.
+A module has these names:
+
+- a function with the name of the algorithm, and `kernel`, which is the same function
+- `kernel_args`
+- `TOPO_NAME_TO_KIND`, and the kinds that it names
+- `neighbours(kind, shape)`, which returns the rank in each direction
+- `reference(inputs, kind, shape, slot_bytes)`
+- `through_switches(kind, shape)`, if the algorithm uses switches
 """
 
 from __future__ import annotations
@@ -20,7 +25,7 @@ Table = Mapping[int, Mapping[Way, tuple[int, str]]]  #: by rank and way: the ran
 
 
 class Shape(NamedTuple):
-    """The number of units of each level; the rank is `(sip * cubes + cube) * pes + pe`."""
+    """The number of units at each level. The rank of a PE is `(sip * cubes + cube) * pes + pe`."""
 
     sips: int
     cubes: int  #: of each SIP
@@ -31,11 +36,11 @@ class Shape(NamedTuple):
         return self.sips * self.cubes * self.pes
 
     def rank(self, sip: int, cube: int, pe: int) -> int:
-        """The rank at a position."""
+        """Return the rank at a position."""
         return (sip * self.cubes + cube) * self.pes + pe
 
     def place(self, rank: int) -> tuple[int, int, int]:
-        """(sip, cube, pe) of a rank."""
+        """Return the SIP, the cube and the PE of a rank."""
         blocks, pe = divmod(rank, self.pes)
         return (*divmod(blocks, self.cubes), pe)
 
@@ -44,7 +49,7 @@ class Shape(NamedTuple):
 
 
 class KernelArgs(NamedTuple):
-    """The nine arguments of every kernel, in their order; `tl` is the tenth."""
+    """The nine arguments of every kernel, in order. The tenth argument is `tl`."""
 
     in_ptr: int
     out_ptr: int
@@ -68,12 +73,12 @@ def kernel_args(
     cube_size: int,
     sip_topo_kind: int,
 ) -> KernelArgs:
-    """The arguments as the tuple that a kernel gets."""
+    """Return the arguments as the tuple that a kernel gets."""
     return KernelArgs(in_ptr, out_ptr, n_elem, dtype, sip_rank, sip_size, cube_rank, cube_size, sip_topo_kind)
 
 
 def shape_of(sip_size: int, cube_size: int, tl: Any) -> Shape:
-    """The shape of the group that a kernel runs in: its PEs of a cube follow from the group's size."""
+    """Return the shape of the group in which a kernel runs. The PEs per cube follow from the size of the group."""
     return Shape(sip_size, cube_size, tl.world_size // (sip_size * cube_size))
 
 
@@ -90,13 +95,13 @@ class Algorithm(Protocol):
 
 
 def switch_queues(algorithm: Algorithm, kind: int, shape: Shape, op: str) -> tuple[SwitchQueueForm, ...]:
-    """The queues through switches of an algorithm, none for most, that combine by this op."""
+    """Return the queues through switches that combine elements with this op. Most algorithms have none."""
     made = getattr(algorithm, "through_switches", None)
     return () if made is None else tuple(replace(one, op=op) for one in made(kind, shape))
 
 
 def most_queues(table: Table, switched: Sequence[SwitchQueueForm] = ()) -> int:
-    """The queues whose slots lie on the rank that has the most."""
+    """Return the queues of the rank that has the most slots."""
     found = Counter({rank: len(ways) for rank, ways in table.items()})
     for one in switched:
         found.update((one.root,) if one.way == REDUCE else (rank for rank in one.members if rank != one.root))
@@ -112,7 +117,7 @@ LEAST_FAR_BYTES = 5120  #: nor this on a ring over several SIPs, where a sender 
 
 
 def cut(whole: Range, parts: int) -> list[Range]:
-    """Divide into `parts` consecutive ranges of nearly equal length, the longer ones first."""
+    """Divide a range into `parts` consecutive ranges of nearly equal length, the longer ones first."""
     first, count = whole
     least, longer = divmod(count, parts)
     found = []
@@ -124,10 +129,11 @@ def cut(whole: Range, parts: int) -> list[Range]:
 
 
 def pieces(most: int, itemsize: int, slot_bytes: int, far: bool = False, adds: bool = True) -> int:
-    """Into how many messages a chunk of at most this many elements is cut.
+    """Return the number of messages for a chunk of at most this many elements.
 
-    As few as the slots allow. But up to `WIDTH` messages are in flight at once if each has at least `LEAST_BYTES`,
-    `LEAST_FAR_BYTES` on a ring over SIPs (`far`), or `LEAST_MOVED_BYTES` if they are only forwarded (not `adds`).
+    The number is as small as the slots allow. But up to `WIDTH` messages are in flight at the same time if each has at least
+    `LEAST_BYTES`. The bound is `LEAST_FAR_BYTES` on a ring over SIPs (`far`), and `LEAST_MOVED_BYTES` for messages that are
+    only forwarded (not `adds`).
     """
     fit = max(1, slot_bytes // itemsize)
     least = LEAST_FAR_BYTES if far else LEAST_BYTES if adds else LEAST_MOVED_BYTES
@@ -135,5 +141,5 @@ def pieces(most: int, itemsize: int, slot_bytes: int, far: bool = False, adds: b
 
 
 def segments(most: int, itemsize: int, slot_bytes: int) -> int:
-    """The number of parts of a chunk that goes over several rings, one part after the other."""
+    """Return the number of parts of a chunk that travels over several rings. The parts travel one after another."""
     return -(-pieces(most, itemsize, slot_bytes) // SEGMENT)

@@ -1,9 +1,9 @@
-"""What a collective takes, without a simulation: latencies of the machine's routes, messages and bytes, step by step.
+"""Estimates the time of a collective without a simulation, from route latencies, messages and bytes of each step.
 
-The model is linear in features of a call: that it loads and stores, the latencies of its steps, its messages, and the time of
-its bytes on the link of a PE, or on a link between SIPs, which all ranks of a SIP share, where that takes longer. Lanes that
-follow each other cost only what the busiest rank or link does for each. The weights of the features (`weights`) were fitted to
-simulations of the presets, for each algorithm; they depend on neither ranks nor sizes.
+The model is linear in features of a call: a constant for loads and stores, the latencies of the steps, the messages, and the
+time of the bytes. The bytes count on the link of a PE, or on a link between SIPs if that takes longer; all ranks of a SIP share
+such a link. A lane that follows another lane costs only the work of the busiest rank or link for the lane. The weights of the
+features (`weights`) were fitted to simulations of the presets, for each algorithm. They do not depend on ranks or sizes.
 """
 
 from __future__ import annotations
@@ -42,7 +42,8 @@ class Way:
 
 @dataclass(frozen=True)
 class Latencies:
-    """[cycle] of a route from one PE to another: in a cube, from cube to neighbouring cube, from SIP to neighbouring SIP."""
+    """The latencies [cycle] of three routes: between PEs of a cube, between neighbouring cubes, and between neighbouring SIPs.
+    """
 
     pe: int
     cube: int
@@ -59,7 +60,7 @@ class Latencies:
 
     @property
     def shared(self) -> float:
-        """Cycles of a byte on a link between SIPs, in those of a byte on the link of a PE."""
+        """The cycles of a byte on a link between SIPs, divided by the cycles of a byte on the link of a PE."""
         return self.link / self.far_link if self.far_link else 0.0
 
 
@@ -75,7 +76,8 @@ class Routes:
     sips: int  #: of the machine, or of a group that no machine has
 
     def between(self, a: int, b: int) -> int:
-        """[cycle] from one rank to another: a route over several SIPs or cubes takes as often the latency of one."""
+        """Return the latency [cycle] from one rank to another. A route over n cubes or SIPs takes n times the latency of one.
+        """
         (s, row, col), (t, end, last) = self.places[a], self.places[b]
         if s != t and self.measured:
             return self.times.pe + self.times.ways[s, t].cycles
@@ -86,7 +88,7 @@ class Routes:
         return self.times.pe + self.times.cube * (abs(row - end) + abs(col - last))
 
     def _rows_apart(self, a: int, b: int) -> bool:
-        """Whether a rail is on the way between two SIPs."""
+        """Return whether the route between two SIPs crosses a rail."""
         cols = len(self.times.rails)
         return cols > 0 and a // cols != b // cols
 
@@ -104,19 +106,19 @@ class Routes:
 
     @property
     def _rows(self) -> int:
-        """Of the grid of SIPs; a ring is a torus of one row."""
+        """The number of rows in the grid of SIPs. A ring counts as a torus with one row."""
         return self.times.rows if self.times.network != "ring" and self.sips % self.times.rows == 0 else 1
 
     @cached_property
     def measured(self) -> bool:
-        """Whether the routes between all of these SIPs are known."""
+        """Whether the routes between all SIPs of the group are known."""
         sips = {sip for sip, *_ in self.places}
         return bool(self.times.ways) and all((a, b) in self.times.ways for a in sips for b in sips if a != b)
 
     def links(self, a: int, b: int) -> Sequence[tuple[Link, float]]:
-        """The links on the way from one SIP to another, and how much longer a byte takes there than on `system.link`.
+        """Return the links on the route between two SIPs, with the time of a byte on each, relative to `system.link`.
 
-        Without measured routes, a switch is number -1.
+        If the routes are not measured, a switch has the number -1.
         """
         if self.measured:
             return self.times.ways[a, b].links
@@ -131,7 +133,7 @@ class Routes:
         return [(one, 1.0) for one in _links(self._rows, self.sips // self._rows, self.times.network != "mesh", a, b)]
 
     def switch_links(self, root: int, members: Sequence[int], to_root: bool) -> dict[Link, float]:
-        """The links that a message through switches passes, each once, as those of `links`."""
+        """Return the links that a message through switches uses, each once, in the form of `links`."""
         own = self.places[root][0]
         sips = {self.places[rank][0] for rank in members} - {own}
         found = {link: slower for sip in sips for link, slower in (self.links(sip, own) if to_root else self.links(own, sip))}
@@ -140,8 +142,8 @@ class Routes:
         return found
 
     def loads(self, hops: Iterable[tuple[int, int]]) -> float:
-        """How many of these hops from rank to rank the busiest link between SIPs carries; a hop over a slower link counts as
-        more.
+        """Return how many of these hops the busiest link between SIPs carries. A hop over a slower link counts as more than
+        one.
         """
         ways = Counter((self.places[a][0], self.places[b][0]) for a, b in hops)
         if self.sips > FEW_SIPS:
@@ -154,7 +156,10 @@ class Routes:
         return max(found.values(), default=0.0)
 
     def _even_loads(self, ways: Mapping[tuple[int, int], int]) -> float:
-        """The same for very many SIPs, if all of their links carry about as much: two each way on a grid, or one on a ring."""
+        """Return the same for a very large number of SIPs, assuming that all of their links carry about the same load.
+
+        Each SIP then has two links each way on a grid, and one on a ring.
+        """
         most = max((many for (a, b), many in ways.items() if a != b), default=0)
         if self.times.network not in GRIDS:
             return most
@@ -168,8 +173,8 @@ FEW_SIPS = 64  #: whose links are counted one by one
 
 @cache
 def _links(rows: int, cols: int, wraps: bool, a: int, b: int) -> Sequence[tuple[int, ...]]:
-    """The links between SIPs on the way from one to another: along a row and a column of a grid, over its edge where that is
-    shorter and there is such a link.
+    """Return the links on the route between two SIPs: along a row and a column of the grid, wrapping around where that is
+    shorter.
     """
     row, col = divmod(a, cols)
     found: list[tuple[int, ...]] = []
@@ -185,7 +190,7 @@ def _links(rows: int, cols: int, wraps: bool, a: int, b: int) -> Sequence[tuple[
 
 
 def routes_of(config: SystemConfig, group: Group, times: Latencies) -> Routes:
-    """The routes of a group. If no machine has it, its cubes are numbered along a way from neighbour to neighbour."""
+    """Return the routes of a group. If no machine has the group, its cubes are numbered along a path of neighbouring cubes."""
     cols = config.sip.cols
     if group.pes:
         found = (naming.parse_pe(pe)[:2] for pe in group.pes)
@@ -197,7 +202,8 @@ def routes_of(config: SystemConfig, group: Group, times: Latencies) -> Routes:
 
 
 def latencies(config: SystemConfig) -> Latencies:
-    """The latencies of a machine, by three of its routes, and by those between its SIPs if they are not very many."""
+    """Return the latencies of a machine, from three of its routes, and from the routes between SIPs unless there are very many.
+    """
     _, router = topology_and_router(config)
 
     def cycles(a: str, b: str) -> int:
@@ -226,7 +232,7 @@ MEASURED_SIPS = 16  #: whose routes are looked up one by one: those of 64 take s
 
 
 def _ways(config: SystemConfig, router: PathRouter, near: int) -> dict[tuple[int, int], Way]:
-    """The routes between all SIPs."""
+    """Return the routes between all SIPs."""
     found, sips = {}, range(config.shape[0])
     for a, b in ((a, b) for a in sips for b in sips if a != b):
         ends = naming.place(a, cube=0, pe=0), naming.place(b, cube=0, pe=0)
@@ -242,9 +248,10 @@ def _ways(config: SystemConfig, router: PathRouter, near: int) -> dict[tuple[int
 
 @dataclass(frozen=True)
 class Step:
-    """A step of the slowest rank: latency, messages that it sends or receives, and their share of the bytes of `n_elem`.
+    """One step of the slowest rank: its latency, its messages sent or received, and its share of the bytes of `n_elem`
+    elements.
 
-    The latency has those of all messages that a rank sends one after the other, where so few are on their way at a time.
+    If a rank may have only a few messages in flight, the latency includes all messages that it sends one after another.
     """
 
     latency: float
@@ -254,7 +261,7 @@ class Step:
 
 @dataclass(frozen=True, eq=False)
 class Outline:
-    """The steps of an algorithm, and how its elements are cut."""
+    """The steps of an algorithm, and how its elements are cut into lanes and messages."""
 
     steps: Sequence[Step]
     messages: int  #: of the busiest rank in a lane
@@ -274,10 +281,13 @@ class Outline:
     def features(
         self, nbytes: int, itemsize: int, slots: int, slot_bytes: int, link: float, protocol: Protocol = PLAIN
     ) -> tuple[float, ...]:
-        """Of `n_elem` elements of so many bytes: 1, cycles of latency, messages one after the other, cycles of the link for the
-        first lane and for the others.
+        """Return the features of `n_elem` elements with this number of bytes.
 
-        And the geometric mean of messages and link, for messages whose bytes and commands take about as long; and operations.
+        The features are: 1; the cycles of latency; the messages sent one after another; the cycles of the link for the first
+        lane;
+        and those for the other lanes. For messages whose bytes and commands take about equally long, there is also the
+        geometric
+        mean of messages and link. The last feature is the number of operations.
         """
         lanes = self.lanes(nbytes, itemsize, slot_bytes)
         lane = nbytes / lanes / link * protocol.line_bytes / protocol.data_bytes
@@ -294,10 +304,10 @@ class Outline:
         return 1.0, latency, messages, first, others, sqrt(messages * busy), done
 
     def _rounds(self, lanes: int, window: int) -> int:
-        """How often the latencies of all steps pass.
+        """Return how often the latencies of all steps count.
 
-        Lanes in lockstep send the messages of a step together, so some wait if more are sent than can be on their way.
-        The lanes that run at a time end together.
+        Lanes in lockstep send the messages of a step together, so some lanes wait if there are more messages than can be in
+        flight. Lanes that run at the same time end together.
         """
         if not self.abreast:
             return 1
@@ -305,7 +315,7 @@ class Outline:
         return whole * ceil(window / self.abreast) + ceil(rest / self.abreast)
 
     def lanes(self, nbytes: int, itemsize: int, slot_bytes: int) -> int:
-        """Into how many lanes `n_elem` elements of so many bytes are cut."""
+        """Return the number of lanes into which `n_elem` elements with this number of bytes are cut."""
         longest = max(1, ceil(self.widest * nbytes / itemsize))
         if self.full:
             return ceil(longest / max(1, slot_bytes // itemsize))
@@ -322,13 +332,13 @@ class Outline:
         link: float,
         protocol: Protocol = PLAIN,
     ) -> float:
-        """[cycle] of `n_elem` elements of so many bytes."""
+        """Return the estimated time [cycle] of `n_elem` elements with this number of bytes."""
         features = self.features(nbytes, itemsize, slots, slot_bytes, link, protocol)
         return sum(weight * one for weight, one in zip(weights, features, strict=True))
 
     @cached_property
     def once(self) -> tuple[float, int, float]:
-        """Latencies, messages and share of all steps of a lane."""
+        """The latencies, the messages and the share of bytes, summed over all steps of a lane."""
         steps = self.steps
         return sum(one.latency for one in steps), sum(one.messages for one in steps), sum(one.share for one in steps)
 
@@ -339,7 +349,7 @@ MESSAGE, PASSES = 16, 2
 
 
 def outline_of(schedule: Schedule, routes: Routes) -> Outline:
-    """The outline of a schedule."""
+    """Return the outline of a schedule."""
     times, places = routes.times, routes.places
     steps: list[Step] = []
     unit = 1 / schedule.positions if schedule.vector else 1.0
@@ -405,10 +415,10 @@ def outline_of(schedule: Schedule, routes: Routes) -> Outline:
 
 
 class _Clock:
-    """When each rank has its messages, if all take only their latencies, and each rank has so many on their way at a time.
+    """Computes when each rank has its messages, if only latencies take time and the number of messages in flight is limited.
 
-    A rank sends the messages of a step in order, when it has all those of the step before. So the longest routes of several
-    steps count one after the other only if they are on one way from rank to rank.
+    A rank sends the messages of a step in order, when it has all messages of the step before. The longest routes of several
+    steps therefore add up only if they follow each other from rank to rank.
     """
 
     def __init__(self, ranks: int, at_once: int) -> None:
@@ -417,11 +427,14 @@ class _Clock:
 
     @property
     def latest(self) -> int:
-        """[cycle] at which the last rank has all of its messages."""
+        """The cycle at which the last rank has all of its messages."""
         return max(self.ready)
 
     def step(self, sent: Mapping[int, Sequence[tuple[int, Sequence[int]]]]) -> int:
-        """The messages of a step by sender: latencies and receivers. Returns by how much later the last rank is ready."""
+        """Advance by one step, and return by how many cycles the last rank is later.
+
+        `sent` has, for each sender, the latency and the receivers of each message.
+        """
         before, ready = self.latest, list(self.ready)
         for rank, messages in sent.items():
             ends = [self.ready[rank]] * min(self.at_once, len(messages))
@@ -438,8 +451,9 @@ SAMPLE = 16  #: ranks whose operations are counted
 
 
 def _operations(program: Program, *, apart: bool) -> int:
-    """Loads, copies, sums and stores of a rank in a lane, if each message fits into a slot. `apart`: the parts of two blocks in
-    a lane are no neighbours in memory.
+    """Return the number of loads, copies, sums and stores of a rank in a lane, if each message fits into a slot.
+
+    With `apart`, the parts that a lane has of two blocks are not neighbours in memory.
     """
     step = 2 if apart else 1  # from a block to the next
     at: dict[int, tuple[int, int]] = {}  # by position: its tile, and where it begins there
@@ -474,7 +488,7 @@ def _operations(program: Program, *, apart: bool) -> int:
 
 
 def _runs(places: Iterable[tuple[int, int]]) -> int:
-    """Into how many runs of neighbours places fall."""
+    """Return the number of runs of neighbouring locations."""
     found, end = 0, (-2, 0)
     for tile, first in places:
         found += end != (tile, first - 1)
@@ -486,28 +500,31 @@ Form = Callable[[Shape, int, Routes], Outline]
 
 
 def _hops_of(rings: Sequence[Ring]) -> Iterator[tuple[int, int]]:
-    """All ranks of rings, each with the next one of its ring."""
+    """Return all ranks of the rings, each with the next rank in its ring."""
     return ((a, b) for ring in rings for a, b in pairwise((*ring.members, ring.members[0])))
 
 
 def _crossing(rings: Sequence[Ring], routes: Routes) -> float:
-    """Cycles that the busiest link between SIPs takes for a byte on each hop of rings that are used at once, in those of the
-    link of a PE; at least those of the link of a PE, which each byte passes more than once.
+    """Return the cycles of a byte on the busiest link between SIPs, relative to the link of a PE, for each hop of the rings.
+
+    The rings are used at the same time. The result is at least the share of the link of a PE, which each byte uses more than
+    once.
     """
     return max(float(PASSES), routes.times.shared * routes.loads(_hops_of(rings)))
 
 
 def _latency(ring: Ring, routes: Routes) -> tuple[float, float]:
-    """[cycle] of a step, and those in which the rank of the longest hop has as many messages on their way as it can.
+    """Return the latency [cycle] of a step, and the cycles in which the rank with the longest hop has its limit of messages in
+    flight.
 
-    No rank waits for the longest hop in each step: a chunk passes it once a round.
+    No rank waits for the longest hop in each step, because a chunk crosses that hop once per round.
     """
     hops = [routes.between(a, b) for a, b in _hops_of([ring])]
     return sum(hops) / len(hops), max(hops) / routes.times.at_once
 
 
 def _ring(turns: int, share: Callable[[int], float], adds: bool = True) -> Form:
-    """`turns` rounds of `n - 1` steps round the flat ring, each with a share of the elements."""
+    """Return the outline of `turns` rounds of `n - 1` steps along the flat ring; `share` gives the elements of each step."""
 
     def made(shape: Shape, kind: int, routes: Routes) -> Outline:
         n, ring = shape.ranks, flat_ring(kind, shape)
@@ -520,7 +537,7 @@ def _ring(turns: int, share: Callable[[int], float], adds: bool = True) -> Form:
 
 
 def _levels(levels_of: Levels) -> Form:
-    """All-reduce over rings in sequence."""
+    """Return the outline of an all-reduce over several rings in sequence."""
 
     def made(shape: Shape, kind: int, routes: Routes) -> Outline:
         steps: list[Step] = []
@@ -545,7 +562,7 @@ SOME_PAIRS = 4096  #: of ranks whose latencies are compared; more than machines 
 
 
 def _halves(shape: Shape, kind: int, routes: Routes) -> Outline:
-    """Halving and doubling: the ranks of a step exchange what they have over twice the distance of the step before."""
+    """Return the outline of halving and doubling. Each step exchanges elements over twice the distance of the step before."""
     n, steps, sending = shape.ranks, [], 0.0
     spare = n - (1 << steps_of(n))
     ranks = [*range(0, 2 * spare, 2), *range(2 * spare, n)]
@@ -563,7 +580,7 @@ def _halves(shape: Shape, kind: int, routes: Routes) -> Outline:
 
 
 def _chain(shape: Shape, kind: int, routes: Routes) -> Outline:
-    """From rank 0 along the flat ring both ways, to the middle."""
+    """Return the outline of a chain from rank 0 along the flat ring in both directions, to the middle."""
     half, ring = shape.ranks // 2, flat_ring(kind, shape)
     moved = _crossing([ring], routes)
     latency, sending = _latency(ring, routes)
@@ -571,7 +588,7 @@ def _chain(shape: Shape, kind: int, routes: Routes) -> Outline:
 
 
 def _around(shape: Shape, kind: int, routes: Routes) -> Outline:
-    """The elements of each rank for all others, over as many hops of the flat ring as they are apart."""
+    """Return the outline of an exchange along the flat ring, in which elements travel the distance to their destination."""
     n, ring = shape.ranks, flat_ring(kind, shape)
     hops = sum(range(1, n // 2 + 1))
     moved = _crossing([ring], routes)
@@ -605,6 +622,6 @@ FORMS: Mapping[str, Form] = {
 
 
 def form_of(full_name: str, shape: Shape, kind: int, routes: Routes) -> Outline | None:
-    """The outline of an algorithm with a closed form; None for others."""
+    """Return the outline of an algorithm with a closed form, and None for other algorithms."""
     made = FORMS.get(full_name)
     return None if made is None else made(shape, kind, routes)

@@ -1,4 +1,4 @@
-"""Groups of ranks on a machine: which PE is which rank."""
+"""Groups of ranks on a machine: the PE of each rank."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from kernbench.topology.mesh_gen import mesh_of
 
 @dataclass(frozen=True)
 class Group:
-    """Ranks on the PEs of a system: this many of the first PEs of this many of the first cubes of this many of the first SIPs.
+    """Ranks on the PEs of a system: `pes` PEs in each of `cubes` cubes in each of `sips` SIPs, counted from the first.
 
-    SIPs are counted as the machine counts them, cubes along a way from cube to neighbouring cube, PEs once round the cube.
+    SIPs are in the order of the machine, cubes along a path of neighbouring cubes, and PEs once around the cube.
     """
 
     shape: Shape
@@ -35,16 +35,28 @@ class Group:
 
     @property
     def kind_name(self) -> str:
-        """ring, torus or mesh."""
+        """The arrangement: ring, torus or mesh."""
         return KIND_NAMES[self.kind]
 
 
 def group_of(config: MachineConfig, shape: Shape, topo: str | None = None) -> Group:
-    """A group of this shape. With `kind: rails`, the rows of SIPs are its first level, and the SIPs of a row its second.
+    """Return a group of this shape.
 
-    `topo`: the assumed arrangement of SIPs, or of the ranks of one SIP; None for the real one.
+    With `kind: rails`, the first level of the group are the rows of SIPs, and the second level are the SIPs of a row.
 
-    InputError if the machine is not a system, has too few SIPs, cubes or PEs, or does not have this arrangement.
+    Parameters
+    ----------
+    config
+        The machine.
+    shape
+        The numbers of SIPs, cubes and PEs.
+    topo
+        The assumed arrangement of the SIPs, or of the ranks of one SIP; None means the real arrangement.
+
+    Raises
+    ------
+    InputError
+        If the machine is not a system, if it has too few SIPs, cubes or PEs, or if it does not have this arrangement.
     """
     system, there = _there(config)
     for name, wanted, most in zip(("SIPs", "cubes of a SIP", "PEs of a cube"), shape, there, strict=True):
@@ -66,16 +78,17 @@ def group_of(config: MachineConfig, shape: Shape, topo: str | None = None) -> Gr
 
 
 def with_root(group: Group, root: int) -> Group:
-    """The same ranks with another first rank."""
+    """Return the same ranks, starting with another rank."""
     order = [*range(root, group.size), *range(root)]
     pes, rows = tuple(group.pes[rank] for rank in order), tuple(group.rows[rank] for rank in order)
     return replace(group, shape=Shape(1, 1, group.size), kind=RING, pes=pes, rows=rows, placed=group.placed or group.shape)
 
 
 def shape_for(config: MachineConfig, ranks: int) -> Shape:
-    """Place the ranks on as few SIPs as possible, and there on as few cubes as possible, with the same number on each.
+    """Return a shape with this number of ranks on as few SIPs as possible, and on as few cubes as possible in each SIP.
 
-    InputError if that is not possible; it names the nearest possible numbers.
+    Each SIP and each cube has the same number of ranks. Raises InputError, which names the nearest possible numbers, if there
+    is no such shape.
     """
     _, there = _there(config)
     found = _shape_for(there, ranks)
@@ -97,7 +110,7 @@ PRESETS = ("single_cube", "two_sips", "sip_4x4", "pod_8sip")  #: systems of the 
 
 
 def smallest_machine(ranks: int) -> SystemConfig:
-    """The smallest preset that has at least this many PEs. InputError, as `shape_for`, if none has."""
+    """Return the smallest preset that has at least this many PEs. Raises InputError in the cases of `shape_for`."""
     for name in PRESETS:
         config = load_config(name, kind=SystemConfig)
         try:
@@ -111,7 +124,7 @@ def smallest_machine(ranks: int) -> SystemConfig:
 
 
 def _shape_for(there: Size, ranks: int) -> Shape | None:
-    """The first shape that has this many ranks."""
+    """Return the first shape with this number of ranks."""
     for sips in range(1, there.sips + 1):
         for cubes in range(1, there.cubes + 1):
             pes, rest = divmod(ranks, sips * cubes)
@@ -126,7 +139,7 @@ def _there(config: MachineConfig) -> tuple[SystemConfig, Size]:
 
 
 def cubes_of(config: SystemConfig, count: int) -> tuple[int, ...]:
-    """The first cubes, each next to the one before it where that can be."""
+    """Return the first cubes, each next to the cube before it where possible."""
     if count == config.cubes:
         return circle(MESH, config.sip.rows, config.sip.cols)
     cols = config.sip.cols
@@ -135,7 +148,7 @@ def cubes_of(config: SystemConfig, count: int) -> tuple[int, ...]:
 
 
 def _pes(config: SystemConfig, count: int) -> tuple[int, ...]:
-    """The first PEs of a cube, once round its middle."""
+    """Return the first PEs of a cube, in the order once around the centre of the cube."""
     mesh = mesh_of(config)
     places = [naming.router_place(mesh.parts[naming.pe(pe)].router) for pe in range(count)]
     middle = (config.cube.mesh.rows - 1) / 2, (config.cube.mesh.cols - 1) / 2

@@ -1,4 +1,4 @@
-"""`tl` as the kernel of a collective sees it in one of several groups, or with another reduction than the sum."""
+"""The `tl` of a collective's kernel that runs in one of several groups, or with another reduction than the sum."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from kernbench.triton_emu.errors import line_of
 
 
 class GroupTl:
-    """`tl` with the rank, size and queues of a group whose planes begin at `base`.
+    """A `tl` with the rank, the size and the queues of a group whose planes begin at `base`.
 
-    Several groups have their queues installed at a time, one after the other on the planes of a PE. A kernel counts planes
-    from 0. Everything else is that of `tl`.
+    Several groups have their queues installed at the same time, one after another on the planes of a PE, while a kernel counts
+    its planes from 0. All other functions are the functions of the original `tl`.
     """
 
     def __init__(
@@ -29,12 +29,12 @@ class GroupTl:
         return found
 
     def neighbour(self, direction: str, plane: int = 0) -> int | None:
-        """As `tl.neighbour`, by the rank in the installed table."""
+        """Do the same as `tl.neighbour`, with the rank from the installed table."""
         found: int | None = self._tl.neighbour(direction, plane + self._base)
         return found
 
     def send(self, direction: str, tile: Any, *, plane: int = 0, wait: bool = False) -> Any:
-        """As `tl.send`; errors name the line of the kernel."""
+        """Do the same as `tl.send`. Errors name the line of the kernel."""
         line = line_of(sys._getframe(1))
         done = self._tl._send(direction, tile, plane + self._base, line)
         if wait:
@@ -42,9 +42,9 @@ class GroupTl:
         return done
 
     def recv_async(self, direction: str, shape: Any, dtype: str, *, plane: int = 0) -> Any:
-        """As `tl.recv_async`."""
+        """Do the same as `tl.recv_async`."""
         return self._tl._receive(direction, shape, dtype, plane + self._base, line_of(sys._getframe(1)))
 
     def recv(self, direction: str, shape: Any, dtype: str, *, plane: int = 0, copy_to: Any = None) -> Any:
-        """As `tl.recv`."""
+        """Do the same as `tl.recv`."""
         return self._tl.recv(direction, shape, dtype, plane=plane + self._base, copy_to=copy_to)

@@ -1,4 +1,4 @@
-"""Recursive halving and doubling: partners whose numbers differ in one bit, and the direction and plane of each bit."""
+"""Recursive halving and doubling: partners whose numbers differ in one bit, and the direction and plane for each bit."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ ACTIVE = 8  #: slices at a time
 
 
 def way_of(step: int) -> Way:
-    """The plane and direction of a step's partner."""
+    """Return the plane and the direction of the partner of a step."""
     return step // len(DIRECTIONS), DIRECTIONS[step % len(DIRECTIONS)]
 
 
 def steps_of(ranks: int) -> int:
-    """The number of pairing steps: log2 of the largest power of two that is not above `ranks`."""
+    """Return the number of pairing steps: log2 of the largest power of two that is at most `ranks`."""
     return ranks.bit_length() - 1
 
 
 def number_of(rank: int, ranks: int) -> int | None:
-    """The number of a rank among the paired ones; None for a rank that handed its elements to the rank before it.
+    """Return the number of a rank among the paired ranks, or None for a rank that hands its elements to the rank before it.
 
-    In the first `ranks - 2 ** steps` pairs of neighbours, only the even rank participates.
+    In each of the first `ranks - 2 ** steps` pairs of neighbours, only the even rank participates.
     """
     spare = ranks - (1 << steps_of(ranks))
     if rank >= 2 * spare:
@@ -40,7 +40,7 @@ def number_of(rank: int, ranks: int) -> int | None:
 
 @cache
 def partners(ranks: int) -> Table:
-    """The neighbours: the partner of step `k` in `way_of(k)`, and then the rank that hands its elements over."""
+    """Return the queues: the partner of step `k` is at `way_of(k)`, followed by the rank that hands over its elements."""
     steps = steps_of(ranks)
     rank_of = {number_of(rank, ranks): rank for rank in range(ranks)}
     table: dict[int, dict[Way, tuple[int, str]]] = {}
@@ -57,7 +57,7 @@ def partners(ranks: int) -> Table:
 
 
 def halving_doubling(memory: Memory, whole: Range) -> None:
-    """The sums of all ranks' elements, slice by slice, each small enough that a half of it fits into a slot."""
+    """Compute the sums of all ranks' elements in slices. Half of a slice fits into a slot."""
     tl = memory.tl
     ranks: int = tl.world_size
     exact = ranks & ranks - 1 == 0
@@ -71,9 +71,9 @@ def halving_doubling(memory: Memory, whole: Range) -> None:
 
 
 def _handed_over(memory: Memory, parts: Sequence[Range]) -> Slice:
-    """A rank that does not participate sends its elements to the rank before it, and gets the sums from there.
+    """Send the elements of a rank that does not participate to the rank before it, and receive the sums from there.
 
-    It hands over more than the others work on at a time, and then a slice for each whose sums have come.
+    The rank first sends more slices than the other ranks process at a time. It then sends one slice for each slice of sums.
     """
     tl = memory.tl
     plane, there = way_of(steps_of(tl.world_size))
@@ -126,7 +126,8 @@ def _paired(memory: Memory, number: int) -> Callable[[Range], Slice]:
 
 
 def _halved(memory: Memory, tile: Any, number: int, count: int) -> Slice:
-    """Halves go to partners until each has one piece of the sums, and come back."""
+    """Exchange halves with partners until each rank has one piece of the sums, and exchange the pieces in the opposite order.
+    """
     tl = memory.tl
     mine, last = (0, count), tile
     given: list[Range] = []
@@ -157,7 +158,7 @@ def _halved(memory: Memory, tile: Any, number: int, count: int) -> Slice:
 
 
 def _swap(memory: Memory, step: int, tile: Any, count: int) -> Any:
-    """Send a part to the partner of a step, and receive as many elements from it."""
+    """Send a part to the partner of a step, and receive the same number of elements from the partner."""
     plane, there = way_of(step)
     if tile is not None:
         memory.tl.send(there, tile, plane=plane)
@@ -165,7 +166,8 @@ def _swap(memory: Memory, step: int, tile: Any, count: int) -> Any:
 
 
 def paired_sums(inputs: Sequence[Array]) -> Array:
-    """The sums in the order of halving: first the pairs of neighbours that are one too many, then partner by partner."""
+    """Return the sums in the order of halving: first the pairs with a rank that does not participate, then partner by partner.
+    """
     ranks = len(inputs)
     values: dict[int, Array] = {}
     for rank, one in enumerate(inputs):

@@ -1,4 +1,4 @@
-"""The JSON Schemas of what `kbsim ccl run --json` and `kbsim ccl replay --json` print."""
+"""The JSON Schemas for the output of `kbsim ccl run --json` and `kbsim ccl replay --json`."""
 
 from __future__ import annotations
 
@@ -16,8 +16,10 @@ STATUSES = ("done", "aborted", "deadlock", "failed", "refused", "interrupted", "
 
 
 def ccl_json_schema() -> Shape:
-    """JSON Schema (draft 2020-12); `result` is present if a size did not end, `message` if an error ended the run. Several
-    algorithms, element types or roots are `runs`.
+    """Return the JSON Schema (draft 2020-12) of `kbsim ccl run --json`.
+
+    `result` is present if a size did not end, and `message` if an error ended the run. `runs` has the results for several
+    algorithms, element types or roots.
     """
     result = result_json_schema()
     del result["$schema"]
@@ -65,7 +67,7 @@ def ccl_json_schema() -> Shape:
 
 
 def replay_json_schema() -> Shape:
-    """JSON Schema (draft 2020-12) of `kbsim ccl replay --json`."""
+    """Return the JSON Schema (draft 2020-12) of `kbsim ccl replay --json`."""
     kinds = {"compute": COUNT, "communication": COUNT, "cpu": COUNT}
     call = {
         "collective": {"enum": ["send", *COLLECTIVES]},

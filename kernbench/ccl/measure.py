@@ -1,4 +1,4 @@
-"""Collectives over sizes: a row each, as nccl-tests prints them."""
+"""Measures collectives over a range of sizes, with one row for each size, as nccl-tests."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ Progress: TypeAlias = Callable[[Machine], None]
 
 @dataclass(frozen=True, slots=True)
 class InPlace:
-    """The result of one size whose elements and results share memory."""
+    """The result of one size for a call in place, in which elements and results share memory."""
 
     cycles: int
     time_us: float
@@ -46,7 +46,7 @@ class InPlace:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One size."""
+    """The results of one size."""
 
     size: int  #: [B] of what a rank has or gets, whichever is more
     count: int  #: [element] the kernel's `n_elem`
@@ -66,7 +66,7 @@ class Row:
 
 @dataclass(frozen=True)
 class HostCost:
-    """What the host spends on each launch of a collective, by a runtime profile."""
+    """The time that the host spends on each launch of a collective, from a runtime profile."""
 
     profile: str
     before_ns: Fraction  #: before the ranks begin
@@ -75,20 +75,20 @@ class HostCost:
 
     @classmethod
     def of(cls, name: str, collective: str) -> HostCost:
-        """By the name of a profile, or a file. InputError if it is neither."""
+        """Return the cost from a profile name or a file. Raises InputError if there is no such profile and no such file."""
         profile = load_runtime(name)
         kind = (collective, "collective")
         return cls(name, profile.launch(*kind), profile.behind(*kind), Fraction(profile.sync_ns))
 
     def seconds(self, alone: Fraction) -> Fraction:
-        """A launch whose ranks take so many seconds."""
+        """Return the time [s] of a launch whose ranks take `alone` seconds."""
         nano = Fraction(1, 10**9)
         return self.before_ns * nano + max(alone, self.beside_ns * nano) + self.after_ns * nano
 
 
 @dataclass(frozen=True)
 class Asked:
-    """What is run."""
+    """The parameters of a measurement."""
 
     config: SystemConfig
     group: Group
@@ -107,8 +107,9 @@ class Asked:
 
 
 def sizes_between(first: int, last: int, factor: int, step: int = 0) -> Iterator[int]:
-    """Sizes from the first to the last: each `step` larger than the one before, or `factor` times that without a step. With a
-    factor of 1, only the first size.
+    """Return the sizes from the first to the last, each `factor` times the size before, or with `step` larger by `step`.
+
+    A factor of 1 gives only the first size.
     """
     size = first
     while size <= last:
@@ -126,7 +127,9 @@ def queues_of(
     tier: str | None = None,
     protocol: str | None = None,
 ) -> Queues:
-    """The default queues of an algorithm; of the one that the tuner chooses, what is given here."""
+    """Return the default queues of an algorithm. Without an algorithm, because the tuner chooses it, return the given
+    parameters.
+    """
     if entry.registry is not None:
         return Queues(slots, slot_bytes, tier, protocol)
     return Queues(
@@ -138,7 +141,7 @@ def queues_of(
 
 
 def resolved(asked: Asked, count: int) -> Asked:
-    """With the algorithm, the protocol and the queues that the tuner chooses for this count, if it has the choice."""
+    """Return the measurement with the algorithm, the protocol and the queues that the tuner chooses for this count."""
     registry, queues = asked.entry.registry, asked.queues
     if registry is None and not chooses_protocol(asked):
         return asked
@@ -157,22 +160,22 @@ def resolved(asked: Asked, count: int) -> Asked:
 
 
 def has_protocols(config: SystemConfig) -> bool:
-    """Whether the machine file has protocols."""
+    """Return whether the machine file has protocols."""
     return config.pe.ipcq.protocols is not None
 
 
 def chooses_protocol(asked: Asked) -> bool:
-    """Whether the tuner has a choice of protocols."""
+    """Return whether the tuner can choose between protocols."""
     return asked.queues.protocol is None and len(asked.config.pe.ipcq.protocol_names) > 1
 
 
 def _rooted(asked: Asked) -> Group:
-    """The ranks in an order that begins with the root."""
+    """Return the ranks in an order that begins with the root."""
     return with_root(asked.group, asked.root) if asked.root else asked.group
 
 
 def counts_of(asked: Asked, first: int, last: int, factor: int, step: int = 0) -> list[int]:
-    """The `n_elem` of the kernel for each size; 1 for a collective without elements."""
+    """Return the `n_elem` of the kernel for each size. It is 1 for a collective without elements."""
     collective, itemsize = COLLECTIVES[asked.entry.collective], dtype_of(asked.dtype).bits // 8
     if not collective.moves:
         return [1]
@@ -182,7 +185,7 @@ def counts_of(asked: Asked, first: int, last: int, factor: int, step: int = 0) -
 
 
 def bytes_of(asked: Asked, count: int) -> int:
-    """The size of a row [B]: of what a rank has or gets, whichever is more."""
+    """Return the size [B] of a row: the larger of what a rank has and what it gets."""
     collective, ranks = COLLECTIVES[asked.entry.collective], asked.group.size
     if not collective.moves:
         return 0
@@ -190,7 +193,7 @@ def bytes_of(asked: Asked, count: int) -> int:
 
 
 def row(asked: Asked, count: int, progress: Progress | None = None, around: Around = nullcontext) -> tuple[Row | None, Outcome]:
-    """The result of one count; None if the run did not end. InputError and KernelFailed as `single.run_call`."""
+    """Return the result of one count, or None if the run did not end. Raises InputError and KernelFailed as `call.run_call`."""
     asked = resolved(asked, count)
     collective = COLLECTIVES[asked.entry.collective]
     call = _call(asked, count)
@@ -232,7 +235,7 @@ def row(asked: Asked, count: int, progress: Progress | None = None, around: Arou
 
 
 def _speed(asked: Asked, count: int, outcome: Outcome) -> tuple[float, float, float]:
-    """[us], and algorithm and bus bandwidth [GB/s]; an algorithm without work takes no time."""
+    """Return the time [us], the algorithm bandwidth and the bus bandwidth [GB/s]. An algorithm without work takes no time."""
     seconds = float(outcome.exact) / (float(asked.config.freq_ghz) * 1e9)
     if asked.host is not None:
         seconds = float(asked.host.seconds(Fraction(seconds)))
@@ -242,13 +245,13 @@ def _speed(asked: Asked, count: int, outcome: Outcome) -> tuple[float, float, fl
 
 
 def machine_of(asked: Asked, count: int) -> Machine:
-    """One count on its machine at cycle 0, without a log. InputError as `single.call_machine`."""
+    """Return the machine for one count at cycle 0, without a log. Raises InputError as `call.call_machine`."""
     asked = resolved(asked, count)
     return call_machine(asked.config, _call(asked, count), COLLECTIVES[asked.entry.collective], asked.queues)
 
 
 def bench_of(asked: Asked, count: int) -> Bench:
-    """One count as a bench, with random elements of each rank."""
+    """Return one count as a bench, with random elements for each rank."""
     asked = resolved(asked, count)
     collective, call = COLLECTIVES[asked.entry.collective], _call(asked, count)
     if asked.entry.only_in_place:
@@ -268,7 +271,7 @@ def _call(asked: Asked, count: int) -> Call:
 
 
 def row_json(row: Row, asked: Asked) -> dict[str, Any]:
-    """A row as plain JSON; `in_place` where it was asked for."""
+    """Return a row as plain JSON, with `in_place` if the measurement has it."""
     found = asdict(row)
     if not asked.in_place:
         del found["in_place"]
@@ -276,7 +279,7 @@ def row_json(row: Row, asked: Asked) -> dict[str, Any]:
 
 
 def csv_text(rows: Sequence[tuple[Asked, Row]]) -> str:
-    """All rows as CSV with a header; results in place in columns of their own."""
+    """Return all rows as CSV with a header. Results in place have separate columns."""
     import csv
     import io
 
@@ -293,7 +296,7 @@ def csv_text(rows: Sequence[tuple[Asked, Row]]) -> str:
 
 
 def to_json(asked: Asked, counts: Sequence[int], rows: list[Row], status: str = "done", message: str = "") -> dict[str, Any]:
-    """A run as plain JSON: the sizes that are done, and those that are not where something ended it before."""
+    """Return a measurement as plain JSON: the sizes that are done, and the sizes that are missing after an error."""
     group = asked.group
     timed = {"warmup": asked.warmup, "iters": asked.iters} if (asked.warmup, asked.iters) != (0, 1) else {}
     named = has_protocols(asked.config) or asked.queues.protocol is not None
@@ -326,8 +329,9 @@ Form = Callable[[Asked, int], int]
 
 
 def messages(asked: Asked, count: int) -> tuple[int, bool]:
-    """The number of messages of a count, and whether it is exact. For algorithms of users it is a lower bound: each rank sends
-    its share in messages of at most one slot.
+    """Return the number of messages of a count, and whether the number is exact.
+
+    For algorithms of users, the number is a lower bound: each rank sends its share in messages of at most one slot.
     """
     asked = resolved(asked, count)
     form = FORMS.get(asked.entry.module)
@@ -347,22 +351,22 @@ MOST_PAIRS = 1 << 17  #: a schedule in which all ranks exchange messages with al
 
 
 def schedule_of(entry: Entry, group: Group) -> Schedule | None:
-    """The schedule of an algorithm that is one."""
+    """Return the schedule of an algorithm, or None if the algorithm has no schedule."""
     made = getattr(entry.load(), "schedule", None)
     return None if made is None else cast(Schedule, made(group.kind, group.shape))
 
 
 def launched(asked: Asked) -> int:
-    """How often a size is launched, in its place and out of it."""
+    """Return how often a size is launched, in place and not in place."""
     twice = asked.in_place and COLLECTIVES[asked.entry.collective].in_place
     return (asked.warmup + asked.iters) * (2 if twice else 1)
 
 
 def memory(asked: Asked, count: int) -> int:
-    """[B] of this computer's memory that the elements of a count take.
+    """Return the bytes of host memory that the elements of a count take.
 
-    Measured: random elements are made in wide types, and of verified ones four copies of what ranks have and two of what they
-    get are there at a time (inputs, the host's tensor, the log's snapshots and replay, the reference).
+    The factors are measured. Random elements are made in wide types. A verified run holds four copies of the elements and two
+    copies of the results at the same time: inputs, the tensor of the host, snapshots and replay of the log, and the reference.
     """
     collective, ranks, itemsize = COLLECTIVES[asked.entry.collective], asked.group.size, _itemsize(asked)
     has, gets = collective.has(count, ranks), collective.gets(count, ranks)
@@ -371,7 +375,7 @@ def memory(asked: Asked, count: int) -> int:
 
 
 class Forecast:
-    """The estimated time of sizes: their messages at the rate of the last size that took long enough to measure."""
+    """The estimated run time of sizes, from their messages and the rate of the last size that ran long enough to measure."""
 
     def __init__(self, asked: Asked, counts: Sequence[int]) -> None:
         self.messages = [messages(asked, count)[0] * launched(asked) for count in counts]
@@ -379,19 +383,19 @@ class Forecast:
         self.done = 0
 
     def took(self, seconds: float) -> None:
-        """The next size is done."""
+        """Record the run time [s] of the next size."""
         if seconds >= 1 and self.messages[self.done]:
             self.pace = seconds / self.messages[self.done]
         self.done += 1
 
     @property
     def left(self) -> int:
-        """Messages of the sizes that are not done."""
+        """The number of messages of the sizes that are not done."""
         return sum(self.messages[self.done :])
 
     @property
     def seconds(self) -> float:
-        """The time of these sizes."""
+        """Return the estimated run time [s] of these sizes."""
         return self.left * self.pace
 
 
@@ -405,19 +409,22 @@ def _slot(asked: Asked) -> int:
 
 
 def _cut(asked: Asked, count: int, flat: bool = True, adds: bool = True) -> int:
-    """Messages of a block, along the flat ring or another one."""
+    """Return the number of messages of a block, along the flat ring or along another ring."""
     far = flat and asked.group.shape.sips > 1
     return pieces(count, _itemsize(asked), _slot(asked), far, adds) if count else 0
 
 
 def _round(asked: Asked, count: int, times: int, flat: bool = True) -> int:
-    """The messages of blocks of all ranks that go around a ring of all ranks a number of times."""
+    """Return the number of messages for blocks of all ranks that travel around a ring of all ranks `times` times."""
     ranks = asked.group.size
     return times * (ranks - 1) * min(ranks, count) * _cut(asked, ceil_div(count, ranks), flat)
 
 
 def _levels(asked: Asked, sizes: Sequence[int], count: int) -> int:
-    """The messages of sums over rings of these sizes in sequence: each rank sends its chunks of each level around twice."""
+    """Return the number of messages of sums over rings of these sizes in sequence.
+
+    Each rank sends its chunks of each level around the ring twice.
+    """
     sizes = [size for size in sizes if size > 1]
     if not sizes or not count:
         return 0
@@ -497,7 +504,7 @@ MOST_HELD = 8 * GIB  #: [B] of elements; numpy has them in wider types while the
 
 
 def check_room(asked: Asked, counts: Sequence[int]) -> None:
-    """InputError for sizes or queues that have no room, before anything is made."""
+    """Raise InputError for sizes or queues that do not fit into memory, before any memory is reserved."""
     for count in counts if asked.entry.registry is not None or chooses_protocol(asked) else counts[:1]:
         _check_slots(resolved(asked, count))
     largest = max(counts)
@@ -511,7 +518,7 @@ def check_room(asked: Asked, counts: Sequence[int]) -> None:
 
 
 def slot_room(config: SystemConfig, queues: Queues) -> int:
-    """[B] of a slot in memory: the longest message in whole lines of its protocol."""
+    """Return the bytes of a slot in memory: the longest message in whole lines of its protocol."""
     nbytes, one = queues.slot_bytes or 0, config.pe.ipcq.protocol(queues.protocol or "simple")
     if one is None or one.data_bytes == one.line_bytes:
         return nbytes
@@ -519,7 +526,7 @@ def slot_room(config: SystemConfig, queues: Queues) -> int:
 
 
 def _check_slots(asked: Asked) -> None:
-    """An element has to fit into a slot, and the slots of a queue into a scratchpad."""
+    """Check that an element fits into a slot, and that the slots of a queue fit into a scratchpad."""
     slots, nbytes = asked.queues.slots or 0, asked.queues.slot_bytes or 0
     room = slot_room(asked.config, asked.queues)
     least = dtype_of(asked.dtype).bits // 8
@@ -536,7 +543,8 @@ def _check_slots(asked: Asked) -> None:
 
 
 def _check_held(asked: Asked, nbytes: int) -> None:
-    """Refuse more elements than memory holds: those of all ranks if they are verified, else those of one."""
+    """Raise InputError for more elements than the host memory holds: of all ranks if they are verified, otherwise of one rank.
+    """
     held = nbytes * (asked.group.size if asked.check else 1)
     if held > MOST_HELD:
         whose = f"those of {asked.group.size} ranks" if asked.check else "those of a rank"
@@ -547,7 +555,7 @@ def _check_held(asked: Asked, nbytes: int) -> None:
 
 
 def _check_slice(asked: Asked, count: int) -> None:
-    """A rank's elements and results lie in its PE's slice of the HBM."""
+    """Check that the elements and results of a rank fit into the HBM slice of its PE."""
     collective, ranks = COLLECTIVES[asked.entry.collective], asked.group.size
     itemsize, there = dtype_of(asked.dtype).bits // 8, asked.config.slice_bytes
     has, gets = (each * itemsize for each in (collective.has(count, ranks), collective.gets(count, ranks)))

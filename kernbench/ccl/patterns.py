@@ -1,7 +1,7 @@
-"""Communication patterns as steps of schedules: Bruck's, trees, direct exchange, and exchange axis by axis.
+"""Communication patterns as steps of schedules: Bruck's pattern, trees, direct exchange, and exchange along axes.
 
-Positions are blocks by rank, unless a function says otherwise. `gather` patterns begin with each rank's own block and end with
-all blocks on every rank. The same messages in the reverse order, added instead of copied, are a reduce-scatter.
+Positions are blocks by rank, unless a function says otherwise. A `gather` pattern begins with each rank's own block and ends
+with all blocks on every rank. The same messages in the reverse order, with sums instead of copies, are a reduce-scatter.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ TOGETHER = 16  #: messages of a rank in one step of a direct exchange
 
 
 def backwards(steps: Sequence[Step], adds: bool = True) -> list[Step]:
-    """The messages in the reverse order and direction; a gather becomes a reduction, or without `adds` a scatter."""
+    """Return the messages in the reverse order and direction. A gather becomes a reduction, or without `adds` a scatter."""
     return [[_backwards(one, adds) for one in reversed(list(step))] for step in reversed(steps)]
 
 
@@ -30,12 +30,14 @@ def _backwards(one: Message | SwitchMessage, adds: bool) -> Message | SwitchMess
 
 
 def powers(ranks: int) -> list[int]:
-    """Powers of two below the number of ranks."""
+    """Return the powers of two that are less than the number of ranks."""
     return [1 << k for k in range((ranks - 1).bit_length())]
 
 
 def bruck_gather(ranks: int) -> list[Step]:
-    """`log2 n` steps: in step `k` a rank sends its first `2 ** k` blocks to the rank `2 ** k` before it."""
+    """Return the `log2 n` steps of Bruck's all-gather. In step `k`, a rank sends its first `2 ** k` blocks to the rank `2 ** k`
+    before it.
+    """
     steps: list[Step] = []
     for far in powers(ranks):
         many = min(far, ranks - far)
@@ -48,7 +50,9 @@ def bruck_gather(ranks: int) -> list[Step]:
 
 
 def pat_gather(ranks: int) -> list[Step]:
-    """Parallel aggregated trees: as Bruck's, but the longest distance first, when a rank has one block."""
+    """Return the steps of parallel aggregated trees: Bruck's steps, but with the longest distance first, when a rank has one
+    block.
+    """
     steps: list[Step] = []
     have = [0]  # distances of the blocks that every rank has
     for far in reversed(powers(ranks)):
@@ -63,7 +67,7 @@ def pat_gather(ranks: int) -> list[Step]:
 
 
 def direct_gather(ranks: int) -> list[Step]:
-    """Every rank sends its block to each other rank."""
+    """Return the single step in which every rank sends its block to each other rank."""
     return [
         [Message(rank, (rank + far) % ranks, (rank,), (rank,)) for far in some for rank in range(ranks)]
         for some in _together(ranks)
@@ -75,12 +79,14 @@ def _together(ranks: int) -> list[range]:
 
 
 def axes_of(shape: Shape) -> list[int]:
-    """The levels of a group that have several units: SIPs, cubes of each, PEs of each. Its ranks are numbered in this order."""
+    """Return the levels of a group that have several units: SIPs, cubes of a SIP, PEs of a cube. Ranks are numbered in this
+    order.
+    """
     return [size for size in shape if size > 1]
 
 
 def grid_axes(ranks: int) -> list[int]:
-    """Rows and columns of a grid that is as square as possible."""
+    """Return the rows and columns of a grid that is as square as possible."""
     return [size for size in grid_of(ranks) if size > 1]
 
 
@@ -89,9 +95,10 @@ def _places(axes: Sequence[int]) -> list[tuple[int, ...]]:
 
 
 def axis_gather(axes: Sequence[int]) -> list[Step]:
-    """Along one axis after the other, the first axis first: what a rank has goes to all others of its line.
+    """Return the steps of an all-gather along one axis after another, the first axis first.
 
-    Each block crosses the first axis once for each other unit, and what it has become by then crosses the later axes.
+    In each step, a rank sends all of its blocks to all other ranks of its line. A block crosses the first axis once for each
+    other unit; the collected blocks then cross the later axes.
     """
     steps: list[Step] = []
     places = _places(axes)
@@ -108,7 +115,10 @@ def axis_gather(axes: Sequence[int]) -> list[Step]:
 
 
 def switch_gather(shape: Shape) -> list[Step]:
-    """Each rank's block through the switches to the ranks of its place on all other SIPs; then within SIPs, along the axes."""
+    """Return the steps of an all-gather through switches.
+
+    Each rank's block first goes to the ranks in the same position on all other SIPs, and then along the axes inside each SIP.
+    """
     each = shape.cubes * shape.pes
     sips = range(shape.sips)
     steps: list[Step] = []
@@ -126,7 +136,9 @@ def switch_gather(shape: Shape) -> list[Step]:
 
 
 def axis_ring_gather(axes: Sequence[int]) -> list[Step]:
-    """The same along rings: each step sends to the next rank of the line what came in the step before."""
+    """Return the steps of `axis_gather` along rings. Each step forwards the blocks of the step before to the next rank of the
+    line.
+    """
     steps: list[Step] = []
     places = _places(axes)
     number = {place: rank for rank, place in enumerate(places)}
@@ -143,9 +155,9 @@ def axis_ring_gather(axes: Sequence[int]) -> list[Step]:
 
 
 def binomial(ranks: int, blocks: bool = False) -> list[Step]:
-    """From rank 0 to all in `log2 n` steps, the longest distance first.
+    """Return the `log2 n` steps from rank 0 to all ranks along a binomial tree, the longest distance first.
 
-    Position 0, or the blocks of the target and of the ranks behind it.
+    The messages have position 0, or with `blocks` the blocks of the target and of its subtree.
     """
     steps: list[Step] = []
     for far in reversed(powers(ranks)):
@@ -158,7 +170,9 @@ def binomial(ranks: int, blocks: bool = False) -> list[Step]:
 
 
 def axis_broadcast(axes: Sequence[int]) -> list[Step]:
-    """From rank 0 along the first axis, then along the next axis in each of its lines: a binomial tree in each line."""
+    """Return the steps from rank 0 along the first axis, then along the next axis in each line, with a binomial tree in each
+    line.
+    """
     steps: list[Step] = []
     places = _places(axes)
     number = {place: rank for rank, place in enumerate(places)}
@@ -182,7 +196,7 @@ def axis_broadcast(axes: Sequence[int]) -> list[Step]:
 
 
 def _tree(first: int, count: int, above: int, depth: int, edges: list[tuple[int, int, int]]) -> None:
-    """A balanced tree in the order of numbers; `edges` gets (parent, child, depth of the child)."""
+    """Build a balanced tree in numeric order; append (parent, child, depth of the child) to `edges`."""
     half = 1 << (count.bit_length() - 1)
     root = first + half - 1
     if above >= 0:
@@ -193,9 +207,10 @@ def _tree(first: int, count: int, above: int, depth: int, edges: list[tuple[int,
 
 
 def double_tree(members: Sequence[int], root: int | None = None) -> list[Step]:
-    """Down two binary trees at once, one for each of two positions; the leaves of one are inner nodes of the other.
+    """Return the steps down two binary trees at once, with one position on each tree.
 
-    `root`: a rank that is not a member and hands both positions to the two roots; None: the roots have them.
+    The leaves of one tree are inner nodes of the other tree. `root` is a rank outside the trees that sends both positions to
+    the two roots; None means that the roots have the positions.
     """
     count = len(members)
     if not count:
@@ -214,9 +229,9 @@ def double_tree(members: Sequence[int], root: int | None = None) -> list[Step]:
 
 
 def exchange_by_axes(axes: Sequence[int]) -> list[Step]:
-    """All-to-all along one axis after the other, the last axis first: blocks for a unit of the axis go there together.
+    """Return the steps of an all-to-all along one axis after another, the last axis first.
 
-    Positions are blocks by their destination, and at the end by their source.
+    Blocks for the same unit of an axis travel together. Positions are blocks by destination, and at the end by source.
     """
     steps: list[Step] = []
     places = _places(axes)
@@ -243,12 +258,12 @@ def _every(ranks: int) -> dict[int, int]:
 
 
 def gather_schedule(ranks: int, steps: Sequence[Step], far: bool = False) -> Schedule:
-    """All-gather of blocks."""
+    """Return the schedule of an all-gather of blocks."""
     return Schedule(ranks, ranks, steps, [{rank: 0} for rank in range(ranks)], [_every(ranks)] * ranks, far=far)
 
 
 def reduce_scatter_schedule(ranks: int, steps: Sequence[Step], far: bool = False) -> Schedule:
-    """Reduce-scatter of blocks, by the messages of an all-gather."""
+    """Return the schedule of a reduce-scatter of blocks, from the messages of an all-gather."""
     return Schedule(ranks, ranks, backwards(steps), [_every(ranks)] * ranks, [{rank: 0} for rank in range(ranks)], far=far)
 
 
@@ -260,7 +275,10 @@ def vector_schedule(
     loads: Iterable[int] | None = None,
     stores: Iterable[int] | None = None,
 ) -> Schedule:
-    """A vector with this number of positions. `loads`, `stores`: the ranks that load and store it; None: all."""
+    """Return the schedule of a vector with this number of positions.
+
+    `loads` and `stores` are the ranks that load and store the vector; None means all ranks.
+    """
     every = _every(positions)
     having, getting = set(range(ranks) if loads is None else loads), set(range(ranks) if stores is None else stores)
     return Schedule(
@@ -276,8 +294,10 @@ def vector_schedule(
 
 @cache
 def recursive_doubling(ranks: int, far: bool) -> Schedule:
-    """All-reduce: in step `k` partners whose numbers differ in bit `k` exchange all they have. Ranks that are one too many hand
-    their elements to a neighbour first, and get the result from it.
+    """Return the schedule of an all-reduce in which partners exchange all of their sums.
+
+    The numbers of the partners in step `k` differ in bit `k`. If the number of ranks is not a power of two, some ranks first
+    hand their elements to a neighbour, and get the result from that neighbour.
     """
     steps: list[Step] = []
     folded = [rank for rank in range(ranks) if number_of(rank, ranks) is None]
@@ -294,34 +314,38 @@ def recursive_doubling(ranks: int, far: bool) -> Schedule:
 
 @cache
 def tree_all_reduce(ranks: int, far: bool) -> Schedule:
-    """All-reduce up and down two trees, half of the elements along each."""
+    """Return the schedule of an all-reduce up and down two trees, with half of the elements on each tree."""
     down = double_tree(range(ranks))
     return vector_schedule(ranks, 2, [*backwards(down), *down], far)
 
 
 @cache
 def direct_all_reduce(ranks: int, far: bool) -> Schedule:
-    """All-reduce in two phases: each rank adds one part of all others, and sends it to all."""
+    """Return the schedule of an all-reduce in two phases: each rank adds one part of all ranks, and sends the sum to all ranks.
+    """
     gather = direct_gather(ranks)
     return vector_schedule(ranks, ranks, [*backwards(gather), *gather], far)
 
 
 @cache
 def switch_all_reduce(shape: Shape) -> Schedule:
-    """All-reduce: each rank gets one part of all others, within its SIP and through the switches, and gives the sum to all."""
+    """Return the schedule of an all-reduce within SIPs and through switches.
+
+    Each rank receives one part of all other ranks, adds the parts, and sends the sum to all ranks.
+    """
     gather = switch_gather(shape)
     return vector_schedule(shape.ranks, shape.ranks, [*backwards(gather), *gather], shape.sips > 1)
 
 
 @cache
 def gathered_blocks(name: str, shape: Shape) -> Schedule:
-    """All-gather by a pattern."""
+    """Return the schedule of an all-gather with the named pattern."""
     return gather_schedule(shape.ranks, _gather_steps(name, shape), shape.sips > 1)
 
 
 @cache
 def scattered_sums(name: str, shape: Shape) -> Schedule:
-    """Reduce-scatter by a pattern."""
+    """Return the schedule of a reduce-scatter with the named pattern."""
     return reduce_scatter_schedule(shape.ranks, _gather_steps(name, shape), shape.sips > 1)
 
 
@@ -339,7 +363,7 @@ def _gather_steps(name: str, shape: Shape) -> list[Step]:
 
 
 def _from_root(name: str, shape: Shape) -> tuple[int, list[Step]]:
-    """The positions of a vector, and how they come from rank 0 to all."""
+    """Return the number of positions of a vector, and the steps that bring them from rank 0 to all ranks."""
     if name == "tree":
         return 2, double_tree(range(1, shape.ranks), root=0)
     return 1, binomial(shape.ranks) if name == "binomial" else axis_broadcast(axes_of(shape))
@@ -347,21 +371,21 @@ def _from_root(name: str, shape: Shape) -> tuple[int, list[Step]]:
 
 @cache
 def from_root(name: str, shape: Shape) -> Schedule:
-    """Broadcast from rank 0."""
+    """Return the schedule of a broadcast from rank 0."""
     positions, steps = _from_root(name, shape)
     return vector_schedule(shape.ranks, positions, steps, shape.sips > 1, loads=[0])
 
 
 @cache
 def to_root(name: str, shape: Shape) -> Schedule:
-    """Reduce to rank 0."""
+    """Return the schedule of a reduce to rank 0."""
     positions, steps = _from_root(name, shape)
     return vector_schedule(shape.ranks, positions, backwards(steps), shape.sips > 1, stores=[0])
 
 
 @cache
 def all_to_all(name: str, shape: Shape) -> Schedule:
-    """Blocks of every rank for every other."""
+    """Return the schedule of an all-to-all: a block from every rank to every other rank."""
     ranks, far = shape.ranks, shape.sips > 1
     every = [_every(ranks)] * ranks
     if name == "hierarchical":
@@ -388,7 +412,7 @@ def all_to_all(name: str, shape: Shape) -> Schedule:
 
 @cache
 def rooted_blocks(name: str, shape: Shape, scatters: bool) -> Schedule:
-    """Scatter from rank 0, or gather to it."""
+    """Return the schedule of a scatter from rank 0, or of a gather to rank 0."""
     ranks = shape.ranks
     steps = (
         binomial(ranks, blocks=True)
@@ -403,7 +427,7 @@ def rooted_blocks(name: str, shape: Shape, scatters: bool) -> Schedule:
 
 @cache
 def alternating_shift(shape: Shape) -> Schedule:
-    """Each rank's elements to the next rank: first from even ranks, then from odd ones."""
+    """Return the schedule in which each rank sends its elements to the next rank: first the even ranks, then the odd ranks."""
     ranks = shape.ranks
     if ranks == 1:
         return Schedule(1, 2, [], [{0: 0}], [{0: 0}])
@@ -413,6 +437,6 @@ def alternating_shift(shape: Shape) -> Schedule:
 
 @cache
 def barrier_tree(ranks: int) -> Schedule:
-    """One position that says that a rank has begun: up a binomial tree to rank 0, and down again."""
+    """Return the schedule of a barrier: one position, which says that a rank has begun, up a binomial tree and down again."""
     steps = binomial(ranks)
     return vector_schedule(ranks, 1, [*backwards(steps), *steps])

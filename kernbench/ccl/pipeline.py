@@ -1,8 +1,8 @@
-"""Slices of a collective's work in turn, so that one computes while another's bytes travel.
+"""Runs the slices of a collective in turn, so that one slice computes while the bytes of another slice travel.
 
-A slice is a generator whose turns alternate: it sends and asks for a message; it waits for that message and uses it. Every
-rank runs the same slices in the same order, and the next rank receives in the same step what one rank sends. So messages over
-a queue are sent and received in the same order.
+A slice is a generator with alternating turns. In one turn it sends and requests a message; in the next turn it waits for the
+message and uses it. Every rank runs the same slices in the same order, and a rank receives in the step in which the rank
+before it sends. Messages over a queue are therefore sent and received in the same order.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class _Running:
         self.over = False
 
     def turn(self) -> Iterator[Any]:
-        """One step; yields its wait."""
+        """Run one step, and yield the wait of the step."""
         for said in self.turns:
             if said is True or said is False:
                 self.late = said
@@ -34,12 +34,14 @@ class _Running:
 
 
 def in_turn(slices: Iterable[Slice], most: int, batch: int = 0, *, whole: bool = False, plain: bool = False) -> Slice:
-    """Run slices concurrently, at most a given number at a time; the result is a slice whose steps are rounds.
+    """Run slices concurrently, at most `most` at a time. The result is itself a slice, whose steps are rounds.
 
-    In a round each slice consumes its message, and sends after the next slice has consumed its own. So its computation has
-    time, and its message travels while other slices compute. With a `batch`, so many begin together, and the next when all
-    that run are in their second half; else each as soon as one has ended. With `whole` all have sent at the end of a round, as
-    it must be where several of these run in turn and share queues; what runs those is `plain`: a turn each, round after round.
+    In a round, each slice uses its message, and sends after the next slice has used its own message. The message of a slice
+    therefore travels while other slices compute.
+
+    With `batch`, that many slices begin together, and the next slices begin when all running slices are in their second half.
+    Without it, a slice begins as soon as another one has ended. With `whole`, all slices have sent at the end of a round; this
+    is necessary where several such results run in turn and share queues. `plain` runs such results: one turn each, in rounds.
     """
     left = iter(slices)
     running: list[_Running] = []
@@ -81,13 +83,13 @@ def _all_late(running: list[_Running]) -> bool:
 
 
 def early(slices: Slice) -> Slice:
-    """A slice that is in its first half."""
+    """Return a slice that is in its first half."""
     for said in slices:
         yield False if isinstance(said, bool) else said
 
 
 def run(tl: Any, *slices: Slice) -> None:
-    """Run slices to their ends, each as soon as its wait is over. No two may use one queue."""
+    """Run slices to their ends, each as soon as its wait is over. No two slices may use the same queue."""
     waiting: list[tuple[Slice, Any]] = [(one, None) for one in slices]
     while waiting:
         number = 0 if len(waiting) == 1 or waiting[0][1] is None else tl.wait_any(*(tile for _, tile in waiting))
@@ -101,7 +103,7 @@ def run(tl: Any, *slices: Slice) -> None:
 
 
 def _wanted(turns: Slice) -> Any:
-    """The next wait of a slice; None after its end."""
+    """Return the next wait of a slice, or None after its end."""
     for said in turns:
         if said is not True and said is not False:
             return said

@@ -15,22 +15,23 @@ from kernbench.common.errors import InputError, Problem
 
 @dataclass(frozen=True)
 class ProcessGroup:
-    """Ranks of the world that call collectives together, and what makes this group another one than one of the same ranks."""
+    """Ranks that call collectives together, with a number that distinguishes groups of the same ranks."""
 
     ranks: tuple[int, ...]  #: by rank in the group
     number: int = 0  #: how many groups of these ranks were made before
 
     def size(self) -> int:
-        """How many ranks there are."""
+        """Return the number of ranks."""
         return len(self.ranks)
 
     def rank_of(self, rank: int) -> int:
-        """The rank in the group of a rank of the world; -1: it is not a member."""
+        """Return the rank in the group for a rank of the world, or -1 if it is not a member."""
         return self.ranks.index(rank) if rank in self.ranks else -1
 
 
 def on_machine(world: Group, ranks: Sequence[int]) -> Group:
-    """These ranks of a group as a group, with the levels of the machine if there are as many on each SIP and cube."""
+    """Return these ranks as a group. It has the levels of the machine if each SIP and each cube has the same number of ranks.
+    """
     if tuple(ranks) == tuple(range(world.size)):
         return world
     places = [world.shape.place(rank) for rank in ranks]
@@ -45,7 +46,7 @@ def on_machine(world: Group, ranks: Sequence[int]) -> Group:
 
 
 def rooted(group: Group, root: int) -> Group:
-    """The same ranks with another first rank."""
+    """Return the same ranks, starting with another rank."""
     if not root:
         return group
     order = [*range(root, group.size), *range(root)]
@@ -55,7 +56,7 @@ def rooted(group: Group, root: int) -> Group:
 
 @dataclass(frozen=True)
 class DeviceMesh:
-    """The ranks in an array with names for its axes; each line along an axis is a group."""
+    """The ranks in an array whose axes have names. Each line along an axis is a group."""
 
     ranks: tuple[int, ...]  #: row-major
     shape: tuple[int, ...]
@@ -64,7 +65,7 @@ class DeviceMesh:
     groups: tuple[ProcessGroup, ...]  #: by axis: that of `me`
 
     def axis(self, dim: int | str | None) -> int:
-        """The number of an axis. InputError if there is no axis of this name."""
+        """Return the number of an axis. Raises InputError if there is no axis of this name."""
         if dim is None and len(self.shape) == 1:
             return 0
         if isinstance(dim, str) and dim in self.mesh_dim_names:
@@ -75,19 +76,19 @@ class DeviceMesh:
         raise InputError(Problem("device mesh", f"it must be one of its axes, {there}", "dim", str(dim)))
 
     def get_group(self, mesh_dim: int | str | None = None) -> ProcessGroup:
-        """The group of this rank along an axis."""
+        """Return the group of this rank along an axis."""
         return self.groups[self.axis(mesh_dim)]
 
     def get_local_rank(self, mesh_dim: int | str | None = None) -> int:
-        """The position of this rank along an axis."""
+        """Return the position of this rank along an axis."""
         return self.get_group(mesh_dim).rank_of(self.me)
 
     def get_coordinate(self) -> tuple[int, ...]:
-        """The position of this rank."""
+        """Return the position of this rank along all axes."""
         return tuple(group.rank_of(self.me) for group in self.groups)
 
     def size(self, mesh_dim: int | str | None = None) -> int:
-        """The number of ranks, or of those along an axis."""
+        """Return the number of all ranks, or of the ranks along an axis."""
         return prod(self.shape) if mesh_dim is None else self.shape[self.axis(mesh_dim)]
 
     def __getitem__(self, name: str) -> DeviceMesh:
@@ -97,7 +98,7 @@ class DeviceMesh:
 
 
 def lines(ranks: Sequence[int], shape: Sequence[int], axis: int) -> list[tuple[int, ...]]:
-    """The lines along an axis of ranks in an array of this shape."""
+    """Return the lines along an axis of the ranks in an array of this shape."""
     step = prod(shape[axis + 1 :])
     starts = [at for at in range(len(ranks)) if not at // step % shape[axis]]
     return [tuple(ranks[at + step * one] for one in range(shape[axis])) for at in starts]

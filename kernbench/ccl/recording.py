@@ -1,4 +1,7 @@
-"""Runs of collectives as Chakra execution traces: a collective node a rank for each run, with how the run was made."""
+"""Writes runs of collectives as Chakra execution traces, with one collective node per rank and run.
+
+A node also records how the run was made.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +30,7 @@ FIRST = PREFIX + "algorithm"
 
 @dataclass(frozen=True)
 class Manner:
-    """How a collective was run: what the format has no field for."""
+    """How a collective was run, in fields that the Chakra format itself does not have."""
 
     algorithm: str
     dtype: str
@@ -43,7 +46,10 @@ class Manner:
 
 
 def manner_of(trace: Trace, node: Node, collective: str, registry: Registry) -> Manner | None:
-    """How the collective of a node was run; None of a trace that is not ours. InputError for values that there are not."""
+    """Return how the collective of a node was run, or None if the trace is from another tool.
+
+    Raises InputError for values that do not exist.
+    """
     if FIRST not in node.attributes:
         return None
     algorithms = [one.name for one in registry.entries if one.collective == collective]
@@ -66,7 +72,10 @@ def manner_of(trace: Trace, node: Node, collective: str, registry: Registry) -> 
 
 
 def check_recorded(folder: str | os.PathLike[str], runs: Sequence[tuple[Asked, int]]) -> None:
-    """Refuse, before the runs, what a trace cannot have so that its replay takes as long. Each run has a number of sizes."""
+    """Raise InputError, before the runs, for runs that a trace cannot record so that a replay takes the same time.
+
+    Each run has a number of sizes.
+    """
     place = Path(folder)
     if place.exists() and not place.is_dir():
         raise _refused(folder, "it must be a directory, and it is a file")
@@ -98,8 +107,9 @@ def _refused(folder: str | os.PathLike[str], rule: str, remedy: str = "") -> Inp
 
 
 def record(folder: str | os.PathLike[str], rows: Sequence[tuple[Asked, Row]]) -> None:
-    """Write the trace: `COLLECTIVE.RANK.et` for each rank, in which each run waits for the one before it. InputError if that is
-    not possible.
+    """Write the trace `COLLECTIVE.RANK.et` for each rank. Each run waits for the run before it.
+
+    Raises InputError if that is not possible.
     """
     asked = rows[0][0]
     nodes = list(_nodes(rows))

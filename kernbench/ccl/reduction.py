@@ -1,4 +1,4 @@
-"""Reduction operations of collectives: how a kernel combines two tensors, and how numpy does the same."""
+"""The reductions of collectives: how a kernel combines two tensors, and how numpy does the same."""
 
 from __future__ import annotations
 
@@ -29,8 +29,10 @@ FLOATS_ONLY = ("avg", "premul_sum")
 
 @dataclass(frozen=True)
 class Reduction:
-    """`sum`, `prod`, `max`, `min`, `avg` (the sum divided by the number of ranks), or `premul_sum` (each rank's elements are
-    multiplied by a factor and then added).
+    """A reduction: `sum`, `prod`, `max`, `min`, `avg` or `premul_sum`.
+
+    `avg` is the sum divided by the number of ranks. `premul_sum` multiplies the elements of each rank by a factor and adds
+    the products.
     """
 
     name: str = "sum"
@@ -44,31 +46,31 @@ class Reduction:
             raise InputError(Problem("reduction", rule, self.name, "no factor" if self.factor is None else self.factor))
 
     def check(self, where: str, dtype: str) -> None:
-        """InputError for an element type that the operation does not take."""
+        """Raise InputError for an element type that the reduction does not support."""
         if self.name in FLOATS_ONLY and dtype_of(dtype).kind != "float":
             rule = f"{self.name} multiplies or divides, so it takes floating-point elements"
             raise InputError(Problem(where, rule, "dtype", dtype, "use sum, and divide the result yourself"))
 
     def kernel(self, tl: Any) -> Any:
-        """The function `f(x, y, out=...)` of `tl` that combines two tensors."""
+        """Return the function `f(x, y, out=...)` of `tl` that combines two tensors."""
         return getattr(tl, _COMBINE[self.name][0])
 
     @property
     def op(self) -> str:
-        """The name of that function."""
+        """The name of the function of `tl` that combines two tensors."""
         return _COMBINE[self.name][0]
 
     def combined(self, x: Array, y: Array) -> Array:
-        """The same in numpy, rounded to their type once."""
+        """Combine two arrays in numpy, rounded once to their type."""
         with np.errstate(all="ignore"):
             return narrow(_COMBINE[self.name][1](widen(x), widen(y)), dtype_of(x.dtype).name)
 
     def before(self, x: Array) -> Array:
-        """What a rank contributes."""
+        """Return the contribution of a rank, from its elements."""
         return x if self.factor is None else self._scaled(x, self.factor)
 
     def after(self, x: Array, ranks: int) -> Array:
-        """The result, from the elements of all ranks combined."""
+        """Return the result, from the combined elements of all ranks."""
         return self._scaled(x, 1 / ranks) if self.name == "avg" else x
 
     @staticmethod
@@ -83,7 +85,10 @@ _current: ContextVar[Reduction] = ContextVar("reduction", default=SUM)
 
 @contextmanager
 def reducing(reduction: Reduction) -> Iterator[None]:
-    """References of algorithms combine by this operation meanwhile: the contract of a reference has no argument for it."""
+    """Make references of algorithms use this reduction inside a `with` block.
+
+    The contract of a reference has no parameter for the reduction.
+    """
     token = _current.set(reduction)
     try:
         yield
@@ -92,17 +97,17 @@ def reducing(reduction: Reduction) -> Iterator[None]:
 
 
 def plus(x: Array, y: Array) -> Array:
-    """`x` and `y` combined by the operation in use, rounded to their type once."""
+    """Combine `x` and `y` with the current reduction, rounded once to their type."""
     return _current.get().combined(x, y)
 
 
 def combine_of(tl: Any) -> Any:
-    """The function `f(x, y, out=...)` by which a kernel reduces: `tl.add`, unless it runs with another operation."""
+    """Return the function `f(x, y, out=...)` with which a kernel reduces: `tl.add`, or the function of another reduction."""
     return getattr(tl, "combine", None) or tl.add
 
 
 def scale(tl: Any, source: int, target: int, count: int, dtype: str, factor: float, most_bytes: int) -> None:
-    """Store a rank's elements multiplied by a factor, piece by piece, and wait until all are stored."""
+    """Multiply the elements of a rank by a factor and store them piece by piece, and wait until all are stored."""
     itemsize = dtype_of(dtype).bits // 8
     stores = []
     for first, size in cut((0, count), -(-count * itemsize // most_bytes)):

@@ -1,4 +1,6 @@
-"""Sums in the order of the algorithms, for their references; with another reduction in use, what that makes of them."""
+"""Sums in the order of the algorithms, for their references. With another reduction in use, the sums are results of that
+reduction.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,10 @@ from kernbench.common.dtypes import Array
 
 
 def ring_sums(values: Sequence[Array], ring: Ring, chunks: Sequence[Range]) -> list[Array]:
-    """The sum of each chunk: it begins at the rank after its owner and follows the ring. `values`: of the members, in order."""
+    """Return the sum of each chunk, starting at the rank after its owner and following the ring.
+
+    `values` are the elements of the members, in ring order.
+    """
     # All chunks at once: a sum of many short arrays costs mostly calls of numpy.
     parts = [slice(first, first + count) for first, count in chunks]
 
@@ -33,9 +38,10 @@ def ring_sums(values: Sequence[Array], ring: Ring, chunks: Sequence[Range]) -> l
 def sums_over(
     values: dict[int, Array], rings: Sequence[Sequence[Ring]], chunks: Sequence[Range] | None = None
 ) -> dict[int, Array]:
-    """All-reduce over rings, level after level: by rank, the sums of all elements.
+    """Return the sums of an all-reduce over rings, level after level, by rank.
 
-    `values`: by rank, as many elements each. `chunks`: of the first level; None: nearly equal ones.
+    `values` has the same number of elements for each rank. `chunks` are the chunks of the first level; None means nearly equal
+    chunks.
     """
     if not rings:
         return values
@@ -52,7 +58,10 @@ def _joined(chunks: dict[int, Array], ring: Ring) -> Array:
 
 
 def segmented_sums(values: Sequence[Array], rings: Sequence[Sequence[Ring]], slot_bytes: int) -> list[Array]:
-    """All-reduce over rings in the same order as `ring_schedule.all_reduce`: segment by segment if there are several levels."""
+    """Return the sums of an all-reduce over rings in the order of `ring_schedule.all_reduce`.
+
+    If there are several levels, the order is segment by segment.
+    """
     levels = [level for level in rings if level[0].size > 1]
     found = [one.copy() for one in values]
     if not levels:

@@ -1,4 +1,4 @@
-"""The algorithms that `configs/ccl.yaml` and files of the user list, and the modules that they are in."""
+"""The algorithms that `configs/ccl.yaml` and files of users list, and the modules of the algorithms."""
 
 from __future__ import annotations
 
@@ -52,26 +52,26 @@ class Entry:
 
     @property
     def full_name(self) -> str:
-        """`all_reduce_ring`: the name of its function."""
+        """The name of the function of the algorithm, for example `all_reduce_ring`."""
         return f"{self.collective}_{self.name}"
 
     @property
     def only_in_place(self) -> bool:
-        """Whether its elements and results must share memory."""
+        """Whether the elements and results of the algorithm must share memory."""
         return False
 
     @property
     def also_in_place(self) -> bool:
-        """Whether they may."""
+        """Whether the elements and results of the algorithm may share memory."""
         return True
 
     @property
     def ranks(self) -> int:
-        """The number of ranks that it is for; 0 for any."""
+        """The number of ranks for which the algorithm is written; 0 means any number."""
         return 0
 
     def unfit(self, config: SystemConfig, group: Group) -> str:
-        """Why a group of a machine cannot have it; empty if it can."""
+        """Return why a group of a machine cannot run the algorithm, or an empty text if it can."""
         if group.kind_name not in self.topologies:
             return f"{self.full_name} is for {', '.join(self.topologies)}, and the group is a {group.kind_name}"
         if self.through_switches and not (config.system.kind in WITH_SWITCHES and config.system.switch.reduce):
@@ -81,15 +81,18 @@ class Entry:
         return ""
 
     def fitted(self, config: SystemConfig) -> Entry:
-        """The same with queues that fit the machine, where it has no queues of its own."""
+        """Return the entry with queues that fit the machine, if the entry has no queues of its own."""
         return self
 
     def multiple(self) -> int:
-        """Counts must be a multiple of this."""
+        """The number of which each count must be a multiple."""
         return 1
 
     def load(self) -> Algorithm:
-        """Its module. InputError if it is not allowed, cannot be imported, or lacks a part of the contract."""
+        """Import the module of the algorithm.
+
+        Raises InputError if the module is not allowed, cannot be imported, or lacks a part of the contract.
+        """
 
         def refused(rule: str, remedy: str) -> InputError:
             return InputError(Problem(self.where, rule, "module", self.module, remedy))
@@ -107,7 +110,7 @@ class Entry:
 
 @dataclass(frozen=True)
 class Registry:
-    """All algorithms, and how queues are built for them."""
+    """All algorithms, and the parameters of their queues."""
 
     entries: tuple[Entry, ...]
     slots: int
@@ -115,7 +118,7 @@ class Registry:
     tier: str
 
     def find(self, collective: str, name: str | None = None) -> Entry:
-        """The algorithm of a collective; None for `auto`. InputError for one that is not there."""
+        """Return the algorithm of a collective, or None for `auto`. Raises InputError if there is no such algorithm."""
         if collective not in COLLECTIVES:
             raise InputError(_unknown("collective", collective, list(COLLECTIVES)))
         there = {one.name: one for one in self.entries if one.collective == collective}
@@ -129,11 +132,21 @@ class Registry:
 
 
 def read_registry(*files: Path, allow_code: AllowCode = ()) -> Registry:
-    """The algorithms of the package and of these files; a later algorithm of the same name and later defaults replace earlier
-    ones.
+    """Read the algorithms of the package and of these files.
 
-    `allow_code`: directories and files of Python that `module` may name; nothing of them is imported here. InputError naming
-    file, line and rule.
+    A later algorithm replaces an earlier algorithm of the same name, and later defaults replace earlier defaults.
+
+    Parameters
+    ----------
+    files
+        Files in the format of `configs/ccl.yaml`.
+    allow_code
+        The directories and Python files that the key `module` may name. This function imports none of them.
+
+    Raises
+    ------
+    InputError
+        If a file is not valid. The message names the file, the line and the rule.
     """
     allowed = AllowedCode.of(allow_code)
     package = Path(str(importlib.resources.files("kernbench.configs").joinpath("ccl.yaml")))
@@ -167,7 +180,7 @@ def _check_keys(document: Document) -> None:
 
 
 def _defaults(document: Document) -> dict[str, Any]:
-    """The defaults that a file gives."""
+    """Return the defaults of a file."""
     found: dict[str, Any] = {}
     for key, value in document.data.get("defaults", {}).items():
         path: PathLike = ("defaults", key)
@@ -235,7 +248,9 @@ def _entry(document: Document, path: PathLike, entry: Any, where: str, folder: P
 
 
 def _takes(function: Any, count: int) -> bool:
-    """Whether a call with this number of arguments is valid; true for objects without a signature, such as `dict`."""
+    """Return whether a call with this number of arguments is valid. Objects without a signature, such as `dict`, count as
+    valid.
+    """
     try:
         inspect.signature(function).bind(*range(count))
     except (TypeError, ValueError) as error:
@@ -244,7 +259,7 @@ def _takes(function: Any, count: int) -> bool:
 
 
 def _lacks(module: ModuleType, entry: Entry) -> Iterator[str]:
-    """The parts of the contract that a module lacks."""
+    """Return the parts of the contract that a module lacks."""
     own: Any = getattr(module, entry.full_name, None)
     kernel: Any = getattr(module, "kernel", None)
     if not callable(kernel) or own is not kernel:

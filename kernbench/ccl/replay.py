@@ -1,7 +1,8 @@
-"""Replay of execution traces: each node takes what it says or what our machine needs, in the order of its dependencies.
+"""Replays execution traces: each node takes its recorded duration, or the time that the machine needs for it.
 
-A rank has three engines: its PE, its CPU and its port to the others. Each takes one node at a time, the one that was ready
-first. A collective takes the ports of all its ranks, a send that of its sender; a receive ends with its message.
+A rank has three engines: its PE, its CPU, and its port to the other ranks. Each engine runs one node at a time, and the node
+that was ready first runs first. A collective occupies the ports of all its ranks, and a send the port of its sender. A receive
+ends when its message arrives.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ class Wanted:
 
 @dataclass
 class Job:
-    """A node, or the nodes of all ranks of a collective."""
+    """A node, or the nodes of a collective on all ranks."""
 
     nodes: list[tuple[int, Node]]  #: (rank, node)
     kind: str
@@ -61,7 +62,7 @@ class Job:
 
 @dataclass(frozen=True)
 class Times:
-    """What nodes take on a machine."""
+    """The times of nodes on a machine."""
 
     config: SystemConfig
     group: Group
@@ -71,20 +72,22 @@ class Times:
     found: dict[Wanted, tuple[str, int]] = field(default_factory=dict)  #: algorithm and cycles
 
     def micros(self, micros: int) -> int:
-        """[cycle] of a duration."""
+        """Return a duration in cycles."""
         return ceil(self.config.freq_ghz * 1000 * micros)
 
     def ops(self, ops: int) -> int:
-        """[cycle] of operations on the tensor engines of a PE, two a MAC, at the rate of the element type."""
+        """Return the cycles of operations on the tensor engines of a PE at the rate of the element type. A MAC is two
+        operations.
+        """
         te, bits = self.config.pe.te, dtype_of(self.dtype).bits
         return ceil(Fraction(ops, 2) / (te.engines * te.rate(bits, bits)))
 
     def bytes(self, nbytes: int) -> int:
-        """[cycle] of bytes on the link of a PE."""
+        """Return the cycles of bytes on the link of a PE."""
         return ceil(Fraction(nbytes) / Fraction(tuner_of(self.config, self.group, self.registry).latencies.link))
 
     def collective(self, wanted: Wanted) -> tuple[str, int]:
-        """Algorithm and cycles of a collective of its ranks alone, each found once."""
+        """Return the algorithm and the cycles of a collective that runs alone. Each collective is simulated only once."""
         if wanted not in self.found:
             self.found[wanted] = self._timed(wanted)
         return self.found[wanted]
@@ -120,13 +123,16 @@ class Times:
         return asked.entry.name, made.cycles
 
     def _members(self, ranks: tuple[int, ...]) -> Group:
-        """These ranks as a group whose tensors lie on the PEs of all."""
+        """Return these ranks as a group of PEs."""
         rows = tuple(self.group.rows[rank] for rank in ranks)
         return replace(on_machine(self.group, ranks), rows=rows, placed=self.group.shape)
 
 
 def jobs_of(traces: Sequence[Trace], registry: Registry) -> list[Job]:
-    """The nodes of all ranks as jobs, with collectives and messages matched. InputError with node, field and rule."""
+    """Return the nodes of all ranks as jobs, with matched collectives and messages.
+
+    Raises InputError, which names the node, the field and the rule, if nodes do not match.
+    """
     jobs: list[Job] = []
     at: dict[tuple[int, int], int] = {}  # the job of a rank's node
     calls: dict[str, dict[int, list[Node]]] = defaultdict(lambda: defaultdict(list))  # by group and rank
@@ -184,7 +190,7 @@ def _pair(
     sent: Mapping[tuple[int, int, int], list[int]],
     received: Mapping[tuple[int, int, int], list[int]],
 ) -> None:
-    """The n-th send of two ranks and a tag goes to their n-th receive."""
+    """Match the n-th send with the n-th receive, for the same two ranks and tag."""
     for key in sorted({*sent, *received}):
         sends, receives = sent.get(key, []), received.get(key, [])
         for send, receive in zip(sends, receives, strict=False):
@@ -204,7 +210,7 @@ def _pair(
 
 
 def _first_left(sends: Sequence[int], receives: Sequence[int]) -> int:
-    """The first one that has no other side."""
+    """Return the first send or receive without a partner."""
     longer, shorter = (sends, receives) if len(sends) > len(receives) else (receives, sends)
     return longer[len(shorter)]
 
@@ -212,7 +218,7 @@ def _first_left(sends: Sequence[int], receives: Sequence[int]) -> int:
 def _collectives(
     traces: Sequence[Trace], name: str, by_rank: Mapping[int, Sequence[Node]], registry: Registry
 ) -> Iterator[Job]:
-    """The n-th collectives of all ranks of a group belong together."""
+    """Match the n-th collectives of all ranks of a group."""
     ranks = tuple(sorted(by_rank)) if name else tuple(range(len(traces)))
     most = max(ranks, key=lambda rank: len(by_rank.get(rank, ())))
     for place, node in enumerate(by_rank[most]):
@@ -236,7 +242,7 @@ def _collectives(
 
 
 def _what(trace: Trace, node: Node, ranks: Sequence[int], registry: Registry) -> tuple[str, int, int, Manner | None]:
-    """Collective, size, root and how it was run."""
+    """Return the collective, its size, its root, and how it was run."""
     collective = COLLECTIVE_NAMES[trace.natural(node, "comm_type", len(COLLECTIVE_NAMES) - 1)]
     what = COLLECTIVES[collective]
     size = trace.natural(node, "comm_size", MOST_SIZE) if what.moves else 0
@@ -247,7 +253,7 @@ def _what(trace: Trace, node: Node, ranks: Sequence[int], registry: Registry) ->
 
 
 def _check_order(traces: Sequence[Trace], jobs: Sequence[Job]) -> None:
-    """InputError with the nodes of a circle if jobs wait for each other."""
+    """Raise InputError if jobs wait for each other. The message names the nodes of the cycle."""
     left = [len(job.after) for job in jobs]
     nexts = _nexts(jobs)
     ready = [one for one, many in enumerate(left) if not many]
@@ -284,7 +290,7 @@ def _nexts(jobs: Sequence[Job]) -> list[list[int]]:
 
 
 def time_jobs(traces: Sequence[Trace], jobs: Sequence[Job], times: Times) -> None:
-    """Give each job its cycles: the node's own duration; without one its operations, bytes or collective on the machine."""
+    """Set the cycles of each job: the recorded duration, or the time of its operations, bytes or collective on the machine."""
     for job in jobs:
         rank, node = job.nodes[0]
         if job.wanted is not None:
@@ -307,7 +313,7 @@ def time_jobs(traces: Sequence[Trace], jobs: Sequence[Job], times: Times) -> Non
 
 
 def run_jobs(jobs: Sequence[Job]) -> int:
-    """Begin and end of each job. Returns the last end [cycle]. Jobs must not wait for each other."""
+    """Set the start and end of each job, and return the last end [cycle]. Jobs must not wait for each other."""
     left, nexts = [len(job.after) for job in jobs], _nexts(jobs)
     free: dict[tuple[int, str], tuple[int, int | None]] = defaultdict(lambda: (0, None))  # from when on, and the job until then
     waiting: dict[tuple[int, str], list[tuple[int, int]]] = defaultdict(list)  # (ready, job) for each engine
@@ -316,7 +322,7 @@ def run_jobs(jobs: Sequence[Job]) -> int:
     heapq.heapify(events)
 
     def begins(one: int, now: int) -> bool:
-        """Begin a job, or let it wait for its engine that is free last."""
+        """Start a job, or queue it at the engine that becomes free last."""
         job = jobs[one]
         busy = max(job.engines, key=lambda engine: free[engine][0], default=None)
         if busy is not None and free[busy][0] > now:
@@ -348,7 +354,7 @@ def run_jobs(jobs: Sequence[Job]) -> int:
 
 
 def critical_path(jobs: Sequence[Job]) -> Counter[str]:
-    """[cycle] of the jobs that the last end follows from, by kind."""
+    """Return the cycles of the jobs on the critical path, by kind."""
     found: Counter[str] = Counter()
     at = max(range(len(jobs)), key=lambda one: jobs[one].end, default=None)
     while at is not None:

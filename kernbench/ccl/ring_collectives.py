@@ -1,6 +1,6 @@
-"""Collectives along one ring: all-gather, reduce-scatter, all-to-all and shifts around it; broadcast, reduce and barrier.
+"""Collectives along one ring: all-gather, reduce-scatter, all-to-all, shift, broadcast, reduce and barrier.
 
-Broadcast and reduce go along the two chains that the ring makes from rank 0.
+Broadcast and reduce use the two chains into which the ring divides at rank 0.
 """
 
 from __future__ import annotations
@@ -18,7 +18,9 @@ from kernbench.common.dtypes import Array
 
 
 def _chains(ring: Ring) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """The ranks after rank 0 along the ring and before it, nearest first; the first chain is at most one rank longer."""
+    """Return the ranks after rank 0 and before rank 0 along the ring, nearest first. The first chain is at most one rank
+    longer.
+    """
     start = ring.members.index(0)
     others = [*ring.members[start + 1 :], *ring.members[:start]]
     half = -(-len(others) // 2)
@@ -26,7 +28,7 @@ def _chains(ring: Ring) -> tuple[tuple[int, ...], tuple[int, ...]]:
 
 
 class _Link:
-    """The neighbours of a rank in its chain: `near` is towards rank 0, `far` away from it; None at an end."""
+    """The neighbours of a rank in its chain: `near` is towards rank 0, and `far` away from it. None marks an end."""
 
     def __init__(self, memory: Memory, ring: Ring) -> None:
         self.chains = _chains(ring)
@@ -42,7 +44,7 @@ class _Link:
 
 
 def broadcast(memory: Memory, ring: Ring, count: int) -> None:
-    """Rank 0's elements to all: each piece is stored and sent on as it comes."""
+    """Send the elements of rank 0 to all ranks. Each rank stores a piece and forwards it on arrival."""
     link = _Link(memory, ring)
 
     def lane(piece: Range) -> Slice:
@@ -59,7 +61,7 @@ def broadcast(memory: Memory, ring: Ring, count: int) -> None:
 
 
 def reduce(memory: Memory, ring: Ring, count: int) -> None:
-    """The sums of all ranks to rank 0: each adds its own to what comes from further away."""
+    """Send the sums of all ranks to rank 0. Each rank adds its own elements to the elements from further away."""
     tl, link = memory.tl, _Link(memory, ring)
 
     def lane(piece: Range) -> Slice:
@@ -84,7 +86,7 @@ def reduce(memory: Memory, ring: Ring, count: int) -> None:
 
 
 def chained_sums(inputs: Sequence[Array], ring: Ring) -> Array:
-    """The sums as they come to rank 0: to its own the first chain's are added, then the second's."""
+    """Return the sums in the order of arrival at rank 0: its own elements, plus the first chain, plus the second chain."""
     total = inputs[0]
     for chain in _chains(ring):
         if chain:
@@ -97,8 +99,8 @@ def chained_sums(inputs: Sequence[Array], ring: Ring) -> Array:
 
 @cache
 def offsets(ranks: int) -> Table:
-    """East on plane `k` is the rank at distance `2 ** k` after this one (modulo the number of ranks), west the one at the same
-    distance before it.
+    """Return the queues on plane `k`: east is the rank at distance `2 ** k` after this rank, and west the rank at that distance
+    before.
     """
     table: dict[int, dict[Way, tuple[int, str]]] = {rank: {} for rank in range(ranks)}
     for plane in range((ranks - 1).bit_length()):
@@ -110,15 +112,16 @@ def offsets(ranks: int) -> Table:
 
 
 def tell(tl: Any) -> None:
-    """Messages of one element over growing distances: after the last step every rank has heard of all others, directly or not.
-    """
+    """Send messages of one element over growing distances. After the last step, every rank depends on all other ranks."""
     for plane in range((tl.world_size - 1).bit_length()):
         tl.send("E", tl.zeros((1,), "i32"), plane=plane)
         tl.wait(tl.recv_async("W", (1,), "i32", plane=plane))
 
 
 def all_gather(memory: Memory, ring: Ring, count: int) -> None:
-    """Send the elements of each rank to all: piece `p` goes around the ring together with the pieces `p` of all others."""
+    """Send the elements of each rank to all ranks. Piece `p` travels around the ring together with the pieces `p` of all other
+    ranks.
+    """
     tl = memory.tl
     end = End(tl, ring, memory.dtype)
     copies = None if sends_on(tl) else lambda chunk, message: copied(tl, message)
@@ -157,9 +160,9 @@ def reduce_scatter(memory: Memory, ring: Ring, count: int) -> None:
 
 
 def all_to_all(memory: Memory, ring: Ring, count: int) -> None:
-    """The elements of each rank for the rank at distance `d`: all ranks forward these pieces together, hop by hop.
+    """Send the elements for the rank at distance `d`. All ranks forward such pieces together, hop by hop.
 
-    Both directions at once; if results replace elements, both directions are in one order (`_swaps`).
+    Both directions run at the same time. If results replace elements, both directions are in one order (`_swaps`).
     """
     tl = memory.tl
     ends = End(tl, ring, memory.dtype), End(tl, ring.turned(), memory.dtype)
@@ -180,8 +183,10 @@ def all_to_all(memory: Memory, ring: Ring, count: int) -> None:
 def _swaps(
     memory: Memory, ends: Sequence[End], furthest: Sequence[int], count: int, pieces: Sequence[Range]
 ) -> Iterator[Slice]:
-    """East and west alternate in one buffer: a message from one direction is stored over the elements for the other, so both
-    pieces are loaded before one is sent.
+    """Exchange pieces east and west in turn, in one buffer.
+
+    A message from one direction is stored over the elements for the other direction, so both pieces are loaded before one is
+    sent.
     """
     for far in range(1, furthest[0] + 1):
         for piece in pieces:
@@ -192,7 +197,7 @@ def _swaps(
 
 
 def _own(memory: Memory, start: int, piece: Range) -> Slice:
-    """The elements of a rank for itself."""
+    """Copy the elements that a rank has for itself."""
     tile = memory.load(start + piece[0], piece[1])
     yield True
     yield tile
@@ -202,9 +207,9 @@ def _own(memory: Memory, start: int, piece: Range) -> Slice:
 def _hops(
     memory: Memory, end: End, far: int, count: int, piece: Range, tile: Any = None, beside: Sequence[Any] = ()
 ) -> Slice:
-    """A piece for the rank `far` places on; what comes last is from the rank as far before.
+    """Send a piece to the rank `far` positions further. The last message comes from the rank as many positions before.
 
-    `tile`: it is in flight already. `beside`: tiles that must be complete before this one is sent.
+    `tile` is a tile that is already in flight. `beside` are tiles that must be complete before this piece is sent.
     """
     tl, (first, size) = memory.tl, piece
     if tile is None:
@@ -225,7 +230,7 @@ def _hops(
 
 
 def shift(memory: Memory, ring: Ring, count: int) -> None:
-    """Each rank's elements to the next one."""
+    """Send the elements of each rank to the next rank."""
     tl = memory.tl
     end = End(tl, ring, memory.dtype)
 

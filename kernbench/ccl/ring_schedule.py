@@ -1,9 +1,9 @@
 """The schedule of messages along rings: which chunk a rank sends, receives and adds in each step.
 
-A lane has a range of elements of each chunk of the ring, and chunk `p` is that of the rank at position `p`. Ranges may be
-empty: such a message is not sent, by any rank. Each step has two stages of a pipeline (`pipeline`): send and request the next
-message, then use it. A pass says how many lanes there are, and how many run at a time. An all-reduce uses one ring, or several
-in sequence: the sums of a chunk continue along the next ring.
+A lane has a range of elements of each chunk of the ring. Chunk `p` is the chunk of the rank at position `p`. Ranges may be
+empty; no rank sends a message for an empty range. Each step has two stages of a pipeline (`pipeline`): first send, and request
+the next message; then use the message. A pass says how many lanes there are, and how many run at a time. An all-reduce uses
+one ring, or several rings in sequence; the sums of a chunk then continue along the next ring.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from kernbench.common.dtypes import dtype_of
 
 
 class Ahead:
-    """Tiles of memory in the order in which they are taken, the next ones in flight meanwhile.
+    """Tiles of memory in the order of their use, with the next tiles already in flight.
 
-    Adjacent ranges that are used in sequence are loaded at once, up to `most_bytes`.
+    Adjacent ranges that are used in sequence are loaded together, up to `most_bytes`.
     """
 
     def __init__(
@@ -36,7 +36,7 @@ class Ahead:
         self._fetch()
 
     def take(self) -> Any:
-        """The tile of the next range that is not empty; it may still be in flight."""
+        """Return the tile of the next range that is not empty. The tile may still be in flight."""
         tile, ranges = self._coming[0]
         first, count = ranges.popleft()
         if len(ranges) == 0:
@@ -67,7 +67,7 @@ class _Group:
 
 
 def _groups(ranges: Sequence[Range], most: int) -> list[list[Range]]:
-    """Neighbours in the order that are neighbours in memory too, and fit into `most` elements together."""
+    """Group ranges that follow each other in order and in memory, up to `most` elements."""
     groups: list[list[Range]] = []
     low = high = -1  # of the last group: its first element, and past its last
     for first, count in ranges:
@@ -83,7 +83,7 @@ def _groups(ranges: Sequence[Range], most: int) -> list[list[Range]]:
 
 
 class End:
-    """A rank's place in a ring, as its kernel uses it."""
+    """The position of a rank in a ring, with the functions that its kernel uses."""
 
     def __init__(self, tl: Any, ring: Ring, dtype: str) -> None:
         self.tl, self.dtype = tl, dtype
@@ -92,31 +92,31 @@ class End:
         self._out, self._back, self._plane = ring.out, ring.back, ring.plane
 
     def send(self, tile: Any) -> Any:
-        """A message to the next one."""
+        """Send a message to the next rank."""
         return self.tl.send(self._out, tile, plane=self._plane)
 
     def ask(self, count: int) -> Any:
-        """The next message of the one before, in flight."""
+        """Request the next message of the preceding rank."""
         return self.tl.recv_async(self._back, (count,), self.dtype, plane=self._plane)
 
     def ask_out(self, count: int) -> Any:
-        """The next message of the one that this end sends to, in flight."""
+        """Request the next message of the rank to which this end sends."""
         return self.tl.recv_async(self._out, (count,), self.dtype, plane=self._plane)
 
     def rank(self, steps: int) -> int:
-        """The rank at this distance along the ring."""
+        """Return the rank at this distance along the ring."""
         return self._members[(self.at + steps) % self.size]
 
     def chunk(self, steps: int) -> int:
-        """The chunk of the rank at this distance before this one."""
+        """Return the chunk of the rank at this distance before this rank."""
         return (self.at - steps) % self.size
 
 
 def reduced(end: End, counts: Sequence[int], own: Callable[[int], Any], kept: list[Any]) -> Slice:
-    """Reduce-scatter: `kept` gets the sum of all ranks' elements of this rank's chunk, unless that is empty.
+    """Run a reduce-scatter. `kept` gets the sum of this rank's chunk over all ranks, unless the chunk is empty.
 
-    `own(chunk)` gives the tile of this rank's elements, chunk by chunk from the one before its own backwards; it is added to.
-    The sum of a chunk begins at the rank after its owner and follows the ring.
+    `own(chunk)` returns the tile of this rank's elements, to which sums are added. The calls go backwards through the chunks,
+    from the chunk before its own. The sum of a chunk begins at the rank after its owner and follows the ring.
     """
     tl = end.tl
     tile = None
@@ -144,11 +144,11 @@ def reduced(end: End, counts: Sequence[int], own: Callable[[int], Any], kept: li
 def gathered(
     end: End, counts: Sequence[int], own: Any, put: Callable[[int, Any], None], copy: Callable[[int, Any], Any] | None = None
 ) -> Slice:
-    """All-gather: the tile `own` of this rank goes around the ring; `put(chunk, tile)` is called for each tile that arrives.
+    """Run an all-gather. The tile `own` of this rank travels around the ring; `put(chunk, tile)` is called for each arriving
+    tile.
 
-    Messages are forwarded from their slots, or from copies that `copy(chunk, message)` makes. Without copies, the number of
-    such lanes at a time must be below the number of slots: if all slots of all ranks held messages to be forwarded, none could
-    advance.
+    Messages are forwarded from their slots, or from copies that `copy(chunk, message)` makes. Without copies, fewer lanes
+    than slots may run at a time: if all slots of all ranks held messages to be forwarded, no rank could continue.
     """
     tile = own if counts[end.at] else None
     for step in range(1, end.size):
@@ -181,7 +181,9 @@ class Memory:
         self.itemsize = dtype_of(dtype).bits // 8
 
     def ahead(self, ranges: Sequence[Range], lanes: int) -> Ahead:
-        """Loads of these ranges, in order: further ahead for a lane that is alone, as one of several has more time."""
+        """Return loads of these ranges, in order. A single lane loads further ahead, because one of several lanes has more
+        time.
+        """
         return Ahead(self.tl, self.in_ptr, self.dtype, self.itemsize, ranges, self.tl.slot_bytes, 1 if lanes > 1 else 4)
 
     def load(self, first: int, count: int) -> Any:
@@ -189,18 +191,19 @@ class Memory:
         return self.tl.load(self.in_ptr + first * self.itemsize, (count,), self.dtype, wait=False)
 
     def put(self, first: int, tile: Any) -> None:
-        """Store a result from this element on."""
+        """Store a result, starting at this element."""
         self.tl.store(self.out_ptr + first * self.itemsize, tile)
 
     def pieces(self, most: int, far: bool = False, adds: bool = True) -> int:
-        """Into how many messages a chunk of this many elements is cut. `far`: for a ring over several SIPs. `adds`: whether
-        they are added to others, and not only moved.
+        """Return the number of messages for a chunk of this many elements.
+
+        `far` marks a ring over several SIPs. `adds` says whether the elements are added to others, and not only moved.
         """
         return pieces(most, self.itemsize, self.tl.slot_bytes, far, adds)
 
 
 def all_reduce(memory: Memory, parts: Sequence[tuple[Sequence[Ring], Range]]) -> None:
-    """The sums of all ranks' elements, for each range over its own rings. Ranges are worked on side by side."""
+    """Compute the sums of all ranks' elements. Each range has its own rings, and ranges are processed at the same time."""
     used = [([one for one in rings if one.size > 1], whole) for rings, whole in parts]
     slices = [list(_slices(memory, rings, whole)) for rings, whole in used]
     ways = [{(one.plane, one.out) for one in rings} for rings, _ in used]
@@ -216,8 +219,9 @@ def all_reduce(memory: Memory, parts: Sequence[tuple[Sequence[Ring], Range]]) ->
 
 
 def _nested_at_once(memory: Memory, rings: Sequence[Ring], whole: Range) -> int:
-    """How many slices over several rings the scratchpad has room for: each has a tile of its own chunk, and the loads of its
-    lanes. Those of a ring of two ranks have no next chunk to load.
+    """Return the number of slices over several rings for which the scratchpad has room.
+
+    Each slice has a tile of its own chunk, and the loads of its lanes. Lanes of a ring of two ranks have no next chunk to load.
     """
     chunk = cut(whole, rings[0].size)[0][1] if len(rings) > 1 else 0
     if not chunk:
@@ -228,8 +232,10 @@ def _nested_at_once(memory: Memory, rings: Sequence[Ring], whole: Range) -> int:
 
 
 def batch_of(lanes: int, most: int) -> int:
-    """The number of lanes that begin together: all if the limit is a quarter higher; else half of the limit, so that some
-    lanes add while others forward sums, and slots are free for arrivals.
+    """Return the number of lanes that begin together.
+
+    All lanes begin together if the limit is at least a quarter higher. Otherwise half of the limit begins, so that some lanes
+    add while others forward sums, and slots are free for arriving messages.
     """
     if lanes <= 3 * most // 4:
         return max(1, lanes)
@@ -237,19 +243,20 @@ def batch_of(lanes: int, most: int) -> int:
 
 
 def lanes_at_once(tl: Any) -> int:
-    """The limit of lanes of a ring at a time."""
+    """Return the limit of lanes of a ring that run at a time."""
     return min(MOST, tl.slots - 1) if sends_on(tl) else WIDTH
 
 
 def sends_on(tl: Any) -> bool:
-    """Whether messages are forwarded from their slots: this needs one more slot than lanes (`gathered`), and with fewer lanes
-    than `WIDTH` it is slower than copies.
+    """Return whether messages are forwarded from their slots.
+
+    Forwarding needs one slot more than lanes (`gathered`). With fewer lanes than `WIDTH`, it is slower than copies.
     """
     return bool(tl.slots > WIDTH)
 
 
 def _slices(memory: Memory, rings: Sequence[Ring], whole: Range) -> Iterator[Slice]:
-    """The slices of a range: one piece of every chunk each."""
+    """Return the slices of a range, with one piece of every chunk each."""
     if not rings:
         yield from (_moved(memory, one) for one in cut(whole, memory.pieces(whole[1])))
         return
@@ -262,7 +269,7 @@ def _slices(memory: Memory, rings: Sequence[Ring], whole: Range) -> Iterator[Sli
 
 
 def _moved(memory: Memory, whole: Range) -> Slice:
-    """The sum of a single rank is its own elements."""
+    """Copy the elements of a single rank, whose sums are its own elements."""
     if whole[1]:
         tile = memory.load(*whole)
         yield True
@@ -271,7 +278,7 @@ def _moved(memory: Memory, whole: Range) -> Slice:
 
 
 def _lane(memory: Memory, ring: Ring, ranges: Sequence[Range], lanes: int) -> Slice:
-    """One piece of every chunk round one ring, twice: adding, then handing on the sums."""
+    """Send one piece of every chunk around one ring twice: first to add, then to distribute the sums."""
     tl = memory.tl
     end = End(tl, ring, memory.dtype)
     counts = [count for _, count in ranges]
@@ -287,13 +294,12 @@ def _lane(memory: Memory, ring: Ring, ranges: Sequence[Range], lanes: int) -> Sl
 
 
 def copied(tl: Any, message: Any) -> Any:
-    """A message in a tile of its own, made by a vector engine: its slot is free when that is done."""
+    """Copy a message to a separate tile with a vector engine. The slot of the message is free after the copy."""
     return tl.cast(message, message.dtype, out=tl.alloc(message.shape, message.dtype))
 
 
 def _nested(memory: Memory, rings: Sequence[Ring], ranges: Sequence[Range]) -> Slice:
-    """Chunks go around the first ring, the sums of this rank over the other rings, and then the sums of all chunks around the
-    first ring.
+    """Send chunks around the first ring, the sums of this rank over the other rings, and all sums around the first ring again.
     """
     tl = memory.tl
     end = End(tl, rings[0], memory.dtype)
@@ -319,7 +325,7 @@ def _nested(memory: Memory, rings: Sequence[Ring], ranges: Sequence[Range]) -> S
 
 
 def _from_memory(memory: Memory, end: End, ranges: Sequence[Range], whole: Any, first: int, lanes: int) -> Slice:
-    """Reduce-scatter of one piece of every chunk; the sums end in the part of the tile `whole` that they belong to."""
+    """Run a reduce-scatter of one piece of every chunk. The sums end in the corresponding part of the tile `whole`."""
     ahead = memory.ahead([ranges[end.chunk(step)] for step in range(1, end.size)], lanes)
     at, count = ranges[end.at]
 
@@ -335,8 +341,9 @@ def _from_memory(memory: Memory, end: End, ranges: Sequence[Range], whole: Any, 
 
 
 def _on_tile(memory: Memory, rings: Sequence[Ring], tile: Any, whole: Range, most: int) -> Slice:
-    """All-reduce of a part of a tile, in place, over several rings in sequence. `most`: the number of elements of the largest
-    part.
+    """Run an all-reduce of a part of a tile in place, over several rings in sequence.
+
+    `most` is the number of elements of the largest part.
     """
     if not rings:
         return
@@ -368,13 +375,16 @@ def _spread(tl: Any, end: End, tile: Any, ranges: Sequence[Range]) -> Slice:
 
 
 def pieces_of(memory: Memory, count: int, far: bool = False, adds: bool = False) -> list[Range]:
-    """A block of this many elements, message by message."""
+    """Return the ranges of a block of this many elements, one range for each message."""
     return [one for one in cut((0, count), memory.pieces(count, far, adds)) if one[1]]
 
 
 def pass_pieces(
     memory: Memory, ring: Ring, count: int, lane: Callable[[Range], Slice], adds: bool = False, at_once: int | None = None
 ) -> None:
-    """Run a lane for each piece of a block. `adds`: pieces are added to others in flight. `at_once`: lanes at a time."""
+    """Run a lane for each piece of a block.
+
+    `adds` says whether pieces are added to others in flight. `at_once` is the number of lanes that run at a time.
+    """
     lanes = (lane(piece) for piece in pieces_of(memory, count, ring.far, adds))
     run(memory.tl, in_turn(lanes, lanes_at_once(memory.tl) if at_once is None else at_once))

@@ -1,4 +1,4 @@
-"""Rings of ranks, and the tables of neighbours that they make."""
+"""Rings of ranks, and the tables of neighbours for them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ OPPOSITE = {"E": "W", "W": "E", "S": "N", "N": "S"}
 
 @dataclass(frozen=True, slots=True)
 class Ring:
-    """Ranks in a circle. Each sends to the next in direction `out`, and hears from the one before it."""
+    """Ranks in a circle. Each rank sends to the next rank in direction `out`, and receives from the rank before it."""
 
     members: tuple[int, ...]
     plane: int = 0
@@ -27,16 +27,16 @@ class Ring:
 
     @property
     def back(self) -> str:
-        """The direction of the one before."""
+        """The direction of the preceding rank."""
         return OPPOSITE[self.out]
 
     def turned(self) -> Ring:
-        """The same ring in the opposite direction."""
+        """Return the same ring in the opposite direction."""
         return Ring(self.members[::-1], self.plane, self.back, self.far)
 
 
 def table_of(rings: Iterable[Ring]) -> Table:
-    """The neighbours along these rings, in both directions."""
+    """Return the neighbours along these rings, in both directions."""
     table: dict[int, dict[Way, tuple[int, str]]] = {}
     for ring in rings:
         if ring.size < 2:
@@ -54,23 +54,26 @@ KIND_NAMES = {kind: name for name, kind in TOPO_NAME_TO_KIND.items()}
 
 
 def grid_of(n: int) -> tuple[int, int]:
-    """Rows and columns of the most nearly square grid of `n` members, no more rows than columns."""
+    """Return the rows and columns of the grid of `n` members that is as square as possible, with at most as many rows as
+    columns.
+    """
     rows = next(rows for rows in range(isqrt(n), 0, -1) if n % rows == 0)
     return rows, n // rows
 
 
 def ring_through(kind: int, n: int) -> tuple[int, ...]:
-    """All members in an order with short hops, including the last one: in numeric order, or along a cycle through a grid that
-    is as square as possible, numbered row by row.
+    """Return all members in an order with short hops, including the hop from the last to the first.
+
+    The order is numeric, or follows a cycle through a grid that is as square as possible and is numbered row by row.
     """
     return tuple(range(n)) if kind == RING else circle(kind, *grid_of(n))
 
 
 def circle(kind: int, rows: int, cols: int) -> tuple[int, ...]:
-    """A way through all places of a torus or mesh and back to the first, each a neighbour of the one before.
+    """Return a path through all positions of a torus or mesh and back to the first, from neighbour to neighbour.
 
-    Row by row to and fro, and back over the wrap-around or, on a mesh, along the first column. If there is no such cycle (odd
-    sides), the last hop is long; along one row of a mesh every hop skips one position.
+    The path traverses the rows in alternating directions. It returns over the wrap-around link or, on a mesh, along the first
+    column. If there is no such cycle (odd sides), the last hop is long. On a mesh with one row, every hop skips one position.
     """
     if rows == 1 or cols == 1:
         return ring_of(kind, rows * cols)
@@ -80,7 +83,7 @@ def circle(kind: int, rows: int, cols: int) -> tuple[int, ...]:
 
 
 def _circle(kind: int, rows: int, cols: int) -> list[tuple[int, int]]:
-    """(row, column) of each position in a mesh whose first column is reserved for the return."""
+    """Return (row, column) of each position in a mesh whose first column is reserved for the return path."""
     first = 1 if kind == MESH and rows % 2 == 0 else 0
     places = [(row, col) for row in range(rows) for col in _walk(row, first, cols)]
     return [*places, *((row, 0) for row in range(rows - 1, -1, -1))] if first else places
@@ -91,18 +94,20 @@ def _walk(row: int, first: int, cols: int) -> range:
 
 
 def line(n: int) -> tuple[int, ...]:
-    """A ring on a line without wrap-around: there over the even members, back over the odd ones; no hop is longer than 2."""
+    """Return a ring on a line without wrap-around: first the even members, then the odd members backwards. No hop is longer
+    than 2.
+    """
     return (*range(0, n, 2), *range(n - 1 - n % 2, 0, -2))
 
 
 def ring_of(kind: int, n: int) -> tuple[int, ...]:
-    """A ring through the members of one row or column of a mesh without wrap-around."""
+    """Return a ring through the members of one row or column of a mesh without wrap-around."""
     return line(n) if kind == MESH else tuple(range(n))
 
 
 @cache
 def flat_ring(kind: int, shape: Shape) -> Ring:
-    """One ring through all ranks: SIP by SIP in the order of their arrangement, or, of one SIP, of the ranks' own."""
+    """Return one ring through all ranks: SIP by SIP in the order of their arrangement, or through the ranks of a single SIP."""
     if shape.sips == 1:
         return Ring(ring_through(kind, shape.ranks))
     each = shape.ranks // shape.sips
@@ -111,9 +116,9 @@ def flat_ring(kind: int, shape: Shape) -> Ring:
 
 @cache
 def grid_rings(kind: int, shape: Shape) -> tuple[tuple[Ring, ...], tuple[Ring, ...]]:
-    """The rings of all rows, east, and of all columns, south, of a grid of the ranks.
+    """Return the rings of all rows (east) and of all columns (south) of a grid of the ranks.
 
-    With a rank a SIP, or one SIP, the grid is as square as it can be; else each SIP's ranks are a row.
+    With one rank per SIP, or with one SIP, the grid is as square as possible. Otherwise the ranks of each SIP form a row.
     """
     rows, cols = grid_of(shape.ranks) if shape.ranks == shape.sips or shape.sips == 1 else (shape.sips, shape.cubes * shape.pes)
     across, down = ring_of(kind, cols), ring_of(kind, rows)
@@ -125,7 +130,10 @@ def grid_rings(kind: int, shape: Shape) -> tuple[tuple[Ring, ...], tuple[Ring, .
 
 @cache
 def level_rings(kind: int, shape: Shape) -> tuple[tuple[Ring, ...], ...]:
-    """Level by level: the rings in each cube (plane 0), across cubes (1), across SIPs (2: one ring, or rows and columns)."""
+    """Return the rings level by level: in each cube (plane 0), across cubes (plane 1), and across SIPs (plane 2).
+
+    Across SIPs there is one ring, or rings of rows and columns.
+    """
     sips, cubes, pes = (range(count) for count in shape)
     in_cubes = tuple(Ring(tuple(shape.rank(sip, cube, pe) for pe in pes)) for sip in sips for cube in cubes)
     across = tuple(Ring(tuple(shape.rank(sip, cube, pe) for cube in cubes), 1) for sip in sips for pe in pes)
@@ -146,12 +154,12 @@ Levels = Callable[[int, Shape], tuple[tuple[Ring, ...], ...]]  #: `level_rings` 
 
 
 def rings_with(rank: int, levels_of: Levels, kind: int, shape: Shape) -> tuple[Ring, ...]:
-    """The ring of a rank at each level."""
+    """Return the ring of a rank at each level."""
     return _rings_of_ranks(levels_of, kind, shape)[rank]
 
 
 @cache
 def _rings_of_ranks(levels_of: Levels, kind: int, shape: Shape) -> Sequence[tuple[Ring, ...]]:
-    """By rank. Kept by the shape, because a hash of all rings for each rank would take quadratic time."""
+    """Return the rings by rank. The cache key is the shape, because a hash of all rings per rank would take quadratic time."""
     levels = [{rank: ring for ring in level for rank in ring.members} for level in levels_of(kind, shape)]
     return [tuple(level[rank] for level in levels) for rank in range(shape.ranks)]

@@ -1,12 +1,12 @@
-"""Algorithms as schedules: which rank sends which positions of its buffer to which other rank in each step.
+"""Algorithms as schedules: which rank sends which positions of its buffer to which rank in each step.
 
-A buffer has numbered positions. In a step a rank first sends and requests messages, and then copies what arrives to positions,
-or adds it to them. A schedule is data. The same data is the kernel (`run_schedule`), the reference that adds in the same order
-(`replayed`), the table of neighbours (`Schedule.table`), and what the cost model of the tuner reads.
+A buffer has numbered positions. In a step, a rank first sends and requests messages. It then copies the received elements to
+positions, or adds them to positions. A schedule is data, and the same data has four uses: the kernel (`run_schedule`), the
+reference that adds in the same order (`replayed`), the table of neighbours (`Schedule.table`), and the cost model of the tuner.
 
-The buffer of a *vector* has the elements of a rank, cut into as many positions as there are. In a buffer of *blocks* each
-position has as many elements as one rank has for another. Long buffers are cut into lanes, which run one after the other
-(`pipeline`). All ranks have the same steps and lanes, so the messages of a queue are sent and received in one order.
+The buffer of a *vector* has the elements of a rank, divided among the positions. In a buffer of *blocks*, each position has the
+elements that one rank has for another rank. Long buffers are cut into lanes, which run one after another (`pipeline`). All
+ranks have the same steps and lanes, so the messages of a queue are sent and received in the same order.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ MOST_BYTES = 3 << 18  #: of the buffers of all lanes that run at a time
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """The elements of positions, one after the other. On arrival they are copied to positions of the target, or added."""
+    """The elements of positions, one position after another. The receiver copies them to positions, or adds them."""
 
     source: int
     target: int
@@ -43,14 +43,16 @@ class Message:
     adds: bool = False
 
     def reversed(self) -> Message:
-        """The same positions in the opposite direction."""
+        """Return the same positions in the opposite direction."""
         return Message(self.target, self.source, self.stored, self.sent)
 
 
 @dataclass(frozen=True, slots=True)
 class SwitchMessage:
-    """A message through switches: what all members have of the positions, combined in their order, to the root; or what it has,
-    to all other members.
+    """A message through switches.
+
+    Either the root receives the positions of all members, combined in their order, or all other members receive the positions
+    of the root.
     """
 
     root: int
@@ -70,7 +72,7 @@ class SwitchMessage:
 
     @property
     def way(self) -> str:
-        """The direction of its queue."""
+        """The direction of the queue of the message."""
         return REDUCE if self.combines else MULTICAST
 
 
@@ -97,17 +99,17 @@ class Schedule:
 
     @cached_property
     def adds(self) -> bool:
-        """Whether messages are added."""
+        """Whether received elements are added."""
         return any(one.adds or (isinstance(one, SwitchMessage) and one.combines) for step in self.steps for one in step)
 
     @property
     def direct_steps(self) -> Iterator[list[Message]]:
-        """The messages from rank to rank of each step."""
+        """The messages from rank to rank in each step."""
         return ([one for one in step if isinstance(one, Message)] for step in self.steps)
 
     @cached_property
     def through_switches(self) -> Sequence[SwitchQueueForm]:
-        """The queues through switches: one for each root, group of members and direction."""
+        """The queues through switches: one for each combination of root, group of members and direction."""
         found: dict[tuple[Any, ...], SwitchQueueForm] = {}
         taken: set[tuple[int, str, int]] = set()  # rank, direction, plane
         for one in (one for step in self.steps for one in step if isinstance(one, SwitchMessage)):
@@ -137,7 +139,7 @@ class Schedule:
 
     @cached_property
     def programs(self) -> Sequence[Program]:
-        """By rank: its steps."""
+        """The steps of each rank, by rank."""
         ways = {(rank, to): way for rank, row in self.table.items() for way, (to, _) in row.items()}
         sends: list[list[list[Send]]] = [[[] for _ in self.steps] for _ in range(self.ranks)]
         receives: list[list[list[Receive]]] = [[[] for _ in self.steps] for _ in range(self.ranks)]
@@ -159,7 +161,7 @@ class Schedule:
         ]
 
     def messages(self, count: int, itemsize: int, slot_bytes: int) -> int:
-        """The number of messages of all ranks."""
+        """Return the number of messages of all ranks."""
         most, found = max(1, slot_bytes // itemsize), 0
         shapes = [one.sent for step in self.steps for one in step]
         parts = [part for part in cut((0, count), self.lanes(count, itemsize, slot_bytes)) if part[1]]
@@ -169,7 +171,7 @@ class Schedule:
         return found
 
     def lanes(self, count: int, itemsize: int, slot_bytes: int) -> int:
-        """Into how many lanes `n_elem` elements are cut."""
+        """Return the number of lanes into which `n_elem` elements are cut."""
         message = -(-count * self.widest // self.positions) if self.vector else count * self.widest
         found = pieces(message, itemsize, slot_bytes, self.far, self.adds)
         whole = count if self.vector else count * self.positions
@@ -177,7 +179,7 @@ class Schedule:
 
 
 def _free(ways: Mapping[Way, Any], plane: int) -> str | None:
-    """A direction of a plane that a rank does not use."""
+    """Return a direction of a plane that a rank does not use."""
     return next((one for one in DIRECTIONS if (plane, one) not in ways), None)
 
 
@@ -186,7 +188,7 @@ Receive = tuple[Way, tuple[int, ...], bool]
 
 
 class Program:
-    """The steps of one rank, and what becomes of each message."""
+    """The steps of one rank, and what the rank does with each message."""
 
     def __init__(self, steps: Sequence[tuple[Sequence[Send], Sequence[Receive]]], loads: Blocks, stores: Blocks) -> None:
         self.loads, self.stores = loads, stores
@@ -227,7 +229,7 @@ class Program:
 
 @dataclass(frozen=True)
 class Lane:
-    """The part of the buffer that one lane has: the size of each position, and where a block begins in memory."""
+    """The part of the buffer in one lane: the size of each position, and where the part of a block begins in memory."""
 
     schedule: Schedule
     whole: Range
@@ -235,19 +237,19 @@ class Lane:
 
     @cached_property
     def ranges(self) -> Sequence[Range]:
-        """Of a vector: the elements of each position."""
+        """The elements of each position of a vector."""
         return cut(self.whole, self.schedule.positions)
 
     def size(self, position: int) -> int:
-        """Elements of a position."""
+        """Return the number of elements of a position."""
         return self.ranges[position][1] if self.schedule.vector else self.whole[1]
 
     def first(self, block: int) -> int:
-        """The element in memory at which the lane's part of a block begins."""
+        """Return the element in memory at which the lane's part of a block begins."""
         return self.ranges[block][0] if self.schedule.vector else block * self.count + self.whole[0]
 
     def split(self, positions: tuple[int, ...], most: int) -> Iterator[tuple[tuple[int, ...], int]]:
-        """The positions of each message that fits into a slot, and its elements; empty positions are left out."""
+        """Return the positions of each message that fits into a slot, with their elements. Empty positions are left out."""
         found: list[int] = []
         total = 0
         for at in positions:
@@ -263,7 +265,7 @@ class Lane:
 
 
 def run_schedule(memory: Memory, schedule: Schedule, count: int) -> None:
-    """The kernel of a rank."""
+    """Run the kernel of a rank."""
     tl, itemsize = memory.tl, memory.itemsize
     number = schedule.lanes(count, itemsize, tl.slot_bytes)
     lane_bytes = -(-(count if schedule.vector else count * schedule.positions) * itemsize // number)
@@ -274,7 +276,7 @@ def run_schedule(memory: Memory, schedule: Schedule, count: int) -> None:
 
 
 def run_signals(tl: Any, schedule: Schedule) -> None:
-    """The kernel of a rank of a barrier: each message is one element, and says only that it was sent."""
+    """Run the kernel of a rank of a barrier. Each message is one element, whose value has no meaning."""
     for sends, receives in schedule.programs[tl.rank].steps:
         for (plane, direction), _ in sends:
             tl.send(direction, tl.zeros((1,), "i32"), plane=plane)
@@ -283,9 +285,9 @@ def run_signals(tl: Any, schedule: Schedule) -> None:
 
 
 class _Buffer:
-    """The buffer of one lane: the tile and the first element in it of each position.
+    """The buffer of one lane: for each position, the tile and the first element in the tile.
 
-    A tile is never written after it was sent, so no send needs to have ended before the next step.
+    A tile is never written after it was sent, so the next step need not wait for the end of a send.
     """
 
     def __init__(self, memory: Memory, program: Program, lane: Lane) -> None:
@@ -302,13 +304,15 @@ class _Buffer:
         self.in_parts: dict[int, Any] = {}  # tiles that are written part by part
 
     def _new(self, count: int) -> Any:
-        """A tile that is written part by part."""
+        """Return a tile that is written part by part."""
         made = self.tl.alloc((count,), self.memory.dtype)
         self.in_parts[id(made)] = made
         return made
 
     def slices(self) -> Slice:
-        """The steps of the rank: each has a half in which it sends and requests, and one in which it uses what arrives."""
+        """Yield the steps of the rank. Each step has a half that sends and requests, and a half that uses the received
+        messages.
+        """
         yield from self._load()
         tl, lane, most = self.tl, self.lane, self.most
         for sends, receives in self.program.steps:
@@ -334,7 +338,7 @@ class _Buffer:
         yield from self._store()
 
     def _load(self) -> Slice:
-        """Load neighbouring positions that are neighbours in memory too at once."""
+        """Load neighbouring positions together if they are also neighbours in memory."""
         memory, lane = self.memory, self.lane
         groups: list[tuple[int, list[tuple[int, int]]]] = []  # first element in memory; positions and their sizes
         end = -1
@@ -357,11 +361,11 @@ class _Buffer:
                 self._into_home(self._part(*self.at[position], lane.size(position)), (position,))
 
     def _part(self, tile: Any, first: int, count: int) -> Any:
-        """Elements of a tile. What was written part by part is read as a part."""
+        """Return elements of a tile. A tile that was written part by part is read in the same parts."""
         return tile if tile.shape == (count,) and id(tile) not in self.in_parts else self.tl.part(tile, first, count)
 
     def _runs(self, positions: Sequence[int]) -> list[tuple[Any, int, int]]:
-        """Tile, first element and elements of positions that lie side by side."""
+        """Return the tile, the first element and the number of elements of positions that are side by side."""
         found: list[tuple[Any, int, int]] = []
         for one in positions:
             tile, first = self.at[one]
@@ -373,7 +377,7 @@ class _Buffer:
         return found
 
     def _message(self, positions: tuple[int, ...]) -> Generator[Any, None, Any]:
-        """The tile of a message: part of one tile, or a copy of several parts."""
+        """Return the tile of a message: a part of one tile, or a copy of several parts."""
         tl, runs = self.tl, self._runs(positions)
         for tile in {id(tile): tile for tile, _, _ in runs}.values():
             yield tile
@@ -389,7 +393,7 @@ class _Buffer:
         return tl.part(made, 0, total)
 
     def _into_home(self, tile: Any, positions: tuple[int, ...]) -> Any:
-        """Copy a tile to the positions in the home buffer; they may lie apart."""
+        """Copy a tile to the positions in the home buffer, which may be apart."""
         tl, at, last = self.tl, 0, None
         for first, count in self._home_runs(positions):
             last = tl.cast(self._part(tile, at, count), self.memory.dtype, out=tl.part(self._tile, first, count))
@@ -453,7 +457,7 @@ class _Buffer:
             at += self.lane.size(one)
 
     def _memory_runs(self, positions: tuple[int, ...]) -> list[Range]:
-        """Where positions are stored: first element and elements of each run."""
+        """Return where positions are stored: the first element and the number of elements of each run."""
         found: list[Range] = []
         for one in positions:
             self.stored.add(one)
@@ -488,8 +492,10 @@ class _Buffer:
 
 
 def _aligned(targets: Sequence[tuple[int, int, Any]], runs: Sequence[tuple[Any, int, int]]) -> Iterator[Any]:
-    """Pieces that lie side by side in the message, in the rank's own tiles and in the target: first element and elements in the
-    message, first element in the tile, the tile, and the target with the first element there.
+    """Return pieces that are contiguous in the message, in the tiles of the rank and in the target.
+
+    A piece has its first element and its number of elements in the message, its first element in the tile, the tile, the
+    target, and the first element in the target.
     """
     at = 0
     left = [(tile, first, count) for tile, first, count in runs]
@@ -507,14 +513,15 @@ def _aligned(targets: Sequence[tuple[int, int, Any]], runs: Sequence[tuple[Any, 
 
 
 def _values(one: Message | SwitchMessage, state: Sequence[Mapping[int, Array]]) -> list[Array]:
-    """What a message brings."""
+    """Return the values of a message."""
     if isinstance(one, Message):
         return [state[one.source][at] for at in one.sent]
     return [reduce(plus, [state[rank][at] for rank in one.sources]) for at in one.sent]
 
 
 def replayed(schedule: Schedule, inputs: Sequence[Array], slot_bytes: int) -> list[Array]:
-    """The reference: the same steps on arrays, lane by lane. Positions that a rank does not store are not in its result."""
+    """Return the reference: the same steps on arrays, lane by lane. Positions that a rank does not store are not in its result.
+    """
     ranks = schedule.ranks
     loaded = len(schedule.loads[0]) if not schedule.vector else 1
     count = inputs[0].size // max(1, loaded)

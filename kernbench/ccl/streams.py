@@ -1,8 +1,8 @@
-"""What the workers of `dist` call, until it is launched: calls are matched between ranks, and launches are made of them.
+"""Collects the calls of the workers of `dist` until they are launched: matches calls between ranks, and makes launches of them.
 
-A rank has its calls in order. Collectives without `async_op` and kernels run in this order. A call with `async_op` runs beside
-the kernels that it launches before it waits: the PE gets one launch that runs both (`side_by_side`). Workers take no
-time, so a launch may be put off until no worker can go on without it.
+A rank has its calls in order. Collectives without `async_op` and kernels run in this order. A call with `async_op` runs at the
+same time as the kernels that its rank launches before it waits; the PE gets one launch that runs both (`side_by_side`). Workers
+take no simulated time, so a launch may be postponed until no worker can continue without it.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ LOCAL_BYTES = 1 << 15  #: of a piece of a copy in one memory
 
 @dataclass(eq=False)
 class Operation:
-    """One call of all its ranks: a collective, or a pair of send and receive."""
+    """One operation of all its ranks: a collective, or a pair of send and receive."""
 
     name: str
     ranks: tuple[int, ...]
@@ -44,13 +44,13 @@ class Operation:
 
     @property
     def matched(self) -> bool:
-        """All ranks have called it."""
+        """Whether all ranks have made the call."""
         return len(self.called) == len(self.ranks)
 
 
 @dataclass(frozen=True)
 class Transfer:
-    """Elements from one rank to another; of one rank to itself a copy."""
+    """Elements that one rank sends to another rank. A transfer from a rank to itself is a copy."""
 
     source: int
     target: int
@@ -72,24 +72,24 @@ class Streams:
         self._matched: list[Operation] = []
 
     def add(self, operation: Operation, rank: int) -> None:
-        """A rank has called it."""
+        """Record the call of a rank."""
         self._queues[rank].append(operation)
 
     def match(self, operation: Operation) -> None:
-        """All ranks have called it."""
+        """Record that all ranks have made the call."""
         self._matched.append(operation)
 
     def kernel(self, rank: int, kernel: Callable[..., object], args: tuple[Any, ...]) -> None:
-        """A rank launches a kernel on its PE."""
+        """Record that a rank launches a kernel on its PE."""
         self._queues[rank].append((kernel, args))
 
     @property
     def pending(self) -> bool:
-        """Whether something can be launched."""
+        """Whether there is anything to launch."""
         return bool(self._matched) or any(isinstance(one, tuple) for row in self._queues for one in row)
 
     def flush(self) -> None:
-        """Launch all that is matched, and all kernels."""
+        """Launch all matched operations and all kernels."""
         while self._matched:
             first = self._matched[0]
             self._launch([], self._kernels_before(first))
@@ -103,7 +103,7 @@ class Streams:
         self._launch([], every)
 
     def _kernels_before(self, operation: Operation) -> Mapping[int, Sequence[Kernel]]:
-        """Take the kernels that the ranks of an operation launch before it."""
+        """Remove and return the kernels that the ranks of an operation launched before it."""
         found = {}
         for rank in operation.ranks:
             row = self._queues[rank]
@@ -113,8 +113,9 @@ class Streams:
         return found
 
     def _launch_beside(self) -> None:
-        """Operations called with `async_op` from the first matched one on, beside the kernels that their ranks launch after it
-        and before the next operation that is not asynchronous.
+        """Launch asynchronous operations together with the kernels that their ranks launched after them.
+
+        The operations start at the first matched one. The kernels end at the next operation that is not asynchronous.
         """
         windows: dict[int, list[Operation | Kernel]] = {}
         for rank, row in enumerate(self._queues):
@@ -133,7 +134,7 @@ class Streams:
         self._launch(chosen, kernels)
 
     def _launch(self, operations: Sequence[Operation], kernels: Mapping[int, Sequence[Kernel]]) -> None:
-        """One launch: transfers together, then collectives one after the other, and beside them the kernels."""
+        """Make one launch: transfers together, then collectives one after another, and kernels at the same time."""
         transfers = [one for operation in operations for one in operation.transfers]
         collectives = [one for one in operations if one.call is not None]
         kernels = {rank: some for rank, some in kernels.items() if some}
@@ -156,7 +157,7 @@ class Streams:
                 self._queues[rank] = [other for other in self._queues[rank] if other is not one]
 
     def _exchange(self, transfers: Sequence[Transfer]) -> Communicator:
-        """Queues between all ranks that exchange elements."""
+        """Return queues between all ranks that exchange elements."""
         pairs = {(one.source, one.target) for one in transfers if one.source != one.target}
         ranks = tuple(sorted({rank for pair in pairs for rank in pair}))
         number = {rank: at for at, rank in enumerate(ranks)}
@@ -170,7 +171,7 @@ class Streams:
 def _launch_name(
     collectives: Sequence[Operation], transfers: Sequence[Transfer], kernels: Mapping[int, Sequence[Kernel]]
 ) -> str:
-    """The name of what is most of a launch."""
+    """Return the name of the largest part of a launch."""
     if collectives and collectives[0].call is not None:
         return collectives[0].call.name
     if transfers:
@@ -181,7 +182,7 @@ def _launch_name(
 
 @dataclass(eq=False)
 class _Work:
-    """What a launch does on each PE."""
+    """The work of a launch on each PE."""
 
     bases: Mapping[Communicator, int]  #: the first plane of each
     collectives: Sequence[Operation]
@@ -192,7 +193,7 @@ class _Work:
 
 
 def on_pe(work: _Work, tl: Any) -> None:
-    """The kernel of a launch."""
+    """Run the kernel of a launch."""
     rank = tl.rank if tl.rank is not None else work.ranks[tl.program_id(0)]
     kernels = work.kernels.get(rank, ())
     beside: list[Callable[[], object]] = []
@@ -223,7 +224,7 @@ def _pieces(memory: Memory, count: int) -> list[Range]:
 
 
 def _exchanged(group: Communicator, transfers: Sequence[Transfer], rank: int, tl: Any) -> None:
-    """All that a rank sends and receives; each queue has its transfers in order, and goes on by itself."""
+    """Send and receive all transfers of a rank. Each queue has its transfers in order, and continues independently."""
     number = {one: at for at, one in enumerate(group.ranks)}
     ways = {to: way for way, (to, _) in group.table[number[rank]].items()}
     sends: dict[int, list[Transfer]] = {}
@@ -262,7 +263,7 @@ def _exchanged(group: Communicator, transfers: Sequence[Transfer], rank: int, tl
 
 
 def _copy(tl: Any, copies: Sequence[Copy]) -> None:
-    """Elements from one place of a rank's memory to another."""
+    """Copy elements within the memory of a rank."""
     stores = []
     for start, to, count, dtype in copies:
         memory = Memory(tl, start, to, dtype)

@@ -1,7 +1,8 @@
-"""The tuner: which algorithm a collective of a size takes, by a cost model, or by times that `kbsim ccl tune` has simulated.
+"""The tuner chooses the algorithm for a collective of a given size, from a cost model or from times that `kbsim ccl tune`
+simulated.
 
-A choice compares estimates of all algorithms and simulates nothing. Simulated times of a group are kept in the cache by the
-content of the machine and the group.
+A choice compares the estimates of all algorithms and simulates nothing. The cache keeps the simulated times of a group by the
+contents of the machine and the group.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ MOST_RANKS = 2048  #: of larger groups only algorithms with a closed form are co
 
 @dataclass(frozen=True)
 class Estimated(Group):
-    """A group of a size that a machine need not have, for estimates."""
+    """A group of this size for estimates, which need not exist on a machine."""
 
     @property
     def size(self) -> int:
@@ -63,12 +64,12 @@ class Choice:
 
     @property
     def name(self) -> str:
-        """The algorithm with the lowest estimate; the first of several."""
+        """The first algorithm with the lowest estimate."""
         return min(self.cycles, key=lambda name: self.cycles[name])
 
     @property
     def protocol(self) -> str:
-        """The protocol of that algorithm."""
+        """The protocol of the chosen algorithm."""
         return self.protocols[self.name]
 
 
@@ -84,12 +85,12 @@ class Tuner:
 
     @cached_property
     def latencies(self) -> Latencies:
-        """Of the routes of the machine."""
+        """The latencies of the routes of the machine."""
         return _latencies(self.config)
 
     @cached_property
     def routes(self) -> Routes:
-        """Between the ranks."""
+        """The routes between the ranks."""
         return routes_of(self.config, self.group, self.latencies)
 
     _outlines: dict[str, Outline | None] = field(default_factory=dict)
@@ -97,8 +98,9 @@ class Tuner:
     _queues: dict[str, int] = field(default_factory=dict, init=False)  #: by full name: of the rank that has the most
 
     def candidates(self, collective: str) -> Iterator[Entry]:
-        """The algorithms of the package that this group can have, that the model knows, and whose queues have room; if none has
-        room, the first.
+        """Return the algorithms of the package that this group can run, that the model knows, and whose queues fit.
+
+        If no queues fit, the result has only the first algorithm.
         """
         known = [
             entry
@@ -109,15 +111,17 @@ class Tuner:
 
     @property
     def protocols(self) -> Sequence[str]:
-        """Those that it chooses from."""
+        """The protocols between which the tuner chooses."""
         return self.config.pe.ipcq.protocol_names if self.given.protocol is None else [self.given.protocol]
 
     def queues(self, entry: Entry) -> Queues:
-        """The queues that an algorithm gets."""
+        """Return the queues of an algorithm."""
         return queues_of(self.registry, entry, self.given.slots, self.given.slot_bytes, self.given.tier, self.given.protocol)
 
     def _fits(self, entry: Entry, protocol: str | None = None) -> bool:
-        """Whether the queues of each rank leave a quarter of a scratchpad for tiles; `protocol`: None for the first."""
+        """Return whether the queues of each rank leave a quarter of a scratchpad for tiles. `protocol` None means the first
+        protocol.
+        """
         group, queues = self.group, replace(self.queues(entry), protocol=protocol or self.protocols[0])
         if queues.tier != "tcm" or group.shape.ranks > MOST_RANKS:
             return True
@@ -129,7 +133,7 @@ class Tuner:
         return 4 * self._queues[entry.full_name] * room <= 3 * self.config.pe.spm.size_bytes
 
     def choose(self, collective: str, count: int, dtype: str) -> Choice:
-        """Estimates of `n_elem` elements. InputError for a collective without a known algorithm."""
+        """Return the estimates for `n_elem` elements. Raises InputError for a collective without a known algorithm."""
         itemsize = dtype_of(dtype).bits // 8
         entries = list(self.candidates(collective))
         if not entries:
@@ -144,7 +148,10 @@ class Tuner:
         return Choice(found, own and all(times), protocols, each)
 
     def protocol(self, entry: Entry, count: int, dtype: str) -> str:
-        """The fastest protocol of an algorithm; simple, or the one that was given, if the model does not know the algorithm."""
+        """Return the fastest protocol of an algorithm.
+
+        If the model does not know the algorithm, return the given protocol, or `simple`.
+        """
         if self.outline(entry) is None:
             return self.given.protocol or SIMPLE
         itemsize = dtype_of(dtype).bits // 8
@@ -157,15 +164,17 @@ class Tuner:
         return min((one for one in each if one[0] == name), key=lambda one: each[one])[1]
 
     def _protocols_of(self, entry: Entry) -> Sequence[str]:
-        """Those whose slots have room."""
+        """Return the protocols whose slots fit."""
         if len(self.protocols) == 1:
             return self.protocols
         return [name for name in self.protocols if self._fits(entry, name)] or self.protocols[:1]
 
     def cycles(self, entry: Entry, count: int, itemsize: int, protocol: str | None = None) -> float:
-        """[cycle] of an algorithm: by the model, times its error at simulated sizes of this group, or of similar ones.
+        """Return the estimated time [cycle] of an algorithm.
 
-        `protocol`: None for the first one that the machine has, or the one that was given.
+        The estimate is the time of the model, multiplied by the error of the model at simulated sizes of this group or of
+        similar
+        groups. `protocol` None means the given protocol, or the first protocol of the machine.
         """
         name, nbytes, protocol = entry.full_name, count * itemsize, protocol or self.protocols[0]
         if (name, itemsize, protocol) not in self._errors:
@@ -177,7 +186,9 @@ class Tuner:
         return modelled * exp(errors.at(log(max(1, nbytes)), lanes)) if beyond is None else beyond
 
     def _error(self, entry: Entry, itemsize: int, protocol: str) -> Errors:
-        """How far the model is off, by size. Without simulated times of a protocol, as far as with the simple one."""
+        """Return the error of the model, by size. Without simulated times of a protocol, return the error for the simple
+        protocol.
+        """
         queues = replace(queues_of(self.registry, entry), protocol=protocol)
         points = self.times.get(_key(entry.full_name, protocol), ())
         if not points and protocol != SIMPLE:
@@ -199,7 +210,7 @@ class Tuner:
         return outline.lanes(nbytes, itemsize, queues.slot_bytes)
 
     def _modelled(self, entry: Entry, nbytes: int, itemsize: int, queues: Queues) -> float:
-        """[cycle] by the model alone."""
+        """Return the estimated time [cycle] from the model alone."""
         outline = self.outline(entry)
         assert outline is not None and queues.slots is not None and queues.slot_bytes is not None
         sizes = (nbytes, itemsize, queues.slots, queues.slot_bytes)
@@ -208,7 +219,7 @@ class Tuner:
         return outline.cycles(weights_of(entry.full_name), *sizes, self.latencies.link, protocol)
 
     def outline(self, entry: Entry) -> Outline | None:
-        """What the cost model knows of an algorithm; None if it knows nothing."""
+        """Return the outline of an algorithm for the cost model, or None if the model does not know the algorithm."""
         name = entry.full_name
         if name not in self._outlines:
             self._outlines[name] = self._made(entry)
@@ -226,7 +237,7 @@ class Tuner:
 
 
 def _key(full_name: str, protocol: str) -> str:
-    """Under which the times of an algorithm are kept."""
+    """Return the key of the times of an algorithm."""
     return full_name if protocol == SIMPLE else f"{full_name} {protocol}"
 
 
@@ -235,15 +246,17 @@ Line = Sequence[tuple[float, float]]  #: points of a curve that is straight betw
 
 @dataclass(frozen=True)
 class Errors:
-    """The errors of the model at simulated sizes of a group, or a mean of other groups."""
+    """The errors of the model at simulated sizes of a group, or a mean over other groups."""
 
     line: Line
     lanes: Sequence[int] = ()  #: by point; empty for other groups, whose lanes are others
     whole: Sequence[tuple[int, int]] = ()  #: bytes and cycles of the sizes that are one lane
 
     def at(self, size: float, lanes: int) -> float:
-        """Between two simulated sizes. Where elements are cut once more, the error jumps: if only one of the two has as many
-        lanes, its error counts.
+        """Return the error at a size, interpolated between two simulated sizes.
+
+        The error jumps where elements are cut once more. If only one of the two sizes has this number of lanes, its error
+        counts.
         """
         k = bisect_left(self.line, size, key=lambda one: one[0])
         if self.lanes and 0 < k < len(self.line):
@@ -253,8 +266,10 @@ class Errors:
         return _on_line(self.line, size)
 
     def beyond(self, nbytes: int) -> float | None:
-        """[cycle] of a size of one lane that is larger than the simulated ones, up to twice: on the line of the last two.
-        None for other sizes.
+        """Return the time [cycle] of a single-lane size up to twice the largest simulated size, extrapolated from the last two
+        sizes.
+
+        Return None for other sizes.
         """
         if len(self.whole) < 2 or not self.whole[-1][0] < nbytes < 2 * self.whole[-1][0]:
             return None
@@ -270,7 +285,7 @@ OVER_SIPS = 3.0  #: and if only one of them has several SIPs
 
 @dataclass(frozen=True)
 class KnownError:
-    """How far the model is off at the simulated sizes of a group."""
+    """The error of the model at the simulated sizes of a group."""
 
     shape: Shape
     topology: str
@@ -278,7 +293,7 @@ class KnownError:
     network: str = ""  #: `system.kind` of a group of several SIPs
 
     def distance(self, shape: Shape, topology: str, network: str = "") -> float:
-        """How different another group is: 0 for one of the same shape and topology."""
+        """Return how different another group is. The distance is 0 for the same shape and topology."""
         levels = sum(abs(log2(one / other)) for one, other in zip(self.shape, shape, strict=True))
         over = (self.shape.sips > 1) != (shape.sips > 1)
         power = (self.shape.ranks.bit_count() == 1) != (shape.ranks.bit_count() == 1)
@@ -287,8 +302,9 @@ class KnownError:
 
 
 def error_near(known: Sequence[KnownError], shape: Shape, topology: str, network: str = "") -> Line:
-    """The error of groups of the same shape and topology, or else the mean over all groups, each weighted by the inverse square
-    of its distance.
+    """Return the error of groups with the same shape and topology.
+
+    If there is no such group, return the mean over all groups, weighted by the inverse square of the distance.
     """
     far = [(one.distance(shape, topology, network), one.line) for one in known]
     same = [(1.0, line) for distance, line in far if distance == 0]
@@ -300,7 +316,7 @@ def error_near(known: Sequence[KnownError], shape: Shape, topology: str, network
 
 
 def _on_line(points: Line, at: float) -> float:
-    """The value between two points; before the first and after the last one, theirs."""
+    """Interpolate between points. Before the first point and after the last point, return the value of that point."""
     k = bisect_left(points, at, key=lambda one: one[0])
     if k in (0, len(points)):
         return points[min(k, len(points) - 1)][1]
@@ -319,7 +335,7 @@ def _latencies(config: SystemConfig) -> Latencies:
 
 
 def place(config: SystemConfig, group: Group) -> Path | None:
-    """The file of the simulated times of a group; None without a cache."""
+    """Return the file with the simulated times of a group, or None without a cache."""
     home = cache_folder("ccl")
     if home is None:
         return None
@@ -328,7 +344,7 @@ def place(config: SystemConfig, group: Group) -> Path | None:
 
 
 def times_digest() -> str:
-    """A digest of all simulated times that choices depend on: those of the package, and those in the cache."""
+    """Return a digest of all simulated times on which choices depend: the times of the package and the times in the cache."""
     home = cache_folder("ccl")
     files = sorted(home.glob("*.json")) if home is not None else []
     return hashlib.sha256(b"".join(one.read_bytes() for one in (KNOWN, *files))).hexdigest()
@@ -338,7 +354,7 @@ _TUNERS: dict[tuple[Any, ...], Tuner] = {}
 
 
 def tuner_of(config: SystemConfig, group: Group, registry: Registry, given: Queues | None = None) -> Tuner:
-    """The tuner of a group, with the times that were simulated before; the same one each time."""
+    """Return the tuner of a group, with all earlier simulated times. Equal parameters return the same object."""
     key = config.digest(), config.allowed_code.paths, group, registry.entries, given
     if key not in _TUNERS:
         _TUNERS[key] = tuner = Tuner(config, group, registry, given=given or OWN)
@@ -348,7 +364,7 @@ def tuner_of(config: SystemConfig, group: Group, registry: Registry, given: Queu
 
 
 def known_times(digest: str, group: Group) -> dict[str, list[tuple[int, int]]]:
-    """The times of a group of a preset, which come with the package; none of other groups and machines."""
+    """Return the times of a preset's group, which are part of the package. Other groups and machines have no such times."""
     for one in _file()["groups"]:
         if (one["digest"], one["shape"], one["topology"]) == (digest, list(group.shape), group.kind_name):
             return {name: [(int(size), int(cycles)) for size, cycles, _ in rows] for name, rows in one["times"].items()}
@@ -357,7 +373,7 @@ def known_times(digest: str, group: Group) -> dict[str, list[tuple[int, int]]]:
 
 @cache
 def errors_of_model() -> Mapping[str, Sequence[KnownError]]:
-    """By the full name of an algorithm: how far the model is off at the groups that were simulated for the package."""
+    """Return the errors of the model at the groups that were simulated for the package, by full name of the algorithm."""
     found: dict[str, list[KnownError]] = {}
     for one in _file()["groups"]:
         shape, topology = Shape(*one["shape"]), one["topology"]
@@ -376,7 +392,7 @@ def _file() -> dict[str, Any]:
 
 
 def read_times(path: Path) -> dict[str, list[tuple[int, int]]]:
-    """The simulated times of a file; none if it is damaged."""
+    """Return the simulated times of a file, or no times if the file is damaged."""
     try:
         data = json.loads(path.read_text(encoding="utf-8"))
         return {name: [(int(a), int(b)) for a, b in rows] for name, rows in data["times"].items()}
@@ -392,10 +408,24 @@ def simulate(
     most_messages: int | None = None,
     within: float | None = None,
 ) -> Iterator[tuple[Entry, int, int, float]]:
-    """Simulate all algorithms at these sizes [B] and keep the times. `most_messages`: sizes with more are left out. `within`:
-    as are algorithms whose estimate is more than so many times the lowest one.
+    """Simulate all algorithms at these sizes [B], and keep the times.
 
-    Yields algorithm, bytes, cycles, and what the model says.
+    Parameters
+    ----------
+    tuner
+        The tuner of the group.
+    collective, dtype
+        The collective and the element type.
+    sizes
+        The sizes [B].
+    most_messages
+        The largest number of messages; larger sizes are skipped.
+    within
+        Algorithms whose estimate is more than this multiple of the lowest estimate are skipped.
+
+    Yields
+    ------
+    The algorithm, the bytes, the simulated cycles, and the estimate of the model.
     """
     itemsize = dtype_of(dtype).bits // 8
     what, times = COLLECTIVES[collective], {name: list(rows) for name, rows in tuner.times.items()}

@@ -1,4 +1,4 @@
-"""The weights of the tuner's cost model, by algorithm, fitted to simulations: `python docs/ccl_costs.py` writes them again."""
+"""The weights of the tuner's cost model, by algorithm, fitted to simulations. `docs/ccl_costs.py` writes this file."""
 
 from __future__ import annotations
 
@@ -57,5 +57,5 @@ FITTED: Mapping[str, Weights] = {
 
 
 def weights_of(full_name: str) -> Weights:
-    """The weights of an algorithm."""
+    """Return the weights of an algorithm."""
     return FITTED.get(full_name, DEFAULT)

@@ -1,1 +1,1 @@
-"""The algorithms of the package, a module each; `configs/ccl.yaml` lists them."""
+"""The algorithms of the package, one module each. The file `configs/ccl.yaml` lists them."""

@@ -6,7 +6,7 @@ from kernbench.ccl.patterns import gathered_blocks
 
 @scheduled
 def all_gather_direct(kind: int, shape: Shape) -> Schedule:
-    """`out[:n * n_elem]` of each rank = all ranks' `in[:n_elem]`, rank by rank."""
+    """Afterwards, `out[:n * n_elem]` of each rank holds `in[:n_elem]` of all ranks, in rank order."""
     return gathered_blocks("direct", shape)
 
 

@@ -1,6 +1,7 @@
-"""All-gather level by level: across SIPs, then across cubes, then in cubes.
+"""All-gather level by level: across SIPs, then across cubes, then inside cubes.
 
-A block crosses the border of a SIP once for each other SIP; ranks of one SIP share what came over it."""
+A block enters each other SIP only once; the ranks of that SIP then pass the block on among themselves.
+"""
 
 from kernbench.ccl.algorithm import MESH, RING, TOPO_NAME_TO_KIND, TORUS, Schedule, Shape, kernel_args, parts_of, scheduled
 from kernbench.ccl.patterns import gathered_blocks
@@ -8,7 +9,7 @@ from kernbench.ccl.patterns import gathered_blocks
 
 @scheduled
 def all_gather_hierarchical(kind: int, shape: Shape) -> Schedule:
-    """`out[:n * n_elem]` of each rank = all ranks' `in[:n_elem]`, rank by rank."""
+    """Afterwards, `out[:n * n_elem]` of each rank holds `in[:n_elem]` of all ranks, in rank order."""
     return gathered_blocks("hierarchical", shape)
 
 

@@ -1,4 +1,4 @@
-"""All-gather along one ring: each rank's elements go round, `n - 1` steps."""
+"""All-gather along one ring: the elements of each rank travel around the ring, in `n - 1` steps."""
 
 import numpy as np
 
@@ -21,7 +21,7 @@ from kernbench.ccl.ring_collectives import all_gather
 
 @along_ring
 def all_gather_ring(memory: Memory, ring: Ring, n_elem: int) -> None:
-    """`out[:n * n_elem]` of each rank = all ranks' `in[:n_elem]`, rank by rank."""
+    """Afterwards, `out[:n * n_elem]` of each rank holds `in[:n_elem]` of all ranks, in rank order."""
     all_gather(memory, ring, n_elem)
 
 
@@ -30,5 +30,5 @@ neighbours = ring_neighbours
 
 
 def reference(inputs: Sequence[Array], kind: int, shape: Shape, slot_bytes: int) -> list[Array]:
-    """Every rank gets the elements of all ranks."""
+    """Return the elements of all ranks, for every rank."""
     return [np.concatenate(inputs)] * len(inputs)

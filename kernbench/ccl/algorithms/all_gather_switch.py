@@ -1,4 +1,4 @@
-"""All-gather through switches: each block leaves its SIP once, and switches copy it to all other SIPs."""
+"""All-gather through switches: each block leaves its SIP once, and the switches copy it to all other SIPs."""
 
 from kernbench.ccl.algorithm import (
     MESH,
@@ -17,7 +17,7 @@ from kernbench.ccl.patterns import gathered_blocks
 
 @scheduled
 def all_gather_switch(kind: int, shape: Shape) -> Schedule:
-    """`out[:n * n_elem]` of each rank = all ranks' `in[:n_elem]`, rank by rank."""
+    """Afterwards, `out[:n * n_elem]` of each rank holds `in[:n_elem]` of all ranks, in rank order."""
     return gathered_blocks("switch", shape)
 
 

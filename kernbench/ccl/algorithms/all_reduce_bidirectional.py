@@ -1,7 +1,7 @@
-"""All-reduce along a ring in both directions: half of the elements go east, half of them west.
+"""All-reduce along a ring in both directions: half of the elements travel east, and half of them west.
 
-The same number of steps as the ring, with messages half as long: twice as fast if links limit it, because a ring uses them in
-one direction only.
+The number of steps is the same as in `all_reduce_ring`, but messages are half as long. If the links limit the speed, this
+algorithm is twice as fast, because a ring uses the links in only one direction.
 """
 
 import numpy as np
@@ -28,7 +28,7 @@ from kernbench.ccl.ring_schedule import all_reduce
 
 @along_ring
 def all_reduce_bidirectional(memory: Memory, ring: Ring, n_elem: int) -> None:
-    """`out[:n_elem]` of each rank is the sum of `in[:n_elem]` over all ranks."""
+    """Afterwards, `out[:n_elem]` of each rank holds the sum of `in[:n_elem]` over all ranks."""
     east, west = cut((0, n_elem), 2)
     all_reduce(memory, [((ring,), east), ((ring.turned(),), west)])
 
@@ -38,7 +38,7 @@ neighbours = ring_neighbours
 
 
 def reference(inputs: Sequence[Array], kind: int, shape: Shape, slot_bytes: int) -> list[Array]:
-    """The first half as along the ring, the second as along the ring turned round."""
+    """Sum the first half in ring order, and the second half in the reversed ring order."""
     ring, (_, count) = flat_ring(kind, shape), cut((0, inputs[0].size), 2)[0]
     east = segmented_sums([one[:count] for one in inputs], [[ring]], slot_bytes)
     west = segmented_sums([one[count:] for one in inputs], [[ring.turned()]], slot_bytes)

@@ -1,7 +1,8 @@
 """All-reduce by recursive halving and doubling: `2 log2(n)` steps, each between ranks whose numbers differ in one bit.
 
-Halves of the elements go to the nearest partner, quarters to the next, and so on; the sums come back the same way. If the
-number of ranks is not a power of two, some ranks first send their elements to a neighbour, and get the sums at the end.
+A rank sends half of the elements to the nearest partner, a quarter to the next partner, and so on. The sums return in the
+opposite order. If the number of ranks is not a power of two, some ranks first send their elements to a neighbour, and get
+the sums at the end.
 """
 
 from kernbench.ccl.algorithm import (
@@ -22,7 +23,7 @@ from kernbench.ccl.halving_doubling import halving_doubling, paired_sums, partne
 
 @kernel_of
 def all_reduce_halving_doubling(memory: Memory, shape: Shape, kind: int, n_elem: int) -> None:
-    """`out[:n_elem]` of each rank is the sum of `in[:n_elem]` over all ranks."""
+    """Afterwards, `out[:n_elem]` of each rank holds the sum of `in[:n_elem]` over all ranks."""
     halving_doubling(memory, (0, n_elem))
 
 
@@ -30,10 +31,10 @@ kernel = all_reduce_halving_doubling
 
 
 def neighbours(kind: int, shape: Shape) -> Table:
-    """The partner of step `k` on plane `k // 4`, in direction E, W, S or N."""
+    """Return the queues: the partner of step `k` is on plane `k // 4`, in direction E, W, S or N."""
     return partners(shape.ranks)
 
 
 def reference(inputs: Sequence[Array], kind: int, shape: Shape, slot_bytes: int) -> list[Array]:
-    """First pairs, then pairs of pairs; all ranks do the same."""
+    """Sum pairs first, and then pairs of pairs. All ranks have the same result."""
     return [paired_sums(inputs)] * len(inputs)

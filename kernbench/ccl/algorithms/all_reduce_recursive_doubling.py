@@ -1,6 +1,7 @@
 """All-reduce by recursive doubling: `log2(n)` steps, in each of which partners exchange all elements.
 
-The fewest steps, and the most bytes: for short vectors."""
+This algorithm has the fewest steps and moves the most bytes, so it suits short vectors.
+"""
 
 from kernbench.ccl.algorithm import MESH, RING, TOPO_NAME_TO_KIND, TORUS, Schedule, Shape, kernel_args, parts_of, scheduled
 from kernbench.ccl.patterns import recursive_doubling
@@ -8,7 +9,7 @@ from kernbench.ccl.patterns import recursive_doubling
 
 @scheduled
 def all_reduce_recursive_doubling(kind: int, shape: Shape) -> Schedule:
-    """`out[:n_elem]` of each rank is the sum of `in[:n_elem]` over all ranks."""
+    """Afterwards, `out[:n_elem]` of each rank holds the sum of `in[:n_elem]` over all ranks."""
     return recursive_doubling(shape.ranks, shape.sips > 1)
 
 

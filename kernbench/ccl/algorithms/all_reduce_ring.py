@@ -1,6 +1,6 @@
-"""All-reduce along one ring: sums go round once, and then the sums of all chunks.
+"""All-reduce along one ring: partial sums travel around the ring once, and then the complete sums of all chunks.
 
-`2 (n - 1)` steps; each rank sends and receives `2 (n - 1) / n` of its elements, which is the least that can be.
+The algorithm takes `2 (n - 1)` steps. Each rank sends and receives `2 (n - 1) / n` of its elements, which is the minimum.
 """
 
 from kernbench.ccl.algorithm import (
@@ -24,7 +24,7 @@ from kernbench.ccl.ring_schedule import all_reduce
 
 @along_ring
 def all_reduce_ring(memory: Memory, ring: Ring, n_elem: int) -> None:
-    """`out[:n_elem]` of each rank is the sum of `in[:n_elem]` over all ranks."""
+    """Afterwards, `out[:n_elem]` of each rank holds the sum of `in[:n_elem]` over all ranks."""
     all_reduce(memory, [((ring,), (0, n_elem))])
 
 
@@ -33,5 +33,5 @@ neighbours = ring_neighbours
 
 
 def reference(inputs: Sequence[Array], kind: int, shape: Shape, slot_bytes: int) -> list[Array]:
-    """The sum of a chunk begins at the rank after its owner and follows the ring."""
+    """Sum each chunk in ring order, starting at the rank after the owner of the chunk."""
     return segmented_sums(inputs, [[flat_ring(kind, shape)]], slot_bytes)

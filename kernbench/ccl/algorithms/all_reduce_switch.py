@@ -1,4 +1,6 @@
-"""All-reduce in switches: in each SIP ranks add their parts, switches add those of the SIPs and copy the sums to all SIPs."""
+"""All-reduce in switches: the ranks of each SIP add their parts. The switches add the sums of the SIPs and copy the result to
+all SIPs.
+"""
 
 from kernbench.ccl.algorithm import (
     MESH,
@@ -17,7 +19,7 @@ from kernbench.ccl.patterns import switch_all_reduce
 
 @scheduled
 def all_reduce_switch(kind: int, shape: Shape) -> Schedule:
-    """`out[:n_elem]` of each rank is the sum of `in[:n_elem]` over all ranks."""
+    """Afterwards, `out[:n_elem]` of each rank holds the sum of `in[:n_elem]` over all ranks."""
     return switch_all_reduce(shape)
 
 

@@ -1,6 +1,7 @@
-"""All-reduce up and down two binary trees at once, half of the elements along each: `4 log2(n)` steps at most.
+"""All-reduce up and down two binary trees at once, with half of the elements on each tree: at most `4 log2(n)` steps.
 
-A rank is an inner node of one tree and a leaf of the other, so all ranks send about as much."""
+Each rank is an inner node of one tree and a leaf of the other, so all ranks send about the same number of bytes.
+"""
 
 from kernbench.ccl.algorithm import MESH, RING, TOPO_NAME_TO_KIND, TORUS, Schedule, Shape, kernel_args, parts_of, scheduled
 from kernbench.ccl.patterns import tree_all_reduce
@@ -8,7 +9,7 @@ from kernbench.ccl.patterns import tree_all_reduce
 
 @scheduled
 def all_reduce_tree(kind: int, shape: Shape) -> Schedule:
-    """`out[:n_elem]` of each rank is the sum of `in[:n_elem]` over all ranks."""
+    """Afterwards, `out[:n_elem]` of each rank holds the sum of `in[:n_elem]` over all ranks."""
     return tree_all_reduce(shape.ranks, shape.sips > 1)
 
 

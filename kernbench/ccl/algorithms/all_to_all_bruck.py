@@ -6,7 +6,7 @@ from kernbench.ccl.patterns import all_to_all
 
 @scheduled
 def all_to_all_bruck(kind: int, shape: Shape) -> Schedule:
-    """`out[s * n_elem : (s + 1) * n_elem]` of rank `r` = `in[r * n_elem : (r + 1) * n_elem]` of rank `s`."""
+    """Afterwards, `out[s * n_elem : (s + 1) * n_elem]` of rank `r` holds `in[r * n_elem : (r + 1) * n_elem]` of rank `s`."""
     return all_to_all("bruck", shape)
 
 

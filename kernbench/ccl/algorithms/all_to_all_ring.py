@@ -21,7 +21,7 @@ from kernbench.ccl.ring_collectives import all_to_all
 
 @along_ring
 def all_to_all_ring(memory: Memory, ring: Ring, n_elem: int) -> None:
-    """`out[s * n_elem : (s + 1) * n_elem]` of rank `r` = `in[r * n_elem : (r + 1) * n_elem]` of rank `s`."""
+    """Afterwards, `out[s * n_elem : (s + 1) * n_elem]` of rank `r` holds `in[r * n_elem : (r + 1) * n_elem]` of rank `s`."""
     all_to_all(memory, ring, n_elem)
 
 
@@ -30,6 +30,6 @@ neighbours = ring_neighbours
 
 
 def reference(inputs: Sequence[Array], kind: int, shape: Shape, slot_bytes: int) -> list[Array]:
-    """A row of blocks becomes a column of blocks."""
+    """Return the blocks transposed: block `r` of rank `s` becomes block `s` of rank `r`."""
     blocks = np.stack(inputs).reshape(len(inputs), len(inputs), -1)
     return [blocks[:, rank].reshape(-1) for rank in range(len(inputs))]

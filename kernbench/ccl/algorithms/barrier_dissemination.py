@@ -1,4 +1,6 @@
-"""Barrier by dissemination: in step `k` each rank tells the one `2 ** k` further on; `log2(n)` steps, rounded up."""
+"""Barrier by dissemination: in step `k`, each rank sends a message to the rank `2 ** k` further on. There are `log2(n)` steps,
+rounded up.
+"""
 
 from kernbench.ccl.algorithm import (
     MESH,
@@ -17,7 +19,7 @@ from kernbench.ccl.ring_collectives import offsets, tell
 
 @kernel_of
 def barrier_dissemination(memory: Memory, shape: Shape, kind: int, n_elem: int) -> None:
-    """No rank returns before every rank has begun. Pointers and counts are not used."""
+    """No rank returns before every rank has begun. The kernel ignores pointers and counts."""
     tell(memory.tl)
 
 
@@ -26,5 +28,7 @@ reference = no_elements
 
 
 def neighbours(kind: int, shape: Shape) -> Table:
-    """East on plane `k` is the rank at distance `2 ** k` after this one, west the one at the same distance before it."""
+    """Return the queues on plane `k`: east is the rank at distance `2 ** k` after this rank, and west the rank at that distance
+    before it.
+    """
     return offsets(shape.ranks)

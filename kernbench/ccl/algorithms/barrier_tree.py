@@ -1,4 +1,6 @@
-"""Barrier up and down a binomial tree: rank 0 hears of all ranks, and tells all: `2 log2(n)` steps."""
+"""Barrier up and down a binomial tree: rank 0 receives a message from all ranks and then notifies all ranks, in `2 log2(n)`
+steps.
+"""
 
 from kernbench.ccl.algorithm import (
     MESH,
@@ -19,7 +21,7 @@ from kernbench.ccl.schedule import run_signals
 
 @kernel_of
 def barrier_tree(memory: Memory, shape: Shape, kind: int, n_elem: int) -> None:
-    """No rank returns before every rank has begun. Pointers and counts are not used."""
+    """No rank returns before every rank has begun. The kernel ignores pointers and counts."""
     run_signals(memory.tl, signals(shape.ranks))
 
 
@@ -28,10 +30,10 @@ reference = no_elements
 
 
 def schedule(kind: int, shape: Shape) -> Schedule:
-    """The messages of all ranks."""
+    """Return the messages of all ranks."""
     return signals(shape.ranks)
 
 
 def neighbours(kind: int, shape: Shape) -> Table:
-    """The ranks that exchange messages."""
+    """Return the queues between the ranks that exchange messages."""
     return schedule(kind, shape).table

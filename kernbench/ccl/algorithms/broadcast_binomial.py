@@ -6,7 +6,7 @@ from kernbench.ccl.patterns import from_root
 
 @scheduled
 def broadcast_binomial(kind: int, shape: Shape) -> Schedule:
-    """`out[:n_elem]` of each rank is `in[:n_elem]` of rank 0."""
+    """Afterwards, `out[:n_elem]` of each rank holds `in[:n_elem]` of rank 0."""
     return from_root("binomial", shape)
 
 

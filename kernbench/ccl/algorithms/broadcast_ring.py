@@ -1,4 +1,4 @@
-"""Broadcast from rank 0 along a ring both ways: a chain of messages to each side, the ranks half round are the last."""
+"""Broadcast from rank 0 along a ring in both directions. The ranks opposite rank 0 receive the elements last."""
 
 from kernbench.ccl.algorithm import (
     MESH,
@@ -19,7 +19,7 @@ from kernbench.ccl.ring_collectives import broadcast
 
 @along_ring
 def broadcast_ring(memory: Memory, ring: Ring, n_elem: int) -> None:
-    """`out[:n_elem]` of each rank is `in[:n_elem]` of rank 0."""
+    """Afterwards, `out[:n_elem]` of each rank holds `in[:n_elem]` of rank 0."""
     broadcast(memory, ring, n_elem)
 
 
@@ -28,5 +28,5 @@ neighbours = ring_neighbours
 
 
 def reference(inputs: Sequence[Array], kind: int, shape: Shape, slot_bytes: int) -> list[Array]:
-    """Rank 0's."""
+    """Return the elements of rank 0, for every rank."""
     return [inputs[0]] * len(inputs)

@@ -1,4 +1,4 @@
-"""Gather to rank 0: every rank sends it its block."""
+"""Gather to rank 0: every rank sends its block to rank 0."""
 
 from kernbench.ccl.algorithm import MESH, RING, TOPO_NAME_TO_KIND, TORUS, Schedule, Shape, kernel_args, parts_of, scheduled
 from kernbench.ccl.patterns import rooted_blocks
@@ -6,7 +6,9 @@ from kernbench.ccl.patterns import rooted_blocks
 
 @scheduled
 def gather_direct(kind: int, shape: Shape) -> Schedule:
-    """`out[:n * n_elem]` of rank 0 = all ranks' `in[:n_elem]`, rank by rank; other ranks' `out` is left as it is."""
+    """Afterwards, `out[:n * n_elem]` of rank 0 holds `in[:n_elem]` of all ranks, in rank order. Other ranks do not change
+    `out`.
+    """
     return rooted_blocks("direct", shape, scatters=False)
 
 

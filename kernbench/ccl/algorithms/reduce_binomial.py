@@ -6,7 +6,7 @@ from kernbench.ccl.patterns import to_root
 
 @scheduled
 def reduce_binomial(kind: int, shape: Shape) -> Schedule:
-    """`out[:n_elem]` of rank 0 = the sums of all ranks' `in[:n_elem]`; other ranks' `out` is left as it is."""
+    """Afterwards, `out[:n_elem]` of rank 0 holds the sum of `in[:n_elem]` over all ranks. Other ranks do not change `out`."""
     return to_root("binomial", shape)
 
 

@@ -1,4 +1,4 @@
-"""Reduce level by level: in cubes, then across cubes, then across SIPs; a binomial tree in each."""
+"""Reduce level by level: inside cubes, then across cubes, then across SIPs, along a binomial tree at each level."""
 
 from kernbench.ccl.algorithm import MESH, RING, TOPO_NAME_TO_KIND, TORUS, Schedule, Shape, kernel_args, parts_of, scheduled
 from kernbench.ccl.patterns import to_root
@@ -6,7 +6,7 @@ from kernbench.ccl.patterns import to_root
 
 @scheduled
 def reduce_hierarchical(kind: int, shape: Shape) -> Schedule:
-    """`out[:n_elem]` of rank 0 = the sums of all ranks' `in[:n_elem]`; other ranks' `out` is left as it is."""
+    """Afterwards, `out[:n_elem]` of rank 0 holds the sum of `in[:n_elem]` over all ranks. Other ranks do not change `out`."""
     return to_root("hierarchical", shape)
 
 

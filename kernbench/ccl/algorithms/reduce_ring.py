@@ -1,4 +1,4 @@
-"""Reduce to rank 0 along a ring from both sides: sums begin half round, and meet at rank 0."""
+"""Reduce to rank 0 along a ring from both sides: the sums begin at the ranks opposite rank 0 and meet at rank 0."""
 
 from kernbench.ccl.algorithm import (
     MESH,
@@ -20,7 +20,7 @@ from kernbench.ccl.ring_collectives import chained_sums, reduce
 
 @along_ring
 def reduce_ring(memory: Memory, ring: Ring, n_elem: int) -> None:
-    """`out[:n_elem]` of rank 0 = the sums of all ranks' `in[:n_elem]`; other ranks' `out` is left as it is."""
+    """Afterwards, `out[:n_elem]` of rank 0 holds the sum of `in[:n_elem]` over all ranks. Other ranks do not change `out`."""
     reduce(memory, ring, n_elem)
 
 
@@ -29,6 +29,6 @@ neighbours = ring_neighbours
 
 
 def reference(inputs: Sequence[Array], kind: int, shape: Shape, slot_bytes: int) -> list[Array]:
-    """From the far ends of both chains; nothing is expected of other ranks."""
+    """Sum from the far ends of both chains to rank 0. The reference expects nothing of other ranks."""
     ring = flat_ring(kind, shape)
     return [chained_sums(inputs, ring), *(one[:0] for one in inputs[1:])]

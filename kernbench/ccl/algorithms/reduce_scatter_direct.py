@@ -1,4 +1,4 @@
-"""Reduce-scatter by direct exchange: every rank sends each other rank the block of that rank."""
+"""Reduce-scatter by direct exchange: every rank sends each other rank the block that belongs to that rank."""
 
 from kernbench.ccl.algorithm import MESH, RING, TOPO_NAME_TO_KIND, TORUS, Schedule, Shape, kernel_args, parts_of, scheduled
 from kernbench.ccl.patterns import scattered_sums
@@ -6,7 +6,7 @@ from kernbench.ccl.patterns import scattered_sums
 
 @scheduled
 def reduce_scatter_direct(kind: int, shape: Shape) -> Schedule:
-    """`out[:n_elem]` of rank `r` = the sums of all ranks' `in[r * n_elem : (r + 1) * n_elem]`."""
+    """Afterwards, `out[:n_elem]` of rank `r` holds the sum of `in[r * n_elem : (r + 1) * n_elem]` over all ranks."""
     return scattered_sums("direct", shape)
 
 

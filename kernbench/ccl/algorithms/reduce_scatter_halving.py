@@ -1,4 +1,7 @@
-"""Reduce-scatter by recursive halving: `log2(n)` steps for any number of ranks, the messages of Bruck's all-gather reversed."""
+"""Reduce-scatter by recursive halving, in `log2(n)` steps for any number of ranks.
+
+The messages are the messages of Bruck's all-gather in the reverse order and direction.
+"""
 
 from kernbench.ccl.algorithm import MESH, RING, TOPO_NAME_TO_KIND, TORUS, Schedule, Shape, kernel_args, parts_of, scheduled
 from kernbench.ccl.patterns import scattered_sums
@@ -6,7 +9,7 @@ from kernbench.ccl.patterns import scattered_sums
 
 @scheduled
 def reduce_scatter_halving(kind: int, shape: Shape) -> Schedule:
-    """`out[:n_elem]` of rank `r` = the sums of all ranks' `in[r * n_elem : (r + 1) * n_elem]`."""
+    """Afterwards, `out[:n_elem]` of rank `r` holds the sum of `in[r * n_elem : (r + 1) * n_elem]` over all ranks."""
     return scattered_sums("bruck", shape)
 
 

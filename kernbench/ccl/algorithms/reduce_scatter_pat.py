@@ -1,4 +1,6 @@
-"""Reduce-scatter by parallel aggregated trees: `log2(n)` steps, the shortest distance first, the longest with one block."""
+"""Reduce-scatter by parallel aggregated trees: `log2(n)` steps, the shortest distance first. The step with the longest distance
+sends one block.
+"""
 
 from kernbench.ccl.algorithm import MESH, RING, TOPO_NAME_TO_KIND, TORUS, Schedule, Shape, kernel_args, parts_of, scheduled
 from kernbench.ccl.patterns import scattered_sums
@@ -6,7 +8,7 @@ from kernbench.ccl.patterns import scattered_sums
 
 @scheduled
 def reduce_scatter_pat(kind: int, shape: Shape) -> Schedule:
-    """`out[:n_elem]` of rank `r` = the sums of all ranks' `in[r * n_elem : (r + 1) * n_elem]`."""
+    """Afterwards, `out[:n_elem]` of rank `r` holds the sum of `in[r * n_elem : (r + 1) * n_elem]` over all ranks."""
     return scattered_sums("pat", shape)
 
 

@@ -1,4 +1,5 @@
-"""Reduce-scatter along one ring: sums go round once, `n - 1` steps, and end where they belong."""
+"""Reduce-scatter along one ring: the sums travel around the ring once, in `n - 1` steps, and end at the ranks that keep them.
+"""
 
 from kernbench.ccl.algorithm import (
     MESH,
@@ -21,7 +22,7 @@ from kernbench.ccl.ring_collectives import reduce_scatter
 
 @along_ring
 def reduce_scatter_ring(memory: Memory, ring: Ring, n_elem: int) -> None:
-    """`out[:n_elem]` of rank `r` = the sums of all ranks' `in[r * n_elem : (r + 1) * n_elem]`."""
+    """Afterwards, `out[:n_elem]` of rank `r` holds the sum of `in[r * n_elem : (r + 1) * n_elem]` over all ranks."""
     reduce_scatter(memory, ring, n_elem)
 
 
@@ -30,7 +31,7 @@ neighbours = ring_neighbours
 
 
 def reference(inputs: Sequence[Array], kind: int, shape: Shape, slot_bytes: int) -> list[Array]:
-    """The sum of a rank begins at the rank after it and follows the ring."""
+    """Sum the block of each rank in ring order, starting at the next rank."""
     ring, count = flat_ring(kind, shape), inputs[0].size // len(inputs)
     chunks = [(rank * count, count) for rank in ring.members]
     sums = dict(zip(ring.members, ring_sums([inputs[rank] for rank in ring.members], ring, chunks), strict=True))

@@ -1,4 +1,4 @@
-"""Reduce-scatter in switches: in each SIP ranks add their parts, and switches add those of the SIPs."""
+"""Reduce-scatter in switches: the ranks of each SIP add their parts, and the switches add the sums of the SIPs."""
 
 from kernbench.ccl.algorithm import (
     MESH,
@@ -17,7 +17,7 @@ from kernbench.ccl.patterns import scattered_sums
 
 @scheduled
 def reduce_scatter_switch(kind: int, shape: Shape) -> Schedule:
-    """`out[:n_elem]` of rank `r` = the sums of all ranks' `in[r * n_elem : (r + 1) * n_elem]`."""
+    """Afterwards, `out[:n_elem]` of rank `r` holds the sum of `in[r * n_elem : (r + 1) * n_elem]` over all ranks."""
     return scattered_sums("switch", shape)
 
 

@@ -1,4 +1,5 @@
-"""Reduce up two binary trees at once, half of the elements along each; a leaf of one is an inner node of the other."""
+"""Reduce up two binary trees at once, with half of the elements on each tree. A leaf of one tree is an inner node of the other.
+"""
 
 from kernbench.ccl.algorithm import MESH, RING, TOPO_NAME_TO_KIND, TORUS, Schedule, Shape, kernel_args, parts_of, scheduled
 from kernbench.ccl.patterns import to_root
@@ -6,7 +7,7 @@ from kernbench.ccl.patterns import to_root
 
 @scheduled
 def reduce_tree(kind: int, shape: Shape) -> Schedule:
-    """`out[:n_elem]` of rank 0 = the sums of all ranks' `in[:n_elem]`; other ranks' `out` is left as it is."""
+    """Afterwards, `out[:n_elem]` of rank 0 holds the sum of `in[:n_elem]` over all ranks. Other ranks do not change `out`."""
     return to_root("tree", shape)
 
 

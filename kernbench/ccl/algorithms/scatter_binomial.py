@@ -1,4 +1,4 @@
-"""Scatter down a binomial tree from rank 0: `log2(n)` steps; a rank gets the blocks of all ranks behind it together."""
+"""Scatter from rank 0 down a binomial tree, in `log2(n)` steps. A rank receives the blocks of its whole subtree together."""
 
 from kernbench.ccl.algorithm import MESH, RING, TOPO_NAME_TO_KIND, TORUS, Schedule, Shape, kernel_args, parts_of, scheduled
 from kernbench.ccl.patterns import rooted_blocks
@@ -6,7 +6,7 @@ from kernbench.ccl.patterns import rooted_blocks
 
 @scheduled
 def scatter_binomial(kind: int, shape: Shape) -> Schedule:
-    """`out[:n_elem]` of rank `r` = `in[r * n_elem : (r + 1) * n_elem]` of rank 0."""
+    """Afterwards, `out[:n_elem]` of rank `r` holds `in[r * n_elem : (r + 1) * n_elem]` of rank 0."""
     return rooted_blocks("binomial", shape, scatters=True)
 
 

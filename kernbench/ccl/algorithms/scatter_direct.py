@@ -1,4 +1,4 @@
-"""Scatter from rank 0: it sends every rank its block."""
+"""Scatter from rank 0: rank 0 sends every rank its block."""
 
 from kernbench.ccl.algorithm import MESH, RING, TOPO_NAME_TO_KIND, TORUS, Schedule, Shape, kernel_args, parts_of, scheduled
 from kernbench.ccl.patterns import rooted_blocks
@@ -6,7 +6,7 @@ from kernbench.ccl.patterns import rooted_blocks
 
 @scheduled
 def scatter_direct(kind: int, shape: Shape) -> Schedule:
-    """`out[:n_elem]` of rank `r` = `in[r * n_elem : (r + 1) * n_elem]` of rank 0."""
+    """Afterwards, `out[:n_elem]` of rank `r` holds `in[r * n_elem : (r + 1) * n_elem]` of rank 0."""
     return rooted_blocks("direct", shape, scatters=True)
 
 

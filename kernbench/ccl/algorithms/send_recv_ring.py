@@ -1,4 +1,4 @@
-"""Pairs of send and receive: each rank's elements go to the next rank of a ring."""
+"""Send and receive along a ring: each rank sends its elements to the next rank."""
 
 from kernbench.ccl.algorithm import (
     MESH,
@@ -20,7 +20,7 @@ from kernbench.ccl.ring_collectives import shift
 
 @along_ring
 def send_recv_ring(memory: Memory, ring: Ring, n_elem: int) -> None:
-    """`out[:n_elem]` of each rank = `in[:n_elem]` of the rank before it."""
+    """Afterwards, `out[:n_elem]` of each rank holds `in[:n_elem]` of the preceding rank."""
     shift(memory, ring, n_elem)
 
 
@@ -29,7 +29,7 @@ neighbours = ring_neighbours
 
 
 def reference(inputs: Sequence[Array], kind: int, shape: Shape, slot_bytes: int) -> list[Array]:
-    """The elements of the rank before."""
+    """Return the elements of the preceding rank, for every rank."""
     members = flat_ring(kind, shape).members
     before = {rank: members[at - 1] for at, rank in enumerate(members)}
     return [inputs[before[rank]] for rank in range(len(inputs))]

@@ -1,6 +1,6 @@
-"""Collectives as users of frameworks write them: the interface of `torch.distributed`, run on the machine of a bench.
+"""Collectives with the interface of `torch.distributed`, which run on the machine of a bench.
 
-Workers are the host's code: they take no time. What ranks call together is launched when all of them have called it.
+Workers are host code, which takes no simulated time. A collective is launched when all of its ranks have called it.
 
     def worker(rank):
         dist.init_process_group(backend="kernbench")

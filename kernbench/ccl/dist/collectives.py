@@ -1,4 +1,8 @@
-"""Collectives as workers call them."""
+"""The collectives that workers call.
+
+A tensor is a LocalTensor, a numpy array or a torch tensor on the host. With `async_op=True`, a call returns a Work handle at
+once; otherwise it returns None when all ranks have made the call. `group` is a process group; None means all workers.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +22,7 @@ from kernbench.common.errors import InputError, Problem
 
 
 class ReduceOp:
-    """The reductions, by the names of `torch.distributed.ReduceOp`."""
+    """The reductions, with the names of `torch.distributed.ReduceOp`."""
 
     SUM: ClassVar[Reduction] = SUM
     AVG: ClassVar[Reduction] = Reduction("avg")
@@ -28,7 +32,7 @@ class ReduceOp:
 
     @staticmethod
     def PREMUL_SUM(factor: float) -> Reduction:
-        """Multiply the elements of each rank by a factor, and add them."""
+        """Return a reduction that multiplies the elements of each rank by `factor` and adds the products."""
         return Reduction("premul_sum", float(factor))
 
 
@@ -48,7 +52,10 @@ def _collective(
     before: Sequence[Copy] = (),
     after: Sequence[Copy] = (),
 ) -> Work | None:
-    """Post a collective. `before`, `after`: copies in the memory of this rank. InputError if sizes do not fit."""
+    """Post a collective. `before` and `after` are copies in the memory of this rank.
+
+    Raises InputError if the sizes of the tensors do not fit.
+    """
     collective, ranks, where = COLLECTIVES[name], group.size(), f"dist.{given.name}"
     if not isinstance(op, Reduction):
         known = "SUM, AVG, MAX, MIN, PRODUCT and PREMUL_SUM"
@@ -68,7 +75,29 @@ def _collective(
 
 
 def all_reduce(tensor: Any, op: Any = SUM, group: ProcessGroup | None = None, async_op: bool = False) -> Work | None:
-    """Combine all ranks' tensors, in place."""
+    """Reduce the tensors of all ranks, and write the result to the tensor of every rank.
+
+    Parameters
+    ----------
+    tensor
+        The tensor of this rank, which is overwritten. All ranks have the same size and type.
+    op
+        The reduction, such as `ReduceOp.SUM` or `ReduceOp.MAX`.
+    group
+        The process group; None means all workers.
+    async_op
+        Whether the call returns a Work handle without waiting.
+
+    Raises
+    ------
+    InputError
+        If tensors do not match, or if this rank is not a member of the group.
+
+    Example
+    -------
+    >>> x = dist.from_numpy(np.full(1024, rank, np.float16))
+    >>> dist.all_reduce(x)
+    """
     given, members = Given("all_reduce", reduces=True), group_of("all_reduce", group)
     local = given.one(tensor, written=True)
     return _collective(given, "all_reduce", members, local, local, async_op, op=op)
@@ -81,7 +110,10 @@ def broadcast(
     async_op: bool = False,
     group_src: int | None = None,
 ) -> Work | None:
-    """Rank `src`'s elements into every rank's tensor."""
+    """Copy the tensor of rank `src` to the tensor of every rank.
+
+    `src` is a rank among all workers; `group_src`, if given, is a rank in the group and replaces `src`.
+    """
     given, members = Given("broadcast"), group_of("broadcast", group)
     root = root_of("broadcast", members, "src", src, group_src)
     local = given.one(tensor, written=True)
@@ -96,7 +128,10 @@ def reduce(
     async_op: bool = False,
     group_dst: int | None = None,
 ) -> Work | None:
-    """Combine the tensors of all ranks in that of rank `dst`; the others are unchanged."""
+    """Reduce the tensors of all ranks, and write the result to the tensor of rank `dst`. Other tensors are unchanged.
+
+    `dst` is a rank among all workers; `group_dst`, if given, is a rank in the group and replaces `dst`.
+    """
     given, members = Given("reduce", reduces=True), group_of("reduce", group)
     root = root_of("reduce", members, "dst", dst, group_dst)
     local = given.one(tensor, written=root == given.me.rank)
@@ -106,7 +141,10 @@ def reduce(
 def all_gather_into_tensor(
     output_tensor: Any, input_tensor: Any, group: ProcessGroup | None = None, async_op: bool = False
 ) -> Work | None:
-    """`output_tensor`: the tensors of all ranks, rank by rank."""
+    """Collect the tensors of all ranks in `output_tensor` of every rank, in rank order.
+
+    With n ranks, `output_tensor` has n times as many elements as `input_tensor`.
+    """
     given, members = Given("all_gather"), group_of("all_gather", group)
     x, y = given.one(input_tensor), given.one(output_tensor, written=True)
     return _collective(given, "all_gather", members, x, y, async_op)
@@ -116,7 +154,10 @@ all_gather_single = all_gather_into_tensor
 
 
 def all_gather(tensor_list: Tensors, tensor: Any, group: ProcessGroup | None = None, async_op: bool = False) -> Work | None:
-    """`tensor_list`: a list with a tensor for each rank; or one tensor for all, as `all_gather_into_tensor` takes."""
+    """Collect the tensors of all ranks in `tensor_list` of every rank.
+
+    `tensor_list` is a list with one tensor for each rank, or a single tensor as `all_gather_into_tensor` takes.
+    """
     if not isinstance(tensor_list, list | tuple):
         return all_gather_into_tensor(tensor_list, tensor, group, async_op)
     given, members = Given("all_gather"), group_of("all_gather", group)
@@ -128,7 +169,10 @@ def all_gather(tensor_list: Tensors, tensor: Any, group: ProcessGroup | None = N
 def reduce_scatter_tensor(
     output: Any, input: Any, op: Any = SUM, group: ProcessGroup | None = None, async_op: bool = False
 ) -> Work | None:
-    """`output`: this rank's block of the combined tensors of all ranks."""
+    """Reduce the `input` tensors of all ranks, and write block r of the result to `output` of rank r.
+
+    With n ranks, `input` has n times as many elements as `output`.
+    """
     given, members = Given("reduce_scatter", reduces=True), group_of("reduce_scatter", group)
     y, x = given.one(output, written=True), given.one(input)
     return _collective(given, "reduce_scatter", members, x, y, async_op, op=op)
@@ -140,7 +184,10 @@ reduce_scatter_single = reduce_scatter_tensor
 def reduce_scatter(
     output: Any, input_list: Tensors, op: Any = SUM, group: ProcessGroup | None = None, async_op: bool = False
 ) -> Work | None:
-    """`input_list`: a list with a tensor for each rank; or one tensor for all, as `reduce_scatter_tensor` takes."""
+    """Reduce the inputs of all ranks, and write block r of the result to `output` of rank r.
+
+    `input_list` is a list with one tensor for each rank, or a single tensor as `reduce_scatter_tensor` takes.
+    """
     if not isinstance(input_list, list | tuple):
         return reduce_scatter_tensor(output, input_list, op, group, async_op)
     given, members = Given("reduce_scatter", reduces=True), group_of("reduce_scatter", group)
@@ -157,7 +204,11 @@ def gather(
     async_op: bool = False,
     group_dst: int | None = None,
 ) -> Work | None:
-    """`gather_list` of rank `dst`: a list with a tensor for each rank, or one tensor for all; other ranks give None."""
+    """Collect the tensors of all ranks in `gather_list` of rank `dst`.
+
+    On rank `dst`, `gather_list` is a list with one tensor for each rank, or a single tensor for all; on other ranks it is None.
+    `dst` is a rank among all workers; `group_dst`, if given, is a rank in the group and replaces `dst`.
+    """
     given, members = Given("gather"), group_of("gather", group)
     root = root_of("gather", members, "dst", dst, group_dst)
     x = given.one(tensor)
@@ -179,7 +230,12 @@ def scatter(
     async_op: bool = False,
     group_src: int | None = None,
 ) -> Work | None:
-    """`scatter_list` of rank `src`: a list with a tensor for each rank, or one tensor for all; other ranks give None."""
+    """Copy one block of `scatter_list` of rank `src` to the tensor of each rank.
+
+    On rank `src`, `scatter_list` is a list with one tensor for each rank, or a single tensor for all; on other ranks it is
+    None.
+    `src` is a rank among all workers; `group_src`, if given, is a rank in the group and replaces `src`.
+    """
     given, members = Given("scatter"), group_of("scatter", group)
     root = root_of("scatter", members, "src", src, group_src)
     y = given.one(tensor, written=True)
@@ -196,7 +252,7 @@ def scatter(
 def _all_blocks(
     given: Given, group: ProcessGroup, blocks: Tensors, own: LocalTensor, field: str, written: bool
 ) -> tuple[LocalTensor, list[Copy]]:
-    """Room for the blocks of all ranks at the root, and the copies from or to them."""
+    """Return memory for the blocks of all ranks at the root, and the copies between this memory and the tensors."""
     if blocks is None:
         raise InputError(Problem(f"dist.{given.name}", f"the root, rank {given.me.rank}, must give it", field, None))
     if isinstance(blocks, list | tuple):
@@ -214,7 +270,7 @@ def _all_blocks(
 
 
 def _blocks(given: Given, group: ProcessGroup, tensors: list[LocalTensor], own: LocalTensor) -> LocalTensor:
-    """Room for a tensor of each rank. InputError if they do not have the size and type of a rank's own."""
+    """Return memory for one tensor of each rank. Raises InputError for tensors of another size or type than `own`."""
     if len(tensors) != group.size() or any((one.size, one.dtype) != (own.size, own.dtype) for one in tensors):
         sizes = ", ".join(f"{one.size} {one.dtype}" for one in tensors)
         rule = f"it takes {group.size()} tensors of {own.size} {own.dtype}, one for each rank, and gets {sizes}"
@@ -245,8 +301,10 @@ def all_to_all_single(
     group: ProcessGroup | None = None,
     async_op: bool = False,
 ) -> Work | None:
-    """`output`: this rank's block of every rank's tensor, rank by rank. With split sizes [rows of the first axis], blocks of any
-    size, which may be 0.
+    """Send block r of `input` to rank r, and collect the blocks from all ranks in `output`, in rank order.
+
+    The split sizes are lists of rows of the first axis, one number for each rank; a number may be 0. Without them, all blocks
+    have the same size.
     """
     given, members = Given("all_to_all"), group_of("all_to_all", group)
     x, y = given.one(input), given.one(output, written=True)
@@ -257,7 +315,7 @@ def all_to_all_single(
 
 
 def _split(group: ProcessGroup, tensor: LocalTensor, sizes: Sequence[int] | None) -> list[LocalTensor]:
-    """Consecutive blocks of rows. InputError if they are not those of the tensor."""
+    """Return consecutive blocks of rows. Raises InputError if their sizes do not add up to the rows of the tensor."""
     rows = tensor.shape[0] if tensor.shape else 1
     each = list(sizes) if sizes is not None else [rows // group.size()] * group.size()
     if len(each) != group.size() or sum(each) != rows or min(each) < 0:
@@ -273,7 +331,10 @@ def _split(group: ProcessGroup, tensor: LocalTensor, sizes: Sequence[int] | None
 def all_to_all(
     output_tensor_list: Tensors, input_tensor_list: Tensors, group: ProcessGroup | None = None, async_op: bool = False
 ) -> Work | None:
-    """Lists with a tensor for each rank, of any sizes; or one tensor for all, as `all_to_all_single` takes."""
+    """Send tensor r of `input_tensor_list` to rank r, and receive a tensor from each rank in `output_tensor_list`.
+
+    The tensors may have any sizes. Instead of a list, a single tensor as `all_to_all_single` takes is possible.
+    """
     if not isinstance(output_tensor_list, list | tuple):
         return all_to_all_single(output_tensor_list, input_tensor_list, group=group, async_op=async_op)
     given, members = Given("all_to_all"), group_of("all_to_all", group)
@@ -288,21 +349,21 @@ def all_to_all(
 def all_reduce_coalesced(
     tensors: Sequence[Any], op: Any = SUM, group: ProcessGroup | None = None, async_op: bool = False
 ) -> Any:
-    """Combine all ranks' tensors one after the other, in place."""
+    """Reduce each tensor of a list over all ranks, one after another, in place."""
     return together([all_reduce(one, op, group, async_op=True) for one in tensors], async_op)
 
 
 def all_gather_coalesced(
     output_tensor_lists: Sequence[Tensors], input_tensor_list: Sequence[Any], group: ProcessGroup | None = None, async_op: bool = False
 ) -> Any:
-    """`all_gather` of each tensor."""
+    """Call `all_gather` for each tensor of a list."""
     pairs = zip(output_tensor_lists, input_tensor_list, strict=True)
     works = [all_gather(out, one, group, async_op=True) for out, one in pairs]
     return together(works, async_op)
 
 
 def barrier(group: ProcessGroup | None = None, async_op: bool = False, **ignored: Any) -> Work | None:
-    """Wait until all ranks have called it."""
+    """Wait until all ranks of the group have called `barrier`."""
     return _collective(Given("barrier"), "barrier", group_of("barrier", group), None, None, async_op)
 
 

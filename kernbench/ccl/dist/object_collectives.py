@@ -1,4 +1,4 @@
-"""Collectives of Python objects, which are refused."""
+"""Collectives of Python objects, which raise an error because Python objects have no size in the model."""
 
 from __future__ import annotations
 

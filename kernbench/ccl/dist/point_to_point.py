@@ -1,4 +1,4 @@
-"""Sends and receives between two ranks, and batches of them."""
+"""Sends and receives between two ranks, and batches of sends and receives."""
 
 from __future__ import annotations
 
@@ -26,14 +26,22 @@ def _pair(
 def send(
     tensor: Any, dst: int | None = None, group: ProcessGroup | None = None, tag: int = 0, group_dst: int | None = None
 ) -> None:
-    """A tensor to rank `dst`, which calls `recv`."""
+    """Send a tensor to rank `dst`, which must call `recv`, and wait for that call.
+
+    `dst` is a rank among all workers; `group_dst`, if given, is a rank in the group. A send and its receive have the same
+    `tag`.
+    """
     _pair("send", "dst", tensor, dst, group, tag, group_dst, False)
 
 
 def recv(
     tensor: Any, src: int | None = None, group: ProcessGroup | None = None, tag: int = 0, group_src: int | None = None
 ) -> int:
-    """The tensor that rank `src` sends. Returns the rank of the sender."""
+    """Receive a tensor from rank `src`, and return the rank of the sender.
+
+    `src` is a rank among all workers; `group_src`, if given, is a rank in the group. A send and its receive have the same
+    `tag`.
+    """
     _pair("recv", "src", tensor, src, group, tag, group_src, False)
     return other_of("recv", group_of("recv", group), "src", src, group_src)
 
@@ -41,7 +49,7 @@ def recv(
 def isend(
     tensor: Any, dst: int | None = None, group: ProcessGroup | None = None, tag: int = 0, group_dst: int | None = None
 ) -> Work:
-    """As `send`, without waiting for the other rank."""
+    """Send a tensor as `send` does, but return a Work handle without waiting."""
     found = _pair("send", "dst", tensor, dst, group, tag, group_dst, True)
     assert found is not None
     return found
@@ -50,7 +58,7 @@ def isend(
 def irecv(
     tensor: Any, src: int | None = None, group: ProcessGroup | None = None, tag: int = 0, group_src: int | None = None
 ) -> Work:
-    """As `recv`, without waiting for the other rank."""
+    """Receive a tensor as `recv` does, but return a Work handle without waiting."""
     found = _pair("recv", "src", tensor, src, group, tag, group_src, True)
     assert found is not None
     return found
@@ -58,7 +66,7 @@ def irecv(
 
 @dataclass(frozen=True, eq=False)
 class P2POp:
-    """A send or receive of a batch: `isend` or `irecv`, its tensor, and the other rank."""
+    """A send or receive of a batch: the function `isend` or `irecv`, its tensor, and the other rank."""
 
     op: Callable[..., Work]
     tensor: Any
@@ -69,7 +77,7 @@ class P2POp:
 
 
 def batch_isend_irecv(p2p_op_list: Sequence[P2POp]) -> list[Work]:
-    """Begin sends and receives together; they run at the same time, in any order."""
+    """Start several sends and receives together. They run at the same time, in any order."""
     for one in p2p_op_list:
         if not isinstance(one, P2POp) or one.op not in (isend, irecv):
             raise InputError(Problem("dist.batch_isend_irecv", "it takes a list of dist.P2POp of dist.isend and dist.irecv"))

@@ -17,8 +17,20 @@ BACKENDS = ("kernbench", "gloo", "nccl", "mpi")  #: names that init_process_grou
 
 
 def init_process_group(backend: str | None = "kernbench", **ignored: Any) -> None:
-    """Join the group of all workers. `rank` and `world_size` must be those of the worker, if they are given; addresses, stores
-    and time limits have no meaning here. InputError for another backend.
+    """Join the group of all workers.
+
+    Parameters
+    ----------
+    backend
+        "kernbench", or a name that programs for GPUs and CPUs use: "gloo", "nccl" or "mpi". All names mean the machine.
+    ignored
+        `rank` and `world_size` must be the values of this worker if they are given. Other parameters, such as addresses,
+        stores and time limits, are ignored.
+
+    Raises
+    ------
+    InputError
+        If the backend is not known, or if `rank` or `world_size` is wrong.
     """
     if backend is not None and str(backend).partition(":")[2] not in BACKENDS and backend not in BACKENDS:
         raise InputError(Problem("dist.init_process_group", "it must be kernbench", "backend", backend))
@@ -31,23 +43,23 @@ def init_process_group(backend: str | None = "kernbench", **ignored: Any) -> Non
 
 
 def destroy_process_group(group: ProcessGroup | None = None) -> None:
-    """Leave the group of all workers, or forget another group."""
+    """Leave the group of all workers. For another group, do nothing."""
     if group is None:
         this_worker().ready = False
 
 
 def is_available() -> bool:
-    """Collectives are there."""
+    """Return True, because collectives are available."""
     return True
 
 
 def is_gloo_available() -> bool:
-    """Workers that are written for gloo run here."""
+    """Return True, because workers that are written for gloo run here."""
     return True
 
 
 def is_nccl_available() -> bool:
-    """There is no GPU: a worker that asks takes gloo."""
+    """Return False, because there is no GPU. Workers that check this function then choose gloo."""
     return False
 
 
@@ -56,60 +68,63 @@ is_torchelastic_launched = is_nccl_available
 
 
 def is_initialized() -> bool:
-    """Whether this worker has joined the group of all workers."""
+    """Return whether this worker has joined the group of all workers."""
     found = getattr(getcurrent(), "of_group", None)
     return isinstance(found, Worker) and found.ready
 
 
 def get_backend(group: ProcessGroup | None = None) -> str:
-    """The name of the backend."""
+    """Return the name of the backend."""
     return "kernbench"
 
 
 def get_rank(group: ProcessGroup | None = None) -> int:
-    """This worker's rank; in a group it is not a member of, -1."""
+    """Return the rank of this worker, or -1 if it is not a member of the group."""
     me = this_worker()
     return me.rank if group is None else group.rank_of(me.rank)
 
 
 def get_node_local_rank(fallback_rank: int | None = None) -> int:
-    """This worker's rank: all PEs are of one machine."""
+    """Return the rank of this worker, because all PEs are in one machine."""
     return this_worker().rank
 
 
 def get_world_size(group: ProcessGroup | None = None) -> int:
-    """How many ranks there are."""
+    """Return the number of ranks in the group."""
     return (group or this_worker().world.ranks).size()
 
 
 def get_process_group_ranks(group: ProcessGroup | None = None) -> list[int]:
-    """The ranks of a group."""
+    """Return the ranks of a group, as ranks among all workers."""
     return list((group or this_worker().world.ranks).ranks)
 
 
 def get_global_rank(group: ProcessGroup, group_rank: int) -> int:
-    """The rank of the world of a rank of a group."""
+    """Return the rank among all workers for a rank in a group."""
     return group.ranks[group_rank]
 
 
 def get_group_rank(group: ProcessGroup, global_rank: int) -> int:
-    """The rank in a group of a rank of the world; -1: it is not a member."""
+    """Return the rank in a group for a rank among all workers, or -1 if it is not a member."""
     return group.rank_of(global_rank)
 
 
 class _World(type):
     @property
     def WORLD(cls) -> ProcessGroup | None:
-        """The group of all workers; None before `init_process_group`."""
+        """The group of all workers, or None before `init_process_group`."""
         return this_worker().world.ranks if is_initialized() else None
 
 
 class group(metaclass=_World):
-    """`group.WORLD` is the group of all workers."""
+    """The attribute `group.WORLD` is the group of all workers."""
 
 
 def new_group(ranks: Sequence[int] | None = None, **ignored: Any) -> ProcessGroup:
-    """A group of these ranks; None: of all. Ranks that are not members get it too, and must not call collectives of it."""
+    """Return a group of these ranks; None means all ranks.
+
+    Ranks that are not members also get the group, but must not call its collectives.
+    """
     me = joined("new_group")
     every = me.world.ranks.ranks
     given = every if ranks is None else tuple(ranks)
@@ -123,7 +138,7 @@ def new_group(ranks: Sequence[int] | None = None, **ignored: Any) -> ProcessGrou
 
 
 def new_subgroups(group_size: int | None = None, **ignored: Any) -> tuple[ProcessGroup, list[ProcessGroup]]:
-    """Groups of this many consecutive ranks: the group of this rank, and all groups."""
+    """Divide all ranks into groups of `group_size` consecutive ranks. Return the group of this rank, and all groups."""
     me = joined("new_subgroups")
     size = me.world.ranks.size()
     many = size if group_size is None else group_size
@@ -136,7 +151,8 @@ def new_subgroups(group_size: int | None = None, **ignored: Any) -> tuple[Proces
 def new_subgroups_by_enumeration(
     ranks_per_subgroup_list: Sequence[Sequence[int]], **ignored: Any
 ) -> tuple[ProcessGroup | None, list[ProcessGroup]]:
-    """Groups of these ranks, none of which may be in two: that of this rank, or None, and all."""
+    """Make a group of each list of ranks. No rank may be in two lists. Return the group of this rank, or None, and all groups.
+    """
     me = joined("new_subgroups_by_enumeration")
     every = [rank for ranks in ranks_per_subgroup_list for rank in ranks]
     if len(set(every)) < len(every):
@@ -149,7 +165,19 @@ def new_subgroups_by_enumeration(
 def init_device_mesh(
     device_type: str, mesh_shape: Sequence[int], *, mesh_dim_names: Sequence[str] | None = None, backend_override: Any = None
 ) -> DeviceMesh:
-    """All ranks in an array of this shape, row-major; each line along an axis is a group."""
+    """Arrange all ranks in an array, in row-major order. Each line along an axis is a group.
+
+    Parameters
+    ----------
+    device_type
+        Accepted and ignored.
+    mesh_shape
+        The lengths of the axes. Their product is the number of ranks.
+    mesh_dim_names
+        Names for the axes.
+    backend_override
+        Accepted and ignored.
+    """
     me = joined("init_device_mesh")
     shape, every = tuple(mesh_shape), me.world.ranks.ranks
     if prod(shape) != len(every) or not all(type(one) is int and one > 0 for one in shape):
@@ -162,7 +190,7 @@ def init_device_mesh(
 
 
 def group_of(name: str, group: ProcessGroup | None) -> ProcessGroup:
-    """The group of a call. InputError if this rank is not a member."""
+    """Return the group of a call. Raises InputError if this rank is not a member."""
     me = joined(name)
     if group is None:
         return me.world.ranks
@@ -175,7 +203,7 @@ def group_of(name: str, group: ProcessGroup | None) -> ProcessGroup:
 
 
 def peer_of(name: str, group: ProcessGroup, field: str, given: Any, pair: bool = False) -> int:
-    """A rank that is named in a call. InputError if it is not one of the group."""
+    """Return the rank that a call names. Raises InputError if the rank is not in the group."""
     me, other = this_worker(), integer(given)
     if other is None or other not in group.ranks or (pair and other == me.rank):
         every = group.ranks == me.world.ranks.ranks
@@ -186,19 +214,21 @@ def peer_of(name: str, group: ProcessGroup, field: str, given: Any, pair: bool =
 
 
 def root_of(name: str, group: ProcessGroup, field: str, given: Any, in_group: Any) -> int:
-    """The root of a call: `src` or `dst` is a rank of the world, `group_src` or `group_dst` one of the group, if it is given."""
+    """Return the root of a call. `src` and `dst` are ranks among all workers; `group_src` and `group_dst` are ranks in the
+    group.
+    """
     if in_group is None:
         return peer_of(name, group, field, given)
     return peer_of(name, group, *_one_of(name, group, field, given or None, in_group))
 
 
 def other_of(name: str, group: ProcessGroup, field: str, given: Any, in_group: Any) -> int:
-    """The other rank of a send or receive, named in one of the two ways."""
+    """Return the other rank of a send or receive, which the call names in one of two ways."""
     return peer_of(name, group, *_one_of(name, group, field, given, in_group), pair=True)
 
 
 def _one_of(name: str, group: ProcessGroup, field: str, given: Any, in_group: Any) -> tuple[str, Any]:
-    """The name and value of the argument that says a rank: as a rank of the world, if it can be one."""
+    """Return the name and value of the argument that names a rank, converted to a rank among all workers if possible."""
     if (given is None) == (in_group is None):
         rule = f"it takes either {field} or group_{field}"
         remedy = "a receive from any rank is not modelled: name the rank that sends" if name in ("recv", "irecv") else ""

@@ -1,4 +1,4 @@
-"""Tensors of workers: in the memory of a rank, or of numpy and torch on the host."""
+"""Tensors of workers: in the memory of a rank, or on the host in numpy or torch."""
 
 from __future__ import annotations
 
@@ -16,22 +16,24 @@ from kernbench.common.errors import InputError, Problem
 
 
 def from_numpy(values: Any) -> LocalTensor:
-    """A tensor in the memory of this rank."""
+    """Copy an array to the memory of this rank, and return the tensor there."""
     me = joined("from_numpy")
     found: LocalTensor = ask(Do(lambda world: world.tensor(me.rank, values)))
     return found
 
 
 def to_numpy(tensor: LocalTensor) -> Array:
-    """The elements of a tensor of this rank, after all that this rank called before."""
+    """Return the elements of a tensor of this rank, after all earlier calls of this rank have ended."""
     me = joined("to_numpy")
     found: Array = ask(Read(own_tensor("to_numpy", me, tensor, False)))
     return found
 
 
 def launch(kernel: Callable[..., object], *args: Any) -> None:
-    """Run `kernel(*args, tl)` on the PE of this rank, after what it called before, and beside what it called with `async_op`
-    and does not wait for. A tensor becomes a pointer.
+    """Run `kernel(*args, tl)` on the PE of this rank, after the earlier calls of this rank.
+
+    Calls with `async_op=True` that the rank has not waited for run at the same time as the kernel. A tensor in `args` is
+    passed as a pointer.
     """
     me = joined("launch")
     given = tuple(own_tensor("launch", me, one, False).pointer if isinstance(one, LocalTensor) else one for one in args)
@@ -39,12 +41,12 @@ def launch(kernel: Callable[..., object], *args: Any) -> None:
 
 
 def _is_torch(value: Any) -> bool:
-    """A tensor of torch on the host."""
+    """Return whether a value is a torch tensor on the host."""
     return type(value).__module__.partition(".")[0] == "torch" and hasattr(value, "copy_")
 
 
 def _from_torch(value: Any) -> Array:
-    """The elements of a tensor of torch, without a copy where that can be."""
+    """Return the elements of a torch tensor, without a copy if possible."""
     plain = value.detach()
     if str(plain.dtype) == "torch.bfloat16":
         import ml_dtypes
@@ -55,7 +57,7 @@ def _from_torch(value: Any) -> Array:
 
 
 def _into_torch(value: Any, found: Array) -> None:
-    """Results into a tensor of torch, in place."""
+    """Write results into a torch tensor in place."""
     import torch  # type: ignore[import-not-found,unused-ignore]
 
     plain = np.ascontiguousarray(found)
@@ -66,14 +68,14 @@ def _into_torch(value: Any, found: Array) -> None:
 
 
 class Given:
-    """The tensors of one call: those of the host are copied to the memory of the rank, and results back."""
+    """The tensors of one call. Tensors on the host are copied to the memory of the rank, and results are copied back."""
 
     def __init__(self, name: str, reduces: bool = False) -> None:
         self.name, self.me, self.reduces = name, joined(name), reduces
         self.back: list[Callable[[], None]] = []
 
     def one(self, tensor: Any, written: bool = False) -> LocalTensor:
-        """A tensor as one in the memory of the rank. InputError for anything else."""
+        """Return a tensor as a tensor in the memory of the rank. Raises InputError for any other object."""
         if _is_torch(tensor):
             local = from_numpy(_from_torch(tensor))
             if written:
@@ -82,12 +84,15 @@ class Given:
         return own_tensor(self.name, self.me, tensor, self.reduces)
 
     def room(self, count: int, dtype: str) -> LocalTensor:
-        """Room in the memory of the rank."""
+        """Reserve memory of the rank."""
         found: LocalTensor = ask(Do(lambda world: world.empty(self.me.rank, count, dtype)))
         return found
 
     def call(self, call: Post) -> Work | None:
-        """Post it; a call that is not asynchronous returns when all ranks have called it, and has its results on the host."""
+        """Post the call.
+
+        A call that is not asynchronous returns when all ranks have made the call, and with its results on the host.
+        """
         work = Work(ask(call), self.back)
         if call.asynchronous:
             return work
@@ -97,9 +102,9 @@ class Given:
 
 
 def own_tensor(name: str, me: Worker, tensor: Any, reduces: bool) -> LocalTensor:
-    """InputError if a rank passes an object that is not its own tensor, or one whose elements cannot be moved or added.
+    """Raise InputError if the object is not a tensor of this rank, or if its elements cannot be moved or added.
 
-    Workers share Python objects: if one of them assigns to a shared variable, the next one overwrites it.
+    Workers share Python objects: if one worker assigns to a shared variable, the next worker overwrites the value.
     """
     rule, remedy = "", ""
     if not isinstance(tensor, LocalTensor):

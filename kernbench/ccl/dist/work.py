@@ -1,4 +1,4 @@
-"""Work handles: calls with `async_op=True` that a worker waits for later."""
+"""Work handles, with which a worker waits for calls with `async_op=True`."""
 
 from __future__ import annotations
 
@@ -13,35 +13,35 @@ from kernbench.ccl.streams import Operation
 
 @dataclass(eq=False)
 class Work:
-    """A call with `async_op=True`: `wait` returns when it has been done."""
+    """The handle of a call with `async_op=True`. The method `wait` returns when the call has ended."""
 
     operation: Operation
     back: list[Callable[[], None]] = field(default_factory=list, repr=False)  #: copies results to the host's tensors
 
     def wait(self, timeout: Any = None) -> bool:
-        """Wait for it. Kernels that were launched since the call run beside it."""
+        """Wait until the call has ended. Kernels that were launched after the call run at the same time as the call."""
         ask(Wait(self.operation))
         while self.back:
             self.back.pop(0)()
         return True
 
     def is_completed(self) -> bool:
-        """Whether it was launched; what is called after that comes later on the PE."""
+        """Return whether the call was launched. Everything that this rank calls afterwards comes later on the PE."""
         return self.operation.launched
 
 
 class Works:
-    """Several calls that are waited for together."""
+    """The handles of several calls that a worker waits for together."""
 
     def __init__(self, works: Sequence[Work | None]) -> None:
         self._works = works
 
     def wait(self, timeout: Any = None) -> bool:
-        """Wait for all of them."""
+        """Wait until all calls have ended."""
         return all(one.wait() for one in self._works if one is not None)
 
     def is_completed(self) -> bool:
-        """Whether all were launched."""
+        """Return whether all calls were launched."""
         return all(one.is_completed() for one in self._works if one is not None)
 
 

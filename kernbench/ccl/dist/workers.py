@@ -1,4 +1,4 @@
-"""Workers: the host code of each rank, in a greenlet of its own, and what they wait for."""
+"""Workers: the host code of each rank, in a separate greenlet, and what each greenlet waits for."""
 
 from __future__ import annotations
 
@@ -45,15 +45,39 @@ def spawn(
     channels: int = 0,
     **ignored: Any,
 ) -> Any:
-    """Run `worker(rank, *args)` for each rank, and what they call together on the machine.
+    """Run `worker(rank, *args)` for each rank, and launch the calls of all workers on the machine.
 
-    In a bench: `spawn(ctx, worker, *args, ranks=8)`. In a script, as `torch.multiprocessing.spawn`: `spawn(worker, args=(),
-    nprocs=8, machine=None)` runs a bench of its own on the smallest preset that has so many PEs, and returns the engine.
+    In a bench, call `spawn(ctx, worker, *args, ranks=8)`. In a script, call `spawn(worker, args=(), nprocs=8, machine=None)`,
+    as `torch.multiprocessing.spawn`. A script runs a bench of its own and gets the engine as the result.
 
-    `algorithms`: by collective, the algorithm's name where it is not the default. `files`: like ccl.yaml, with more of them;
-    `allow_code`: directories and files of Python that they may name. `channels`: cores of each PE (`pe.cores`) that a collective
-    occupies while it runs. InputError if ranks call different things or name a rank,
-    collective or algorithm that is not there, and as files and groups say.
+    Parameters
+    ----------
+    ctx
+        The context of the bench; in a script, the worker.
+    worker
+        A function of the rank and of `args`.
+    args
+        Further arguments of the worker.
+    ranks
+        The number of ranks, in a bench.
+    nprocs
+        The number of ranks, in a script.
+    machine
+        The machine, in a script. None chooses the smallest preset with at least `nprocs` PEs.
+    algorithms
+        For each collective, the name of an algorithm. Other collectives use the default algorithm.
+    files
+        Files in the format of ccl.yaml that add algorithms.
+    allow_code
+        The directories and Python files that such a file may name.
+    channels
+        The number of cores of each PE (`pe.cores`) that a collective occupies while it runs.
+
+    Raises
+    ------
+    InputError
+        If the calls of the ranks do not match, if a call names a rank, collective or algorithm that does not exist, or if a
+        file or a group is not valid.
     """
     if not isinstance(ctx, Context):
         given = tuple(ignored.pop("args", () if worker is None else worker))
@@ -86,7 +110,7 @@ def _spawned_alone(worker: Callable[..., object], args: tuple[Any, ...], ranks: 
 
 
 def _serve(world: World, worker: Callable[..., object], args: tuple[Any, ...]) -> None:
-    """Run the workers, each until it waits; answer those whose wait is over, and launch when none can go on."""
+    """Run each worker until it waits, answer the workers whose wait is over, and launch calls when no worker can continue."""
     hub = getcurrent()
     workers = []
     for rank in range(world.ranks.size()):
@@ -128,12 +152,12 @@ def _serve(world: World, worker: Callable[..., object], args: tuple[Any, ...]) -
 
 
 def _called(request: Any) -> str:
-    """What a rank has called."""
+    """Return the name of the call that a rank has made."""
     return f"waits for its {request.operation.name}" if isinstance(request, Wait) else str(request.name)
 
 
 def _asked(worker: Any, given: tuple[Any, ...]) -> Any:
-    """The next call of a worker; None after its end. KernelError if it has left its greenlet by itself."""
+    """Return the next call of a worker, or None after its end. Raises KernelError if the worker left its greenlet by itself."""
     try:
         request = worker.switch(*given)
     except KeyboardInterrupt:
@@ -190,7 +214,7 @@ def joined(name: str) -> Worker:
 
 
 def ask(request: Any) -> Any:
-    """Pass the call of this rank to the hub, and return its result."""
+    """Pass the call of this rank to the hub, and return the result of the call."""
     me = this_worker()
     try:
         return me.hub.switch(request)
@@ -200,7 +224,7 @@ def ask(request: Any) -> Any:
 
 
 def integer(given: Any) -> int | None:
-    """An integer of Python or numpy, or None for any other value."""
+    """Return a Python or numpy integer as int, and None for any other value."""
     try:
         return None if isinstance(given, bool) else index(given)
     except TypeError:

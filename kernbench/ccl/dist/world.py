@@ -1,4 +1,4 @@
-"""The world of a spawn: the machine, tensors in the memories of ranks, and the calls that wait for those of other ranks."""
+"""The state of one `spawn`: the machine, the tensors in the memories of ranks, and the calls that wait for other ranks."""
 
 from __future__ import annotations
 
@@ -44,21 +44,21 @@ class LocalTensor:
 
     @property
     def size(self) -> int:
-        """The number of elements."""
+        """Return the number of elements."""
         return prod(self.shape)
 
     def numel(self) -> int:
-        """The number of elements."""
+        """Return the number of elements."""
         return self.size
 
     @property
     def address(self) -> int:
-        """The address of its first element, for kernels."""
+        """The address of the first element, for kernels."""
         return int(self.whole.virtual) + self.offset * (dtype_of(self.dtype).bits // 8)
 
     @property
     def pointer(self) -> Any:
-        """What a kernel gets."""
+        """The pointer that a kernel gets."""
         return self.whole.pointer(0, "")
 
 
@@ -78,14 +78,14 @@ class Read:
 
 @dataclass(frozen=True, eq=False)
 class Do:
-    """Something that only concerns this rank."""
+    """A rank makes a call that concerns no other rank."""
 
     act: Callable[[World], Any]
 
 
 @dataclass(frozen=True, eq=False)
 class Post:
-    """The call of one rank."""
+    """A rank makes a call that concerns other ranks."""
 
     name: str
     group: ProcessGroup
@@ -97,7 +97,7 @@ class Post:
 
 
 class World:
-    """All ranks of a spawn: the machine, and the calls that wait for those of other ranks."""
+    """All ranks of one `spawn`: the machine, and the calls that wait for other ranks."""
 
     def __init__(
         self,
@@ -127,7 +127,7 @@ class World:
         self._pairs: dict[tuple[Any, ...], deque[tuple[Operation, Post]]] = {}  # sends, and receives, without the other
 
     def tensor(self, rank: int, values: Any) -> LocalTensor:
-        """A tensor in the memory of a rank."""
+        """Make a tensor with these elements in the memory of a rank."""
         given = np.asarray(values)
         if not given.size:
             raise InputError(Problem("dist.from_numpy", f"an array of shape {given.shape} has no elements"))
@@ -136,14 +136,16 @@ class World:
         return LocalTensor(whole, self, rank, given.shape)
 
     def empty(self, rank: int, count: int, dtype: str) -> LocalTensor:
-        """Room for elements in the memory of a rank."""
+        """Reserve memory of a rank for elements."""
         return LocalTensor(self.ctx.empty((count,), dtype, name=self._tensor_name(), pe=self.group.pes[rank]), self, rank, (count,))
 
     def _tensor_name(self) -> str:
         return f"dist{len(self.ctx.tensors)}"
 
     def post(self, rank: int, call: Post) -> Operation:
-        """A rank calls a collective, or sends or receives. InputError if the calls of ranks do not fit."""
+        """Handle the call of a collective, a send or a receive by a rank. Raises InputError if the calls of the ranks do not
+        match.
+        """
         if call.peer is not None:
             return self._post_pair(rank, call, call.peer)
         number = self._count.get((call.group, rank), 0)
@@ -185,7 +187,7 @@ class World:
         return operation
 
     def _check_alike(self, operation: Operation) -> None:
-        """InputError if ranks call different things, or pass tensors that do not fit."""
+        """Raise InputError if the ranks make different calls, or pass tensors that do not match."""
         calls = [operation.called[rank] for rank in operation.ranks]
         if len({one.name for one in calls}) > 1:
             self.refuse({rank: one.name for rank, one in operation.called.items()}, operation.ranks)
@@ -196,13 +198,13 @@ class World:
             raise InputError(Problem(f"dist.{operation.name}", rule))
 
     def refuse(self, called: dict[int, str], ranks: Sequence[int]) -> NoReturn:
-        """The calls of the ranks do not match, so that no rank can continue."""
+        """Raise an error: the calls of the ranks do not match, so no rank can continue."""
         said = ", ".join(f"rank {rank} {called.get(rank, 'has ended')}" for rank in ranks)
         remedy = "a send waits for its recv: let one side receive first" if "send" in called.values() else ""
         raise InputError(Problem("dist", f"the calls of ranks do not match: {said}", remedy=remedy))
 
     def _prepare(self, operation: Operation, call: Post) -> None:
-        """Choose the algorithm of a collective, and its queues."""
+        """Choose the algorithm and the queues of a collective."""
         if call.name == "exchange":
             operation.transfers = [one for rank in operation.ranks for one in self._transfers(operation, rank)]
             return
@@ -239,7 +241,7 @@ class World:
         operation.after = {rank: operation.called[rank].given[3] for rank in ranks}
 
     def _entry(self, name: str, group: Group, count: int, dtype: str) -> tuple[Entry, str]:
-        """The algorithm of a collective, and its protocol."""
+        """Return the algorithm of a collective, and its protocol."""
         entry = self.registry.find(name, self._algorithms.get(name))
         tuner = tuner_of(self.ctx.config, group, self.registry)  # type: ignore[arg-type]  # a system, as it has queues
         if entry.registry is not None:
@@ -253,7 +255,9 @@ class World:
 
     @staticmethod
     def _transfers(operation: Operation, rank: int) -> Iterable[Transfer]:
-        """What a rank sends in an all-to-all of tensors of any size. InputError if a rank expects another size."""
+        """Return what a rank sends in an all-to-all with tensors of any size. Raises InputError if a receiver expects another
+        size.
+        """
         for at, peer in enumerate(operation.ranks):
             x = operation.called[rank].given[0][at]
             out = operation.called[peer].given[1][operation.ranks.index(rank)]

@@ -1,1 +1,1 @@
-"""Algorithms and traces of other tools, run as collectives on our machines."""
+"""Reads algorithms and traces of other tools, which then run as collectives on the machines of kernbench."""

@@ -1,7 +1,8 @@
-"""Chakra execution traces: the nodes of each rank, as MLCommons Chakra, ASTRA-sim and PyTorch's converters write them.
+"""Chakra execution traces: the nodes of each rank, as written by MLCommons Chakra, ASTRA-sim and PyTorch's converters.
 
-A trace is a file for each rank, `PREFIX.RANK.et`. A file is a sequence of messages in the wire format of protocol buffers, each
-after its length: first `GlobalMetadata`, then a `Node` for each node. Only the fields that times depend on are read.
+A trace has a file for each rank, `PREFIX.RANK.et`. A file is a sequence of messages in the wire format of protocol buffers,
+and the length of each message precedes it. The first message is `GlobalMetadata`; a `Node` follows for each node. The reader
+uses only the fields on which times depend.
 """
 
 from __future__ import annotations
@@ -55,14 +56,15 @@ class Trace:
     nodes: tuple[Node, ...]
 
     def error(self, node: Node, name: str, rule: str, value: object = None, remedy: str = "") -> InputError:
-        """An error with the node and its field."""
+        """Return an error that names the node and its field."""
         where = f"{self.source}: node {node.number}" + (f" ({node.name})" if node.name else "")
         if value is None:
             return InputError(Problem(where, rule, name, remedy=remedy))
         return InputError(Problem(where, rule, name, value, remedy))
 
     def natural(self, node: Node, name: str, most: int, usual: int | None = None) -> int:
-        """An attribute that is a number from 0 to `most`. InputError without it, unless there is a usual value."""
+        """Return an attribute that is an integer from 0 to `most`. Without the attribute, return `usual`, or raise InputError.
+        """
         value = node.attributes.get(name, usual)
         if value is None:
             raise self.error(node, name, f"a {node.type} must have it")
@@ -72,15 +74,25 @@ class Trace:
 
 
 def read_chakra(place: str | os.PathLike[str], control: bool = True) -> list[Trace]:
-    """The traces of all ranks: of a directory, or of a prefix. InputError with node, field and rule if one is wrong.
+    """Read the traces of all ranks.
 
-    Without `control`, control dependencies are left out.
+    Parameters
+    ----------
+    place
+        A directory, or the prefix of the file names.
+    control
+        Whether control dependencies are read.
+
+    Raises
+    ------
+    InputError
+        If a trace is not valid. The message names the node, the field and the rule.
     """
     return [_read(path, control) for path in _files(Path(place))]
 
 
 def _files(place: Path) -> list[Path]:
-    """`PREFIX.0.et`, `PREFIX.1.et` and so on."""
+    """Return the files `PREFIX.0.et`, `PREFIX.1.et` and so on."""
     folder, prefix = (place, None) if place.is_dir() else (place.parent, place.name)
     found: dict[str, dict[int, Path]] = {}
     for path in sorted(folder.glob("*.et")) if folder.is_dir() else ():
@@ -157,7 +169,7 @@ def _node(wire: _Wire) -> Node:
 
 
 def _attribute(wire: _Wire) -> tuple[str, Value | None]:
-    """Name and value of an attribute: numbers, texts and lists of truth values; None of another one."""
+    """Return the name and value of an attribute: a number, a text or a list of truth values. Return None for other types."""
     name = ""
     found: Value | None = None
     for key, value in wire.fields():
@@ -186,18 +198,18 @@ def _attribute(wire: _Wire) -> tuple[str, Value | None]:
 
 
 class _Wire:
-    """A message in the wire format: fields of a number and a value, in any order."""
+    """A message in the wire format: fields with a number and a value, in any order."""
 
     def __init__(self, source: str, data: bytes, at: int = 0, end: int | None = None, what: str = "the file") -> None:
         self.source, self.data, self.at, self.what = source, data, at, what
         self.end = len(data) if end is None else end
 
     def error(self, rule: str) -> InputError:
-        """An error with the message and the byte of the file."""
+        """Return an error that names the message and the byte of the file."""
         return InputError(Problem(f"{self.source}: {self.what}", f"{rule} (byte {self.at:,})"))
 
     def varint(self) -> int:
-        """A number of at most 64 bits, seven bits a byte."""
+        """Read an integer of at most 64 bits, with seven bits in each byte."""
         found = 0
         for shift in range(0, 70, 7):
             if self.at >= self.end:
@@ -212,7 +224,7 @@ class _Wire:
         raise self.error("a number has more than 64 bits")
 
     def message(self, what: str) -> _Wire:
-        """The message that begins here with its length."""
+        """Read the message that begins here with its length."""
         length = self.varint()
         if length > self.end - self.at:
             raise self.error(f"{what} has a length of {length:,} bytes, and {self.end - self.at:,} are left")
@@ -220,7 +232,7 @@ class _Wire:
         return _Wire(self.source, self.data, self.at - length, self.at, what)
 
     def fields(self) -> Iterator[tuple[int, int | bytes | _Wire]]:
-        """Number and value of each field."""
+        """Yield the number and value of each field."""
         while self.at < self.end:
             key = self.varint()
             number, kind = key >> 3, key & 7
@@ -252,7 +264,7 @@ class _Wire:
         return inner.data[inner.at : inner.end].decode(errors="replace")
 
     def numbers(self, value: int | bytes | _Wire) -> list[int]:
-        """A repeated number: one, or several in one field."""
+        """Return a repeated number: a single number, or several packed in one field."""
         if isinstance(value, int):
             return [value]
         found, inner = [], self.inner(0, value)
@@ -262,7 +274,7 @@ class _Wire:
 
 
 def write_chakra(nodes: Sequence[Node]) -> bytes:
-    """The file of a rank."""
+    """Return the bytes of the file of a rank."""
     parts = [_field(1, "0.0.4")]
     return b"".join(_delimited(one) for one in (*parts, *(_node_bytes(node) for node in nodes)))
 
@@ -281,7 +293,7 @@ def _node_bytes(node: Node) -> bytes:
 
 
 def _field(key: int, value: int | str | bytes, always: bool = False) -> bytes:
-    """A field; of the usual value nothing, as the format has it."""
+    """Return the bytes of a field. A field with the default value has no bytes, as in the format."""
     if not value and not always:
         return b""
     if isinstance(value, int):

@@ -1,7 +1,7 @@
-"""MSCCL XML: algorithms as Microsoft's MSCCL, its executor for NCCL and RCCL read them.
+"""MSCCL XML: the algorithms of Microsoft's MSCCL, which its executor runs in NCCL and RCCL.
 
-The rules are those of the interpreter in these libraries: a thread block takes its steps one after the other, for one part of
-every chunk after the other, and `depid` and `deps` name a step of the same rank that must be done before.
+The rules are the rules of the interpreter in these libraries. A thread block executes its steps in order, first for one part
+of every chunk, then for the next part. The attributes `depid` and `deps` name a step of the same rank that must end first.
 """
 
 from __future__ import annotations
@@ -27,8 +27,13 @@ MOST_RANKS, MOST_CHUNKS, MOST_STEPS = 4096, 1 << 16, 1 << 20
 
 
 def read_msccl(path: str | os.PathLike[str]) -> ProgramEntry:
-    """The algorithm of a file. InputError with line and rule for a file that is none, whose references are wrong, whose steps
-    wait for each other, or that does not compute its collective.
+    """Read the algorithm of a file.
+
+    Raises
+    ------
+    InputError
+        If the file is not valid, if steps wait for each other, or if the algorithm does not compute its collective. The message
+        names the line and the rule.
     """
     root = read_xml(path)
     if root.tag != "algo":
@@ -72,7 +77,7 @@ def _schedule(root: Element) -> Program:
 
 
 def _blocks(made: Program, gpu: Element, rank: int, ranks: int) -> Iterator[Block]:
-    """The thread blocks of a rank, in the order of their numbers."""
+    """Return the thread blocks of a rank, in numeric order."""
     gpu.only("tb")
     has, gets = made.sizes()
     limits = {"i": has, "o": gets, "s": gpu.integer("s_chunks", 0, MOST_CHUNKS, 0)}
@@ -139,7 +144,7 @@ def _ref(step: Element, which: str, count: int, limits: dict[str, int], rank: in
 
 
 def _check_pairs(root: Element, ranks: tuple[tuple[Block, ...], ...]) -> None:
-    """InputError if what is sent on a channel is not what is received there, chunk by chunk."""
+    """Raise InputError if the chunks sent on a channel differ from the chunks received on it."""
     sent: dict[tuple[int, int, int], tuple[int, int]] = {}
     received: dict[tuple[int, int, int], tuple[int, int]] = {}
     for rank, blocks in enumerate(ranks):

@@ -1,8 +1,8 @@
-"""MSCCL++ execution plans: JSON files whose ranks write into and read from each other's buffers.
+"""MSCCL++ execution plans: JSON files in which ranks write to and read from the buffers of other ranks.
 
-A plan is carried out once without elements, its signals, waits, barriers and packets in an order that they allow. Each piece of
-data that goes from one rank to another there becomes a message of a program (`program`). A step of the program waits for the
-steps before it that use the same chunks of the rank, and for those of its own thread block.
+The reader executes a plan once without elements, with its signals, waits, barriers and packets in a valid order. Each piece of
+data that goes from one rank to another becomes a message of a program (`program`). A step of the program waits for earlier
+steps that use the same chunks of the rank, and for earlier steps of its own thread block.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Place:
 
 @dataclass(slots=True)
 class Row:
-    """A thread block of the program, while steps are added."""
+    """A thread block of the program, to which steps are being added."""
 
     send: int
     recv: int
@@ -58,8 +58,13 @@ class Row:
 
 
 def read_mscclpp(path: str | os.PathLike[str]) -> ProgramEntry:
-    """The algorithm of a plan. InputError naming the file and the op for a plan that is none, of the format before `src_buff`
-    and `dst_buff`, whose waits never end, or that does not compute its collective.
+    """Read the algorithm of a plan.
+
+    Raises
+    ------
+    InputError
+        If the file is not a valid plan, if it has the format without `src_buff` and `dst_buff`, if its waits never end, or if
+        it does not compute its collective. The message names the file and the op.
     """
     plan = Plan(read_document(path, MAX_BYTES))
     plan.run()
@@ -69,7 +74,7 @@ def read_mscclpp(path: str | os.PathLike[str]) -> ProgramEntry:
 
 
 class Plan:
-    """A plan, and the steps that have been made of it."""
+    """A plan, and the steps that were made from it."""
 
     def __init__(self, document: Document) -> None:
         self.document, data = document, document.data
@@ -132,7 +137,7 @@ class Plan:
     # The run ----------------------------------------------------------------------------------------------------------
 
     def run(self) -> None:
-        """Carry the plan out, thread block after thread block, each as far as it can go."""
+        """Execute the plan: run each thread block in turn, as far as it can continue."""
         left: deque[tuple[int, int, Where, deque[tuple[Where, dict[str, Any]]]]] = deque()
         for rank, gpu in enumerate(self.gpus):
             for number, one in enumerate(self._list(gpu, "semaphores", ("gpus", rank))):
@@ -165,7 +170,7 @@ class Plan:
                 yield where, op
 
     def _done(self, rank: int, number: int, at: Where, where: Where, op: dict[str, Any]) -> bool:
-        """Carry out an op, unless it has to wait."""
+        """Execute an op, unless it has to wait."""
         name = op.get("name")
         known = (*COPIES, *SUMS, *SYNCS, *IN_SWITCH)
         if name not in known:
@@ -225,7 +230,7 @@ class Plan:
         return True
 
     def _channels(self, rank: int, at: Where, where: Where, op: dict[str, Any]) -> list[tuple[str, int]]:
-        """Type and number, in the rank, of the channels of an op."""
+        """Return the type and number of the channels of an op, counted in the rank."""
         kind = op.get("channel_type")
         block = self.gpus[rank]["threadblocks"][at[3]]
         mine = [one for one in self._list(block, "channels", at) if one.get("channel_type") == kind]
@@ -238,7 +243,7 @@ class Plan:
         return found
 
     def _peers(self, rank: int, kind: str) -> list[int]:
-        """The ranks that the channels of a type lead to."""
+        """Return the ranks at the other ends of the channels of a type."""
         found: list[int] = []
         for k, one in enumerate(self._list(self.gpus[rank], "channels", ("gpus", rank))):
             if one.get("channel_type", one.get("type")) == kind:
@@ -246,7 +251,8 @@ class Plan:
         return found
 
     def _signal(self, rank: int, at: Where, where: Where, op: dict[str, Any]) -> None:
-        """The peer's channel back has one signal more: the n-th of all that lead here."""
+        """Add a signal to the peer's channel in the opposite direction: the n-th channel of the peer that leads to this rank.
+        """
         for kind, one in self._channels(rank, at, where, op):
             peers = self._peers(rank, kind)
             if one >= len(peers) or peers[one] >= len(self.gpus):
@@ -258,7 +264,8 @@ class Plan:
             self.signals[peers[one], kind, back[nth]] += 1
 
     def _through_switch(self, rank: int, number: int, at: Where, where: Where, op: dict[str, Any]) -> None:
-        """Load the sum of a chunk of all members of a group (glre), store a chunk at all (gstore), or both (glres)."""
+        """Load the sum of a chunk over all members of a group (glre), store a chunk at all members (gstore), or both (glres).
+        """
         name, sides = op["name"], [self._list(op, key, where) for key in ("src_buff", "dst_buff")]
         if any(len(side) != 1 for side in sides):
             raise self.refused(where, f"{name} must have one src_buff and one dst_buff")
@@ -293,7 +300,7 @@ class Plan:
                 self._add(one.rank, ("copied", group), Row(-1, -1, number, group), "r", None, one, by)
 
     def _members(self, rank: int, at: Where, where: Where, op: dict[str, Any], key: str) -> list[Place]:
-        """The chunks of a buffer of all members of a switch channel."""
+        """Return the chunks of a buffer of all members of a switch channel."""
         one = op[key][0]
         block = self.gpus[rank]["threadblocks"][at[3]]
         mine = [other for other in self._list(block, "channels", at) if other.get("channel_type") == "switch"]
@@ -315,7 +322,7 @@ class Plan:
         return [self._checked(where, owner, buffer, index, count) for owner in sorted(ranks)]
 
     def _place(self, rank: int, at: Where, op: dict[str, Any], key: str, number: int) -> Place:
-        """The chunks that an op names, on its rank or on another one."""
+        """Return the chunks that an op names, on its own rank or on another rank."""
         where = (*at, "ops")
         one = op[key][number]
         index, count = self._number(one, "index", where), self._number(one, "size", where)
@@ -334,7 +341,7 @@ class Plan:
         return self._checked(where, owner, buffer, index, count)
 
     def _checked(self, where: Where, owner: int, buffer: Any, index: int, count: int) -> Place:
-        """Chunks that a rank has."""
+        """Return chunks after a check that the rank has them."""
         limits = {"i": self.made.sizes()[0], "o": self.made.sizes()[1], "s": self.made.scratch}
         if not isinstance(buffer, str) or buffer not in limits or not count or index + count > limits[buffer]:
             there = limits.get(str(buffer), 0)
@@ -345,7 +352,7 @@ class Plan:
     # The steps --------------------------------------------------------------------------------------------------------
 
     def _move(self, rank: int, number: int, source: Place, target: Place, where: Where) -> None:
-        """A copy, or a message where the two are of different ranks."""
+        """Add a copy, or a message if the source and the target are on different ranks."""
         if source.count != target.count:
             raise self.refused(where, f"{source.count} chunks go to {target.count}")
         if source.rank == target.rank:
@@ -361,7 +368,7 @@ class Plan:
         self._add(to, ("recv", here, channel), Row(-1, here, channel), kind, added, target, by)
 
     def _sum(self, rank: int, number: int, sources: list[Place], targets: list[Place], where: Where) -> None:
-        """The sum of all sources in the first target of the rank itself, and copies of it to the others."""
+        """Add the sum of all sources to the first target on the rank itself, and copies of the sum to the other targets."""
         mine = [one for one in targets if one.rank == rank]
         if not mine or any(one.count != mine[0].count for one in (*sources, *targets)):
             raise self.refused(where, "a sum must have equally many chunks everywhere, and a dst_buff of its own rank")
@@ -385,7 +392,7 @@ class Plan:
     def _add(
         self, rank: int, key: Key, new: Row, kind: str, source: Place | None, target: Place | None, by: tuple[int, int]
     ) -> None:
-        """A step of a rank, which waits for the steps before it that use its chunks."""
+        """Add a step of a rank. The step waits for earlier steps that use the same chunks."""
         self.steps += 1
         self.uses += (source.count if source else 0) + (target.count if target else 0)
         if self.steps > MOST_STEPS:
@@ -416,7 +423,7 @@ class Plan:
             self.last[by] = me
 
     def _shared(self, rank: int, place: Place) -> Sequence[tuple[str, int]]:
-        """Its chunks by names of memory: elements and results of a plan in place are the same."""
+        """Return chunks by the name of their memory. In a plan in place, elements and results have the same memory."""
         if not self.made.in_place or place.ref.buffer == "s":
             return list(place.chunks)
         has, gets = self.made.sizes()
@@ -424,7 +431,7 @@ class Plan:
         return [("x", first + chunk) for _, chunk in place.chunks]
 
     def program(self) -> Program:
-        """All steps, by rank and thread block."""
+        """Return all steps as a program, by rank and thread block."""
         ranks = []
         for rows in self.rows:
             numbers = {key: number for number, key in enumerate(rows)}

@@ -1,8 +1,8 @@
-"""Programs: algorithms as lists of steps per rank, which other tools write and one kernel interprets.
+"""Programs: algorithms as lists of steps per rank. Other tools write them, and one kernel interprets them.
 
-A rank has thread blocks. A thread block has at most one rank to send to and one to receive from, and takes its steps one after
-the other. A step moves or adds chunks of three buffers: the rank's elements `i`, its results `o` and its scratch `s`. Every
-buffer is cut into chunks of equal length. A step may wait for steps of other thread blocks of its rank.
+A rank has thread blocks. A thread block sends to at most one rank and receives from at most one rank. It executes its steps in
+order. A step moves or adds chunks of three buffers: the elements `i` of the rank, its results `o` and its scratch memory `s`.
+Every buffer is cut into chunks of equal length. A step may wait for steps of other thread blocks of its rank.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ WINDOW = 4  #: pieces of a step that are in flight
 
 @dataclass(frozen=True, slots=True)
 class Ref:
-    """Consecutive chunks of a buffer begin here."""
+    """The location of consecutive chunks in a buffer."""
 
     buffer: str  #: i, o or s
     chunk: int
@@ -68,7 +68,7 @@ class Step:
 
     @property
     def reads(self) -> bool:
-        """Whether it reads its source."""
+        """Whether the step reads its source."""
         return KINDS[self.kind][1]
 
     @property
@@ -82,7 +82,9 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class InSwitch:
-    """Messages of all members that a switch adds for one of them, the root, and messages of the root that it copies to all."""
+    """Messages through a switch. The switch adds messages of all members for the root, and copies messages of the root to all
+    members.
+    """
 
     root: int
     members: tuple[int, ...]
@@ -90,7 +92,8 @@ class InSwitch:
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """A thread block. Peers are ranks, -1 for none. With a group, it sends and receives through a switch."""
+    """A thread block. Peers are ranks, and -1 means no peer. A thread block with a group sends and receives through a switch.
+    """
 
     number: int
     send: int
@@ -116,11 +119,11 @@ class Program:
 
     @property
     def rules(self) -> Collective:
-        """The collective that it computes."""
+        """The collective that the program computes."""
         return COLLECTIVES[self.collective]
 
     def sizes(self) -> tuple[int, int]:
-        """Chunks of a rank's elements and of its results."""
+        """The number of chunks of a rank's elements, and of its results."""
         ranks, rules = len(self.ranks), self.rules
         return (
             self.chunks if rules.blocks_in or not rules.blocks_out else self.chunks // ranks,
@@ -128,12 +131,14 @@ class Program:
         )
 
     def error(self, line: int, rule: str, remedy: str = "") -> InputError:
-        """An error with a line of the file."""
+        """Return an error that names a line of the file."""
         return InputError(Problem(f"{self.source}:{line}", rule, remedy=remedy))
 
 
 class Buffers:
-    """The chunks of one rank, any values: `o` is a part of `i` or the other way round if the program is in place."""
+    """The chunks of one rank, with any type of values. If the program is in place, `o` is a part of `i`, or `i` is a part of
+    `o`.
+    """
 
     def __init__(self, program: Program, rank: int, elements: Sequence[Any]) -> None:
         has, gets = program.sizes()
@@ -156,10 +161,21 @@ class Buffers:
 
 
 def interpret(program: Program, elements: Sequence[Sequence[Any]], add: Callable[[Any, Any], Any]) -> list[list[Any]]:
-    """The result chunks of each rank, without times: what the steps do to any values that can be added.
+    """Execute the steps on any values that can be added, without times, and return the result chunks of each rank.
 
-    `elements`: by rank and chunk. InputError naming the line for a step that reads what nothing has written, and if steps wait
-    for each other.
+    Parameters
+    ----------
+    program
+        The program.
+    elements
+        The values by rank and chunk.
+    add
+        The function that adds two values.
+
+    Raises
+    ------
+    InputError
+        If a step reads a chunk that no step has written, or if steps wait for each other. The message names the line.
     """
     memory = [Buffers(program, rank, own) for rank, own in enumerate(elements)]
     done = [[0] * len(blocks) for blocks in program.ranks]  # steps of each thread block
@@ -194,7 +210,7 @@ Link = tuple[Any, ...]  #: from rank to rank by channel; or to or from a switch,
 
 
 def _links_in(program: Program, rank: int, block: Block) -> list[Link]:
-    """Where a thread block's messages come from; those of several members of a group are added."""
+    """Return the sources of the messages of a thread block. Messages from several members of a group are added."""
     if block.group < 0:
         return [(block.recv, rank, block.channel)]
     group = program.groups[block.group]
@@ -202,7 +218,7 @@ def _links_in(program: Program, rank: int, block: Block) -> list[Link]:
 
 
 def _links_out(program: Program, rank: int, block: Block) -> list[Link]:
-    """Where they go to."""
+    """Return the destinations of the messages of a thread block."""
     if block.group < 0:
         return [(rank, block.send, block.channel)]
     if not block.copies:
@@ -211,7 +227,7 @@ def _links_out(program: Program, rank: int, block: Block) -> list[Link]:
 
 
 def _combined(program: Program, step: Step, messages: list[list[Any]], add: Callable[[Any, Any], Any]) -> list[Any]:
-    """The sum of what came, in the order of the members."""
+    """Return the sum of the messages, in the order of the members."""
     if len({len(one) for one in messages}) > 1:
         raise program.error(step.line, f"a switch adds {' and '.join(str(len(one)) for one in messages)} chunks")
     return [reduce(add, parts) for parts in zip(*messages, strict=True)]
@@ -227,7 +243,7 @@ def _take(
     queues: dict[Link, deque[list[Any]]],
     add: Callable[[Any, Any], Any],
 ) -> None:
-    """One step on the values of a rank."""
+    """Execute one step on the values of a rank."""
     if message is not None and len(message) != step.count:
         rule = f"rank {rank} receives {step.count} chunks, and rank {block.recv} sends {len(message)}"
         raise program.error(step.line, rule)
@@ -257,7 +273,7 @@ def _known(program: Program, rank: int, step: Step, ref: Ref, memory: Buffers) -
 
 
 def _stuck(program: Program, done: Sequence[Sequence[int]]) -> InputError:
-    """The first step that can never begin."""
+    """Return the first step that can never begin."""
     for rank, blocks in enumerate(program.ranks):
         for block in blocks:
             if done[rank][block.number] == len(block.steps):
@@ -275,7 +291,7 @@ Sum = tuple[tuple[int, int], ...]  #: the (rank, chunk) that were added, sorted
 
 
 def check(program: Program) -> None:
-    """InputError if the program does not compute its collective: it is run on the names of chunks instead of elements."""
+    """Raise InputError if the program does not compute its collective. The check executes the steps on names of chunks."""
     has, gets = program.sizes()
     named = [[((rank, chunk),) for chunk in range(has)] for rank in range(len(program.ranks))]
     found = interpret(program, named, lambda one, other: tuple(sorted((*one, *other))))
@@ -290,7 +306,7 @@ def check(program: Program) -> None:
 
 
 def _wanted(program: Program, rank: int, chunk: int) -> Sum:
-    """The sum that a result chunk must be."""
+    """Return the sum that a result chunk must have."""
     ranks, rules = len(program.ranks), program.rules
     has, gets = program.sizes()
     if rules.reduces:
@@ -312,7 +328,7 @@ def _sum_text(value: Sum | None) -> str:
 
 
 class Interpreter:
-    """A program as an algorithm (`contract.Algorithm`): its kernel takes the steps of its rank."""
+    """A program as an algorithm (`contract.Algorithm`). Its kernel executes the steps of its rank."""
 
     TOPO_NAME_TO_KIND: ClassVar[Mapping[str, int]] = TOPO_NAME_TO_KIND
     kernel_args: ClassVar[Callable[..., KernelArgs]] = staticmethod(kernel_args)
@@ -322,7 +338,7 @@ class Interpreter:
 
     @cached_property
     def ways(self) -> dict[tuple[int, int, int], Way]:
-        """By (rank, peer, channel): the plane and direction of its queues with that peer."""
+        """The plane and direction of the queues, by (rank, peer, channel)."""
         found: dict[tuple[int, int, int], Way] = {}
         taken: set[tuple[int, Way]] = set()
         for rank, peer, channel in self._links():
@@ -337,7 +353,7 @@ class Interpreter:
         return found
 
     def _links(self) -> list[tuple[int, int, int]]:
-        """(lower rank, higher rank, channel) of everything that is sent."""
+        """Return (lower rank, higher rank, channel) for all messages."""
         links = set()
         for rank, blocks in enumerate(self.program.ranks):
             for block in blocks:
@@ -346,36 +362,36 @@ class Interpreter:
         return sorted(links)
 
     def neighbours(self, kind: int, shape: Shape) -> Table:
-        """The queues that its thread blocks use."""
+        """Return the queues that the thread blocks use."""
         table: dict[int, dict[Way, tuple[int, str]]] = {}
         for (rank, peer, channel), way in self.ways.items():
             table.setdefault(rank, {})[way] = peer, self.ways[peer, rank, channel][1]
         return table
 
     def through_switches(self, kind: int, shape: Shape) -> list[SwitchQueueForm]:
-        """Two queues of each group, on a plane of its own behind those of pairs."""
+        """Return the two queues of each group. Each group has its own plane, after the planes of pairs."""
         groups = enumerate(self.program.groups)
         return [SwitchQueueForm(number, way, one.root, one.members) for number, one in groups for way in (REDUCE, MULTICAST)]
 
     def way_in(self, rank: int, block: Block) -> Way:
-        """The plane and direction of the queue that a thread block receives from."""
+        """Return the plane and direction of the queue from which a thread block receives."""
         if block.group < 0:
             return self.ways[rank, block.recv, block.channel]
         return block.group, REDUCE if rank == self.program.groups[block.group].root else MULTICAST
 
     def way_out(self, rank: int, block: Block) -> Way:
-        """And of the one that it sends to."""
+        """Return the plane and direction of the queue to which a thread block sends."""
         if block.group < 0:
             return self.ways[rank, block.send, block.channel]
         return block.group, MULTICAST if block.copies else REDUCE
 
     @property
     def scratch_chunks(self) -> int:
-        """Chunks of scratch memory of each rank."""
+        """The number of chunks of scratch memory of each rank."""
         return self.program.scratch
 
     def chunk_elements(self, count: int) -> int:
-        """Elements of a chunk. InputError if chunks would not have equal lengths."""
+        """Return the number of elements of a chunk. Raises InputError if the chunks would not have equal lengths."""
         ranks, rules = len(self.program.ranks), self.program.rules
         whole = max(rules.has(count, ranks), rules.gets(count, ranks))
         if whole % self.program.chunks:
@@ -384,7 +400,7 @@ class Interpreter:
         return whole // self.program.chunks
 
     def reference(self, inputs: Sequence[Array], kind: int, shape: Shape, slot_bytes: int) -> Sequence[Array]:
-        """What the steps compute, in their own order."""
+        """Return the results of the steps, computed in their own order."""
         has = self.program.sizes()[0]
         cut = [[one[at : at + one.size // has] for at in range(0, one.size, one.size // has)] for one in inputs]
         none = np.empty(0, inputs[0].dtype)
@@ -406,19 +422,19 @@ class Interpreter:
         tl: Any,
         scratch: int = 0,
     ) -> None:
-        """Take all steps of this rank."""
+        """Execute all steps of this rank."""
         _Rank(self, tl, {"i": in_ptr, "o": out_ptr, "s": scratch}, n_elem, dtype).run()
 
 
 @dataclass(frozen=True, slots=True)
 class _Need:
-    """A thread block waits for a step of another one."""
+    """A thread block waits for a step of another thread block."""
 
     block: int
 
 
 class _Rank:
-    """The thread blocks of a rank while they run: each waits by itself, and the first that can go on does."""
+    """The thread blocks of a rank while they run. Each waits independently, and the first one that can continue runs."""
 
     def __init__(self, algorithm: Interpreter, tl: Any, base: dict[str, int], count: int, dtype: str) -> None:
         self.tl, self.base, self.dtype, self.combine = tl, base, dtype, combine_of(tl)
@@ -431,7 +447,7 @@ class _Rank:
         self.done = [(-1, -1)] * len(self.blocks)  # round and step
 
     def run(self) -> None:
-        """Until all have ended."""
+        """Run all thread blocks to their ends."""
         ready = deque(self._block(block) for block in self.blocks)
         numbers = {id(turns): block.number for turns, block in zip(ready, self.blocks, strict=True)}
         waiting: list[tuple[Iterator[Any], Any]] = []
@@ -458,7 +474,7 @@ class _Rank:
             raise KernelError(f"thread blocks wait for steps of {sorted(needing)}, which never come")
 
     def _block(self, block: Block) -> Iterator[Any]:
-        """A thread block: all steps on the first part of every chunk, then on the next."""
+        """Run a thread block: all steps on the first part of every chunk, then on the next part."""
         rounds = -(-self.chunk // self.most)
         for number in range(rounds):
             first = number * self.most
@@ -471,7 +487,7 @@ class _Rank:
                 self.done[block.number] = number, at
 
     def _step(self, block: Block, step: Step, first: int, size: int) -> Iterator[Any]:
-        """All pieces of a step, some in flight at a time; then until what it stores is stored."""
+        """Run all pieces of a step, several in flight at a time, and wait until all stores have ended."""
         stores: list[Any] = []
         flying: deque[tuple[int, int, Any, Any, Any]] = deque()
         for place, count in self._pieces(step.count, size):
@@ -483,7 +499,7 @@ class _Rank:
         yield from stores
 
     def _pieces(self, chunks: int, size: int) -> Iterator[tuple[int, int]]:
-        """(first chunk, elements): several whole chunks where they fit into a message, else a part of one."""
+        """Yield (first chunk, elements) for each message: several whole chunks if they fit, otherwise a part of one chunk."""
         if self.together > 1:
             for place in range(0, chunks, self.together):
                 yield place, min(self.together, chunks - place) * size
@@ -496,7 +512,7 @@ class _Rank:
         return self.base[ref.buffer] + ((ref.chunk + place) * self.chunk + first) * self.itemsize
 
     def _ask(self, block: Block, step: Step, place: int, first: int, count: int) -> tuple[Any, Any, Any]:
-        """What a piece needs, in flight: a message, its source, and what it is added to."""
+        """Start the transfers that a piece needs: a message, its source, and the elements to which it is added."""
         message = source = target = None
         if step.receives:
             plane, back = self.algorithm.way_in(self.tl.rank, block)
@@ -510,7 +526,7 @@ class _Rank:
     def _use(
         self, block: Block, step: Step, stores: list[Any], place: int, first: int, message: Any, source: Any, target: Any
     ) -> Iterator[Any]:
-        """The rest of a piece."""
+        """Process a piece after its transfers were started."""
         if message is not None:
             yield message
         value = message
@@ -531,12 +547,12 @@ class _Rank:
 
 @dataclass(frozen=True)
 class ProgramEntry(Entry):
-    """A program where algorithms are listed."""
+    """A program as an entry in the list of algorithms."""
 
     program: Program | None = field(default=None, repr=False, compare=False)
 
     def load(self) -> Any:
-        """The interpreter of the program."""
+        """Return the interpreter of the program."""
         assert self.program is not None
         return Interpreter(self.program)
 
@@ -564,7 +580,7 @@ class ProgramEntry(Entry):
         return chunks // gcd(chunks, len(self.program.ranks)) if rules.blocks_in or rules.blocks_out else chunks
 
     def fitted(self, config: SystemConfig) -> ProgramEntry:
-        """The same with queues that leave room for its tiles in the scratchpads of a machine."""
+        """Return the entry with queues that leave room for its tiles in the scratchpads of a machine."""
         assert self.program is not None
         ways = Interpreter(self.program).ways
         mine = [sum(one[0] == rank for one in ways) for rank in range(len(self.program.ranks))]
@@ -580,7 +596,7 @@ MOST_SLOT, LEAST_SLOT = 32 << 10, 64  #: [B]
 
 
 def entry_of(program: Program, kind: str) -> ProgramEntry:
-    """The entry of a program. `kind`: the format of its file, which begins its name."""
+    """Return the entry of a program. Its name begins with `kind`, the format of the file."""
     name = "".join(c if c.isalnum() else "_" for c in program.name)[:60] or "unnamed"
     return ProgramEntry(program.collective, f"{kind}_{name}", program.source, tuple(TOPO_NAME_TO_KIND), program.source,
                          through_switches=bool(program.groups), program=program)  # fmt: skip

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import sys
 from importlib import import_module
 from types import ModuleType
 from typing import Annotated, Any
@@ -15,9 +14,6 @@ from typer.main import get_command
 from kernbench.cli import output
 from kernbench.cli.commands import Command
 from kernbench.cli.overview import COMMANDS, EXIT_CODES, OPTIONS, PURPOSE, coloured, help_text, terminal_width
-
-#: Modules that typer imports for Markdown help and its own tracebacks; they take half of the time of the help of a command.
-UNUSED = (("rich.markdown", "Markdown"), ("rich.traceback", "Traceback"))
 
 
 class Deferred(TyperCommand):
@@ -35,7 +31,7 @@ class Deferred(TyperCommand):
 @functools.cache  # typer takes 10 to 50 ms to read the options of a command, which a process may call often
 def _built(module: ModuleType, name: str) -> Any:
     """The command, or the group of commands, of a module."""
-    holder = typer.Typer(add_completion=False, rich_markup_mode="rich")
+    holder = typer.Typer(add_completion=False, rich_markup_mode=None)
     holder.callback()(_nothing)  # makes it a group with one command
     if hasattr(module, "app"):
         holder.add_typer(module.app, name=name)
@@ -57,12 +53,12 @@ class Commands(TyperGroup):
 
     def __init__(self, **given: Any) -> None:
         super().__init__(**given)
-        deferred = {name: Deferred(name, help=does, rich_markup_mode="rich") for name, does in COMMANDS.items()}
+        deferred = {name: Deferred(name, help=does, rich_markup_mode=None) for name, does in COMMANDS.items()}
         self.commands: dict[str, Any] = dict(deferred)
         self._deferred = deferred
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
-        """Print the overview. The help of a command is typer's."""
+        """Print the overview."""
         output.write(help_text(terminal_width(), coloured()))
 
     def invoke(self, ctx: Any) -> Any:
@@ -82,19 +78,6 @@ def _nothing() -> None:
     """Makes a group of a single command."""
 
 
-def import_help() -> None:
-    """Import the modules with which typer draws help, without UNUSED. A later import of those gets the complete modules."""
-    stand_ins = {module: name for module, name in UNUSED if module not in sys.modules}
-    for module, name in stand_ins.items():
-        sys.modules[module] = ModuleType(module)
-        setattr(sys.modules[module], name, type(name, (), {}))
-    try:
-        import_module("typer.rich_utils")
-    finally:
-        for module in stand_ins:
-            del sys.modules[module]
-
-
 app = typer.Typer(
     name="kbsim",
     cls=Commands,
@@ -103,7 +86,7 @@ app = typer.Typer(
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
-    rich_markup_mode="rich",
+    rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 

@@ -28,11 +28,16 @@ class Parameter:
     required: bool
     default: str  #: as text; empty where there is none to show
     help: str
+    limits: str = ""  #: of a number: `at least 1`, `0 to 16`; empty if all are allowed
+    panel: str = ""  #: the panel of the help in which it stands; empty for `Options` or `Arguments`
 
     @property
     def flag(self) -> bool:
         """Whether it has no value."""
         return not self.value
+
+
+HELP = Parameter(("--help", "-h"), "", (), "", False, False, "", "Show this message and exit.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,12 +99,11 @@ def names_of(kind: str) -> list[str]:
 def _node(path: str, command: Any) -> CommandNode:
     parameters = [one for one in command.params if not getattr(one, "hidden", False)]
     options = tuple(_option(one) for one in parameters if one.param_type_name != "argument")
-    help_option = Parameter(("--help", "-h"), "", (), "", False, False, "", "Show this message and exit.")
     children = getattr(command, "commands", None) or {}
     return CommandNode(
         path,
         _sentence(command.help),
-        (*options, help_option),
+        (*options, HELP),
         tuple(_argument(one) for one in parameters if one.param_type_name == "argument"),
         tuple(_node(f"{path} {name}".strip(), child) for name, child in children.items()),
     )
@@ -107,24 +111,46 @@ def _node(path: str, command: Any) -> CommandNode:
 
 def _option(option: Any) -> Parameter:
     names = tuple(sorted((*option.opts, *option.secondary_opts), key=lambda name: not name.startswith("--")))
-    choices = tuple(map(str, option.type_descriptor.choices or ()))
-    value = "" if option.is_flag else option.metavar or "|".join(choices) or "VALUE"
+    choices = _choices(option)
+    value = "" if option.is_flag else option.metavar or "|".join(choices) or ("N" if _is_number(option) else "VALUE")
     kind = next((_OPTIONS[name] for name in names if name in _OPTIONS), "") if value else ""
     if not choices and re.fullmatch(r"[a-z]+(\|[a-z]+)+", value):
         choices = tuple(value.split("|"))
     return Parameter(
-        names, value, choices, kind, _takes_files(value), bool(option.required), default_text(option), _help(option)
-    )
+        names, value, choices, kind, _takes_files(value), bool(option.required), default_text(option), _help(option),
+        limits_text(option), getattr(option, "rich_help_panel", None) or "",
+    )  # fmt: skip
 
 
 def _argument(argument: Any) -> Parameter:
     name = str(argument.metavar or argument.name.upper())
     bare = name.strip("[].")
-    choices = tuple(map(str, argument.type_descriptor.choices or ()))
+    choices = _choices(argument)
     kind = _ARGUMENTS.get(bare.rstrip("].").upper(), "")
     return Parameter(
         (), name, choices, kind, _takes_files(bare), bool(argument.required), default_text(argument), _help(argument)
     )
+
+
+def parameter_of(given: Any) -> Parameter:
+    """An option or an argument of typer as plain data."""
+    return _argument(given) if given.param_type_name == "argument" else _option(given)
+
+
+def limits_text(parameter: Any) -> str:
+    """The smallest and the largest allowed number: `at least 1`, `0 to 16`; empty if all are allowed."""
+    least, most = parameter.min, parameter.max
+    if least is None and most is None:
+        return ""
+    return f"{least} to {most}" if None not in (least, most) else f"at least {least}" if most is None else f"at most {most}"
+
+
+def _choices(parameter: Any) -> tuple[str, ...]:
+    return tuple(map(str, parameter.type_descriptor.choices or ()))
+
+
+def _is_number(parameter: Any) -> bool:
+    return parameter.type_descriptor.annotation in (int, float)
 
 
 def _takes_files(value: str) -> bool:

@@ -9,8 +9,9 @@ from itertools import pairwise
 from typing import Any
 
 import typer
-from typer.core import TyperCommand
+from typer.core import TyperCommand, TyperGroup
 
+from kernbench.cli.command_help import show_help
 from kernbench.common.errors import InputError, Problem, shown
 from kernbench.common.spelling import meant, nearest
 
@@ -119,6 +120,10 @@ LISTS = ("--algo", "--by", "--dtype", "--free", "--rates", "--sizes", "--vary")
 class Command(TyperCommand):
     """A command whose options with one value may be given only once."""
 
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        """Print the help of the command."""
+        show_help(self, ctx)
+
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Parse as usual. InputError if an option is given twice, because one of the two would have no effect."""
         _, _, order = self.make_parser(ctx).parse_args(args=list(args))
@@ -159,11 +164,19 @@ def _may_repeat(param: Any) -> bool:
     return bool(param.multiple or getattr(param, "is_flag", False) or param.param_type_name == "argument")
 
 
+class Group(TyperGroup):
+    """A command that has commands."""
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        """Print the help of the group."""
+        show_help(self, ctx)
+
+
 class Section(typer.Typer):
     """A group of commands."""
 
     def __init__(self, does: str) -> None:
-        super().__init__(help=does, no_args_is_help=True)
+        super().__init__(cls=Group, help=does, no_args_is_help=True)
 
     def command(self, name: str | None = None, **given: Any) -> Callable[[Any], Any]:
         """Each is a `Command`."""

@@ -58,6 +58,17 @@ class Table:
         """A row; cells that are left out are empty."""
         self.rows.append(cells)
 
+    def fit_first(self, width: int) -> None:
+        """Break names in the first column, between the ends of a link, or before a count, where the table is too wide.
+
+        A table that is too wide loses the ends of all its cells: numbers are never to be cut to make room for a name.
+        """
+        sizes = _sizes(self, _texts(self))
+        room = width - sum(sizes[1:]) - len(APART) * (len(sizes) - 1)
+        for cells in self.rows:
+            if isinstance(cells[0], Line):
+                cells[0].pieces = [(_broken(piece, room), style) for piece, style in cells[0].pieces]
+
     def __rich__(self) -> RenderableType:
         made = text.table(self.title, self.columns, self.note)
         if self.wrap_last:
@@ -99,11 +110,9 @@ def _wrapped(one: Any, width: int) -> list[str] | None:
 
 
 def _table(table: Table, width: int) -> list[str] | None:
-    rows = [[_cell(cell) for cell in cells] for cells in table.rows]
-    rows = [[*cells, *[""] * (len(table.columns) - len(cells))] for cells in rows]
-    heads = [head for head, _ in table.columns]
+    rows, heads = _texts(table), [head for head, _ in table.columns]
     title = f"{table.title}{APART if table.note else ''}{table.note}"
-    sizes = [max(map(len, column)) for column in zip(heads, *rows, strict=True)]
+    sizes = _sizes(table, rows)
     room = sum(sizes) + len(APART) * (len(sizes) - 1)
     texts = [title, *heads, *(cell for cells in rows for cell in cells)]
     if room > width or len(title) > room or any(_PLAIN.fullmatch(one) is None for one in texts):
@@ -117,6 +126,24 @@ def _table(table: Table, width: int) -> list[str] | None:
         for cells, left in zip((heads, *rows), bars, strict=True)
     ]
     return [line.rstrip() for line in (title, *placed)]
+
+
+def _texts(table: Table) -> list[list[str]]:
+    rows = [[_cell(cell) for cell in cells] for cells in table.rows]
+    return [[*cells, *[""] * (len(table.columns) - len(cells))] for cells in rows]
+
+
+def _sizes(table: Table, rows: Sequence[Sequence[str]]) -> list[int]:
+    return [max(map(len, column)) for column in zip([head for head, _ in table.columns], *rows, strict=True)]
+
+
+def _broken(name: str, room: int) -> str:
+    """A name in lines of at most `room` columns where its parts allow that: `a-b +3` becomes `a-`, `b +3`."""
+    for mark in ("-", " +"):
+        name = "\n".join(
+            line if len(line) <= room else line.replace(mark, "-\n" if mark == "-" else "\n+", 1) for line in name.split("\n")
+        )
+    return name
 
 
 def _cell(cell: Cell) -> str:

@@ -81,10 +81,8 @@ def _invoke(arguments: Sequence[str], as_json: bool) -> int:
     import typer  # inside, as the commands are: an interrupt while they are loaded is one like any other
     from typer.main import get_command
 
-    from kernbench.cli.app import Interrupted, app, import_help
+    from kernbench.cli.app import Interrupted, app
 
-    if not arguments or not {"-h", "--help"}.isdisjoint(arguments):
-        import_help()
     # The base class of usage errors; the module that has it depends on the version of typer.
     usage_error: Any = typer.BadParameter.__mro__[2]
     try:

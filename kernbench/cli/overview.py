@@ -1,9 +1,11 @@
-"""The help of `kbsim` itself: its commands and what each does. It imports nothing else, so that it is there at once."""
+"""The help of `kbsim` itself: its commands and what each does. It is drawn without typer, so that it is there at once."""
 
 from __future__ import annotations
 
 import os
 import sys
+
+from kernbench.cli.panels import indented, page
 
 PURPOSE = (
     "Simulate a kernel or a program of commands on an accelerator that a YAML file describes, and report how many cycles "
@@ -54,43 +56,15 @@ COMMANDS = {
     "completion": "Print a shell script for the completion of commands, options, and names of machines, models and benches.",
     "man": "Print a manual page, or write all of them.",
 }
-_SHORT = {"--help": "-h"}  # of options
-_NAME, _FRAME, _TYPE, _HEAD, _OFF = "\x1b[1;36m", "\x1b[2m", "\x1b[1;33m", "\x1b[1m", "\x1b[0m"
-_PAINTED = (_NAME, _FRAME, _TYPE, _HEAD, _OFF)
 
 
 def help_text(width: int, colours: bool) -> str:
-    """The text as typer draws it, for a terminal of so many columns."""
-    name, frame, kind, head, off = _PAINTED if colours else ("",) * len(_PAINTED)
-    options = []
-    for one, does in OPTIONS.items():
-        names = f"{one:9}  {_SHORT.get(one, ''):2}"
-        options.append((f"{names}      <bool>  ", f"{name}{names}{off}      {kind}<bool>{off}  ", does))
-    longest = max(map(len, COMMANDS))
-    commands = [(f"{one:{longest}}  ", f"{name}{one:{longest}}{off}  ", does) for one, does in COMMANDS.items()]
-    lines = ["", f" {kind}Usage:{off} {head}kbsim [OPTIONS] COMMAND [ARGS]...{off}", "", *_indented(PURPOSE, width), ""]
-    for title, rows in (("Options", options), ("Commands", commands)):
-        lines.append(f"{frame}╭─ {title} {'─' * (width - len(title) - 5)}╮{off}")
-        for left, painted, does in rows:
-            for k, part in enumerate(_wrapped(does, width - len(left) - 4)):
-                text = f"{painted if k == 0 else ' ' * len(left)}{part}{' ' * (width - len(left) - len(part) - 4)}"
-                lines.append(f"{frame}│{off} {text} {frame}│{off}")
-        lines.append(f"{frame}╰{'─' * (width - 2)}╯{off}")
-    return "\n".join([*lines, "", *_indented(EXIT_CODES, width), ""]) + "\n"
-
-
-def _indented(text: str, width: int) -> list[str]:
-    return [f" {line}" for line in _wrapped(text, width - 2)]
-
-
-def _wrapped(text: str, width: int) -> list[str]:
-    """Lines of whole words."""
-    lines = [""]
-    for word in text.split(" "):
-        if lines[-1] and len(lines[-1]) + 1 + len(word) > width:
-            lines.append("")
-        lines[-1] += f" {word}" if lines[-1] else word
-    return lines
+    """The help of `kbsim`, for a terminal of so many columns."""
+    options = [(f"-h, {one}" if one == "--help" else f"    {one}", "", does) for one, does in OPTIONS.items()]
+    commands = [(name, "", does) for name, does in COMMANDS.items()]
+    panels = (("Options", options), ("Commands", commands))
+    text = page("kbsim [OPTIONS] COMMAND [ARGS]...", [PURPOSE], panels, width, colours)
+    return "\n".join([text, "", *indented(EXIT_CODES, width), ""]) + "\n"
 
 
 def terminal_width() -> int:

@@ -314,6 +314,7 @@ def resource_table(
         at_most = Line((f"{label}, at most ", DIM))
         moved = unit(sum(one.bytes for one in left), "B")
         made.add_row(at_most, *([""] * barred), percent(max(one.share for one in left)), moved)
+    made.fit_first(width)
     return made
 
 

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import io
 import json
 import os
 import subprocess
 import sys
-from contextlib import redirect_stdout
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
 from typer.main import get_command
-from typer.rich_utils import rich_format_help
 
 import kernbench.cli.run as run_command
 from kernbench.cli.app import app
@@ -44,7 +41,8 @@ def imported(*arguments: str, **environment: str) -> set[str]:
 def test_the_help_of_kbsim_imports_nothing(arguments: tuple[str, ...]) -> None:
     found = {name for name in imported(*arguments) if name.startswith("kernbench")}
     assert {name for name in found if "editable" not in name} <= {
-        "kernbench", "kernbench.cli", "kernbench.cli.main", "kernbench.cli.overview", "kernbench.moved", "kernbench.version",
+        "kernbench", "kernbench.cli", "kernbench.cli.main", "kernbench.cli.overview", "kernbench.cli.panels",
+        "kernbench.moved", "kernbench.version",
         "kernbench_libraries",
     }  # fmt: skip
     assert not found & {"dataclasses", "inspect", "json", "re", *HEAVY}
@@ -95,27 +93,6 @@ def test_the_threads_of_numpy_do_not_spin_at_the_start(monkeypatch: pytest.Monke
         monkeypatch.delenv("OPENBLAS_THREAD_TIMEOUT")
 
 
-@pytest.mark.parametrize("width", [60, 72, 80, 100, 120, 161])
-def test_the_help_of_kbsim_is_as_typer_draws_it(width: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The overview is drawn without typer, and is the same text; help of commands is typer's."""
-    monkeypatch.setenv("COLUMNS", str(width))
-    group = get_command(app)
-    context = group.make_context("kbsim", ["run"])
-    drawn = io.StringIO()
-    with redirect_stdout(drawn):
-        rich_format_help(obj=group, ctx=context, markup_mode="rich")
-    ours = help_text(width, False).split("\n")
-    assert [line.rstrip() for line in ours] == [line.rstrip() for line in drawn.getvalue().split("\n")]
-
-
-def test_colours_change_no_text() -> None:
-    painted = help_text(80, True)
-    for code in ("\x1b[1;36m", "\x1b[2m", "\x1b[1;33m", "\x1b[1m", "\x1b[0m"):
-        assert code in painted
-        painted = painted.replace(code, "")
-    assert painted == help_text(80, False)
-
-
 def test_help_is_printed_by_both_ways(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "100")
     for arguments, code in ((["--help"], 0), ([], 2), (["--debug", "--help"], 0)):
@@ -161,3 +138,8 @@ def test_plain_options_are_those_of_the_command() -> None:
     plain = {**FLAGS, **LISTS, **{name: field for name, (field, _) in VALUES.items()}}
     assert plain.items() <= params.items()
     assert set(params.values()) - {"threads", "walk"} == {field.name for field in msgspec.structs.fields(RunOptions)}
+
+
+def test_the_package_runs_as_a_module() -> None:
+    done = subprocess.run([sys.executable, "-m", "kernbench", "--version"], capture_output=True, text=True, check=True)
+    assert done.stdout.startswith("kernbench ")

@@ -1,4 +1,4 @@
-"""Every command at 80 and 120 columns: no line is longer than the terminal, and no word is broken."""
+"""Every command at 80 and 120 columns: no line is longer than the terminal, no word is broken, and no cell is cut."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from tests.cli.samples import write_samples
 from tests.sweep_samples import SPEC
 
 WIDTHS = (80, 120)  #: columns
+CUT = "\u2026"  #: ends a cell of which a part is lost
 WHOLE = 1000  #: columns that hold every line
 TINY = {"model_type": "llama", "hidden_size": 256, "intermediate_size": 512, "num_hidden_layers": 2, "num_attention_heads": 4,
         "vocab_size": 500, "head_dim": 64}  # fmt: skip
@@ -34,6 +35,7 @@ COMMANDS = (
     "run stuck.json -c small.yaml",
     f"run gemm {SMALL} --verify",
     f"run gemm -c single_cube {SMALL}",
+    f"run gemm -c h100_8x {SMALL}",
     "run llama2-7b-decode -c npu_server",
     "step tiles.json -c small.yaml --cycles 900",
     "llm --model tiny.json --prompt 16 --tokens 1",
@@ -102,7 +104,7 @@ def test_no_number_is_cut_where_counts_are_long(folder: Path, kbsim: Kbsim, monk
     monkeypatch.chdir(folder)
     monkeypatch.setenv("COLUMNS", "80")
     text = kbsim(*["run", "llama2-7b-decode", "-c", "npu_server", "--set", "te.macs_per_cycle=16"]).out
-    assert "te0..3" in text and "\u2026" not in text
+    assert "te0..3" in text and CUT not in text
 
 
 def check(command: str, kbsim: Kbsim, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -112,6 +114,7 @@ def check(command: str, kbsim: Kbsim, monkeypatch: pytest.MonkeyPatch) -> None:
         texts[width] = kbsim(*command.split()).out
     for width in WIDTHS:
         assert [line for line in texts[width].split("\n") if len(line) > width] == []
+        assert texts[width].count(CUT) == texts[WHOLE].count(CUT)
         assert broken_words(texts[width], texts[WHOLE]) == []
 
 

@@ -1,0 +1,6 @@
+"""`python -m kernbench` is the command `kbsim`, for environments whose scripts are not on the path."""
+
+from kernbench.cli.main import main
+
+if __name__ == "__main__":
+    main()

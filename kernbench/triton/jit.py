@@ -24,8 +24,10 @@ from kernbench.triton.dtypes import TritonError, float32
 from kernbench.triton.literals import returned, with_tensors
 from kernbench.triton.portable import check_names
 from kernbench.triton.program import Options, Program, enter, running
+from kernbench.triton.scopes import with_checks
 from kernbench.triton.tensor import number_tensor, pointer
 from kernbench.triton.tools.tensor_descriptor import TensorDescriptor
+from kernbench.triton.variables import undefined
 from kernbench.triton_emu.tl.context import TLContext
 
 #: Runs kernels on machines. It stands above this package, which knows it by name alone (docs/adr/0024-triton-language.md).
@@ -149,7 +151,7 @@ class JITFunction(KernelInterface):
         self.params = [KernelParam(number, one) for number, one in enumerate(self.parameters.values())]
         #: Parameters that are pointers to what is not written.
         self.consts = frozenset(name for name, one in self.parameters.items() if _is_marked(one.annotation, "const"))
-        self._checked = False
+        self._portable: Callable[..., Any] | None = None  #: the function with the checks of `portable`
         code = inspect.unwrap(fn).__code__
         self.file_name, self.starting_line_number = code.co_filename, code.co_firstlineno
         self.def_file_line_number, self.def_file_col_number = code.co_firstlineno, 0
@@ -222,17 +224,26 @@ class JITFunction(KernelInterface):
         """
         around = running()
         if around is not None and tl is None:
-            self._check(around.options)
-            return returned(self.fn(*args, **kwargs))
+            return returned(self._call(around.options, *args, **kwargs))
         if tl is None:
             raise TritonError(f"{self.__name__} is a kernel; launch it by {self.__name__}[grid](...)")
         return self.program(tl, Options(), self.bind(args, kwargs)[0])
 
-    def _check(self, options: Options) -> None:
-        """With `portable`, raise CompilationError for names that Triton's compiler does not accept."""
-        if options.portable and not self._checked:
+    def _call(self, options: Options, *args: Any, **kwargs: Any) -> Any:
+        """Call the function. With `portable`, raise CompilationError for what Triton's compiler does not accept."""
+        if not options.portable:
+            return self.fn(*args, **kwargs)
+        if self._portable is None:
             check_names(self.fn)
-            self._checked = True
+            file = self.file_name.rpartition("/")[2]
+            self._portable = _with_names(self.original, partial(with_checks, file))
+        try:
+            return self._portable(*args, **kwargs)
+        except UnboundLocalError as error:
+            found = undefined(self._portable.__name__, error)
+            if found is None:
+                raise
+            raise found from None
 
     def launched(self, options: Options) -> Callable[..., Any]:
         """Return the kernel for one launch of a bench; all programs of the launch share the options."""
@@ -247,8 +258,7 @@ class JITFunction(KernelInterface):
     def program(self, tl: TLContext, options: Options, arguments: Mapping[str, Any]) -> Any:
         """Run one program in the greenlet of `tl`."""
         enter(Program.of(tl, options, self.__name__))
-        self._check(options)
-        return self.fn(**{name: self._argument(name, value) for name, value in arguments.items()})
+        return self._call(options, **{name: self._argument(name, value) for name, value in arguments.items()})
 
     def _argument(self, name: str, value: Any) -> Any:
         if name in self.constexprs or value is None or isinstance(value, str):
@@ -273,14 +283,14 @@ _SOURCES = count()  # of kernels that were made of a text
 _CALLED = inspect.signature(lambda *args, tl=None, **kwargs: None)  # of a call: `__get__` would hide it from who asks
 
 
-def _with_names(fn: Callable[..., Any]) -> Callable[..., Any]:
+def _with_names(fn: Callable[..., Any], change: Any = None) -> Callable[..., Any]:
     """Return a copy of the function in which `range`, `min`, `max` and `print` have their meaning in kernels.
 
     A function keeps the builtins that its globals had when the function was made, so a copy is necessary.
     """
     if not isinstance(fn, FunctionType):
         return fn
-    fn = with_tensors(fn)
+    fn = with_tensors(fn, change)
     names = fn.__globals__
     kept = names.get("__builtins__", builtins)
     names["__builtins__"] = {**vars(builtins), **IN_KERNELS}

@@ -33,6 +33,9 @@ class _Int(int):
         return getattr(as_tensor(int(self)), name)
 
 
+RETURNED = (_Float, _Int)  #: numbers that device functions returned
+
+
 def returned(value: Any) -> Any:
     """Convert the result of a device function for its caller."""
     kind = type(value)
@@ -68,10 +71,12 @@ class _Choices(ast.NodeTransformer):
         return ast.copy_location(ast.Call(ast.Name(_CHOOSE, ast.Load()), [node.test, *ways], []), node)
 
 
-def with_tensors(fn: FunctionType) -> FunctionType:
+def with_tensors(fn: FunctionType, change: Callable[[ast.FunctionDef, int], dict[str, Any]] | None = None) -> FunctionType:
     """Return the function with Triton's meaning. Return it unchanged if Python means the same, or if the source is not known.
+
+    `change` makes further changes of the source, which begins at the given line. It returns the names that the new source uses.
     """
-    if not _may_have(fn.__code__):
+    if change is None and not _may_have(fn.__code__):
         return fn
     try:
         text, first = inspect.getsource(fn), fn.__code__.co_firstlineno
@@ -84,9 +89,10 @@ def with_tensors(fn: FunctionType) -> FunctionType:
     wanted = _asked(body)
     named = [one for one in ast.walk(body) if isinstance(one, ast.Assign) and _is_number(one.value)]
     named = [one for one in named if isinstance(one.targets[0], ast.Name) and one.targets[0].id in wanted]
+    helpers = {} if change is None else change(body, first)
     choices = _Choices()
     body.decorator_list, body.body = [], [choices.visit(one) for one in body.body]
-    if not named and not choices.found:
+    if not named and not choices.found and not helpers:
         return fn
     for one in named:
         made = ast.Call(ast.Name(_MAKE, ast.Load()), [one.value], [])
@@ -99,8 +105,8 @@ def with_tensors(fn: FunctionType) -> FunctionType:
     found = _code_of(compile(ast.fix_missing_locations(outer), fn.__code__.co_filename, "exec"), body.name)
     if found is None or found.co_freevars != free:
         return fn
-    fn.__globals__.setdefault(_MAKE, as_tensor)
-    fn.__globals__.setdefault(_CHOOSE, choose)
+    for name, helper in {_MAKE: as_tensor, _CHOOSE: choose, **helpers}.items():
+        fn.__globals__.setdefault(name, helper)
     made_fn = FunctionType(found, fn.__globals__, fn.__name__, fn.__defaults__, fn.__closure__)
     made_fn.__kwdefaults__, made_fn.__annotations__ = fn.__kwdefaults__, fn.__annotations__
     made_fn.__module__, made_fn.__qualname__, made_fn.__doc__ = fn.__module__, fn.__qualname__, fn.__doc__

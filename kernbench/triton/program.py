@@ -69,6 +69,10 @@ class Options:
     written: set[str] = field(default_factory=set)  #: names of the tensors that were stored to
     printed: list[str] = field(default_factory=list)  #: lines of `tl.device_print`
     notes: list[str] = field(default_factory=list)  #: of the run
+    #: With `portable`, by function and variable: why the variable is not defined there to Triton's compiler.
+    forgotten: dict[tuple[str, str], str] = field(default_factory=dict)
+    #: With `portable`, by the line of an `if` and the variable: its type in each branch that has run.
+    branch_types: dict[tuple[str, str], dict[str, Any]] = field(default_factory=dict)
     #: Of `tl.device_assert` on what is computed after the timing: id of the op, line, message, and the lanes that are checked.
     asserts: list[tuple[int, str, str, Array | None]] = field(default_factory=list)
     freq_ghz: float = 1.0

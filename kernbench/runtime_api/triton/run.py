@@ -24,6 +24,7 @@ from kernbench.runtime_api.bench import Bench
 from kernbench.runtime_api.context import Context
 from kernbench.runtime_api.places import Places
 from kernbench.runtime_api.report import idle_engines
+from kernbench.runtime_api.triton.addresses import resolved
 from kernbench.runtime_api.triton.buffers import Buffers
 from kernbench.runtime_api.triton.races import Race, left_out_notes, nan_of_masks, races, twice_notes
 from kernbench.sim_engine.data_executor import DataExecutor
@@ -291,6 +292,7 @@ def run_kernel(kernel: JITFunction, grid: tuple[int, ...], arguments: dict[str, 
     freq = Places(chosen.config).config.freq_ghz
     checks = chosen.checks
     options = Options(portable=chosen.portable, races="races" in checks, poison="memory" in checks, freq_ghz=float(freq))
+    arguments = resolved(kernel.__name__, arguments)
     buffers = Buffers(kernel.__name__, arguments)
 
     bench = _bench(kernel, grid, arguments, buffers, options)

@@ -47,6 +47,11 @@ def shared(key: Hashable, kind: type[T], make: Callable[[], T]) -> T:
     return made
 
 
+def forget_folder() -> None:
+    """Look at the variable again: a copy of a process has another folder than the process."""
+    _database.cache_clear()
+
+
 @cache
 def _database() -> sqlite3.Connection | None:
     """The file of this process's sweep."""

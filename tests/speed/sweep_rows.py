@@ -10,13 +10,12 @@ from pathlib import Path
 from typing import Any
 
 from kernbench import Program
-from kernbench.sweep.executors.pool import Pool
+from kernbench.sweep.executors.choice import executor_for
 from kernbench.sweep.points import Points, points_of
 from kernbench.sweep.runner import run_missing
 from kernbench.sweep.spec.load import load_spec
 from kernbench.sweep.store import Store
 from kernbench.sweep.store.sweeps import keep_sweep
-from kernbench.sweep.work import Context
 
 POINTS = {False: (100, 100), True: (25, 16)}  #: levels of two axes, by whether it is to be quick
 JOBS = 2
@@ -91,7 +90,7 @@ def sweep_row(quick: bool = False) -> SweepRow:
 
         with Store.write(Path(name) / "speed.sqlite") as store:
             keep_sweep(store, points)
-            pool = Pool(Context.of(read), JOBS, read.limits)
+            pool = executor_for(read, jobs=JOBS, threads=None, dask=False, scheduler=None)
             outcome = run_missing(points.points, store, pool, stored=stored)
         seconds = time.monotonic() - begin
         held.append(_resident())

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
+import threading
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -11,7 +13,7 @@ import pytest
 
 from kernbench.common.errors import InputError
 from kernbench.sweep.executors.choice import executor_for
-from kernbench.sweep.executors.pool import Pool
+from kernbench.sweep.executors.pool import Pool, can_fork
 from kernbench.sweep.points import points_of
 from kernbench.sweep.runner import in_shard
 from kernbench.sweep.spec import Limits
@@ -49,18 +51,71 @@ limits: {seconds: 2, memory: 1 GiB}
 TILES = "schema: kernbench/sweep/1\ntargets: [tiles.json]\nmachine: small.yaml\n"
 
 
+on_linux = pytest.mark.skipif(sys.platform != "linux", reason="processes are copied on Linux only")
+
+
+def by_copies(path: Path, jobs: int = 1) -> Pool:
+    spec = load_spec(path)
+    return Pool(Context.of(spec), jobs, spec.limits, fork=True)
+
+
 def by_pool(path: Path, jobs: int = 1) -> Pool:
     spec = load_spec(path, allow_code=path.parent)
     return Pool(Context.of(spec), jobs, spec.limits, spec.allowed_code)
 
 
-def test_pool_and_threads_give_the_same_table(tmp_path: Path) -> None:
+def test_pool_copies_and_threads_give_the_same_table(tmp_path: Path) -> None:
     path = write_spec(tmp_path)
     assert run_spec(path, tmp_path / "threads.sqlite").ran == 6
     assert run_spec(path, tmp_path / "pool.sqlite", by_pool(path, 2)).ran == 6
+    assert run_spec(path, tmp_path / "copies.sqlite", by_copies(path, 2)).ran == 6
     table = table_of(tmp_path / "pool.sqlite")
     assert table == table_of(tmp_path / "threads.sqlite") and table.count(b",done,") == 6
+    assert table == table_of(tmp_path / "copies.sqlite")
     assert run_spec(path, tmp_path / "pool.sqlite", by_pool(path)).ran == 0
+
+
+@on_linux
+def test_a_copy_leaves_the_files_of_its_parent(tmp_path: Path) -> None:
+    """It has the null device, the messages on stderr and its connection, but no file of the store and no other worker's."""
+    path = write_spec(tmp_path)
+    files: dict[int, list[str]] = {}
+    pool = by_copies(path, 2)
+
+    class Look:
+        def results(self, tasks):  # type: ignore[no-untyped-def]
+            for row in pool.results(tasks):
+                for child in children(os.getpid()) if len(files) < 2 else ():
+                    folder = Path(f"/proc/{child}/fd")
+                    files[child] = sorted(str(one.readlink()).partition(":")[0] for one in folder.iterdir() if one.name != "2")
+                yield row
+
+    with (tmp_path / "mine").open("w"):
+        assert run_spec(path, tmp_path / "s.sqlite", Look()).ran == 6
+    assert len(files) == 2
+    assert all(set(found) == {os.devnull, "socket"} and found.count("socket") == 1 for found in files.values())
+
+
+@on_linux
+def test_a_process_with_threads_is_not_copied() -> None:
+    done = threading.Event()
+    thread = threading.Thread(target=done.wait)
+    alone = threading.active_count() == 1
+    thread.start()
+    try:
+        assert not can_fork()
+    finally:
+        done.set()
+        thread.join()
+    assert can_fork() == alone
+
+
+def test_code_of_users_is_run_in_new_processes(tmp_path: Path) -> None:
+    (tmp_path / "b.yaml").write_text("schema: kernbench/sweep/1\ntargets: [bad.py]\n", encoding="utf-8")
+    (tmp_path / "bad.py").write_text(BENCHES, encoding="utf-8")
+    for path, copied in ((tmp_path / "b.yaml", False), (write_spec(tmp_path), True)):
+        chosen = executor_for(load_spec(path, allow_code=tmp_path), jobs=1, threads=None, dask=False, scheduler=None)
+        assert isinstance(chosen, Pool) and chosen.fork is copied
 
 
 def test_the_hash_is_of_every_job(tmp_path: Path) -> None:
@@ -145,12 +200,13 @@ def test_failed_points_are_run_again_when_asked(tmp_path: Path) -> None:
     assert run_spec(tmp_path / "s.yaml", tmp_path / "s.sqlite", Here()).ran == 2
 
 
-def test_a_killed_worker_costs_nothing(tmp_path: Path) -> None:
+@pytest.mark.parametrize("fork", [False, True])
+def test_a_killed_worker_costs_nothing(tmp_path: Path, fork: bool) -> None:
     text = TILES + "axes: {dram.t_setup_cycles: {from: 1, to: 60}}\n"
     path = write_spec(tmp_path, text)
     run_spec(path, tmp_path / "calm.sqlite")
     spec = load_spec(path)
-    pool = Pool(Context.of(spec), 2, Limits())
+    pool = Pool(Context.of(spec), 2, Limits(), fork=fork)
     killed = []
 
     class Murder:

@@ -296,7 +296,7 @@ class SweepBar:
         self.done, self.failed = 0, 0
         self.seen = [(time.monotonic(), 0)]
         columns = (BarColumn(bar_width=BAR), TextColumn("{task.description}", markup=False))
-        self.bar: Progress = Progress(*columns, console=output.console(sys.stderr), transient=True)
+        self.bar: Progress = Progress(*columns, console=output.console(sys.stderr), transient=True, auto_refresh=False)
         self.task: TaskID = self.bar.add_task(self.text(total), total=total)
         self.total = total
         self.bar.start()
@@ -308,7 +308,7 @@ class SweepBar:
         self.seen.append((time.monotonic(), self.done))
         while len(self.seen) > 2 and self.seen[-1][0] - self.seen[0][0] > RATE_SECONDS:
             del self.seen[0]
-        self.bar.update(self.task, completed=self.done, description=self.text(self.total))
+        self.bar.update(self.task, completed=self.done, description=self.text(self.total), refresh=True)
 
     def text(self, total: int) -> str:
         """The text beside the bar."""

@@ -44,7 +44,7 @@ def executor_for(spec: Spec, *, jobs: int | None, threads: int | None, dask: boo
         from kernbench.sweep.executors.on_dask import OnDask
 
         return OnDask(Context.of(spec), scheduler, jobs or processors(), spec.allowed_code)
-    return Pool(Context.of(spec), jobs or processors(), spec.limits, spec.allowed_code)
+    return Pool(Context.of(spec), jobs or processors(), spec.limits, spec.allowed_code, fork=not python_of(spec))
 
 
 def python_of(spec: Spec) -> list[str]:

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import json
 import os
+import select
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections import deque
 from collections.abc import Generator, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from multiprocessing import Pipe
+from multiprocessing import Pipe, get_context
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import Any
@@ -120,33 +122,82 @@ def package_folder() -> Path:
 
 
 TICK_SECONDS = 0.1  # the pool comes back so often
+GATHER_SECONDS = 0.01  # answers are read together that come so soon after one of them
+GATHER_RUNS = 8  # or within so many runs
 AHEAD_SECONDS = 0.2  # a process has tasks for so long: none waits for its next one
 MOST_AHEAD = 32  # tasks that a process has at most: their messages fit into a pipe
 GRACE_SECONDS = 5.0  # past the time limit, before a process that does not answer is killed
 MOST_DEATHS = 3  # processes that a task may cost before it is given up
 
 
-class Process:
-    """One worker, as its parent sees it."""
+class Spawned:
+    """A worker that is a new process of Python."""
 
-    def __init__(self, start: bytes, variables: Mapping[str, str]) -> None:
-        ours, theirs = Pipe()
-        command = worker_command(str(theirs.fileno()), str(os.getpid()))
+    def __init__(self, connection: Connection, variables: Mapping[str, str]) -> None:
         environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", **variables}
-        self.connection: Connection = ours
-        self.process = subprocess.Popen(
-            command,
+        self._process = subprocess.Popen(
+            worker_command(str(connection.fileno()), str(os.getpid())),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             env=environment,
-            pass_fds=[theirs.fileno()],
+            pass_fds=[connection.fileno()],
             start_new_session=True,  # Ctrl-C is the parent's
         )
+
+    def end(self) -> int:
+        """Kill the worker. The exit code, or the negative number of the signal that ended the worker."""
+        self._process.kill()
+        return self._process.wait()
+
+
+class Forked:
+    """A worker that is a copy of this process: nothing is imported, read or checked anew."""
+
+    def __init__(self, connection: Connection, variables: Mapping[str, str]) -> None:
+        from kernbench.sweep.executors.worker import main_of_copy
+
+        held = {signal.SIGINT, signal.SIGTERM}  # until the copy has its own handlers
+        arguments = (connection.fileno(), os.getpid(), dict(variables), held)
+        self._process = get_context("fork").Process(target=main_of_copy, args=arguments, daemon=True)
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, held)
+        try:
+            self._process.start()
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+    def end(self) -> int:
+        """Kill the worker. The exit code, or the negative number of the signal that ended the worker."""
+        self._process.kill()
+        self._process.join()
+        code = self._process.exitcode
+        assert code is not None
+        self._process.close()
+        return code
+
+
+def can_fork() -> bool:
+    """Whether a copy of this process works: another thread may hold a lock, which the copy would wait for without end."""
+    return sys.platform == "linux" and threading.active_count() == 1
+
+
+class Process:
+    """One worker, as its parent sees it."""
+
+    def __init__(self, start: bytes, variables: Mapping[str, str], fork: bool) -> None:
+        ours, theirs = Pipe()
+        self.connection: Connection = ours
+        self._answers = select.poll()
+        self._answers.register(ours.fileno(), select.POLLIN)
+        self.process = (Forked if fork and can_fork() else Spawned)(theirs, variables)
         theirs.close()
         self.greeting: bytes | None = start
         self.ready = False
         self.tasks: deque[Task] = deque()  #: in the order of execution
         self.since = time.monotonic()  #: start time of the first of them
+
+    def answered(self) -> bool:
+        """Whether an answer, or the end of the worker, can be read now."""
+        return bool(self._answers.poll(0))
 
     def greet(self) -> None:
         """Send the common data of the sweep to a worker that is ready."""
@@ -168,19 +219,24 @@ class Process:
 
     def end(self) -> str:
         """Kill it; how it ended."""
-        self.process.kill()
         self.connection.close()
-        code = self.process.wait()
+        code = self.process.end()
         return f"exit code {code}" if code >= 0 else signal.Signals(-code).name
 
 
 class Pool:
-    """Runs tasks on `jobs` processes, each run within the limits."""
+    """Runs tasks on `jobs` processes, each run within the limits.
 
-    def __init__(self, context: Context, jobs: int, limits: Limits, allow_code: AllowCode = ()) -> None:
+    `fork`: workers may be copies of this process. Code of users runs in new processes, which know nothing of this one.
+    """
+
+    def __init__(
+        self, context: Context, jobs: int, limits: Limits, allow_code: AllowCode = (), *, fork: bool = False
+    ) -> None:
         paths = AllowedCode.of(allow_code).paths
         self._start = encoded(Start(context, limits.seconds, limits.memory, paths, str(package_folder())))
         self._jobs = jobs
+        self.fork = fork
         self._limits = limits
         self._processes: list[Process] = []
         self._deaths: dict[str, int] = {}
@@ -215,7 +271,7 @@ class Pool:
             if first is None:
                 more = False
                 break
-            process = Process(self._start, self._variables)
+            process = Process(self._start, self._variables, self.fork)
             process.tasks.append(first)  # sent when it is ready
             self._processes.append(process)
         for process in self._processes:
@@ -239,11 +295,14 @@ class Pool:
     def _heard(self, again: deque[Task]) -> Iterator[Row]:
         """Rows that have arrived, and those of tasks whose process died once too often."""
         by_connection = {process.connection: process for process in self._processes}
-        for connection in wait(list(by_connection), TICK_SECONDS):
+        there = wait(list(by_connection), TICK_SECONDS)
+        if there and all(len(process.tasks) > 1 for process in self._processes):
+            time.sleep(min(GATHER_SECONDS, GATHER_RUNS * self._mean))  # answers gather meanwhile, and no process waits
+        for connection in there:
             assert isinstance(connection, Connection)
             process = by_connection[connection]
             try:
-                while process.connection.poll():
+                while process.answered():
                     row = self._answer(process, process.connection.recv_bytes())
                     if row is not None:
                         yield row

@@ -1,7 +1,4 @@
-"""One process of a pool: takes tasks from its parent, gives rows back one by one, and dies with it.
-
-`launch.py` starts it, with the arguments FD PARENT.
-"""
+"""One process of a pool: takes tasks from its parent, gives rows back one by one, and dies with it."""
 
 from __future__ import annotations
 
@@ -11,6 +8,7 @@ import os
 import resource
 import signal
 import sys
+from collections.abc import Iterable, Mapping
 from multiprocessing.connection import Connection
 from types import FrameType
 from typing import NoReturn
@@ -18,8 +16,9 @@ from typing import NoReturn
 import msgspec
 
 from kernbench.common.errors import InputError, Problem
-from kernbench.sweep.executors.pool import Start, encoded, package_folder, read_start, read_tasks
+from kernbench.sweep.executors.pool import Start, encoded, package_folder, read_start, read_tasks, search_path
 from kernbench.sweep.points import Task
+from kernbench.sweep.shared_runs import forget_folder
 from kernbench.sweep.spec import Limits
 from kernbench.sweep.store.tables import Row, failed_row
 from kernbench.sweep.work import TimeLimitError, Work
@@ -110,13 +109,36 @@ def _check_package(parents: str) -> None:
 
 
 def main(arguments: list[str]) -> int:
-    """Serve the connection with this descriptor."""
+    """Serve the connection with this descriptor; arguments: FD PARENT."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent stops it
     gc.set_threshold(100_000, 20, 20)  # as of the command itself: runs make many objects and few cycles of them
-    die_with_parent(int(arguments[1]))
-    with Connection(int(arguments[0])) as connection:
+    return _served(int(arguments[0]), int(arguments[1]))
+
+
+def _served(descriptor: int, parent: int) -> int:
+    die_with_parent(parent)
+    with Connection(descriptor) as connection:
         try:
             serve(connection)
         except (EOFError, ConnectionError):
             return 0
     return 0
+
+
+def main_of_copy(descriptor: int, parent: int, variables: Mapping[str, str], held: Iterable[signal.Signals]) -> None:
+    """As `main`, in a copy of the parent: lets go of the files, signals, objects and search path that are the parent's."""
+    os.setsid()  # Ctrl-C is the parent's
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, held)
+    nothing = os.open(os.devnull, os.O_RDWR)
+    os.dup2(nothing, 0)
+    os.dup2(nothing, 1)
+    os.closerange(3, descriptor)
+    os.closerange(descriptor + 1, os.sysconf("SC_OPEN_MAX"))
+    gc.freeze()  # objects of the parent are neither looked at nor collected: the store's connection is still the parent's
+    gc.set_threshold(100_000, 20, 20)
+    os.environ.update(variables)
+    forget_folder()
+    sys.path[:] = search_path()
+    _served(descriptor, parent)

@@ -9,6 +9,8 @@ import math
 import sqlite3
 from collections.abc import Callable, Iterable, Sequence
 from fractions import Fraction
+from itertools import chain
+from operator import attrgetter
 from typing import Any
 
 import msgspec
@@ -103,11 +105,14 @@ def ordered(metrics: dict[str, Any]) -> dict[str, Any]:
     return {name: metrics[name] for name in METRICS if name in metrics}
 
 
+_TIMES = attrgetter("id", "issue", "start", "end")
+
+
 def hash_of_entries(entries: Iterable[EntryTimes]) -> tuple[int, str]:
     """The number of entries, and the hash of their ids and times; -1 for what has not happened."""
-    table = []
-    for e in entries:
-        table += [e.id, -1 if e.issue is None else e.issue, -1 if e.start is None else e.start, -1 if e.end is None else e.end]
+    table = list(chain.from_iterable(map(_TIMES, entries)))
+    if None in table:
+        table = [-1 if value is None else value for value in table]
     return len(table) // 4, hashlib.sha256(np.array(table, dtype="<i8").tobytes()).hexdigest()
 
 

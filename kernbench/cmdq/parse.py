@@ -13,6 +13,7 @@ from kernbench.cmdq.entries import Entry
 from kernbench.cmdq.program import VERSION, Program, Sound
 from kernbench.cmdq.read_entries import read_entries
 from kernbench.cmdq.read_entry import FieldProblem, read_entry, read_id
+from kernbench.cmdq.read_text import read_text
 from kernbench.common.errors import ABSENT, MAX_PROBLEMS_SHOWN, InputError, Problem
 from kernbench.config.document import (
     KEY,
@@ -20,8 +21,8 @@ from kernbench.config.document import (
     Document,
     data_document,
     decoded,
+    file_content,
     path_text,
-    read_document,
     text_document,
 )
 from kernbench.config.file_kinds import check_kind
@@ -47,7 +48,7 @@ def load_program(source: Source, *, max_bytes: int = PROGRAM_BYTES) -> Program:
             from kernbench.cmdq.compiled import load_compiled  # reads entries in the same way
 
             return load_compiled(source, max_bytes=max_bytes)
-        return _program(read_document(source, max_bytes))
+        return parsed(os.fspath(source), *file_content(os.fspath(source), max_bytes))
     return program_of(source if not isinstance(source, Mapping) else dict(source), "program")
 
 
@@ -58,7 +59,27 @@ def program_of(data: Any, source: str) -> Program:
 
 def parsed(source: str, content: bytes, suffix: str) -> Program:
     """`load_program` of a file that has been read."""
-    return _program(text_document(decoded(source, content), source, suffix))
+    text = decoded(source, content)
+    read = read_text(text) if suffix == ".json" else None
+    if read is not None:
+        name, entries = read
+        edges = _sound_edges(entries)
+        if edges is not None:
+            return _sound_program(name, entries, edges, Document(source, None, text, suffix))
+    return _program(text_document(text, source, suffix))
+
+
+def _sound_edges(entries: list[Entry]) -> Edges | None:
+    """The pairs of entries that wait for each other; None if there is a problem with ids, dependencies or END."""
+    edges = edges_of(entries)
+    return None if edges is None or structure_problems(entries, edges) else edges
+
+
+def _sound_program(name: str, entries: list[Entry], edges: Edges | None, document: Document) -> Program:
+    program = Program(name, entries, document.source)
+    program.sound = Sound(program.entries.copy(), edges) if edges is not None else None
+    program.document = replace(document, data=None) if document.text is not None else None  # entries have everything
+    return program
 
 
 def _program(document: Document) -> Program:
@@ -73,11 +94,7 @@ def _program(document: Document) -> Program:
         queue = []
     if found:
         raise InputError(document.problems(found))
-    entries, edges = _entries(queue, document)
-    program = Program(name, entries, document.source)
-    program.sound = Sound(program.entries.copy(), edges) if edges is not None else None
-    program.document = replace(document, data=None) if document.text is not None else None  # entries have everything
-    return program
+    return _sound_program(name, *_entries(queue, document), document)
 
 
 def _metadata(data: Mapping[Any, Any]) -> tuple[str, list[tuple[tuple[Any, ...], str, Any, str]]]:
@@ -111,8 +128,8 @@ def _entries(queue: Sequence[Any], document: Document) -> tuple[list[Entry], Edg
     if len(queue) >= _MANY and document.text is not None and "null" not in document.text:
         known = read_entries(queue)
         if known is not None:
-            edges = edges_of(known)
-            if edges is not None and not structure_problems(known, edges):
+            edges = _sound_edges(known)
+            if edges is not None:
                 return known, edges
     entries: list[Entry] = []
     problems: list[tuple[int, FieldProblem]] = []

@@ -14,7 +14,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kernbench.cmdq import Program, load_program, parse, read_entries
+from kernbench.cmdq import Program, load_program, parse, read_entries, read_text
+from kernbench.cmdq.opcodes import META_FIELDS
 from kernbench.cmdq.program import entry_dict
 from kernbench.cmdq.read_entry import read_entry
 from kernbench.common.errors import InputError
@@ -43,6 +44,19 @@ def long_program(debug: bool = False) -> dict[str, Any]:
     return {"metadata": {"version": "1.0", "name": "long"}, "cmdq": queue}
 
 
+def plain_program() -> dict[str, Any]:
+    """The same without metadata and ranges: its text is decoded into entries."""
+    made = long_program()
+    for entry in made["cmdq"]:
+        for name in [name for name in entry if name in {field.name for field in META_FIELDS}]:
+            del entry[name]
+        if entry["opcode"].startswith("KV_"):
+            keep = {name: entry[name] for name in ("id", "deps_before") if name in entry}
+            entry.clear()
+            entry.update({"opcode": "VE_ADD_TILE", **VE, "in2_bank": 0, "in2_offset": 8, **keep})
+    return made
+
+
 def outcome(path: Path) -> tuple[list[Any], str]:
     try:
         program = load_program(path)
@@ -54,6 +68,9 @@ def outcome(path: Path) -> tuple[list[Any], str]:
 def both_agree(path: Path) -> None:
     quick = outcome(path)
     with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(read_text, "LONG", 0)
+        assert outcome(path) == quick
+        patch.setattr(read_text, "LONG", 1 << 60)
         patch.setattr(json_text, "_LONG", 1 << 60)
         patch.setattr(parse, "_MANY", 1 << 60)
         assert outcome(path) == quick
@@ -66,6 +83,18 @@ def test_a_sound_program_is_read_at_once(tmp_path: Path, monkeypatch: pytest.Mon
     monkeypatch.setattr(parse, "read_entry", None)  # nothing is left for it
     monkeypatch.setattr(json_text, "_DECODER", None)
     assert len(load_program(path)) == len(long_program()["cmdq"])
+
+
+def test_a_plain_program_is_decoded_into_entries(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "p.json"
+    path.write_text(json.dumps(plain_program()), encoding="utf-8")
+    both_agree(path)
+    monkeypatch.setattr(read_text, "LONG", 0)
+    monkeypatch.setattr(parse, "text_document", None)  # no data are made of the text
+    program = load_program(path)
+    assert [entry.index for entry in program.entries] == list(range(len(plain_program()["cmdq"])))
+    assert program.sound is not None and program.document is not None and program.document.text == path.read_text()
+    assert program.name == "long"
 
 
 @pytest.mark.parametrize(
@@ -92,7 +121,40 @@ def test_a_sound_program_is_read_at_once(tmp_path: Path, monkeypatch: pytest.Mon
     ],
 )
 def test_a_text_that_differs_in_one_place(tmp_path: Path, old: str, new: str) -> None:
-    text = json.dumps(long_program())
+    texts = [json.dumps(long_program()), json.dumps(plain_program())]
+    assert old in texts[0]
+    for text in texts:
+        path = tmp_path / "p.json"
+        path.write_text(text.replace(old, new, 1), encoding="utf-8")
+        both_agree(path)
+
+
+@pytest.mark.parametrize(
+    "old, new",
+    [
+        ('"dma_id": 0', '"dma_id": 0, "dma_id": 0'),  # a key twice that may be left out
+        ('"opcode": "TE_GEMM_TILE"', '"opcode": "TE_GEMM_TILE", "opcode": "TE_GEMM_TILE"'),
+        ('"name": "long"', '"name": "a:b"'),
+        ('"name": "long"', '"name": "long", "name": "long"'),
+        ('"name": "long"', '"name": 3'),
+        ('"version": "1.0", ', ""),
+        ('"version": "1.0"', '"version": "2.0"'),
+        (', "name": "long"', ""),
+        ('"m": 8', '"m": 8, "in2_bank": 0'),  # a field of another opcode of the class, or of another class
+        ('"in2_bank": 0, ', ""),
+        ('"opcode": "VE_ADD_TILE"', '"opcode": "VE_COPY_TILE"'),
+        ('"m": 8', '"m": 8, "\x7findex": 3'),
+        ('"m": 8', '"m": 8, "\x7fin2_bank": 3'),
+        ('"rows": 3, ', ""),
+        ('"opcode": "NOP"', '"opcode": "NOP", "node": "a:b"'),
+        ('"opcode": "NOP"', '"opcode": "NOP", "id": 0'),
+        ('"opcode": "NOP"', '"opcode": "NOPE"'),
+        ('"cmdq": [', '"cmdq": [], "cmdq": ['),
+        ('{"metadata"', '{"further": 1, "metadata"'),
+    ],
+)
+def test_a_plain_text_that_differs_in_one_place(tmp_path: Path, old: str, new: str) -> None:
+    text = json.dumps(plain_program())
     assert old in text
     path = tmp_path / "p.json"
     path.write_text(text.replace(old, new, 1), encoding="utf-8")
@@ -153,7 +215,7 @@ def test_sound_entries_of_builders_are_made_quickly() -> None:
 
 @st.composite
 def changed_file(draw: Any) -> bytes:
-    data = long_program(debug=draw(st.booleans()))
+    data = draw(st.sampled_from((long_program, lambda: long_program(debug=True), plain_program)))()
     for _ in range(draw(st.integers(0, 2))):
         mutate(data, draw)
     try:

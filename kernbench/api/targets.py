@@ -11,7 +11,7 @@ from kernbench.cmdq import Program, load_program
 from kernbench.common.errors import InputError, Problem
 from kernbench.common.spelling import file_meant, nearest
 from kernbench.config.file_kinds import kind_named, other_kind
-from kernbench.config.load import board_names, chip_names, load_config, preset_names
+from kernbench.config.load import load_config, machine_names
 from kernbench.config.machine import MachineConfig
 
 if TYPE_CHECKING:
@@ -163,7 +163,7 @@ def _no_program(name: str) -> Problem:
         return Problem(name, f"this is a language model, but {RUNNABLE}", remedy=remedy)
     if name in COLLECTIVES:
         return Problem(name, f"this is a collective, but {RUNNABLE}", remedy=f"to run the collective: kbsim ccl run {name}")
-    if name in (*preset_names(), *chip_names(), *board_names()):
+    if name in machine_names():
         remedy = f"to run a program on this machine: kbsim run TARGET --config {name}"
         return other_kind(name, "machine", "program", remedy)
     found = kind_named(name)

@@ -71,7 +71,7 @@ def names_of(kind: str) -> list[str]:
     from kernbench.ccl.registry import read_registry
     from kernbench.cli.op import operations
     from kernbench.cli.overview import COMMANDS
-    from kernbench.config import board_names, chip_names, preset_names
+    from kernbench.config import machine_names
     from kernbench.config.runtime import runtime_names
     from kernbench.runtime_api.discovery import installed_benches
     from kernbench.validate.run import SUITES
@@ -79,7 +79,7 @@ def names_of(kind: str) -> list[str]:
     from kernbench.workloads.models.files import preset_models
 
     found: dict[str, Callable[[], Iterable[str]]] = {
-        "machines": lambda: [*preset_names(), *chip_names(), *board_names()],
+        "machines": machine_names,
         "models": preset_models,
         "runtimes": runtime_names,
         "algorithms": lambda: sorted({one.name for one in read_registry().entries}),

@@ -39,6 +39,7 @@ COMMAND_SYNONYMS: dict[str, dict[str, str]] = {
     "kbsim ccl": {"ls": "list", "all_reduce": "run all_reduce", "all_gather": "run all_gather", "bench": "run"},
     "kbsim noc": {"run": "replay"},
 }  # fmt: skip
+TRACES = (".jsonl", ".jsonl.gz", ".jsonl.zst")  #: endings of trace files
 #: Intended commands that belong to `kbsim` itself, not to the group.
 TOP = {("kbsim bench", "run"), ("kbsim program", "run")}
 #: Options of other tools: those meant, the first that the command has.
@@ -221,7 +222,8 @@ def usage_problem(error: Any, arguments: Sequence[str] = ()) -> Problem:
         remedy = OPTION_REMEDIES.get((path, error.option_name), remedy)
     elif (found := re.match(r"No such command '(.*?)'", rule)) and command is not None:
         known = [name for name, one in command.commands.items() if not one.hidden]
-        near = command_meant(path, found[1], known)
+        trace = path == "kbsim trace" and found[1].endswith(TRACES)
+        near = f"kbsim trace summary {found[1]}" if trace else command_meant(path, found[1], known)
         rule = f"there is no command {shown(found[1])}" + ("" if near else f"; the commands are {', '.join(known)}")
         remedy = f"did you mean {near}?" if near else ""
     elif (found := re.match(r"Got unexpected extra arguments?(?:\(s\))? \((.*)\)", rule)) and command is not None:
@@ -300,10 +302,12 @@ def _place_of_extra(path: str, text: str, command: Any, arguments: Sequence[str]
     """The option to which a superfluous argument may belong."""
     first = text.split()[0]
     options = options_of(command)
-    if first.endswith((".jsonl", ".jsonl.gz", ".jsonl.zst")) and "--trace" not in options:
+    if first.endswith(TRACES) and "--trace" not in options:
         return f"for a trace, use kbsim trace {'why' if path.endswith('why') else 'summary'} {first}"
     if "-k" in options and (found := re.fullmatch(r"(\d+)x(\d+)x(\d+)", first)):
         return f"did you mean -m {found[1]} -n {found[2]} -k {found[3]}?"
+    if "-k" in options and re.fullmatch(r"[\d ]+", text):
+        return f"did you mean {' '.join(map(' '.join, zip(('-m', '-n', '-k'), text.split(), strict=False)))}?"
     if "--set" in options:
         if re.fullmatch(r"[A-Za-z_][\w.\[\]]*=.*", first):
             return f"did you mean --set {first}?"
@@ -311,10 +315,12 @@ def _place_of_extra(path: str, text: str, command: Any, arguments: Sequence[str]
         if key and "=" not in key:
             return f"did you mean --set {key}={first}?"
     if "--config" in options:
-        from kernbench.config import preset_names
+        from kernbench.config import machine_names
 
-        if first in preset_names() or first.endswith((".yaml", ".yml")):
-            return f"did you mean --config {first}?"
+        machines = [one for one in text.split() if one in machine_names() or one.endswith((".yaml", ".yml"))]
+        if machines:
+            given = machines if path == "kbsim compare" else machines[:1]
+            return f"did you mean {' '.join(f'--config {one}' for one in given)}?"
     if "--model" in options:
         return f"did you mean --model {first}?"
     return f"did you mean kbsim config show {first}?" if path == "kbsim config list" else ""

@@ -29,7 +29,8 @@ app.command()(keys)
 app.command()(energy)
 
 Machine = Annotated[
-    str, typer.Argument(metavar="NAME|FILE", help="A preset's name, or a .yaml or .json file.", show_default=False)
+    str,
+    typer.Argument(metavar="NAME|FILE", help="A name from kbsim config list, or a .yaml or .json file.", show_default=False),
 ]
 
 
@@ -71,16 +72,20 @@ def check(machine: Machine, overrides: Overrides = None, as_json: Json = False, 
 
 
 @app.command("list")
-def list_presets(as_json: Json = False) -> int:
-    """List the preset machines."""
-    from kernbench.config import NpuConfig, SystemConfig, load_config, preset_names
+def list_machines(as_json: Json = False) -> int:
+    """List the machines that come with kernbench: presets, real chips, and boards of several chips."""
+    from kernbench.config import NpuConfig, SystemConfig, board_names, chip_names, load_config, preset_names
 
     if as_json:
-        output.show_json({"presets": preset_names()})
-    else:
-        kinds: dict[str, type[MachineConfig]] = {"Presets of one NPU": NpuConfig, "Presets of systems": SystemConfig}
-        tables = {title: {name: load_config(name, kind=kind) for name in preset_names(kind)} for title, kind in kinds.items()}
-        output.show([preset_table(title, presets) for title, presets in tables.items()])
+        output.show_json({"presets": preset_names(), "chips": chip_names(), "boards": board_names()})
+        return output.OK
+    tables = {
+        "Presets of one NPU": preset_names(NpuConfig),
+        "Presets of systems": preset_names(SystemConfig),
+        "Real chips": chip_names(),
+        "Boards of real chips": board_names(),
+    }
+    output.show([machine_table(title, {name: load_config(name) for name in names}) for title, names in tables.items()])
     return output.OK
 
 
@@ -151,11 +156,20 @@ def fact_lines(machine: MachineConfig, width: int) -> list[str]:
     return lines
 
 
-def preset_table(title: str, presets: Mapping[str, MachineConfig]) -> Table:
-    """The presets of a kind, one a row."""
-    facts = {name: machine_facts(machine) for name, machine in presets.items()}
-    heads = next(iter(facts.values()), {})
-    made = table(title, [("name", "left"), *((head, "left") for head in heads)])
-    for name, row in facts.items():
-        made.add_row(name, *row.values())
+ONE = "1 x "  # before the rate of one engine or channel
+
+
+def machine_table(title: str, machines: Mapping[str, MachineConfig]) -> Table:
+    """The machines of a kind, one a row. Columns that distinguish none of them are left out."""
+    facts = {name: machine_facts(machine) for name, machine in machines.items()}
+    columns = {head: [row[head] for row in facts.values()] for head in next(iter(facts.values()), {})}
+    if columns.get("cubes") == columns.get("PEs"):
+        columns.pop("cubes", None)
+    columns = {head: cells for head, cells in columns.items() if any(cells)}
+    for head, cells in columns.items():
+        if all(cell.startswith(ONE) for cell in cells):
+            columns[head] = [cell.removeprefix(ONE) for cell in cells]
+    made = table(title, [("name", "left"), *((head, "left") for head in columns)])
+    for name, row in zip(facts, zip(*columns.values(), strict=True), strict=True):
+        made.add_row(name, *row)
     return made

@@ -5,7 +5,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from kernbench.config.load import board_names, chip_names, load_config, preset_names
+from kernbench.config.load import board_names, chip_names, load_config, machine_names, preset_names
 from kernbench.config.machine import MachineConfig
 from kernbench.config.schema import NpuConfig
 from kernbench.config.system import SystemConfig
@@ -21,6 +21,7 @@ __all__ = [
     "chip_names",
     "load_config",
     "machine_json_schema",
+    "machine_names",
     "preset_names",
     "system_json_schema",
 ]

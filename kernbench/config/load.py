@@ -140,6 +140,16 @@ def chip_names() -> list[str]:
     return sorted(file.name.removesuffix(".yaml") for file in _chips())
 
 
+def machine_names() -> list[str]:
+    """The names of all machines that come with kernbench: presets, real chips and boards.
+
+    >>> from kernbench.config import machine_names
+    >>> {"npu_server", "a100", "a100_8x"} <= set(machine_names())
+    True
+    """
+    return [*preset_names(), *chip_names(), *board_names()]
+
+
 def board_names() -> list[str]:
     """The names of boards of several real chips (docs/reference/chips.md), which `load_config` takes as systems.
 
@@ -163,9 +173,11 @@ def _document(source: Source, max_bytes: int) -> tuple[Document, Path | None]:
                 found = read_document(file, max_bytes)
                 return Document(file.name, found.data, found.text, found.suffix), None
         names = preset_names()
-        near = file_meant(source, tuple(FORMATS)) or nearest(source, [*names, *chip_names(), *board_names()], cutoff=0.7)
+        near = file_meant(source, tuple(FORMATS)) or nearest(source, machine_names(), cutoff=0.7)
         rule = f"there is no preset of this name; the presets are {', '.join(names) or 'none'}"
-        remedy = f"did you mean {near}?" if near else "the name of a machine file must end in .yaml or .json"
+        remedy = f"did you mean {near}?" if near else (
+            "kbsim config list shows all machines; the name of a machine file must end in .yaml or .json"
+        )
         raise InputError(Problem(source, rule, remedy=remedy))
     if isinstance(source, (str, os.PathLike)):
         return read_document(source, max_bytes, empty="to create a machine file with all keys: kbsim config init"), Path(source)

@@ -153,7 +153,7 @@ MachineOption = Annotated[
         "--config",
         "-c",
         metavar="NAME|FILE",
-        help="The machine: a preset's name, or a .yaml or .json file.",
+        help="The machine: a name from kbsim config list, or a .yaml or .json file.",
         show_default="the smallest preset that has so many PEs",
     ),
 ]

@@ -8,6 +8,7 @@ from kernbench.triton import backends, compiler, errors, experimental, knobs, la
 from kernbench.triton.aggregates import aggregate
 from kernbench.triton.arguments import MockTensor, TensorWrapper, reinterpret
 from kernbench.triton.arguments import TensorPointers as pointers
+from kernbench.triton.compile_time import constexpr_function, must_use_result
 from kernbench.triton.compiler import compile
 from kernbench.triton.dtypes import NameRefused, TritonError
 from kernbench.triton.errors import CompilationError, InterpreterError, OutOfResources
@@ -26,16 +27,6 @@ def cdiv(x: int, y: int) -> int:
 def next_power_of_2(n: int) -> int:
     """Return the smallest power of two that is at least `n`."""
     return 1 << max(0, int(n) - 1).bit_length()
-
-
-def constexpr_function(fn: Any) -> Any:
-    """Mark a function that computes constants. The function is returned unchanged, because kernels run as Python."""
-    return fn
-
-
-def must_use_result(fn: Any, error_message: bool | str = True) -> Any:
-    """Mark a function whose result must be used. The mark is for Triton's compiler; the function is returned unchanged."""
-    return (lambda given: given) if isinstance(fn, str) else fn
 
 
 def set_allocator(allocator: Any) -> None:

@@ -179,7 +179,7 @@ class JITFunction(KernelInterface):
         return {**self.original.__globals__, **around}
 
     def is_gluon(self) -> bool:
-        """Return False, because kernels of Gluon cannot run."""
+        """Return whether it is a kernel of Gluon."""
         return False
 
     def _unsafe_update_src(self, source: str) -> None:
@@ -271,7 +271,8 @@ class JITFunction(KernelInterface):
             return mapped(value, lambda one: self._argument(name, one))
         if isinstance(value, TensorDescriptor):
             base = self._argument(name, value.base)
-            return made_on_host(base, value.shape, value.strides, value.block_shape, value.padding, value.round_f32_to_tf32)
+            sizes = value.shape, value.strides, value.block_shape
+            return value.in_kernel(made_on_host(base, *sizes, value.padding, value.round_f32_to_tf32))
         if isinstance(value, np.generic):
             value = value.item()
         if isinstance(value, float):
@@ -338,10 +339,15 @@ def jit(fn: Callable[..., Any] | None = None, **options: Any) -> Any:
     ...     tl.store(y + at, 2 * tl.load(x + at, at < n), at < n)
     >>> double[(4,)](x, y, 1000, BLOCK=256)
     """
+    return made_as(JITFunction, fn, options)
+
+
+def made_as(kind: type[JITFunction], fn: Callable[..., Any] | None, options: Mapping[str, Any]) -> Any:
+    """Make a kernel of a class; without a function, return a decorator."""
     known = {name: value for name, value in options.items() if name in _OPTIONS}
     if fn is None:
-        return lambda given: JITFunction(given, **known)
-    return JITFunction(fn, **known)
+        return lambda given: kind(given, **known)
+    return kind(fn, **known)
 
 
 _OPTIONS = frozenset(inspect.signature(JITFunction.__init__).parameters) - {"self", "fn"}

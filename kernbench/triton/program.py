@@ -86,6 +86,8 @@ class Program(TLContext):
     kernel: str
     _looked: tuple[Any, ...] = ()  #: last polled address, and the progress at that time
     _since: int = 0
+    copies: Any = None  #: of Gluon: copies that the program has not waited for
+    last_store: Any = None  #: the command of the last store
     ways: Any = None  #: of `map_elementwise`: who decides conditions on elements
 
     @classmethod
@@ -238,8 +240,21 @@ class Program(TLContext):
         msg = DmaWriteCmd(tile, addr, moved, rmw=rmw, op_id=runner.memory.new_id(), line=line)
         msg.dst_space = self._space(addr, lanes)
         msg.lanes, msg.dst_strides = (lanes, None) if isinstance(lanes, Lanes) else (None, lanes)
-        runner.issue(msg, line)
+        self.last_store = runner.issue(msg, line)
         runner.memory.store_issued(msg)
+
+    def wait_for_command(self, flight: Any, what: str) -> None:
+        """Wait until a command has ended."""
+        self._runner.wait_for(flight, what)
+
+    def wait_for_tile(self, tile: KernelTensor) -> None:
+        """Wait until the command that makes a tile has ended."""
+        if tile.flight is not None:
+            self._runner.wait_for(tile.flight, "a copy to shared memory")
+
+    def has_come(self, tile: KernelTensor) -> bool:
+        """Whether the command that makes a tile has ended."""
+        return tile.flight is None or tile.flight.end >= 0
 
     def change(self, base: int, tile: KernelTensor, lanes: Lanes, kind: dtype, rmw: str, compare: KernelTensor | None) -> Any:
         """Issue an atomic op that is computed after the timing, and return the old elements. It takes a load, then a store."""

@@ -177,17 +177,8 @@ def test_autotune_takes_the_first_configuration_that_fits() -> None:
         triton.autotune(configs=[configs[0], triton.Config({"BLOCK": 1 << 25})], key=["n"])(scaled)[(1,)](x, out, 64, 2.0)
 
 
-def test_there_is_one_backend_and_gluon_is_refused_at_the_launch() -> None:
+def test_there_is_one_backend() -> None:
     assert [one.driver.is_active() for one in triton.backends.backends.values()] == [True]
-    gluon, gl = triton.experimental.gluon, triton.experimental.gluon.language
-
-    @gluon.jit
-    def kernel(x_ptr, SIZE: gl.constexpr):
-        gl.store(x_ptr, 1.0)
-
-    with pytest.raises(triton.TritonError, match="kernel is a kernel of Gluon, which places tensors"):
-        kernel[(1,)](np.zeros(1, np.float32), 1)
-    assert not hasattr(gl, "allocate_shared_memory") and gl.load is tl.load
 
 
 def test_scopes_of_the_profiler_name_launches(tmp_path: Path) -> None:

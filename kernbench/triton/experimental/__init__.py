@@ -1,4 +1,4 @@
-"""`triton.experimental`: Gluon. Kernels of Gluon can be imported, but a launch raises an error."""
+"""`triton.experimental`: Gluon."""
 
 from __future__ import annotations
 

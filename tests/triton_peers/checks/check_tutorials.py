@@ -21,7 +21,7 @@ def ran(name: str, *words: tuple[str, str], until: str = "@triton.testing.perf_r
         text = text.replace(was, now)
     module = sys.modules["tutorial"] = ModuleType("tutorial")
     module.__file__ = str(path)
-    short = Path(os.environ["KB_PEERS_OUT"]).with_name(name)  # kernels are read from their files
+    short = Path(os.environ["KB_PEERS_OUT"]).with_name(path.name)  # kernels are read from their files
     short.write_text(text.partition(until)[0], encoding="utf-8")
     exec(compile(short.read_text(encoding="utf-8"), str(short), "exec"), module.__dict__)
     return module.__dict__
@@ -88,3 +88,49 @@ def test_11_programmatic_dependent_launch() -> None:
     found = ran("11-programmatic-dependent-launch.py")
     x, y = torch.rand(3000), torch.rand(3000)
     assert torch.equal(found["add"](x, y, launch_pdl=False), x + y)
+
+
+ANY_GPU = ('device="cuda"', 'device="cpu"'), ('raise RuntimeError("This tutorial requires', 'print("This tutorial requires')
+
+
+def test_gluon_01_intro() -> None:
+    found = ran("gluon/01-intro.py", ANY_GPU[0], until='if __name__ == "__main__"')
+    found["test_copy_scalar"]()
+    found["test_memcpy"](64, 500)
+    x = torch.randn(500)
+    out = torch.empty_like(x)
+    found["memcpy_autotune"](x, out)
+    assert torch.equal(x, out)
+
+
+def test_gluon_02_layouts() -> None:
+    found = ran("gluon/02-layouts.py", ANY_GPU[0], ("__main__", "none of these"), until="no end")
+    found["test_memcpy_1d"](256, 1000, 4)
+    for transposed in (False, True):
+        found["test_memcpy_2d"](128, 256, 100, 200, transposed, 4)
+        found["test_memcpy_2d_inout"](300, 400, transposed, not transposed)
+
+
+def test_gluon_03_asynchronous_copies() -> None:
+    found = ran("gluon/03-async-copy.py", *ANY_GPU, ("__main__", "none of these"), until="no end")
+    found["test_memcpy_1d_cpasync"](1000, 256)
+    found["test_elementwise_add"](100, 200, 32, 32)
+    found["test_elementwise_add_cpasync"](100, 200, 32, 32)
+    for buffers in (1, 2, 3):
+        found["test_elementwise_add_pipelined"](100, 400, 32, 64, buffers)
+
+
+def test_gluon_04_tma() -> None:
+    words = ('importlib.import_module("03-async-copy")', "None"), ("__main__", "none of these")
+    found = ran("gluon/04-tma.py", *ANY_GPU, *words, until="no end")
+    found["test_tma_message_passing"](16)
+    found["test_memcpy_1d_tma"](64, 500)
+    for buffers in (1, 2, 3):
+        found["test_elementwise_add_pipelined"](100, 400, 32, 64, buffers)
+
+
+def test_gluon_05_wgmma() -> None:
+    """Refused by name, when the kernel uses the tensor cores of one kind of GPU."""
+    found = ran("gluon/05-wgmma.py", *ANY_GPU, ("__main__", "none of these"), until="no end")
+    with pytest.raises(AttributeError, match=r"gl\.NVMMADistributedLayout is not supported"):
+        found["test_small_mma"](64, 32, 32, False, 16, 4)

@@ -1,29 +1,30 @@
-"""`triton.experimental.gluon`: kernels for the registers and memories of one GPU. A launch raises an error."""
+"""`triton.experimental.gluon`: kernels that name layouts, shared memory and asynchronous copies.
+
+Layouts are checked and change nothing, because registers are not modelled. Shared memory is the scratchpad of the PE.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
 
-from kernbench.triton.dtypes import TritonError
-from kernbench.triton.experimental.gluon import language
-from kernbench.triton.jit import JITFunction
+from kernbench.triton.aggregates import aggregate
+from kernbench.triton.compile_time import constexpr_function, must_use_result
+from kernbench.triton.experimental.gluon import language, nvidia
+from kernbench.triton.jit import JITFunction, made_as
 
 
 class GluonJITFunction(JITFunction):
-    """A kernel of Gluon."""
+    """A kernel or a device function of Gluon."""
 
-    def run(self, *args: Any, grid: Any, warmup: bool = False, **kwargs: Any) -> Any:
-        """Raise TritonError, because Gluon kernels cannot run on a simulated machine."""
-        raise TritonError(
-            f"{self.__name__} is a kernel of Gluon, which places tensors in the registers and memories of one GPU; these "
-            "machines run kernels of triton.jit"
-        )
+    def is_gluon(self) -> bool:
+        """Return whether it is a kernel of Gluon."""
+        return True
 
 
 def jit(fn: Callable[..., Any] | None = None, **options: Any) -> Any:
-    """Make a kernel or a device function of Gluon from a Python function."""
-    return GluonJITFunction if fn is None else GluonJITFunction(fn)
+    """Make a kernel or a device function of Gluon from a Python function. Options of the compiler change nothing."""
+    return made_as(GluonJITFunction, fn, options)
 
 
-__all__ = ["GluonJITFunction", "jit", "language"]
+__all__ = ["GluonJITFunction", "aggregate", "constexpr_function", "jit", "language", "must_use_result", "nvidia"]

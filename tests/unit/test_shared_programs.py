@@ -23,7 +23,7 @@ PARAMS = {"prompt": 9, "tokens": 1, "phase": "decode"}
 #: Each differs from the first in one thing that some of the shared content must name.
 CHANGES: tuple[dict[str, Any], ...] = (
     {}, {"dram.peak_bw_bytes_per_cycle": 31}, {"dram.t_setup_cycles": 9}, {"dram.t_setup_cycles": 700},
-    {"dram.bus_width_bytes": 16, "dram.dram_burst_cycles": 3},
+    {"dram.bus_width_bytes": 16, "dram.dram_burst_cycles": 3}, {"dram.peak_bw_bytes_per_cycle": 1000}, {"dram.period": 2},
     {"spm.bank_size_bytes": 1 << 18}, {"spm.bank_size_bytes": 1 << 16},
     {"spm.map": "blocked"}, {"spm.map": "blocked", "spm.bank_size_bytes": 1 << 18}, {"spm.read_ports": 1},
     {"te.macs_per_cycle": 512}, {"te.engines": 1}, {"dma.engines": 2}, {"dma.alignment_bytes": 128}, {"freq_ghz": 2},
@@ -61,6 +61,17 @@ def test_points_get_together_what_they_get_alone(model: str) -> None:
         alone.append(target.simulate(load_config("npu_mobile", change), {}))
     assert together == alone
     assert len({row["jobs_hash"] for row in alone}) > len(CHANGES) // 2  # most of the changes do count
+
+
+def test_bandwidths_above_that_of_the_bus_run_once() -> None:
+    target, bus = _target(), {"dram.bus_width_bytes": 64, "dram.dram_burst_cycles": 2}
+    rows, simulated, planned = [], [], []
+    for peak in (31, 32, 33, 500):
+        rows.append(target.simulate(load_config("npu_mobile", bus | {"dram.peak_bw_bytes_per_cycle": peak}), {}))
+        simulated.append(len(SIMULATED))
+        planned.append(len(steps.PLANS))
+    assert rows[0] != rows[1] == rows[2] == rows[3]
+    assert simulated[0] < simulated[1] == simulated[3] and planned[0] < planned[1] == planned[3]
 
 
 def test_larger_banks_with_the_same_plan_run_once() -> None:

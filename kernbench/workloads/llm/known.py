@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Collection, Hashable
 from typing import Any, Generic, TypeVar
 
 from kernbench.config.machine import MachineConfig, plain_value
@@ -47,9 +47,14 @@ def section_text(section: Any, without: tuple[str, ...] = ()) -> str:
     return known[1]
 
 
-def texts_of(config: NpuConfig, names: Iterable[str], spm: tuple[str, ...] = ()) -> tuple[str, ...]:
-    """Sections of a machine as text. `spm`: fields of the scratchpad that do not count."""
-    return tuple(section_text(getattr(config, name), spm if name == "spm" else ()) for name in names)
+def texts_of(config: NpuConfig, names: Collection[str], spm: tuple[str, ...] = ()) -> tuple[str, ...]:
+    """Sections of a machine as text. `spm`: fields of the scratchpad that do not count.
+
+    Of the DRAM, the bandwidth of a channel counts, and not a peak above that of its bus.
+    """
+    without = {"spm": spm, "dram": ("peak_bw_bytes_per_cycle",)}
+    texts = [section_text(getattr(config, name), without.get(name, ())) for name in names]
+    return (*texts, str(config.dram.capacity)) if "dram" in names else tuple(texts)
 
 
 class Known(Generic[T]):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 import msgspec
@@ -83,31 +83,47 @@ def _check_first(trace: Trace, context: Context) -> None:
 def _read(trace: Trace, context: Context, order: Order, laws: list[Law]) -> int:
     """All records past all laws; how many lines there were."""
     misfits: deque[tuple[int, str]] = deque()  # of the lines that are read: they are reported between the others
-    handlers = _Handlers(laws)
+    kinds = _Kinds(order, laws)
     lines_read = 0
-    t_cycle = -1
     types = ALL_TYPES if trace.newer else strict_types()
-    look, closing = order.look, context.closing
     for lines, batch in trace.numbered(types, lambda line, why: misfits.append((line, why))):
         lines_read += len(batch) + len(misfits)
-        for line, record in zip(lines, batch, strict=True):
-            if misfits:
+        if misfits:
+            for line, record in zip(lines, batch, strict=True):
                 while misfits and misfits[0][0] < line:
                     _misfit(context, misfits)
-            context.line = line
-            if record.t_cycle != t_cycle:
-                t_cycle = record.t_cycle
-                if closing:
-                    _close(context, laws)
-            look(record)
-            for handle in handlers[record.__class__]:
-                handle(record)
+                _look((line,), (record,), context, order, laws, kinds)
+        else:
+            _look(lines, batch, context, order, laws, kinds)
         while misfits:
             _misfit(context, misfits)
     lines_read += len(misfits)
     while misfits:
         _misfit(context, misfits)
     return lines_read + trace.skipped
+
+
+def _look(
+    lines: Sequence[int], batch: Sequence[Record], context: Context, order: Order, laws: list[Law], kinds: _Kinds
+) -> None:
+    """Records past all laws."""
+    closing, t_cycle = context.closing, context.t_cycle
+    for line, record in zip(lines, batch, strict=True):
+        kind = kinds[record.__class__]
+        context.line = line
+        now = record.t_cycle
+        if now != t_cycle:
+            context.t_cycle = t_cycle = now
+            if closing:
+                _close(context, laws)
+        # Most records have a class and unit of earlier ones, whose phase is known, and follow the record before them.
+        phase = kind.phases.get(record.unit if kind.has_unit else None)
+        if phase is not None and (now > order.t_cycle or (now == order.t_cycle and phase >= order.phase)):
+            order.t_cycle, order.phase = now, phase
+        else:
+            order.look(record)
+        for handle in kind.handlers:
+            handle(record)
 
 
 def _misfit(context: Context, misfits: deque[tuple[int, str]]) -> None:
@@ -125,14 +141,25 @@ def _close(context: Context, laws: Iterable[Law]) -> None:
     context.closing.clear()
 
 
-class _Handlers(dict[type[Record], list[Callable[[Record], None]]]):
-    """What looks at records of a class."""
+@dataclass(frozen=True, slots=True)
+class _Kind:
+    """What is known of the records of a class."""
 
-    def __init__(self, laws: list[Law]) -> None:
+    has_unit: bool
+    phases: dict[str | None, int]  #: by unit: the phase of records that keep the laws of `Order` but for their place
+    handlers: list[Callable[[Record], None]]
+
+
+class _Kinds(dict[type[Record], _Kind]):
+    """Classes of records that were read."""
+
+    def __init__(self, order: Order, laws: list[Law]) -> None:
         super().__init__()
+        self._order = order
         self._by_law = [law.handlers() for law in laws]
 
-    def __missing__(self, kind: type[Record]) -> list[Callable[[Record], None]]:
+    def __missing__(self, kind: type[Record]) -> _Kind:
         name = kind.event.name
-        self[kind] = [handlers[name] for handlers in self._by_law if name in handlers]
+        handlers = [handlers[name] for handlers in self._by_law if name in handlers]
+        self[kind] = _Kind("unit" in kind.__struct_fields__, self._order.phases[kind], handlers)
         return self[kind]

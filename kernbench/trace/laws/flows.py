@@ -110,13 +110,21 @@ class Flows(Law):
         flow.links[record.unit] = True
         flow.ended = flow.ended or (flow.bare and all(flow.links.values()))
 
+    # Most events of a file come to the next two: they look for what nearly every event has, and else find out what is wrong.
+
     def _access(self, record: Record) -> None:
-        flow = self._flow(record, "MEM_ACCESS_EVENT")
-        if flow is not None:
-            flow.accessed += record.size_bytes
+        job = self.context.jobs.get(record.job_id)
+        if job is not None and job.start >= 0:
+            flow = job.flows.get(record.channel)
+            if flow is not None and not flow.ended:
+                flow.accessed += record.size_bytes
+                return
+        self._flow(record, "MEM_ACCESS_EVENT")
 
     def _touch(self, record: Record) -> None:
-        job = self._job(record, "SRAM_ACCESS")
+        job = self.context.jobs.get(record.job_id)
+        if job is None or job.start < 0:
+            job = self._job(record, "SRAM_ACCESS")
         if job is not None:
             job.accessed += record.size_bytes
             if record.by != job.kind:
@@ -141,11 +149,13 @@ class Flows(Law):
                 if not over:
                     self.context.say("pair", f"{name} does not leave {link}, but the job is over", job.end_line)
 
-    def _ratio(self, job: Job) -> Fraction:
+    def _ratio(self, job: Job) -> int | Fraction:
         """Bytes of a transfer for each byte of its flows: 1, or the ratio of a codec."""
         flows = sum(flow.size for flow in job.flows.values())
+        if flows == job.size:
+            return 1
         found = Fraction(job.size, flows or 1)
-        return found if found in self.context.ratios else Fraction(1)
+        return found if found in self.context.ratios else 1
 
     def _add_up(self, job: Job, what: str, found: int | Fraction, times: int = 1) -> None:
         if found != job.size * times:

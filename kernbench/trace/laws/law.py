@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -132,6 +132,7 @@ class Context:
         self.jobs: dict[int, Job] = {}
         self.closing: list[Job] = []  #: jobs that ended in the cycle that is read
         self.line = 1
+        self.t_cycle = -1  #: of the record that was read last
         self.most = most
         self.violations: list[Violation] = []
         self.counts: Counter[str] = Counter()  #: violations by law
@@ -177,6 +178,7 @@ class Law:
 #: What a wait's events stand in, where the table of events has one phase for all: (STALL_EVENT, RESUME_EVENT).
 _WAITS = {"queue_full": (3, 3), "priority_deferred": (3, 3), "backpressure": (7, 6), "bank_conflict": (5, 6)}
 _OF_COMMAND = {"IRQ_EMIT", "TOKEN_COMPLETE", "MARKER", "TOKEN"}  # phase 2 where a control command ends
+_OF_SEVERAL = {"STALL_EVENT", "RESUME_EVENT", "CMD_END", *_OF_COMMAND}  # their phase depends on more than their unit
 _KINDS = {"DMA_START": "DMA", "DMA_END": "DMA", "TE_START": "TE", "TE_END": "TE", "VE_START": "VE", "VE_END": "VE"}
 _KINDS |= dict.fromkeys(("DRAM_TX_START", "DRAM_TX_END", "DRAM_TX_SUSPEND", "DRAM_TX_RESUME"), "DRAM")
 _KINDS |= {"NOC_TX_START": "NOC", "NOC_TX_END": "NOC", "SRAM_CONFLICT": "SRAM", "BANK_SAMPLE": "SRAM"}
@@ -192,6 +194,8 @@ class Order:
         self.phase = 0
         self._level = LEVELS.index(context.meta.level) if context.meta.level in LEVELS else len(LEVELS)
         self._fitting: set[tuple[type[Record], str | None]] = set()  # classes and units of earlier lines that broke no law here
+        #: By class and unit of these lines, their phase, where it is the same for all lines of the class and unit.
+        self.phases: defaultdict[type[Record], dict[str | None, int]] = defaultdict(dict)
 
     def look(self, record: Record) -> None:
         """A line that fits the schema."""
@@ -200,6 +204,8 @@ class Order:
         what = record.__class__, getattr(record, "unit", None)
         if what not in self._fitting:
             self._look_at_unit(record, event.name, what)
+            if what in self._fitting and event.name not in _OF_SEVERAL:
+                self.phases[what[0]][what[1]] = self._phase(record, event)
 
     def _look_at_unit(self, record: Record, name: str, what: tuple[type[Record], str | None]) -> None:
         """The level and track of an event, which are those of all events of its class and unit, but for waits."""
@@ -219,11 +225,7 @@ class Order:
             self._fitting.add(what)
 
     def _place(self, record: Record, event: Event) -> None:
-        t_cycle, phase, name = record.t_cycle, event.phase, event.name
-        if phase == 3 and name != "DMA_START":
-            phase = self._start(record, name)
-        elif phase == 0:
-            phase = self._end(record, name)
+        t_cycle, phase, name = record.t_cycle, self._phase(record, event), event.name
         if t_cycle < self.t_cycle:
             if name == "CMD_ENQUEUE":  # in a window's file they keep the cycle in which they were queued
                 return
@@ -232,6 +234,12 @@ class Order:
             text = f"{name} of phase {PHASES[phase]} comes after phase {PHASES[self.phase]} of cycle {t_cycle}"
             self.context.say("order", text)
         self.t_cycle, self.phase = t_cycle, phase
+
+    def _phase(self, record: Record, event: Event) -> int:
+        """The phase in which an event stands."""
+        if event.phase == 3 and event.name != "DMA_START":
+            return self._start(record, event.name)
+        return self._end(record, event.name) if event.phase == 0 else event.phase
 
     def _start(self, record: Record, name: str) -> int:
         if name == "CMD_START":

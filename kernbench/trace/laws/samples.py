@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from decimal import Context as DecimalContext
 from decimal import Decimal, Inexact
 from fractions import Fraction
+from operator import add
 from typing import Any
 
 from kernbench.common.units import parse_rational
@@ -88,14 +89,16 @@ class Samples(Law):
         if len({len(counts) for counts in by_bank.values()}) > 1:
             self.context.say("samples", f"{record.unit} counts requests, grants and denials of different numbers of banks")
             return
-        for bank, (asked, granted, denied) in enumerate(zip(*by_bank.values(), strict=True)):
+        wrong = by_bank["requests"] != list(map(add, by_bank["grants"], by_bank["denials"]))
+        for bank, (asked, granted, denied) in enumerate(zip(*by_bank.values(), strict=True)) if wrong else ():
             if asked != granted + denied:
                 text = f"bank {bank} of {record.unit} has {asked} requests, but {granted} grants and {denied} denials"
                 self.context.say("samples", text)
         sums = self._banks.setdefault(record.unit, {key: [0] * len(counts) for key, counts in by_bank.items()})
         for key, counts in by_bank.items():
-            old = sums[key] + [0] * (len(counts) - len(sums[key]))
-            sums[key] = [a + (counts[i] if i < len(counts) else 0) for i, a in enumerate(old)]
+            most = max(len(sums[key]), len(counts))
+            old, new = (some + [0] * (most - len(some)) for some in (sums[key], counts))
+            sums[key] = list(map(add, old, new))
 
     def _energies(self, record: Record) -> None:
         self._fits(record, "")

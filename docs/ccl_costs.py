@@ -160,20 +160,21 @@ def fitted(features: np.ndarray, cycles: np.ndarray) -> np.ndarray:
 Rows = list[tuple[tuple[float, ...], float]]
 
 
-def features_of(one: Simulated) -> dict[str, Rows]:
-    """By algorithm: what the model sees of each time, and the time."""
+def features_of(one: Simulated) -> dict[str, tuple[str, Rows]]:
+    """By algorithm: the name of its weights, and what the model sees of each time, and the time."""
     made, found = tuner(one), {}
     entries = {entry.full_name: entry for entry in made.registry.entries}
     for name, times in one["times"].items():
         outline, queues = made.outline(entries[name]), queues_of(made.registry, entries[name])
         assert outline is not None, name
         slots, slot_bytes, link = queues.slots or 0, queues.slot_bytes or 0, made.latencies.link
-        found[name] = [(outline.features(size, 2, slots, slot_bytes, link), cycles) for size, cycles in times]
+        rows = [(outline.features(size, 2, slots, slot_bytes, link), cycles) for size, cycles in times]
+        found[name] = name + outline.form, rows
     return found
 
 
 def weights(rows: dict[str, Rows]) -> dict[str, np.ndarray]:
-    """By algorithm."""
+    """By algorithm, and by the form of an algorithm that has several."""
     return {
         name: fitted(np.array([one for one, _ in some]), np.array([cycles for _, cycles in some], float))
         for name, some in sorted(rows.items())
@@ -191,12 +192,12 @@ def write(found: dict[str, np.ndarray]) -> None:
     WEIGHTS.write_text(f"{before}FITTED: Mapping[str, Weights] = {{\n{lines}}}\n{after}", encoding="utf-8")
 
 
-def with_errors(one: Simulated, rows: dict[str, Rows], found: dict[str, np.ndarray]) -> Simulated:
+def with_errors(one: Simulated, seen: dict[str, tuple[str, Rows]], found: dict[str, np.ndarray]) -> Simulated:
     """The same with simulated over modelled cycles beside each time."""
     times = {
         name: [
-            [size, cycles, round(float(cycles / np.dot(features, found[name])), 4)]
-            for (size, cycles), (features, _) in zip(given, rows[name], strict=True)
+            [size, cycles, round(float(cycles / np.dot(features, found[seen[name][0]])), 4)]
+            for (size, cycles), (features, _) in zip(given, seen[name][1], strict=True)
         ]
         for name, given in sorted(one["times"].items())
     }
@@ -215,7 +216,7 @@ def fit(groups: Sequence[Simulated]) -> None:
     features = [features_of(one) for one in whole]
     by_name: dict[str, Rows] = {}
     for some in features:
-        for name, rows in some.items():
+        for name, rows in some.values():
             by_name.setdefault(name, []).extend(rows)
     made = weights(by_name)
     write(made)

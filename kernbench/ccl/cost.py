@@ -277,6 +277,7 @@ class Outline:
     abreast: int = 0  #: lanes in lockstep whose messages are on their way at a time; 0: lanes follow each other closely
     turns: float = 0.0  #: [cycle] of a lane by its latencies, if a rank's messages wait for those that are on their way
     buffer: int = 0  #: `n_elem` in the buffer of a schedule, which is cut into lanes that are not too long
+    form: str = ""  #: which of its forms an algorithm has in this group, if each form has weights of its own
 
     def features(
         self, nbytes: int, itemsize: int, slots: int, slot_bytes: int, link: float, protocol: Protocol = PLAIN
@@ -536,26 +537,63 @@ def _ring(turns: int, share: Callable[[int], float], adds: bool = True) -> Form:
     return made
 
 
-def _levels(levels_of: Levels) -> Form:
+def _levels(levels_of: Levels, form: str = "") -> Form:
     """Return the outline of an all-reduce over several rings in sequence."""
 
     def made(shape: Shape, kind: int, routes: Routes) -> Outline:
-        steps: list[Step] = []
-        share, widest, sending = 1.0, 0.0, 0.0
-        for rings in levels_of(kind, shape):
-            size = rings[0].size
-            if size == 1:
-                continue
-            share /= size  # what is left of the elements goes to the next level
-            widest = max(widest, share)
-            moved = share * _crossing(rings, routes)
-            latency, each = _latency(rings[0], routes)
-            steps += [Step(latency, 1, moved)] * (2 * (size - 1))
-            sending += each * 2 * (size - 1)
-        total = sum(one.share for one in steps)
-        return Outline(steps, len(steps), total, widest or 1.0, False, True, sending)
+        return _outline_of_levels([_in_sequence(levels_of(kind, shape), 1.0, routes)], form)
 
     return made
+
+
+@dataclass(frozen=True)
+class _Level:
+    """A reduce-scatter over rings of the same size, and later an all-gather over the same rings."""
+
+    steps: Sequence[Step]  #: of the reduce-scatter; the all-gather has the same
+    share: float  #: of `n_elem` in each message
+    sending: float  #: [cycle] of a step in which the rank with the longest hop has its limit of messages in flight
+
+
+def _in_sequence(levels: Sequence[Sequence[Ring]], share: float, routes: Routes) -> list[_Level]:
+    """Return the levels of a part of the elements that travels over several rings in sequence, without rings of one rank."""
+    found = []
+    for rings in levels:
+        size = rings[0].size
+        if size > 1:
+            share /= size  # what is left of the elements goes to the next level
+            latency, sending = _latency(rings[0], routes)
+            step = Step(latency, 1, share * _crossing(rings, routes))
+            found.append(_Level([step] * (size - 1), share, sending))
+    return found
+
+
+def _outline_of_levels(parts: Sequence[Sequence[_Level]], form: str) -> Outline:
+    """Return the outline of parts of the elements that travel at the same time. All parts have the same number of steps."""
+    halfway = [[step for level in part for step in level.steps] for part in parts]
+    steps = [
+        Step(sum(one.latency for one in some) / len(some), len(some), sum(one.share for one in some))
+        for some in zip(*([*there, *reversed(there)] for there in halfway), strict=True)
+    ]
+    share, messages = sum(one.share for one in steps), sum(one.messages for one in steps)
+    widest = max((level.share for part in parts for level in part), default=1.0)
+    sending = sum(2 * len(level.steps) * level.sending for level in parts[0])
+    return Outline(steps, messages, share, widest, False, True, sending, form=form)
+
+
+def _grid(shape: Shape, kind: int, routes: Routes) -> Outline:
+    """Return the outline of an all-reduce over a grid.
+
+    Two halves of the elements travel along rows and along columns at the same time, unless only the columns cross SIPs. The two
+    forms contend for the links of PEs in different ways, so each form has weights of its own.
+    """
+    if 1 < shape.sips < shape.ranks:
+        return _levels(grid_rings, ROWS_FIRST)(shape, kind, routes)
+    across, down = grid_rings(kind, shape)
+    return _outline_of_levels([_in_sequence(order, 0.5, routes) for order in ((across, down), (down, across))], "")
+
+
+ROWS_FIRST = " (rows first)"  #: the form of an all-reduce over a grid in which all elements travel along rows first
 
 
 SOME_PAIRS = 4096  #: of ranks whose latencies are compared; more than machines have
@@ -609,7 +647,7 @@ FORMS: Mapping[str, Form] = {
     "all_reduce_ring": _ring(2, lambda n: 1 / n),
     "all_reduce_bidirectional": _ring(2, lambda n: 1 / n),
     "all_reduce_halving_doubling": _halves,
-    "all_reduce_torus": _levels(grid_rings),
+    "all_reduce_torus": _grid,
     "all_reduce_hierarchical": _levels(level_rings),
     "all_gather_ring": _ring(1, lambda n: 1.0, adds=False),
     "reduce_scatter_ring": _ring(1, lambda n: 1.0),

@@ -216,7 +216,7 @@ class Tuner:
         sizes = (nbytes, itemsize, queues.slots, queues.slot_bytes)
         found = self.config.pe.ipcq.protocol(queues.protocol or SIMPLE)
         protocol = PLAIN if found is None else Protocol(found.cycles, found.data_bytes, found.line_bytes)
-        return outline.cycles(weights_of(entry.full_name), *sizes, self.latencies.link, protocol)
+        return outline.cycles(weights_of(entry.full_name + outline.form), *sizes, self.latencies.link, protocol)
 
     def outline(self, entry: Entry) -> Outline | None:
         """Return the outline of an algorithm for the cost model, or None if the model does not know the algorithm."""

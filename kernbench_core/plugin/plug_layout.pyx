@@ -171,8 +171,12 @@ cdef int lay_out_replaced(Sim* s, Arena a, dict machine) except -1:
         p.dma_by[k] = by[k]
     for k in range(s.n_compute):
         p.compute_by[k] = by[s.n_dma + k]
+    engines = [[] for _ in range(p.n)]
+    for k, component in enumerate(by):
+        if component != NONE:
+            engines[component].append(k)
     for c in range(p.n):
-        mine = [k for k, component in enumerate(by) if component == c]
+        mine = engines[c]
         p.plug[c].n_engines = len(mine)
         a.own(<void**>&p.plug[c].engine, len(mine), sizeof(int32_t), False)
         for i, k in enumerate(mine):

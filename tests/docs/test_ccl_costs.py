@@ -38,7 +38,7 @@ def rows(costs: Any) -> Any:
     """Of the groups and the table of all-reduces: what the model sees of each time, and the time."""
     found: dict[str, Any] = {}
     for one in costs.together([*costs.kept(), *costs.tabled()]):
-        for name, some in costs.features_of(one).items():
+        for name, some in costs.features_of(one).values():
             found.setdefault(name, []).extend(some)
     return found
 

@@ -39,6 +39,19 @@ def test_a_route_over_a_slow_uplink_counts_as_often_as_it_takes_longer() -> None
         assert routes.between(0, 8) > routes.between(0, 2)
 
 
+def test_a_grid_whose_columns_alone_cross_sips_has_weights_of_its_own() -> None:
+    """On two nodes with rails, all elements travel along rows first. With the weights of two halves that travel at the same
+    time, the estimate for long messages was a third too high.
+    """
+    point = next(one for one in points() if str(one) == "rails 8x1x2 all_reduce 300,000 B")
+    small = replace(point, overrides=(*point.overrides, "sip.rows=1", "sip.cols=1", "cube.pes=2"))
+    entries, times = {one.name: one for one in small.entries}, Times()
+    estimates = small.tuner().choose("all_reduce", small.count, "f16").cycles
+    found = {name: times.simulate(small, entries[name]) for name in ("torus", "hierarchical")}
+    assert found["torus"] < found["hierarchical"] and estimates["torus"] < estimates["hierarchical"]
+    assert estimates["torus"] == pytest.approx(found["torus"], rel=0.2)
+
+
 def _simulated(some: list[Point]) -> Times:
     times = Times()
     for point in some:
@@ -50,11 +63,11 @@ def _simulated(some: list[Point]) -> Times:
 
 @pytest.mark.nightly
 def test_choices_are_nearly_the_best() -> None:
-    """95 % of the points within 5 % of the best algorithm, and all but one within 20 % (docs/reference/ccl.md)."""
+    """95 % of the points within 5 % of the best algorithm, and all within 20 % (docs/reference/ccl.md)."""
     whole = points()
     assert len(whole) == 200
     found = sorted(measured(whole, _simulated(whole)), key=lambda one: -one.loss)
     worst = "\n".join(map(str, found[:20]))
     assert len(found) >= 195
     assert sum(one.loss <= 0.05 for one in found) >= 0.95 * len(found), worst
-    assert sum(one.loss > 0.2 for one in found) <= 1 and found[0].loss <= 0.35, worst
+    assert found[0].loss <= 0.2, worst

@@ -148,6 +148,8 @@ def llm(
     pp: int = 1,
     micro_batches: int = 0,
     dp: int = 1,
+    cp: int = 1,
+    sp: bool = False,
     reduce: Reduction = "direct",
     ep: bool = False,
     mtp: bool = False,
@@ -166,7 +168,8 @@ def llm(
     `recursive_doubling`, or `auto`: the fastest alone); `ep`: they have whole experts. `mtp`: each step also runs
     the blocks that predict further tokens. `pp`: stages of a pipeline, each of `tp`
     PEs; `micro_batches`: parts of the batch that go through the stages in turn, 0 for one a stage; `dp`: copies of the model
-    that share the batch. `routing`
+    that share the batch, and with `ep` the experts. `cp`: ranks that share the tokens of each sequence. `sp`: between products
+    each of the `tp` PEs has some of the rows. `routing`
     (`even`, `uniform`, `zipf:S` or a file of `shares`) with `seed`: how tokens choose experts. `source`: tokens of a sequence
     that an encoder reads, 0 for those of its input for sound or else as many as `prompt`. `reuse=False` simulates every
     layer of every step.
@@ -199,7 +202,7 @@ def llm(
     )
     machine = machine_of(config, overrides, allow_code=allow_code)
     limit = machine.max_cycles if _sets_max_cycles(overrides) else None  # type: ignore[attr-defined]  # both kinds have it
-    layout = Layout(tp, pp, dp, micro_batches)
+    layout = Layout(tp, pp, dp, micro_batches, cp, sp)
     programs = job_programs(found, precision, machine, job, layout, max_cycles=limit)  # type: ignore[arg-type]
     return LlmRun(report_of(run_model(programs, reuse=reuse)))
 

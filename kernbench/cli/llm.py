@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from kernbench.workloads.parallel.programs import ParallelPrograms
     from kernbench.workloads.parallel.search import Candidate as Found
 
-COMPARED = ("w", "a", "kv", "prompt", "batch", "page", "tp", "pp", "dp", "micro_batches")
+COMPARED = ("w", "a", "kv", "prompt", "batch", "page", "tp", "cp", "pp", "dp", "micro_batches")
 
 
 class Phases(StrEnum):
@@ -96,6 +96,12 @@ Micro = Annotated[
 Replicas = Annotated[int, typer.Option("--dp", metavar="N", help="Number of copies of the model. The copies share the batch.")]
 
 
+Ranks = Annotated[int, typer.Option("--cp", metavar="N", help="Context parallelism: the number of ranks that share the "
+    "tokens of each sequence, with the keys and values of these tokens. Each rank has --tp PEs and all weights.")]
+OwnRows = Annotated[bool, typer.Option("--sp", help="Sequence parallelism: between the products of a layer, each of the --tp "
+    "PEs has some of the rows. Reduce-scatters and all-gathers take the place of all-reduces.")]
+
+
 class Searches(StrEnum):
     """How a layout is found."""
 
@@ -104,8 +110,8 @@ class Searches(StrEnum):
 
 Search = Annotated[
     Searches | None,
-    typer.Option("--parallel", help="Run the layouts (values of --tp, --pp and --dp) that fit the machine, and explain "
-        "why one of them is the fastest.",
+    typer.Option("--parallel", help="Run the layouts (values of --tp, --cp, --pp, --dp and --sp) that fit the machine, and "
+        "explain why one of them is the fastest.",
                  show_default=False),
 ]  # fmt: skip
 
@@ -130,7 +136,7 @@ Reduce = Annotated[
     ),
 ]
 Experts = Annotated[bool, typer.Option("--ep", help="Give each of the --tp PEs whole experts, instead of a share of every "
-    "expert.")]
+    "expert. With --dp, the PEs of all copies of the model share the experts.")]
 Predict = Annotated[bool, typer.Option("--mtp", help="Each step also runs the model's blocks that predict further tokens "
     "(multi-token prediction).")]
 Routes = Annotated[
@@ -196,6 +202,8 @@ def llm(
     pp: Stages = 1,
     micro_batches: Micro = 0,
     dp: Replicas = 1,
+    cp: Ranks = 1,
+    sp: OwnRows = False,
     parallel: Search = None,
     reduce: Reduce = Reductions.DIRECT,
     ep: Experts = False,
@@ -221,7 +229,7 @@ def llm(
 
     asked = Asked(model, config, tuple(overrides or ()), tuple(allow_code or ()), phase.value, prompt, tokens, batch, layers)
     asked = replace(asked.with_bits(w, a, kv, policy, page, tp, reduce.value), ep=ep, mtp=mtp, routing=routing, seed=seed)
-    asked = replace(asked, pp=pp, dp=dp, micro_batches=micro_batches, source=source)
+    asked = replace(asked, pp=pp, dp=dp, cp=cp, sp=sp, micro_batches=micro_batches, source=source)
     files, traced = {"emit": emit, "trace": trace, "live_map": live_map}, Traced(trace_level, trace_window, trace_cycles)
     check_files(files, plot, (model, config, policy), traced, compared=bool(compare))
     if dark and plot is None and live_map is None:
@@ -337,6 +345,8 @@ class Asked:
     dp: int = 1
     micro_batches: int = 0
     source: int = 0
+    cp: int = 1
+    sp: bool = False
 
     def with_bits(
         self, w: int | None, a: int | None, kv: int | None, policy: Path | None, page: int, tp: int, reduction: Reduction
@@ -349,7 +359,7 @@ class Asked:
         from kernbench.workloads.parallel.layout import Layout
         from kernbench.workloads.parallel.run import job_programs
 
-        layout = Layout(self.tp, self.pp, self.dp, self.micro_batches)
+        layout = Layout(self.tp, self.pp, self.dp, self.micro_batches, self.cp, self.sp)
         model, precision, machine, job, limit = self.parts()
         return job_programs(model, precision, machine, job, layout, max_cycles=limit)
 
@@ -566,7 +576,7 @@ def search_layouts(
             raise _refused("a search for a layout writes no file", f"--{option}", path, "run the fastest layout by itself")
     if compared:
         raise InputError(Problem("kbsim llm", "a search compares layouts itself", "--parallel", remedy="leave out --compare"))
-    given = [name for name in ("tp", "pp", "dp") if getattr(asked, name) > 1]
+    given = [name for name in ("tp", "cp", "pp", "dp", "sp") if getattr(asked, name) > (name != "sp")]
     if given:
         rule = f"the search finds {', '.join(f'--{name}' for name in given)} itself"
         raise InputError(Problem("kbsim llm", rule, "--parallel", "auto", "leave them out, or leave out --parallel"))
@@ -600,7 +610,7 @@ SHOWN = 16  #: layouts of a table
 
 def layout_table(found: Sequence[Found]) -> Table:
     """A row for each layout: those that ran, and the nearest estimates."""
-    columns: list[tuple[str, Justify]] = [(name, "right") for name in ("tp", "pp", "dp", "PEs", "DRAM", "time")]
+    columns: list[tuple[str, Justify]] = [(name, "right") for name in ("tp", "cp", "pp", "dp", "PEs", "DRAM", "time")]
     note = f"{len(found):,} fit; DRAM: weights and caches of the fullest PE"
     made = table("Layouts", [*columns, ("tokens/s", "right"), ("", "left")], note)
     made.columns[-1].no_wrap = False
@@ -610,7 +620,8 @@ def layout_table(found: Sequence[Found]) -> Table:
         if report is not None and one.cycles is not None:
             time = duration(report.ns(one.cycles), 4)
             rate = "n/a" if report.tokens_per_s is None else short(report.tokens_per_s)
-        sizes = (f"{cut.tp:,}", f"{cut.pp:,}", f"{cut.dp:,}", f"{cut.pes:,}", unit(one.least_bytes, "B"))
+        shards = f"{cut.tp:,} sp" if cut.sp else f"{cut.tp:,}"
+        sizes = (shards, f"{cut.cp:,}", f"{cut.pp:,}", f"{cut.dp:,}", f"{cut.pes:,}", unit(one.least_bytes, "B"))
         made.add_row(*sizes, time, rate, one.verdict)
     return made
 
@@ -721,9 +732,9 @@ def _head(report: LlmReport) -> Iterator[widgets.Text]:
     mixed = " mixed" if programs.precision.roles or programs.precision.layers else ""
     yield widgets.Text(f"{programs.model.name} {programs.shapes[0].precision}{mixed} on {programs.machine.source}: {what}")
     used = f"{size_text(-(-programs.dram.end // (1 << 20)) << 20)} of {size_text(programs.machine.dram.capacity_bytes)} of DRAM"
-    pes = job.shards if report.layout is None else report.layout.pes
+    pes = job.shards * job.groups if report.layout is None else report.layout.pes
     if pes > 1:
-        used += f" on {'the fullest' if pes > job.shards else 'each'} of {pes} PEs"
+        used += f" on {'the fullest' if pes > job.shards * job.groups else 'each'} of {pes} PEs"
     simulated = f"{counted(run.simulated, 'segment')} simulated for {run.segments:,}"
     if not any(phase.kinds for phase in report.phases.values()):
         simulated = f"{counted(run.segments, 'segment')} simulated, step by step"
@@ -731,8 +742,12 @@ def _head(report: LlmReport) -> Iterator[widgets.Text]:
     if report.layout is not None:
         cut = report.layout
         micro = len(programs.sizes)  # type: ignore[union-attr]
-        sizes = f"{counted(cut.dp, 'replica')} of {counted(cut.pp, 'stage')} of {counted(cut.tp, 'PE')}"
+        sizes = f"{counted(cut.dp, 'replica')} of {counted(cut.pp, 'stage')} of {counted(cut.tp * cut.cp, 'PE')}"
         yield widgets.Text(f"{sizes}, {micro} micro-batch{'es' * (micro > 1)}", "dim")
+    if job.contexts > 1:
+        stage = _first_stage(programs)
+        share = f"{job.contexts} ranks of {counted(job.shards, 'PE')}; a rank keeps at most {stage.kept:,} of the "
+        yield widgets.Text(f"{share}{stage.positions:,} tokens of a sequence", "dim")
     if programs.added is not None:
         layout = f"{{t_max: {programs.added.t_max}, head_dim: {programs.added.head_dim}}}"
         yield widgets.Text(f"no KV layout of the machine fits; added {layout}", WAIT)
@@ -788,9 +803,10 @@ def _collectives(report: LlmReport) -> Table:
     columns: list[tuple[str, Justify]] = [("phase", "left"), ("collective", "left")]
     columns += [(name, "right") for name in ("PEs", "bytes", "count", "each alone", "exposed", "of step")]
     made = table("Collectives of the last step", columns, "exposed: the cycles by which they make the step longer")
+    made.columns[1].no_wrap = False
     for name, phase in report.phases.items():
         for one in phase.collectives:
-            what = one.name if one.name != "all-reduce" else f"{one.name} {one.algorithm}"
+            what = one.name if one.algorithm == "send" else f"{one.name} {one.algorithm}"
             numbers = (f"{one.pes:,}", unit(one.nbytes, "B"), f"{one.count:,}", f"{one.each:,}", f"{one.exposed:,}")
             made.add_row(name, what, *numbers, percent(one.exposed / phase.step_cycles))
     return made

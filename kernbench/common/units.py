@@ -127,6 +127,12 @@ def cycles_to_ns(cycles: int, freq_ghz: Fraction) -> Fraction:
     return Fraction(cycles) / freq_ghz
 
 
+def even_parts(total: int, parts: int) -> list[int]:
+    """A number in near even parts, larger ones first."""
+    each, more = divmod(total, parts)
+    return [each + (i < more) for i in range(parts)]
+
+
 def ceil_div(numerator: int | Fraction, *denominators: int | Fraction) -> int:
     """The smallest integer at or above the quotient, exactly; by several it is divided in sequence."""
     above, below = numerator.numerator, numerator.denominator

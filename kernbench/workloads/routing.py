@@ -8,10 +8,11 @@ other, give or take one, a token never goes to one expert twice, and the tokens 
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Context, Decimal
 from fractions import Fraction
-from itertools import pairwise
+from itertools import accumulate, pairwise
 
 from kernbench.common.errors import InputError, Problem
 from kernbench.common.units import ceil_div
@@ -112,6 +113,24 @@ def routing_of(text: str, seed: int = 0) -> Routing:
             raise InputError(document.problem(("shares",), rule, shares))
         return Routing("file", shares=tuple(float(one) for one in numbers), seed=seed)
     raise InputError(Problem("kbsim llm", f"it must be one of {', '.join(ROUTINGS)}", "routing", text))
+
+
+def sent_rows(counts: Sequence[int], owned: Sequence[int]) -> list[list[int]]:
+    """How many of the rows that each PE has go to each expert: `[PE][expert]`. `counts`: the rows of each expert.
+
+    All rows are numbered from PE to PE. The choices of experts are dealt out to rows in turn, so that no row goes twice to one.
+    """
+    total = sum(owned)
+    ends = list(accumulate(owned))
+    found = [[0] * len(counts) for _ in owned]
+    at = 0
+    for expert, count in enumerate(counts):
+        for start, end in ((at % total, at % total + count),) if total else ():
+            for low, high in ((start, min(end, total)), (0, max(0, end - total))):
+                for pe, last in enumerate(ends):
+                    found[pe][expert] += max(0, min(high, last) - max(low, last - owned[pe]))
+        at += count
+    return found
 
 
 EVEN = Routing()

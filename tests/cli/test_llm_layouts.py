@@ -30,7 +30,9 @@ def test_a_pipeline_is_in_the_output(kbsim: Kbsim) -> None:
     assert ["prefill", "all-reduce", "tree", "2"] in [row[:4] for row in rows]
     assert ["decode", "hand-off"] in [row[:2] for row in rows]
     found = json.loads(kbsim(*RUN, "--tp", "2", "--pp", "2", "--json").out)
-    assert found["layout"] == {"tp": 2, "pp": 2, "dp": 1, "micro_batches": 2}
+    assert found["layout"] == {
+        "tp": 2, "pp": 2, "dp": 1, "micro_batches": 2, "cp": 1, "sp": False, "shared_experts": False,
+    }  # fmt: skip
     names = [one["name"] for one in found["phases"]["decode"]["collectives"]]
     assert names == ["all-reduce", "hand-off", "words back"]
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from kernbench.cmdq.footprint import bytes_of
 from kernbench.workloads.blocks.layer import PartLayer
+from kernbench.workloads.blocks.meetings import Meeting
 from kernbench.workloads.blocks.shape import PartShape
-from kernbench.workloads.layer.projections import PartialRows
 from kernbench.workloads.models.parts import Convolution
 
 
@@ -38,7 +38,7 @@ class Front(PartLayer):
 
     stages: tuple[FrontStage, ...] = ()
 
-    def emit_all(self) -> Iterator[PartialRows]:
+    def emit_all(self) -> Iterator[Meeting]:
         """All of them on this shard: every shard makes all rows, as it has the whole embedding of words."""
         for number, stage in enumerate(self.stages):
             self.meta = {"phase": "CONVOLUTION", "block_id": number, "token_idx": 0}

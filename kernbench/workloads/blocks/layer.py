@@ -7,17 +7,18 @@ far. Bias, RoPE, norms and gates are vector operations as in the planner of laye
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
 from kernbench.cmdq.footprint import bytes_of, unpacked_bits
 from kernbench.common.errors import InputError
-from kernbench.common.units import ceil_div
+from kernbench.common.units import ceil_div, even_parts
 from kernbench.config.kinds import beyond_scratchpad
 from kernbench.config.schema import NpuConfig
 from kernbench.workloads.blocks.arena import Arena
 from kernbench.workloads.blocks.batch import QUERY_TOKENS, Batch, Piece, Sequences, first_key
+from kernbench.workloads.blocks.meetings import ALONE, GatheredRows, Meeting, ScatteredRows, Seat
 from kernbench.workloads.blocks.memory import PartMemory
 from kernbench.workloads.blocks.shape import PartShape
 from kernbench.workloads.hazards import Emitter
@@ -53,16 +54,19 @@ class PartLayer:
     """A layer of one shard in the making. `rows`: [token] of a block, at most. `ends`: where the layer reads and writes.
 
     `encoded`: the address of the encoder's output. `words`: of the rows of the embedding, for a block that predicts.
+    `splits_rows`: shards have rows of their own between products (sequence parallelism).
     """
 
     def __init__(
         self, shape: PartShape, config: NpuConfig, emit: Emitter, memory: PartMemory, batch: Batch, rows: int,
-        ends: tuple[int, int, int], routing: Routing, encoded: int = 0, words: int = 0,
+        ends: tuple[int, int, int], routing: Routing, encoded: int = 0, words: int = 0, seat: Seat = ALONE,
+        splits_rows: bool = False,
     ) -> None:  # fmt: skip
         self.shape, self.config, self.emit, self.memory, self.batch = shape, config, emit, memory, batch
         self.rows, self.routing = rows, routing
         self.source, self.target, self.rope = ends
         self.encoded, self.words = encoded, words
+        self.seat, self.splits_rows = seat, splits_rows
         self.act_bits, self.act = shape.activation_bits, shape.act
         self.hidden = shape.hidden
         self._align = config.dma.alignment_bytes
@@ -75,22 +79,34 @@ class PartLayer:
         self._weights = Ring(Buffer("weights", 0, ring, 0, 0), line, (config.spm.num_banks // 4 + 1) * line)
         self.arena = Arena(ceil_div(ring, line) * line, size, line)
 
-    def emit_all(self) -> Iterator[PartialRows]:
+    def emit_all(self) -> Iterator[Meeting]:
         """All blocks of rows; of a shard, stops where shards must meet."""
         self.meta = {"phase": "NORM", "token_idx": self.batch.groups[0].context}
         if self.shape.vector_elements:
             self._load("weight", self.shape.gain_bits, self.memory.vectors, self.shape.vector_elements)
         self._load_page_table()
-        if self.shape.encoder:
-            self._keep_all()
-        elif self.shape.crossed and any(not group.context for group in self.batch.groups):
-            self._keep_sources()
+        yield from self._first_pass()
         first = 0
         for number, pieces in enumerate(self.batch.blocks(self.rows)):
             self.meta = {"block_id": number, "token_idx": pieces[0].cached, "phase": "LAYER"}
             rows = sum(piece.rows for piece in pieces)
             yield from self._block(pieces, first, rows)
-            first += rows
+            first += self.own(rows)[1]
+
+    def _first_pass(self) -> Iterator[Meeting]:
+        """Keys and values that must be in memory before the first block of rows."""
+        if self.shape.encoder:
+            self._keep_all()
+        elif self.shape.crossed and any(not group.context for group in self.batch.groups):
+            self._keep_sources()
+        yield from ()
+
+    def own(self, rows: int) -> tuple[int, int]:
+        """The first and the number of the rows of a block that this shard has between products: with --sp a part of them."""
+        if not self.splits_rows:
+            return 0, rows
+        parts = even_parts(rows, self.shape.shards)
+        return sum(parts[: self.seat.shard]), parts[self.seat.shard]
 
     def _load_page_table(self) -> None:
         """The numbers of the pages of all sequences: transfers with the cache wait for them."""
@@ -134,23 +150,18 @@ class PartLayer:
             self._after_table(self.emit.load("kv", whole, span, to, **self.meta))
         return place
 
-    def _block(self, pieces: Sequence[Piece], first: int, rows: int) -> Iterator[PartialRows]:
+    def _block(self, pieces: Sequence[Piece], first: int, rows: int) -> Iterator[Meeting]:
         block, hidden = self.shape.block, self.hidden
-        self._phase("LAYER_INPUT")
-        x = self._load("activation", self.act_bits, self.source + self.act(first * hidden), rows * hidden)
+        x = self._input(first, rows)
         if block.predicts:
             x = self._with_words(x, first, rows)
         out = None
-        normed = self._norm(x, rows)
+        normed = yield from self._normed(x, rows)
         if block.mixer is not None:
-            out = self._mix(block.mixer, normed, pieces, rows)
+            out = yield from self._mix(block.mixer, normed, pieces, rows)
         if not block.parallel and out is not None:
             yield from self._reduce(out, rows)
-            if block.norms == 4:
-                self._norm(out, rows, out)
-            self._phase("RESIDUAL")
-            self.vector("add", hidden, rows, x, x, out)
-            self.arena.give(out)
+            self._add_to_stream(x, out, rows)
         if block.cross is not None:
             self.arena.give(normed)
             normed = self._norm(x, rows)
@@ -162,24 +173,61 @@ class PartLayer:
         if block.ffn is not None:
             if not block.parallel or block.norms == 2:
                 self.arena.give(normed)
-                normed = self._norm(x, rows)
-            network = self._feed_forward(block.ffn, normed, rows)
+                normed = yield from self._normed(x, rows)
+            network = yield from self._network_of(block.ffn, normed, rows)
             if block.parallel and out is not None:
                 self._phase("RESIDUAL")
                 self.vector("add", hidden, rows, network, network, out)
                 self.arena.give(out)
             yield from self._reduce(network, rows)
-            if block.norms == 4:
-                self._norm(network, rows, network)
-            self._phase("RESIDUAL")
-            self.vector("add", hidden, rows, x, x, network)
-            self.arena.give(network)
+            self._add_to_stream(x, network, rows)
         self.arena.give(normed)
         if self.shape.closing is not None:
             self._phase("NORM")
             self._split(self.shape.closing.kind, hidden, rows, x, x)
-        self._store("activation", self.act_bits, self.target + self.act(first * hidden), rows * hidden, x)
+        self._output(x, first, rows)
+
+    def _input(self, first: int, rows: int) -> int:
+        """The own rows of the residual stream, from row `first` of memory on."""
+        self._phase("LAYER_INPUT")
+        count = self.own(rows)[1] * self.hidden
+        if not count:
+            return self.take(0)
+        return self._load("activation", self.act_bits, self.source + self.act(first * self.hidden), count)
+
+    def _output(self, x: int, first: int, rows: int) -> None:
+        """The own rows of the residual stream, to memory."""
+        count = self.own(rows)[1] * self.hidden
+        if count:
+            self._store("activation", self.act_bits, self.target + self.act(first * self.hidden), count, x)
         self.arena.give(x)
+
+    def _normed(self, x: int, rows: int) -> Generator[Meeting, None, int]:
+        """The norm of all rows of a block. With --sp each shard norms its own rows, and an all-gather follows."""
+        if not self.splits_rows:
+            return self._norm(x, rows)
+        self._phase("NORM")
+        place = self.take(rows * self.hidden)
+        first, count = self.own(rows)
+        if count:
+            self._split(self.shape.norm, self.hidden, count, x, place + self.act(first * self.hidden))
+        yield GatheredRows("all-gather", "shards", place, self._row_parts(rows), self.act_bits, dict(self.meta))
+        return place
+
+    def _row_parts(self, rows: int) -> tuple[int, ...]:
+        """[element] of the rows of each shard."""
+        return tuple(count * self.hidden for count in even_parts(rows, self.shape.shards))
+
+    def _add_to_stream(self, x: int, out: int, rows: int) -> None:
+        """The output of a mixer or network, perhaps with a norm behind it, added to the own rows of the residual stream."""
+        first, count = self.own(rows)
+        place = out + self.act(first * self.hidden)
+        if count and self.shape.block.norms == 4:
+            self._norm(place, count, place)
+        self._phase("RESIDUAL")
+        if count:
+            self.vector("add", self.hidden, count, x, x, place)
+        self.arena.give(out)
 
     def _with_words(self, x: int, first: int, rows: int) -> int:
         """The input of a block that predicts: both norms, and the product of each with its half of the projection."""
@@ -196,11 +244,16 @@ class PartLayer:
     def _phase(self, name: str) -> None:
         self.meta["phase"] = name
 
-    def _reduce(self, place: int, rows: int) -> Iterator[PartialRows]:
-        """What the shards add up: they meet here."""
+    def _reduce(self, place: int, rows: int) -> Iterator[Meeting]:
+        """What the shards add up: they meet here. With --sp each shard gets the sum of its own rows."""
         shards = self.shape.shards
-        if shards > 1:
-            line = self.config.spm.bank_width_bytes
+        line = self.config.spm.bank_width_bytes
+        if self.splits_rows:
+            parts = self._row_parts(rows)
+            room = self.arena.take((shards - 1) * ceil_div(self.act(max(parts)), line) * line)
+            yield ScatteredRows("reduce-scatter", "shards", place, parts, self.act_bits, dict(self.meta), room)
+            self.arena.give(room)
+        elif shards > 1:
             room = self.arena.take((shards - 1) * chunk_bytes(self.act(rows * self.hidden), shards, line))
             yield PartialRows(place, room, rows * self.hidden, dict(self.meta))
             self.arena.give(room)
@@ -288,8 +341,9 @@ class PartLayer:
 
     # Mixers
 
-    def _mix(self, mixer: Mixer, normed: int, pieces: Sequence[Piece], rows: int) -> int:
+    def _mix(self, mixer: Mixer, normed: int, pieces: Sequence[Piece], rows: int) -> Generator[Meeting, None, int]:
         """The output of the mixer, which the residual stream gets."""
+        yield from ()
         if isinstance(mixer, Attention) and self.shape.encoder:
             return self._attend_all(mixer, ("wq", "wo"), ("k", "v"), normed, pieces, rows)
         if isinstance(mixer, Attention):
@@ -315,29 +369,39 @@ class PartLayer:
         self.arena.give(self._load("embedding", self.act_bits, self.rope, 2 * rows * dim))
 
     def _attention(self, mixer: Attention, normed: int, pieces: Sequence[Piece], rows: int) -> int:
-        self._phase("QKV_PROJ")
-        wide = mixer.width * (2 if mixer.gated else 1)
-        q, k, v = (self.product(name, rows, normed) for name in ("wq", "wk", "wv"))
-        self._bias(mixer.q_bias, q, wide, rows)
-        self._bias(mixer.k_bias, k, mixer.kv_width, rows)
-        self._bias(mixer.v_bias, v, mixer.kv_width, rows)
-        if mixer.qk_norm:
-            for place, heads in ((q, mixer.heads), (k, mixer.kv_heads)):
-                self._split("layernorm" if mixer.qk_shift else "rmsnorm", mixer.head_dim, rows * heads, place, place)
-        if mixer.rope:
-            self._rope_tables(mixer.head_dim, rows)
-            self._rope(q, mixer.width, rows)
-            self._rope(k, mixer.kv_width, rows)
+        made = self._projected(mixer, normed, rows, "qkv")
         out = self.take(rows * mixer.width)
         for piece in pieces:
-            new = self._keep({"k": k, "v": v}, piece)
+            new = self._keep({"k": made["k"], "v": made["v"]}, piece)
             for head in range(mixer.kv_heads):
-                self._attend(mixer, piece, head, q, out, new)
+                self._attend(mixer, piece, head, made["q"], out, new)
             self.arena.give(*new.values())
+        return self._attended(mixer, made, out, rows)
+
+    def _projected(self, mixer: Attention, normed: int, rows: int, names: str) -> dict[str, int]:
+        """Those of queries, keys and values that `names` has, with biases, norms and RoPE."""
+        self._phase("QKV_PROJ")
+        wide = mixer.width * (2 if mixer.gated else 1)
+        biases = {"q": (mixer.q_bias, wide), "k": (mixer.k_bias, mixer.kv_width), "v": (mixer.v_bias, mixer.kv_width)}
+        heads = {"q": mixer.heads, "k": mixer.kv_heads}
+        made = {name: self.product(f"w{name}", rows, normed) for name in names}
+        for name, place in made.items():
+            self._bias(biases[name][0], place, biases[name][1], rows)
+        turned = {name: place for name, place in made.items() if name != "v"}
+        for name, place in turned.items() if mixer.qk_norm else ():
+            self._split("layernorm" if mixer.qk_shift else "rmsnorm", mixer.head_dim, rows * heads[name], place, place)
+        if mixer.rope and turned:
+            self._rope_tables(mixer.head_dim, rows)
+            for name, place in turned.items():
+                self._rope(place, heads[name] * mixer.head_dim, rows)
+        return made
+
+    def _attended(self, mixer: Attention, made: dict[str, int], out: int, rows: int) -> int:
+        """The gate and the output projection behind the attention of queries, keys and values."""
         if mixer.gated:
-            self.vector("sigmoid", mixer.width, rows, q, q)
-            self._split("mul", mixer.width, rows, out, out, q)
-        self.arena.give(q, k, v)
+            self.vector("sigmoid", mixer.width, rows, made["q"], made["q"])
+            self._split("mul", mixer.width, rows, out, out, made["q"])
+        self.arena.give(*made.values())
         self._phase("OUT_PROJ")
         found = self.product("wo", rows, out)
         self._bias(mixer.out_bias, found, self.hidden, rows)
@@ -471,7 +535,7 @@ class PartLayer:
         address = self.memory.cache_address(self.shape, name, sequence, head, start)
         return self._load("kv", self.shape.kv_bits, address, count * dim)
 
-    def _attend(self, mixer: Attention, piece: Piece, head: int, q: int, out: int, new: dict[str, int]) -> None:
+    def _attend(self, mixer: Attention, piece: Piece, head: int, q: int, out: int, new: dict[str, int] | None) -> None:
         """The query heads of one key and value head, over the cached keys tile by tile and then over the new ones."""
         group, dim, bits = mixer.heads // mixer.kv_heads, mixer.head_dim, self.shape.kv_bits
         at = self.act(piece.row * mixer.width + piece.rows * head * group * dim)
@@ -484,6 +548,8 @@ class PartLayer:
             places = [self._load_cache(name, piece, head, start, count, dim) for name in ("k", "v")]
             self._tile(mixer, piece, group, q + at, out + at, (places[0], places[1]), (start, count), (dim, dim), head, begun)
             self.arena.give(*places)
+        if new is None:  # which another PE has
+            return
         skipped = bytes_of(piece.rows * head * dim, bits)
         keys = new["k"] + skipped, new["v"] + skipped
         self._tile(mixer, piece, group, q + at, out + at, keys, (piece.cached, piece.rows), (dim, dim), head, begun)
@@ -525,32 +591,48 @@ class PartLayer:
 
     def _latent(self, mixer: LatentAttention, normed: int, pieces: Sequence[Piece], rows: int) -> int:
         """Queries go through the matrix that expands keys, outputs through the one that expands values: keys stay latent."""
+        made = self._projected_latent(mixer, normed, rows, ("q", "latent"))
+        queries = self._latent_queries(mixer, made["q"], rows)
+        out = self.take(rows * mixer.heads * mixer.kv_rank)
+        for piece in pieces:
+            new = self._keep({"latent": made["latent"]}, piece)["latent"]
+            self._attend_latent(mixer, piece, queries, out, new)
+            self.arena.give(new)
+        self.arena.give(*made.values(), queries)
+        return self._attended_latent(mixer, out, rows)
+
+    def _projected_latent(self, mixer: LatentAttention, normed: int, rows: int, names: tuple[str, ...]) -> dict[str, int]:
+        """Those of queries and latent vectors that `names` has, with biases, norms and RoPE."""
         self._phase("QKV_PROJ")
-        heads, rank, rope = mixer.heads, mixer.kv_rank, mixer.rope_dim
-        if mixer.q_rank:
+        made = {}
+        if "q" in names and mixer.q_rank:
             narrow = self.product("wq_a", rows, normed)
             self._bias(mixer.bias, narrow, mixer.q_rank, rows)
             self._split("rmsnorm", mixer.q_rank, rows, narrow, narrow)
-            q = self.product("wq_b", rows, narrow)
+            made["q"] = self.product("wq_b", rows, narrow)
             self.arena.give(narrow)
-        else:
-            q = self.product("wq", rows, normed)
-        latent = self.product("wkv_a", rows, normed)
-        self._bias(mixer.bias, latent, mixer.token_elements, rows)
-        self._split("rmsnorm", rank, rows, latent, latent)
-        self._rope_tables(rope, rows)
-        self._rope(q, heads * rope, rows)
-        self._rope(latent, rope, rows)
-        queries = self.take(rows * heads * mixer.token_elements)
+        elif "q" in names:
+            made["q"] = self.product("wq", rows, normed)
+        if "latent" in names:
+            latent = made["latent"] = self.product("wkv_a", rows, normed)
+            self._bias(mixer.bias, latent, mixer.token_elements, rows)
+            self._split("rmsnorm", mixer.kv_rank, rows, latent, latent)
+        self._rope_tables(mixer.rope_dim, rows)
+        for name, place in made.items():
+            self._rope(place, (mixer.heads if name == "q" else 1) * mixer.rope_dim, rows)
+        return made
+
+    def _latent_queries(self, mixer: LatentAttention, q: int, rows: int) -> int:
+        """Queries that meet latent vectors."""
+        queries = self.take(rows * mixer.heads * mixer.token_elements)
         self._phase("QKV_PROJ")
-        self._by_head("wk_b", rows, q, queries, mixer.nope_dim, rank, heads)
-        self._split("copy", heads * rope, rows, q, queries)
-        out = self.take(rows * heads * rank)
-        for piece in pieces:
-            new = self._keep({"latent": latent}, piece)["latent"]
-            self._attend_latent(mixer, piece, queries, out, new)
-            self.arena.give(new)
-        self.arena.give(q, latent, queries)
+        self._by_head("wk_b", rows, q, queries, mixer.nope_dim, mixer.kv_rank, mixer.heads)
+        self._split("copy", mixer.heads * mixer.rope_dim, rows, q, queries)
+        return queries
+
+    def _attended_latent(self, mixer: LatentAttention, out: int, rows: int) -> int:
+        """The values of latent outputs, and the output projection."""
+        heads, rank = mixer.heads, mixer.kv_rank
         values = self.take(rows * heads * mixer.value_dim)
         self._phase("OUT_PROJ")
         self._by_head("wv_b", rows, out, values, rank, mixer.value_dim, heads)
@@ -568,19 +650,22 @@ class PartLayer:
             first = base + bytes_of(head * self.shape.stored(weight, k) * n, bits)
             self._multiply(weight, rows, at, to, first, k, n)
 
-    def _attend_latent(self, mixer: LatentAttention, piece: Piece, q: int, out: int, new: int) -> None:
+    def _attend_latent(
+        self, mixer: LatentAttention, piece: Piece, q: int, out: int, new: int | None, first: int = 0
+    ) -> None:
         """All heads at once: they share the keys, and the values are the first elements of these."""
         heads, dim, bits = mixer.heads, mixer.token_elements, self.shape.kv_bits
         q += self.act(piece.row * heads * dim)
         out += self.act(piece.row * heads * mixer.kv_rank)
         tile, begun = max(64, _PIECE_BYTES * 8 // (dim * unpacked_bits(bits)) // 64 * 64), set[int]()
-        for start in range(0, piece.cached, tile):
+        for start in range(first, piece.cached, tile):
             count = min(tile, piece.cached - start)
             self._phase("ATTENTION_SCORE")
             place = self._load_cache("latent", piece, 0, start, count, dim)
             self._tile(mixer, piece, heads, q, out, (place, place), (start, count), (dim, mixer.kv_rank), 0, begun)
             self.arena.give(place)
-        self._tile(mixer, piece, heads, q, out, (new, new), (piece.cached, piece.rows), (dim, mixer.kv_rank), 0, begun)
+        if new is not None:
+            self._tile(mixer, piece, heads, q, out, (new, new), (piece.cached, piece.rows), (dim, mixer.kv_rank), 0, begun)
 
     def _state(self, piece: Piece) -> tuple[int, int]:
         """The state of a sequence, loaded if it has one: its place and its address."""
@@ -697,6 +782,11 @@ class PartLayer:
         self.arena.give(state, decay)
 
     # Networks
+
+    def _network_of(self, ffn: Mlp | Experts, normed: int, rows: int) -> Generator[Meeting, None, int]:
+        """The output of the network; PEs that share experts meet here."""
+        yield from ()
+        return self._feed_forward(ffn, normed, rows)
 
     def _feed_forward(self, ffn: Mlp | Experts, normed: int, rows: int) -> int:
         """The output of the network, which the residual stream gets."""

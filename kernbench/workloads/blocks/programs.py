@@ -12,19 +12,23 @@ from kernbench.cmdq.footprint import bytes_of
 from kernbench.cmdq.program import Program
 from kernbench.common.errors import InputError, Problem
 from kernbench.common.json_shapes import counted
-from kernbench.common.units import ceil_div
+from kernbench.common.units import ceil_div, even_parts
 from kernbench.config.kinds import beyond_dram, beyond_scratchpad
 from kernbench.config.schema import NpuConfig
 from kernbench.config.system import SystemConfig
 from kernbench.workloads.blocks.batch import Batch, Sequences
+from kernbench.workloads.blocks.context import ContextLayer, ContextShare, check_context, most_cached
 from kernbench.workloads.blocks.front import Front, FrontStage, stages_of
 from kernbench.workloads.blocks.layer import PartLayer
+from kernbench.workloads.blocks.meetings import Seat, run_together, seats_of
 from kernbench.workloads.blocks.memory import PartMemory, place_parts
 from kernbench.workloads.blocks.shape import PartShape, shard_of_parts
+from kernbench.workloads.blocks.shared_experts import SharedExpertsLayer
 from kernbench.workloads.hazards import Emitter
-from kernbench.workloads.llm.dram import Ends, LlmDram, Table, TooLarge, emit_embedding, emit_head
+from kernbench.workloads.llm.dram import Ends, LlmDram, Table, TooLarge, emit_embedding, emit_head, head_steps
+from kernbench.workloads.llm.exchanges import PHASES, Departure, Sent, send_rows
 from kernbench.workloads.llm.model import Model
-from kernbench.workloads.llm.reductions import Reduction, all_reduce
+from kernbench.workloads.llm.reductions import Rows
 from kernbench.workloads.llm.steps import Job, LlmPrograms, Segment, Step
 from kernbench.workloads.models import ModelShape
 from kernbench.workloads.models.parts import Block, Convolution, Description, Norm
@@ -58,10 +62,16 @@ class PartPrograms(LlmPrograms):
             raise InputError(Problem("kbsim llm", rule, "mtp", remedy="take --pp 1"))
         self.description: Description = description
         self._batches = tuple(batches)
+        _check_grid(description, model.name, job)
+        self.seats = seats_of(job.shards, job.groups)
+        self._common: dict[Step, int] = {}
         self.sources = 0  # [token] of a sequence of the encoder
         if description.encoder is not None:
             self.sources = job.source or (description.encoder.positions if description.encoder.convolutions else job.prompt)
         super().__init__(model, precision, config, job, max_cycles=max_cycles)
+        if job.splits_rows or job.groups > 1:
+            option = "sp" if job.splits_rows else "cp" if job.contexts > 1 else "ep"
+            check_rows(description.hidden, self.shapes[0].activation_bits, self.machine, option)
         self._rows: dict[tuple[str, PartShape, Batch], int] = {}
         if self._batches:
             self.steps = [_mixed_step(number, batch) for number, batch in enumerate(self._batches)]
@@ -87,7 +97,7 @@ class PartPrograms(LlmPrograms):
             weight_bits=bits.weight_bits, activation_bits=bits.activation_bits, kv_bits=bits.kv_bits, gain_bits=bits.gain_bits,
             matrix_bits=bits.matrix_bits, scales=self.model.stated.scales if uses_scales(self.model, self.precision) else None,
         )  # fmt: skip
-        return shard_of_parts(whole, self.job.shards, number, self.job.expert_parallel)
+        return shard_of_parts(whole, self.job.shards, number, self.job.expert_parallel, self.job.sharers)
 
     def encoder_shapes(self, step: Step) -> list[PartShape]:
         """The layers of the encoder, which runs before the first tokens of the decoder."""
@@ -134,10 +144,34 @@ class PartPrograms(LlmPrograms):
         return self.max_cycles
 
     def batch_of(self, step: Step) -> Batch:
-        """The sequences of a step."""
+        """The sequences of a step; of replicas that share experts, those of the largest one."""
         if self._batches:
             return self._batches[step.number]
+        if self.job.sharers > 1:
+            return self.group_batch(step, 0)
         return super().batch_of(step)
+
+    def group_batch(self, step: Step, group: int) -> Batch:
+        """The rows of a step that a group of shards has."""
+        if self.job.sharers > 1:
+            return Batch((Sequences(step.tokens, step.context, even_parts(self.job.batch, self.job.sharers)[group]),))
+        if self.job.contexts > 1 and step.phase == "prefill":
+            return self.share(group).batch(self.job.batch)
+        return self.batch_of(step)
+
+    def share(self, group: int) -> ContextShare:
+        """The tokens that a rank of a context keeps."""
+        return ContextShare(self.job.contexts, group, self.job.prompt)
+
+    @property
+    def kept(self) -> int:
+        """[token] of a sequence in the cache of a PE, at most."""
+        return self.positions if self.job.contexts == 1 else most_cached(self.job.contexts, self.job.prompt, self.positions)
+
+    @property
+    def _steps_of_rows(self) -> int:
+        """Rows of the largest step on a PE."""
+        return max(self.group_batch(step, group).tokens for step in self.steps for group in range(self.job.groups))
 
     @cached_property
     def _memories(self) -> list[PartMemory]:
@@ -160,7 +194,7 @@ class PartPrograms(LlmPrograms):
 
         bits = self.precision.role("embedding")
         head_bits = self.precision.role("embedding" if model.tied else "lm_head")
-        hidden, vocab = self.description.hidden, ceil_div(model.vocab, self.job.shards)
+        hidden, vocab = self.description.hidden, ceil_div(model.vocab, self.job.head_parts)
         stage = self.stage
         embedding = Table(take(bytes_of(model.vocab * hidden, bits) if stage.embedding else 0), bits)
         words = vocab if stage.head else 0
@@ -173,10 +207,10 @@ class PartPrograms(LlmPrograms):
         for shape in cast("list[PartShape]", self.shapes):
             bases.append(take(0))
             _check_pages(shape, self.job.page_tokens, machine)
-            placed = place_parts(shape, end, step, self.positions, sequences, self.job.page_tokens)
+            placed = place_parts(shape, end, step, self.kept, sequences, self.job.page_tokens)
             end = placed.end
             self._placed.append(placed)
-        rows = max(self.batch_of(one).tokens for one in self.steps)
+        rows = self._steps_of_rows
         act = self.shapes[-1].activation_bits
         logits = take(bytes_of(sequences * words, act))
         stream = take(bytes_of(rows * hidden, act)), take(bytes_of(rows * hidden, act))
@@ -188,10 +222,11 @@ class PartPrograms(LlmPrograms):
         if self._draft_memories:
             wide = bytes_of(rows * hidden, act)
             self._words, self._draft_stream = take(wide), (take(wide), take(wide))
+        self._gathered = self._place_gathered(sequences, take)
         self._place_encoder(step, sequences, take)
         self._tables = take(2 * bytes_of(rows * max(self.model.shape.head_dim, 1), act))
         if end > machine.dram.capacity_bytes:
-            cache = f"a KV cache for {counted(sequences, 'sequence')} of {self.positions} tokens"
+            cache = f"a KV cache for {counted(sequences, 'sequence')} of {self.kept} tokens"
             needs = f"{model.name} with {self.layers} layers and {cache}"
             rule = f"{needs} needs {end} bytes in all"
             remedy = "give the DRAM more capacity, or take fewer bits or fewer --layers"
@@ -199,6 +234,16 @@ class PartPrograms(LlmPrograms):
         found = LlmDram(step, embedding, head, gain, logits, bases, stream[0], end, rows, self.positions, sequences)
         found.stream = stream
         return found
+
+    def _place_gathered(self, sequences: int, take: Callable[[int], int]) -> dict[str, int]:
+        """Keys and values of all tokens of a prompt, which all layers use in turn; by name."""
+        if self.job.contexts == 1 or "prefill" not in self.job.phases:
+            return {}
+        sizes: dict[str, int] = {}
+        for shape in cast("list[PartShape]", self.shapes):
+            for name, heads, dim in shape.cached:
+                sizes[name] = max(sizes.get(name, 0), bytes_of(sequences * heads * self.job.prompt * dim, shape.kv_bits))
+        return {name: take(nbytes) for name, nbytes in sizes.items()}
 
     def _place_encoder(self, step: int, sequences: int, take: Callable[[int], int]) -> None:
         """The encoder's layers, the activations between them, and the convolutions before them."""
@@ -233,7 +278,7 @@ class PartPrograms(LlmPrograms):
 
     def emit(self, segment: Segment, program: Program) -> None:
         """Append the entries of a segment."""
-        common, batch = self._common(segment), self.batch_of(segment.step)
+        common, batch = self._fields(segment), self.batch_of(segment.step)
         emits = [Emitter("", self.machine, common, program, place.node, place.dram_base) for place in self.places]
         if segment.kind in ("layer", "draft", "encoder") or (segment.kind == "source" and self._convolutions):
             self._emit_layer(segment, program, emits, batch if segment.kind in ("layer", "draft") else self.source_batch)
@@ -244,10 +289,14 @@ class PartPrograms(LlmPrograms):
                 cap, words = self.model.final_softcap, self.model.vocab
                 emit_embedding(Ends(segment.shape, words, cap, self.machine, dram, self.sources, 0, batch.sequences), emit)
             return
+        if segment.kind == "head" and (self.job.contexts > 1 or self.job.splits_rows):
+            self._emit_shared_head(segment, emits)
+            return
         words = self.model.vocab
         shared = ceil_div(words, self.job.shards)
-        for number, emit in enumerate(emits):
-            vocab = words if segment.kind == "embedding" else min(shared, words - number * shared)
+        for seat, emit in zip(self.seats, emits, strict=True):
+            batch = self.group_batch(segment.step, seat.group)
+            vocab = words if segment.kind == "embedding" else min(shared, words - seat.shard * shared)
             uniform = len(batch.groups) == 1
             tokens, sequences = (batch.groups[0].tokens, batch.sequences) if uniform else (1, batch.sequences)
             if segment.kind == "embedding" and not uniform:
@@ -257,9 +306,98 @@ class PartPrograms(LlmPrograms):
                 segment.step.context, sequences,
             )  # fmt: skip
             if segment.kind == "embedding":
-                emit_embedding(ends, emit)
+                own = self._own_rows(segment.step, seat)
+                emit_embedding(ends if own is None else replace(ends, own=own), emit)
             else:
                 emit_head(ends, emit, self.layers)
+
+    def _rows_of(self, step: Step, seat: Seat) -> list[tuple[int, int]]:
+        """Sequence and position of all rows of a group, in their order."""
+        found: list[tuple[int, int]] = []
+        number = 0
+        for group in self.group_batch(step, seat.group).groups:
+            for _ in range(group.count):
+                found += [(number % self.job.batch, group.context + t) for t in range(group.tokens)]
+                number += 1
+        return found
+
+    def _own_rows(self, step: Step, seat: Seat) -> list[tuple[int, int]] | None:
+        """Sequence and position of the rows that a PE has between products; None where it has all rows of its step."""
+        if not self.job.splits_rows and (self.job.contexts == 1 or step.phase == "decode"):
+            return None
+        rows = self._rows_of(step, seat)
+        return [rows[at] for at in self._own_numbers(step, seat)]
+
+    def _own_numbers(self, step: Step, seat: Seat) -> list[int]:
+        """The numbers of these rows among those of the group."""
+        batch = self.group_batch(step, seat.group)
+        if not self.job.splits_rows:
+            return list(range(batch.tokens))
+        found, at = [], 0
+        for pieces in batch.blocks(min(self._common_rows(step), batch.tokens)):
+            sizes = even_parts(sum(piece.rows for piece in pieces), seat.shards)
+            first = at + sum(sizes[: seat.shard])
+            found += range(first, first + sizes[seat.shard])
+            at += sum(sizes)
+        return found
+
+    def own_counts(self, step: Step) -> list[int]:
+        """The rows that each PE has between layers."""
+        return [len(self._own_numbers(step, seat)) for seat in self.seats]
+
+    def _emit_shared_head(self, segment: Segment, emits: list[Emitter]) -> None:
+        """The LM head of PEs that have rows of their own: the last token of each sequence goes to all of them."""
+        step, job, words = segment.step, self.job, self.model.vocab
+        shared = ceil_div(words, job.head_parts)
+        last = step.context + step.tokens - 1
+        held = []
+        for seat in self.seats:
+            rows = self._rows_of(step, seat)
+            own = self._own_numbers(step, seat)
+            held.append({rows[at][0]: place for place, at in enumerate(own) if rows[at][1] == last})
+        running, places = [], []
+        for number, (seat, emit) in enumerate(zip(self.seats, emits, strict=True)):
+            vocab = max(0, min(shared, words - (number if job.sharers == 1 else seat.shard) * shared))
+            ends = Ends(
+                segment.shape, vocab, self.model.final_softcap, self.machine, self._ends_dram(segment), step.tokens,
+                step.context, self._sequences_of(seat),
+            )  # fmt: skip
+            running.append(head_steps(ends, emit, self.layers, held[number]))
+            places.append(next(running[-1]))
+        self._broadcast(emits, held, places, segment.shape)
+        for one in running:
+            next(one, None)
+
+    def _sequences_of(self, seat: Seat) -> int:
+        """The sequences whose last tokens a PE needs."""
+        return even_parts(self.job.batch, self.job.sharers)[seat.group if self.job.sharers > 1 else 0]
+
+    def _broadcast(
+        self, emits: list[Emitter], held: list[dict[int, int]], places: list[int], shape: ModelShape
+    ) -> None:
+        """Rows of last tokens, from the PE that has them to those that have not: to its own shard of other groups first."""
+        row, bits = shape.hidden, shape.activation_bits
+        departures: list[list[Departure]] = [[] for _ in emits]
+        arrivals: list[dict[tuple[int, int], int]] = [{} for _ in emits]
+        for number, seat in enumerate(self.seats):
+            able = seat.among("shards")
+            if self.job.sharers == 1:
+                able += [*seat.among("groups"), *seat.among("all")]
+            for sequence in range(self._sequences_of(seat)):
+                if sequence in held[number]:
+                    continue
+                source = next(one for one in able if sequence in held[one])
+                at = bytes_of(sequence * row, bits)
+                departures[source].append(Departure(number, sequence, places[source] + at, row))
+                arrivals[number][source, sequence] = places[number] + at
+        sizes = [[0] * len(emits) for _ in emits]
+        for source, some in enumerate(departures):
+            for one in some:
+                sizes[source][one.target] += row
+        most = max(map(sum, sizes))
+        if most and self.exchange(Sent("broadcast", "direct", len(emits), most, bits, "all", tuple(map(tuple, sizes)))):
+            layers = [Rows(emit, self.machine, bits) for emit in emits]
+            send_rows(layers, departures, arrivals, bits, {"phase": PHASES["broadcast"]})
 
     def _ends_dram(self, segment: Segment) -> LlmDram:
         """Where the embedding or the LM head works; those of a draft have rows of their own, and the head its own norm."""
@@ -283,52 +421,106 @@ class PartPrograms(LlmPrograms):
         """Rows go through together as far as they fit: as many as all, or half as many, and so on."""
         shape = cast("PartShape", segment.shape)
         key = segment.kind, shape, batch
-        rows = self._rows.get(key, batch.tokens)
-        size = len(program)
+        rows = self._rows.get(key, 0)
+        if not rows:
+            rows = self._common_rows(segment.step) if self.job.splits_rows else self._most_rows(segment, batch)
+        self._fit(segment, program, emits, batch, rows)
+
+    def _most_rows(self, segment: Segment, batch: Batch) -> int:
+        """The rows of a block if everything fits."""
+        if self.job.groups == 1 or segment.kind not in ("layer", "draft"):
+            return batch.tokens
+        return max(self.group_batch(segment.step, group).tokens for group in range(self.job.groups))
+
+    def _common_rows(self, step: Step) -> int:
+        """The rows of a block that fit all layers: all layers have the same blocks where shards have rows of their own."""
+        if step not in self._common:
+            kept = list(self.reduced)
+            rows = max(self.group_batch(step, group).tokens for group in range(self.job.groups))
+            known = set()
+            for segment in super().segments(step):
+                if segment.kind == "layer" and segment.shape not in known:
+                    known.add(segment.shape)
+                    program, common = Program("rows that fit"), self._fields(segment)
+                    emits = [Emitter("", self.machine, common, program, place.node, place.dram_base) for place in self.places]
+                    rows = self._fit(segment, program, emits, self.batch_of(step), rows)
+            self._rows.clear()
+            self.reduced[:] = kept
+            self._common[step] = rows
+        return self._common[step]
+
+    def _fit(self, segment: Segment, program: Program, emits: list[Emitter], batch: Batch, rows: int) -> int:
+        """Emits a layer with blocks of so many rows, or of half as many, and so on; returns how many."""
+        key = segment.kind, cast("PartShape", segment.shape), batch
+        size, collectives = len(program), len(self.reduced)
         while True:
             try:
-                _together(self._layers(segment, emits, batch, rows), self.way_of)
+                run_together(self._layers(segment, emits, batch, rows), self)
             except DoesNotFit:
                 if rows == 1:
                     rule = f"one row of a layer of {self.model.name} must fit the scratchpad"
                     raise InputError(beyond_scratchpad(self.machine, rule)) from None
                 del program.entries[size:]
+                del self.reduced[collectives:]
                 rows = ceil_div(rows, 2)
-                common = self._common(segment)
+                common = self._fields(segment)
                 emits = [Emitter("", self.machine, common, program, place.node, place.dram_base) for place in self.places]
                 continue
             self._rows[key] = rows
-            return
+            return rows
 
     def _layers(self, segment: Segment, emits: list[Emitter], batch: Batch, rows: int) -> list[PartLayer]:
-        routing, number = self.job.routing, segment.layer
+        number = segment.layer
         self.dram  # noqa: B018  # places everything
         if segment.kind == "draft":
-            return self._draft_layers(segment, emits, batch, rows)
+            return self._draft_layers(segment, emits, rows)
         if segment.kind != "layer":
             return self._encoder_layers(segment, emits, rows)
         memory, encoded = self._memories[segment.layer], 0
         ends = self.dram.input_of(number), self.dram.input_of(number + 1), self._tables
         if self.sources:
             encoded = self._encoder_stream[len(self._encoder_memories) % 2]
+        shapes = [self._shard(self.stage.first + number, self._number(seat)) for seat in self.seats]
         return [
-            PartLayer(
-                self._shard(self.stage.first + number, shard), self.machine, emit, memory, batch, rows, ends, routing, encoded
-            )
-            for shard, emit in enumerate(emits)
+            self._layer(shape, emit, memory, segment.step, seat, rows, ends, encoded=encoded)
+            for shape, seat, emit in zip(shapes, self.seats, emits, strict=True)
         ]
 
-    def _draft_layers(self, segment: Segment, emits: list[Emitter], batch: Batch, rows: int) -> list[PartLayer]:
+    def _number(self, seat: Seat) -> int:
+        """The number of a PE among those that share the experts."""
+        return seat.shard if self.job.sharers == 1 else seat.group * seat.shards + seat.shard
+
+    def _layer(
+        self, shape: PartShape, emit: Emitter, memory: PartMemory, step: Step, seat: Seat, rows: int,
+        ends: tuple[int, int, int], **other: int,
+    ) -> PartLayer:  # fmt: skip
+        """A layer on one PE."""
+        job, batch = self.job, self.group_batch(step, seat.group)
+        kind = ContextLayer if job.contexts > 1 else SharedExpertsLayer if job.sharers > 1 else PartLayer
+        made = kind(
+            shape, self.machine, emit, memory, batch, rows, ends, job.routing, seat=seat, splits_rows=job.splits_rows, **other
+        )
+        if isinstance(made, ContextLayer):
+            made.share, made.prefill = self.share(seat.group), step.phase == "prefill"
+            made.sequences, made.gathered = job.batch, self._gathered
+        elif isinstance(made, SharedExpertsLayer):
+            batches = [self.group_batch(step, group) for group in range(job.sharers)]
+            blocks = ceil_div(max(one.tokens for one in batches), rows)
+            cut = [one.blocks(ceil_div(one.tokens, blocks)) for one in batches]
+            made.rows = ceil_div(batch.tokens, blocks)
+            made.replica_rows = [[sum(piece.rows for piece in pieces) for pieces in some] for some in cut]
+        return made
+
+    def _draft_layers(self, segment: Segment, emits: list[Emitter], rows: int) -> list[PartLayer]:
         """A block that predicts a further token on each shard: it reads the output of the last layer or of the block before."""
         number = segment.layer - self.layers
         source = self._draft_stream[(number - 1) % 2] if number else self.dram.input_of(self.layers)
         ends = source, self._draft_stream[number % 2], self._tables
         memory, _ = self._draft_memories[number]
+        shapes = [self._drafts(self._number(seat))[number] for seat in self.seats]
         return [
-            PartLayer(
-                self._drafts(shard)[number], self.machine, emit, memory, batch, rows, ends, self.job.routing, words=self._words
-            )
-            for shard, emit in enumerate(emits)
+            self._layer(shape, emit, memory, segment.step, seat, rows, ends, words=self._words)
+            for shape, seat, emit in zip(shapes, self.seats, emits, strict=True)
         ]
 
     def _encoder_layers(self, segment: Segment, emits: list[Emitter], rows: int) -> list[PartLayer]:
@@ -338,28 +530,46 @@ class PartPrograms(LlmPrograms):
         found = []
         for shard, emit in enumerate(emits):
             shape, memory = self._encoder(shard)[number], self._encoder_memories[number]
-            made = kind(shape, self.machine, emit, memory, self.source_batch, rows, ends, self.job.routing)
+            made = kind(
+                shape, self.machine, emit, memory, self.source_batch, rows, ends, self.job.routing, seat=self.seats[shard]
+            )
             if isinstance(made, Front):
                 made.stages = tuple(self._front)
             found.append(made)
         return found
 
 
-def _together(layers: list[PartLayer], way: Callable[[int, int], Reduction]) -> None:
-    """The same layer on each shard, with a reduction where partial sums must be added."""
-    running = [layer.emit_all() for layer in layers]
-    while True:
-        parts = [next(one, None) for one in running]
-        complete = [part for part in parts if part is not None]
-        if not complete:
-            return
-        all_reduce(layers, complete, way(complete[0].elements, layers[0].act_bits))
+def _check_grid(description: Description, name: str, job: Job) -> None:
+    """InputError if the parts of the model cannot be shared out in this way."""
+    if job.contexts > 1:
+        check_context(name, description.blocks, job.contexts, job.prompt, encoder=description.encoder is not None)
+    for option, there in (("cp", job.contexts > 1), ("sp", job.splits_rows)):
+        if there and job.predicting:
+            rule = "the blocks that predict further tokens run on PEs that have all rows of the last layer"
+            raise InputError(Problem("kbsim llm", rule, "mtp", remedy=f"leave out --mtp or --{option}"))
+    if job.contexts > 1 and job.sharers > 1:
+        rule = "replicas that share experts keep whole sequences"
+        raise InputError(Problem("kbsim llm", rule, "cp", job.contexts, "take --cp 1 or --dp 1, or leave out --ep"))
+    if job.splits_rows and job.shards == 1:
+        rule = "it divides the rows between the PEs of --tp"
+        raise InputError(Problem("kbsim llm", rule, "sp", remedy="take --tp 2 or more"))
+    if job.splits_rows and description.encoder is not None:
+        rule = "the layers of a model with an encoder have all rows on each PE"
+        raise InputError(Problem(f"model {name}", rule, "sp", remedy="leave out --sp"))
 
 
 def _mixed_step(number: int, batch: Batch) -> Step:
     """A step of a batch: its number keeps steps with the same tokens apart."""
     prefills = any(group.tokens > 1 for group in batch.groups)
     return Step("prefill" if prefills else "decode", batch.tokens, batch.groups[0].context, number)
+
+
+def check_rows(hidden: int, bits: int, machine: NpuConfig, option: str) -> None:
+    """InputError if rows of activations do not begin at lines of the scratchpad, which messages between PEs need."""
+    nbytes, line = bytes_of(hidden, bits), machine.spm.bank_width_bytes
+    if nbytes % line:
+        rule = f"PEs send whole rows, so a row of {nbytes} bytes must be a multiple of bank_width_bytes = {line}"
+        raise InputError(Problem("kbsim llm", rule, option, remedy=f"leave out --{option}, or take other bits with --a"))
 
 
 def _check_pages(shape: PartShape, page_tokens: int, machine: NpuConfig) -> None:
@@ -383,4 +593,5 @@ def programs_of(
 ) -> LlmPrograms:
     """The planner of layers where it knows all parts of the model and of the job; else part by part."""
     parts = not model.planned or job.routing != EVEN or job.expert_parallel or job.predicting or uses_scales(model, precision)
+    parts = parts or job.groups > 1 or job.splits_rows
     return (PartPrograms if parts else LlmPrograms)(model, precision, config, job, max_cycles=max_cycles)

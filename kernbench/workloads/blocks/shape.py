@@ -120,17 +120,18 @@ class PartShape:
         return mixer.state_elements if isinstance(mixer, StateSpace | LinearAttention) else 0
 
 
-def shard_of_parts(shape: PartShape, shards: int, number: int, experts: bool) -> PartShape:
+def shard_of_parts(shape: PartShape, shards: int, number: int, experts: bool, sharers: int = 1) -> PartShape:
     """One of `shards` parts of a layer. `experts`: they are divided whole, not each by its width.
 
-    Key and value heads beyond their number are on several PEs. InputError if a part cannot be divided.
+    `sharers`: replicas that share the experts; `number` counts the shards of all of them. Key and value heads beyond their
+    number are on several PEs. InputError if a part cannot be divided.
     """
-    if shards == 1:
+    if shards * sharers == 1:
         return shape
     block = shape.block
     ffn, local = block.ffn, None
     if isinstance(ffn, Experts) and experts:
-        each = _even(shape, "experts", ffn.count, shards)
+        each = _even(shape, "experts", ffn.count, shards * sharers)
         local = (each * number, each)
         shared = _mlp(shape, ffn.shared, shards) if ffn.shared else None
         ffn = replace(ffn, shared=shared)

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from kernbench.cmdq.footprint import bytes_of
-from kernbench.workloads.blocks.batch import QUERY_TOKENS, Batch, first_key
+from kernbench.workloads.blocks.batch import QUERY_TOKENS, Batch, Sequences, first_key
 from kernbench.workloads.blocks.shape import PartShape
 from kernbench.workloads.models.parts import Attention, Experts, LatentAttention, LinearAttention, StateSpace
 from kernbench.workloads.routing import Routing
+
+if TYPE_CHECKING:
+    from kernbench.workloads.blocks.context import ContextShare
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,15 +25,16 @@ class LayerWork:
     macs: int
 
 
-def layer_work(shape: PartShape, batch: Batch, routing: Routing) -> LayerWork:
+def layer_work(shape: PartShape, batch: Batch, routing: Routing, routed: tuple[int, int] | None = None) -> LayerWork:
     """One layer of one shard: every weight in use once, the cache that the first row of each sequence sees, rows in and out.
 
-    Scores that a mask hides are not counted.
+    Scores that a mask hides are not counted. `routed`: where replicas share experts, the rows of all of them, and those that
+    the router of this shard looks at.
     """
     rows, hidden = batch.tokens, shape.hidden
     weights = bytes_of(shape.vector_elements, shape.gain_bits)
     macs = 0
-    counts = _expert_rows(shape, rows, routing)
+    counts = _expert_rows(shape, rows if routed is None else routed[0], routing)
     begun = sum(group.count for group in batch.groups if not group.context)
     for weight in shape.block.weights(hidden):
         each = shape.matrix_bytes(weight)
@@ -39,6 +44,9 @@ def layer_work(shape: PartShape, batch: Batch, routing: Routing) -> LayerWork:
         elif shape.experts and weight.name.startswith("w_"):
             weights += each * sum(1 for some in counts if some)
             macs += sum(counts) * weight.rows * weight.cols
+        elif weight.name == "router" and routed is not None:
+            weights += each * bool(routed[1])
+            macs += routed[1] * weight.rows * weight.cols
         else:
             weights += each
             macs += rows * weight.rows * weight.cols
@@ -48,6 +56,28 @@ def layer_work(shape: PartShape, batch: Batch, routing: Routing) -> LayerWork:
     activations += begun * shape.act(shape.sources * hidden) * bool(shape.crossed)
     cross_kv, cross_macs = _cross(shape, batch, begun)
     return LayerWork(weights, kv + cross_kv, activations, macs + mixer_macs + cross_macs)
+
+
+def context_work(shape: PartShape, share: ContextShare, context: int, sequences: int, routing: Routing) -> LayerWork:
+    """One layer of one rank of a context in a decode step: it attends to the tokens that it keeps, the new one perhaps too."""
+    mixer = shape.block.mixer
+    if not isinstance(mixer, Attention | LatentAttention):
+        return layer_work(shape, Batch((Sequences(1, context, sequences),)), routing)
+    hidden = first_key(mixer.window, mixer.chunk, context) if isinstance(mixer, Attention) else 0
+    seen = share.cached(context) - share.cached(hidden)
+    if isinstance(mixer, Attention):
+        shape = replace(shape, block=replace(shape.block, mixer=replace(mixer, window=0, chunk=0)))
+    found = layer_work(shape, Batch((Sequences(1, seen, sequences),)), routing)
+    if share.owns(context):
+        return found
+    each = 2 * mixer.width if isinstance(mixer, Attention) else mixer.heads * (mixer.token_elements + mixer.kv_rank)
+    keys = [one for one in mixer.weights(shape.hidden) if one.name in ("wk", "wv", "wkv_a")]
+    return replace(
+        found,
+        weights=found.weights - sum(shape.matrix_bytes(one) for one in keys),
+        kv=found.kv - sequences * sum(bytes_of(heads * dim, shape.kv_bits) for _, heads, dim in shape.cached),
+        macs=found.macs - sequences * (each + sum(one.elements for one in keys)),
+    )
 
 
 def _cross(shape: PartShape, batch: Batch, begun: int) -> tuple[int, int]:

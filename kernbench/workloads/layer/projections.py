@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from kernbench.workloads.layer.dram import WeightTile
 from kernbench.workloads.layer.layer import Layer, Strip
 from kernbench.workloads.planner import DOWN, GATE_UP, OUT
 from kernbench.workloads.routing import Part, parts
+
+Among = Literal["shards", "groups", "all"]  #: PEs that meet: those of one layer, those with the same shard, or all of a stage
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +26,8 @@ class PartialRows:
     room: int  #: of the partial sums of other shards
     elements: int
     meta: dict[str, Any]
+    name: str = "all-reduce"
+    among: Among = "shards"
 
 
 def output_projection(layer: Layer) -> Iterator[PartialRows]:

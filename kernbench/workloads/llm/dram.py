@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import product
 from math import gcd, lcm
@@ -154,6 +154,7 @@ class Ends:
     tokens: int  #: new ones of each sequence
     context: int
     batch: int
+    own: Sequence[tuple[int, int]] | None = None  #: sequence and position of each row of the embedding; None: of all rows
 
     def act(self, elements: int) -> int:
         """The bytes of a number of activations."""
@@ -182,7 +183,7 @@ def emit_embedding(ends: Ends, emit: Emitter) -> None:
     widest = max(row_bytes, ends.act(hidden))  # the copy reads as wide as it writes
     room = ceil_div(widest, alignment) * alignment + alignment
     wide = ceil_div(ends.act(hidden), alignment) * alignment
-    total = ends.tokens * ends.batch
+    total = ends.tokens * ends.batch if ends.own is None else len(ends.own)
     for rows in (16, 8, 4, 2, 1):
         rings = ends.rings([Need("rows", 4 * rows * room, 0, 0), Need("out", 4 * rows * wide, 0, 0)])
         if rings is not None:
@@ -195,6 +196,8 @@ def emit_embedding(ends: Ends, emit: Emitter) -> None:
         for row in range(first, first + count):
             sequence, t = divmod(row, ends.tokens)
             position = ends.context + t
+            if ends.own is not None:
+                sequence, position = ends.own[row]
             meta: dict[str, Any] = {"phase": "EMBEDDING", "token_idx": position}
             word = (position * _STRIDE + sequence * _SEQUENCE_STRIDE) % ends.vocab
             at = table.base + word * row_bytes
@@ -211,16 +214,25 @@ def emit_embedding(ends: Ends, emit: Emitter) -> None:
 
 def emit_head(ends: Ends, emit: Emitter, layers: int) -> None:
     """The last norm of each sequence's last token, and its logits."""
+    last = {sequence: (sequence + 1) * ends.tokens - 1 for sequence in range(ends.batch)}
+    for _ in head_steps(ends, emit, layers, last):
+        pass
+
+
+def head_steps(ends: Ends, emit: Emitter, layers: int, held: Mapping[int, int]) -> Iterator[int]:
+    """As `emit_head`. `held`: the row of the last token of each sequence that is in this memory. Yields where all these rows
+    must be in the scratchpad before the norm.
+    """
     shape, hidden, batch = ends.shape, ends.shape.hidden, ends.batch
     tile_cols, strip_tiles, rings = _head_buffers(ends)
     meta: dict[str, Any] = {"token_idx": ends.context + ends.tokens - 1}
     gain, normed = rings["gain"].take(shape.gain_bytes), rings["normed"].take(ends.act(batch * hidden))
     span = Span(ends.dram.final_gain, 1, shape.gain_bytes * 8 // shape.gain_bits, shape.gain_bytes)
     emit.load("weight", shape.gain_bits, span, gain, phase="NORM", **meta)
-    for sequence in range(batch):
-        row = (sequence + 1) * ends.tokens - 1
+    for sequence, row in held.items():
         last = Span(ends.dram.input_of(layers) + ends.act(row * hidden), 1, hidden, ends.act(hidden))
         emit.load("activation", shape.activation_bits, last, normed + ends.act(sequence * hidden), phase="NORM", **meta)
+    yield normed
     bits = shape.activation_bits
     job = emit.ve(shape.norm, normed, normed, length=hidden, batch=batch, qbits_activation=bits, phase="NORM", **meta)
     emit.after(job, gain, shape.gain_bytes)

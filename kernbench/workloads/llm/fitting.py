@@ -47,7 +47,8 @@ def _stages(model: Model, precision: Precision, config: NpuConfig | SystemConfig
         from kernbench.workloads.parallel.fitting import suggested
         from kernbench.workloads.parallel.layout import Layout
 
-        yield from (way for way in suggested(model, precision, config, job, Layout(job.shards)) if "--pp" in way)
+        layout = Layout(job.shards, dp=job.sharers, cp=job.contexts, sp=job.splits_rows, shared_experts=job.sharers > 1)
+        yield from (way for way in suggested(model, precision, config, job, layout) if "--pp" in way or "--cp" in way)
 
 
 def _layers(model: Model, precision: Precision, config: NpuConfig | SystemConfig, job: Job, fits: Fits) -> Iterator[str]:

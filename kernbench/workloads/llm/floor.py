@@ -6,17 +6,17 @@ input and output of each layer; nothing is spilled, and no score that is masked 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from kernbench.cmdq.footprint import bytes_of
-from kernbench.common.units import ceil_div
+from kernbench.common.units import ceil_div, even_parts
 from kernbench.config.schema import NpuConfig
 from kernbench.workloads.blocks.batch import Batch, Sequences
 from kernbench.workloads.blocks.front import front_work
 from kernbench.workloads.blocks.shape import PartShape
-from kernbench.workloads.blocks.work import layer_work
+from kernbench.workloads.blocks.work import LayerWork, context_work, layer_work
 from kernbench.workloads.layer.buffers import STAGES, LayerBuffers
 from kernbench.workloads.layer.bytes import LayerBytes, layer_bytes, stage_macs
 from kernbench.workloads.llm.steps import LlmPrograms, Step
@@ -24,6 +24,7 @@ from kernbench.workloads.models import ModelShape
 from kernbench.workloads.planner import TENSORS
 
 if TYPE_CHECKING:
+    from kernbench.workloads.blocks.programs import PartPrograms
     from kernbench.workloads.parallel.programs import ParallelPrograms
 
 
@@ -53,7 +54,7 @@ class Floor:
 def floor_of(programs: LlmPrograms, step: Step) -> Floor:
     """The lower bound of one step."""
     layers = {shape: _shards(shape, programs, step) for shape in dict.fromkeys(programs.shapes)}
-    ends = _together([_ends(programs, step)] * programs.job.shards)
+    ends = _together(_all_ends(programs, step))
     encoder = programs.encoder_shapes(step)
     seen = {shape: _shards(shape, programs, step) for shape in dict.fromkeys(encoder)}
     before = [_together([_source(encoder[0], programs)] * programs.job.shards)] if encoder else []
@@ -78,6 +79,8 @@ def _source(shape: PartShape, programs: LlmPrograms) -> Floor:
 def _shards(shape: ModelShape | PartShape, programs: LlmPrograms, step: Step) -> Floor:
     """A layer on all shards. Shards with whole experts have tokens of their own."""
     count = programs.job.shards
+    if isinstance(shape, PartShape) and (programs.job.groups > 1 or programs.job.splits_rows):
+        return _together([_of_work(work, shape, programs) for work in _grid_work(shape, programs, step)])
     if not isinstance(shape, PartShape) or shape.local_experts is None:
         return _together([_layer(shape, programs, step)] * count)
     each = shape.local_experts[1]
@@ -99,7 +102,7 @@ def floor_of_stages(programs: ParallelPrograms, step: Step) -> Floor:
         stages.append(_sum(parts))
     whole = _sum(stages)
     most = {name: max(getattr(one, name) for one in stages) for name in ("dram_cycles", "mac_cycles")}
-    more = {name: getattr(whole, name) * programs.layout.dp for name in ("weights", "kv", "activations", "macs")}
+    more = {name: getattr(whole, name) * programs.layout.copies for name in ("weights", "kv", "activations", "macs")}
     return replace(whole, **most, **more)
 
 
@@ -114,9 +117,7 @@ def _layer(shape: ModelShape | PartShape, programs: LlmPrograms, step: Step) -> 
     machine, job = programs.machine, programs.job
     if isinstance(shape, PartShape):
         batch = Batch((Sequences(shape.sources, 0, job.batch),)) if shape.encoder else programs.batch_of(step)
-        work = layer_work(shape, batch, job.routing)
-        moved = LayerBytes(work.weights, work.kv, work.activations)
-        return _floor(machine, moved, work.macs, _mac_cycles(machine, work.macs, shape.weight_bits, shape.activation_bits))
+        return _of_work(layer_work(shape, batch, job.routing), shape, programs)
     buffers = LayerBuffers(shape, machine, step.tokens, step.context, job.batch, job.page_tokens)
     blocks = [buffers.rows(stage) for stage in STAGES]
     moved = layer_bytes(buffers, frozenset(TENSORS), blocks)
@@ -128,18 +129,70 @@ def _layer(shape: ModelShape | PartShape, programs: LlmPrograms, step: Step) -> 
     return _floor(machine, moved, macs, cycles)
 
 
-def _ends(programs: LlmPrograms, step: Step) -> Floor:
-    """Embedding and LM head, as far as they are here."""
-    machine, model, whole, stage = programs.machine, programs.model, programs.batch_of(step), programs.stage
+def _of_work(work: LayerWork, shape: PartShape, programs: LlmPrograms) -> Floor:
+    moved, machine = LayerBytes(work.weights, work.kv, work.activations), programs.machine
+    return _floor(machine, moved, work.macs, _mac_cycles(machine, work.macs, shape.weight_bits, shape.activation_bits))
+
+
+def _grid_work(shape: PartShape, programs: LlmPrograms, step: Step) -> Iterator[LayerWork]:
+    """A layer on each PE of ranks of a context, of replicas that share experts, or of shards that have rows of their own."""
+    from kernbench.workloads.blocks.programs import PartPrograms
+
+    assert isinstance(programs, PartPrograms)
+    job = programs.job
+    owned = [len(one) for one in even_rows(programs, step)]
+    total = sum(programs.group_batch(step, group).tokens for group in range(job.sharers))
+    for number, seat in enumerate(programs.seats):
+        one = shape
+        if shape.local_experts is not None:
+            each = shape.local_experts[1]
+            one = replace(shape, local_experts=(each * programs._number(seat), each))
+        if job.contexts > 1 and step.phase == "decode":
+            found = context_work(one, programs.share(seat.group), step.context, job.batch, job.routing)
+        else:
+            routed = (total, owned[number]) if job.sharers > 1 else None
+            found = layer_work(one, programs.group_batch(step, seat.group), job.routing, routed)
+        if job.splits_rows:
+            own = 2 * shape.act(programs.own_counts(step)[number] * shape.hidden)
+            whole = 2 * shape.act(programs.group_batch(step, seat.group).tokens * shape.hidden)
+            found = replace(found, activations=found.activations - whole + own)
+        yield found
+
+
+def even_rows(programs: PartPrograms, step: Step) -> Iterator[range]:
+    """The rows of each PE that its router looks at, where replicas share experts."""
+    for seat in programs.seats:
+        yield range(even_parts(programs.group_batch(step, seat.group).tokens, seat.shards)[seat.shard])
+
+
+def _all_ends(programs: LlmPrograms, step: Step) -> list[Floor]:
+    """Embedding and LM head on all PEs."""
+    from kernbench.workloads.blocks.programs import PartPrograms
+
+    job = programs.job
+    if not isinstance(programs, PartPrograms) or not (job.groups > 1 or job.splits_rows):
+        return [_ends(programs, step, programs.batch_of(step))] * job.shards
+    counts = programs.own_counts(step)
+    found = []
+    for number, seat in enumerate(programs.seats):
+        sequences = programs.group_batch(step, seat.group).sequences if job.sharers > 1 else job.batch
+        alone = not job.splits_rows and job.contexts == 1
+        found.append(_ends(programs, step, Batch((Sequences(1, 0, sequences),)), (counts[number], alone)))
+    return found
+
+
+def _ends(programs: LlmPrograms, step: Step, whole: Batch, own: tuple[int, bool] | None = None) -> Floor:
+    """Embedding and LM head, as far as they are here. `own`: the rows of the embedding, and whether last rows are here too."""
+    machine, model, stage = programs.machine, programs.model, programs.stage
     batch = whole.sequences
-    vocab = ceil_div(model.vocab, programs.job.shards)
+    vocab = model.vocab // programs.job.head_parts if own else ceil_div(model.vocab, programs.job.head_parts)
     shape, hidden = programs.shapes[-1], model.shape.hidden
     act = shape.activation_bits
-    rows = whole.tokens
+    rows, reads = (whole.tokens, True) if own is None else own
     head_bits = programs.precision.role("embedding" if model.tied else "lm_head")
     weights = (bytes_of(hidden * vocab, head_bits) + shape.gain_bytes) * stage.head
     row = bytes_of(hidden, programs.precision.role("embedding"))
-    moved = rows * hidden * stage.embedding + batch * (hidden + vocab) * stage.head
+    moved = rows * hidden * stage.embedding + batch * (hidden * reads + vocab) * stage.head
     activations = rows * row * stage.embedding + bytes_of(moved, act)
     macs = batch * hidden * vocab * stage.head
     return _floor(machine, LayerBytes(weights, 0, activations), macs, _mac_cycles(machine, macs, head_bits, act))

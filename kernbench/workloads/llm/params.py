@@ -18,7 +18,7 @@ from kernbench.workloads.parallel.run import job_programs
 PARAMS: dict[str, tuple[Any, int]] = {
     "phase": ("both", 0), "prompt": (128, 1), "tokens": (16, 1), "batch": (1, 1), "layers": (None, 1),
     "w": (None, 1), "a": (None, 1), "kv": (None, 1), "page": (0, 0), "tp": (1, 1),
-    "pp": (1, 1), "dp": (1, 1), "micro_batches": (0, 0),
+    "pp": (1, 1), "dp": (1, 1), "micro_batches": (0, 0), "cp": (1, 1),
 }  # fmt: skip
 PHASE_NAMES = ("both", *PHASES)
 
@@ -50,5 +50,5 @@ def llm_programs(model: Model, config: MachineConfig, params: Mapping[str, Any])
     numbers = {name: params[name] for name in ("prompt", "tokens", "batch", "layers")}
     phases = PHASES if params["phase"] == "both" else (params["phase"],)
     job = Job(**numbers, phases=phases, page_tokens=params["page"], shards=params["tp"])
-    layout = Layout(params["tp"], params["pp"], params["dp"], params["micro_batches"])
+    layout = Layout(params["tp"], params["pp"], params["dp"], params["micro_batches"], params["cp"])
     return job_programs(model, precision, config, job, layout)  # type: ignore[arg-type]  # one of the two kinds

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from kernbench.cmdq.footprint import bytes_of
 from kernbench.common.units import cycles_to_ns
+from kernbench.workloads.llm.exchanges import Sent
 from kernbench.workloads.llm.floor import Floor, floor_of, floor_of_stages
 from kernbench.workloads.llm.run import ROLES, LlmRun, StepRun, Tally, segment_tally
 from kernbench.workloads.llm.steps import PHASES, LlmPrograms, Step
@@ -48,13 +49,13 @@ def words(limit: str) -> str:
 class Collective:
     """What PEs send each other in the last step of a phase: one size of one algorithm."""
 
-    name: str  #: all-reduce, or hand-off
+    name: str  #: all-reduce, hand-off, or that of `exchanges`
     algorithm: str
     pes: int
     nbytes: int  #: of the rows on each PE
     count: int  #: in a step, on the busiest PE
     each: int  #: [cycle] alone on the links of the machine
-    exposed: int  #: [cycle] by which the step is shorter without all of this name
+    exposed: int  #: [cycle] by which the step is shorter without all of this name; 0 if it is not
 
     @property
     def cycles(self) -> int:
@@ -177,7 +178,11 @@ class LlmReport:
         """The layout of a job on several groups of PEs."""
         programs = self.run.programs
         if isinstance(programs, LlmPrograms):
-            return {}
+            job = programs.job
+            if job.groups == 1 and not job.splits_rows:
+                return {}
+            grid = {"tp": job.shards, "pp": 1, "dp": job.sharers, "micro_batches": 1, "cp": job.contexts, "sp": job.splits_rows}
+            return {"layout": {**grid, "shared_experts": job.sharers > 1}}
         return {"layout": asdict(programs.layout) | {"micro_batches": len(programs.sizes)}}
 
     def _phase(self, phase: PhaseReport) -> dict[str, Any]:
@@ -264,15 +269,16 @@ def collectives_of(run: LlmRun, step: StepRun) -> Iterator[Collective]:
         stages = [(programs, 1)]
     else:
         stages = [(programs.stage(number, programs.sizes[0]), len(programs.sizes)) for number in range(programs.layout.pp)]
-    most: Counter[tuple[int, int, str]] = Counter()
-    exposed = 0
-    for stage, times in stages if programs.job.shards > 1 else ():
-        found, hidden = _reductions(stage, step.step)
-        if hidden * times > exposed or not most:
-            most, exposed = Counter({key: count * times for key, count in found.items()}), hidden * times
-    for (elements, bits, way), count in sorted(most.items()):
-        each = stages[0][0].reduction_cycles(elements, bits, way)  # type: ignore[arg-type]
-        yield Collective("all-reduce", way, programs.job.shards, bytes_of(elements, bits), count, each, exposed)
+    most: dict[str, Counter[Sent]] = {}
+    exposed: dict[str, int] = {}
+    for stage, times in stages if programs.job.shards > 1 or programs.job.groups > 1 else ():
+        for name, (found, hidden) in _sent(stage, step.step).items():
+            if name not in most or hidden * times > exposed[name]:
+                most[name], exposed[name] = Counter({key: count * times for key, count in found.items()}), hidden * times
+    for name in sorted(most):
+        for sent, count in sorted(most[name].items()):
+            each = stages[0][0].collective_cycles(sent)
+            yield Collective(name, sent.algorithm, sent.pes, sent.nbytes, count, each, exposed[name])
     if isinstance(programs, LlmPrograms) or programs.layout.pp == 1:
         return
     micro = next(programs.micros(step.step))
@@ -280,21 +286,24 @@ def collectives_of(run: LlmRun, step: StepRun) -> Iterator[Collective]:
         last = number == programs.layout.pp - 1
         if number and not last:
             continue  # all of one kind
-        elements, bits = programs.handed(number, micro)
+        sizes, bits = programs.handed(number, micro)
+        elements = max(sizes)
         each, count = programs.hand_off(number, micro).cycles, len(programs.sizes)
         name = "words back" if last else "hand-off"
         extra = run.hand_offs[step.step.phase][last]
         yield Collective(name, "send", programs.layout.tp, bytes_of(elements, bits), count, each, extra)
 
 
-def _reductions(stage: LlmPrograms, step: Step) -> tuple[Counter[tuple[int, int, str]], int]:
-    """The reductions of a stage in a step, and the cycles that the stage takes more than without them."""
-    without = stage.without_reductions()
-    found, more = Counter[tuple[int, int, str]](), 0
+def _sent(stage: LlmPrograms, step: Step) -> dict[str, tuple[Counter[Sent], int]]:
+    """The collectives of a stage in a step by name, and the cycles that the stage takes more than without those of a name."""
+    found: dict[str, Counter[Sent]] = {}
+    more: Counter[str] = Counter()
+    without: dict[str, LlmPrograms] = {}
     for segment in stage.segments(step):
         tally = segment_tally(stage, segment)
-        for key, count in tally.reductions.items():
-            found[key] += count
-        if tally.reductions:
-            more += tally.cycles - segment_tally(without, segment).cycles
-    return found, more
+        for sent, count in tally.reductions.items():
+            found.setdefault(sent.name, Counter())[sent] += count
+        for name in {sent.name for sent in tally.reductions}:
+            other = without.setdefault(name, stage.without(name))
+            more[name] += tally.cycles - segment_tally(other, segment).cycles
+    return {name: (counts, max(0, more[name])) for name, counts in found.items()}

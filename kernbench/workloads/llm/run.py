@@ -16,6 +16,7 @@ from kernbench.config.schema import NpuConfig
 from kernbench.sim_engine.machine import Machine
 from kernbench.sim_engine.result import Result
 from kernbench.workloads.limit import StoppedError
+from kernbench.workloads.llm.exchanges import Sent
 from kernbench.workloads.llm.known import Known
 from kernbench.workloads.llm.steps import LlmPrograms, Segment, Step
 
@@ -38,7 +39,7 @@ class Tally:
     bounds: Counter[str] = field(default_factory=Counter)  #: [cycle] by resource, engine and critical path
     energy_pj: Counter[str] = field(default_factory=Counter)
     entries: int = 0
-    reductions: Counter[tuple[int, int, str]] = field(default_factory=Counter)  #: by elements, bits and algorithm
+    reductions: Counter[Sent] = field(default_factory=Counter)  #: collectives
 
     def add(self, other: Tally, times: int = 1) -> None:
         """Add `other` a number of times."""

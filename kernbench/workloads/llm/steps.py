@@ -21,6 +21,7 @@ from kernbench.config.schema import KvLayout, NpuConfig
 from kernbench.config.system import SystemConfig
 from kernbench.sim_engine.run.stops import walk_of
 from kernbench.workloads.blocks.batch import Batch, Sequences
+from kernbench.workloads.blocks.meetings import Seat
 from kernbench.workloads.blocks.shape import PartShape
 from kernbench.workloads.hazards import Emitter
 from kernbench.workloads.layer.decoder import emit_layer
@@ -38,6 +39,7 @@ from kernbench.workloads.llm.dram import (
     place_model,
 )
 from kernbench.workloads.llm.emitted import Emitted, choice_of, emitted, layout_of, run_content
+from kernbench.workloads.llm.exchanges import EXCHANGES, Exchange, Sent, exchange_of, exchange_program
 from kernbench.workloads.llm.known import Known, digest_of, texts_of
 from kernbench.workloads.llm.model import Model
 from kernbench.workloads.llm.reductions import ALGORITHMS, REDUCTIONS, Reduction, all_reduce, reduction_program
@@ -118,11 +120,25 @@ class Job:
     staging: int = 0  #: [byte] of the scratchpad that hand-offs between stages have; layers do not use them
     source: int = 0  #: [token] of each sequence that an encoder reads; 0: as many as the model's encoder has, or `prompt`
     cached: int = 0  #: sequences that the KV cache has room for, where a step runs fewer of them; 0: `batch`
+    contexts: int = 1  #: ranks that share the tokens of each sequence (context parallelism)
+    splits_rows: bool = False  #: shards have rows of their own between products (sequence parallelism)
+    sharers: int = 1  #: replicas of the batch that share experts; `batch` is of all of them
+    omitted: tuple[str, ...] = ()  #: collectives that are left out, to see their cost
 
     @property
     def sequences(self) -> int:
         """The sequences that the KV cache has room for."""
-        return max(self.cached, self.batch)
+        return ceil_div(max(self.cached, self.batch), self.sharers)
+
+    @property
+    def groups(self) -> int:
+        """Groups of shards on the PEs that run a layer: ranks of a context, or replicas that share experts."""
+        return self.contexts * self.sharers
+
+    @property
+    def head_parts(self) -> int:
+        """The PEs that share the words of the LM head."""
+        return self.shards * self.contexts
 
     def steps(self) -> list[Step]:
         """The passes through the model in their order."""
@@ -149,7 +165,7 @@ class LlmPrograms:
     ) -> None:
         _check(model, job)
         precision.check_layers(model.layers, model.name)
-        self.places = pe_places(config, job.shards, job.first_pe)
+        self.places = pe_places(config, job.shards * job.groups, job.first_pe)
         self.model, self.precision, self.job, self._given = model, precision, job, config
         self.stage = job.stage or Stage(0, job.layers or model.layers)
         self.layers = self.stage.count
@@ -161,7 +177,7 @@ class LlmPrograms:
         endless = {"max_cycles": self.max_cycles, "kv_layouts": machine.kv_layouts}
         self.machine: NpuConfig = with_staging(machine, job.staging).model_copy(update=endless)
         self.target: NpuConfig | SystemConfig = config.model_copy(update=endless)
-        self.reduced: list[tuple[int, int, str]] = []  #: reductions that were lowered: elements, bits and algorithm
+        self.reduced: list[Sent] = []  #: collectives that were lowered
         self._plans: dict[tuple[ModelShape, Step], LayerPlan] = {}
         self.shapes = self._made_shapes()
 
@@ -174,6 +190,11 @@ class LlmPrograms:
         made = [shard_of(self.model.layer(i, self.precision), self.job.shards) for i in self.numbers]
         _SHAPES.appendleft((self.model, how, made))
         return list(made)
+
+    @property
+    def kept(self) -> int:
+        """[token] of a sequence in the cache of a PE, at most."""
+        return self.positions
 
     @property
     def numbers(self) -> range:
@@ -278,7 +299,9 @@ class LlmPrograms:
             stack = self.model.description.encoder if self.model.description is not None else None
             work = job.batch, job.sequences, job.reduction, stack.convolutions if stack is not None else ()
         ends = () if segment.kind in ("layer", "draft") else (self.model.vocab, self.model.final_softcap, self._widths)
-        return type(self).__name__, segment.kind, segment.shape, work, ends
+        grid = (job.batch, job.contexts, job.splits_rows, job.sharers, job.reduction, job.omitted, job.prompt, step)
+        shared = job.groups > 1 or job.splits_rows
+        return type(self).__name__, segment.kind, segment.shape, work, ends, grid if shared else ()
 
     @property
     def _limits(self) -> Hashable:
@@ -308,7 +331,33 @@ class LlmPrograms:
         found: Reduction = self.job.reduction
         if found == "auto":
             found = min(ALGORITHMS, key=lambda way: self.reduction_cycles(elements, bits, way))
-        self.reduced.append((elements, bits, found))
+        self.reduced.append(Sent("all-reduce", found, self.job.shards, elements, bits))
+        return found
+
+    def exchange(self, sent: Sent) -> Exchange | None:
+        """The algorithm of a collective that is no all-reduce; with `auto` the fastest alone. None: it is left out."""
+        if sent.name in self.job.omitted:
+            return None
+        way = exchange_of(self.job.reduction)
+        if way == "auto":
+            tried = {one: self.collective_cycles(replace(sent, algorithm=one)) for one in EXCHANGES}
+            found = min(EXCHANGES, key=lambda one: tried[one])
+        else:
+            found = "ring" if way == "ring" else "direct"
+        if isinstance(sent.sizes, tuple) and len(sent.sizes) > 1:  # an all-to-all, and a broadcast, have no ring
+            found = "direct"
+        self.reduced.append(replace(sent, algorithm=found))
+        return found
+
+    def group_way(self, elements: int, bits: int) -> Reduction | None:
+        """The algorithm of an all-reduce between groups; None: it is left out."""
+        sent = Sent("softmax all-reduce", "direct", self.job.groups, elements, bits, "groups")
+        if sent.name in self.job.omitted:
+            return None
+        found: Reduction = self.job.reduction
+        if found == "auto":
+            found = min(ALGORITHMS, key=lambda way: self.collective_cycles(replace(sent, algorithm=way)))
+        self.reduced.append(replace(sent, algorithm=found))
         return found
 
     def without_reductions(self) -> LlmPrograms:
@@ -317,16 +366,33 @@ class LlmPrograms:
         changed.job = replace(self.job, reduction="none")
         return changed
 
+    def without(self, name: str) -> LlmPrograms:
+        """The same without the collectives of a name: to see what they cost."""
+        if name == "all-reduce":
+            return self.without_reductions()
+        changed = copy(self)
+        changed.job = replace(self.job, omitted=(name,))
+        return changed
+
     def reduction_cycles(self, elements: int, bits: int, way: Reduction) -> int:
         """[cycle] of a reduction alone on the links of the machine."""
+        return self.collective_cycles(Sent("all-reduce", way, self.job.shards, elements, bits))
+
+    def collective_cycles(self, sent: Sent) -> int:
+        """[cycle] of a collective alone on the links of the machine."""
         from kernbench.workloads.llm.run import run_program  # which runs programs of this module
 
         def simulated() -> int:
             common = {"precision": self.shapes[0].precision, "model_name": self.model.name}
-            program = reduction_program(self.machine, self.places, elements, bits, way, common)
+            some = [self.places[number] for number in Seat(0, self.job.shards, 0, self.job.groups).among(sent.among)]
+            if sent.name in ("all-reduce", "softmax all-reduce"):
+                way: Reduction = sent.algorithm  # type: ignore[assignment]  # that of a reduction
+                program = reduction_program(self.machine, some, sent.elements, sent.bits, way, common)
+            else:
+                program = exchange_program(self.machine, some, sent, common)
             return run_program(program, self).cycles
 
-        return REDUCED.get((self._machine_content, elements, bits, way), simulated)
+        return REDUCED.get((self._machine_content, sent, self.job.shards, self.job.groups), simulated)
 
     def emitted(self, segment: Segment) -> Emitted | None:
         """The program of a segment, which points of a sweep share; None where it depends on more than is known here."""
@@ -350,7 +416,7 @@ class LlmPrograms:
         """One segment alone."""
         program = Program(self._name(segment))
         self.emit(segment, program)
-        program.end(**self._common(segment))
+        program.end(**self._fields(segment))
         return program
 
     def step_program(self, step: Step) -> Program:
@@ -369,7 +435,7 @@ class LlmPrograms:
             for segment in self.segments(step):
                 first = len(program)
                 self.emit(segment, program)
-                common = self._common(segment)
+                common = self._fields(segment)
                 program.barrier(wait_for=last_ones(program, first), **common)
             common["token_idx"] = step.context + step.tokens - 1
             program.nop(token=index, **common)
@@ -380,7 +446,7 @@ class LlmPrograms:
 
     def emit(self, segment: Segment, program: Program) -> None:
         """Append the entries of a segment."""
-        step, common = segment.step, self._common(segment)
+        step, common = segment.step, self._fields(segment)
         emits = [Emitter("", self.machine, common, program, place.node, place.dram_base) for place in self.places]
         if segment.kind == "layer":
             plan = self.plan(segment.shape, step)
@@ -407,7 +473,7 @@ class LlmPrograms:
         precision = self.shapes[0].precision
         return {"seq_len": step.context + step.tokens, "precision": precision, "model_name": self.model.name}
 
-    def _common(self, segment: Segment) -> dict[str, object]:
+    def _fields(self, segment: Segment) -> dict[str, object]:
         return {
             "layer_id": self.stage.first + segment.layer,
             "seq_len": segment.step.context + segment.step.tokens,

@@ -10,12 +10,13 @@ from kernbench.common.errors import InputError
 from kernbench.config.kinds import as_npu
 from kernbench.config.schema import NpuConfig
 from kernbench.config.system import SystemConfig
+from kernbench.workloads.blocks.context import most_cached
 from kernbench.workloads.llm.dram import TooLarge
 from kernbench.workloads.llm.model import Model
 from kernbench.workloads.llm.steps import Job
 from kernbench.workloads.models.parts import LatentAttention
 from kernbench.workloads.models.precision import Precision
-from kernbench.workloads.parallel.layout import Layout, check_layout, cut_layers, layer_bits
+from kernbench.workloads.parallel.layout import Layout, check_layout, cut_layers, expert_bits, layer_bits
 
 TRIED = 6  #: layouts that are placed to find one that fits
 
@@ -29,12 +30,14 @@ def _fullest(model: Model, precision: Precision, job: Job, layout: Layout, by_me
     layers = job.layers or model.layers
     width = model.shape.hidden * model.vocab
     most, costs = 0, layer_bits(model, precision, layers)
+    shared = expert_bits(model, precision, layers) if layout.shared_experts else [0] * layers
     for stage in cut_layers(model, precision, layers, layout, by_memory=by_memory):
-        bits = sum(costs[stage.first : stage.first + stage.count]) // layout.tp
+        some = slice(stage.first, stage.first + stage.count)
+        bits = (sum(costs[some]) - sum(shared[some])) // layout.tp + sum(shared[some]) // (layout.tp * layout.sharers)
         if stage.embedding:
             bits += width * precision.role("embedding")
         if stage.head and not (model.tied and stage.embedding):
-            bits += width * precision.role("embedding" if model.tied else "lm_head") // layout.tp
+            bits += width * precision.role("embedding" if model.tied else "lm_head") // (layout.tp * layout.cp)
         most = max(most, bits // 8 + stage.count * cache_bytes(model, precision, job, layout))
     return most
 
@@ -42,10 +45,12 @@ def _fullest(model: Model, precision: Precision, job: Job, layout: Layout, by_me
 def cache_bytes(model: Model, precision: Precision, job: Job, layout: Layout) -> int:
     """[byte] of the cache of one layer of one shard."""
     positions = job.prompt + (job.tokens if "decode" in job.phases else 0)
+    if layout.cp > 1:
+        positions = most_cached(layout.cp, job.prompt, positions)
     elements = 2 * max(1, model.shape.kv_heads // layout.tp) * model.shape.head_dim
     if model.description is not None and any(isinstance(block.mixer, LatentAttention) for block in model.description.blocks):
         elements = model.shape.head_dim  # one latent vector, which all heads share
-    return positions * layout.replica(job.batch) * elements * precision.kv // 8
+    return positions * -(-layout.replica(job.batch) // layout.sharers) * elements * precision.kv // 8
 
 
 def layouts_that_may_fit(
@@ -69,7 +74,7 @@ def fits(model: Model, precision: Precision, config: NpuConfig | SystemConfig, j
 
     try:
         check_layout(layout, model, config, job.batch, job.layers or model.layers)
-        programs = ParallelPrograms(model, precision, config, replace(job, shards=layout.tp), layout, explains=False)
+        programs = ParallelPrograms(model, precision, config, job, layout, explains=False)
     except InputError:
         return False
     return programs.dram.end <= programs.machine.dram.capacity_bytes
@@ -80,11 +85,30 @@ def suggested(model: Model, precision: Precision, config: NpuConfig | SystemConf
     found: list[str] = []
     for tp in (layout.tp, 0):
         for one in islice(layouts_that_may_fit(model, precision, config, job, tp), TRIED):
-            if one.pp * one.tp > layout.pp * layout.tp and fits(model, precision, config, job, one):
+            one = replace(one, sp=layout.sp and one.tp > 1)
+            if one.pp * one.tp > layout.pp * layout.tp * layout.cp and fits(model, precision, config, job, one):
                 if one.text not in found:
                     found.append(one.text)
                 break
+    found += more_ranks(model, precision, config, job, layout)
     return found
+
+
+def more_ranks(
+    model: Model, precision: Precision, config: NpuConfig | SystemConfig, job: Job, layout: Layout
+) -> Iterator[str]:
+    """The same layout with the fewest ranks of a context with which the caches fit; none where weights are too large."""
+    for ranks in (2 << k for k in range(config.pes.bit_length())):
+        one = replace(layout, cp=ranks)
+        if ranks <= layout.cp:
+            continue
+        if one.pes > config.pes or 2 * ranks > job.prompt:
+            return
+        if least_bytes(model, precision, job, one) > as_npu(config).dram.capacity_bytes:
+            continue
+        if fits(model, precision, config, job, one):
+            yield one.text
+            return
 
 
 def refusal(

@@ -8,45 +8,74 @@ from itertools import accumulate
 
 from kernbench.common.errors import InputError, Problem
 from kernbench.common.json_shapes import counted
+from kernbench.common.units import even_parts
 from kernbench.config.kinds import larger
 from kernbench.config.schema import NpuConfig
 from kernbench.config.system import SystemConfig
 from kernbench.workloads.llm.model import Model
 from kernbench.workloads.llm.steps import Stage
+from kernbench.workloads.models.parts import Experts
 from kernbench.workloads.models.precision import Precision
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class Layout:
-    """`dp` replicas of the model, each cut into `pp` stages of layers, of which each layer is cut into `tp` shards."""
+    """`dp` replicas of the model, each cut into `pp` stages of layers, of which each layer is cut into `tp` shards.
+
+    Of each shard there are `cp` ranks, which share the tokens of each sequence. `sp`: shards have rows of their own between
+    products. `shared_experts`: replicas share the experts of a mixture, so that they run each layer together.
+    """
 
     tp: int = 1
     pp: int = 1
     dp: int = 1
     micro_batches: int = 0  #: parts of the batch of a replica that go through the stages in turn; 0: as many as stages
+    cp: int = 1
+    sp: bool = False
+    shared_experts: bool = False
 
     @property
     def pes(self) -> int:
         """The PEs that take part."""
-        return self.tp * self.pp * self.dp
+        return self.tp * self.cp * self.pp * self.dp
+
+    @property
+    def sharers(self) -> int:
+        """Replicas that share experts."""
+        return self.dp if self.shared_experts else 1
+
+    @property
+    def copies(self) -> int:
+        """Replicas that have nothing to do with each other, or groups of replicas that share experts."""
+        return 1 if self.shared_experts else self.dp
+
+    @property
+    def stage_pes(self) -> int:
+        """The PEs that run one layer together."""
+        return self.tp * self.cp * self.sharers
 
     @property
     def text(self) -> str:
         """As it is typed: `--tp 8 --pp 2`."""
-        named = (("tp", self.tp), ("pp", self.pp), ("dp", self.dp))
-        return " ".join(f"--{name} {count}" for name, count in named if count > 1) or "--tp 1"
+        named = (("tp", self.tp), ("cp", self.cp), ("pp", self.pp), ("dp", self.dp))
+        found = [f"--{name} {count}" for name, count in named if count > 1] or ["--tp 1"]
+        return " ".join([*found, *(["--sp"] if self.sp else [])])
 
     def micro_sizes(self, batch: int) -> list[int]:
-        """[sequence] of each micro-batch of the largest replica, near even, larger ones first."""
-        return even_parts(self.replica(batch), self.micro_batches or min(self.pp, self.replica(batch)))
+        """[sequence] of each micro-batch of the largest replica, or of replicas that share experts; larger ones first."""
+        most = max(1, batch // self.sharers) if self.shared_experts else self.replica(batch)
+        return even_parts(self.replica(batch), self.micro_batches or min(self.pp, most))
 
     def replica(self, batch: int) -> int:
-        """[sequence] of the largest replica."""
-        return -(-batch // self.dp)
+        """[sequence] of the largest replica; of replicas that share experts, of all of them."""
+        return -(-batch // self.copies)
 
     def first_pe(self, replica: int, stage: int) -> int:
-        """The PE of the first shard of a stage: shards are next to each other, then stages, then replicas."""
-        return (replica * self.pp + stage) * self.tp
+        """The PE of the first shard of a stage: shards are next to each other, then ranks, then stages, then replicas.
+
+        Replicas that share experts are next to each other in each stage.
+        """
+        return (replica * self.pp + stage) * self.stage_pes
 
 
 def check_layout(
@@ -54,7 +83,7 @@ def check_layout(
     apart: bool = False,
 ) -> None:  # fmt: skip
     """InputError if the numbers are no layout of this model, machine and batch. `apart`: each PE is a machine of its own."""
-    for name in ("tp", "pp", "dp"):
+    for name in ("tp", "pp", "dp", "cp"):
         value = getattr(layout, name)
         if type(value) is not int or value < 1:
             raise InputError(Problem(where, "it must be an integer of at least 1", name, value))
@@ -64,7 +93,7 @@ def check_layout(
     if layout.dp > batch:
         rule = f"each replica needs a sequence, and the batch has {batch}"
         raise InputError(Problem(where, rule, "dp", layout.dp, f"take --batch {layout.dp}, or a smaller --dp"))
-    most = layout.replica(batch)
+    most = layout.replica(batch) // layout.sharers
     if type(layout.micro_batches) is not int or not 0 <= layout.micro_batches <= most:
         rule = f"a replica has {most} sequences, and each micro-batch needs one"
         remedy = f"take at most --micro-batches {most}, or a larger --batch"
@@ -75,12 +104,6 @@ def check_layout(
         fits = larger(layout.pes)
         rule = f"{config.source} has {counted(config.pes, 'PE')}, and {layout.pes} are needed"
         raise InputError(Problem(where, rule, "layout", layout.text, f"machines that fit: {fits}" if fits else "use fewer"))
-
-
-def even_parts(total: int, parts: int) -> list[int]:
-    """A number in near even parts, larger ones first."""
-    each, more = divmod(total, parts)
-    return [each + (i < more) for i in range(parts)]
 
 
 def cut_layers(model: Model, precision: Precision, layers: int, layout: Layout, *, by_memory: bool = False) -> list[Stage]:
@@ -113,6 +136,19 @@ def layer_bits(model: Model, precision: Precision, layers: int) -> list[int]:
             else:
                 known[key] = sum(one.rows * one.cols * one.experts * one.bits for one in shape.matrices)
         found.append(known[key])
+    return found
+
+
+def expert_bits(model: Model, precision: Precision, layers: int) -> list[int]:
+    """[bit] of the experts of each of the first layers."""
+    assert model.description is not None
+    found = []
+    for layer in range(layers):
+        block, shape = model.description.blocks[layer], model.layer(layer, precision)
+        ffn, named = block.ffn, dict(shape.matrix_bits)
+        matrices = ffn.expert.weights(model.description.hidden) if isinstance(ffn, Experts) else ()
+        count = ffn.count if isinstance(ffn, Experts) else 0
+        found.append(count * sum(one.elements * named.get(one.name, shape.weight_bits) for one in matrices))
     return found
 
 

@@ -11,10 +11,11 @@ import msgspec
 
 from kernbench.cmdq.program import Program
 from kernbench.common.errors import InputError
+from kernbench.common.units import even_parts
 from kernbench.config.kinds import as_npu
 from kernbench.config.schema import NpuConfig
 from kernbench.config.system import SystemConfig
-from kernbench.workloads.blocks.programs import programs_of
+from kernbench.workloads.blocks.programs import PartPrograms, programs_of
 from kernbench.workloads.hazards import Emitter
 from kernbench.workloads.limit import ENDLESS
 from kernbench.workloads.llm.dram import LlmDram
@@ -56,7 +57,7 @@ class ParallelPrograms:
         self.layers = job.layers or model.layers
         check_layout(layout, model, config, job.batch, self.layers)
         self.model, self.precision, self.layout, self._config = model, precision, layout, config
-        self.job = replace(job, shards=layout.tp)
+        self.job = grid_job(job, layout)
         self.max_cycles = ENDLESS if max_cycles is None else max_cycles
         self.sizes = layout.micro_sizes(job.batch)
         self._made: dict[tuple[int, int], LlmPrograms] = {}
@@ -136,12 +137,18 @@ class ParallelPrograms:
         sender, receiver = self.stage(number, micro.size), self.stage((number + 1) % self.layout.pp, micro.size)
         return hand_off_tally(sender, receiver.places, *self.handed(number, micro))
 
-    def handed(self, number: int, micro: Micro) -> tuple[int, int]:
-        """Elements and bits of a hand-off."""
-        if number == self.layout.pp - 1:
-            return micro.size, TOKEN_BITS
-        shape = self.stage(number, micro.size).shapes[-1]
-        return micro.size * micro.step.tokens * shape.hidden, shape.activation_bits
+    def handed(self, number: int, micro: Micro) -> tuple[tuple[int, ...], int]:
+        """Elements of each PE, and bits, of a hand-off."""
+        stage, layout = self.stage(number, micro.size), self.layout
+        if number == layout.pp - 1:
+            sizes = even_parts(micro.size, layout.sharers)
+            return tuple(count for count in sizes for _ in range(layout.stage_pes // layout.sharers)), TOKEN_BITS
+        shape = stage.shapes[-1]
+        if isinstance(stage, PartPrograms):
+            rows = stage.own_counts(micro.step)
+        else:
+            rows = [micro.size * micro.step.tokens] * layout.stage_pes
+        return tuple(count * shape.hidden for count in rows), shape.activation_bits
 
     @cached_property
     def _whole_pe(self) -> NpuConfig:
@@ -163,7 +170,7 @@ class ParallelPrograms:
         barrier: list[int] = []
         for phase in dict.fromkeys(step.phase for step in steps):
             ends: list[int] = []
-            for replica in range(self.layout.dp):
+            for replica in range(self.layout.copies):
                 ends += self._replica(program, replica, [step for step in steps if step.phase == phase], barrier)
             common = {"model_name": self.model.name, "precision": self.shapes[0].precision}
             barrier = [program.nop(marker=DONE[phase], deps_before=sorted(set(ends)), **common)]
@@ -221,8 +228,14 @@ class ParallelPrograms:
         return last_ones(program, begin)
 
 
-def hand_off_tally(sender: LlmPrograms, receivers: Sequence[Place], elements: int, bits: int) -> Tally:
-    """A hand-off from the PEs of a stage to those of another one, alone on its links."""
+def grid_job(job: Job, layout: Layout) -> Job:
+    """The job with the PEs of one stage."""
+    return replace(job, shards=layout.tp, contexts=layout.cp, splits_rows=layout.sp, sharers=layout.sharers)
+
+
+def hand_off_tally(sender: LlmPrograms, receivers: Sequence[Place], elements: int | Sequence[int], bits: int) -> Tally:
+    """A hand-off from the PEs of a stage to those of another one, alone on its links. `elements`: of all PEs, or of each."""
+    elements = (elements,) * len(receivers) if isinstance(elements, int) else tuple(elements)
     machine, both = as_npu(sender.target), alike(sender.target, [*sender.places, *receivers])
     common = {"model_name": sender.model.name, "precision": sender.shapes[0].precision}
 

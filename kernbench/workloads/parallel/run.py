@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from kernbench.common.errors import InternalError
+from kernbench.common.units import even_parts
 from kernbench.config.schema import NpuConfig
 from kernbench.config.system import SystemConfig
 from kernbench.sim_engine.machine import Machine
@@ -15,10 +16,11 @@ from kernbench.workloads.limit import StoppedError
 from kernbench.workloads.llm.model import Model
 from kernbench.workloads.llm.run import LlmRun, Progress, StepRun, Tally, periods_are_one, run_llm, segment_tally, tally_of
 from kernbench.workloads.llm.steps import Job, LlmPrograms, Step
+from kernbench.workloads.models.parts import Experts
 from kernbench.workloads.models.precision import Precision
-from kernbench.workloads.parallel.layout import Layout, even_parts
+from kernbench.workloads.parallel.layout import Layout, check_layout
 from kernbench.workloads.parallel.pipeline import Item, Timeline, run_pipeline
-from kernbench.workloads.parallel.programs import Micro, ParallelPrograms
+from kernbench.workloads.parallel.programs import Micro, ParallelPrograms, grid_job
 
 
 def job_programs(
@@ -26,9 +28,19 @@ def job_programs(
     max_cycles: int | None = None,
 ) -> LlmPrograms | ParallelPrograms:  # fmt: skip
     """The programs of a job on a layout. InputError if something does not fit."""
-    if layout.pp == layout.dp == 1 and not layout.micro_batches:
-        return programs_of(model, precision, config, replace(job, shards=layout.tp), max_cycles=max_cycles)
+    layout = shared_layout(model, job, layout)
+    if layout.pp == layout.copies == 1 and not layout.micro_batches:
+        if layout.stage_pes > layout.tp or layout.cp < 1:
+            check_layout(layout, model, config, job.batch, job.layers or model.layers)
+        return programs_of(model, precision, config, grid_job(job, layout), max_cycles=max_cycles)
     return ParallelPrograms(model, precision, config, job, layout, max_cycles=max_cycles)
+
+
+def shared_layout(model: Model, job: Job, layout: Layout) -> Layout:
+    """The layout, where replicas of a mixture share its experts if the job asks for whole experts on PEs."""
+    blocks = model.description.blocks if model.description is not None else ()
+    mixture = any(isinstance(block.ffn, Experts) for block in blocks)
+    return replace(layout, shared_experts=job.expert_parallel and mixture and type(layout.dp) is int and layout.dp > 1)
 
 
 def run_model(
@@ -72,7 +84,7 @@ class _Work:
         self.programs = programs
         self.contents = set[object]()
         self.segments = 0
-        replicas = even_parts(programs.job.batch, programs.layout.dp)
+        replicas = even_parts(programs.job.batch, programs.layout.copies)
         self.replicas = Counter(replicas)
 
     def item(self, micro: Micro) -> Item:
@@ -127,7 +139,8 @@ def _step_run(work: _Work, step: Step, cycles: int) -> StepRun:
     whole, kinds, counts = Tally(), dict[str, Tally](), Counter[str]()
     stages = [Tally() for _ in range(programs.layout.pp)]
     for size, times in work.replicas.items():
-        parts = even_parts(size, min(size, programs.layout.micro_batches or programs.layout.pp))
+        most = max(1, size // programs.layout.sharers)
+        parts = even_parts(size, min(most, programs.layout.micro_batches or programs.layout.pp))
         largest = size == max(work.replicas)
         for number, part in enumerate(parts):
             micro = Micro(step, number, part)

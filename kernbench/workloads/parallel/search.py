@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from kernbench.common.errors import InputError
+from kernbench.common.errors import InputError, Problem
 from kernbench.config.kinds import as_npu, beyond_dram
 from kernbench.config.schema import NpuConfig
 from kernbench.config.system import SystemConfig
+from kernbench.workloads.blocks.context import check_context
 from kernbench.workloads.llm.model import Model
 from kernbench.workloads.llm.report import LlmReport, report_of
 from kernbench.workloads.llm.steps import Job, Step
@@ -16,11 +17,12 @@ from kernbench.workloads.models.precision import Precision
 from kernbench.workloads.parallel.fitting import least_bytes
 from kernbench.workloads.parallel.layout import Layout, check_layout, cut_layers, layer_bits
 from kernbench.workloads.parallel.pipeline import Item, run_pipeline
-from kernbench.workloads.parallel.run import job_programs, run_model
+from kernbench.workloads.parallel.run import job_programs, run_model, shared_layout
 
 SIMULATED = 6  #: layouts that are simulated
 HAND_OFF = 500  #: [cycle] assumed for estimates: the latencies of a load, a send and a store
 MOST_SHARDS = 64  #: a layer on more PEs takes minutes to simulate
+MOST_RANKS = 16  #: of a context
 
 
 @dataclass(slots=True)
@@ -63,6 +65,7 @@ def search(
         raise InputError(beyond_dram(as_npu(config), rule, "take fewer bits, or a larger machine"))
     found.sort(key=lambda one: (one.estimate, one.layout.pes, one.layout))
     _simulate(found, (model, precision, config, job), max_cycles, simulated, progress)
+    _also_with_own_rows(found, (model, precision, config, job), max_cycles)
     ran = sorted((one for one in found if one.report is not None), key=lambda one: (one.cycles, one.layout.pes, one.layout))
     rest = [one for one in found if one.report is None]
     _explain(ran, rest)
@@ -91,6 +94,25 @@ def _simulate(
             progress(done, most)
 
 
+def _also_with_own_rows(
+    found: list[Candidate], made: tuple[Model, Precision, NpuConfig | SystemConfig, Job], max_cycles: int | None
+) -> None:
+    """The fastest layout with shards again, with rows of their own between products (--sp): estimates see no difference."""
+    model, precision, config, job = made
+    ran = [one for one in found if one.report is not None and one.layout.tp > 1]
+    if not ran:
+        return
+    best = min(ran, key=lambda one: (one.cycles, one.layout.pes, one.layout))
+    layout = replace(best.layout, sp=True)
+    try:
+        programs = job_programs(model, precision, config, job, layout, max_cycles=max_cycles)
+        programs.dram  # noqa: B018  # places everything
+    except InputError:
+        return
+    report = report_of(run_model(programs))
+    found.append(Candidate(layout, best.least_bytes, best.estimate, best.parts, report))
+
+
 def _layouts(model: Model, config: NpuConfig | SystemConfig, job: Job) -> Iterator[Layout]:
     """Shards and replicas by powers of two, stages also by what divides the layers, as far as the model can be cut."""
     pes = config.pes
@@ -100,17 +122,26 @@ def _layouts(model: Model, config: NpuConfig | SystemConfig, job: Job) -> Iterat
     for tp in (one for one in powers if one <= MOST_SHARDS):
         for pp in (one for one in stages if one <= (1 if job.predicting else layers)):
             for dp in (one for one in powers if one <= job.batch and tp * pp * one <= pes):
-                layout = Layout(tp, pp, dp)
-                try:
-                    check_layout(layout, model, config, job.batch, layers)
-                    _check_cut(model, tp, job)
-                except InputError:
-                    continue
-                yield layout
+                for cp in (one for one in powers if one <= MOST_RANKS and tp * pp * dp * one <= pes):
+                    layout = shared_layout(model, job, Layout(tp, pp, dp, cp=cp))
+                    if layout.stage_pes > MOST_SHARDS:
+                        continue
+                    try:
+                        check_layout(layout, model, config, job.batch, layers)
+                        _check_cut(model, layout, job)
+                    except InputError:
+                        continue
+                    yield layout
 
 
-def _check_cut(model: Model, tp: int, job: Job) -> None:
-    """InputError if a layer cannot be cut into so many shards."""
+def _check_cut(model: Model, layout: Layout, job: Job) -> None:
+    """InputError if a layer cannot be cut into so many shards, or a context into so many ranks."""
+    tp = layout.tp
+    if layout.cp > 1:
+        if model.description is None or job.predicting or layout.shared_experts:
+            raise InputError(Problem("kbsim llm", "the tokens of a sequence cannot be shared out", "cp", layout.cp))
+        encoder = model.description.encoder is not None
+        check_context(model.name, model.description.blocks, layout.cp, job.prompt, encoder=encoder)
     from kernbench.workloads.blocks.shape import PartShape, shard_of_parts
     from kernbench.workloads.llm.shards import shard_of
 
@@ -122,7 +153,7 @@ def _check_cut(model: Model, tp: int, job: Job) -> None:
         shape = PartShape(
             name=model.name, block=block, hidden=model.description.hidden, weight_bits=4, activation_bits=8, kv_bits=4
         )
-        shard_of_parts(shape, tp, 0, job.expert_parallel)
+        shard_of_parts(shape, tp, 0, job.expert_parallel, layout.sharers)
 
 
 def _estimate(
@@ -139,7 +170,8 @@ def _estimate(
         items = []
         for step in steps:
             for number, size in enumerate(sizes):
-                handed = HAND_OFF + int(size * step.tokens * model.shape.hidden * precision.a / 8 / link)
+                ranks = layout.cp if step.phase == "prefill" else 1
+                handed = HAND_OFF + int(size * step.tokens / ranks * model.shape.hidden * precision.a / 8 / link)
                 each = _stage_cycles(model, precision, config, layout, step, size, [stage.count for stage in cuts], layers)
                 moved = [handed] * (layout.pp - 1)
                 items.append(Item(number, tuple(sum(pair) for pair in each), tuple(moved), HAND_OFF * (layout.pp > 1)))
@@ -157,7 +189,9 @@ def _stage_cycles(
 ) -> list[tuple[int, int]]:  # fmt: skip
     """[cycle] of each stage of a micro-batch: work, and reductions."""
     pe = as_npu(config)
-    rows = size * step.tokens
+    rows = -(-size // layout.sharers) * step.tokens
+    if step.phase == "prefill":
+        rows = -(-rows // layout.cp)
     shape = model.layer(0, precision)
     rate = pe.dram.capacity * pe.dram.channels
     speed = pe.te.rate(shape.weight_bits, shape.activation_bits) * pe.te.engines
@@ -166,7 +200,7 @@ def _stage_cycles(
     if model.shape.experts:
         used = min(1.0, model.shape.experts_per_token * rows / model.shape.experts)
     cached = 2 * max(1, shape.kv_heads // layout.tp) * shape.head_dim * shape.kv_bits // 8 * size * (step.context + step.tokens)
-    moved = mean * used / 8 / layout.tp + cached
+    moved = mean * used / 8 / layout.tp / layout.sharers + cached / layout.cp / layout.sharers
     active = mean / shape.weight_bits
     if model.shape.experts:
         active *= model.shape.experts_per_token / model.shape.experts
@@ -178,8 +212,17 @@ def _stage_cycles(
         link = float(config.link_bytes_per_cycle)
         hops = 2 * layout.tp.bit_length()
         reduced = int(2 * (2 * nbytes * (layout.tp - 1) / layout.tp / link + hops * 60))
+    if layout.cp > 1:
+        new = 2 * max(1, shape.kv_heads // layout.tp) * shape.head_dim * shape.kv_bits // 8 * rows * (layout.cp - 1)
+        sums = rows * shape.heads * shape.head_dim * shape.activation_bits // 8 // layout.tp
+        sent = new if step.phase == "prefill" else 2 * sums
+        reduced += int(sent / float(config.link_bytes_per_cycle) + 2 * layout.cp.bit_length() * 60)
+    if layout.shared_experts:
+        sent = 2 * rows * model.shape.experts_per_token * shape.hidden * shape.activation_bits // 8 // layout.tp
+        reduced += int(sent / float(config.link_bytes_per_cycle) + 2 * layout.stage_pes * 60)
     found = [(count * work, count * reduced) for count in counts]
-    head = model.vocab * shape.hidden * precision.role("embedding" if model.tied else "lm_head") // 8 // layout.tp
+    parts = layout.tp * layout.cp
+    head = model.vocab * shape.hidden * precision.role("embedding" if model.tied else "lm_head") // 8 // parts
     found[-1] = found[-1][0] + int(head / float(rate)), found[-1][1]
     return found
 
@@ -191,18 +234,21 @@ def _explain(ran: list[Candidate], rest: list[Candidate]) -> None:
     best = ran[0]
     for one in ran[1:]:
         assert one.cycles is not None and best.cycles is not None
-        one.verdict = f"{one.cycles / best.cycles - 1:.0%} slower: {_why(one, best)}"
+        more = one.cycles / best.cycles - 1
+        one.verdict = f"{f'{more:.0%}' if more >= 0.01 else f'{more:.1%}'} slower: {_why(one, best)}"
     best.verdict = f"fastest: {_why_best(best, ran[1] if len(ran) > 1 else None)}"
     for one in rest:
         if not one.verdict:
             one.verdict = f"not run: estimated {one.estimate / max(1, best.estimate) - 1:+.0%}"
 
 
-_NAMES = ("weights, caches or products on each PE", "reductions", "waits of the pipeline")
+_NAMES = ("weights, caches or products on each PE", "collectives", "waits of the pipeline")
 
 
 def _why(one: Candidate, best: Candidate) -> str:
-    """The part of the estimate that grows most."""
+    """The part of the estimate that grows most; estimates know nothing of --sp."""
+    if replace(one.layout, sp=best.layout.sp) == best.layout:
+        return f"the same layout {'with' if one.layout.sp else 'without'} --sp"
     more = [a - b for a, b in zip(one.parts, best.parts, strict=True)]
     return f"more {_NAMES[more.index(max(more))]}" if max(more) > 0 else "its jobs wait for each other"
 
@@ -213,5 +259,7 @@ def _why_best(best: Candidate, second: Candidate | None) -> str:
     name = _NAMES[shares.index(max(shares))]
     if second is None:
         return "the only one that ran"
+    if replace(second.layout, sp=best.layout.sp) == best.layout:
+        return "faster with --sp than without it" if best.layout.sp else "faster without --sp than with it"
     less = [b - a for a, b in zip(best.parts, second.parts, strict=True)]
     return f"fewer {_NAMES[less.index(max(less))]} than {second.layout.text}" if max(less) > 0 else f"most of it is {name}"

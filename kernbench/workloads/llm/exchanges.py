@@ -1,0 +1,198 @@
+"""Collectives of a layer beside the all-reduce: all-gather, reduce-scatter and all-to-all, by sends and vector operations.
+
+`direct` sends each message straight to the PE that needs it; `ring` sends only to the next PE. A tree and recursive doubling
+are algorithms of all-reduces alone: where a job asks for one of them, these collectives are `direct`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from kernbench.cmdq.footprint import bytes_of
+from kernbench.cmdq.program import Program
+from kernbench.common.units import ceil_div
+from kernbench.config.schema import NpuConfig
+from kernbench.workloads.hazards import Emitter
+from kernbench.workloads.layer.dram import Span
+from kernbench.workloads.layer.projections import Among
+from kernbench.workloads.llm.reductions import Reduction, Rows, Sharded
+from kernbench.workloads.llm.shards import Place
+from kernbench.workloads.scratchpad import Buffer, Ring
+
+Exchange = Literal["direct", "ring"]
+EXCHANGES: tuple[Exchange, ...] = ("direct", "ring")
+TILE_BYTES = 16 << 10  #: [byte] assumed: of keys and values that go from PE to PE, a slot of the queues between PEs
+PHASES = {
+    "all-gather": "ALL_GATHER", "reduce-scatter": "REDUCE_SCATTER", "softmax all-gather": "CONTEXT_COMBINE",
+    "softmax all-reduce": "CONTEXT_COMBINE", "KV all-gather": "KV_GATHER", "dispatch": "EXPERT_DISPATCH",
+    "combine": "EXPERT_COMBINE", "broadcast": "BROADCAST",
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Sent:
+    """A collective that was lowered. `sizes`: what each PE has or, of an all-to-all, sends to each other PE."""
+
+    name: str
+    algorithm: str
+    pes: int
+    elements: int  #: of the rows of a PE; of an all-to-all those that the busiest PE sends
+    bits: int
+    among: Among = "shards"
+    sizes: tuple[tuple[int, ...], ...] = ()
+
+    @property
+    def nbytes(self) -> int:
+        """Of the elements."""
+        return bytes_of(self.elements, self.bits)
+
+
+def exchange_of(way: Reduction) -> Reduction:
+    """The algorithm of a collective that is no all-reduce, for that of the job; `auto` stays."""
+    return way if way in ("ring", "auto") else "direct"
+
+
+def gather_rows(
+    layers: Sequence[Sharded], places: Sequence[int], parts: Sequence[int], bits: int, way: Exchange, meta: Mapping[str, Any]
+) -> None:
+    """All parts on every PE. Part i is at its offset behind `places[i]` on PE i; `parts`: [element] of each."""
+    offsets, count = _offsets(parts, bits), len(layers)
+    turns = range(1, count)
+    for turn in turns:
+        for i, owner in enumerate(layers):
+            j = (i + turn) % count if way == "direct" else (i + 1) % count
+            c = i if way == "direct" else (i - turn + 1) % count
+            if parts[c]:
+                source, target = places[i] + offsets[c], places[j] + offsets[c]
+                owner.emit.send(layers[j].emit, source, target, parts[c], bits, **meta)
+
+
+def scatter_rows(
+    layers: Sequence[Sharded], places: Sequence[int], rooms: Sequence[int], parts: Sequence[int], bits: int, way: Exchange,
+    meta: Mapping[str, Any],
+) -> None:  # fmt: skip
+    """The sum of part i on PE i. Every PE has its own numbers for all parts at `places`; `rooms`: for those that arrive."""
+    offsets, count = _offsets(parts, bits), len(layers)
+    line = layers[0].config.spm.bank_width_bytes
+    slot = ceil_div(bytes_of(max(parts), bits), line) * line
+    for turn in range(1, count):
+        for i, owner in enumerate(layers):
+            j = (i + turn) % count if way == "direct" else (i + 1) % count
+            c = j if way == "direct" else (i - turn) % count
+            if parts[c]:
+                target = rooms[j] + (turn - 1) * slot
+                owner.emit.send(layers[j].emit, places[i] + offsets[c], target, parts[c], bits, **meta)
+        for j, owner in enumerate(layers):
+            c = j if way == "direct" else (j - 1 - turn) % count
+            if parts[c]:
+                mine = places[j] + offsets[c]
+                owner.vector("add", parts[c], 1, mine, mine, rooms[j] + (turn - 1) * slot, **meta)
+
+
+def _offsets(parts: Sequence[int], bits: int) -> list[int]:
+    """[byte] before each part."""
+    return [bytes_of(sum(parts[:i]), bits) for i in range(len(parts))]
+
+
+@dataclass(frozen=True, slots=True)
+class Departure:
+    """Elements that go to PE number `target` of those that meet, where the same `tag` names the place of their arrival."""
+
+    target: int
+    tag: int
+    place: int
+    elements: int
+
+
+def send_rows(
+    layers: Sequence[Sharded], departures: Sequence[Sequence[Departure]],
+    arrivals: Sequence[Mapping[tuple[int, int], int]], bits: int, meta: Mapping[str, Any],
+) -> None:  # fmt: skip
+    """An all-to-all: each PE sends to its neighbour first, so that not all send to one at a time."""
+    count = len(layers)
+    for turn in range(1, count):
+        for i, owner in enumerate(layers):
+            j = (i + turn) % count
+            for one in departures[i]:
+                if one.target == j:
+                    to = arrivals[j][i, one.tag]
+                    owner.emit.send(layers[j].emit, one.place, to, one.elements, bits, **meta)
+
+
+@dataclass(frozen=True, slots=True)
+class Keeper:
+    """A PE that has some tiles of keys and values in its memory, and room for those of all others."""
+
+    emit: Emitter
+    tiles: Sequence[int]  #: [byte] of each
+    load: Callable[[int], int]  #: tile by number: brings it to the scratchpad, and returns its place
+    take: Callable[[int], int]  #: room for so many bytes
+    store: Callable[[int, int, int], None]  #: PE and number of a tile, and its place: to memory
+    give: Callable[[int], None]
+
+
+def gather_kept(keepers: Sequence[Keeper], way: Exchange, meta: Mapping[str, Any]) -> None:
+    """All tiles in the memory of every PE: tile by tile, each PE loads one and sends it, the others store it."""
+    count = len(keepers)
+    for k in range(max(len(one.tiles) for one in keepers)):
+        some = [i for i in range(count) if k < len(keepers[i].tiles)]
+        at = {(i, i): keepers[i].load(k) for i in some}
+        for turn in range(1, count):
+            for i in some:
+                source, target = (i, (i + turn) % count) if way == "direct" else ((i + turn - 1) % count, (i + turn) % count)
+                nbytes = keepers[i].tiles[k]
+                at[i, target] = keepers[target].take(nbytes)
+                keepers[source].emit.send(keepers[target].emit, at[i, source], at[i, target], nbytes, 8, **meta)
+                keepers[target].store(i, k, at[i, target])
+        for (_, pe), place in at.items():
+            keepers[pe].give(place)
+
+
+def exchange_program(config: NpuConfig, places: Sequence[Place], sent: Sent, common: dict[str, Any]) -> Program:
+    """A collective alone: rows lie at the beginning of each scratchpad, keys and values at the beginning of each memory."""
+    program = Program(f"{sent.name} ({sent.algorithm}) of {sent.elements} elements on {len(places)} PEs")
+    emits = [Emitter("", config, common, program, place.node, place.dram_base) for place in places]
+    layers = [Rows(emit, config, sent.bits) for emit in emits]
+    line = config.spm.bank_width_bytes
+    meta = {"phase": PHASES[sent.name]}
+    way: Exchange = "ring" if sent.algorithm == "ring" else "direct"
+    none = [0] * len(places)
+    if sent.name in ("all-gather", "softmax all-gather"):
+        gather_rows(layers, none, sent.sizes[0], sent.bits, way, meta)
+    elif sent.name == "reduce-scatter":
+        room = ceil_div(bytes_of(sum(sent.sizes[0]), sent.bits), line) * line
+        scatter_rows(layers, none, [room] * len(places), sent.sizes[0], sent.bits, way, meta)
+    elif sent.name == "KV all-gather":
+        gather_kept([_alone(emit, config, nbytes) for emit, nbytes in zip(emits, sent.sizes[0], strict=True)], way, meta)
+    else:
+        departures = [[Departure(j, 0, 0, some) for j, some in enumerate(row) if some and j != i] for i, row in
+                      enumerate(sent.sizes)]  # fmt: skip
+        send_rows(layers, departures, [dict(_rooms(sent, j, line)) for j in range(len(places))], sent.bits, meta)
+    program.end(**common)
+    return program
+
+
+def _rooms(sent: Sent, target: int, line: int) -> Iterator[tuple[tuple[int, int], int]]:
+    """Where what each other PE sends to PE `target` arrives."""
+    for source, row in enumerate(sent.sizes):
+        yield (source, 0), ceil_div(bytes_of(row[target], sent.bits), line) * line
+
+
+def _alone(emit: Emitter, config: NpuConfig, nbytes: int) -> Keeper:
+    """A PE with so many bytes of keys and values."""
+    line = config.spm.bank_width_bytes
+    ring = Ring(Buffer("tiles", 0, config.spm.size_bytes // line * line, 0, 0), line)
+    tiles = [min(TILE_BYTES, nbytes - at) for at in range(0, nbytes, TILE_BYTES)]
+
+    def load(k: int) -> int:
+        place = ring.take(TILE_BYTES)
+        emit.load("kv", 8, Span(k * TILE_BYTES, 1, tiles[k], tiles[k]), place, phase="KV_GATHER")
+        return place
+
+    def store(owner: int, k: int, place: int) -> None:
+        at = (owner * len(tiles) + k) * TILE_BYTES
+        emit.store("kv", 8, Span(at, 1, tiles[min(k, len(tiles) - 1)], tiles[min(k, len(tiles) - 1)]), place, phase="KV_GATHER")
+
+    return Keeper(emit, tiles, load, lambda _: ring.take(TILE_BYTES), store, lambda _: None)

@@ -333,7 +333,8 @@ class PartPrograms(LlmPrograms):
         batch = self.group_batch(step, seat.group)
         if not self.job.splits_rows:
             return list(range(batch.tokens))
-        found, at = [], 0
+        found: list[int] = []
+        at = 0
         for pieces in batch.blocks(min(self._common_rows(step), batch.tokens)):
             sizes = even_parts(sum(piece.rows for piece in pieces), seat.shards)
             first = at + sum(sizes[: seat.shard])

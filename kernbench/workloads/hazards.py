@@ -193,9 +193,10 @@ class Emitter:
         self._dram = Hazards()
         self.waits = 0  #: of all entries for others, those counted again that `after` has looked at again
 
-    def load(self, role: str, qbits: int, span: Span, spm: int, **meta: Any) -> int:
-        """DRAM to scratchpad."""
-        return self._move("DMA_LOAD_TILE", spm, tensor_role=role, qbits=qbits, **self._shape(span), **meta)
+    def load(self, role: str, qbits: int, span: Span, spm: int, *, together: bool = False, **meta: Any) -> int:
+        """DRAM to scratchpad. `together`: it waits for the writers of all bytes from the first row to the last one."""
+        fields = {"tensor_role": role, "qbits": qbits, **self._shape(span), **meta}
+        return self._add("DMA_LOAD_TILE", "dma", together, **self._at("spm", spm), **fields)
 
     def store(self, role: str, qbits: int, span: Span, spm: int, **meta: Any) -> int:
         """Scratchpad to DRAM."""
@@ -289,13 +290,13 @@ class Emitter:
         bank, offset = bank_and_offset(addr, self._config.spm)
         return {f"{prefix}_bank": bank, f"{prefix}_offset": offset}
 
-    def _add(self, opcode: str, kind: str, **fields: Any) -> int:
+    def _add(self, opcode: str, kind: str, together: bool = False, /, **fields: Any) -> int:
         load = self._load[kind]
         chosen = load.index(min(load))
         fields[f"{kind}_id"] = chosen
         job = self.program.append(opcode, **self._common, **self._where, **fields)
         entry = self.program.entries[-1]
-        waits, work = self._transfer(entry, job) if kind == "dma" else self._compute(entry, job)
+        waits, work = self._transfer(entry, job, together=together) if kind == "dma" else self._compute(entry, job)
         waits.discard(job)  # a job does not wait for itself where it writes what it reads
         if waits:
             self.program.entries[-1] = msgspec.structs.replace(entry, deps_before=tuple(sorted(waits)))
@@ -303,11 +304,14 @@ class Emitter:
         load[chosen] += work
         return job
 
-    def _transfer(self, entry: Entry, job: int) -> tuple[set[int], int]:
+    def _transfer(self, entry: Entry, job: int, *, together: bool) -> tuple[set[int], int]:
         """The dependencies of a transfer, on which later jobs can depend, and its bytes; alignment included."""
         transfer = transfer_of(entry, self._config)
         spm, moved, dram = transfer.spm_addr, transfer.bytes_aligned, self._dram
-        rows = [transfer.aligned_row(i) for i in range(transfer.rows)]
+        if together:
+            rows = [(transfer.aligned_row(0)[0], transfer.aligned_row(transfer.rows - 1)[1])]
+        else:
+            rows = [transfer.aligned_row(i) for i in range(transfer.rows)]
         if transfer.write:
             waits = self._scratchpad.read(spm, spm + moved, job)
             for start, end in rows:

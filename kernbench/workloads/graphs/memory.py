@@ -9,17 +9,18 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from kernbench.cmdq.footprint import bytes_of
+from kernbench.cmdq.footprint import aligned_bytes, bytes_of
 from kernbench.common.errors import InputError, Problem
 from kernbench.common.units import ceil_div
 from kernbench.config.schema import NpuConfig
 from kernbench.workloads.graphs.graph import Lowered, Product, Vector, read_by
 from kernbench.workloads.graphs.planner import GraphPlan
-from kernbench.workloads.graphs.sizes import ELEMENTWISE, Sizes
+from kernbench.workloads.graphs.sizes import ELEMENTWISE, Size, Sizes
+from kernbench.workloads.graphs.split import Cut
 from kernbench.workloads.hazards import Emitter
 from kernbench.workloads.layer.dram import DramMap, Span, WeightLayout
 from kernbench.workloads.models import Matrix
-from kernbench.workloads.scratchpad import Ring
+from kernbench.workloads.scratchpad import Buffer, Ring
 
 MOST_ELEMENTS = 1 << 36  #: of a tensor
 MOST_WAITS = 1 << 22  #: of all entries for others
@@ -48,9 +49,10 @@ class Memory:
         skew = Sizes(lowered, config).skew
         rings = [name for name, size in plan.rings.items() if size]
         self.rings = {name: Ring(plan.scratchpad[name], line, skew if name == "weights" else 0) for name in rings}
+        self._cut_rings: Cut | None = None  #: whose slots the rings of slabs have
         self.dram = DramMap(config, what=f"the graph {lowered.graph.name}")
         self._storages: dict[str, Storage] = {}
-        self._layouts: dict[tuple[str, int, int], WeightLayout] = {}
+        self._layouts: dict[tuple[str, int, int, int, int], WeightLayout] = {}
         self._tables: dict[str, int] = {}
         self._asked = {lowered.bytes_at(name) for name in lowered.graph.outputs}
         self._first: list[int] = []  # ids of the loads of inputs that stay: weights of later work come behind them
@@ -65,7 +67,7 @@ class Memory:
                 if self.lowered.tensors[name].source != "weight":
                     continue
                 if isinstance(work, Product) and name == work.b:
-                    self._layout(work, size.cols)
+                    self._layout(work, size)
                 elif name not in self._tables:
                     self._tables[name] = self.dram.allocate(name, self._nbytes(name)).base
         for name, life in plan.lives.items():
@@ -90,19 +92,32 @@ class Memory:
         tensor = self.lowered.tensors[name]
         return bytes_of(tensor.elements, tensor.bits)
 
-    def _layout(self, work: Product, cols: int) -> WeightLayout:
-        key = work.b, work.k, work.n
+    def _layout(self, work: Product, size: Size) -> WeightLayout:
+        key, cols = self._key(work, size), size.cols
         if key not in self._layouts:
-            tensor = self.lowered.tensors[work.b]
-            stacked = tensor.elements // work.k
-            matrix = Matrix(work.b, work.k, stacked, tensor.bits)
+            tensor, rows = self.lowered.tensors[work.b], work.k if size.cut is None else size.cut.depth
+            stacked = tensor.elements // work.k * ceil_div(work.k, rows)
+            matrix = Matrix(work.b, rows, stacked, tensor.bits)
             columns = work.n * work.groups if cols > work.n else work.n
             self._layouts[key] = WeightLayout(matrix, cols, columns, self.dram, self.align)
         return self._layouts[key]
 
-    def layout(self, work: Product) -> WeightLayout:
-        """The weights of a product, a slice for each matrix."""
-        return self._layouts[work.b, work.k, work.n]
+    def _key(self, work: Product, size: Size) -> tuple[str, int, int, int, int]:
+        """What the place of a weight depends on. Products that read it whole share the layout of the first of them."""
+        return (work.b, work.k, work.n, *((size.cols, size.cut.depth) if size.cut is not None else (0, 0)))
+
+    def layout(self, work: Product, size: Size) -> WeightLayout:
+        """The weights of a product, a slice for each matrix; where k is cut, for each slab of each matrix."""
+        return self._layouts[self._key(work, size)]
+
+    def use_cut(self, cut: Cut) -> None:
+        """Gives the place for slabs to the rings `sums`, `slabs`, `tiles` and `partials` of a product."""
+        if self._cut_rings == cut:
+            return
+        self._cut_rings, at = cut, self.plan.scratchpad["slabs"].start
+        for name, nbytes in zip(("sums", "slabs", "tiles", "partials"), cut.places, strict=True):
+            self.rings[name] = Ring(Buffer(name, at, nbytes, 0, 0), self.align)
+            at += nbytes
 
     def table(self, name: str) -> int:
         """The DRAM address of weights that are no matrix."""
@@ -161,6 +176,29 @@ class Memory:
         self.emit.load(role, bits, Span(addr, 1, nbytes * 8 // bits, nbytes), slot, **meta)
         return slot + offset, (slot + offset, nbytes)
 
+    def load_part(self, name: str, span: Span, ring: str, **meta: Any) -> int:
+        """Brings some columns of some rows of a tensor in DRAM to the scratchpad; their address. The load waits for
+        all bytes from the first row to the last one: blocks have orders of their own.
+        """
+        storage, bits = self.storage(name), self.lowered.tensors[name].bits
+        assert storage is not None and storage.dram is not None
+        moved = aligned_bytes(span.dram_addr, span.rows, bytes_of(span.row_elements, bits), span.stride_bytes, self.align)
+        slot = self.rings[ring].take(moved)
+        job = self.emit.load("activation", bits, span, slot, together=True, **meta)
+        if storage.granule > 1:
+            first = span.dram_addr - storage.dram
+            last = first + (span.rows - 1) * span.stride_bytes + bytes_of(span.row_elements, bits)
+            low = first // storage.granule * storage.granule
+            high = min(ceil_div(last, storage.granule) * storage.granule, storage.nbytes)
+            self.emit.after_dram(job, storage.dram + low, storage.dram + high)
+        return slot + span.dram_addr % self.align
+
+    def dram_at(self, name: str) -> int:
+        """The DRAM address of a tensor that is no weight."""
+        storage = self.storage(name)
+        assert storage is not None and storage.dram is not None
+        return storage.dram
+
     def _fetch(self, storage: Storage, bits: int, **meta: Any) -> None:
         """Loads all of an input that stays."""
         assert storage.spm is not None and storage.dram is not None
@@ -172,14 +210,14 @@ class Memory:
             self._first.append(self.emit.load("activation", bits, span, storage.spm + at, **meta))
         storage.loaded = True
 
-    def place(self, name: str, start: int, nbytes: int) -> int:
+    def place(self, name: str, start: int, nbytes: int, ring: str = "out") -> int:
         """The scratchpad address for bytes of a tensor."""
         storage = self._made(name)
         if storage.spm is not None:
             return storage.spm + start
         assert storage.dram is not None
         offset = (storage.dram + start) % self.align
-        return self.rings["out"].take(ceil_div(offset + nbytes, self.align) * self.align) + offset
+        return self.rings[ring].take(ceil_div(offset + nbytes, self.align) * self.align) + offset
 
     def written(self, name: str, start: int, nbytes: int, place: int, **meta: Any) -> None:
         """They are there: to DRAM with them where they do not stay, or are asked for."""

@@ -20,10 +20,13 @@ from kernbench.config.kinds import beyond_scratchpad
 from kernbench.config.schema import NpuConfig
 from kernbench.workloads.graphs.graph import Lowered, Pool, Product, Vector, Work, read_by
 from kernbench.workloads.graphs.sizes import COARSE, ELEMENTWISE, TILE_KIB, Grain, Level, Size, Sizes
+from kernbench.workloads.graphs.split import Splitter, can_be_cut
 from kernbench.workloads.scratchpad import DoesNotFit, Need, ScratchpadPlan
 from kernbench.workloads.transfers import load_cycles, tile_sizes
 
 _SLACK = (21, 20)  # cycles that better buffering may cost, over the least
+_ROOMS = 32  # sizes of the room for products that are cut that are tried
+_GAIN = (11, 10)  # by how much a product must be faster with k cut
 _FEW_TILES = ((32, 4), (16, 4), (8, 4), (4, 4), (2, 4), (1, 4))
 _SHARES = (32, 16, 8, 4, 64, 128)  # of the scratchpad a block of activations is one in so many, at most
 _RING_SHARE = 8  # of the scratchpad a ring of more than two slots is one in so many, at most
@@ -65,19 +68,83 @@ class GraphPlan:
 
 
 def plan_graph(lowered: Lowered, config: NpuConfig, grain: Grain = COARSE) -> GraphPlan:
-    """The plan. InputError if no way to divide the scratchpad has room for a row or a column of everything."""
+    """The plan without cuts of k where there is one. InputError if no way to divide the scratchpad has room for everything."""
     sizes = Sizes(lowered, config, grain)
     lives, same_place = _lives(lowered, sizes)
     plans = []
     for level in _levels(config):
-        plan = _plan(sizes, level, lives, same_place)
+        plan = _plan(sizes, level, lives, same_place, sizes.all(level))
         if plan is not None:
             plans.append(plan)
     if not plans:
+        if (cut := plan_with_cuts(lowered, config, grain)) is not None:
+            return cut
         rule = f"a row of every tensor and a column of every matrix of {lowered.graph.name} must fit the scratchpad"
         raise InputError(beyond_scratchpad(config, rule))
     most = min(plan.least_cycles for plan in plans) * _SLACK[0] // _SLACK[1]
     return next(plan for plan in plans if plan.least_cycles <= most)
+
+
+def plan_with_cuts(lowered: Lowered, config: NpuConfig, grain: Grain = COARSE) -> GraphPlan | None:
+    """The plan with the fewest estimated cycles in which the dimension k of a product is cut; None if there is none.
+
+    Products are cut that have no room otherwise, and those that take less time so.
+    """
+    products = [work for _, work in lowered.jobs if isinstance(work, Product) and can_be_cut(work)]
+    if not products:
+        return None
+    sizes = Sizes(lowered, config, grain)
+    splitter, plans = Splitter(sizes), []
+    lives, same_place = _lives(lowered, sizes)
+    for level, every in product(_levels(config), (False, True)):
+        cut = _with_cuts(sizes, splitter, level, every=every)
+        if cut is not None and any(size.cut for size in cut):
+            plan = _plan(sizes, level, lives, same_place, cut)
+            if plan is not None:
+                plans.append(plan)
+    return min(plans, key=lambda plan: plan.least_cycles, default=None)
+
+
+def reloads(plan: GraphPlan, lowered: Lowered, config: NpuConfig) -> bool:
+    """Whether the weights of a product are loaded again and again, for longer than the product takes."""
+    sizes = Sizes(lowered, config)
+    for (_, work), size in zip(lowered.jobs, plan.sizes, strict=True):
+        if isinstance(work, Product) and can_be_cut(work) and not size.held and work.m > size.rows:
+            weights, _ = sizes.moved(work, size, plan.resident)
+            if load_cycles(config, weights, size.tile) * _GAIN[1] > product_cycles(work, sizes, size) * _GAIN[0]:
+                return True
+    return False
+
+
+def _with_cuts(sizes: Sizes, splitter: Splitter, level: Level, *, every: bool) -> list[Size] | None:
+    """The sizes at a level, with k cut where a product does not fit or takes less time so; None if other work does not fit.
+
+    `every`: the products that are cut take all room that other work leaves; else products that may stay whole keep theirs.
+    """
+    jobs, config, whole = sizes.lowered.jobs, sizes.config, sizes.each(level)
+    may = [isinstance(work, Product) and can_be_cut(work) for _, work in jobs]
+    if any(size is None and not cuttable for size, cuttable in zip(whole, may, strict=True)):
+        return None
+    others = [size for size, cuttable in zip(whole, may, strict=True) if size is not None and not (cuttable and every)]
+    line = config.spm.bank_width_bytes
+    taken = sum(ceil_div(size, line) * line for size in _rings(sizes, level, others).values())
+    step = max(line, config.spm.size_bytes // _ROOMS // line * line)
+    room = config.spm.size_bytes - ceil_div(taken, step) * step
+    found = []
+    for (_, work), size, cuttable in zip(jobs, whole, may, strict=True):
+        cut = splitter.best(work, room) if isinstance(work, Product) and cuttable else None
+        if cut is not None and (size is None or cut.cycles * _GAIN[0] < _cycles(sizes, work, size) * _GAIN[1]):
+            size = Size(cut.rows, cut.cols, strip=cut.tiles, cut=cut)
+        if size is None:
+            return None
+        found.append(size)
+    return found
+
+
+def _cycles(sizes: Sizes, work: Work, size: Size) -> int:
+    """[cycle] of a product whose operands are all loaded."""
+    config, (weights, others) = sizes.config, sizes.moved(work, size, frozenset())
+    return max(load_cycles(config, weights, size.tile) + load_cycles(config, others), product_cycles(work, sizes, size))
 
 
 def _levels(config: NpuConfig) -> list[Level]:
@@ -133,9 +200,10 @@ def _same_places(lowered: Lowered, sizes: Sizes, lives: dict[str, Life]) -> dict
     return found
 
 
-def _plan(sizes: Sizes, level: Level, lives: dict[str, Life], same_place: dict[str, str]) -> GraphPlan | None:
+def _plan(
+    sizes: Sizes, level: Level, lives: dict[str, Life], same_place: dict[str, str], cut: list[Size] | None
+) -> GraphPlan | None:
     config, jobs = sizes.config, sizes.lowered.jobs
-    cut = sizes.all(level)
     if cut is None:
         return None
     rings = _rings(sizes, level, cut)
@@ -145,7 +213,11 @@ def _plan(sizes: Sizes, level: Level, lives: dict[str, Life], same_place: dict[s
         places = ScratchpadPlan(needs, config.spm.size_bytes, config.spm.bank_width_bytes)
     except DoesNotFit:
         return None
-    wanted = [life for life in lives.values() if life.name not in same_place and life.saved > 0]
+    slabs = {  # of these, parts are loaded
+        sizes.lowered.bytes_at(name) for (_, work), size in zip(jobs, cut, strict=True) if size.cut for name in read_by(work)
+    }
+    wanted = [life for life in lives.values() if not {life.name, *_made_in(life.name, same_place)} & slabs and life.saved > 0]
+    wanted = [life for life in wanted if life.name not in same_place]
     wanted.sort(key=lambda life: (-life.saved / (life.nbytes * (life.last - life.first + 1)), -life.saved, life.first))
     resident = set[str]()
     room = 2 * config.dma.alignment_bytes
@@ -155,6 +227,11 @@ def _plan(sizes: Sizes, level: Level, lives: dict[str, Life], same_place: dict[s
     resident |= {name for name in same_place if _place_of(name, same_place) in resident}
     kept = frozenset(resident)
     return GraphPlan(level, cut, lives, same_place, kept, places, _least(sizes, cut, kept), rings)
+
+
+def _made_in(name: str, same_place: dict[str, str]) -> list[str]:
+    """The tensors that are made in the place of one."""
+    return [other for other in same_place if _place_of(other, same_place) == name]
 
 
 def _place_of(name: str, same_place: dict[str, str]) -> str:
@@ -183,6 +260,7 @@ def _rings(sizes: Sizes, level: Level, cut: list[Size]) -> dict[str, int]:
         "columns": more(max((size.columns for size in cut), default=0)),
         "out": slots(max(3, sizes.config.te.engines + 1), max((size.out for size in cut), default=0)),
         "params": slots(2, max((size.params for size in cut), default=0)),
+        "slabs": max((size.cut.nbytes for size in cut if size.cut), default=0),
     }
 
 
@@ -193,7 +271,7 @@ def _least(sizes: Sizes, cut: list[Size], resident: frozenset[str]) -> int:
         weights, others = sizes.moved(work, size, resident)
         loads = load_cycles(sizes.config, weights, size.tile)
         total += loads + load_cycles(sizes.config, others, size.out or size.block)
-        cycles += max(loads, product_cycles(work, sizes, size))
+        cycles += size.cut.cycles if size.cut else max(loads, product_cycles(work, sizes, size))
     return max(cycles, total)
 
 

@@ -21,7 +21,14 @@ from kernbench.workloads.graphs.graph import Graph, Lowered, Product, read_by
 from kernbench.workloads.graphs.grouped import GroupCosts
 from kernbench.workloads.graphs.lowering import MOST_ENTRIES, lower_graph, missing_lines
 from kernbench.workloads.graphs.memory import Memory, check_machine
-from kernbench.workloads.graphs.planner import GraphPlan, plan_graph, product_cycles, vector_cycles
+from kernbench.workloads.graphs.planner import (
+    GraphPlan,
+    plan_graph,
+    plan_with_cuts,
+    product_cycles,
+    reloads,
+    vector_cycles,
+)
 from kernbench.workloads.graphs.sizes import COARSE, FINE, Grain, Sizes
 from kernbench.workloads.hazards import Emitter
 from kernbench.workloads.limit import ENDLESS, StoppedError
@@ -38,7 +45,7 @@ class NodeRow:
 
     name: str
     op: str
-    note: str = ""  #: what became of it, where it has no jobs
+    note: str = ""  #: what became of it, where it has no jobs; how its dimension k is cut, if it is
     jobs: int = 0
     macs: int = 0
     bytes: Counter[str] = field(default_factory=Counter)  #: of DRAM by role, alignment included
@@ -183,14 +190,20 @@ class GraphProgram:
         self._make(COARSE)
         if self.lowered.jobs and len(self.program.entries) <= _MOST_COMPARED:
             self._fastest()
+        if self.lowered.jobs:
+            self._compare_cuts()
 
-    def _check_entries(self, config: NpuConfig) -> None:
+    def _entries(self, plan: GraphPlan) -> Counter[int]:
+        """About as many entries as each node takes."""
+        sizes, per_node = Sizes(self.lowered, self.machine), Counter[int]()
+        for (number, work), size in zip(self.lowered.jobs, plan.sizes, strict=True):
+            per_node[number] += sizes.entries(work, size, plan.resident)
+        return per_node
+
+    def _check_entries(self) -> None:
         """InputError if the program would be too long; it names the node with most entries."""
-        sizes, count, per_node = Sizes(self.lowered, config), 0, Counter[int]()
-        for (number, work), size in zip(self.lowered.jobs, self.plan.sizes, strict=True):
-            entries = sizes.entries(work, size, self.plan.resident)
-            per_node[number] += entries
-            count += entries
+        per_node = self._entries(self.plan)
+        count = per_node.total()
         if count > MOST_ENTRIES:
             ((number, most),) = per_node.most_common(1)
             node = self.lowered.graph.nodes[number]
@@ -211,10 +224,28 @@ class GraphProgram:
 
     def _make(self, grain: Grain) -> None:
         """The plan and the program, with work cut so far."""
-        self.works = {}
         self.plan = plan_graph(self.lowered, self.machine, grain)
-        self._check_entries(self.machine)
+        if self._entries(self.plan).total() > MOST_ENTRIES and not any(size.cut for size in self.plan.sizes):
+            self.plan = plan_with_cuts(self.lowered, self.machine, grain) or self.plan
+        self._check_entries()
+        self._take(self.plan)
+
+    def _take(self, plan: GraphPlan) -> None:
+        """The program of a plan."""
+        self.plan, self.works = plan, {}
         self.program, self.memory = self._emit()
+
+    def _compare_cuts(self) -> None:
+        """Where weights are loaded again and again, keeps the program with k of products cut if it ends sooner."""
+        if any(size.cut for size in self.plan.sizes) or not reloads(self.plan, self.lowered, self.machine):
+            return
+        cut = plan_with_cuts(self.lowered, self.machine)
+        if cut is None or cut.least_cycles >= self.plan.least_cycles or self._entries(cut).total() > MOST_ENTRIES:
+            return
+        whole = self._cycles(), self.plan, self.program, self.memory, self.works, self.dram_used
+        self._take(cut)
+        if self._cycles() >= whole[0]:
+            _, self.plan, self.program, self.memory, self.works, self.dram_used = whole
 
     def _fastest(self) -> None:
         """Keeps the program that ends soonest: cut coarsely or finely, with the engines as emitted or those of `balance`."""
@@ -293,6 +324,9 @@ class GraphProgram:
 
     def _rows(self, result: Any) -> list[NodeRow]:
         rows = self._empty_rows()
+        for (number, work), size in zip(self.lowered.jobs, self.plan.sizes, strict=True):
+            if isinstance(work, Product) and size.cut is not None:
+                rows[number].note = size.cut.text(work)
         ends = [0] * len(rows)
         times = {time.id: time for time in result.entries}
         for entry in self.program.entries[:-1]:
@@ -306,7 +340,7 @@ class GraphProgram:
             if entry.engine == "te":
                 work = self.lowered.jobs[self.works[entry.id]][1]
                 assert isinstance(work, Product)
-                row.macs += work_of(entry) // work.k * (work.depth or work.k)
+                row.macs += work_of(entry) // work.k * work.depth if work.depth else work_of(entry)
             if isinstance(entry, DmaEntry):
                 role = "activations" if entry.tensor_role == "activation" else "weights"
                 row.bytes[role] += transfer_of(entry, self.machine).bytes_aligned

@@ -11,6 +11,7 @@ from kernbench.common.units import ceil_div
 from kernbench.components.service import te_body, ve_service
 from kernbench.config.schema import NpuConfig
 from kernbench.workloads.graphs.graph import Copy, Lowered, Pool, Product, Rows, Vector, Work, read_by
+from kernbench.workloads.graphs.split import Cut
 from kernbench.workloads.layer.buffers import array_columns, even_split
 from kernbench.workloads.transfers import setup_bytes
 
@@ -57,6 +58,7 @@ class Size:
     out: int = 0  #: [byte] written
     tile: int = 0  #: [byte]
     params: int = 0  #: [byte]
+    cut: Cut | None = None  #: of a product whose dimension k is cut
 
 
 class Sizes:
@@ -89,6 +91,10 @@ class Sizes:
                 return None
             found.append(size)
         return found
+
+    def each(self, level: Level) -> list[Size | None]:
+        """The tiling of every node by itself; None for a node of which a row or a column does not fit."""
+        return [self._size(work, level) for _, work in self.lowered.jobs]
 
     def _size(self, work: Work, level: Level) -> Size | None:
         match work:
@@ -269,6 +275,8 @@ class Sizes:
         out = self.lowered.bytes_at(work.out)
         streams += out not in resident or out in self._asked
         match work:
+            case Product() if size.cut is not None:
+                return size.cut.entries(work)
             case Product():
                 window = work.window
                 blocks = len(work.matrices) * ceil_div(work.m, size.rows)
@@ -311,6 +319,10 @@ class Sizes:
         return weights, others
 
     def _product_bytes(self, work: Product, size: Size, name: str) -> int:
+        if size.cut is not None:  # each block of the result loads its part of both operands
+            shape, times = ((work.m, work.k), ceil_div(work.n, size.cut.wide)) if name == work.a else (
+                (work.k, work.n), ceil_div(work.m, size.rows))
+            return len(work.matrices) * self.nbytes(name, prod(shape)) * times
         if name == work.a and work.window is None:
             return len(work.matrices) * self.nbytes(name, work.m * work.k)
         if name == work.a:

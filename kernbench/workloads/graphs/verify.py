@@ -12,7 +12,7 @@ from __future__ import annotations
 import warnings
 from collections import defaultdict
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import prod
 from typing import Any
 
@@ -21,11 +21,13 @@ import numpy as np
 from kernbench.cmdq.entries import DmaEntry, TeEntry, VeEntry
 from kernbench.cmdq.footprint import regions_of, transfer_of
 from kernbench.common.errors import InputError, Problem
+from kernbench.common.units import ceil_div
 from kernbench.sim_engine.machine import Machine
 from kernbench.workloads.graphs.graph import Array, Copy, Node, Pool, Product, Rows, Vector, Work
 from kernbench.workloads.graphs.memory import Memory
 from kernbench.workloads.graphs.run import GraphProgram
 from kernbench.workloads.graphs.sizes import ELEMENTWISE, Size
+from kernbench.workloads.graphs.split import Cut
 
 MOST_FAULTS = 20  #: that are kept
 _COLUMNS = "the columns of"
@@ -58,6 +60,16 @@ class Verification:
 
 
 @dataclass(slots=True)
+class _Sums:
+    """Products of slabs that are added: which slabs, of which operands, and the job that wrote them last."""
+
+    slabs: tuple[int, ...]
+    left: tuple[int, int, int]  #: matrix, row, rows
+    right: tuple[int, int, int]  #: matrix, column, columns
+    job: int = -1
+
+
+@dataclass(slots=True)
 class _Object:
     """Bytes of one tensor. `at`: where its first byte is in the tensor; -1: known when it is stored."""
 
@@ -65,6 +77,8 @@ class _Object:
     at: int
     job: int = -1
     row: tuple[int, int] = (0, 0)  #: slice and tile of a weight
+    part: tuple[int, int, int] = (0, 0, 0)  #: of several rows: where the first one begins, their number and bytes
+    sums: _Sums | None = None  #: of a product whose dimension k is cut: what has been added so far
 
 
 @dataclass(slots=True)
@@ -77,6 +91,8 @@ class _Tile:
     rows: int
     col: int
     cols: int
+    slabs: tuple[int, ...] = ()  #: of k where it is cut, in the order in which they were added
+    depth: int = 0  #: elements of k in a slab
 
 
 class Replay:
@@ -98,7 +114,7 @@ class Replay:
         self._bases = [base for base, _, _ in self._regions]
         self._weights = {
             tile.dram_addr: (name, number, index)
-            for (name, _, _), layout in memory._layouts.items()
+            for (name, *_), layout in memory._layouts.items()
             for number, tiles in enumerate(layout._slices)
             for index, tile in enumerate(tiles)
         }
@@ -155,7 +171,8 @@ class Replay:
                 self._fault(entry, f"it loads bytes of {name} from {at} on before they are there")
                 self.owner[place : place + nbytes] = 0
                 return
-            self._put(place, nbytes, _Object(self._names[there.pop()], at if moved.rows == 1 else -2))
+            part = (at, moved.rows, moved.row_bytes)
+            self._put(place, nbytes, _Object(self._names[there.pop()], at if moved.rows == 1 else -2, part=part))
         else:
             self._put(place, nbytes, _Object(row[0], 0, row=row[1:]))
 
@@ -199,6 +216,10 @@ class Replay:
         work, size = self.lowered.jobs[number][1], self.made.plan.sizes[number]
         *reads, write = regions_of(entry, self.config)
         found = [self._read(entry, region.addr, region.nbytes) for region in reads]
+        cut = size.cut if isinstance(work, Product) else None
+        if isinstance(work, Product) and cut is not None:
+            self._slab(entry, number, work, cut, found, write)
+            return
         columns = isinstance(work, Product) and isinstance(entry, VeEntry)
         names = self._expected(work, entry, columns)
         for position, (held, wanted) in enumerate(zip(found, names, strict=False)):
@@ -227,6 +248,78 @@ class Replay:
         storage = self.memory.storage(work.out)
         if storage is not None and storage.spm is not None:
             self._resolve(made, write.addr - storage.spm)
+
+    def _slab(self, entry: Any, number: int, work: Product, cut: Cut, found: list[_Object | None], write: Any) -> None:
+        """A product of a slab of k, or the addition of two of them."""
+        made = _Object(work.out, -1, entry.id)
+        if any(one is None for one in found):
+            self._fault(entry, "an input is not there")
+        elif isinstance(entry, VeEntry):
+            one, other = (held.sums for held in found if held is not None)
+            if one is None or other is None or (one.left, one.right) != (other.left, other.right):
+                self._fault(entry, "it does not add products of the same rows and columns")
+            else:
+                made.sums = replace(one, slabs=one.slabs + other.slabs, job=entry.id)
+        else:
+            left, right = found
+            assert left is not None and right is not None
+            made.sums = self._slab_product(entry, work, cut, left, right)
+        if made.sums is None:
+            self.owner[write.addr : write.addr + write.nbytes] = 0
+            return
+        self._put(write.addr, write.nbytes, made)
+        whole = made.sums
+
+        def known(at: int) -> None:
+            self._all_slabs(entry, number, work, cut, whole, at, write.nbytes)
+
+        self._pending[entry.id] = known
+        storage = self.memory.storage(work.out)
+        if storage is not None and storage.spm is not None and len(whole.slabs) == ceil_div(work.k, cut.depth):
+            self._resolve(made, write.addr - storage.spm)
+
+    def _slab_product(self, entry: Any, work: Product, cut: Cut, left: _Object, right: _Object) -> _Sums | None:
+        """The product of a slab of both operands; None if these are not parts of the same slab."""
+        if self._tag(left.name) != self._tag(work.a) or self._tag(right.name) != self._tag(work.b):
+            self._fault(entry, f"its inputs are {left.name} and {right.name}, not {work.a} and {work.b}")
+            return None
+        tensors = self.lowered.tensors
+        row, deep = divmod(left.part[0] * 8 // tensors[work.a].bits, work.k)
+        slab, rest = divmod(deep, cut.depth)
+        depth = min(cut.depth, work.k - deep)
+        if rest or entry.k != depth or left.part[1:] != (entry.m, depth * tensors[work.a].bits // 8):
+            self._fault(entry, f"its left input is {left.part[1]} rows from element {deep} on, not {entry.m} of {entry.k}")
+            return None
+        count = ceil_div(work.k, cut.depth)
+        if tensors[work.b].source == "weight":
+            of_b, other = divmod(right.row[0], count)
+            col = right.row[1] * cut.cols
+        else:
+            of_b, inside = divmod(right.part[0] * 8 // tensors[work.b].bits, work.k * work.n)
+            high, low = divmod(inside, work.k if work.swapped else work.n)
+            col, other = (high, low // cut.depth) if work.swapped else (low, high // cut.depth)
+        if other != slab:
+            self._fault(entry, f"it multiplies slab {slab} of {work.a} with slab {other} of {work.b}")
+            return None
+        return _Sums((slab,), (row // work.m, row % work.m, entry.m), (of_b, col, entry.n), entry.id)
+
+    def _all_slabs(self, entry: Any, number: int, work: Product, cut: Cut, whole: _Sums, at: int, nbytes: int) -> None:
+        """A sum of all slabs whose place in the result is known: whether it is the product of this place."""
+        out = self.lowered.tensors[work.out].bits // 8
+        matrix, inside = divmod(at // out, work.m * work.n)
+        block = inside // (cut.rows * work.n) * cut.rows
+        rows = min(cut.rows, work.m - block)
+        col, rest = divmod(inside - block * work.n, rows)
+        of = next((one for one in work.matrices if one[2] == matrix), None)
+        if of is None or rest or whole.left != (of[0], block, rows) or whole.right[:2] != (of[1], col):
+            self._fault(entry, f"it makes rows {block} and columns {col} of {work.out} from others")
+            return
+        if sorted(whole.slabs) != list(range(ceil_div(work.k, cut.depth))):
+            self._fault(entry, f"it adds the slabs {list(whole.slabs)[:8]} of k")
+            return
+        covered = self.covered.setdefault(number, np.zeros(self.lowered.tensors[work.out].elements * out, bool))
+        covered[at : at + nbytes] = True
+        self.tiles[number].append(_Tile(of, 0, block, rows, col, whole.right[2], whole.slabs, cut.depth))
 
     def _there(self, work: Work) -> list[tuple[str, Array]]:
         """The tensors of which a job reads elements at other positions, and which of their bytes are in the scratchpad now."""
@@ -393,7 +486,9 @@ class Values:
         for tile in tiles:
             of_a, of_b, of_out = tile.matrix
             rows, columns = slice(tile.row, tile.row + tile.rows), slice(tile.col, tile.col + tile.cols)
-            out[of_out, rows, columns] = left[of_a, rows] @ right[of_b][:, columns]
+            slabs = [slice(one * tile.depth, (one + 1) * tile.depth) for one in tile.slabs] or [slice(None)]
+            parts = [left[of_a, rows, slab] @ right[of_b, slab][:, columns] for slab in slabs]
+            out[of_out, rows, columns] = sum(parts[1:], start=parts[0])
             self.replay.found.tiles += 1
         kind = self.values[node.inputs[0]].dtype
         if node.op == "Gemm":

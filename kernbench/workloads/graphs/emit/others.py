@@ -8,6 +8,7 @@ from typing import Any
 from kernbench.cmdq.footprint import bytes_of
 from kernbench.common.units import ceil_div
 from kernbench.workloads.graphs.emit.products import Place, ProductJobs, pieces, window_source
+from kernbench.workloads.graphs.emit.slabs import SlabJobs
 from kernbench.workloads.graphs.graph import Copy, Pool, Product, Rows, Vector, Work
 from kernbench.workloads.graphs.memory import Memory
 from kernbench.workloads.graphs.orders import Order
@@ -21,6 +22,8 @@ _STRIDE = 7919  # a prime: rows of a table that are not neighbours
 def emit_work(memory: Memory, work: Work, size: Size, meta: dict[str, Any]) -> None:
     """All jobs of a piece of work; `meta`: fields of every entry."""
     match work:
+        case Product() if size.cut is not None:
+            SlabJobs(memory, work, size.cut, size, meta).run()
         case Product():
             ProductJobs(memory, work, size, meta).run()
         case Vector():

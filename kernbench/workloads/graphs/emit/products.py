@@ -107,7 +107,7 @@ class ProductJobs:
         return base + col * k * self.b_bits // 8, waits
 
     def _load_weights(self, of_b: int, number: int) -> Place:
-        tile = self.memory.layout(self.work).tiles(of_b)[number]
+        tile = self.memory.layout(self.work, self.size).tiles(of_b)[number]
         slot = self.memory.rings["weights"].take(tile.moved_bytes)
         span = Span(tile.dram_addr, 1, tile.elements, tile.nbytes)
         self.memory.load_weights(tile.bits, span, slot, tile_id=tile.index, **self.meta)

@@ -21,7 +21,6 @@ from kernbench.workloads.models.precision import Precision
 
 WHY = "the goal of the planner: the rest is what a plan fills, drains and cannot overlap"
 SHARDS_WHY = "reported only: the bound does not count what the PEs send to each other"
-ENTRIES_WHY = "reported only: no program with so few entries comes nearer, because each product of a slab is added by itself"
 
 
 def rows(data: SuiteData, stand: Stand) -> Iterator[Row]:
@@ -31,13 +30,13 @@ def rows(data: SuiteData, stand: Stand) -> Iterator[Row]:
         if stand.options.quick and name not in data.fact("quick"):
             continue
         size, bits = int(data.fact("size")), int(case["bits"])
-        why = ENTRIES_WHY if case.get("reported") else WHY
+        why = f"reported only: {case['reported']}" if "reported" in case else WHY
         yield _row(f"{name}: product, {bits} bits", product_share(name, size, bits, stand), data, why)
         shards = int(case.get("shards", 1))
         programs = largest_model(name, data, shards)
         if programs is not None:
             of = f"{programs.model.name}" if shards == 1 else f"{programs.model.name} on {shards} PEs"
-            yield _row(f"{name}: prefill of {of}", prefill_share(programs, stand), data, WHY if shards == 1 else SHARDS_WHY)
+            yield _row(f"{name}: prefill of {of}", prefill_share(programs, stand), data, why if shards == 1 else SHARDS_WHY)
 
 
 def _row(case: str, share: Fraction, data: SuiteData, why: str) -> Row:

@@ -35,7 +35,7 @@ def compare_json_schema() -> Shape:
 
 
 def what_if_json_schema() -> Shape:
-    """JSON Schema (draft 2020-12) of a run with one resource unlimited at a time."""
+    """JSON Schema (draft 2020-12) of the runs of `kbsim whatif`."""
     saved: Shape = {"type": ["integer", "null"]}
     share: Shape = {"type": ["number", "null"], "maximum": 1}
     changes: Shape = {"type": "object"}

@@ -82,7 +82,7 @@ def whatif(
     allow_code: AllowCode = (),
     **params: Any,
 ) -> WhatIfs:
-    """Run a target again with one resource unlimited at a time: `dma`, `noc`, `dram`, `banks`, `te`, `ve`.
+    """Run a target once more for each resource, with this resource unlimited: `dma`, `noc`, `dram`, `banks`, `te`, `ve`.
 
     `target`: as in `run`, or the name of a language model (`llama3-8b`), its `config.json`, or an ONNX file. `config`: by
     default the machine that a bench names, or `npu_server` if it names none. `params`: of a bench its own; of a model those of

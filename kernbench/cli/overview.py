@@ -35,7 +35,7 @@ COMMANDS = {
     "op": "Plan one operation for a chip, simulate it, and report how long it takes and why.",
     "calibrate": "Fit a few constants of a chip to measured kernels, and report the errors on rows that the fit did not use.",
     "compare": "Run one target on several machines, compare the results, and explain the differences.",
-    "whatif": "Run a target again with one resource unlimited at a time, and report what to change first.",
+    "whatif": "Run a target again with unlimited DRAM, then with unlimited NoC, and so on, and report what to change first.",
     "tenants": "Run several programs at the same time on one NPU, with quotas, and report the slowdown of each program.",
     "fuzz": "Run a target under many legal timings and report races, lost waits and deadlocks.",
     "probe": "Measure the links of a system with host copies, loads from near and far memories, sends, and loads of all "

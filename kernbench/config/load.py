@@ -172,9 +172,8 @@ def _document(source: Source, max_bytes: int) -> tuple[Document, Path | None]:
             if file.name == f"{source}.yaml":
                 found = read_document(file, max_bytes)
                 return Document(file.name, found.data, found.text, found.suffix), None
-        names = preset_names()
         near = file_meant(source, tuple(FORMATS)) or nearest(source, machine_names(), cutoff=0.7)
-        rule = f"there is no preset of this name; the presets are {', '.join(names) or 'none'}"
+        rule = "there is no machine of this name" + ("" if near else f"; the presets are {', '.join(preset_names()) or 'none'}")
         remedy = f"did you mean {near}?" if near else (
             "kbsim config list shows all machines; the name of a machine file must end in .yaml or .json"
         )

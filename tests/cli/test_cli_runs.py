@@ -180,8 +180,7 @@ REFUSALS = [
     ),
     (
         ("run", "tiles.json", "--config", "npu_mobil"),
-        "npu_mobil: there is no preset of this name; "
-        "the presets are npu_mobile, npu_server, pod_8sip, single_cube, sip_4x4, two_sips; "
+        "npu_mobil: there is no machine of this name; "
         "did you mean npu_mobile?",
     ),
     (

@@ -225,7 +225,9 @@ Check = Annotated[bool, typer.Option("--check/--no-check", help="Also compute th
 Seed = Annotated[int, typer.Option("--seed", min=0, metavar="N", help="Seed of the random elements.")]
 Plot = Annotated[
     Path | None,
-    typer.Option("--plot", metavar="FILE", help="Draw bandwidth and time over size, as .svg or .png.", show_default=False),
+    typer.Option(
+        "--plot", metavar="FILE", help="Write a plot of bandwidth and time by message size (.svg or .png).", show_default=False
+    ),
 ]
 
 Chakra = Annotated[

@@ -6,6 +6,7 @@ import os
 import signal
 import sys
 import threading
+import time
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -79,21 +80,29 @@ def test_pool_copies_and_threads_give_the_same_table(tmp_path: Path) -> None:
 def test_a_copy_leaves_the_files_of_its_parent(tmp_path: Path) -> None:
     """It has the null device, the messages on stderr and its connection, but no file of the store and no other worker's."""
     path = write_spec(tmp_path)
-    files: dict[int, list[str]] = {}
+    looked: list[int] = []
     pool = by_copies(path, 2)
 
     class Look:
         def results(self, tasks):  # type: ignore[no-untyped-def]
             for row in pool.results(tasks):
-                for child in children(os.getpid()) if len(files) < 2 else ():
-                    folder = Path(f"/proc/{child}/fd")
-                    files[child] = sorted(str(one.readlink()).partition(":")[0] for one in folder.iterdir() if one.name != "2")
+                for child in children(os.getpid()) if not looked else ():
+                    until = time.monotonic() + 20  # a copy may be about to close them
+                    while files_of(child) != [os.devnull, os.devnull, "socket"] and time.monotonic() < until:
+                        time.sleep(0.01)
+                    assert files_of(child) == [os.devnull, os.devnull, "socket"]
+                    looked.append(child)
                 yield row
 
     with (tmp_path / "mine").open("w"):
         assert run_spec(path, tmp_path / "s.sqlite", Look()).ran == 6
-    assert len(files) == 2
-    assert all(set(found) == {os.devnull, "socket"} and found.count("socket") == 1 for found in files.values())
+    assert len(looked) == 2
+
+
+def files_of(process: int) -> list[str]:
+    """The open files of a process but for stderr, and for what opens the null device again."""
+    found = {one.name: str(one.readlink()).partition(":")[0] for one in Path(f"/proc/{process}/fd").iterdir()}
+    return [found.pop("0", ""), found.pop("1", ""), *sorted(found[name] for name in found if name != "2")]
 
 
 @on_linux

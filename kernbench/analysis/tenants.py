@@ -104,7 +104,7 @@ def read_tenant(text: str) -> Tenant:
     for one in given.split(","):
         name, _, value = one.partition("=")
         if name not in ("weight", "outstanding") or name in keys:
-            raise InputError(Problem(text, "the keys are weight and outstanding, each once", "tenant", one))
+            raise InputError(Problem(text, "the only keys are weight and outstanding, and each may occur once", "tenant", one))
         if not (value.isascii() and value.isdigit() and len(value) < 6 and int(value) >= 1):
             raise InputError(Problem(text, "it must be an integer of at least 1", name, value))
         keys[name] = int(value)
@@ -146,7 +146,7 @@ def share(tenants: Sequence[Tenant], config: NpuConfig) -> Shared:
 def shared_machine(tenants: Sequence[Tenant], config: NpuConfig) -> Machine:
     """The machine that runs the joint program, before cycle 0."""
     if not 1 <= len(tenants) <= MOST:
-        raise InputError(Problem("tenants", f"there must be 1 to {MOST} of them", "tenants", len(tenants)))
+        raise InputError(Problem("tenants", f"the number of tenants must be from 1 to {MOST}", "tenants", len(tenants)))
     for tenant in tenants:
         if not 1 <= tenant.weight <= MOST_WEIGHT:
             rule = f"it must be an integer from 1 to {MOST_WEIGHT}"

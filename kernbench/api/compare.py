@@ -129,7 +129,11 @@ def compare(
     named: dict[str, Config] = {}
     for name, config in configs.items() if isinstance(configs, Mapping) else ((_name(one), one) for one in configs):
         if name in named:
-            raise InputError(Problem("compare", f"two machines are called {name}", remedy="give a mapping of names"))
+            raise InputError(
+                Problem(
+                    "compare", f"two machines are called {name}", remedy="give a mapping from different names to the machines"
+                )
+            )
         named[name] = config
     machines = {name: machine_of(config, overrides, allow_code=allow_code) for name, config in named.items()}
     return Comparison(compare_machines(case_of(target, params, allow_code=allow_code), machines))

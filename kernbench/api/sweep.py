@@ -189,8 +189,8 @@ def _spec_of(
     if axes is None:
         wrong = [name for name, value in more.items() if value is not None]
         if wrong:
-            rule = f"{', '.join(wrong)} goes with axes; a spec says it itself"
-            raise InputError(Problem("kernbench.sweep", rule, remedy="give axes, or put it into the spec"))
+            rule = f"{', '.join(wrong)} is only valid together with axes, because a sweep file has its own keys for it"
+            raise InputError(Problem("kernbench.sweep", rule, remedy="give axes, or set it in the sweep file"))
         return spec
     target = spec if isinstance(spec, Mapping) else os.fspath(spec)
     made: dict[str, Any] = {"schema": SCHEMA, "targets": [target], "axes": dict(axes)}

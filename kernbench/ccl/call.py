@@ -111,8 +111,10 @@ def check_channels(config: MachineConfig, channels: int) -> None:
     """Raise InputError if the channels of a collective leave no core of a PE for other work."""
     cores = a_system("collectives", config).pe.cores
     if type(channels) is not int or channels < 0 or (channels and channels >= cores):
-        rule = f"a channel occupies a core, and a PE stands for {cores} (pe.cores), one of which must be left"
-        raise InputError(Problem("collectives", rule, "channels", channels, "set pe.cores in the machine's file"))
+        rule = f"a channel occupies a core, and at least one of the {cores} cores of a PE (pe.cores) must stay free"
+        raise InputError(
+            Problem("collectives", rule, "channels", channels, "use fewer channels, or raise pe.cores in the machine file")
+        )
 
 
 def on_rank_with_room(call: Call, in_ptr: Any, out_ptr: Any, room: Any, tl: Any) -> None:

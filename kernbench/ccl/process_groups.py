@@ -73,7 +73,7 @@ class DeviceMesh:
         if isinstance(dim, int) and 0 <= dim < len(self.shape):
             return dim
         there = ", ".join(self.mesh_dim_names) or f"0 to {len(self.shape) - 1}"
-        raise InputError(Problem("device mesh", f"it must be one of its axes, {there}", "dim", str(dim)))
+        raise InputError(Problem("device mesh", f"it must be one of the axes of the mesh, {there}", "dim", str(dim)))
 
     def get_group(self, mesh_dim: int | str | None = None) -> ProcessGroup:
         """Return the group of this rank along an axis."""

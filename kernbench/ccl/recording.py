@@ -78,14 +78,16 @@ def check_recorded(folder: str | os.PathLike[str], runs: Sequence[tuple[Asked, i
     """
     place = Path(folder)
     if place.exists() and not place.is_dir():
-        raise _refused(folder, "it must be a directory, and it is a file")
+        raise _refused(folder, "it must be a directory, and not a file")
     if place.is_dir() and any(place.iterdir()):
-        raise _refused(folder, "the directory is not empty", "give a new one: a trace is all files of its directory")
+        raise _refused(
+            folder, "the directory is not empty", "name a new directory, because all files of a directory belong to one trace"
+        )
     ranks, rows = runs[0][0].group.size, sum(sizes for _, sizes in runs)
     if ranks > MOST_RANKS:
-        raise _refused(folder, f"the trace would have {ranks:,} ranks, and at most {MOST_RANKS:,} are written")
+        raise _refused(folder, f"the trace would have {ranks:,} ranks, and at most {MOST_RANKS:,} are allowed")
     if ranks * rows > MOST_NODES:
-        rule = f"the trace would have {ranks * rows:,} nodes, and at most {MOST_NODES:,} are written"
+        rule = f"the trace would have {ranks * rows:,} nodes, and at most {MOST_NODES:,} are allowed"
         raise _refused(folder, rule, "take fewer sizes or ranks")
     ours = read_registry().entries
     for asked, _ in runs:
@@ -96,7 +98,7 @@ def check_recorded(folder: str | os.PathLike[str], runs: Sequence[tuple[Asked, i
             rule = f"a replay has only the algorithms of kernbench, and {entry.full_name} is an algorithm from a file"
             raise _refused(folder, rule, "leave out --msccl and --ccl")
         if asked.in_place:
-            raise _refused(folder, "the format does not say that results are in place", "leave out --in-place")
+            raise _refused(folder, "the trace format has no field for results in place", "leave out --in-place")
         if asked.warmup or asked.iters != 1:
             rule = "the time of several launches is a mean, and a replay runs each collective once"
             raise _refused(folder, rule, "leave out -w and --iters")
@@ -117,7 +119,7 @@ def record(folder: str | os.PathLike[str], rows: Sequence[tuple[Asked, Row]]) ->
     try:
         Path(folder).mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise _refused(folder, f"it cannot be made: {error.strerror}") from None
+        raise _refused(folder, f"the directory cannot be created: {error.strerror}") from None
     for rank in range(asked.group.size):
         write_whole(Path(folder) / f"{asked.entry.collective}.{rank}.et", data)
 

@@ -216,7 +216,7 @@ def _entries(document: Document, folder: Path, allowed: AllowedCode) -> Iterator
             rule = f"there is no collective with this name; the names are {', '.join(COLLECTIVES)}"
             raise InputError(document.problem((*at, KEY), rule))
         if not isinstance(algorithms, dict):
-            raise InputError(document.problem(at, "it must be a mapping of algorithms", str(algorithms)))
+            raise InputError(document.problem(at, "it must be a mapping from names to algorithms", str(algorithms)))
         for name, entry in algorithms.items():
             if not isinstance(name, str) or not name or not f"{collective}_{name}".isidentifier():
                 rule = f"an algorithm's name must be letters, digits and _: its function is {collective}_NAME"

@@ -140,7 +140,7 @@ def jobs_of(traces: Sequence[Trace], registry: Registry) -> list[Job]:
     for rank, trace in enumerate(traces):
         for node in trace.nodes:
             if node.micros > MOST_MICROS:
-                raise trace.error(node, "duration_micros", f"at most {MOST_MICROS:,} are taken", node.micros)
+                raise trace.error(node, "duration_micros", f"it must be at most {MOST_MICROS:,} microseconds", node.micros)
             on_cpu = node.attributes.get("is_cpu_op") is True
             if node.type == "COMM_COLL_NODE" and not on_cpu:
                 calls[_group_name(trace, node)][rank].append(node)

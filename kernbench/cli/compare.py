@@ -153,7 +153,9 @@ def _check_plot(plot: Path | None, read: Sequence[str], *, no_why: bool) -> None
     if plot.suffix.lower() not in (".svg", ".png"):
         raise InputError(Problem("kbsim compare", "the file name must end in .svg or .png", "--plot", str(plot)))
     if no_why:
-        raise InputError(Problem("kbsim compare", "the plot shows causes, which --no-why leaves out", "--plot", str(plot)))
+        raise InputError(
+            Problem("kbsim compare", "the plot shows causes, which are not computed with --no-why", "--plot", str(plot))
+        )
     check_writable(plot)
     check_apart([plot], read)
 

@@ -69,12 +69,12 @@ def energy(
     from kernbench.config import load_config
 
     if ert is not None and (table is not None or accelergy is not None):
-        raise InputError(Problem(WHERE, "--ert excludes --table and --accelergy"))
+        raise InputError(Problem(WHERE, "--ert cannot be used together with --table or --accelergy"))
     for option, value, needs, there in (("--dram", dram, "--table", table), ("--map", mapping, "--ert", ert)):
         if value is not None and there is None:
             raise InputError(Problem(WHERE, f"it is only for {needs}", option, value))
     if trace is not None and accelergy is None:
-        raise InputError(Problem(WHERE, "it is only for --accelergy", "--trace", trace))
+        raise InputError(Problem(WHERE, "this option is only valid with --accelergy", "--trace", trace))
     config: NpuConfig | SystemConfig = load_config(machine, overrides or [])
     if accelergy is not None and table is None:
         return _export(config, accelergy, trace, {}, as_json=as_json)

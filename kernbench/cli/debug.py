@@ -91,7 +91,7 @@ def _session(
 
     if file is not None:
         if config is not None or overrides:
-            raise InputError(Problem("kbsim debug", "a session has its machine, and --config and --set would be another one"))
+            raise InputError(Problem("kbsim debug", "--session has its own machine; leave out --config and --set"))
         return Session.load(file, target, allow_code=allow_code)
     if target is None:
         raise InputError(Problem("kbsim debug", "give a TARGET, or a session with --session"))
@@ -105,7 +105,7 @@ def _script(path: Path) -> list[str]:
     try:
         text = read_bounded(path, SCRIPT_BYTES, what="the script", unread="check the path").decode()
     except UnicodeDecodeError:
-        raise InputError(Problem(str(path), "it is not text in UTF-8")) from None
+        raise InputError(Problem(str(path), "the script is not UTF-8 text")) from None
     return [line.strip() for line in text.splitlines() if line.strip() and not line.strip().startswith("#")]
 
 

@@ -138,7 +138,7 @@ def _make(folder: Path) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise InputError(Problem(str(folder), f"this directory cannot be made: {error.strerror}", "--save")) from None
+        raise InputError(Problem(str(folder), f"the directory cannot be created: {error.strerror}", "--save")) from None
 
 
 def _split(target: str, settings: Sequence[str]) -> tuple[dict[str, Any], list[str]]:

@@ -408,7 +408,9 @@ def check_files(
         raise _refused("--emit runs nothing, so there is no trace", "--trace", wanted["--trace"])
     if compared:
         for option, path in wanted.items():
-            raise _refused("a comparison writes a plot alone", option, path, "leave it out, or run that case by itself")
+            raise _refused(
+                "a comparison writes only a plot", option, path, "leave the option out, or run a single case without --compare"
+            )
     if plot is not None and plot.suffix.lower() not in (".svg", ".png"):
         raise _refused("the file name must end in .svg or .png", "--plot", plot)
     live_map = files["live_map"]
@@ -555,7 +557,9 @@ def _cases(asked: Asked, axes: Sequence[tuple[str, list[int]]]) -> list[tuple[di
     for name, values in axes:
         cases = [({**label, name: value}, _changed(case, name, value)) for label, case in cases for value in values]
     if len(cases) > MOST_RUNS:
-        raise InputError(Problem("--compare", f"at most {MOST_RUNS} combinations are run", "combinations", len(cases)))
+        raise InputError(
+            Problem("--compare", f"the number of combinations must be at most {MOST_RUNS}", "combinations", len(cases))
+        )
     return cases
 
 
@@ -573,9 +577,16 @@ def search_layouts(
 
     for option, path in files.items():
         if path is not None:
-            raise _refused("a search for a layout writes no file", f"--{option}", path, "run the fastest layout by itself")
+            raise _refused(
+                "a search for a layout cannot write this file",
+                f"--{option}",
+                path,
+                "run the search first, then the fastest layout",
+            )
     if compared:
-        raise InputError(Problem("kbsim llm", "a search compares layouts itself", "--parallel", remedy="leave out --compare"))
+        raise InputError(
+            Problem("kbsim llm", "the search compares layouts already", "--parallel", remedy="leave out --compare")
+        )
     given = [name for name in ("tp", "cp", "pp", "dp", "sp") if getattr(asked, name) > (name != "sp")]
     if given:
         rule = f"the search finds {', '.join(f'--{name}' for name in given)} itself"

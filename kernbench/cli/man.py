@@ -38,7 +38,7 @@ def man(
         try:
             out.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise InputError(Problem(str(out), f"it cannot be made: {error.strerror}")) from None
+            raise InputError(Problem(str(out), f"the directory cannot be created: {error.strerror}")) from None
         for name, text in pages.items():
             write_whole(out / name, text.encode())
         output.note(f"{out}: {len(pages)} pages")

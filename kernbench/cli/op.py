@@ -148,7 +148,11 @@ def _check_attention(batch: int, prefill: int, heads: int, kv_heads: int) -> Non
     from kernbench.common.errors import InputError, Problem
 
     if not batch and not prefill:
-        raise InputError(Problem("kbsim op", "a step needs a sequence: --batch or --prefill must be above 0", "--batch", batch))
+        raise InputError(
+            Problem(
+                "kbsim op", "a step needs at least one sequence: --batch or --prefill must be greater than 0", "--batch", batch
+            )
+        )
     if heads % kv_heads:
         raise InputError(Problem("kbsim op", f"it must divide --heads, which is {heads}", "--kv-heads", kv_heads))
 

@@ -130,8 +130,8 @@ def system_asked(command: str, option: str | None, argument: str | None) -> str:
         from kernbench.common.errors import InputError, Problem
 
         rule = f"the machine is given twice, as --config {option} and as {argument}"
-        raise InputError(Problem(f"kbsim {command}", rule, remedy="leave the second out"))
-    output.note(f"deprecated: say --config {argument}; the positional argument will be removed in the next version")
+        raise InputError(Problem(f"kbsim {command}", rule, remedy="leave out the second one"))
+    output.note(f"deprecated: use --config {argument}; the next version will not accept the positional argument")
     return argument
 
 

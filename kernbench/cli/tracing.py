@@ -73,7 +73,9 @@ def traced(machine: Machine, path: Path | None, options: TraceOptions | None, sa
     goes_on = machine.cycle > 0
     if goes_on and options not in (None, machine.options_of_trace()):
         rule = "the checkpoint's trace goes on with the --trace- options that it began with, and these are others"
-        raise InputError(Problem("kbsim step", rule, "--trace", str(path), "leave them out, or trace from cycle 0 on"))
+        raise InputError(
+            Problem("kbsim step", rule, "--trace", str(path), "leave the components out, or trace from cycle 0 on")
+        )
     with TraceFile(path, go_on_at=machine.trace_state().file_bytes) if goes_on else TraceFile(path) as file:
         tracing = machine.go_on_tracing(file) if goes_on else machine.trace(file, options)
         try:

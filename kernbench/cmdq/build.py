@@ -141,7 +141,7 @@ class ProgramBuilder:
     def _opcode(self, engine: str, op: str, ops: tuple[str, ...]) -> str:
         if op not in ops:
             where = f"{self.source}: cmdq[{len(self.entries)}]"
-            raise InputError(Problem(where, f"the ops of {engine} are {', '.join(ops)}", "op", op))
+            raise InputError(Problem(where, f"{engine} has the ops {', '.join(ops)}", "op", op))
         return f"{engine}_{op.upper()}_TILE"
 
     def ve_layernorm(self, **fields: Any) -> int:

@@ -254,7 +254,9 @@ def save_compiled(program: Program, config: MachineConfig, path: str | os.PathLi
     try:
         data = packed(program)
     except ValueError as error:
-        raise InputError(Problem(program.source, f"it has no binary form: {error}", remedy="keep it as JSON")) from None
+        raise InputError(
+            Problem(program.source, f"it has no binary form: {error}", remedy="keep the program as JSON")
+        ) from None
     write_whole(target, data)
 
 

@@ -24,7 +24,9 @@ def replaced_engines(engines: Sequence[str], components: Sequence[str]) -> list[
     for name in components:
         if _ENGINE.fullmatch(name) and name not in engines:
             rule = f"the machine has no such engine: it has {', '.join(engines)}"
-            raise InputError(Problem("components", rule, "name", name, "name an engine, or a part that is none of dma, te, ve"))
+            raise InputError(
+                Problem("components", rule, "name", name, "name an engine such as te0, or a part other than dma, te and ve")
+            )
     return [components.index(name) if name in components else -1 for name in engines]
 
 
@@ -79,7 +81,7 @@ def configured_arbiter(config: NpuConfig | SystemConfig) -> Any | None:
     try:
         return found()
     except (TypeError, ValueError) as error:
-        raise refused(f"it cannot be called without arguments: {error_text(error)}", "return an arbiter") from error
+        raise refused(f"the call without arguments fails: {error_text(error)}", "return an arbiter") from error
 
 
 def granted_by_code(table: Mapping[str, Any]) -> Mapping[str, Any]:

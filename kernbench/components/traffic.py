@@ -208,7 +208,7 @@ def traffic_parts(
     for kind, one in given.items():
         if kind in WITHOUT_TRAFFIC:
             rule = f"no transfer passes a {kind}, only {WITHOUT_TRAFFIC[kind]}: its class cannot be a TrafficPart"
-            raise InputError(Problem(one.where, rule, "impl", one.impl, "derive it from PassivePart"))
+            raise InputError(Problem(one.where, rule, "impl", one.impl, "derive the class from PassivePart"))
         if config.allocation not in ALLOCATIONS:
             rule = f"a TrafficPart needs the allocation {' or '.join(ALLOCATIONS)}, and the machine has {config.allocation}"
             raise InputError(Problem(one.where, rule, "impl", one.impl))

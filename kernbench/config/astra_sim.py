@@ -39,7 +39,7 @@ def read_astra_network(path: str | os.PathLike[str]) -> NodeDescription:
 
     for name in data:
         if name not in KEYS:
-            raise refused(f"only {', '.join(KEYS)} are read, of the analytical network without further keys", name)
+            raise refused(f"only {', '.join(KEYS)} are supported, which are the keys of the analytical network", name)
     lists = {name: _list(data, name, refused) for name in KEYS}
     dims = len(lists["topology"])
     for name, values in lists.items():
@@ -57,7 +57,7 @@ def read_astra_network(path: str | os.PathLike[str]) -> NodeDescription:
     waits = [_number(value, refused, "latency", k, zero=True) for k, value in enumerate(lists["latency"])]
     kind, notes = KINDS[names], []
     if kind == "torus" and (rates[0] != rates[1] or waits[0] != waits[1]):
-        raise refused("the links of both rings must be alike, because a torus has one kind of link", "bandwidth")
+        raise refused("the links of both rings must be equal, because a torus has only one kind of link", "bandwidth")
     if kind == "fat_tree":
         if rates[1] > rates[0]:
             raise refused("an uplink cannot have more than the links of its NPUs", "bandwidth", 1)

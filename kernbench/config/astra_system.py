@@ -85,7 +85,7 @@ def read_astra_system(path: str | os.PathLike[str]) -> AstraSystem:
         if name in data:
             given = data[name]
             if not isinstance(given, list) or not given or not all(isinstance(one, str) for one in given):
-                raise refused("it must be a list of names, one a dimension of the network", name, given)
+                raise refused("it must be a list with one name for each dimension of the network", name, given)
             notes.append(_algorithm(collective, given))
     return AstraSystem(numbers.get("endpoint-delay"), numbers.get("local-mem-bw"), [*notes, *_left(data)])
 

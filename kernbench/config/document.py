@@ -155,7 +155,9 @@ def _other_format(text: str, source: str, suffix: str) -> str:
 def data_document(data: Any, source: str) -> Document:
     """A document from data that is already in memory; its top must be a mapping."""
     if not isinstance(data, dict):
-        raise InputError(Problem(source, f"this must be a mapping of keys to values, but is of type {type(data).__name__}"))
+        raise InputError(
+            Problem(source, f"the document must be a mapping of keys to values, but it is of type {type(data).__name__}")
+        )
     return Document(source, data)
 
 

@@ -187,7 +187,7 @@ def map_fields(values: Mapping[str, Any]) -> list[tuple[str, int, int]]:
     for name in reversed(names):
         field = "column" if name.startswith("column") else name
         if field not in sizes:
-            raise ValueError(f"{name} is none of {', '.join(FIELDS)}")
+            raise ValueError(f"{name} is not a field; the fields are {', '.join(FIELDS)}")
         if field in seen and (field != "column" or names.count(name) > 1):
             raise ValueError(f"{name} stands there twice")
         seen.add(field)
@@ -215,7 +215,7 @@ def map_pairs(values: Mapping[str, Any]) -> list[tuple[str, str, int, int]]:
         left, _, right = pair.partition("^")
         for name in (left, right):
             if name not in sizes:
-                raise ValueError(f"{pair}: {name or 'nothing'} is none of {', '.join(FIELDS)}")
+                raise ValueError(f"{pair}: {name or 'nothing'} is not a field; the fields are {', '.join(FIELDS)}")
             if sizes[name] & (sizes[name] - 1):
                 raise ValueError(f"{pair}: {name} has {sizes[name]} values, which is not a power of two")
         bits = sizes[left].bit_length() - 1

@@ -141,7 +141,9 @@ def prices(table: EnergyTable, machine: NpuConfig | SystemConfig, dram: str | No
     kind = dram or dram_kind(machine)
     if kind is None:
         rule = "the machine names no DRAM device"
-        raise InputError(Problem("kbsim config energy", rule, remedy=f"say its kind: --dram {', '.join(table.data['dram'])}"))
+        raise InputError(
+            Problem("kbsim config energy", rule, remedy=f"choose the kind of DRAM: --dram {', '.join(table.data['dram'])}")
+        )
     found: list[Price] = []
 
     def add(key: str, figure: tuple[Fraction, str], what: str) -> None:

@@ -107,7 +107,7 @@ def rational(positive: bool, limit: int = TERM_LIMIT, most: int | None = None) -
         if most is not None and exact > most:
             raise refuse(f"it must be at most {most}")
         if exact.numerator >= limit or exact.denominator >= limit:
-            raise refuse(f"as a fraction of integers its terms must be below 2^{limit.bit_length() - 1}")
+            raise refuse(f"written as a fraction, its numerator and denominator must be below 2^{limit.bit_length() - 1}")
         return exact
 
     number = {"type": "number", ("exclusiveMinimum" if positive else "minimum"): 0}
@@ -168,7 +168,7 @@ def _place(value: Any) -> tuple[int, int]:
 
 def _pair(value: Any) -> tuple[int, int]:
     if not isinstance(value, (list, tuple)) or len(value) != 2:
-        raise refuse("it must be a pair of whole numbers")
+        raise refuse("it must be a pair of integers")
     first, second = (_in_range(item, 1, TERM_LIMIT) for item in value)
     return first, second
 

@@ -56,7 +56,7 @@ def read_nccl_topology(path: str | os.PathLike[str], nodes: int = 1) -> NodeDesc
     if len(gpus) < 2:
         raise root.problem(f"a node has at least two <gpu>, and here are {len(gpus)}")
     if len(gpus) > MOST_GPUS:
-        raise gpus[MOST_GPUS].element.problem(f"at most {MOST_GPUS} GPUs are read")
+        raise gpus[MOST_GPUS].element.problem(f"the file may have at most {MOST_GPUS} GPUs")
     for name, values in (("dev", [one.number for one in gpus]), ("the bus id", [one.busid for one in gpus])):
         twice = next((gpu for k, gpu in enumerate(gpus) if values[k] in values[:k]), None)
         if twice is not None:
@@ -77,12 +77,12 @@ def _with_rails(root: Element, gpus: list[Gpu], nodes: int) -> NodeDescription:
     """Nodes like that of the file. Each GPU uses a NIC that is as near as any, in PCI devices that both are below."""
     nics = list(_nics(root))
     if not nics:
-        raise root.problem("several nodes need NICs, and there is no <net> with a speed", remedy="leave out --nodes")
+        raise root.problem("several nodes need NICs, but the file has no <net> with a speed", remedy="leave out --nodes")
     if len({one.bytes_per_second for one in nics}) > 1:
         raise root.problem("all NICs (<net>) must have one speed")
     kind, each, _, more = _arranged(root, gpus)
     if kind != "switch":
-        raise root.problem(f"several nodes need GPUs that are connected by switches, and here they are connected as {kind}")
+        raise root.problem(f"several nodes need GPUs that are connected by switches, but these GPUs are connected as {kind}")
     users: Counter[int] = Counter()
     chosen = []
     for gpu in gpus:

@@ -155,7 +155,11 @@ def _events(text: str) -> Iterator[tuple[yaml.Event, Place]]:
                 if documents > 1:
                     raise Fault(place, "a second document begins here", remedy="write one document per file")
             elif isinstance(event, yaml.AliasEvent):
-                raise Fault(place, f"the alias *{event.anchor} is not read", remedy="write the value out")
+                raise Fault(
+                    place,
+                    f"the alias *{event.anchor} is not allowed, because YAML aliases are not supported",
+                    remedy="write the value out",
+                )
             elif isinstance(event, yaml.NodeEvent):
                 if event.anchor is not None:
                     raise Fault(place, f"the anchor &{event.anchor} is not read", remedy="leave it out")

@@ -48,7 +48,7 @@ def _number(text: str, default: int | None, what: str) -> int:
         return default
     plain = text.replace(",", "").replace("_", "")
     if not (plain.isascii() and plain.isdigit() and len(plain) < 19):
-        raise InputError(Problem(what, "it must be a whole number, 0 or more", "number", text, f"help {what} says more"))
+        raise InputError(Problem(what, "it must be an integer of at least 0", "number", text, f"help {what} says more"))
     return int(plain)
 
 
@@ -172,7 +172,7 @@ def _diff(session: Session, text: str) -> list[RenderableType]:
 
 def _save(session: Session, text: str) -> list[RenderableType]:
     if not text:
-        raise InputError(Problem("save", "it takes the name of a file", remedy="save session.kbdebug"))
+        raise InputError(Problem("save", "this command needs a file name", remedy="save session.kbdebug"))
     session.save(text)
     return [Text(f"saved {text}: kbsim debug --session {text} opens it")]
 

@@ -85,15 +85,21 @@ def load_session(path: str | os.PathLike[str], target: Target | None, *, allow_c
     subject = _subject(where, read, target, allow_code)
     if subject.digest() != read.digest:
         rule = "the content of the target is not what was saved"
-        raise InputError(Problem(where, rule, "target", read.target, "debug the new target, or give the one that was saved"))
+        raise InputError(
+            Problem(
+                where, rule, "target", read.target, "debug the new target without --session, or pass the target that was saved"
+            )
+        )
     if subject.config.digest() != read.machine_digest:
-        raise InputError(Problem(where, "the machine is not what was saved: the file is damaged", remedy=REMEDY))
+        raise InputError(
+            Problem(where, "the machine in the file differs from the saved one: the file is damaged", remedy=REMEDY)
+        )
     session = Session(subject)
     session.goto(read.cycle)
     if session.digest() != read.state:
         rule = f"the run is not in the saved state in cycle {session.cycle:,}"
         raise InputError(
-            Problem(where, rule, remedy="it was saved by another build, or its code depends on more than its inputs")
+            Problem(where, rule, remedy="another build saved the file, or the target depends on more than its inputs")
         )
     for text in read.breakpoints:
         session.break_on(text)

@@ -111,7 +111,7 @@ class Session:
     def goto(self, cycle: int) -> Stop:
         """Go to the state after `cycle` cycles; to the end if the run is shorter. InputError for a negative number."""
         if cycle < 0:
-            raise InputError(Problem("goto", "a cycle is 0 or more", "cycle", cycle))
+            raise InputError(Problem("goto", "a cycle must be at least 0", "cycle", cycle))
         self.timeline.seek(cycle)
         self.timeline.check_replay()
         reached = self.cycle == cycle
@@ -191,7 +191,7 @@ class Session:
         InputError if it is none of these, or names what the run does not have.
         """
         if len(self.breakpoints) >= MOST:
-            raise InputError(Problem("break", f"there are {MOST} breakpoints, and more are not allowed", remedy="delete some"))
+            raise InputError(Problem("break", f"a session may have at most {MOST} breakpoints", remedy="delete some"))
         words = text.split()
         event: Callable[[Event], bool] | None = None
         condition = None
@@ -212,7 +212,9 @@ class Session:
     def delete(self, number: int) -> Breakpoint:
         """Remove a breakpoint by its number, from 1 on."""
         if not 1 <= number <= len(self.breakpoints):
-            raise InputError(Problem("delete", f"breakpoints have numbers from 1 to {len(self.breakpoints)}", "number", number))
+            raise InputError(
+                Problem("delete", f"the breakpoints have the numbers 1 to {len(self.breakpoints)}", "number", number)
+            )
         return self.breakpoints.pop(number - 1)
 
     def run(self, progress: Callable[[int], None] | None = None) -> Stop:
@@ -272,7 +274,7 @@ class Session:
         """Add a watch expression, whose value is shown at every stop."""
         if len(self.watches) >= MOST:
             raise InputError(
-                Problem("watch", f"there are {MOST} watch expressions, and more are not allowed", remedy="unwatch some")
+                Problem("watch", f"a session may have at most {MOST} watch expressions", remedy="unwatch some")
             )
         made = expression.read(text)
         made.value(self.state.value)
@@ -283,7 +285,7 @@ class Session:
         """Remove a watch expression by its number, from 1 on."""
         if not 1 <= number <= len(self.watches):
             raise InputError(
-                Problem("unwatch", f"watch expressions have numbers from 1 to {len(self.watches)}", "number", number)
+                Problem("unwatch", f"the watch expressions have the numbers 1 to {len(self.watches)}", "number", number)
             )
         return self.watches.pop(number - 1)
 

@@ -180,7 +180,7 @@ class State:
             near = nearest(name, names)
             there = f"tensors: {', '.join(names)}" if names else "only benches and collectives have tensors"
             remedy = f"did you mean {near}?" if near else ""
-            raise InputError(Problem("tensor", f"there is none of that name; {there}", "name", name, remedy))
+            raise InputError(Problem("tensor", f"no object has this name; {there}", "name", name, remedy))
         engine = self._live.engine
         assert engine is not None
         made = engine.activity.context.tensors[name]
@@ -283,7 +283,7 @@ class State:
                 name, "bank", ".".join(map(str, rest)), "write spm.bank[3].denials, or spm.denials for all banks"
             )
         if rest[1] >= len(banks):
-            raise InputError(Problem("expression", f"there are {len(banks)} banks, from 0 on", "bank", rest[1]))
+            raise InputError(Problem("expression", f"there are {len(banks)} banks, numbered from 0", "bank", rest[1]))
         what = str(rest[2]) if len(rest) > 2 else "denials"
         if len(rest) > 3 or what not in BANK:
             raise self._no_field(name, "bank", what)

@@ -131,7 +131,9 @@ class Context:
         plain = check_shape(where, shape, dtype)
         if pe is not None:
             if placement is not None:
-                raise InputError(Problem(where, "a tensor on one PE has no placement", "pe", pe, "leave one of the two out"))
+                raise InputError(
+                    Problem(where, "a tensor on a single PE cannot have a placement", "pe", pe, "leave one of the two out")
+                )
             number = chosen_pes(where, [pe], self._places)[0]
             parts = parts_of_pe(name, plain, dtype, number, self._places, self._hbm, self.memory)
         elif placement is None:

@@ -99,7 +99,7 @@ def _import_file(path: Path) -> ModuleType:
         raise InputError(Problem(str(path), "there is no such file", remedy="check the path"))
     spec = importlib.util.spec_from_file_location(f"kernbench_user_{path.stem}", path)
     if spec is None or spec.loader is None:
-        raise InputError(Problem(str(path), "it is not a Python module"))
+        raise InputError(Problem(str(path), "the file is not a Python module"))
     with _folder_first(path.parent):
         try:
             return execute(spec)

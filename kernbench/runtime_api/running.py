@@ -104,7 +104,9 @@ class Running:
         """
         where, outputs = self.bench.where, self.context.outputs
         if self.bench.reference is None:
-            raise InputError(Problem(where, "it has no reference to verify with", remedy="give @bench a reference=..."))
+            raise InputError(
+                Problem(where, "the bench has no reference for the verification", remedy="give @bench a reference=...")
+            )
         try:
             given = self.bench.reference(dict(self.context.inputs), self.params)
         except Exception as error:
@@ -132,7 +134,7 @@ class Running:
 
         log = self._session.log
         if log is None:
-            raise InputError(Problem(self.bench.where, "this run kept no op log, so there is nothing to verify"))
+            raise InputError(Problem(self.bench.where, "this run has no op log, so its results cannot be verified"))
         return verify_run(log, self.context.outputs, self.expected(), self.places, debug=debug)
 
 

@@ -176,7 +176,7 @@ class Machine:
         InputError if the options do not fit together, ValueError after cycle 0.
         """
         if self.cycle:
-            raise ValueError(f"cycle {self.cycle}: a trace begins with the run")
+            raise ValueError(f"cycle {self.cycle}: the run has begun already; start the trace at cycle 0")
         tracing = self._new_tracing(sink, options or TraceOptions())
         tracing.begin(self._header()["program"])
         return tracing

@@ -58,7 +58,9 @@ class MemoryStore:
             return self.tensor(space, addr, tuple(shape), dtype_of(dtype).numpy)
         tensor = self._storage[space].tensors.get(addr) if space in self._storage else None
         if tensor is None:
-            raise ValueError(f"{space}[{addr:#x}]: no tensor begins here; to read bytes of one give shape and dtype")
+            raise ValueError(
+                f"{space}[{addr:#x}]: no tensor begins at this address; to read bytes inside a tensor, give shape and dtype"
+            )
         own_shape, own_dtype = tensor
         if dtype is not None:
             whole = self._typed(space, addr, own_shape, own_dtype)

@@ -96,7 +96,7 @@ def _sbatch(arguments: list[str]) -> str:
     try:
         done = subprocess.run(["sbatch", "--parsable", *arguments], capture_output=True, text=True, check=False, timeout=120)
     except (OSError, subprocess.TimeoutExpired) as error:
-        raise InputError(Problem(COMMAND, f"sbatch cannot be run: {error}")) from None
+        raise InputError(Problem(COMMAND, f"the command sbatch cannot be started: {error}")) from None
     found = _SUBMITTED.fullmatch(done.stdout.strip())
     if done.returncode or found is None:
         told = (done.stderr or done.stdout).strip().split("\n")[0]

@@ -55,7 +55,7 @@ def _baseline(path: Path, name: str, plain: Any) -> Baseline:
     groups = plain["groups"]
     numbers: list[Any] = list(groups.values()) if isinstance(groups, dict) else [None]
     if not all(type(one) in (int, float) and math.isfinite(one) for one in numbers):
-        raise InputError(Problem(f"{path}: {name}", "it must be a mapping of numbers", "groups", groups, REMEDY))
+        raise InputError(Problem(f"{path}: {name}", "it must be a mapping from names to numbers", "groups", groups, REMEDY))
     return Baseline(plain["cycles"], plain["model_version"], groups)
 
 

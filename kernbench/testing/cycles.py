@@ -65,7 +65,7 @@ def assert_cycles(result: Measured, *, at_most: int | None = None, baseline: str
         raise InputError(Problem("assert_cycles", "it must be an integer of 0 or more [cycle]", "at_most", at_most))
     status = getattr(result, "status", "done")
     if status != "done":
-        raise AssertionError(f"{_head(result)}\nthe run did not end: its status is {status}, so its cycles are no measure")
+        raise AssertionError(f"{_head(result)}\nthe run did not end: its status is {status}, so its cycles cannot be compared")
     if at_most is not None and result.cycles > at_most:
         raise AssertionError(_report(result, at_most, f"at_most={at_most:,}", {}))
     if baseline is not None:
@@ -77,7 +77,9 @@ def _against(result: Measured, name: str) -> None:
     if not sessions:
         remedy = "run the tests by pytest, with -p kernbench.pytest where plugins are not loaded by themselves"
         raise InputError(
-            Problem("assert_cycles", "baselines are read by the pytest plugin of kernbench", "baseline", name, remedy)
+            Problem(
+                "assert_cycles", "baselines need the pytest plugin of kernbench, which is not active", "baseline", name, remedy
+            )
         )
     session = sessions[-1]
     if session.update:
@@ -90,7 +92,7 @@ def _against(result: Measured, name: str) -> None:
         text = _report(result, found.cycles, f'the baseline "{name}" ({found.cycles:,})', found.groups)
         if found.model_version != _model_version():
             text += f"\nthe timing rules changed: model version {found.model_version} then, {_model_version()} now"
-        raise AssertionError(f"{text}\nif this is what you want: {UPDATE}")
+        raise AssertionError(f"{text}\nto accept the new value: {UPDATE}")
     if result.cycles < found.cycles:
         session.faster.append((name, result.cycles, found.cycles))
 

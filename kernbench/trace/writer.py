@@ -111,7 +111,9 @@ class TraceFile:
                 file.truncate(0)
                 target_of(self.path).unlink()
             except OSError as worse:
-                return self._refused(error, f"it may end in part of a line, and cannot be mended: {worse.strerror}; ")
+                return self._refused(
+                    error, f"the file may end with an incomplete line, which cannot be removed: {worse.strerror}; "
+                )
         return self._refused(error, "not one line was written whole, and the file is removed; ")
 
     def write(self, text: bytes) -> None:

@@ -28,7 +28,7 @@ def aggregate(cls: type) -> type:
         begin(self, *args, **kwargs)
         absent = [name for name in names if not hasattr(self, name)]
         if absent:
-            raise TritonError(f"{cls.__name__}.__init__ does not set {', '.join(absent)}")
+            raise TritonError(f"{cls.__name__}.__init__ must set the fields {', '.join(absent)}")
         object.__setattr__(self, "_fields_are_set", True)
 
     def set_field(self: Any, name: str, value: Any) -> None:
@@ -45,7 +45,7 @@ def aggregate(cls: type) -> type:
 def aggregate_replace(instance: Any, **changes: Any) -> Any:
     """Return a copy of an aggregate in which the named fields have new values."""
     if not getattr(type(instance), "__triton_aggregate__", False):
-        raise TritonError(f"tl.aggregate_replace takes an aggregate, and not a {type(instance).__name__}")
+        raise TritonError(f"tl.aggregate_replace needs an aggregate, not a {type(instance).__name__}")
     made = copy.copy(instance)
     for name, value in changes.items():
         if not hasattr(made, name):

@@ -102,7 +102,7 @@ def reinterpret(tensor: Any, dtype: dtype) -> Any:
         return tensor.base if _dtype_named(tensor.base) == dtype else reinterpret(tensor.base, dtype)
     array = array_of("triton.reinterpret", tensor)
     if array is None:
-        raise TritonError(f"triton.reinterpret takes an array, and not a {type(tensor).__name__}")
+        raise TritonError(f"triton.reinterpret needs an array, not a {type(tensor).__name__}")
     viewed = _viewed(array, dtype)
     return viewed if isinstance(tensor, np.ndarray) else TensorWrapper(tensor, dtype)
 
@@ -115,10 +115,10 @@ def _dtype_named(base: Any) -> dtype | None:
 
 def _viewed(array: Array, kind: dtype) -> Array:
     if kind.own == "none":
-        raise TritonError(f"triton.reinterpret as {kind}: no machine here has such elements")
+        raise TritonError(f"triton.reinterpret as {kind}: the machines do not support this element type")
     own = np.dtype(np.uint64) if kind == uint64 else dtype_of(kind.own).numpy
     if own.itemsize != array.itemsize:
-        raise TritonError(f"triton.reinterpret of {array.dtype} as {kind}: elements must be of one size")
+        raise TritonError(f"triton.reinterpret of {array.dtype} as {kind}: both element types must have the same size")
     return array.view(own)
 
 
@@ -152,7 +152,7 @@ def arrays_in(where: str, value: Any) -> Iterator[tuple[str, Array]]:
         for number, one in enumerate(value.tensors):
             array = array_of(f"{where}.{number}", one)
             if array is None:
-                raise TritonError(f"{where}.{number}: triton.pointers takes arrays, and not a {type(one).__name__}")
+                raise TritonError(f"{where}.{number}: triton.pointers needs arrays, not a {type(one).__name__}")
             yield f"{where}.{number}", array
     elif isinstance(value, tuple):
         for number, one in enumerate(value):
@@ -171,9 +171,9 @@ def mapped(value: Any, function: Callable[[Any], Any]) -> Any:
 
 def _of_torch(where: str, value: Any) -> Array:
     if value.device.type != "cpu":
-        raise TritonError(f"{where}: a tensor on {value.device}; bring it to the host by .cpu()")
+        raise TritonError(f"{where}: a tensor on {value.device}; copy it to the host with .cpu()")
     if value.layout.__repr__() != "torch.strided":
-        raise TritonError(f"{where}: a tensor of layout {value.layout}; make a dense one by .to_dense()")
+        raise TritonError(f"{where}: a tensor of layout {value.layout}; make it dense with .to_dense()")
     plain = value.detach()
     name = str(plain.dtype).rpartition(".")[2]
     other = {"bfloat16": ml_dtypes.bfloat16}

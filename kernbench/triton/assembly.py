@@ -94,13 +94,13 @@ def inline_asm_elementwise(
     text, outs = str(plain(asm)), plain(dtype)
     kinds = list(outs) if isinstance(outs, tuple | list) else [outs]
     if plain(pack) != 1:
-        refuse(f"tl.inline_asm_elementwise: pack={plain(pack)}: a register holds one element here; use pack=1")
+        refuse(f"tl.inline_asm_elementwise: pack={plain(pack)}: a register holds only one element on this machine; use pack=1")
     registers: dict[str, tensor] = {f"${len(kinds) + number}": as_tensor(one) for number, one in enumerate(args)}
     for step in _steps(text):
         _run(step, registers)
     absent = [f"${number}" for number in range(len(kinds)) if f"${number}" not in registers]
     if absent:
-        refuse(f"tl.inline_asm_elementwise: {', '.join(absent)} is not set")
+        refuse(f"tl.inline_asm_elementwise: {', '.join(absent)} is never written; the instructions must write every result")
     made = tuple(_as(registers[f"${number}"], kind) for number, kind in enumerate(kinds))
     return made if isinstance(outs, tuple | list) else made[0]
 
@@ -135,7 +135,7 @@ def _run(step: str, registers: dict[str, tensor]) -> None:
     """Run one instruction on the registers."""
     found = _STEP.fullmatch(step)
     if found is None:
-        refuse(f'tl.inline_asm_elementwise: "{step}" is not understood; use functions of tl')
+        refuse(f'tl.inline_asm_elementwise: "{step}" is not supported; use functions of tl')
     negated, predicate, name, modifiers, operands = found.groups()
     parts = modifiers.split(".")[1:]
     places = [one.strip() for one in operands.split(",")]

@@ -59,7 +59,7 @@ def _atomic(
         if old is not None:
             return known_tensor(old if lanes is None else _steps(old, given, lanes, kind, change)[0], kind)
     if kind == uint64 and op in ("max", "min"):
-        refuse(f"tl.atomic_{op} of uint64 that are computed after the timing; use tl.int64")
+        refuse(f"tl.atomic_{op} does not support uint64 values that are computed after the timing; use tl.int64")
     if compare is None and op != "xchg" and not result_is_used():
         current().scatter(way.base, tile.handle, way.lanes, rmw=_RMW[op])
         return None
@@ -199,7 +199,9 @@ def atomic_poll(
 
 def _check_order(sem: str | None, scope: str | None) -> None:
     if sem not in (None, "acquire", "release", "acq_rel", "relaxed") or scope not in (None, "gpu", "cta", "sys"):
-        refuse(f'sem="{sem}", scope="{scope}": they are acquire, release, acq_rel or relaxed; and gpu, cta or sys')
+        refuse(
+            f'sem="{sem}", scope="{scope}": sem must be acquire, release, acq_rel or relaxed, and scope must be gpu, cta or sys'
+        )
 
 
 FUNCTIONS.update(

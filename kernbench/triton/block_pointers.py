@@ -35,10 +35,10 @@ class block_pointer:
         The mask covers the axes in `boundary_check`. The value of the other elements is NaN if `padding` is "nan", otherwise 0.
         """
         if padding not in ("", "zero", "nan"):
-            refuse(f'padding_option="{padding}": it is "zero", "nan" or ""')
+            refuse(f'padding_option="{padding}": it must be "zero", "nan" or ""')
         axes = [int(one) for one in boundary_check]
         if any(not 0 <= one < len(self.shape) for one in axes):
-            refuse(f"boundary_check={tuple(axes)}: the block has the axes 0 to {len(self.shape) - 1}")
+            refuse(f"boundary_check={tuple(axes)}: the axes of the block are 0 to {len(self.shape) - 1}")
         places = np.zeros(self.block_shape, np.int64)
         inside: Array = np.ones(self.block_shape, np.bool_)
         for axis, size in enumerate(self.block_shape):
@@ -93,16 +93,20 @@ def _block(what: str, base: Any, shape: Any, strides: Any, offsets: Any, block_s
     parts = [tuple(int(one) for one in part) for part in (shape, strides, offsets, block_shape)]
     if len({len(part) for part in parts}) != 1:
         lengths = [len(part) for part in parts]
-        refuse(f"{what}: shape, strides, offsets and block_shape have {lengths} axes; they must have as many")
+        refuse(
+            f"{what}: shape, strides, offsets and block_shape have {lengths} axes; all four must have the same number of axes"
+        )
     return block_pointer(base, *parts)
 
 
 def advance(base: Any, offsets: Any) -> block_pointer:
     """Return the block pointer, moved by `offsets` [elements], one offset for each axis."""
     if not isinstance(base, block_pointer):
-        refuse(f"tl.advance takes a block pointer, and this is a {type(base).__name__}")
+        refuse(f"tl.advance needs a block pointer, not a {type(base).__name__}")
     if len(offsets) != len(base.offsets):
-        refuse(f"tl.advance by {len(offsets)} offsets: the block has {len(base.offsets)} axes")
+        refuse(
+            f"tl.advance by {len(offsets)} offsets: it needs one offset for each of the {len(base.offsets)} axes of the block"
+        )
     return replace(base, offsets=tuple(at + int(one) for at, one in zip(base.offsets, offsets, strict=True)))
 
 
@@ -137,7 +141,9 @@ class tensor_descriptor:
     def at(self, offsets: Sequence[Any]) -> block_pointer:
         """Return the block pointer of the block at these offsets [elements]."""
         if len(offsets) != len(self.shape):
-            refuse(f"{len(offsets)} offsets are given for the {len(self.shape)} axes of a tensor descriptor")
+            refuse(
+                f"{len(offsets)} offsets do not fit a tensor descriptor of {len(self.shape)} axes; give one for each axis"
+            )
         return replace(self.block, offsets=tuple(int(one) for one in offsets))
 
     def load(self, offsets: Sequence[Any]) -> tensor:
@@ -152,7 +158,7 @@ class tensor_descriptor:
     def rows(self, x_offsets: Any, y_offset: Any) -> tuple[tensor, tensor | None]:
         """Return pointers to rows from column `y_offset` on, and a mask of the elements inside the tensor."""
         if len(self.shape) != 2 or not isinstance(x_offsets, tensor) or len(x_offsets.shape) != 1:
-            refuse("gather and scatter of a tensor descriptor take its rows: it has 2 axes, and the first offsets have one")
+            refuse("gather and scatter need a tensor descriptor with 2 axes and row offsets with 1 axis")
         places = x_offsets.elements("the rows of a tensor descriptor").astype(np.int64)[:, None]
         columns = int(y_offset) + np.arange(self.block_shape[1], dtype=np.int64)[None, :]
         inside = (places >= 0) & (places < self.shape[0]) & (columns >= 0) & (columns < self.shape[1])
@@ -212,7 +218,7 @@ def make_tensor_descriptor(
     """
     block = _block("tl.make_tensor_descriptor", base, shape, strides, (0,) * len(block_shape), block_shape)
     if block.strides[-1] != 1:
-        refuse(f"tl.make_tensor_descriptor: the last stride must be 1, and is {block.strides[-1]}; swap the axes")
+        refuse(f"tl.make_tensor_descriptor: the last stride must be 1, but is {block.strides[-1]}; swap the axes")
     columns, size = block.block_shape[-1], base.element_ty.itemsize
     if current().options.portable and columns * size < 16:
         rule = "Descriptor block shape must have at least 16 bytes in the last dimension"

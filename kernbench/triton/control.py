@@ -25,7 +25,7 @@ def num_programs(axis: int) -> tensor:
 def _axis(axis: int) -> int:
     axis = plain(axis)
     if axis not in (0, 1, 2):
-        refuse(f"axis {axis} of the grid; it has the axes 0, 1 and 2")
+        refuse(f"axis {axis} of the grid does not exist; the axes are 0, 1 and 2")
     return axis
 
 

@@ -36,7 +36,7 @@ class dtype:
         if not own:
             same: dtype | None = next((one for one in TYPES if one.name == name), None)
             if same is None:
-                refuse(f'tl.dtype("{name}"): there are {", ".join(one.name for one in TYPES)}')
+                refuse(f'tl.dtype("{name}"): there is no such type; the types are {", ".join(one.name for one in TYPES)}')
             own, kind, bits = same.own, same.kind, same.primitive_bitwidth
         self.name = name  #: Triton's short name: `fp32`
         self.own = own
@@ -55,14 +55,14 @@ class dtype:
     def exponent_bias(self) -> int:
         """The bias that is added to the exponent of a float."""
         if self.name not in _BIAS:
-            refuse(f"{self} has no exponent; exponent_bias is of floats")
+            refuse(f"{self} has no exponent; exponent_bias exists only for floats")
         return _BIAS[self.name]
 
     @property
     def fp_mantissa_width(self) -> int:
         """The number of stored mantissa bits of a float. Integers raise TritonError."""
         if self.name not in _MANTISSA:
-            refuse(f"{self} has no mantissa; fp_mantissa_width is of floats")
+            refuse(f"{self} has no mantissa; fp_mantissa_width exists only for floats")
         return _MANTISSA[self.name]
 
     @property
@@ -225,7 +225,11 @@ def str_to_ty(name: str, c: Any = None) -> dtype:
     if name.startswith("*"):
         return pointer_type(str_to_ty(name[1:].removeprefix("k"), c), const=name.startswith("*k"))
     found = next((one for one in TYPES if name in (one.name, signature(one))), None)
-    return found if found is not None else refuse(f'tl.str_to_ty("{name}"): there are {", ".join(map(signature, TYPES))}')
+    return (
+        found
+        if found is not None
+        else refuse(f'tl.str_to_ty("{name}"): there is no such type; the types are {", ".join(map(signature, TYPES))}')
+    )
 
 
 def signature(kind: dtype) -> str:
@@ -236,7 +240,7 @@ def signature(kind: dtype) -> str:
 def of_own(own: str) -> dtype:
     """Return the type with this name on the machine. A type that Triton does not have raises TritonError."""
     if own not in _BY_OWN:
-        refuse(f"elements of {own} have no type in Triton; use {', '.join(_BY_OWN)}")
+        refuse(f"Triton has no type for elements of {own}; use {', '.join(_BY_OWN)}")
     return _BY_OWN[own]
 
 
@@ -263,7 +267,7 @@ def of_number(value: bool | int | float) -> dtype:
         return int64
     if 0 <= value < 1 << 64:
         return uint64
-    raise refusal(f"{value} does not fit into 64 bits, the widest integers; use smaller numbers")
+    raise refusal(f"{value} does not fit into an integer of 64 bits; use a smaller number")
 
 
 def wanted(value: Any) -> dtype:
@@ -321,7 +325,9 @@ def common(a: dtype, b: dtype, divides: bool = False) -> dtype:
     if a.is_fp8() and b.is_fp8():
         return a if a == b else float16
     if a.is_fp8() or b.is_fp8():
-        refuse(f"{a} and {b} in one operation: numbers of 8 bits meet floats alone; cast one with .to(tl.float16)")
+        refuse(
+            f"{a} and {b} in one operation: an 8-bit float needs another float; cast one operand with .to(tl.float16)"
+        )
     if divides and a.is_int_signed() != b.is_int_signed():
         refuse(f"Cannot use {a} and {b} in a division, because they have different signedness; cast one with .to")
     return _integers(a, b)

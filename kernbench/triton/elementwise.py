@@ -112,7 +112,9 @@ def cast(
     value, kind = as_tensor(input), wanted(dtype)
     fp_downcast_rounding = plain(fp_downcast_rounding)
     if fp_downcast_rounding not in (None, "rtne", "rtz"):
-        refuse(f'fp_downcast_rounding="{fp_downcast_rounding}": it is "rtne" (to nearest, ties to even) or "rtz" (to zero)')
+        refuse(
+            f'fp_downcast_rounding="{fp_downcast_rounding}": it must be "rtne" (to nearest, ties to even) or "rtz" (to zero)'
+        )
     if isinstance(kind, dtypes.pointer_type) and isinstance(value.dtype, dtypes.pointer_type):
         return tensor(value.handle, kind, value.base)
     if value.dtype == kind:
@@ -120,14 +122,14 @@ def cast(
     if value.base is not None:
         if kind == int64:
             return tensor(value.handle, int64)
-        refuse(f"a pointer as {kind}: addresses are tl.int64")
+        refuse(f"a pointer cannot be cast to {kind}; cast it to tl.int64, the type of addresses")
     if isinstance(kind, dtypes.pointer_type):
         return FUNCTIONS["to_pointer"](value, kind)  # type: ignore[no-any-return]
     if uint64 in (kind, value.dtype) and int64 in (kind, value.dtype):
         return tensor(value.handle, kind)
     if bitcast:
         if kind.primitive_bitwidth != value.dtype.primitive_bitwidth:
-            refuse(f"the bits of {value.dtype} as {kind}: both must have as many bits")
+            refuse(f"the bits of {value.dtype} as {kind}: both types must have the same number of bits")
         return tensor(current().compute("bitcast", [value.handle], value.shape, kind), kind)
     if value.dtype == uint64 and kind.is_floating():
         return unsigned.to_float(value, kind)
@@ -206,10 +208,10 @@ def unary(op: str, x: Any) -> tensor:
     """Run the operator `-x` or `~x`."""
     value = as_tensor(x)
     if value.base is not None:
-        refuse("an operator on a pointer; only + and - of integers are")
+        refuse("this operator is not defined for a pointer; only + and - with integers are")
     if op == "invert":
         if value.dtype.is_floating():
-            refuse(f"~ of {value.dtype}: it takes integers and truth values")
+            refuse(f"~ of {value.dtype}: the operator needs integers or truth values")
         return math("not", [value], value.dtype)
     return value if value.dtype.is_bool() else math("neg", [value], value.dtype)
 
@@ -220,7 +222,7 @@ def function(op: str, x: Any, name: str = "") -> tensor:
     if not value.dtype.is_floating():
         refuse(f"tl.{name or op} of {value.dtype}: it takes floats; cast with .to(tl.float32)")
     if current().options.portable and value.dtype not in (float32, float64):
-        refuse(f"tl.{name or op} of {value.dtype}: Triton takes f32 and f64 alone; cast with .to(tl.float32)")
+        refuse(f"tl.{name or op} of {value.dtype}: Triton accepts only f32 and f64; cast with .to(tl.float32)")
     return math(op, [value], value.dtype)
 
 
@@ -240,7 +242,7 @@ def _extreme(name: str, x: Any, y: Any, propagate_nan: Any) -> tensor:
     a, b = as_tensor(x), as_tensor(y)
     kind = pair_type(x, y, a, b)
     if not isinstance(propagate_nan, PropagateNan):
-        refuse(f"propagate_nan={propagate_nan}: it is tl.PropagateNan.NONE or tl.PropagateNan.ALL")
+        refuse(f"propagate_nan={propagate_nan}: it must be tl.PropagateNan.NONE or tl.PropagateNan.ALL")
     propagates = propagate_nan == PropagateNan.ALL
     return math(f"{name}imum" if propagates else f"f{name}", [a, b], kind)
 
@@ -338,10 +340,10 @@ def shape_of(*shape: Any) -> tuple[int, ...]:
     parts = shape[0] if len(shape) == 1 and isinstance(shape[0], tuple | list) else shape
     found = tuple(int(one) for one in parts)
     if any(one < 1 for one in found):
-        refuse(f"a shape of {list(found)}: its axes must be 1 or more")
+        refuse(f"a shape of {list(found)}: the length of each axis must be at least 1")
     check_size(prod(found))
     if current().options.portable and any(one & (one - 1) for one in found):
-        refuse(f"a shape of {list(found)}: in Triton axes are powers of two; pad it and use a mask")
+        refuse(f"a shape of {list(found)}: in Triton each length must be a power of two; pad the tensor and use a mask")
     return found
 
 

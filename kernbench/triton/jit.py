@@ -80,7 +80,7 @@ class _NoAssembly(dict[str, str]):
     """The `asm` of a kernel, which is always empty."""
 
     def __missing__(self, key: str) -> str:
-        raise TritonError(f'asm["{key}"]: kernels run as Python, so there is no code of a compiler to show')
+        raise TritonError(f'asm["{key}"]: kernels run as Python, so there is no compiled code')
 
 
 class CompiledKernel(KernelInterface):
@@ -213,7 +213,7 @@ class JITFunction(KernelInterface):
         try:
             bound = inspect.signature(self.fn).bind(*args, **given)
         except TypeError as error:
-            raise TritonError(f"{self.__name__}: {error}; it takes {', '.join(self.arg_names)}") from None
+            raise TritonError(f"{self.__name__}: {error}; the parameters are {', '.join(self.arg_names)}") from None
         bound.apply_defaults()
         return {name: plain(value) for name, value in bound.arguments.items()}, hints
 
@@ -226,7 +226,9 @@ class JITFunction(KernelInterface):
         if around is not None and tl is None:
             return returned(self._call(around.options, *args, **kwargs))
         if tl is None:
-            raise TritonError(f"{self.__name__} is a kernel; launch it by {self.__name__}[grid](...)")
+            raise TritonError(
+                f"{self.__name__} is a kernel, which the host cannot call directly; launch it with {self.__name__}[grid](...)"
+            )
         return self.program(tl, Options(), self.bind(args, kwargs)[0])
 
     def _call(self, options: Options, *args: Any, **kwargs: Any) -> Any:
@@ -317,7 +319,7 @@ def sizes_of(grid: Any, arguments: Mapping[str, Any]) -> tuple[int, ...]:
     parts = tuple(plain(one) for one in parts)
     sizes = tuple(int(one) for one in parts if isinstance(one, int | np.integer) and not isinstance(one, bool))
     if not 1 <= len(parts) <= 3 or len(sizes) != len(parts) or min(sizes) < 0:
-        raise TritonError(f"a grid is one to three integers of at least 0, and not {parts}")
+        raise TritonError(f"the grid {parts} is not valid; it must be one to three integers of at least 0")
     return sizes
 
 

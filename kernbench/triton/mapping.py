@@ -65,7 +65,7 @@ def map_elementwise(scalar_fn: Callable[..., Any], *args: Any, pack: int = 1) ->
     wide = [broadcast_to(one, shape) for one in given]
     flat = [one.reshaped((one.numel,)) for one in wide]
     if pack < 1 or flat[0].numel % pack:
-        refuse(f"tl.map_elementwise with pack={pack} of {flat[0].numel} elements: it must divide them")
+        refuse(f"tl.map_elementwise with pack={pack} of {flat[0].numel} elements: pack must divide the number of elements")
     lanes = [part(one, 0, i, one.numel, pack) if pack > 1 else one for one in flat for i in range(pack)]
     results, several = _all_ways(scalar_fn, lanes)
     done = [_woven(results[i : i + pack]).reshaped(shape) for i in range(0, len(results), pack)]

@@ -80,14 +80,14 @@ def load(
     _check_cache(cache_modifier)
     if isinstance(pointer, block_pointer):
         if mask is not None or other is not None:
-            refuse("tl.load of a block pointer takes boundary_check and padding_option, and no mask or other")
+            refuse("tl.load of a block pointer does not accept mask or other; use boundary_check and padding_option")
         pointer, mask, other = pointer.lanes(boundary_check, padding_option)
     elif boundary_check or padding_option:
-        refuse("boundary_check and padding_option are of block pointers; use mask= and other=")
+        refuse("boundary_check and padding_option are only valid for block pointers; use mask= and other=")
     elif isinstance(mask, tuple | list):
         pointer, mask, other = _piece(pointer, mask, other), None, None
     if other is not None and mask is None:
-        refuse("tl.load with other= and without mask=; give both")
+        refuse("tl.load has other= but no mask=; give both")
     pointers, kind, addresses = targets(pointer, "tl.load")
     mask, chosen = pending_mask(mask, pointers)
     active = mask_of(mask, addresses.shape, "tl.load")
@@ -141,7 +141,7 @@ def _piece(pointer: Any, shape: Any, kind: Any) -> tensor:
     """Return the pointers to a contiguous block of memory."""
     size = shape_of(shape)
     if not isinstance(pointer, tensor) or pointer.base is None or pointer.numel != 1:
-        refuse("tl.load(pointer, shape, dtype) takes a single pointer")
+        refuse("tl.load(pointer, shape, dtype) needs a single pointer")
     to = pointer_type(pointer.element_ty if kind is None else wanted(kind))
     steps = np.arange(int(np.prod(size)), dtype=np.int64).reshape(size) * to.element_ty.itemsize
     return tensor(current().known(pointer.elements("a pointer").reshape(-1)[0] + steps, to), to, pointer.base)
@@ -188,10 +188,10 @@ def store(
     _check_cache(cache_modifier)
     if isinstance(pointer, block_pointer):
         if mask is not None:
-            refuse("tl.store to a block pointer takes boundary_check, and no mask")
+            refuse("tl.store to a block pointer does not accept mask; use boundary_check")
         pointer, mask, _ = pointer.lanes(boundary_check, "")
     elif boundary_check:
-        refuse("boundary_check is of block pointers; use mask=")
+        refuse("boundary_check is only valid for block pointers; use mask=")
     sent(pointer, value, mask, "store")
 
 
@@ -203,7 +203,7 @@ def sent(pointer: Any, value: Any, mask: Any, what: str) -> None:
     active = mask_of(mask, addresses.shape, name)
     given = as_tensor(value)
     if not addresses.shape and given.numel != 1:
-        refuse(f"{name} of shape {list(given.shape)} to a single pointer; add offsets to it")
+        refuse(f"{name} of shape {list(given.shape)} to a single pointer is not possible; add offsets to the pointer")
     assert pointers.base is not None
     check_bounds(pointers.base, addresses, active, kind.itemsize, name)
     note(what, pointers.base, addresses, active, kind.itemsize)
@@ -275,7 +275,7 @@ def in_shape(value: tensor, kind: dtype, shape: tuple[int, ...]) -> tensor:
 
 def _check_cache(modifier: str | None) -> None:
     if modifier is not None and modifier not in _CACHES:
-        refuse(f'cache_modifier="{modifier}" is none of Triton\'s: {", ".join(_CACHES[1:])}; there are no caches here')
+        refuse(f'cache_modifier="{modifier}" is not valid; Triton has {", ".join(_CACHES[1:])}, which have no effect here')
 
 
 FUNCTIONS.update(load=load, store=store)

@@ -39,7 +39,7 @@ def install() -> None:
     """Make `import triton` import this package. If Triton itself has been imported already, raise TritonError."""
     known = sys.modules.get("triton")
     if known is not None and known.__name__ != _OWN:
-        raise TritonError("triton has been imported already; import kernbench.triton.patch first")
+        raise TritonError("triton has been imported already; import kernbench.triton.patch before it")
     if not any(isinstance(one, _Finder) for one in sys.meta_path):
         sys.meta_path.insert(0, _Finder())
 

@@ -32,7 +32,7 @@ def pointer_math(op: str, a: tensor, b: tensor) -> tensor:
         return _of_two(op, a, b)
     moved, steps = (a, b) if a.base is not None else (b, a)
     if op not in ("add", "sub") or (op == "sub" and moved is b):
-        refuse(f"{op} of a pointer and {steps.dtype}; integers are added to pointers, or taken from them")
+        refuse(f"{op} of a pointer and {steps.dtype}; only an integer can be added to a pointer or subtracted from it")
     if steps.dtype.is_floating():
         refuse(f"{steps.dtype} is added to a pointer; offsets are integers: cast with .to(tl.int32)")
     kind = moved.dtype
@@ -42,7 +42,9 @@ def pointer_math(op: str, a: tensor, b: tensor) -> tensor:
     try:
         found = start + offsets if op == "add" else start - offsets
     except ValueError:
-        refuse(f"pointers of shape {list(moved.shape)} and offsets of shape {list(steps.shape)} do not go together")
+        refuse(
+            f"pointers of shape {list(moved.shape)} and offsets of shape {list(steps.shape)} cannot be broadcast to one shape"
+        )
     made = current().known(np.asarray(found, np.int64), kind)
     return tensor(current().marked(made, "add", [moved.handle, steps.handle]), kind, moved.base)
 
@@ -55,14 +57,16 @@ def _of_two(op: str, a: tensor, b: tensor) -> tensor:
         return known_tensor((first - second) // kind.element_ty.itemsize, int64)
     compare = {"eq": np.equal, "ne": np.not_equal, "lt": np.less, "le": np.less_equal, "gt": np.greater, "ge": np.greater_equal}
     if op not in compare:
-        refuse(f"{op} of two pointers; they are subtracted and compared")
+        refuse(f"{op} of two pointers is not defined; pointers can only be subtracted and compared")
     return known_tensor(np.asarray(compare[op](first, second)), int1)
 
 
 def pointer_where(condition: tensor, a: tensor, b: tensor) -> tensor:
     """Select between two sets of pointers by a known condition."""
     if a.base is None or b.base is None or a.base.name != b.base.name:
-        refuse("tl.where of pointers into two tensors, or of a pointer and a number; choose between offsets")
+        refuse(
+            "tl.where cannot select between two tensors, or between a pointer and a number; select offsets"
+        )
     takes = condition.elements("the condition of tl.where of pointers")
     chosen = np.where(takes, a.elements("a pointer"), b.elements("a pointer"))
     return tensor(current().known(np.asarray(chosen, np.int64), a.dtype), a.dtype, a.base)
@@ -74,14 +78,14 @@ def to_pointer(value: tensor, kind: pointer_type) -> tensor:
     for one in current().options.windows:
         if one <= address < one + nbytes_of(one.tensor_shape, one.dtype):
             return tensor(current().known(np.asarray(address, np.int64), kind), kind, one)
-    raise refusal(f"{address:#x} is in no tensor of this launch; pass triton.pointers([...]) to load addresses from")
+    raise refusal(f"{address:#x} is not an address of a tensor of this launch; pass the tensors with triton.pointers([...])")
 
 
 def targets(pointers: Any, what: str) -> tuple[tensor, dtype, Array]:
     """Return the pointers, their element type, and their addresses. A store through a `tl.const` pointer raises TritonError."""
     if not isinstance(pointers, tensor) or pointers.base is None:
         given = pointers.dtype if isinstance(pointers, tensor) else type(pointers).__name__
-        refuse(f"{what} takes pointers, and this is {given}; add offsets to an argument that is a tensor")
+        refuse(f"{what} needs pointers, not {given}; add offsets to a tensor argument")
     if "load" not in what and "poll" not in what and getattr(pointers.dtype, "const", False):
         refuse(f"Cannot store to a constant pointer: {what} through {pointers.base.name}, which the kernel marks tl.const")
     return pointers, pointers.element_ty, pointers.elements("a pointer")
@@ -98,7 +102,7 @@ def mask_of(mask: Any, shape: tuple[int, ...], what: str) -> Array | None:
     try:
         spread = np.broadcast_to(found, shape)
     except ValueError:
-        refuse(f"{what}: a mask of shape {list(found.shape)} does not go with pointers of shape {list(shape)}")
+        refuse(f"{what}: a mask of shape {list(found.shape)} cannot be broadcast to pointers of shape {list(shape)}")
     return None if bool(spread.all()) else np.ascontiguousarray(spread)
 
 

@@ -32,7 +32,7 @@ def check_names(fn: Any) -> None:
             continue
         where = f"{fn.__code__.co_filename.rpartition('/')[2]}:{line}"
         if isinstance(value, ModuleType) and value.__name__.partition(".")[0] == "numpy":
-            raise CompilationError(f"{where}: Triton has no numpy ({name}); compute with functions of tl")
+            raise CompilationError(f"{where}: a kernel cannot use numpy ({name}) in Triton; use functions of tl")
         if isinstance(value, _PLAIN):
             raise CompilationError(
                 f"{where}: Cannot access global variable {name} from within @jit'ed function, as Triton's compiler says: make "

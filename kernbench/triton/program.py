@@ -384,7 +384,7 @@ def current() -> Program:
     """Return the program of this greenlet. Outside kernels, raise TritonError."""
     found = _RUNNING.get()
     if found is None:
-        raise TritonError("functions of triton.language work inside kernels; launch one by kernel[grid](...)")
+        raise TritonError("functions of triton.language work only inside kernels; launch a kernel with kernel[grid](...)")
     return found
 
 

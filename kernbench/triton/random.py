@@ -44,7 +44,7 @@ def _product(a: Any, b: Array, bits: int) -> tuple[Array, Array]:
 def _words(what: str, seed: Any, offset: Any, rounds: int) -> list[tensor]:
     value, places = as_tensor(seed), as_tensor(offset)
     if not places.dtype.is_int() or not value.dtype.is_int():
-        refuse(f"tl.{what} takes integers: a seed, and an offset for each number")
+        refuse(f"tl.{what} needs integers: a seed, and one offset for each random number")
     low = places.elements(f"the offset of tl.{what}").astype(np.int64).view(np.uint64)
     high = low >> np.uint64(32) if places.dtype.int_bitwidth == 64 else np.zeros_like(low)
     none, key = np.zeros_like(low), int(value) & (1 << 64) - 1
@@ -57,7 +57,7 @@ def philox_impl(c0: Any, c1: Any, c2: Any, c3: Any, k0: Any, k1: Any, n_rounds: 
     counters = [as_tensor(one) for one in (c0, c1, c2, c3)]
     kind = counters[0].dtype
     if kind not in (uint32, uint64):
-        refuse(f"tl.philox_impl of {kind}: counters are uint32 or uint64; cast with .to")
+        refuse(f"tl.philox_impl of {kind}: the counters must be uint32 or uint64; cast with .to")
     bits = kind.int_bitwidth
     given = np.broadcast_arrays(*(one.elements("a counter of tl.philox").astype(np.int64).view(np.uint64) for one in counters))
     keys = int(as_tensor(k0)) & (1 << bits) - 1, int(as_tensor(k1)) & (1 << bits) - 1

@@ -147,7 +147,7 @@ def xor_sum(input: Any, axis: int | None = None, keep_dims: bool = False) -> ten
     """Return the exclusive or of integers along an axis (None: all axes)."""
     value = as_tensor(input)
     if not value.dtype.is_int():
-        refuse(f"tl.xor_sum of {value.dtype}: it takes integers")
+        refuse(f"tl.xor_sum of {value.dtype}: the elements must be integers")
     return _reduced("xor_sum", value, axis, keep_dims, value.dtype)
 
 
@@ -155,7 +155,7 @@ def reduce_or(input: Any, axis: int, keep_dims: bool = False) -> tensor:
     """Return the bitwise or of integers along an axis."""
     value = as_tensor(input)
     if not value.dtype.is_int():
-        refuse(f"tl.reduce_or of {value.dtype}: it takes integers")
+        refuse(f"tl.reduce_or of {value.dtype}: the elements must be integers")
     return reduce(value, axis, lambda a, b: a | b, keep_dims)  # type: ignore[no-any-return]
 
 
@@ -256,7 +256,7 @@ def softmax(x: Any, dim: int | None = None, *, keep_dims: bool | None = None, ie
     """
     value = as_tensor(x)
     if not value.dtype.is_floating():
-        refuse(f"tl.softmax of {value.dtype}: it takes floats; cast with .to(tl.float32)")
+        refuse(f"tl.softmax of {value.dtype}: the elements must be floats; cast with .to(tl.float32)")
     axis = axis_of(value, 0 if dim is None else int(dim))
     return tensor(current().compute("softmax", [value.handle], value.shape, value.dtype, axis=axis), value.dtype)
 
@@ -309,7 +309,9 @@ def dot(
     if a.dtype != b.dtype and not (a.dtype.is_fp8() and b.dtype.is_fp8()):
         refuse(f"tl.dot of {a.dtype} and {b.dtype}: both must be of one type; cast one with .to")
     if len(a.shape) not in (2, 3) or len(a.shape) != len(b.shape) or a.shape[-1] != b.shape[-2]:
-        refuse(f"tl.dot of {list(a.shape)} and {list(b.shape)}: the columns of the first must be the rows of the second")
+        refuse(
+            f"tl.dot of {list(a.shape)} and {list(b.shape)}: the first needs as many columns as the second has rows"
+        )
     least = max(4, 256 // a.dtype.primitive_bitwidth)  # of Triton's backend for CUDA
     if current().options.portable and a.shape[-1] < least:
         refuse(f"tl.dot of {list(a.shape)} and {list(b.shape)}: in Triton the inner side of {a.dtype} is {least} or more")
@@ -350,7 +352,7 @@ def device_assert(cond: Any, msg: str = "", mask: Any = None) -> None:
     if found is None:
         tile = checked.handle
         if tile.op_id is None or tile.op == "dma_read" or (mask is not None and lanes is None):
-            refuse("tl.device_assert of what a load brings, or with a mask that comes after the timing; compute with it first")
+            refuse("tl.device_assert needs a computed tensor and a known mask; compute with loaded elements first")
         current().options.asserts.append((tile.op_id, kernel_line(), str(msg), lanes))
         return
     if not np.all(found if lanes is None else found | ~np.asarray(lanes, np.bool_)):
@@ -413,10 +415,10 @@ def dot_scaled(
         If a format, an element type or a shape is not valid.
     """
     if out_dtype != float32:
-        refuse(f"tl.dot_scaled to {out_dtype}: it gives tl.float32; cast the result")
+        refuse(f"tl.dot_scaled to {out_dtype}: the result must be tl.float32; cast it afterwards")
     for name, one in (("lhs", lhs_format), ("rhs", rhs_format)):
         if one not in FORMATS:
-            refuse(f'tl.dot_scaled with {name}_format="{one}": it is one of {", ".join(FORMATS)}')
+            refuse(f'tl.dot_scaled with {name}_format="{one}": it must be one of {", ".join(FORMATS)}')
     kind = float16 if "fp16" in (lhs_format, rhs_format) else bfloat16
     a = _wide_operand(as_tensor(lhs), lhs_format, kind, 1 if lhs_k_pack else 0)
     b = _wide_operand(as_tensor(rhs), rhs_format, kind, 0 if rhs_k_pack else 1)
@@ -430,7 +432,7 @@ def dot_scaled(
 def _wide_operand(x: tensor, form: str, kind: dtype, axis: int) -> tensor:
     """Return an operand as 16-bit floats; `axis` is the axis along which a byte holds two elements."""
     if len(x.shape) != 2:
-        refuse(f"tl.dot_scaled of {list(x.shape)}: operands are matrices")
+        refuse(f"tl.dot_scaled of {list(x.shape)}: the operands must be matrices")
     if form == "e2m1":
         return cast(_of_nibbles(x, axis), kind)
     wanted = FORMATS[form]
@@ -442,7 +444,7 @@ def _wide_operand(x: tensor, form: str, kind: dtype, axis: int) -> tensor:
 def _of_nibbles(x: tensor, axis: int) -> tensor:
     """Return the two e2m1 numbers of each byte, low half first, as bf16: 0, 0.5, 1, 1.5, 2, 3, 4, 6 and their negatives."""
     if x.dtype != uint8:
-        refuse(f'tl.dot_scaled of {x.dtype} as "e2m1": two of them stand in a uint8')
+        refuse(f'tl.dot_scaled of {x.dtype} as "e2m1": the elements must be packed in uint8, two in each')
     halves = join(binary("and", x, 15), binary("shr", x, 4))  # a new last axis
     if axis == 0:
         halves = permute(halves, 0, 2, 1)
@@ -460,7 +462,7 @@ def _spread_scale(scale: tensor, length: int, kind: dtype) -> tensor:
     """Convert exponents [rows, groups] to factors [rows, length]. The exponent 255 means NaN, and 0 means 2 ** -127."""
     if scale.dtype not in (uint8, int8, float8e4nv) or len(scale.shape) != 2 or length % scale.shape[1]:
         kinds = "uint8 (exponents) or fp8e4nv, one for each group of a row"
-        refuse(f"a scale of {scale.dtype}{list(scale.shape)} for {length} elements: it is {kinds}")
+        refuse(f"a scale of {scale.dtype}{list(scale.shape)} for {length} elements: the scale must be {kinds}")
     if scale.dtype == float8e4nv:
         return _repeated(cast(scale, kind), length)
     exponent = binary("and", cast(scale, int16), 255)

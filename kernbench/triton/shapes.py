@@ -30,7 +30,9 @@ def reshape(input: Any, *shape: Any, can_reorder: bool = False) -> tensor:
     """Return the same elements, in row-major order, in another shape."""
     value, size = as_tensor(input), shape_of(*shape)
     if prod(size) != value.numel:
-        refuse(f"tl.reshape of {list(value.shape)} to {list(size)}: it has {value.numel} elements, and not {prod(size)}")
+        refuse(
+            f"tl.reshape of {list(value.shape)} to {list(size)}: it has {value.numel} elements, the new shape {prod(size)}"
+        )
     return value.reshaped(size)
 
 
@@ -71,7 +73,7 @@ def broadcast_to(input: Any, *shape: Any) -> tensor:
     except ValueError:
         fits = False
     if not fits:
-        refuse(f"tl.broadcast_to of {list(value.shape)} to {list(size)}: axes must be equal, or 1 before")
+        refuse(f"tl.broadcast_to of {list(value.shape)} to {list(size)}: axes must have equal lengths, or length 1 before")
     known = value.known
     if known is not None and (value.dtype.is_int() or value.base is not None):
         found = current().known(np.ascontiguousarray(np.broadcast_to(known, size)), value.dtype)
@@ -96,7 +98,7 @@ def permute(input: Any, *dims: Any) -> tensor:
     axes = dims[0] if len(dims) == 1 and isinstance(dims[0], tuple | list) else dims
     order = [axis_of(value, int(one)) for one in axes]
     if sorted(order) != list(range(len(value.shape))):
-        refuse(f"tl.permute by {tuple(axes)}: each of the {len(value.shape)} axes must stand once")
+        refuse(f"tl.permute by {tuple(axes)}: each of the {len(value.shape)} axes must occur once")
     return moved("permute", value, order, tuple(value.shape[one] for one in order))
 
 
@@ -107,7 +109,7 @@ def trans(input: Any, *dims: Any) -> tensor:
         return permute(value, *dims)
     rank = len(value.shape)
     if rank < 2:
-        refuse(f"tl.trans of a tensor of {rank} axes: it needs two")
+        refuse(f"tl.trans of a tensor of {rank} axes: the tensor needs at least two axes")
     if rank == 2 and value.base is None and value.dtype.is_floating():
         return tensor(None, value.dtype, swapped=value)
     return permute(value, *range(rank - 2), rank - 1, rank - 2)
@@ -139,9 +141,9 @@ def cat(input: Any, other: Any, can_reorder: bool = False, dim: int = 0) -> tens
     rest = [(*one.shape[:axis], *one.shape[axis + 1 :]) for one in (a, b)]
     if a.dtype != b.dtype or len(a.shape) != len(b.shape) or rest[0] != rest[1]:
         both = f"{a.dtype}{list(a.shape)} and {b.dtype}{list(b.shape)}"
-        refuse(f"tl.cat of {both} along axis {axis}: types and all other axes must be equal")
+        refuse(f"tl.cat of {both} along axis {axis}: the element types and the lengths of all other axes must be equal")
     if current().options.portable and a.shape != b.shape:
-        refuse(f"tl.cat of {list(a.shape)} and {list(b.shape)}: in Triton both have one shape")
+        refuse(f"tl.cat of {list(a.shape)} and {list(b.shape)}: in Triton both tensors must have the same shape")
     return _joined([a, b], axis)
 
 
@@ -185,11 +187,11 @@ def gather(src: Any, index: Any, axis: int) -> tensor:
     value, places = as_tensor(src), as_tensor(index)
     if not places.dtype.is_int() or len(places.shape) != len(value.shape):
         both = f"{list(value.shape)} by {places.dtype}{list(places.shape)}"
-        refuse(f"tl.gather of {both}: indices are integers with as many axes")
+        refuse(f"tl.gather of {both}: the indices must be integers, with the same number of axes as the tensor")
     along = axis_of(value, axis)
     found = places.known
     if found is not None and (found.min() < 0 or found.max() >= value.shape[along]):
-        refuse(f"tl.gather: an index is outside of axis {axis}, which has {value.shape[along]} elements")
+        refuse(f"tl.gather: an index is out of range for axis {axis}, which has {value.shape[along]} elements")
     handles = [value.handle, cast(places, int32).handle, along]
     return tensor(current().compute("gather", handles, places.shape, value.dtype), value.dtype)
 
@@ -199,7 +201,7 @@ def sort(x: Any, dim: int | None = None, descending: bool = False) -> tensor:
     value = as_tensor(x)
     axis = axis_of(value, -1 if dim is None else int(dim))
     if current().options.portable and axis != len(value.shape) - 1:
-        refuse(f"tl.sort along axis {axis} of {list(value.shape)}: in Triton it is the last one; use tl.trans")
+        refuse(f"tl.sort along axis {axis} of {list(value.shape)}: Triton sorts only along the last axis; use tl.trans first")
     if value.dtype == uint64:
         return unsigned.back(sort(unsigned.turned(value), axis, descending), uint64)
     return moved("sort", value, [axis, bool(descending)], value.shape, axis=axis)
@@ -227,7 +229,7 @@ def squeeze(x: Any, dim: int) -> tensor:
     value = as_tensor(x)
     axis = axis_of(value, int(dim))
     if value.shape[axis] != 1:
-        refuse(f"tl.squeeze of axis {dim} of {list(value.shape)}: its length must be 1")
+        refuse(f"tl.squeeze of axis {dim} of {list(value.shape)}: the length of the axis must be 1")
     return value.reshaped((*value.shape[:axis], *value.shape[axis + 1 :]))
 
 
@@ -249,7 +251,7 @@ def histogram(input: Any, num_bins: int, mask: Any = None) -> tensor:
     """Count the occurrences of each integer in `[0, num_bins)`."""
     value = as_tensor(input)
     if not value.dtype.is_int():
-        refuse(f"tl.histogram of {value.dtype}: it counts integers")
+        refuse(f"tl.histogram of {value.dtype}: the elements must be integers")
     handles = [value.handle]
     if mask is not None:
         handles.append(cast(mask, FUNCTIONS["int1"]).handle)
@@ -259,10 +261,10 @@ def histogram(input: Any, num_bins: int, mask: Any = None) -> tensor:
 def arange(start: Any, end: Any) -> tensor:
     """Return the integers from `start` to before `end`."""
     if current().options.portable and not all(isinstance(one, int | np.integer | constexpr) for one in (start, end)):
-        refuse("tl.arange of a tensor: in Triton its bounds are constants; use a tl.constexpr, and a mask")
+        refuse("tl.arange of a tensor: in Triton the bounds must be constants; use tl.constexpr bounds and a mask")
     first, last = int(start), int(end)
     if last <= first:
-        refuse(f"tl.arange({first}, {last}): end must be more than start")
+        refuse(f"tl.arange({first}, {last}): end must be greater than start")
     size = last - first
     check_size(size)
     if current().options.portable and size & (size - 1):

@@ -84,7 +84,7 @@ class tensor:
     def element_ty(self) -> dtype:
         """The type of the elements to which the pointers point."""
         if not isinstance(self.dtype, pointer_type):
-            refuse(f"a tensor of {self.dtype} does not point to elements; element_ty is of pointers")
+            refuse(f"a tensor of {self.dtype} has no element_ty; element_ty exists only for pointers")
         return self.dtype.element_ty
 
     @property
@@ -106,8 +106,8 @@ class tensor:
         found = self.known
         if found is None:
             refuse(
-                f"{what} is needed, but it comes after the timing, from {self.handle.op or 'a kernel'} ({self.handle.line}); "
-                "use tl.where, or what is known: arguments, integers, and single elements loaded from memory"
+                f"{what} must be known, but comes after the timing, from {self.handle.op or 'a kernel'} ({self.handle.line}); "
+                "use tl.where, or known values: arguments, integers, and single elements loaded from memory"
             )
         return found
 
@@ -137,7 +137,7 @@ class tensor:
         return float(self._one("the value"))
 
     def __iter__(self) -> Any:
-        refuse("a tensor is not iterated over; use tl.static_range and tl.load")
+        refuse("Python code cannot iterate over a tensor; use tl.static_range and tl.load")
 
     def __len__(self) -> int:
         return self.shape[0] if self.shape else 0
@@ -259,7 +259,7 @@ def as_tensor(value: Any) -> tensor:
         value = value.item()
     if isinstance(value, bool | int | float):
         return number_tensor(value)
-    raise refusal(f"a tensor or a number is needed, and this is a {type(value).__name__}")
+    raise refusal(f"a tensor or a number is needed, not a {type(value).__name__}")
 
 
 def known_tensor(values: Array, kind: dtype = int32) -> tensor:

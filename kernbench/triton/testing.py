@@ -48,7 +48,7 @@ def do_bench(
     >>> ms = triton.testing.do_bench(lambda: kernel[(4,)](x, y, 1000, BLOCK=256))
     """
     if return_mode not in ("min", "max", "mean", "median", "all"):
-        raise TritonError(f'do_bench with return_mode="{return_mode}": it is min, max, mean, median or all')
+        raise TritonError(f'do_bench with return_mode="{return_mode}": it must be min, max, mean, median or all')
     with import_module(RUNTIME).recorded() as runs:
         fn()
     found = sum(one.t_ns for one in runs) / 1e6 if runs else float("nan")
@@ -215,17 +215,19 @@ def _on_host(value: Any) -> Any:
 
 def get_dram_gbps(device: Any = None) -> float:
     """Raise TritonError, because a machine has several memories; their bandwidths are in the machine's configuration."""
-    raise TritonError("triton.testing.get_dram_gbps: see `kbsim config show`, and the roofline of `kbsim run`")
+    raise TritonError(
+        "triton.testing.get_dram_gbps is not supported; see `kbsim config show`"
+    )
 
 
 def get_max_tensorcore_tflops(dtype: Any, clock_rate: Any = None, device: Any = None) -> float:
     """Raise TritonError; the rates of the tensor engine are in the machine's configuration."""
-    raise TritonError("triton.testing.get_max_tensorcore_tflops: see `kbsim config show`, and the roofline of `kbsim run`")
+    raise TritonError("triton.testing.get_max_tensorcore_tflops is not supported; see `kbsim config show`")
 
 
 def get_max_simd_tflops(dtype: Any, clock_rate: Any = None, device: Any = None) -> float:
     """Raise TritonError; the rates of the vector engine are in the machine's configuration."""
-    raise TritonError("triton.testing.get_max_simd_tflops: see `kbsim config show`, and the roofline of `kbsim run`")
+    raise TritonError("triton.testing.get_max_simd_tflops is not supported; see `kbsim config show`")
 
 
 # fmt: off

@@ -153,7 +153,7 @@ class Autotuner(_Wrapped):
     def _with(self, config: Config, grid: Any, args: Sequence[Any], kwargs: Mapping[str, Any], warmup: bool = False) -> Any:
         twice = sorted(set(config.kwargs) & set(kwargs))
         if twice:
-            raise TritonError(f"{self.__name__}: {', '.join(twice)} is chosen by autotune; do not give it")
+            raise TritonError(f"{self.__name__}: {', '.join(twice)} is set by autotune; leave it out of the launch")
         if config.pre_hook is not None:
             config.pre_hook({**self.named(args, kwargs), **config.kwargs})
         return self.fn.run(*args, grid=grid, warmup=warmup, **{**kwargs, **config.all_kwargs()})

@@ -71,7 +71,7 @@ def upper(a: tensor, b: tensor, kind: dtype) -> tensor:
         x, y = np.broadcast_arrays(*(elements(one, "an operand of umulhi") for one in (a, b)))
         found = wide_high(x, y).view(np.int64)
     else:
-        refuse(f"umulhi of {kind}: it takes integers of 32 or 64 bits; cast with .to")
+        refuse(f"umulhi of {kind}: the operands must be integers of 32 or 64 bits; cast with .to")
     return known_tensor(found, kind)
 
 

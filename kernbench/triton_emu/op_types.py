@@ -85,7 +85,7 @@ def reduced(shape: tuple[int, ...], axis: int | None, keep_dims: bool) -> tuple[
 def product_shape(a: tuple[int, ...], b: tuple[int, ...], swap_a: bool, swap_b: bool) -> tuple[int, int, int, tuple[int, ...]]:
     """m, k, n and the shape of a product of matrices or of stacks of them; ValueError if they do not fit."""
     if len(a) < 2 or len(b) < 2:
-        raise ValueError("both need two axes")
+        raise ValueError("both operands need two axes")
     m, k = (a[-1], a[-2]) if swap_a else (a[-2], a[-1])
     inner, n = (b[-1], b[-2]) if swap_b else (b[-2], b[-1])
     if k != inner:

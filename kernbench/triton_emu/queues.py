@@ -268,7 +268,9 @@ class Queues:
         """A ring through a switch among those of a PE."""
         key = ring.source.plane, ring.source.direction
         if key in queues:
-            raise InputError(Problem(WHERE, f"{ring.source} has two queues through switches in one plane"))
+            raise InputError(
+                Problem(WHERE, f"{ring.source} has two queues through switches in one plane; give each its own plane")
+            )
         queues[key] = ring
 
     @property
@@ -353,7 +355,9 @@ class Queues:
             raise InputError(Problem("queues", rule, "tier", form.tier, "take tcm"))
         sips = [parse_pe(table.pes[member])[0] for member in one.members]
         if len(set(sips)) < len(sips):
-            raise InputError(Problem(WHERE, "the members of a queue through switches are on different SIPs", value=str(one)))
+            raise InputError(
+                Problem(WHERE, "the members of a queue through switches must be on different SIPs", value=str(one))
+            )
         combines = one.way == REDUCE
         others = [member for member in one.members if member != one.root]
         pairs = [(member, one.root) for member in one.members] if combines else [(one.root, member) for member in others]

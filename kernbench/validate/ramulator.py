@@ -137,7 +137,7 @@ def bursts_of(preset: Mapping[str, Any], pattern: str, read_pct: int, load: str,
 
 
 def _refuse(read_pct: int) -> int:
-    raise ValueError(f"read_pct = {read_pct}: 50 and 100 are known")
+    raise ValueError(f"read_pct = {read_pct}: only 50 and 100 are supported")
 
 
 def _splitmix(i: Any) -> Any:
@@ -244,5 +244,7 @@ def read_figures(folder: Path) -> list[Measured]:
 
 def _text(path: Path) -> str:
     if not path.is_file():
-        raise InputError(Problem(str(path), "there is no such file", remedy=f"a folder of figures has {TABLE} and {PRESETS}"))
+        raise InputError(
+            Problem(str(path), "there is no such file", remedy=f"the folder must have the files {TABLE} and {PRESETS}")
+        )
     return read_bounded(path, MOST_BYTES).decode("utf-8")

@@ -85,7 +85,7 @@ def test_a_session_is_saved_and_opened(kbsim: Kbsim) -> None:
         ({"kbsim_debug": 2}, "this kernbench reads version 1"),
         ({"digest": "0" * 64}, "the content of the target is not what was saved"),
         ({"state": "0" * 64}, "the run is not in the saved state in cycle 200"),
-        ({"machine_digest": "0" * 64}, "the machine is not what was saved"),
+        ({"machine_digest": "0" * 64}, "the machine in the file differs from the saved one"),
         ({"cycle": -1}, "the session is damaged"),
         ({"more": 1}, "the session is damaged"),
         ({"target": "mine.py"}, "a session runs no code that it names"),

@@ -78,7 +78,7 @@ HOSTILE: dict[str, tuple[dict[str, Any], str]] = {
     "target": ({"target": {"target": 7}}, "it must have target, config"),
     "ranges": ({"ranges": {"latency": -1, "start": 0, "slowest": "1/4", "kinds": []}}, "it must be 0 to"),
     "slowest": ({"ranges": {"latency": 1, "start": 0, "slowest": "0/0", "kinds": []}}, "a fraction like 1/4"),
-    "digest": ({"digest": 5}, "it is no finding of kbsim fuzz"),
+    "digest": ({"digest": 5}, "the file is not a finding of kbsim fuzz"),
 }
 
 

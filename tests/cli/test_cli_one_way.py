@@ -88,7 +88,7 @@ def test_a_machine_as_an_argument_works_with_a_note(old: tuple[str, ...], new: t
     before, now = kbsim(*old), kbsim(*new)
     note, _, rest = before.err.partition("\n")
     assert (before.code, before.out, rest) == (now.code, now.out, now.err) and now.code == 0
-    assert note.startswith("deprecated: say --config ") and "deprecated" not in now.err
+    assert note.startswith("deprecated: use --config ") and "deprecated" not in now.err
 
 
 def test_a_machine_given_both_ways_is_refused(kbsim: Kbsim) -> None:

@@ -151,8 +151,8 @@ def test_a_comparison_is_drawn_the_same_each_time(kbsim: Kbsim) -> None:
     ("options", "said"),
     [
         (("--emit", "a.json", "--trace", "t.jsonl"), 'kbsim llm: --trace = "t.jsonl", but --emit runs nothing'),
-        (("--compare", "kv=8,4", "--trace", "t.jsonl"), 'kbsim llm: --trace = "t.jsonl", but a comparison writes a plot alone'),
-        (("--compare", "kv=8,4", "--emit", "a.json"), 'kbsim llm: --emit = "a.json", but a comparison writes a plot alone'),
+        (("--compare", "kv=8,4", "--trace", "t.jsonl"), 'kbsim llm: --trace = "t.jsonl", but a comparison writes only a plot'),
+        (("--compare", "kv=8,4", "--emit", "a.json"), 'kbsim llm: --emit = "a.json", but a comparison writes only a plot'),
         (("--compare", "kv=8", "--plot", "a.pdf"), 'kbsim llm: --plot = "a.pdf", but the file name must end in .svg or .png'),
         (("--compare", "kv=8", "--plot", "no/a.svg"), "no/a.svg: it cannot be written: there is no directory"),
         (("--compare", "kv=8", "--compare", "kv=4"), "--compare: kv is compared twice; give all its values at once"),

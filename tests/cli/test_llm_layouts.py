@@ -59,7 +59,7 @@ def test_the_search_says_why(kbsim: Kbsim) -> None:
     ("options", "message"),
     [
         (("--parallel", "auto", "--tp", "2"), "the search finds --tp itself"),
-        (("--parallel", "auto", "--emit", "x.json"), "a search for a layout writes no file"),
+        (("--parallel", "auto", "--emit", "x.json"), "a search for a layout cannot write this file"),
         (("--pp", "9"), "runs 4 layers, and each stage of a pipeline needs one; take at most --pp 4"),
     ],
 )

@@ -256,7 +256,7 @@ def test_a_search_says_what_it_found(kbsim: Kbsim) -> None:
     assert text.startswith(f"searched {told['proposed']} proposals") and "known before" in text
     for option in (["--shard", "1/2"], ["--dry-run"], ["--executor", "dask"]):
         code, _, err = kbsim("sweep", "run", "f.yaml", *option)
-        assert code == 2 and "leave search out of f" in err
+        assert code == 2 and "remove search from f" in err
 
 
 def test_a_search_of_the_largest_value_has_a_table(kbsim: Kbsim) -> None:

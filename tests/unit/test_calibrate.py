@@ -88,9 +88,9 @@ HEAD = "class,op,m,n,k,measured\n"
         (HEAD + "matmul,matmul,0,2,3,4\n", "m = 0, but a product needs at least 1"),
         (HEAD + "matmul,matmul,1,2,3,4,5\n", "own.csv:2: the row has more cells than the first line has columns"),
         (HEAD + "matmull,matmul,1,2,3,4\n", "class = 'matmull', but it must be one of matmul"),
-        (HEAD + "attention,decode,1,2,3,4\n", "a step needs a sequence"),
+        (HEAD + "attention,decode,1,2,3,4\n", "a step needs at least one sequence"),
         ("class,op,measured,workers\ncollective,reduce,4,4\n", "op = 'reduce', but it must be one of all_reduce"),
-        (HEAD + "matmul,matmul,64,64,64,5\n", "constants need more; measure more shapes"),
+        (HEAD + "matmul,matmul,64,64,64,5\n", "constants needs more rows than constants; measure more shapes"),
     ],
 )
 def test_tables_that_cannot_be_used_are_refused(tmp_path: Path, text: str, said: str) -> None:

@@ -70,5 +70,5 @@ def test_more_channels_are_faster_for_the_collective_and_slower_for_the_rest() -
 
 
 def test_channels_leave_a_core() -> None:
-    with pytest.raises(InputError, match=r"a PE stands for 8 \(pe.cores\), one of which must be left"):
+    with pytest.raises(InputError, match=r"at least one of the 8 cores of a PE \(pe.cores\) must stay free"):
         run(8)

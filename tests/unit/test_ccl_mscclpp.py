@@ -164,7 +164,7 @@ def changed(rank0: list[Json], rank1: list[Json], **more: Any) -> Json:
         (changed([{"name": "send"}], []), "it must be one of copy"),
         (changed([op("copy", [buff("i", 1, 2)], [buff("o", 0, 2)])], []), "chunks 1 to 2 of i are used"),
         (changed([op("put", [buff("i", 0)], [buff(7, 0)])], []), "there is no such remote buffer"),
-        (changed([op("re", [buff("i", 0), buff("i", 1)], [buff(0, 0)])], []), "a dst_buff of its own rank"),
+        (changed([op("re", [buff("i", 0), buff("i", 1)], [buff(0, 0)])], []), "one dst_buff must be on its own rank"),
         (changed([sync("signal", 3)], []), "its thread block has 1 channels"),
         (changed([], [], collective="fold"), "it must be one of allreduce"),
         (changed([], [], collective=[]), "it must be one of allreduce"),

@@ -138,7 +138,7 @@ def test_files_of_nccl_without_rails_are_refused(tmp_path: Path) -> None:
         read_nccl_topology(xml(tmp_path, other), 2)
     path = xml(tmp_path)
     path.write_text(path.read_text(encoding="utf-8").replace('speed="200000"', ""), encoding="utf-8")
-    with pytest.raises(InputError, match="there is no <net> with a speed"):
+    with pytest.raises(InputError, match="the file has no <net> with a speed"):
         read_nccl_topology(path, 2)
 
 
@@ -148,7 +148,7 @@ def test_files_of_nccl_without_rails_are_refused(tmp_path: Path) -> None:
         ("system.rails.nics=[0, 1]", "a rail for each of 4 columns"),
         ("system.failed=[nic2.0]", "there is no such NIC or rail"),
         ("system.failed=[rail4]", "there is no such NIC or rail"),
-        ("system.failed=[nic0]", 'a NIC of a row, like "nic0.3"'),
+        ("system.failed=[nic0]", 'a NIC of a row such as "nic0.3"'),
         ("system.failed=[0-1]", "there is no such link in a rails"),
     ],
 )

@@ -95,7 +95,7 @@ def test_a_run_that_ends_early_leaves_its_finished_sizes(tmp_path: Path, capsys:
 
 REFUSED = {
     "send_recv": "the format has no send_recv; it has all_reduce, reduce, ",
-    "all_reduce --in-place": "the format does not say that results are in place; leave out --in-place",
+    "all_reduce --in-place": "the trace format has no field for results in place; leave out --in-place",
     "all_reduce -g 4 --iters 2": "the time of several launches is a mean, and a replay runs each collective once",
     "all_reduce -w 1": "the time of several launches is a mean",
     "all_reduce --ccl own.yaml -a mine": "all_reduce_mine is an algorithm from a file",
@@ -125,12 +125,12 @@ def test_places_and_sizes_that_are_refused(
         return " ".join(capsys.readouterr().err.split())
 
     (tmp_path / "old.0.et").write_bytes(b"")
-    assert "but the directory is not empty; give a new one" in refused(tmp_path)
-    assert "but it must be a directory, and it is a file" in refused(tmp_path / "old.0.et")
+    assert "but the directory is not empty; name a new directory" in refused(tmp_path)
+    assert "but it must be a directory, and not a file" in refused(tmp_path / "old.0.et")
     monkeypatch.setattr(recording, "MOST_NODES", 31)
-    assert "the trace would have 32 nodes, and at most 31 are written; take fewer sizes or ranks" in refused(tmp_path / "a")
+    assert "the trace would have 32 nodes, and at most 31 are allowed; take fewer sizes or ranks" in refused(tmp_path / "a")
     monkeypatch.setattr(recording, "MOST_RANKS", 7)
-    assert "the trace would have 8 ranks, and at most 7 are written" in refused(tmp_path / "a")
+    assert "the trace would have 8 ranks, and at most 7 are allowed" in refused(tmp_path / "a")
 
 
 OURS = {"algorithm": "ring", "dtype": "f16", "redop": "sum", "slots": 4, "slot_bytes": 4096, "tier": "tcm"}

@@ -170,7 +170,7 @@ def test_refusals(config: list[str], form: SwitchQueueForm, said: str) -> None:
 
 def test_members_are_on_different_sips_and_slots_in_scratchpads() -> None:
     pes = ["sip0.cube0.pe0", "sip0.cube0.pe1"]
-    with pytest.raises(InputError, match="are on different SIPs"):
+    with pytest.raises(InputError, match="must be on different SIPs"):
         run(machine(), summed, SwitchQueueForm(0, REDUCE, 1, (0, 1)), pes=pes)
     with pytest.raises(InputError, match="slots in scratchpads"):
         run(machine("pe.ipcq.tier=hbm"), summed, SwitchQueueForm(0, REDUCE, 1, ALL))

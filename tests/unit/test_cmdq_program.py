@@ -231,7 +231,7 @@ def test_ids_given_by_the_builder() -> None:
         (lambda p: p.nop(deps_before="0"), 'program: cmdq[1] (id 1, NOP): deps_before = "0", but it must be a list of ids'),
         (lambda p: p.nop(deps_before=[0, -1]), "program: cmdq[1] (id 1, NOP): deps_before = [0, -1], but of each id in it: it must be "
          "at least 0"),
-        (lambda p: p.ve("sqrt"), 'program: cmdq[1]: op = "sqrt", but the ops of VE are layernorm, rmsnorm, softmax, gelu, silu, sigmoid, '
+        (lambda p: p.ve("sqrt"), 'program: cmdq[1]: op = "sqrt", but VE has the ops layernorm, rmsnorm, softmax, gelu, silu, sigmoid, '
          "tanh, exp, add, mul, copy, sum, max, min"),
         (lambda p: p.nop(debug=object), "program: cmdq[1] (id 1, NOP): debug = <class 'object'>, but it must be plain data: mappings, "
          "lists, text, numbers, true, false, null"),

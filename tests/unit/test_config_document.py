@@ -61,7 +61,7 @@ YAML_REFUSALS = [
     ("t: {8: 1, '8': 2}", "f.yaml:1:11: t.8: the key occurs twice at the same level; write the key once, with all its values below it"),
     ("t: {'8': 1, 8: 2}", "f.yaml:1:13: t[8]: the key occurs twice at the same level; write the key once, with all its values below it"),
     ("a: &x 1", "f.yaml:1:4: the anchor &x is not read; leave it out"),
-    ("a: *x", "f.yaml:1:4: the alias *x is not read; write the value out"),
+    ("a: *x", "f.yaml:1:4: the alias *x is not allowed, because YAML aliases are not supported; write the value out"),
     ("a: !!int 3", "f.yaml:1:4: the tag tag:yaml.org,2002:int is not read; leave it out"),
     ("a: !!python/object:os.system 3", "f.yaml:1:4: the tag tag:yaml.org,2002:python/object:os.system is not read; leave it out"),
     ("---\na: 1\n---\nb: 2", "f.yaml:3:1: a second document begins here; write one document per file"),

@@ -201,7 +201,7 @@ def one(a: str = "f16") -> dict[str, Any]:
 
 
 REFUSED: list[tuple[dict[str, Any], str]] = [
-    ({"tile": (1, 2)}, "the tile of a GEMM is (m, n, k), each 1 or more, and not (1, 2)"),
+    ({"tile": (1, 2)}, "the tile of a GEMM must be (m, n, k), each at least 1, not (1, 2)"),
     ({"buffers": 0}, "composite with buffers=0: it must be 1 or more"),
     ({"channel": "fast"}, "a DMA engine has the channels act_weight, kv_load, kv_store, and not fast"),
     ({"epilogue": ["add"]}, "'add' is not a step of an epilogue: give the name of an elementwise op, or a pair of it and its"),

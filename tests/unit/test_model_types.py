@@ -92,14 +92,14 @@ def test_a_type_without_a_row_is_read_by_its_keys_and_says_so(tmp_path: Path) ->
     found = model(old)
     assert found.description is not None and isinstance(found.description.blocks[0].ffn, Mlp)
     assert not found.description.blocks[0].ffn.gated and "layer norms" in found.notes[0]
-    with pytest.raises(InputError, match="its layers are not read off its keys"):
+    with pytest.raises(InputError, match="its layers cannot be derived from its keys"):
         model(dict(RECORDED["jamba"][0]["config"], model_type="someday"))
 
 
 @pytest.mark.parametrize("told", [{"type_vocab_size": 2}, {"architectures": ["SomeForMaskedLM"]}])
 def test_an_encoder_is_refused(told: dict[str, object]) -> None:
     """BERT's file has the keys of a decoder and those of its own."""
-    with pytest.raises(InputError, match="it is an encoder, which decodes no tokens"):
+    with pytest.raises(InputError, match="the model is an encoder, which does not decode tokens"):
         model(dict(RECORDED["llama"][1]["config"], model_type="bert") | told)
     model(dict(RECORDED["llama"][1]["config"], model_type="bert", is_decoder=True, type_vocab_size=2))
 

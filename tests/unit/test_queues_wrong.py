@@ -86,7 +86,7 @@ WRONG: list[tuple[Callable[..., Any], int, str]] = [
         "send and receive in the same order, with the same shapes",
     ),
     (nobody_there, 2, "rank 0 (sip0.cube0.pe0) has no neighbour W in plane 0, but E"),
-    (no_direction, 1, "a direction is one of N, E, S, W, and not 'up'"),
+    (no_direction, 1, "the direction must be one of N, E, S, W, not 'up'"),
     (no_plane, 1, "rank 0 (sip0.cube0.pe0) has planes 0, and not plane 1"),
     (no_elements, 1, "a tensor of f32[0] has no elements, and a command needs one at least"),
     (no_shape, 1, "a shape must be an integer or a tuple of integers, and this is 16.0"),

@@ -139,6 +139,6 @@ class Rated(Section):
 
 @pytest.mark.parametrize("value", [f"1/{2**31}", f"{2**31}", f"{2**31 + 1}/2", f"{2**31 - 1}/{2**31}"])
 def test_the_terms_of_a_rational_stay_below_2_to_31(value: str) -> None:
-    with pytest.raises(ValidationError, match=r"as a fraction of integers its terms must be below 2\^31"):
+    with pytest.raises(ValidationError, match=r"written as a fraction, its numerator and denominator must be below 2\^31"):
         Rated.model_validate({"rate": value})
     assert Rated.model_validate({"rate": f"{2**31 - 1}/{2**31 - 2}"}).rate == Fraction(2**31 - 1, 2**31 - 2)

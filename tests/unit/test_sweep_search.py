@@ -180,10 +180,10 @@ def test_a_machine_that_is_not_valid_is_named_with_its_line(tmp_path: Path) -> N
 @pytest.mark.parametrize(
     "line, message",
     [
-        ("search: {}", "it must say how many points to look at"),
+        ("search: {}", "it must have the key trials"),
         ("search: {trials: 0}", "it must be an integer of at least 1"),
         ("search: {trials: 3, sampler: grid}", "it must be one of tpe, nsga2"),
-        ("search: {trials: 3, meets: ns < 3}", "it is not for a search of the largest value"),
+        ("search: {trials: 3, meets: ns < 3}", "this key is not valid together with largest or meets"),
         ("search: {largest: dram.t_setup_cycles}", "meets is missing"),
         ("search: {largest: dram.t_setup, meets: ns < 3}", "it must be an axis of its own"),
         ("search: {largest: dram.t_setup_cycles, meets: speed < 3}", "speed is neither a number of a result nor an axis"),

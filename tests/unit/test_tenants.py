@@ -133,6 +133,6 @@ def test_what_does_not_fit_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "a.json"
     stream().save(path)
     assert read_tenant(f"{path}:weight=2,outstanding=3") == Tenant(load_program(path), 2, 3)
-    for text, rule in (("wide=2", "the keys are weight and outstanding"), ("weight=0", "an integer of at least 1")):
+    for text, rule in (("wide=2", "the only keys are weight and outstanding"), ("weight=0", "an integer of at least 1")):
         with pytest.raises(InputError, match=rule):
             read_tenant(f"{path}:{text}")

@@ -85,7 +85,7 @@ def test_a_broken_link_is_left_out() -> None:
         ("ring", 1, "0-9", "there is no such link"),
         ("ring", 1, "1-1", "there is no such link"),
         ("ring", 1, "0-1, 1-0", 'system.failed.1 = "1-0", but it is named twice'),
-        ("ring", 1, "sip0-sip1", 'it must be the numbers of two SIPs, like "0-1"'),
+        ("ring", 1, "sip0-sip1", 'it must be two SIP numbers such as "0-1"'),
         ("all_to_all", 2, "", "all_to_all has one row"),
     ],
 )

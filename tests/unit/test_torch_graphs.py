@@ -207,7 +207,7 @@ def test_a_module_that_raises_is_a_mistake_of_the_user() -> None:
     def wrong(x: Any) -> Any:
         return x @ x
 
-    with pytest.raises(InputError, match=r"torch\.export cannot export it: "):
+    with pytest.raises(InputError, match=r"torch\.export cannot export the model: "):
         read_module(Calls(wrong), (X,))
 
 

@@ -261,7 +261,7 @@ def refused(body: Callable[[Any], Any], portable: bool = False) -> str:
         (lambda x: tl.zeros((4,), tl.float8e4b15),
          "elements of fp8e4b15: no machine here has them; use tl.float8e4nv or another type"),
         (lambda x: tl.arange(0, 4)[0], "unsupported tensor index 0: it is : or None; use tl.gather or tl.load"),
-        (lambda x: tl.load(x + tl.arange(0, 4), other=0), "tl.load with other= and without mask=; give both"),
+        (lambda x: tl.load(x + tl.arange(0, 4), other=0), "tl.load has other= but no mask=; give both"),
         (lambda x: tl.dot(tl.zeros((16, 16), tl.float16), tl.zeros((16, 16), tl.float32)),
          "tl.dot of fp16 and fp32: both must be of one type; cast one with .to"),
         (lambda x: tl.static_assert(False, "no"), "tl.static_assert failed: no"),
@@ -281,8 +281,8 @@ def test_portable_has_triton_s_own_rules() -> None:
     rule = "tl.arange(0, 6): in Triton its length is a power of two, and not 6; use a mask"
     assert refused(lambda x: tl.arange(0, 6), portable=True) == rule
     halves = refused(lambda x: tl.exp(tl.zeros((4,), tl.float16)), portable=True)
-    assert halves.startswith("tl.exp of fp16: Triton takes f32 and f64 alone")
-    assert refused(lambda x: tl.zeros((6,), tl.float16), portable=True).startswith("a shape of [6]: in Triton axes are powers")
+    assert halves.startswith("tl.exp of fp16: Triton accepts only f32 and f64")
+    assert refused(lambda x: tl.zeros((6,), tl.float16), portable=True).startswith("a shape of [6]: in Triton each length must be a power")
     narrow = refused(lambda x: tl.make_tensor_descriptor(x, [16, 16], [16, 1], [8, 2]), portable=True)
     rule = "Descriptor block shape must have at least 16 bytes in the last dimension"
     assert narrow == f"{rule}, but got 2 * 4 = 8 bytes; use a wider block"
@@ -310,7 +310,7 @@ def test_colons_and_constants_mean_what_they_mean_in_triton() -> None:
 
 def test_pending_values_are_no_conditions() -> None:
     text = refused(lambda x: bool(tl.sum(tl.load(x + tl.arange(0, 4)), 0) > 0))
-    assert text.startswith("the truth value is needed, but it comes after the timing, from gt (test_triton_language.py:")
+    assert text.startswith("the truth value must be known, but comes after the timing, from gt (test_triton_language.py:")
 
 
 @triton.jit

@@ -185,8 +185,8 @@ def test_arguments_that_no_machine_has() -> None:
     assert str(caught.value) == "total: argument x_ptr: elements of complex64 are not on these machines; cast it first"
     with pytest.raises(triton.TritonError) as caught:
         total[(1,)](np.ones(4, np.float32), BLOCK=4)
-    assert str(caught.value) == "total: missing a required argument: 'out_ptr'; it takes x_ptr, out_ptr, BLOCK"
-    with pytest.raises(triton.TritonError, match="a grid is one to three integers of at least 0, and not \\(-1,\\)"):
+    assert str(caught.value) == "total: missing a required argument: 'out_ptr'; the parameters are x_ptr, out_ptr, BLOCK"
+    with pytest.raises(triton.TritonError, match="the grid \\(-1,\\) is not valid; it must be one to three integers of at least 0"):
         total[(-1,)](np.ones(4, np.float32), np.zeros(1, np.float32), BLOCK=4)
 
 

@@ -169,8 +169,8 @@ def test_functions_of_libdevice() -> None:
 def test_descriptors_say_what_is_wrong() -> None:
     x = np.zeros((4, 8), np.float32)
     for given, text in {
-        ((4, 8), (8, 1), (4,)): "TensorDescriptor: shape, strides and block_shape have [2, 2, 1] axes; they must have as many",
-        ((4, 8), (1, 8), (4, 4)): "TensorDescriptor: the last stride must be 1, and is 8; swap the axes",
+        ((4, 8), (8, 1), (4,)): "TensorDescriptor: shape, strides and block_shape have [2, 2, 1] axes; they must be equal",
+        ((4, 8), (1, 8), (4, 4)): "TensorDescriptor: the last stride must be 1, but is 8; swap the axes",
     }.items():
         with pytest.raises(triton.TritonError) as caught:
             TensorDescriptor(x, *given)

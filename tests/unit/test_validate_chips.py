@@ -181,7 +181,7 @@ def test_rows_across_nodes_are_a_table_of_their_own(tmp_path: Path) -> None:
 
 
 def test_a_folder_that_is_not_there_skips_the_suite(tmp_path: Path) -> None:
-    with pytest.raises(Skipped, match="name one by --data"):
+    with pytest.raises(Skipped, match="name one with --data"):
         chips.results(read_suite_data("chips"), Stand(Options(chip_tables=tmp_path / "no")))
 
 

@@ -94,8 +94,8 @@ def calibrate(
     start = _errors(cases, machine, runtime)
     constants = constants_for(operations_of(cases), machine, runtime)
     if len(cases) <= len(constants):
-        rule = f"it has {len(cases)} rows that can be used, and {len(constants)} constants need more"
-        raise InputError(Problem(str(path), rule, remedy="measure more shapes of each class"))
+        rule = f"the file has {len(cases)} usable rows, but a fit of {len(constants)} constants needs more rows than constants"
+        raise InputError(Problem(str(path), rule, remedy="measure more shapes of each class of operations"))
     progress("fit")
     fitted = fit(_even(cases), machine, runtime, constants)
     progress("cross-validation")

@@ -154,7 +154,9 @@ def _read(
                 notes.append(f"row {row.get('id', '?')} cannot be read: {error}")
                 continue
             if case is None:
-                notes.append(f"row {row.get('id', '?')} ({row.get('op') or row.get('model')}) has no plan here")
+                notes.append(
+                    f"row {row.get('id', '?')} is skipped: there is no plan for {row.get('op') or row.get('model')}"
+                )
             else:
                 cases.append(case)
         yield Table(label, chip, entry["runtime"], family, machine, cases, len(some), "", notes, elsewhere)
@@ -370,7 +372,7 @@ def _attention_op(context: Context, groups: list[Sequences]) -> Attention:
     heads, kv_heads = context.heads()
     some = tuple(one for one in groups if one.count)
     if not some:
-        raise ValueError("a step needs a sequence: prefill_chunk, n_decode or batch above 0")
+        raise ValueError("a step needs at least one sequence: prefill_chunk, n_decode or batch must be greater than 0")
     return Attention(some, heads, kv_heads, LLM_HEAD)
 
 

@@ -219,7 +219,7 @@ def read_finding(path: str | os.PathLike[str]) -> Finding:
     try:
         plain = msgspec.json.decode(content, type=_File)
     except (msgspec.MsgspecError, ValueError, RecursionError) as error:
-        raise InputError(Problem(where, f"it is no finding of kbsim fuzz: {error}", remedy=REMEDY)) from None
+        raise InputError(Problem(where, f"the file is not a finding of kbsim fuzz: {error}", remedy=REMEDY)) from None
     if plain.schema != SCHEMA:
         raise InputError(Problem(where, f"it must be {SCHEMA}", "schema", plain.schema, REMEDY))
     if len(plain.draws) > MOST_DRAWS:

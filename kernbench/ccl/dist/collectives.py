@@ -254,7 +254,7 @@ def _all_blocks(
 ) -> tuple[LocalTensor, list[Copy]]:
     """Return memory for the blocks of all ranks at the root, and the copies between this memory and the tensors."""
     if blocks is None:
-        raise InputError(Problem(f"dist.{given.name}", f"the root, rank {given.me.rank}, must give it", field, None))
+        raise InputError(Problem(f"dist.{given.name}", f"rank {given.me.rank} is the root and must pass it", field, None))
     if isinstance(blocks, list | tuple):
         tensors = [given.one(one, written) for one in blocks]
     else:

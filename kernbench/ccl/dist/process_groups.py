@@ -195,7 +195,7 @@ def group_of(name: str, group: ProcessGroup | None) -> ProcessGroup:
     if group is None:
         return me.world.ranks
     if not isinstance(group, ProcessGroup):
-        raise InputError(Problem(f"dist.{name}", "it must be a group that dist.new_group made", "group", str(group)))
+        raise InputError(Problem(f"dist.{name}", "it must be a group from dist.new_group", "group", str(group)))
     if me.rank not in group.ranks:
         there = ", ".join(map(str, group.ranks))
         raise InputError(Problem(f"dist.{name}", f"rank {me.rank} is not a member of the group of ranks {there}"))

@@ -200,7 +200,7 @@ def this_worker() -> Worker:
     found = getattr(getcurrent(), "of_group", None)
     if found is None:
         remedy = "dist.spawn(ctx, worker, ranks=8) runs workers"
-        raise InputError(Problem("dist", "it is called outside a worker", remedy=remedy))
+        raise InputError(Problem("dist", "this function works only in a worker", remedy=remedy))
     assert isinstance(found, Worker)
     return found
 
@@ -209,7 +209,7 @@ def joined(name: str) -> Worker:
     me = this_worker()
     if not me.ready:
         remedy = 'call dist.init_process_group(backend="kernbench") first'
-        raise InputError(Problem(f"dist.{name}", f"rank {me.rank} has joined no group", remedy=remedy))
+        raise InputError(Problem(f"dist.{name}", f"rank {me.rank} has not joined the group of all workers", remedy=remedy))
     return me
 
 

@@ -101,10 +101,14 @@ def _files(place: Path) -> list[Path]:
             found.setdefault(named[1], {})[int(named[2])] = path
     if not found:
         rule = "there are no files PREFIX.RANK.et" if prefix is None else f"there are no files {prefix}.RANK.et"
-        raise InputError(Problem(os.fspath(place), rule, remedy="give a directory, or the part of the names before .0.et"))
+        raise InputError(
+            Problem(
+                os.fspath(place), rule, remedy="give a directory, or the prefix of the files, which is the part before .0.et"
+            )
+        )
     if len(found) > 1:
         rule = f"it has traces of several prefixes: {', '.join(found)}"
-        raise InputError(Problem(os.fspath(place), rule, remedy="give one of them, with the directory before it"))
+        raise InputError(Problem(os.fspath(place), rule, remedy="give one of these prefixes with its directory"))
     (files,) = found.values()
     missing = next((rank for rank in range(len(files)) if rank not in files), None)
     if missing is not None:
@@ -213,7 +217,7 @@ class _Wire:
         found = 0
         for shift in range(0, 70, 7):
             if self.at >= self.end:
-                raise self.error("it ends within a number")
+                raise self.error("the file ends in the middle of a number")
             byte = self.data[self.at]
             self.at += 1
             found |= (byte & 0x7F) << shift
@@ -243,7 +247,7 @@ class _Wire:
             elif kind in (1, 5):
                 size = 8 if kind == 1 else 4
                 if size > self.end - self.at:
-                    raise self.error("it ends within a number")
+                    raise self.error("the file ends in the middle of a number")
                 self.at += size
                 yield number, self.data[self.at - size : self.at]
             else:

@@ -59,7 +59,7 @@ def _schedule(root: Element) -> Program:
         scratch=max((gpu.integer("s_chunks", 0, MOST_CHUNKS, 0) for gpu in root.of("gpu")), default=0),
     )
     if (made.rules.blocks_in or made.rules.blocks_out) and chunks % ranks:
-        raise root.problem(f"with {ranks} gpus it must be a multiple of their number", "nchunksperloop", str(chunks))
+        raise root.problem(f"it must be a multiple of {ranks}, the number of gpus", "nchunksperloop", str(chunks))
     if in_place and not made.rules.in_place:
         raise root.problem(f"elements and results of {name} cannot share memory", "inplace", "1")
     gpus: dict[int, Element] = {}
@@ -91,7 +91,7 @@ def _blocks(made: Program, gpu: Element, rank: int, ranks: int) -> Iterator[Bloc
     ordered = [by_number[number] for number in range(len(blocks))]
     lengths = [len(tb.children) for tb in ordered]
     if sum(lengths) > MOST_STEPS:
-        raise gpu.problem(f"it has {sum(lengths):,} steps, and at most {MOST_STEPS:,} are taken")
+        raise gpu.problem(f"it has {sum(lengths):,} steps, but at most {MOST_STEPS:,} are allowed")
     uses: dict[tuple[str, int, int], Element] = {}
     for number, tb in enumerate(ordered):
         tb.only("step")

@@ -86,7 +86,7 @@ class Plan:
             raise self.refused(("gpus",), f"a plan has 2 to {MOST_RANKS} ranks", len(self.gpus))
         if any("inputChunks" in gpu for gpu in self.gpus):
             rule = "this plan has an older format; kernbench reads only plans with input_chunks, src_buff and dst_buff"
-            raise self.refused(("gpus",), rule, remedy="make it again with a newer MSCCL++")
+            raise self.refused(("gpus",), rule, remedy="generate the plan again with a newer version of MSCCL++")
         sizes = [[self._number(gpu, f"{kind}_chunks", ("gpus", k)) for kind in ("input", "output", "scratch")]
                  for k, gpu in enumerate(self.gpus)]  # fmt: skip
         self.has, self.gets = max(one[0] for one in sizes), max(one[1] for one in sizes)
@@ -96,9 +96,12 @@ class Plan:
         )  # fmt: skip
         rules = made.rules
         if (rules.blocks_in or rules.blocks_out) and made.chunks % len(self.gpus):
-            raise self.refused(("gpus",), f"with {len(self.gpus)} ranks its chunks must be a multiple of them", made.chunks)
+            raise self.refused(("gpus",), f"the number of chunks must be a multiple of the {len(self.gpus)} ranks", made.chunks)
         if made.sizes()[0] != self.has:
-            raise self.refused(("gpus",), f"{name} has {made.sizes()[0]} input_chunks if the larger side has {made.chunks}")
+            raise self.refused(
+                ("gpus",),
+                f"{name} must have {made.sizes()[0]} input_chunks, because its larger buffer has {made.chunks} chunks",
+            )
         self.made = made
         self.rows: list[dict[Key, Row]] = [{} for _ in self.gpus]
         self.written: list[dict[tuple[str, int], At]] = [{} for _ in self.gpus]
@@ -282,7 +285,9 @@ class Plan:
         members = tuple(one.rank for one in max(ends, key=len))
         own = next((one for one in targets if one.rank == rank), None)
         if rank not in members or len({one.count for one in (*sources, *targets)}) > 1:
-            raise self.refused(where, f"{name} must have equally many chunks everywhere, and be of a group with its own rank")
+            raise self.refused(
+                where, f"all buffers of {name} must have the same number of chunks, and its group must contain its own rank"
+            )
         assert own is not None
         group, by = self.groups.setdefault((rank, members, number), len(self.groups)), (rank, number)
 
@@ -354,7 +359,9 @@ class Plan:
     def _move(self, rank: int, number: int, source: Place, target: Place, where: Where) -> None:
         """Add a copy, or a message if the source and the target are on different ranks."""
         if source.count != target.count:
-            raise self.refused(where, f"{source.count} chunks go to {target.count}")
+            raise self.refused(
+                where, f"{source.count} source chunks do not fit {target.count} target chunks; the numbers must be equal"
+            )
         if source.rank == target.rank:
             self._add(source.rank, ("local", number), Row(-1, -1, 0), "cpy", source, target, (rank, number))
         else:
@@ -371,10 +378,12 @@ class Plan:
         """Add the sum of all sources to the first target on the rank itself, and copies of the sum to the other targets."""
         mine = [one for one in targets if one.rank == rank]
         if not mine or any(one.count != mine[0].count for one in (*sources, *targets)):
-            raise self.refused(where, "a sum must have equally many chunks everywhere, and a dst_buff of its own rank")
+            raise self.refused(
+                where, "all buffers of a sum must have the same number of chunks, and one dst_buff must be on its own rank"
+            )
         own, total, by = [one for one in sources if one.rank == rank], mine[0], (rank, number)
         if not own:
-            raise self.refused(where, "a sum must have a src_buff of its own rank")
+            raise self.refused(where, "one src_buff of a sum must be on its own rank")
         first = total if total in own else own[0]
         own.remove(first)
         local = ("local", number)

@@ -396,7 +396,7 @@ class Interpreter:
         whole = max(rules.has(count, ranks), rules.gets(count, ranks))
         if whole % self.program.chunks:
             rule = f"{whole} elements cannot be cut into its {self.program.chunks} chunks of equal length"
-            raise InputError(Problem(self.program.source, rule, remedy=f"take a multiple of {self.program.chunks}"))
+            raise InputError(Problem(self.program.source, rule, remedy=f"use a multiple of {self.program.chunks}"))
         return whole // self.program.chunks
 
     def reference(self, inputs: Sequence[Array], kind: int, shape: Shape, slot_bytes: int) -> Sequence[Array]:

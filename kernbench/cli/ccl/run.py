@@ -682,7 +682,7 @@ def _sizes(begin: str, end: str | None, factor: int | None, step: str | None) ->
         by = size_of("--step", step)
         if (last - first) // by >= MOST_SIZES:
             rule = f"it makes {(last - first) // by + 1:,} sizes from {begin} to {end}, and at most {MOST_SIZES:,} are run"
-            raise InputError(Problem("kbsim ccl run", rule, "--step", step, "take a larger step"))
+            raise InputError(Problem("kbsim ccl run", rule, "--step", step, "use a larger step"))
         return first, last, 1, by
     if last > first and factor == 1:
         raise InputError(Problem("kbsim ccl run", f"it must be at least 2 to come from {begin} to {end}", "--factor", factor))

@@ -123,7 +123,7 @@ def _estimated(
 
     if shape is None or simulates:
         rule = "it is for a group that is not simulated, of a shape like 1563x8x8"
-        raise InputError(Problem("kbsim ccl tune", rule, "--estimate", remedy="give --shape, and leave --simulate out"))
+        raise InputError(Problem("kbsim ccl tune", rule, "--estimate", remedy="give --shape, and leave out --simulate"))
     machine = load_config(config or PRESETS[-1], overrides, kind=SystemConfig)
     kind = topo or machine.system.kind
     if kind not in TOPO_NAME_TO_KIND:

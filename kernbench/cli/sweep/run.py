@@ -220,7 +220,7 @@ def _warn(points: Points, store: Store, *, quiet: bool) -> None:
             output.note(f"warning: {note}")
     damaged = list(store.damaged.values())
     for problem in damaged[:MOST_NOTES]:
-        output.note(f"warning: {replace(problem, remedy='it is run again')}")
+        output.note(f"warning: {replace(problem, remedy='the point is run again')}")
     if len(damaged) > MOST_NOTES:
         output.note(f"warning: {len(damaged) - MOST_NOTES} more damaged results are run again")
 

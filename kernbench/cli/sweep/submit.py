@@ -40,7 +40,9 @@ def submit(
     read = load_spec(spec, allow_code=allow_code or ())
     if read.search is not None:
         rule = "the points of a search depend on earlier results, so it has no shards"
-        raise InputError(Problem(COMMAND, rule, remedy=f"leave search out of {spec}, or run it on one computer"))
+        raise InputError(
+            Problem(COMMAND, rule, remedy=f"remove search from {spec}, or run the sweep on one computer with kbsim sweep run")
+        )
     points = len(points_of(read))
     if shards > min(points, MOST_SHARDS):
         rule = f"the sweep has {points} points, and an array at most {MOST_SHARDS} jobs"

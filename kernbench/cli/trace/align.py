@@ -96,7 +96,7 @@ def _refuse_without_profile(rules: str | None, approve: list[str] | None, save: 
 
     for option, given in (("--rules", rules), ("--approve", approve), ("--save", save)):
         if given:
-            raise InputError(Problem("kbsim trace align", "it is only for --profile", option, str(given)))
+            raise InputError(Problem("kbsim trace align", "this option is only valid with --profile", option, str(given)))
 
 
 def _profile(
@@ -108,8 +108,12 @@ def _profile(
     from kernbench.trace.reader import open_trace
 
     if other is not None:
-        rule = "--profile excludes --map and --out"
-        raise InputError(Problem("kbsim trace align", rule, remedy="--rules says which names mean which operations"))
+        rule = "--map and --out cannot be used with --profile"
+        raise InputError(
+            Problem(
+                "kbsim trace align", rule, remedy="write a file that maps the names to operations, and pass it with --rules"
+            )
+        )
     if save is not None:
         check_writable(save)
     known = [] if rules is None else read_rules(rules)

@@ -89,13 +89,15 @@ def export(
     if endpoint is not None:
         return _send(file, endpoint, protocol or Protocol.HTTP, out, to, time, origin or 0, as_json=as_json)
     if protocol is not None:
-        raise InputError(Problem("kbsim trace export", "it is only for --endpoint", "--protocol", protocol.value))
+        raise InputError(
+            Problem("kbsim trace export", "this option is only valid with --endpoint", "--protocol", protocol.value)
+        )
     if out is None:
         rule = "there is nowhere to write to"
         raise InputError(Problem("kbsim trace export", rule, remedy="add --out FILE, or --endpoint URL for a collector"))
     form = format_of(out) if to is None else to
     if origin is not None and form is not Format.OTLP:
-        raise InputError(Problem("kbsim trace export", "it is only for --to otlp", "--origin", origin))
+        raise InputError(Problem("kbsim trace export", "this option is only valid with --to otlp", "--origin", origin))
     if time is not None and form not in TIMED:
         rule = f"--to {form.value} has both cycles and nanoseconds"
         raise InputError(Problem("kbsim trace export", rule, "--time", time.value))
@@ -153,9 +155,11 @@ def _send(
     from kernbench.trace.reader import open_trace
 
     if out is not None:
-        raise InputError(Problem("kbsim trace export", "--out and --endpoint exclude each other", "--endpoint", endpoint))
+        raise InputError(Problem("kbsim trace export", "--out and --endpoint cannot be used together", "--endpoint", endpoint))
     if to not in (None, Format.OTLP):
-        raise InputError(Problem("kbsim trace export", "a collector takes --to otlp", "--to", to.value))
+        raise InputError(
+            Problem("kbsim trace export", "--endpoint needs --to otlp, the format of collectors", "--to", to.value)
+        )
     trace = open_trace(file)
     counts = emit(trace, collector(endpoint, protocol.value), time or TimeUnit.NS, origin)
     if as_json:
@@ -187,7 +191,9 @@ def selection_of(only: str | None, without: str | None, layer: str | None, phase
     if layer is not None:
         parts = [part.strip() for part in layer.split(",")]
         if not all(part.isdecimal() and part.isascii() and len(part) < 10 for part in parts):
-            raise InputError(Problem("kbsim trace export", "it must be numbers of layers: 0,1,2", "--layer", layer))
+            raise InputError(
+                Problem("kbsim trace export", "it must be a list of layer numbers such as 0,1,2", "--layer", layer)
+            )
         layers = frozenset(map(int, parts))
     phases = None if phase is None else frozenset(part.strip() for part in phase.split(","))
     return Selection(frozenset(kinds), layers, phases)

@@ -169,7 +169,7 @@ class Transfers(Serving):
                 raise TransferError(
                     f"{line}: {count} rows of {row_bytes} bytes travel as {travel} bytes with their alignment to "
                     f"{self._align}, and the scratchpad has {self._room}; "
-                    "move fewer rows at a time, or rows that lie side by side"
+                    "move fewer rows at a time, or rows that are contiguous in memory"
                 )
             orders.append(((channel, write, first, row_bytes, stride, count, *way), ((start, travel, 1 - write),)))
             place += row_bytes * count

@@ -82,7 +82,7 @@ def _failed_link(value: Any) -> str:
             return form.format(*map(int, found.groups()))
     first, dash, second = value.partition("-") if isinstance(value, str) else ("", "", "")
     if not dash or not all(part.isascii() and part.isdigit() and len(part) < 6 for part in (first, second)):
-        raise refuse('it must be the numbers of two SIPs, like "0-1", a NIC of a row, like "nic0.3", or a rail, like "rail3"')
+        raise refuse('it must be two SIP numbers such as "0-1", a NIC of a row such as "nic0.3", or a rail such as "rail3"')
     return f"{int(first)}-{int(second)}"
 
 

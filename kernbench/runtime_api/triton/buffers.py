@@ -51,7 +51,9 @@ class Buffers:
             self._empty[name] = array
             return
         if any(step < 0 for step in array.strides):
-            raise TritonError(f"{self._kernel}: argument {name} runs backwards through memory; make a copy of it")
+            raise TritonError(
+                f"{self._kernel}: argument {name} has a negative stride, which is not supported; pass a copy of the array"
+            )
         uneven = [step for step in array.strides if step % array.itemsize]
         if uneven:
             apart = f"its elements of {array.itemsize} B are {uneven[0]} B apart"

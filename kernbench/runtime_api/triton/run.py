@@ -82,7 +82,7 @@ def machine(
     """
     unknown = [one for one in check.split(",") if one and one not in CHECKS]
     if unknown:
-        raise TritonError(f"check={check}: it is one or more of {', '.join(CHECKS)}")
+        raise TritonError(f"check={check}: check must be one or more of {', '.join(CHECKS)}")
     found = config if isinstance(config, MachineConfig) else load_config(config, allow_code=allow_code)
     around = _CHOSEN.get()
     checks = frozenset(one for one in check.split(",") if one) | (around.checks if around else frozenset())
@@ -223,7 +223,7 @@ class EmptyRun(KernelRun):
 
     def trace(self, path: str | os.PathLike[str], level: str = "full") -> None:
         """TritonError: there is nothing to trace."""
-        raise TritonError(f"{self.name}: a grid without programs has no trace")
+        raise TritonError(f"{self.name}: the grid has no programs, so there is no trace")
 
 
 def _nothing(kernel: JITFunction, arguments: Mapping[str, Any], hints: Mapping[str, Any]) -> KernelRun:

@@ -38,7 +38,7 @@ class TraceOptions:
         if self.level not in LEVELS[1:]:
             raise InputError(Problem("trace", f"it must be one of {', '.join(LEVELS[1:])}", "level", self.level))
         if not 0 < self.window <= MAX_WINDOW:
-            raise InputError(Problem("trace", "a window has from 1 to 2^40 cycles", "window", self.window))
+            raise InputError(Problem("trace", "a window must have from 1 to 2^40 cycles", "window", self.window))
         if self.cycles is not None and not 0 <= self.cycles[0] < self.cycles[1] < FOREVER:
             given = f"{self.cycles[0]}:{self.cycles[1]}"
             raise InputError(Problem("trace", "it must be FROM:TO with 0 <= FROM < TO", "cycles", given))

@@ -29,7 +29,7 @@ def executor_for(spec: Spec, *, jobs: int | None, threads: int | None, dask: boo
     if threads is not None and (jobs is not None or dask):
         raise InputError(Problem(COMMAND, "they are those of one process here: leave out --jobs and --executor", "--threads"))
     if scheduler is not None and jobs is not None:
-        raise InputError(Problem(COMMAND, "a cluster has a fixed number of processes", "--jobs", jobs, "leave it out"))
+        raise InputError(Problem(COMMAND, "the number of processes of a cluster is fixed", "--jobs", jobs, "leave it out"))
     limited = spec.limits.seconds is not None or spec.limits.memory is not None
     if limited and (threads is not None or dask):
         which = "--threads" if threads is not None else "--executor dask"

@@ -336,7 +336,7 @@ class Pool:
             self._unborn += 1
             if self._unborn >= MOST_DEATHS:
                 rule = f"processes cannot be started here: {how}"
-                raise InputError(Problem("sweep", rule, remedy="read the messages of its processes"))
+                raise InputError(Problem("sweep", rule, remedy="read the messages of the worker processes"))
         if not process.ready or not process.tasks:
             return
         task = process.tasks[0]

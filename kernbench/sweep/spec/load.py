@@ -211,7 +211,7 @@ def _group(read: Reader, path: PathLike) -> Axis | None:
             return None
         columns[str(name)] = values
     if not columns:
-        read.refuse(path, "it must be a mapping of axes that move together")
+        read.refuse(path, "it must be a mapping of axes whose values change together")
         return None
     lengths = {name: len(values) for name, values in columns.items()}
     if len(set(lengths.values())) > 1:
@@ -261,12 +261,14 @@ def _span(read: Reader, path: PathLike, sampled: bool) -> Span | None:
         read.refuse((*path, "from"), "a log range must begin above 0", plain(low))
         return None
     if step is not None and (step <= 0 or scale == "log"):
-        read.refuse((*path, "step"), "it must be above 0, and a log range has a count instead", plain(step))
+        read.refuse(
+            (*path, "step"), "it must be greater than 0; a range with scale log needs a count instead of a step", plain(step)
+        )
         return None
     count = read.integer((*path, "count"), 1, MOST_LEVELS)
     multiple = read.integer((*path, "multiple_of"), 1)
     if count is not None and step is not None:
-        read.refuse((*path, "count"), "a range has a step or a count, not both", count)
+        read.refuse((*path, "count"), "a range must have either a step or a count, not both", count)
         return None
     span = Span(low, high, scale, step, count, multiple)  # type: ignore[arg-type]
     if not sampled and not span.is_grid:
@@ -301,7 +303,7 @@ def read_targets(read: Reader, folder: Path, allowed: AllowedCode) -> tuple[Targ
                 read.refuse(path, str(problem))
             continue
         if target is not None and target.label in [other.label for other in found]:
-            read.refuse(path, "two targets have this label", target.label, "give one of them another label")
+            read.refuse(path, "two targets have this label", target.label, "give one of the two another label")
         elif target is not None:
             found.append(target)
     return tuple(found)
@@ -567,14 +569,21 @@ def _search(read: Reader, axes: tuple[Axis, ...], goals: tuple[Goal, ...], targe
     if read.get(("sample",)) is not ABSENT:
         read.refuse(("search",), "a sweep has a sample or a search, not both")
     if targets > 1:
-        read.refuse(("search",), "a search has one target, because numbers of different targets cannot be compared", targets)
+        read.refuse(
+            ("search",),
+            "a search must have exactly one target, because results of different targets cannot be compared",
+            targets,
+        )
     if not axes:
         read.refuse(("search",), "a search must have at least one axis")
     if "largest" in given or "meets" in given:
         return _largest(read, axes, given)
     trials = read.integer(("search", "trials"), 1, MOST_POINTS)
     if "trials" not in given:
-        read.refuse(("search",), "it must say how many points to look at: trials: N; or largest: AXIS with meets: CONDITION")
+        read.refuse(
+            ("search",),
+            "it must have the key trials (the number of points), or the keys largest (an axis) and meets (a condition)",
+        )
     sampler = read.choice(("search", "sampler"), SAMPLERS, "tpe" if len(goals) == 1 else "nsga2")
     batch = read.integer(("search", "batch"), 1, MOST_BATCH)
     default = 8 if sampler == "tpe" else 32
@@ -586,7 +595,7 @@ def _search(read: Reader, axes: tuple[Axis, ...], goals: tuple[Goal, ...], targe
 def _largest(read: Reader, axes: tuple[Axis, ...], given: Mapping[Any, Any]) -> Largest | None:
     for name in given:
         if name not in ("largest", "meets"):
-            read.refuse(("search", name), "it is not for a search of the largest value: leave it out")
+            read.refuse(("search", name), "this key is not valid together with largest or meets; leave it out")
     for name in ("largest", "meets"):
         if name not in given:
             read.refuse(("search",), f"{name} is missing: largest names an axis, and meets is a condition on results")
@@ -601,7 +610,7 @@ def _largest(read: Reader, axes: tuple[Axis, ...], given: Mapping[Any, Any]) -> 
         return None
     values = [level[0] for level in axis.levels]
     if not all(type(value) in (int, float) for value in values) or values != sorted(values):
-        read.refuse(("search", "largest"), "its axis must have rising numbers", name)
+        read.refuse(("search", "largest"), "the values of its axis must be numbers in increasing order", name)
     return Largest(name, constraint) if (constraint := read_constraint(read, ("search", "meets"), text, axes)) else None
 
 

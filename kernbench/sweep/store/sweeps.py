@@ -93,7 +93,7 @@ def sweep_named(store: Store, name: str | None) -> str:
         assert name is not None
         return name
     if not there:
-        raise InputError(Problem(str(store.path), "there is no sweep in it"))
+        raise InputError(Problem(str(store.path), "the store has no sweep"))
     if name is None:
         rule = f"it holds the sweeps {', '.join(there)}"
         raise InputError(Problem(str(store.path), rule, remedy="name one with --sweep"))
@@ -107,11 +107,13 @@ def read_about(store: Store, name: str) -> About:
     try:
         about: About = decoded("about", text, About)
         if not all(map(is_text, about.names)) or len(set(about.names)) < len(about.names):
-            raise DamagedError("about.names", about.names, "they must be different texts")
+            raise DamagedError("about.names", about.names, "the names must be different texts")
         if not about.goals or any(not is_goal(goal) or way not in ("min", "max") for goal, way in about.goals):
-            raise DamagedError("about.goals", about.goals, "they must be numbers of a result, each with min or max")
+            raise DamagedError("about.goals", about.goals, "the goals must be metrics of a result, each with min or max")
         if not all(is_constraint(text, about.names) for text in about.constraints):
-            raise DamagedError("about.constraints", about.constraints, "they must be conditions on numbers of a result")
+            raise DamagedError(
+                "about.constraints", about.constraints, "the constraints must be conditions on metrics of a result"
+            )
         if min(about.excluded, about.invalid) < 0 or max(about.excluded, about.invalid) > MOST_POINTS:
             raise DamagedError("about", text, f"its counts must be from 0 to {MOST_POINTS}")
     except DamagedError as error:
@@ -153,7 +155,7 @@ def _line(about: About, number: Any, key: Any, target: Any, machine: Any, text: 
     if not is_plain([kept.values, task.settings, task.params]):
         raise DamagedError("task", text, "it has a value that no axis has")
     if not (0 <= task.target < len(context.targets) and 0 <= task.machine < len(context.machines)):
-        raise DamagedError("task", text, "it must be of a target and a machine of the sweep")
+        raise DamagedError("task", text, "its target and its machine must belong to the sweep")
     if task.key != key:
         raise DamagedError("key", key, f"it must be the key of its task, {task.key[:16]}")
     return Line(number, target, machine, tuple(kept.values), task)

@@ -58,7 +58,7 @@ class ServeTarget:
 
     def longest(self, config: MachineConfig, params: Mapping[str, Any]) -> tuple[str, Machine]:
         rule = "a search for the capacity makes many runs, and no single run is the result"
-        raise InputError(Problem(self.label, rule, remedy="take the model as an llm target"))
+        raise InputError(Problem(self.label, rule, remedy="use an llm target for this model"))
 
     def simulate(self, config: MachineConfig, params: Mapping[str, Any]) -> dict[str, Any]:
         values = self.checked(params)

@@ -90,7 +90,11 @@ class Target(Protocol):
 def _none_allowed(label: str, params: Mapping[str, Any]) -> dict[str, Any]:
     if params:
         name, value = next(iter(params.items()))
-        raise InputError(Problem(label, "it has no parameters", name, value, "benches and llm targets have some"))
+        raise InputError(
+            Problem(
+                label, "a target of this kind has no parameters", name, value, "only benches and llm targets have parameters"
+            )
+        )
     return {}
 
 

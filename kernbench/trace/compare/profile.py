@@ -234,7 +234,7 @@ def read_profile(path: str | os.PathLike[str]) -> list[Measured]:
     if problems:
         raise InputError(problems)
     if not found:
-        raise InputError(Problem(source, "there are no operations in it"))
+        raise InputError(Problem(source, "the profile has no operations"))
     return found
 
 
@@ -311,7 +311,13 @@ def operations(trace: Trace) -> dict[str, Operation]:
                 one, kind, start = began.pop(record.job_id)
                 one.work[kind] += record.t_cycle - start
     if trace.broken is not None or trace.end is None:
-        raise InputError(Problem(trace.path, f"the trace breaks off: {trace.broken}", remedy="only a whole run has operations"))
+        raise InputError(
+            Problem(
+                trace.path,
+                f"the trace breaks off: {trace.broken}",
+                remedy="a trace of a part of a run cannot be aligned with a profile; record the whole run",
+            )
+        )
     return found
 
 

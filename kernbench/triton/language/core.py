@@ -18,7 +18,11 @@ def get_int_dtype(bitwidth: int, signed: bool) -> dtype:
     """Return the integer type of this width [bit]."""
     name = f"{'int' if signed or bitwidth == 1 else 'uint'}{bitwidth}"
     found = next((one for one in TYPES if one.name == name), None)
-    return found if found is not None else refuse(f"there are no integers of {bitwidth} bits; there are 1, 8, 16, 32 and 64")
+    return (
+        found
+        if found is not None
+        else refuse(f"there is no integer type of {bitwidth} bits; the widths are 1, 8, 16, 32 and 64")
+    )
 
 
 def __getattr__(name: str) -> Any:

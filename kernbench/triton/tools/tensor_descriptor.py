@@ -25,11 +25,13 @@ class TensorDescriptor:
     def __post_init__(self) -> None:
         lengths = [len(self.shape), len(self.strides), len(self.block_shape)]
         if len(set(lengths)) != 1 or not lengths[0]:
-            raise TritonError(f"TensorDescriptor: shape, strides and block_shape have {lengths} axes; they must have as many")
+            raise TritonError(
+                f"TensorDescriptor: shape, strides and block_shape have {lengths} axes; they must be equal"
+            )
         if self.strides[-1] != 1:
-            raise TritonError(f"TensorDescriptor: the last stride must be 1, and is {self.strides[-1]}; swap the axes")
+            raise TritonError(f"TensorDescriptor: the last stride must be 1, but is {self.strides[-1]}; swap the axes")
         if self.padding not in ("zero", "nan"):
-            raise TritonError(f'TensorDescriptor: padding="{self.padding}"; it is "zero" or "nan"')
+            raise TritonError(f'TensorDescriptor: padding="{self.padding}"; it must be "zero" or "nan"')
 
     @staticmethod
     def from_tensor(

@@ -100,7 +100,9 @@ class TlComposite:
             result = self._gemm(wanted, *pair, swapped, dtype_acc, out_dtype, steps)
         elif op == "math":
             if epilogue or transpose_a or transpose_b or dtype_acc:
-                raise KernelError(f'{line}: epilogue, transpose_a, transpose_b and dtype_acc are of composite(op="gemm")')
+                raise KernelError(
+                    f'{line}: epilogue, transpose_a, transpose_b and dtype_acc are only valid for composite(op="gemm")'
+                )
             inputs = [one if _is_number(one) else self._whole(one, line) for one in (a, b) if one is not None]
             result = self._math(wanted, math_op, inputs, out_dtype)
         else:
@@ -120,7 +122,9 @@ class TlComposite:
         except ValueError as error:
             raise KernelError(f"{line}: composite of shapes {a.shape} and {b.shape}: {error}") from None
         if len(a.shape) != 2 or len(b.shape) != 2:
-            raise KernelError(f"{line}: composite of shapes {a.shape} and {b.shape}: it takes matrices, not stacks of them")
+            raise KernelError(
+                f"{line}: composite of shapes {a.shape} and {b.shape}: the operands must be matrices, not stacks of matrices"
+            )
         _check_epilogue(epilogue, shape, a.dtype, line)
         dtype = out_dtype or ("i32" if dtype_of(a.dtype).kind != "float" else a.dtype)
         out = self._memory_tensor(wanted.out_ptr, shape, dtype, line)
@@ -143,13 +147,13 @@ class TlComposite:
     ) -> tuple[int, int, int]:
         if wanted.tile is not None:
             if len(wanted.tile) != 3 or min(wanted.tile) < 1:
-                raise KernelError(f"{wanted.line}: the tile of a GEMM is (m, n, k), each 1 or more, and not {wanted.tile}")
+                raise KernelError(f"{wanted.line}: the tile of a GEMM must be (m, n, k), each at least 1, not {wanted.tile}")
             m, n, k = (min(part, size) for part, size in zip(wanted.tile, shape, strict=True))
             return m, n, k
         try:
             return choose_tile(shape, dtypes, streamed, self._room(), wanted.buffers)
         except ValueError as error:
-            raise KernelError(f"{wanted.line}: {error}, and {self._room()} bytes of scratchpad are for them") from None
+            raise KernelError(f"{wanted.line}: {error}, and {self._room()} bytes of the scratchpad are free") from None
 
     def _math(self, wanted: _Wanted, math_op: str, inputs: Sequence[Any], out_dtype: str | None) -> MemoryTensor:
         line = wanted.line
@@ -161,7 +165,7 @@ class TlComposite:
             raise KernelError(f"{line}: composite: {math_op} takes {ARITY[math_op]} operands, and not {len(inputs)}")
         if not tensors or any(one.shape != tensors[0].shape for one in tensors):
             shapes = ", ".join(str(list(one.shape)) for one in tensors) or "none"
-            raise KernelError(f"{line}: composite {math_op} takes tensors of one shape, and numbers: shapes are {shapes}")
+            raise KernelError(f"{line}: composite {math_op} needs numbers and tensors of one shape; the shapes are {shapes}")
         shape = tensors[0].shape
         numbers = [one for one in inputs if _is_number(one)]
         try:
@@ -190,7 +194,7 @@ class TlComposite:
                 rule = "the tile of a math op is (rows, elements), each 1 or more"
                 raise KernelError(f"{wanted.line}: {rule}, and not {wanted.tile}")
             if op in ROW_OPS and wanted.tile[1] < length:
-                raise KernelError(f"{wanted.line}: {op} looks at whole rows: its tile must have {length} elements of each")
+                raise KernelError(f"{wanted.line}: {op} works on whole rows: its tile must have {length} elements of each row")
             return min(wanted.tile[0], rows), min(wanted.tile[1], length)
         elements = ELEMENTS
         while True:
@@ -200,7 +204,7 @@ class TlComposite:
                 return tile
             if elements <= 64 or (op in ROW_OPS and tile[0] == 1):
                 sizes = f"tiles of {tile[0]}x{tile[1]} in {wanted.buffers} buffers each take {needed} bytes"
-                raise KernelError(f"{wanted.line}: {sizes}, and {self._room()} bytes of scratchpad are for them")
+                raise KernelError(f"{wanted.line}: {sizes}, and {self._room()} bytes of the scratchpad are free")
             elements //= 2
 
     def _room(self) -> int:

@@ -300,7 +300,7 @@ class TlMath(TlProducts):
         line = self.line_of(frame)
         x = self._value(x, line)
         if not isinstance(x, KernelTensor):
-            raise KernelError(f"{line}: {op} takes a tensor of tl, and not a {type(x).__name__}")
+            raise KernelError(f"{line}: {op} needs a tensor of tl, not a {type(x).__name__}")
         axis = self._axis(x, axis, op, line)
         check_acc(dtype_acc, line)
         dtype = "bool" if op in TO_BOOL else "i32" if op in TO_INDEX or x.dtype == "bool" else x.dtype
@@ -365,7 +365,7 @@ class TlMath(TlProducts):
         line = self.line_of(frame)
         x = self._value(x, line)
         if not isinstance(x, KernelTensor):
-            raise KernelError(f"{line}: {op} takes a tensor of tl, and not a {type(x).__name__}")
+            raise KernelError(f"{line}: {op} needs a tensor of tl, not a {type(x).__name__}")
         dtype = x.dtype if dtype_of(x.dtype).kind == "float" else "f32"
         how = {"axis": self._axis(x, axis, op, line)}
         return self._compute(op, (x, *scalars), x.shape, dtype, line, None, how, False)

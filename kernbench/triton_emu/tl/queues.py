@@ -205,10 +205,10 @@ class TlQueues(TlWaits):
         if direction in WAYS and self._runner.group.rank is not None:
             raise KernelError(
                 f"{line}: rank {self._runner.group.rank} ({self._runner.pe.name}) has no queue {direction} through switches in "
-                f"plane {plane!r}; install it (through_switches) before the launch"
+                f"plane {plane!r}; install the queue (through_switches) before the launch"
             )
         if direction not in DIRECTIONS:
-            raise KernelError(f"{line}: a direction is one of {', '.join(DIRECTIONS)}, and not {direction!r}")
+            raise KernelError(f"{line}: the direction must be one of {', '.join(DIRECTIONS)}, not {direction!r}")
         pe, rank = self._runner.pe.name, self._runner.group.rank
         if rank is None:
             raise KernelError(f"{line}: {pe} has no queues; install them before the launch")

@@ -26,7 +26,7 @@ def rows(data: SuiteData, stand: Stand) -> Iterator[Row]:
     """Every measured size of every chip. The suite is skipped if there are no tables."""
     folder = Path(stand.options.chip_tables or FOLDER, "microbench")
     if not folder.is_dir():
-        raise Skipped("there is no folder of chip tables; name one by --data or KERNBENCH_CHIP_TABLES")
+        raise Skipped("there is no folder of chip tables; name one with --data or KERNBENCH_CHIP_TABLES")
     for chip in data.fact("chips"):
         for size, measured in _sizes(folder / "shared_cache_bandwidth.csv", chip, data, stand):
             machine = _machine(chip, data, _latencies(folder, chip, data))

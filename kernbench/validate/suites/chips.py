@@ -26,7 +26,7 @@ def results(data: SuiteData, stand: Stand) -> list[TableResult]:
     """Every table; cached for an unchanged file."""
     folder = stand.options.chip_tables or FOLDER
     if not Path(folder).is_dir():
-        raise Skipped("there is no folder of chip tables; name one by --data or KERNBENCH_CHIP_TABLES")
+        raise Skipped("there is no folder of chip tables; name one with --data or KERNBENCH_CHIP_TABLES")
     key = (str(folder), stand.options.quick)
     if key not in _RESULTS:
         targets = [Target(**one) for one in data.fact("targets")]

@@ -60,7 +60,9 @@ def read_figures(folder: Path) -> list[dict[str, Any]]:
             numbers = {name: int(row[name]) for name in ("k", "num_vcs", "packet_size")}
             found.append({"traffic": row["traffic"], **numbers, **{name: float(row[name]) for name in COLUMNS[-2:]}})
         except ValueError:
-            raise InputError(Problem(where, "k, num_vcs and packet_size are whole numbers, the others are numbers")) from None
+            raise InputError(
+                Problem(where, "k, num_vcs and packet_size must be integers, and the other columns must be numbers")
+            ) from None
     return found
 
 

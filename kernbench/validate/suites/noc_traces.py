@@ -24,7 +24,7 @@ def rows(data: SuiteData, stand: Stand) -> Iterator[Row]:
     """Every trace of the folder, and the mean of their errors. InputError for a folder without any."""
     folder = stand.options.traces
     if folder is None:
-        raise Skipped("no traces: name the folder of tt-npe's noc_trace_json by --traces or KERNBENCH_NOC_TRACES")
+        raise Skipped("there are no traces; name the folder of tt-npe's noc_trace_json with --traces or KERNBENCH_NOC_TRACES")
     device = load_device(data.fact("device"))
     traces = [read_trace(path, device) for path in sorted(folder.glob("*.json"))]
     if not traces:

@@ -125,7 +125,7 @@ def _read(folder: Path) -> list[Layer]:
     """All layers of the files of a directory. InputError if there is none."""
     found = [layer for path in sorted(folder.rglob("*.csv")) for layer in _layers(path)]
     if not found:
-        raise InputError(Problem(str(folder), "it has no .csv file of layers", "--topologies"))
+        raise InputError(Problem(str(folder), "the folder has no .csv file of layers", "--topologies"))
     return found
 
 
@@ -136,7 +136,7 @@ def _layers(path: Path) -> Iterator[Layer]:
         table = csv.reader(StringIO(text, newline=""))
         lines = [(number, [cell.strip() for cell in line]) for number, line in enumerate(table, 1)]
     except (UnicodeDecodeError, csv.Error) as error:
-        raise InputError(Problem(str(path), f"it is not a table of layers: {error}", "--topologies")) from None
+        raise InputError(Problem(str(path), f"the file is not a table of layers: {error}", "--topologies")) from None
     gemm = len(lines) > 0 and [cell.upper() for cell in lines[0][1][1:4]] == ["M", "N", "K"]
     count = 3 if gemm else CONV_FIELDS
     for number, (name, *cells) in ((number, line) for number, line in lines[1:] if any(line)):

@@ -56,7 +56,7 @@ def rows(data: SuiteData, stand: Stand) -> Iterator[Row]:
     folder = Path(stand.options.chip_tables or FOLDER, "rtx4090")
     path = folder / f"{NAME}_requests.csv"
     if not path.is_file():
-        raise Skipped("there is no folder of chip tables with this run; name one by --data or KERNBENCH_CHIP_TABLES")
+        raise Skipped("there is no folder of chip tables with this run; name one with --data or KERNBENCH_CHIP_TABLES")
     measured = _served(path)
     _MEASURED[:] = [_numbers(folder / f"{NAME}_timeseries.csv")]
     _RUNS.clear()

@@ -51,10 +51,10 @@ class PartPrograms(LlmPrograms):
     ) -> None:  # fmt: skip
         description = model.description
         if description is None:
-            raise InputError(Problem(f"model {model.name}", "it has no description by parts"))
+            raise InputError(Problem(f"model {model.name}", "this model has no description by parts"))
         if description.encoder is not None and (batches or job.stage is not None):
             if batches:
-                raise InputError(Problem(f"model {model.name}", "a model with an encoder has no mixed batches"))
+                raise InputError(Problem(f"model {model.name}", "a model with an encoder cannot run mixed batches"))
             rule = "a model with an encoder runs all of its layers on the same PEs"
             raise InputError(Problem(f"model {model.name}", rule, remedy="take --pp 1 and --dp 1"))
         if job.predicting and job.stage is not None and not (job.stage.embedding and job.stage.head):
@@ -84,7 +84,11 @@ class PartPrograms(LlmPrograms):
     def _shard(self, layer: int, number: int) -> PartShape:
         bits = self.precision.applied(self.model.shape, layer)
         if bits.head_bits:
-            raise InputError(Problem("precision", "heads of layers that are lowered part by part have no bits of their own"))
+            raise InputError(
+                Problem(
+                    "precision", "a model whose layers are lowered part by part cannot have a separate width for single heads"
+                )
+            )
         return self._part(self.description.blocks[layer], bits, number)
 
     def _part(

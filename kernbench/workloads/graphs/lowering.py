@@ -102,7 +102,7 @@ class Lowering:
             return
         allowed = _DOMAINS.get(node.domain, frozenset())
         if not node.domain and node.op in _WITH_GRAPHS:
-            raise CannotLower(self.graph.unknown.get(self._number) or "the graph inside it is not written out")
+            raise CannotLower(self.graph.unknown.get(self._number) or "the graph inside this node is not expanded")
         if node.op not in RULES or (allowed is not None and node.op not in allowed):
             where = f" of {node.domain}" if node.domain else ""
             known = self.graph.unknown.get(self._number, "") if node.domain == "torch" else ""
@@ -204,7 +204,7 @@ class Lowering:
     def value(self, name: str, what: str) -> Array:
         """The value of an input that must be known. CannotLower if it is not known."""
         if name not in self.graph.known:
-            raise CannotLower(f"its {what} depend on the inputs")
+            raise CannotLower(f"its {what} must be constant, but depend on the inputs")
         return self.graph.known[name]
 
     def integers(self, node: Node, attribute: str, index: int) -> tuple[int, ...] | None:
@@ -216,7 +216,7 @@ class Lowering:
             return None
         value = self.value(node.input(index), attribute)
         if value.dtype.kind not in "iu":
-            raise CannotLower(f"its {attribute} must be integers, and are of type {value.dtype}")
+            raise CannotLower(f"its {attribute} must be integers, but have the type {value.dtype}")
         return tuple(int(item) for item in value.reshape(-1))
 
     def axis(self, node: Node, default: int, rank: int) -> int:

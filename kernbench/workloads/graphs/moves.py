@@ -47,7 +47,7 @@ def transpose(at: Lowering, node: Node) -> None:
     shape = at.shape(node.inputs[0])
     perm = list(node.attributes.get("perm", range(len(shape))[::-1]))
     if sorted(perm) != list(range(len(shape))):
-        raise CannotLower(f"perm = {perm}, but it must be an order of its {len(shape)} dimensions")
+        raise CannotLower(f"perm = {perm}, but it must be a permutation of its {len(shape)} dimensions")
     order = [axis for axis in perm if shape[axis] > 1]
     _copy_unless(order == sorted(order), at, node)
 
@@ -79,7 +79,7 @@ def concat(at: Lowering, node: Node) -> None:
     """Copy all inputs to their positions."""
     sources, out = tuple(at.operand(name) for name in node.inputs if name), at.out(node)
     if sum(at.tensor(name).elements for name in sources) != out.elements:
-        raise CannotLower(f"its inputs together do not make {' x '.join(map(str, out.shape))}")
+        raise CannotLower(f"the concatenation of its inputs does not have the shape {' x '.join(map(str, out.shape))}")
     if len(sources) == 1:
         at.view(out.name, sources[0])
     else:

@@ -96,7 +96,7 @@ def network_passes(length: int) -> int:
 def sort(at: Lowering, x: str, length: int, passes: int) -> None:
     """So many comparisons of each element with another."""
     if passes > MOST_PASSES:
-        raise CannotLower(f"it takes {passes} passes over its input, and an operator has at most {MOST_PASSES}")
+        raise CannotLower(f"it takes {passes} passes over its input, but an operator may take at most {MOST_PASSES}")
     shape = at.shape(x)
     place = x
     for _ in range(passes):

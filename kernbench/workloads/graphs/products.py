@@ -24,7 +24,7 @@ def matmul(at: Lowering, node: Node) -> None:
         b = at.patterns.swapped[b]
     left, right = at.shape(a), at.shape(b)
     if not left or not right:
-        raise CannotLower("a factor has no dimensions")
+        raise CannotLower("an operand has no dimensions")
     if swapped:
         right = (*right[:-2], right[-1], right[-2])
     left = (1, *left) if len(left) == 1 else left
@@ -39,7 +39,9 @@ def matmul(at: Lowering, node: Node) -> None:
     try:
         stack = np.broadcast_shapes(left[:-2], right[:-2])
     except ValueError:
-        raise CannotLower(f"the stacks of its factors, {left[:-2]} and {right[:-2]}, do not fit each other") from None
+        raise CannotLower(
+            f"the stack dimensions of its operands, {left[:-2]} and {right[:-2]}, cannot be broadcast to one shape"
+        ) from None
     at.limited("matrices", max(prod(stack), prod(left[:-2]), prod(right[:-2])))
     numbers = [np.arange(prod(dims[:-2])).reshape(dims[:-2]) for dims in (left, right)]
     of_a, of_b = (np.broadcast_to(number, stack).reshape(-1).tolist() for number in numbers)
@@ -260,7 +262,7 @@ def einsum(at: Lowering, node: Node) -> None:
     terms = left.split(",")
     names = [at.operand(name) for name in node.inputs]
     if len(terms) != len(names):
-        raise CannotLower(f"its equation {equation} has {len(terms)} operands, and it is given {len(names)}")
+        raise CannotLower(f"its equation {equation} has {len(terms)} operands, but the node has {len(names)} inputs")
     sizes: dict[str, int] = {}
     for number, (term, name) in enumerate(zip(terms, names, strict=True)):
         shape, bare = at.shape(name), term.replace("...", "")
@@ -421,7 +423,7 @@ def contributed_attention(at: Lowering, node: Node) -> None:
     kv_heads = int(node.attributes.get("kv_num_heads", heads))
     q, k, v = (node.input(number) for number in range(3))
     if not k or not v:
-        raise CannotLower("its keys and values are part of its queries")
+        raise CannotLower("its keys and values are packed into its queries, which is not supported")
     grouped = node.op == "GroupQueryAttention"
     bias = "" if grouped else node.input(3)
     if bias:

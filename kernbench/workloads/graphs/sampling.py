@@ -119,7 +119,7 @@ def deform_conv(at: Lowering, node: Node) -> None:
     images, places = at.shape(x)[0], prod(out.shape[2:])
     groups = int(node.attributes.get("group", 1))
     if len(kernel) != 2 or depth * groups != at.shape(x)[1]:
-        raise CannotLower("it is not over two dimensions, or its filters do not fit its input")
+        raise CannotLower("it does not have two spatial dimensions, or its filters do not fit its input")
     columns = at.temporary(groups, images * places, depth * prod(kernel))
     taps(at, x, columns, 4)
     if node.input(4):

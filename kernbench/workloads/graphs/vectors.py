@@ -324,7 +324,7 @@ def group_norm(at: Lowering, node: Node) -> None:
         raise CannotLower("its input has no channels")
     groups = int(node.attributes.get("num_groups", shape[1]))
     if groups < 1 or shape[1] % groups:
-        raise CannotLower(f"num_groups = {groups}, but it must divide its {shape[1]} channels")
+        raise CannotLower(f"num_groups = {groups}, but it must divide the {shape[1]} channels of the input")
     length = prod(shape) // (shape[0] * groups)
     params = tuple(at.operand(name) for name in node.inputs[1:3])
     at.add(Vector("layernorm", at.operand(node.inputs[0]), at.out(node).name, length, shape[0] * groups, params=params))

@@ -647,7 +647,9 @@ def verify(
     """Compute a program's graph from its tiles, and compare its outputs with those expected."""
     found = Verification(made.lowered.graph.name)
     if made.lowered.missing:
-        raise InputError(Problem(found.model, "nodes that are not lowered cannot be verified", remedy="leave out --partial"))
+        raise InputError(
+            Problem(found.model, "a graph with nodes that are not lowered cannot be verified", remedy="leave out --partial")
+        )
     replay = Replay(made, made.memory)
     found = replay.run()
     values = Values(replay, inputs, weights).run()

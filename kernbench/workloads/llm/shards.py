@@ -85,7 +85,9 @@ def shard_of(shape: ModelShape, shards: int) -> ModelShape:
         rule = f"it must divide {shape.kv_heads}, the value of kv_heads in the model, or be a multiple of {shape.kv_heads}"
         raise InputError(Problem(f"model {shape.name}", rule, "tp", shards, _remedy(shape, shards)))
     if shards > 1 and shape.head_bits:
-        raise InputError(Problem(f"model {shape.name}", "heads with bits of their own cannot be divided", "tp", shards))
+        raise InputError(
+            Problem(f"model {shape.name}", "heads with separate bit widths cannot be divided among devices", "tp", shards)
+        )
     cut = {name: getattr(shape, name) // shards for name in ("heads", "ffn")}
     return replace(shape, **cut, kv_heads=max(1, shape.kv_heads // shards), shards=shards)
 

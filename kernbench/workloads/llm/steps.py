@@ -533,7 +533,7 @@ def _check(model: Model, job: Job) -> None:
         rule = f"{model.name} has no blocks that predict further tokens (num_nextn_predict_layers)"
         raise InputError(Problem("kbsim llm", rule, "mtp", remedy="leave out --mtp"))
     if job.source and (model.description is None or model.description.encoder is None):
-        raise InputError(Problem("kbsim llm", f"{model.name} has no encoder, which would read them", "source", job.source))
+        raise InputError(Problem("kbsim llm", f"{model.name} has no encoder that could read them", "source", job.source))
     most = {"layers": model.layers, "prompt": 1 << 24, "tokens": 1 << 16, "batch": 1 << 16, "page_tokens": 1 << 20}
     most["source"] = 1 << 20
     low = {"prompt": 1, "tokens": 1, "batch": 1, "layers": 1, "page_tokens": 0, "shards": 1, "source": 0}

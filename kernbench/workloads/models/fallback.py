@@ -28,12 +28,12 @@ def row_of_keys(keys: Keys) -> Row:
     kind, data = keys.text("model_type"), keys.document.data
     known = f"model types with a row of their own: {', '.join(sorted(ROWS))}"
     if any(name in data for name in _UNREADABLE) or keys.get("is_encoder_decoder") is True:
-        raise keys.refuse(("model_type",), f"its layers are not read off its keys; {known}", kind)
+        raise keys.refuse(("model_type",), f"its layers cannot be derived from its keys; {known}", kind)
     masked = any(_MASKED in str(name) for name in data.get("architectures") or ())
     if masked or (_ENCODER in data and keys.get("is_decoder") is not True):
-        raise keys.refuse(("model_type",), f"it is an encoder, which decodes no tokens; {known}", kind)
+        raise keys.refuse(("model_type",), f"the model is an encoder, which does not decode tokens; {known}", kind)
     if not any(name in data for name in _ALIKE["hidden_size"].split("|")):
-        raise keys.refuse(("model_type",), f"it has no key of a hidden size that is known; {known}", kind)
+        raise keys.refuse(("model_type",), f"no known key has the hidden size; {known}", kind)
     if keys.given("kv_lora_rank"):
         row, told = ROWS["deepseek_v3"], "latent attention and experts as of deepseek_v3"
     else:
@@ -51,5 +51,10 @@ def row_of_keys(keys: Keys) -> Row:
         told = f"{'layer norms' if old else 'RMS norms'} before attention and network, "
         told += f"{'two matrices with gelu' if old else 'a gated network'}, RoPE"
         told += f", experts in every layer (key {count})" if count else ""
-    keys.note(("model_type",), f"no row of this type is known; assumed: {told}", kind, "check the number of parameters")
+    keys.note(
+        ("model_type",),
+        f"no row of this type is known; assumed: {told}",
+        kind,
+        "compare the number of parameters with the real model",
+    )
     return replace(row, names=_ALIKE, exact=False)

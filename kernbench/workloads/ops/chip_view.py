@@ -26,7 +26,7 @@ class ChipView:
         chip = machine.chip
         if chip is None:
             rule = "the machine has no chip section, which plans of single operations need"
-            raise InputError(Problem(machine.source, rule, "chip", remedy=f"take one of {', '.join(chip_names())}"))
+            raise InputError(Problem(machine.source, rule, "chip", remedy=f"use one of {', '.join(chip_names())}"))
         rated = chip.cores * float(chip.macs(8))
         ve = machine.ve.engines * float(machine.ve.rate(32))
         return cls(

@@ -62,7 +62,7 @@ def search(
     if not found:
         assert smallest is not None
         rule = f"no layout fits; {smallest.layout.text} needs least, {smallest.least_bytes} bytes on a PE"
-        raise InputError(beyond_dram(as_npu(config), rule, "take fewer bits, or a larger machine"))
+        raise InputError(beyond_dram(as_npu(config), rule, "use fewer bits, or a larger machine"))
     found.sort(key=lambda one: (one.estimate, one.layout.pes, one.layout))
     _simulate(found, (model, precision, config, job), max_cycles, simulated, progress)
     _also_with_own_rows(found, (model, precision, config, job), max_cycles)

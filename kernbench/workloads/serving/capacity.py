@@ -167,7 +167,7 @@ def find_capacity(
     if not 0 < tolerance < 1:
         raise InputError(Problem("capacity", "it must be between 0 and 1", "tolerance", tolerance))
     if not seeds or len(set(seeds)) < len(seeds):
-        raise InputError(Problem("capacity", "it must have at least one seed, and each once", "seeds", tuple(seeds)))
+        raise InputError(Problem("capacity", "it must have at least one seed, and each seed only once", "seeds", tuple(seeds)))
     found = tuple(_of_seed(run, targets, seed, tolerance, start_rate, least_rate, most_rate) for seed in seeds)
     rates = [one.rate for one in found]
     mean = sum(rates) / len(rates)

@@ -29,7 +29,7 @@ class ContinuousBatching(Batching):
     def __init__(self, options: EngineOptions) -> None:
         if not options.in_rounds:
             rule = "decodes gain a token a step here, and nothing is swapped; these options need StepwiseBatching"
-            raise InputError(Problem("engine", rule, remedy="make the scheduler by kernbench.serving.batching"))
+            raise InputError(Problem("engine", rule, remedy="make the scheduler with kernbench.serving.batching"))
         super().__init__(options)
         self.round = 0
         self.flying: ContinuousBatch | None = None  # the last batch, until it is complete

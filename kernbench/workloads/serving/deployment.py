@@ -153,7 +153,7 @@ class Deployment:
         bits = {one.group.role: one.step.kv_bits for one in found}
         if "prefill" in bits and bits.get("decode", 0) != bits["prefill"]:
             rule = f"keys and values have {bits['prefill']} bits there, and {bits.get('decode', 0)} where they go"
-            raise InputError(Problem("fleet", rule, "role", "prefill", "choose one type by --kv-cache-dtype"))
+            raise InputError(Problem("fleet", rule, "role", "prefill", "choose one type with --kv-cache-dtype"))
         return found
 
     def _fleet(self, engines: Sequence[_Engines], seed: int, lines: Sequence[Timeline | None] = ()) -> Fleet:

@@ -126,7 +126,7 @@ class Fleet:
             rule = "all must have the role both, or some prefill and the others decode"
             raise InputError(Problem("fleet", rule, "role", ", ".join(sorted(roles))))
         if link is None and any(one.role == "prefill" and one.link is None for one in self.instances):
-            raise InputError(Problem("fleet", "instances that prefill need a link to those that decode", "link"))
+            raise InputError(Problem("fleet", "prefill instances need a link to the decode instances", "link"))
         self.first = [one for one in self.instances if one.role != "decode"]
         self.second = [one for one in self.instances if one.role == "decode"]
         self._link_free: dict[Instance, int] = {}
@@ -210,7 +210,7 @@ class Fleet:
                     event(end, _END, instance, None)
             touched.clear()
             if at and following is None and not events:
-                raise InternalError(Problem("serving", f"nothing is scheduled, but {len(at)} requests have not ended", "fleet"))
+                raise InternalError(Problem("serving", f"no step is scheduled, but {len(at)} requests have not ended", "fleet"))
         return now
 
     def _cross(self, instance: Instance, tokens: int, now_ns: int) -> int:

@@ -103,7 +103,7 @@ class MachineStep(ABC):
 
     def memory_bytes_per_ns(self) -> float:
         """[byte/ns] of the memory of each device."""
-        raise InputError(Problem("serving", "this step does not say how fast its memory is", "step", type(self).__name__))
+        raise InputError(Problem("serving", "the memory bandwidth of this step is not known", "step", type(self).__name__))
 
     @abstractmethod
     def content(self) -> Any:
@@ -235,7 +235,7 @@ class ChipStep(MachineStep):
         shape = model.shape
         if not model.planned or shape.experts:
             rule = "a step on a chip is made of the operations of a dense decoder, and this model has other parts"
-            raise InputError(Problem(f"model {model.name}", rule, remedy="take an NPU or a system, or a dense model"))
+            raise InputError(Problem(f"model {model.name}", rule, remedy="use an NPU, a system, or a dense model"))
         if kv_bits != 16:
             rule = "attention on a chip reads keys and values of 16 bits"
             raise InputError(Problem("kbsim serve", rule, "kv", kv_bits))
@@ -405,11 +405,11 @@ def machine_step(
     stages = [None] if pp == 1 else list[Stage | None](cut_layers(model, precision, count, layout))
     if ep and dp > 1:
         rule = "experts that several copies of the model share are not simulated: a copy has its own experts"
-        raise InputError(Problem("kbsim serve", rule, "--dp", dp, "take --tp for devices that share experts"))
+        raise InputError(Problem("kbsim serve", rule, "--dp", dp, "use --tp for devices that share experts"))
     if config.chip is not None:
         for name, given in (("layers", layers), ("ep", ep), ("a", a)):
             if given:
-                raise InputError(Problem("kbsim serve", "it is not for chips", name, given))
+                raise InputError(Problem("kbsim serve", "this option is not valid for chips", name, given))
         profile, bits = load_runtime(runtime or "vllm"), {"weight_bits": w or 16, "kv_bits": kv or 16}
         made: list[MachineStep] = [
             ChipStep(model, config, profile, shards=tp, stage=stage, **bits)

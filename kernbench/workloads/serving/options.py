@@ -75,7 +75,9 @@ class EngineOptions:
             rule = f"it must be more than max_num_seqs, {self.max_num_seqs}: a draft model takes a token of each"
             raise InputError(Problem("engine", rule, "max_num_batched_tokens", self.max_num_batched_tokens))
         if (self.preemption_mode == "swap") != bool(self.swap_blocks):
-            raise InputError(Problem("engine", "it is needed with preemption_mode swap only", "swap_blocks", self.swap_blocks))
+            raise InputError(
+                Problem("engine", "it must be above 0 exactly if preemption_mode is swap", "swap_blocks", self.swap_blocks)
+            )
         if self.usable_blocks * self.block_size < self.max_model_len:
             rule = f"it must be at most what the KV cache holds, {self.usable_blocks} blocks of {self.block_size} tokens"
             raise InputError(Problem("engine", rule, "max_model_len", self.max_model_len, "lower it, or enlarge the cache"))

@@ -92,10 +92,14 @@ class Scenario:
 
     def __post_init__(self) -> None:
         if (self.speculation is not None and self.speculation.method == "draft_model") != (self.draft is not None):
-            raise InputError(Problem("scenario", "it is the model of speculation by draft_model", "draft", self.draft))
+            raise InputError(
+                Problem("scenario", "it must be set exactly if the method of speculation is draft_model", "draft", self.draft)
+            )
         sizes = self.capture_sizes or ()
         if any(type(size) is not int or size < 1 for size in sizes) or list(sizes) != sorted(set(sizes)):
-            raise InputError(Problem("scenario", "it must be integers of at least 1 that rise", "capture_sizes", sizes))
+            raise InputError(
+                Problem("scenario", "it must be a list of integers of at least 1, in increasing order", "capture_sizes", sizes)
+            )
         for name, least in (("swap_space_gib", 0.0), ("host_link_gb_s", 1e-9)):
             value = getattr(self, name)
             if value is not None and not least <= value < 1e9:
@@ -161,7 +165,9 @@ class Scenario:
         """Exact, or with the table of before."""
         if self.energy and not step.energy_pj([Sequences(1)]):
             rule = "the model of this machine gives no energy of operations"
-            raise InputError(Problem(self.machine.source, rule, "--energy", remedy="state cost.watts: what it draws"))
+            raise InputError(
+                Problem(self.machine.source, rule, "--energy", remedy="set cost.watts, the power that the machine draws")
+            )
         stages = {one.step: one for one in self._stages(step)}
         return step_timer(step, lambda stage: self._timer(stage, self.sample, self._extra(stages[stage])))
 
@@ -192,7 +198,7 @@ class Scenario:
         if self.swap_space_gib:
             if link is None:
                 rule = "the machine has no link to the host, and preempted requests are swapped to the host"
-                raise InputError(Problem(self.machine.source, rule, remedy="give the bandwidth by --host-link-gb-s"))
+                raise InputError(Problem(self.machine.source, rule, remedy="give the bandwidth with --host-link-gb-s"))
             found.append(Swaps(self.engine.get("block_size", DEFAULT_BLOCK) * stage.token_bytes, link, pj))
         return found
 

@@ -114,7 +114,7 @@ class Workload:
             if arrival < last:
                 where = row.pop("where", "")
                 rule = f"arrivals must not go back: the one before is at {last / 1e9:g} s"
-                raise InputError(Problem(where, rule, "arrival_s", arrival / 1e9, "sort the file by arrival"))
+                raise InputError(Problem(where, rule, "arrival_s", arrival / 1e9, "sort the file by arrival time"))
             last = arrival
             where = row.pop("where", "")
             if "adapter" not in row and self.adapters:
@@ -156,7 +156,9 @@ class Workload:
         path = Path(os.fspath(self.dataset_path or ""))
         kind = path.suffix.lower()
         if kind not in (".jsonl", ".csv"):
-            raise InputError(Problem(str(path), "the file name must end in .jsonl or .csv", remedy="convert or rename it"))
+            raise InputError(
+                Problem(str(path), "the file name must end in .jsonl or .csv", remedy="convert the file, or rename it")
+            )
         try:
             file = path.open(encoding="utf-8", newline="")
         except OSError as error:

@@ -110,7 +110,7 @@ def check_model(model: onnx.ModelProto, where: str) -> None:
     checks = Checks(where)
     count = sum(1 for _ in nodes_in(model.graph))
     if count > MOST_NODES:
-        raise InputError(Problem(where, f"it has {count} nodes, and a graph has at most {MOST_NODES}"))
+        raise InputError(Problem(where, f"it has {count} nodes, but a graph may have at most {MOST_NODES}"))
     opsets = _opsets(model, checks)
     checks.end()
     _tensors(model.graph, checks)
@@ -137,7 +137,13 @@ def _opsets(model: onnx.ModelProto, checks: Checks) -> dict[str, int]:
         checks.refuse("", "it imports no opset of ai.onnx", "opset_import", remedy="export it with one")
     elif not 1 <= found.get("", 1) <= newest:
         rule = f"the installed onnx has the opsets 1 to {newest}"
-        checks.refuse("", rule, "opset_import of ai.onnx", found[""], "export it with one of these, or install a newer onnx")
+        checks.refuse(
+            "",
+            rule,
+            "opset_import of ai.onnx",
+            found[""],
+            "export the model with one of these versions, or install a newer onnx",
+        )
     return found
 
 
@@ -285,7 +291,7 @@ def _node(node: onnx.NodeProto, number: int, opsets: dict[str, int], checks: Che
         if item.name in seen:
             checks.refuse(what, "it is given twice", f"attribute {item.name}")
         elif item.ref_attr_name:
-            checks.refuse(what, "only nodes of functions refer to attributes of others", f"attribute {item.name}")
+            checks.refuse(what, "only nodes inside functions may refer to attributes of other nodes", f"attribute {item.name}")
         elif item.type == AttributeProto.UNDEFINED:
             checks.refuse(what, "it has no type", f"attribute {item.name}")
         seen.add(item.name)

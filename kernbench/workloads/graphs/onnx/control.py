@@ -132,7 +132,9 @@ class Writer:
             found = True
             if len(self.made) + len(graph.node) - number > MOST_NODES:
                 rule = f"with its iterations written out the graph has more than {MOST_NODES} nodes"
-                raise InputError(Problem(f"{self.where}: node {name} ({node.op_type})", rule, remedy="make its bound smaller"))
+                raise InputError(
+                    Problem(f"{self.where}: node {name} ({node.op_type})", rule, remedy="lower the bound of the loop")
+                )
         if found:
             del graph.node[:]
             graph.node.extend(self.made)
@@ -243,7 +245,7 @@ class Writer:
         total = count * (len(body.node) + 1)
         if total > MOST_NODES:
             rule = f"its {count} iterations have {total} nodes, and a graph has at most {MOST_NODES}"
-            raise InputError(Problem(f"{self.where}: node {name} ({node.op_type})", rule, remedy="export it with fewer"))
+            raise InputError(Problem(f"{self.where}: node {name} ({node.op_type})", rule, remedy="export the model with fewer"))
 
     def _scan(self, node: onnx.NodeProto, name: str) -> bool:
         fields = {item.name: item for item in node.attribute}

@@ -74,7 +74,9 @@ def _load(path: Path) -> onnx.ModelProto:
         size = path.stat().st_size
         if size >= LARGEST:
             remedy = "save it with its weights in a file beside it"
-            raise InputError(Problem(str(path), f"it has {size} bytes, and a model has less than {LARGEST}", remedy=remedy))
+            raise InputError(
+                Problem(str(path), f"it has {size} bytes, but a model must have less than {LARGEST}", remedy=remedy)
+            )
         model = onnx.load_model_from_string(read_bounded(path, LARGEST))
     except OSError as error:
         raise InputError(Problem(str(path), f"the file cannot be read: {error.strerror}")) from None
@@ -118,7 +120,7 @@ def _with_functions_written_out(model: onnx.ModelProto, where: str) -> onnx.Mode
     try:
         return inline_local_functions(model)
     except (RuntimeError, ValueError, TypeError) as error:  # what the checks of its C++ become
-        raise InputError(Problem(where, f"its functions cannot be written out: {first_line(error)}")) from None
+        raise InputError(Problem(where, f"the functions of the model cannot be expanded: {first_line(error)}")) from None
 
 
 def _set_dims(model: onnx.ModelProto, dims: Mapping[str, int], where: str) -> None:

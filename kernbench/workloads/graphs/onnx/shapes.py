@@ -51,7 +51,7 @@ def infer(model: onnx.ModelProto, where: str, bounds: Bounds) -> dict[str, Array
         try:
             inferred = shape_inference.infer_shapes(model, strict_mode=False, data_prop=True).graph
         except (shape_inference.InferenceError, ValueError, RuntimeError, DecodeError, EncodeError) as error:
-            raise InputError(Problem(where, f"its shapes cannot be inferred: {first_line(error)}")) from None
+            raise InputError(Problem(where, f"the shapes of the model cannot be inferred: {first_line(error)}")) from None
         del model.graph.value_info[:]
         model.graph.value_info.extend(inferred.value_info)
         for mine, its in zip(model.graph.output, inferred.output, strict=True):

@@ -56,7 +56,9 @@ def _external(tensor: onnx.TensorProto, model: Path) -> bytes:
     try:
         place = (model.parent / location).resolve()
         if not any(place.is_relative_to(folder) for folder in (model.parent.resolve(), model.resolve().parent)):
-            raise InputError(Problem(what, rule, "location", location, "it is a link to a file outside of it"))
+            raise InputError(
+                Problem(what, rule, "location", location, "it is a link to a file outside the folder of the model")
+            )
         if not stat.S_ISREG(place.stat().st_mode):
             raise InputError(Problem(what, "it must be a file, no directory, pipe or device", "location", location))
         with place.open("rb") as file:

@@ -545,7 +545,7 @@ def _max_pool(at: Maker, a: dict[str, Any], out: Names) -> None:
 @rule("avg_pool2d", "avg_pool3d")
 def _avg_pool(at: Maker, a: dict[str, Any], out: Names) -> None:
     if a.get("divisor_override"):
-        raise CannotTranslate("its divisor_override has no counterpart")
+        raise CannotTranslate("its divisor_override is not supported")
     rank = len(a["kernel_size"]) if len(a["kernel_size"]) > 1 else 2
     fields = _window(a, rank) | {"count_include_pad": int(bool(a.get("count_include_pad", True)))}
     _pooled(at, "AveragePool", a["self"], rank, out, fields)
@@ -803,7 +803,7 @@ def _index_put(at: Maker, a: dict[str, Any], out: Names) -> None:
         raise CannotTranslate(_UNBOUNDED)
     first, count, rank = min(given), len(given), len(at.shape(x))
     if list(given) != list(range(first, first + count)):
-        raise CannotTranslate("it writes along dimensions that are not neighbours")
+        raise CannotTranslate("it writes along dimensions that are not adjacent")
     rest = [axis for axis in range(rank) if axis not in given]
     moved, where = _leading(at, x, given)
     spread = len(at.shape(where)) - 1
@@ -823,7 +823,7 @@ def _scattered(reduction: str) -> Rule:
     def translate(at: Maker, a: dict[str, Any], out: Names) -> None:
         how = {"sum": "add", "prod": "mul", "amax": "max", "amin": "min"}.get(a.get("reduce", ""), reduction)
         if a.get("reduce") == "mean" or a.get("include_self") is False:
-            raise CannotTranslate("its mean, or a result without its own elements, has no counterpart")
+            raise CannotTranslate("its mean, or a result without elements of its own, is not supported")
         source = a["src"] if "src" in a else _expand(at, _number(at, a["value"], a["self"]), at.shape(a["index"]))
         if at.shape(source) != at.shape(a["index"]):
             for axis, size in enumerate(at.shape(a["index"])):

@@ -51,7 +51,7 @@ def _call(path: Path, name: str) -> Any:
     """Run the file, and the function. InputError with the line where either raises."""
     spec = importlib.util.spec_from_file_location(f"kernbench_user_{path.stem}", path)
     if spec is None or spec.loader is None:
-        raise InputError(Problem(str(path), "it is not a Python module"))
+        raise InputError(Problem(str(path), "the file is not a Python module"))
     folder = str(path.parent.resolve())
     sys.path.insert(0, folder)
     try:

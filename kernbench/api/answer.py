@@ -40,7 +40,7 @@ class Answer:
         raise NotImplementedError
 
     def to_frame(self, table: str = "", *, library: Library = "polars") -> Any:
-        """A table as a DataFrame, one row a thing; None is null.
+        """Return a table as a DataFrame. None becomes null.
 
         `table`: one of `tables`, by default the first. `library`: `polars` (the extra `analysis`) or `pandas` (the extra
         `pandas`). InputError for another table or library, and where the library is not installed.
@@ -52,7 +52,7 @@ class Answer:
         return frame_of(self.rows(wanted), library)
 
     def plot(self, *, ax: Any = None) -> Any:
-        """Draw the answer with matplotlib (the extra `plot`), on `ax` or a new figure; returns the `Axes`.
+        """Draw the answer with matplotlib (the extra `plot`) on `ax` or on a new figure, and return the `Axes`.
 
         InputError if matplotlib is not installed.
         """

@@ -20,11 +20,14 @@ from kernbench.config.load import preset_names
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Comparison(Answer):
-    """Runs of one target, by the names of their machines. `kernbench.compare` makes it.
+    """Runs of one target on several machines, as `kernbench.compare` returns them.
 
-    Tables of `to_frame`: `machines`, a row a machine: `machine`, `status`, `cycles`, `t_ns`, `speedup` (time of the first
-    machine over that of this one) and the numbers of `Run.metrics`; `why`: the time [ns] of each cause on the critical path on
-    each machine, for which every run is repeated with a trace.
+    `to_frame` has these tables:
+
+    - `machines`: one row for each machine, with `machine`, `status`, `cycles`, `t_ns`, `speedup` and the numbers of
+      `Run.metrics`. The speedup is the time on the first machine divided by the time on this machine.
+    - `why`: the time [ns] of each cause on the critical path, for each machine. For this table, every run is repeated with a
+      trace.
 
     >>> import kernbench as kb
     >>> found = kb.compare("llama2-7b-decode", ["npu_mobile", "npu_server"])
@@ -111,10 +114,15 @@ def compare(
     allow_code: AllowCode = (),
     **params: Any,
 ) -> Comparison:
-    """Run a target on several machines, given as names, files, dicts or machines, or as a mapping from your own names to these.
+    """Run a target on several machines, and compare the runs.
 
-    `target` and `params`: as in `whatif`, so also a language model or a graph. `overrides` and `params` hold for all machines.
-    InputError as in `run`, for fewer than two machines, and for two of one name.
+    - `target` and `params`: the same as in `whatif`, so a language model or a graph is also possible. `params` hold for all
+      machines.
+    - `configs`: names, files, dicts or machines, or a mapping from names of your choice to machines.
+    - `overrides`: values that hold for all machines.
+
+    The function raises InputError in the same cases as `run`, for fewer than two machines, and for two machines with the same
+    name.
 
     >>> import kernbench as kb
     >>> found = kb.compare("gemm", {"1 TE": {"te": {"engines": 1}}, "2 TE": {"te": {"engines": 2}}}, m=256, n=256, k=256)

@@ -23,10 +23,10 @@ from kernbench.sim_engine.perturbation import KINDS, USUAL, ListedDraws, NoDraws
 
 @dataclass(frozen=True, eq=False, repr=False)
 class FuzzResult(Answer):
-    """A search for races. `kernbench.fuzz` makes it. Its truth value is whether nothing was found.
+    """The result of a search for races, as `kernbench.fuzz` returns it. It is true if the search found nothing.
 
-    The table of `to_frame`: a row a finding: `kind` (tensor, race, deadlock, failed), `what`, `first` and `second` (the ops),
-    `bytes` that they share, `delays` that show it.
+    The table of `to_frame` has one row for each finding: `kind` (tensor, race, deadlock, failed), `what`, `first` and `second`
+    (the two ops), `bytes` (the bytes that both ops access), and `delays` (the delays that show the finding).
 
     >>> import kernbench as kb
     >>> result = kb.fuzz("reduce", runs=5)
@@ -43,7 +43,7 @@ class FuzzResult(Answer):
 
     @property
     def findings(self) -> tuple[Finding, ...]:
-        """What was found; `save(path)` writes one for `kbsim fuzz --replay`."""
+        """The findings. `save(path)` writes a finding for `kbsim fuzz --replay`."""
         return tuple(self.search.findings)
 
     @property
@@ -53,12 +53,12 @@ class FuzzResult(Answer):
 
     @property
     def orders(self) -> int:
-        """How many distinct orders of conflicting accesses were seen."""
+        """The number of distinct orders of conflicting accesses that occurred."""
         return len(self.search.orders)
 
     @property
     def metrics(self) -> Row:
-        """`runs`, `orders`, `findings`, `showing` (runs with something wrong) and `aborted` (runs that were given up)."""
+        """`runs`, `orders`, `findings`, `showing` (runs with a finding) and `aborted` (runs that were stopped early)."""
         one = self.search
         return {
             "runs": one.runs,
@@ -123,15 +123,21 @@ def fuzz(
     progress: Callable[[Search], None] | None = None,
     **params: Any,
 ) -> FuzzResult:
-    """Run a target under many legal timings and compare the tensors of each run with those of the run without delays.
+    """Run a target under many legal timings, and compare the tensors of each run with the tensors of the run without delays.
 
-    `target`: as in `run`, or the name of a collective, whose `params` are those of a sweep (`algo`, `ranks`, `size`, `dtype`,
-    `topo`, `slots`, `slot_bytes`, `tier`). `runs`: the largest number of runs. `time_budget`: [s] after which no run begins.
-    `jobs`: number of processes. `latency`, `start`: [cycle] the most by which a head latency grows, and a PE starts later.
-    `slowest`: the least share of its capacity that a link or DRAM channel may have. `vary`: what varies. `most_findings`: the
-    number of findings after which the search ends. The same seed and number of runs give the same findings with any `jobs`.
+    - `target`: the same as in `run`, or the name of a collective. The `params` of a collective are the parameters in a sweep:
+      `algo`, `ranks`, `size`, `dtype`, `topo`, `slots`, `slot_bytes`, `tier`.
+    - `runs`: the largest number of runs.
+    - `time_budget`: the time [s] after which no run begins.
+    - `jobs`: the number of processes.
+    - `latency`: the largest delay [cycle] that is added to a head latency.
+    - `start`: the largest delay [cycle] of the start of a PE.
+    - `slowest`: the smallest share of its capacity that a link or DRAM channel may keep.
+    - `vary`: the properties that vary between runs.
+    - `most_findings`: the number of findings after which the search ends.
 
-    InputError as in `run`, if the run without delays does not end, and for values that are not allowed.
+    The same seed and number of runs give the same findings for every value of `jobs`. The function raises InputError in the
+    same cases as `run`, if the run without delays does not end, and for values that are not allowed.
 
     >>> import kernbench as kb
     >>> kb.fuzz("all_reduce", runs=3, ranks=4, size="1KiB").findings

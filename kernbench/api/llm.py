@@ -27,11 +27,13 @@ from kernbench.workloads.routing import routing_of
 
 @dataclass(frozen=True, eq=False, repr=False)
 class LlmRun(Answer):
-    """A run of a language model. `kernbench.llm` makes it.
+    """A run of a language model, as `kernbench.llm` returns it.
 
-    Tables of `to_frame`: `phases` (`prefill`, `decode`: `cycles`, `t_ns`, `tokens`, `tokens_per_s`, `reason`, the share of the
-    `dram_bound` and `mac_bound` that is reached, bytes of DRAM by role, `energy_pj`) and `steps` (`phase`, `tokens`, `context`,
-    `cycles`).
+    `to_frame` has these tables:
+
+    - `phases`: one row for `prefill` and one for `decode`, with `cycles`, `t_ns`, `tokens`, `tokens_per_s`, `reason`, the
+      reached share of `dram_bound` and `mac_bound`, the DRAM bytes by role, and `energy_pj`.
+    - `steps`: one row for each step, with `phase`, `tokens`, `context` and `cycles`.
 
     >>> import kernbench as kb
     >>> run = kb.llm("llama2-7b", layers=2, prompt=16, tokens=2)
@@ -65,12 +67,12 @@ class LlmRun(Answer):
 
     @property
     def ttft_ns(self) -> float | None:
-        """[ns] Time to first token: the prefill; None without one."""
+        """[ns] Time to first token, which is the time of the prefill; None without a prefill."""
         return self.report.ttft_ns
 
     @property
     def tpot_ns(self) -> float | None:
-        """[ns] Time per output token, the mean of decode steps; None without any."""
+        """[ns] Time per output token, the mean over decode steps; None without decode steps."""
         return self.report.tpot_ns
 
     @property
@@ -161,20 +163,31 @@ def llm(
 ) -> LlmRun:
     """Run a language model, as `kbsim llm` does.
 
-    `model`: a name (`llama3-8b`), or a Hugging Face `config.json`. `prompt`: tokens of the prompt. `tokens`: tokens to decode
-    for each of `batch` sequences. `layers`: simulate only the first N layers. `w`, `a`, `kv`: bits of weights, activations and
-    the KV cache; `policy`: bits by role, layer and head, in YAML. `page`: tokens of a page of the KV cache, 0 for none. `tp`:
-    PEs of a system that share each layer; `reduce`: how they add up their parts (`direct`, `ring`, `tree`,
-    `recursive_doubling`, or `auto`: the fastest alone); `ep`: they have whole experts. `mtp`: each step also runs
-    the blocks that predict further tokens. `pp`: stages of a pipeline, each of `tp`
-    PEs; `micro_batches`: parts of the batch that go through the stages in turn, 0 for one a stage; `dp`: copies of the model
-    that share the batch, and with `ep` the experts. `cp`: ranks that share the tokens of each sequence. `sp`: between products
-    each of the `tp` PEs has some of the rows. `routing`
-    (`even`, `uniform`, `zipf:S` or a file of `shares`) with `seed`: how tokens choose experts. `source`: tokens of a sequence
-    that an encoder reads, 0 for those of its input for sound or else as many as `prompt`. `reuse=False` simulates every
-    layer of every step.
+    - `model`: a name (`llama3-8b`), or a Hugging Face `config.json`.
+    - `prompt`: the number of tokens of the prompt.
+    - `tokens`: the number of tokens to decode for each of `batch` sequences.
+    - `layers`: the number of layers to simulate, from the first; None means all layers.
+    - `w`, `a`, `kv`: the bits of weights, activations and the KV cache.
+    - `policy`: a YAML file with the bits by role, layer and head.
+    - `page`: the number of tokens in a page of the KV cache; 0 means no pages.
+    - `tp`: the number of PEs of a system that share each layer.
+    - `reduce`: how these PEs add their parts: `direct`, `ring`, `tree`, `recursive_doubling`, or `auto` for the fastest
+      algorithm.
+    - `ep`: whether these PEs have whole experts.
+    - `mtp`: whether each step also runs the blocks that predict further tokens.
+    - `pp`: the number of pipeline stages, each with `tp` PEs.
+    - `micro_batches`: the number of parts of the batch that pass through the stages one after another; 0 means as many as
+      stages.
+    - `dp`: the number of copies of the model that share the batch, and with `ep` also the experts.
+    - `cp`: the number of ranks that share the tokens of each sequence.
+    - `sp`: whether each of the `tp` PEs has only some of the rows between products.
+    - `routing` and `seed`: how tokens choose experts: `even`, `uniform`, `zipf:S` or a file of `shares`.
+    - `source`: the number of tokens that an encoder reads for each sequence. The value 0 means the tokens of 30 s of audio for
+      a speech model, and `prompt` tokens for any other model.
+    - `reuse`: if False, every layer of every step is simulated.
 
-    InputError for a model or machine that is not there or not valid, and for a model that does not fit the machine.
+    The function raises InputError for a model or machine that does not exist or is not valid, and for a model that does not fit
+    the machine.
 
     >>> import kernbench as kb
     >>> four, eight = (kb.llm("llama2-7b", layers=1, prompt=8, tokens=1, w=bits).cycles for bits in (4, 8))

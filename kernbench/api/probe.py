@@ -19,11 +19,11 @@ SIZES = ("4KiB", "16KiB", "64KiB", "256KiB", "1MiB")
 
 @dataclass(frozen=True, eq=False, repr=False)
 class ProbeResult(Answer):
-    """Latency and bandwidth of every pattern at every size. `kernbench.probe` makes it.
+    """The latency and bandwidth of every pattern at every size, as `kernbench.probe` returns them.
 
-    The table of `to_frame`: a row a pattern and size: `pattern`, `bytes` of each transfer, `transfers`, `cycles` = `setup` +
-    `links` + `transfer` of the longest one [cycle], `bandwidth` [B/cycle], `bottleneck`, its `capacity` [B/cycle] and
-    `utilisation` (a share of 1).
+    The table of `to_frame` has one row for each pattern and size: `pattern`, `bytes` of each transfer, `transfers`, `cycles`
+    (the sum of `setup`, `links` and `transfer`) of the longest transfer [cycle], `bandwidth` [B/cycle], `bottleneck`, and the
+    `capacity` [B/cycle] and `utilisation` (a share of 1) of the bottleneck.
 
     >>> import kernbench as kb
     >>> kb.probe("single_cube", sizes=["4KiB"]).to_frame()["cycles"].min() > 0
@@ -77,10 +77,13 @@ def probe(
     only: Sequence[str] = (),
     allow_code: AllowCode = (),
 ) -> ProbeResult:
-    """Measure host copies, loads near and far, sends, and all PEs at once, on a system.
+    """Measure a system with host copies, loads from near and far memories, sends, and simultaneous loads of all PEs.
 
-    `sizes`: of each transfer, in bytes or as text (`4KiB`). `only`: names of patterns, by default all. InputError for a
-    machine that is not a system, a size that is none, and a pattern that the system has not.
+    - `sizes`: the sizes of the transfers, in bytes or as text (`4KiB`).
+    - `only`: the names of the patterns to run; by default all of them.
+
+    The function raises InputError for a machine that is not a system, for a size that is not valid, and for a pattern that the
+    system does not have.
 
     >>> import kernbench as kb
     >>> sorted(kb.probe(sizes=[4096], only=["own_hbm", "host_to_device"]).metrics)

@@ -37,16 +37,17 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Run(Answer):
-    """A run that has ended. `kernbench.run` makes it.
+    """A run that has ended, as `kernbench.run` returns it.
 
-    Cycles are those of the machine's clock, `t_ns` is in nanoseconds. Tables of `to_frame`:
+    Cycles are cycles of the machine's clock, and `t_ns` is in nanoseconds. `to_frame` has these tables:
 
-    - `jobs`: a row a job: `id`, `opcode`, `unit`, `kind`, `phase`, `issue`, `start`, `end`, `cycles` [cycle], `bytes`, `work`
-      [MAC or op].
-    - `engines`: a row an engine: `busy`, `bank_conflict`, `backpressure`, `idle` [cycle], which add up to the cycles of the
-      run; `utilisation`, a share of 1; `jobs`; `work` [B, MAC or op].
-    - `resources`: a row a DRAM channel or link: `bytes`, `bytes_per_cycle`, `capacity` [B/cycle], `utilisation`.
-    - `launches`: a row a launch of a kernel, of a bench.
+    - `jobs`: one row for each job, with `id`, `opcode`, `unit`, `kind`, `phase`, `issue`, `start`, `end`, `cycles` [cycle],
+      `bytes` and `work` [MAC or op].
+    - `engines`: one row for each engine. The columns `busy`, `bank_conflict`, `backpressure` and `idle` [cycle] add up to the
+      cycles of the run. Further columns are `utilisation` (a share of 1), `jobs`, and `work` [B, MAC or op].
+    - `resources`: one row for each DRAM channel and link, with `bytes`, `bytes_per_cycle`, `capacity` [B/cycle] and
+      `utilisation`.
+    - `launches`: one row for each kernel launch of a bench.
 
     >>> import kernbench as kb
     >>> run = kb.run("llama2-7b-decode", config="npu_server")
@@ -189,15 +190,19 @@ def run(
 ) -> Run:
     """Run a bench or a program to its end, as `kbsim run` does.
 
-    `target`: the name of a bench (`gemm`) or workload (`llama2-7b-decode`), a file (.py, .json, .yaml, .kbp), a `Program`, a
-    `Bench`, or a program as a dict. `config`: the name of a preset or chip, a file, a dict or a machine; by default the one
-    that a bench names, else `npu_server`. `overrides`: values of the machine, `["dram.channels=4"]` or `{"dram.channels": 4}`.
-    `params`: parameters of a bench. `verify`: compare the outputs of a bench with its reference. `strict_wait`: a kernel that
-    uses what it has not waited for is an error. `trace`: write a trace of `trace_level` there. `allow_code`: as of
-    `load_config`.
+    - `target`: the name of a bench (`gemm`) or of a workload (`llama2-7b-decode`), a file (.py, .json, .yaml, .kbp), a
+      `Program`, a `Bench`, or a program as a dict.
+    - `config`: the name of a preset or chip, a file, a dict or a machine. The default is the machine that the bench names,
+      otherwise `npu_server`.
+    - `overrides`: values of the machine, such as `["dram.channels=4"]` or `{"dram.channels": 4}`.
+    - `params`: parameters of the bench.
+    - `verify`: whether the outputs of a bench are compared with the outputs of its reference.
+    - `strict_wait`: whether it is an error if a kernel uses a tensor before it has waited for the tensor.
+    - `trace`: a file to which a trace with the detail `trace_level` is written.
+    - `allow_code`: the same as in `load_config`.
 
-    A run that stops at `max_cycles` or in a deadlock is returned; its `status` says so. InputError for anything that is not
-    valid, KernelFailed where code of a kernel raised.
+    A run that stops at `max_cycles` or in a deadlock raises no error; the `status` of the result says how it ended. The
+    function raises InputError for arguments that are not valid, and KernelFailed if the code of a kernel raises an exception.
 
     >>> import kernbench as kb
     >>> kb.run("gemm", config="npu_server", m=256, n=256, k=256).cycles < kb.run("gemm", config="npu_server").cycles

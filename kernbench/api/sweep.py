@@ -30,10 +30,13 @@ from kernbench.sweep.store.sweeps import keep_sweep
 
 @dataclass(frozen=True, eq=False, repr=False)
 class SweepResult(Answer):
-    """A sweep and its results. `kernbench.sweep` and `kernbench.read_sweep` make it.
+    """A sweep and its results, as `kernbench.sweep` and `kernbench.read_sweep` return them.
 
-    Tables of `to_frame`: `points`, a row a point, with `target`, `machine`, its axes, `status`, `cycles`, `ns` and the numbers
-    of the run; `axes`, a row an axis: the `share` of the variance of the first goal between its values, the `best` value.
+    `to_frame` has these tables:
+
+    - `points`: one row for each point, with `target`, `machine`, the axes, `status`, `cycles`, `ns` and the numbers of the run.
+    - `axes`: one row for each axis, with `share` and `best`. The share is the share of the variance of the first goal that the
+      values of the axis explain, and `best` is the best value of the axis.
 
     >>> import kernbench as kb
     >>> found = kb.sweep("gemm", {"te.engines": [1, 2], "param.m": [128, 256]}, config="npu_mobile", threads=None, jobs=1)
@@ -113,7 +116,8 @@ class SweepResult(Answer):
         ax.set_title(self.headline, fontsize="medium", loc="left")
 
     def report(self, path: str | os.PathLike[str]) -> None:
-        """Write the page of `kbsim sweep report` there, without sentences of `why`. InputError if the file cannot be written.
+        """Write the page of `kbsim sweep report` to this file, without the explanations of `why`. InputError if the file
+        cannot be written.
         """
         from kernbench.common.files import check_writable, write_whole
 
@@ -139,12 +143,17 @@ def sweep(
 ) -> SweepResult:
     """Run every point of a sweep that has no result yet, as `kbsim sweep run` does.
 
-    `spec`: a file or dict of `kernbench/sweep/1`; or, with `axes`, what runs: the name of a bench or workload, a file, or a
-    mapping as in a spec (`{"llm": "llama2-7b"}`). `axes`: values of the machine (`dram.channels`) or parameters (`param.m`),
-    each with a list or range. `config`: a preset or file, or several; `overrides`: values that all points have; `goals`: what
-    is better, `{"ns": "min"}`. `store`: a file in which results are stored and looked up; without it they are not stored.
-    `jobs`: processes, one a processor by default; `threads`: threads of this process instead, for programs. InputError for the
-    same mistakes as `kbsim sweep run`.
+    - `spec`: a file or a dict of `kernbench/sweep/1`. With `axes`, it is the target: the name of a bench or workload, a file,
+      or a mapping as in a sweep file (`{"llm": "llama2-7b"}`).
+    - `axes`: values of the machine (`dram.channels`) or parameters (`param.m`), each with a list or a range.
+    - `config`: a preset or a file, or several of them.
+    - `overrides`: values that hold for all points.
+    - `goals`: the metrics and their directions, such as `{"ns": "min"}`.
+    - `store`: a file in which results are stored and looked up. Without it, results are not stored.
+    - `jobs`: the number of processes; the default is one for each processor.
+    - `threads`: the number of threads of this process, instead of processes. Only programs can use threads.
+
+    The function raises InputError in the same cases as `kbsim sweep run`.
 
     >>> import kernbench as kb
     >>> kb.sweep("llama2-7b-decode", {"dram.channels": [2, 4]}, config="npu_mobile", threads=1).best["dram.channels"]
@@ -164,9 +173,9 @@ def sweep(
 
 
 def read_sweep(store: str | os.PathLike[str], name: str | None = None) -> SweepResult:
-    """The results of an earlier sweep, read from its store. If the store has several sweeps, give the name of the sweep.
+    """Return the results of an earlier sweep, read from its store.
 
-    InputError for an unknown store or sweep.
+    If the store has several sweeps, `name` selects one. The function raises InputError for an unknown store or sweep.
 
     >>> import kernbench as kb
     >>> kb.read_sweep("nowhere.sqlite")

@@ -15,10 +15,10 @@ from kernbench.validate.run import Options, Stand, SuiteRun, chosen, run_suites
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Validation(Answer):
-    """What suites found. `kernbench.validate` makes it.
+    """The result of validation suites, as `kernbench.validate` returns it.
 
-    The table of `to_frame`: a row a comparison: `suite`, `case`, `expected` (the middle of a range), `simulated`, `unit`,
-    `error` and `allowed` (relative), `verdict`.
+    The table of `to_frame` has one row for each comparison: `suite`, `case`, `expected` (the middle of a range), `simulated`,
+    `unit`, `error` and `allowed` (both relative), and `verdict`.
 
     >>> import kernbench as kb
     >>> found = kb.validate("tensor")
@@ -78,11 +78,16 @@ def validate(
     ramulator: str | Path | None = None,
     booksim: str | Path | None = None,
 ) -> Validation:
-    """Run suites, by default all, as `kbsim validate` does.
+    """Run validation suites, by default all of them, as `kbsim validate` does.
 
-    `quick`: fewer rows, of the same kinds. `scalesim`: a Python that has SCALE-Sim, and `topologies`: a folder of its layers;
-    `traces`: a folder of recorded NoC traces; `ramulator`, `booksim`: folders with figures of Ramulator 2 and BookSim2. Suites
-    and rows that need them are skipped without. InputError for an unknown suite.
+    - `suites`: the names of suites.
+    - `quick`: whether fewer rows of each kind are run.
+    - `scalesim`: a Python interpreter that can import SCALE-Sim.
+    - `topologies`: a folder of layers for SCALE-Sim.
+    - `traces`: a folder of recorded NoC traces.
+    - `ramulator`, `booksim`: folders with results of Ramulator 2 and BookSim2.
+
+    Suites and rows that need such data are skipped without it. The function raises InputError for an unknown suite.
 
     >>> import kernbench as kb
     >>> kb.validate(["tensor", "vector"], quick=True).ok

@@ -15,10 +15,10 @@ from kernbench.config.allowed_code import AllowCode
 
 @dataclass(frozen=True, eq=False, repr=False)
 class WhatIfs(Answer):
-    """A run as it is, with each resource freed, and with all of them freed. `kernbench.whatif` makes it.
+    """One run without changes, one run with each resource unlimited, and one run with all of them unlimited.
 
-    The table of `to_frame`: a row a resource, and one for all together: `freed`, `status`, `cycles`, `saved` [cycle], `share`
-    of the run that is saved.
+    `kernbench.whatif` returns it. The table of `to_frame` has one row for each resource, and one row for all resources
+    together: `freed`, `status`, `cycles`, `saved` [cycle], and `share` (the saved share of the run).
 
     >>> import kernbench as kb
     >>> kb.whatif("llama2-7b-decode", config="npu_server").best
@@ -84,10 +84,14 @@ def whatif(
 ) -> WhatIfs:
     """Run a target once more for each resource, with this resource unlimited: `dma`, `noc`, `dram`, `banks`, `te`, `ve`.
 
-    `target`: as in `run`, or the name of a language model (`llama3-8b`), its `config.json`, or an ONNX file. `config`: by
-    default the machine that a bench names, or `npu_server` if it names none. `params`: of a bench its own; of a model those of
-    `kernbench.llm` (`prompt`, `tokens`, `batch`, `layers`, `w`, `a`, `kv`, `page`, `tp`, `phase`); of a graph `w`, `a` and its
-    dynamic dimensions. `free`: the resources, by default all. InputError as in `run`, and for an unknown resource.
+    - `target`: the same as in `run`, or the name of a language model (`llama3-8b`), its `config.json`, or an ONNX file.
+    - `config`: the machine. The default is the machine that a bench names, otherwise `npu_server`.
+    - `params`: parameters of the target. A bench has its own parameters. A language model has the parameters `prompt`,
+      `tokens`, `batch`, `layers`, `w`, `a`, `kv`, `page`, `tp` and `phase` of `kernbench.llm`. A graph has `w`, `a` and its
+      dynamic dimensions.
+    - `free`: the resources to make unlimited; by default all of them.
+
+    The function raises InputError in the same cases as `run`, and for an unknown resource.
 
     >>> import kernbench as kb
     >>> kb.whatif("llama2-7b-decode", free=["te"]).to_frame().columns

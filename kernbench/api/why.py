@@ -53,7 +53,7 @@ class Explanation(Answer):
 
     @property
     def metrics(self) -> Row:
-        """[cycle] of each group, the highest first; they add up to the cycles of the run."""
+        """[cycle] The cycles of each group, the highest first. The groups add up to the cycles of the run."""
         return {group.name: float(group.cycles) for group in self.found.groups}
 
     def rows(self, table: str) -> list[Row]:
@@ -99,10 +99,10 @@ def why(
     allow_code: AllowCode = (),
     **params: Any,
 ) -> Explanation:
-    """Say where the cycles went: of a run, of a trace of level `full` (.jsonl, .jsonl.gz, .jsonl.zst), or of a target that is
-    run for it.
+    """Explain the cycles of a run, of a trace with the level `full` (.jsonl, .jsonl.gz, .jsonl.zst), or of a target.
 
-    The other arguments are those of `run`. InputError for the same mistakes as `run`, and for a trace that lacks events.
+    A target is run with a trace. The other arguments are the arguments of `run`. The function raises InputError in the same
+    cases as `run`, and for a trace that lacks events.
 
     >>> import kernbench as kb
     >>> kb.why("gemm", config="npu_server").to_frame()["share"].sum() > 0.999

@@ -82,12 +82,12 @@ def compare(
     plot: Plot = None,
     noc: Annotated[
         bool,
-        typer.Option("--noc", help="Compare two models of the links of one machine: links that flows share, and routers that "
-            "pass flits."),
+        typer.Option("--noc", help="Compare two models of the links of one machine: links whose bandwidth flows share, and "
+            "routers that forward flits."),
     ] = False,
     no_why: Annotated[
-        bool, typer.Option("--no-why", help="Report only times and bounds, and not the causes. Without the traced run that "
-            "finds the causes, the command is much faster.")
+        bool, typer.Option("--no-why", help="Report only times and bounds, and not the causes. The command is then much "
+            "faster, because it leaves out the traced run that finds the causes.")
     ] = False,
     as_json: Json = False,
     quiet: Quiet = False,

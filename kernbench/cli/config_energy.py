@@ -64,7 +64,7 @@ def energy(
     overrides: Overrides = None,
     as_json: Json = False,
 ) -> int:
-    """Print or export the energy section of a machine. The energies are those of the machine, of a table, or of Accelergy."""
+    """Print or export the energy section of a machine. The energies come from the machine, from a table, or from Accelergy."""
     from kernbench.common.errors import InputError, Problem
     from kernbench.config import load_config
 

@@ -37,8 +37,9 @@ Kind = Annotated[
 
 
 def keys(pattern: Pattern = "", kind: Kind = None, as_json: Json = False) -> int:
-    """List the keys of machine files: type, default, unit, allowed values, meaning. The option --set takes keys in the
-    same form."""
+    """List the keys of machine files: type, default, unit, allowed values, meaning. Use these keys, in this form,
+    with the option --set.
+    """
     from kernbench.config.keys import keys_of, machine_kinds, matching
 
     models = machine_kinds(kind)

@@ -66,16 +66,17 @@ def fuzz(
     start: Annotated[int, typer.Option("--start", min=0, metavar="CYCLES", help="Largest delay that is added to the "
         "start of a PE.")] = 4096,
     slowest: Annotated[
-        str, typer.Option("--slowest", metavar="A/B", help="Smallest share of bandwidth that is left to a slowed link "
-            "or channel.")
+        str, typer.Option("--slowest", metavar="A/B", help="Smallest share of its bandwidth that a slowed link or channel "
+            "keeps.")
     ] = "1/4",
     vary: Annotated[
-        str, typer.Option("--vary", metavar="KINDS", help="What varies between runs, separated by commas.")
+        str, typer.Option("--vary", metavar="KINDS", help="The properties that vary between runs, separated by commas.")
     ] = "latency,start,ties,capacity,credits,stores",
     findings: Annotated[int, typer.Option("--findings", min=1, metavar="N", help="Stop after this many findings.")] = 3,
     save: Annotated[
         Path | None,
-        typer.Option("--save", metavar="DIR", help="Write each finding to a file in DIR, for --replay.", show_default=False),
+        typer.Option("--save", metavar="DIR", help="Write each finding to a file in DIR, which --replay can repeat.",
+                     show_default=False),
     ] = None,
     replay: Annotated[
         Path | None,

@@ -83,12 +83,20 @@ Policy = Annotated[
         "layer and head.",
         show_default=False)
 ]
-Page = Annotated[int, typer.Option("--page", metavar="N", help="Number of tokens in a page of the KV cache. With 0, the "
-    "cache has no pages.")]
+Page = Annotated[
+    int,
+    typer.Option(
+        "--page", metavar="N", help="Number of tokens in a page of the KV cache. The value 0 means a cache without pages."
+    ),
+]
 Parallel = Annotated[int, typer.Option("--tp", metavar="N", help="Tensor parallelism: the number of PEs that share each "
     "layer of the model.")]
-Stages = Annotated[int, typer.Option("--pp", metavar="N", help="Number of pipeline stages. Each stage runs some of the "
-    "layers on --tp PEs.")]
+Stages = Annotated[
+    int,
+    typer.Option(
+        "--pp", metavar="N", help="Number of pipeline stages. Each stage has --tp PEs, which run a part of the layers."
+    ),
+]
 Micro = Annotated[
     int, typer.Option("--micro-batches", metavar="N", help="Number of micro-batches that pass through the pipeline stages "
         "one after another. The value 0 means as many micro-batches as stages.")
@@ -111,7 +119,7 @@ class Searches(StrEnum):
 Search = Annotated[
     Searches | None,
     typer.Option("--parallel", help="Run the layouts (values of --tp, --cp, --pp, --dp and --sp) that fit the machine, and "
-        "explain why one of them is the fastest.",
+        "explain why the fastest layout is the fastest.",
                  show_default=False),
 ]  # fmt: skip
 

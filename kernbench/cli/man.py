@@ -26,8 +26,8 @@ def man(
 ) -> int:
     """Print a manual page, or write all of them.
 
-    The command `kbsim man run | man -l -` shows one page. The command `kbsim man -o ~/.local/share/man/man1` installs
-    all pages, for `man kbsim-run`.
+    The command `kbsim man run | man -l -` shows one page.
+    The command `kbsim man -o ~/.local/share/man/man1` installs all pages, so that `man kbsim-run` works.
     """
     from kernbench.common.files import write_whole
 

@@ -57,7 +57,7 @@ def replay(
         Asked,
         typer.Option(
             "--mode",
-            help="Issue transfers at their recorded times, or as soon as the barriers before them allow.",
+            help="Start transfers at their recorded times, or as soon as the barriers before the transfers allow.",
         ),
     ] = Asked.BOTH,
     slowest: Annotated[
@@ -66,7 +66,7 @@ def replay(
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> int:
-    """Replay NoC traces, and compare the simulated cycles with the cycles that the chip needed."""
+    """Replay NoC traces, and compare the simulated cycles with the measured cycles of the chip."""
     from kernbench.analysis.noc.device import load_device
     from kernbench.analysis.noc.events import read_trace
     from kernbench.analysis.noc.outcome import MODES, outcome
@@ -206,7 +206,8 @@ def load(
             "the start of the transfer on the link.")
     ] = 1,
     link: Annotated[int, typer.Option("--link", metavar="CYCLES", help="Latency of a link, in cycles.")] = 2,
-    credit: Annotated[int, typer.Option("--credit", metavar="CYCLES", help="Cycles until a returned credit can be used.")] = 2,
+    credit: Annotated[int, typer.Option("--credit", metavar="CYCLES", help="Number of cycles until a returned credit can be "
+        "used again.")] = 2,
     hotspots: Annotated[
         str,
         typer.Option("--hotspots", metavar="NODE,...", help="Nodes that receive the packets of --pattern "

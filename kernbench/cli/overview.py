@@ -30,16 +30,16 @@ COMMANDS = {
     "limits both.",
     "onnx": "Lower an ONNX model to a machine's command queue, run it, and report how long each node takes.",
     "torch": "Lower a PyTorch model to a machine's command queue, run it, and report how long each node takes.",
-    "triton": "Run a Python file that imports Triton. The file gets kernbench instead of Triton, and the cycles of each "
-    "kernel launch are reported.",
+    "triton": "Run a Python file that imports Triton. In the file, kernbench replaces Triton. The command reports the "
+    "cycles of each kernel launch.",
     "op": "Plan one operation for a chip, simulate it, and report how long it takes and why.",
     "calibrate": "Fit a few constants of a chip to measured kernels, and report the errors on rows that the fit did not use.",
     "compare": "Run one target on several machines, compare the results, and explain the differences.",
     "whatif": "Run a target again with unlimited DRAM, then with unlimited NoC, and so on, and report what to change first.",
     "tenants": "Run several programs at the same time on one NPU, with quotas, and report the slowdown of each program.",
     "fuzz": "Run a target under many legal timings and report races, lost waits and deadlocks.",
-    "probe": "Measure the links of a system with host copies, loads from near and far memories, sends, and loads of all "
-    "PEs at once.",
+    "probe": "Measure the links of a system with host copies, loads from near and far memories, sends, and simultaneous "
+    "loads of all PEs.",
     "validate": "Compare simulated results with closed forms and published figures; "
     "exit with 1 if an error exceeds its tolerance.",
     "schema": "Print a JSON Schema. Schemas describe inputs (program, machine, system, sweep, fleet), the lines of traces, "

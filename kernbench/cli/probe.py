@@ -33,7 +33,9 @@ def probe(
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> int:
-    """Measure the links of a system with host copies, loads from near and far memories, sends, and loads of all PEs at once."""
+    """Measure the links of a system with host copies, loads from near and far memories, sends, and simultaneous
+    loads of all PEs.
+    """
     from kernbench.analysis.probe import probe as run_probe
     from kernbench.analysis.probe import probe_names, probe_sizes
     from kernbench.config import SystemConfig

@@ -45,7 +45,7 @@ def check(
     allow_code: AllowCode = None,
     as_json: Json = False,
 ) -> int:
-    """Check whether a program is valid by itself and, with --config, on a machine."""
+    """Check whether a program is valid. With --config, also check whether a machine can run the program."""
     from kernbench.cmdq import check_program, load_program
 
     program = load_program(file)

@@ -39,8 +39,9 @@ def triton(
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> int:
-    """Run a Python file that imports Triton. The file gets kernbench instead of Triton, and the cycles of each kernel launch
-    are reported."""
+    """Run a Python file that imports Triton. In the file, kernbench replaces Triton. The command reports the cycles of each
+    kernel launch.
+    """
     _check_file(file)
     import kernbench.triton.patch  # noqa: F401  (`import triton` of the file)
     from kernbench.cli.target import load_machine

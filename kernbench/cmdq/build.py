@@ -26,16 +26,16 @@ _ID_LISTS = ("deps_before", "deps_after", "wait_for")
 
 
 class ProgramBuilder:
-    """The appending half of `Program`."""
+    """The part of `Program` that appends entries."""
 
     def __init__(self, source: str) -> None:
         self.source = source
         self.entries: list[Entry] = []
 
     def append(self, opcode: str, **fields: Any) -> int:
-        """Append an entry of any opcode and return its id: the given one, else the lowest above all others.
+        """Append an entry of any opcode and return its id. The default id is the lowest one above all other ids.
 
-        `deps_before`, `deps_after` and `wait_for` take one id or any iterable of ids.
+        `deps_before`, `deps_after` and `wait_for` are one id or any iterable of ids.
         """
         return self._append({"opcode": opcode, "id": self._next_id(), **fields}).id
 
@@ -64,48 +64,53 @@ class ProgramBuilder:
         return max(highest + 1, len(self.entries))
 
     def dma_load(self, **fields: Any) -> int:
-        """DRAM to scratchpad: tensor_role, qbits, dram_addr, spm_bank, spm_offset, and the tile's size.
+        """Append a load from DRAM to the scratchpad: tensor_role, qbits, dram_addr, spm_bank, spm_offset, and the tile's size.
 
         The size is num_elements, or rows, row_elements and stride_bytes.
         """
         return self.append("DMA_LOAD_TILE", **fields)
 
     def dma_store(self, **fields: Any) -> int:
-        """Scratchpad to DRAM; the fields of `dma_load`."""
+        """Append a store from the scratchpad to DRAM, with the fields of `dma_load`."""
         return self.append("DMA_STORE_TILE", **fields)
 
     def dma_prefetch(self, **fields: Any) -> int:
-        """DRAM to scratchpad ahead of its use; the fields of `dma_load`."""
+        """Append a load from DRAM to the scratchpad ahead of its use, with the fields of `dma_load`."""
         return self.append("DMA_PREFETCH_TILE", **fields)
 
     def kv_load(self, **fields: Any) -> int:
-        """KV cache to scratchpad: head_id, kv_kind, dram_base_addr, kv_range, qbits_kv, spm_bank, spm_offset.
+        """Append a load from the KV cache: head_id, kv_kind, dram_base_addr, kv_range, qbits_kv, spm_bank, spm_offset.
 
         `kv_range` is a dict of t_start, t_len and, for a part of the head dimension, d_start and d_len.
         """
         return self.append("KV_LOAD_TILE", **fields)
 
     def kv_store(self, **fields: Any) -> int:
-        """Scratchpad to KV cache; the fields of `kv_load` with t_start, t_len, d_start, d_len instead of kv_range."""
+        """Append a store to the KV cache: the fields of `kv_load`, with t_start, t_len, d_start and d_len instead of kv_range.
+        """
         return self.append("KV_STORE_TILE", **fields)
 
     def dma_send(self, **fields: Any) -> int:
-        """On systems: from the own scratchpad to that of `peer`.
+        """On systems, append a transfer from the own scratchpad to the scratchpad of `peer`.
 
         Fields: tensor_role, qbits, num_elements, peer, and a bank and offset each for spm and peer.
         """
         return self.append("DMA_SEND_TILE", **fields)
 
     def dma_recv(self, **fields: Any) -> int:
-        """Systems: the scratchpad of `peer` to the own; the fields of `dma_send`."""
+        """On systems, append a transfer from the scratchpad of `peer` to the own scratchpad, with the fields of `dma_send`."""
         return self.append("DMA_RECV_TILE", **fields)
 
     def host_copy(self, **fields: Any) -> int:
-        """Systems: between the host's memory and DRAM: direction (to_device, to_host), qbits, dram_addr, num_elements."""
+        """On systems, append a copy between host memory and DRAM: direction (to_device, to_host), qbits, dram_addr,
+        num_elements.
+        """
         return self.append("HOST_COPY_TILE", **fields)
 
     def launch(self, **fields: Any) -> int:
-        """Systems: the host starts work on the cube of `node`, an M_CPU; complete when that has taken it."""
+        """On systems, append the launch of work on the cube of the M_CPU `node`. It completes when the M_CPU has accepted the
+        launch.
+        """
         return self.append("LAUNCH", **fields)
 
     def te(self, op: str, **fields: Any) -> int:
@@ -201,15 +206,17 @@ class ProgramBuilder:
         return self.ve("min", **fields)
 
     def barrier(self, **fields: Any) -> int:
-        """Completes when `wait_for` and `deps_before` are; nothing after it in the program is issued before it."""
+        """Append a BARRIER, which completes after `wait_for` and `deps_before`. No later entry is issued before the BARRIER
+        completes.
+        """
         return self.append("BARRIER", **fields)
 
     def nop(self, **fields: Any) -> int:
-        """Completes at once when its `deps_before` have."""
+        """Append a NOP, which completes as soon as its `deps_before` are complete."""
         return self.append("NOP", **fields)
 
     def end(self, **fields: Any) -> int:
-        """Completes when everything before it has; nothing may follow it."""
+        """Append an END, which completes when all entries before it are complete. No entry may follow it."""
         return self.append("END", **fields)
 
 

@@ -67,7 +67,7 @@ class Program(ProgramBuilder):
 
     @property
     def known_edges(self) -> Edges | None:
-        """The result of `dependencies.edges_of`, if its reader has found no problem and it has not changed since."""
+        """The result of `dependencies.edges_of`, if the reader found no problem and the program is unchanged since then."""
         return self.sound.edges if self.sound is not None and self.sound.entries == self.entries else None
 
     @property
@@ -99,7 +99,7 @@ class Program(ProgramBuilder):
         return {"metadata": self.metadata, "cmdq": [entry_dict(entry) for entry in self.entries]}
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Writes the program as JSON or YAML by the extension; the file is there whole, or as it was before.
+        """Write the program as JSON or YAML, by the file extension. The file is written completely or not changed at all.
 
         InputError if the extension is another, or the file cannot be written.
         """

@@ -52,7 +52,7 @@ class PassivePart:
         self.spec = type(self).Spec() if spec is None else spec
 
     def cycles(self, passage: Passage) -> int:
-        """[cycle] What the component adds to the head latency of a transfer, or to a launch."""
+        """[cycle] The latency that the component adds to the head latency of a transfer, or to a launch."""
         return 0
 
     def bytes_per_cycle(self, edge: Edge) -> Fraction | int:
@@ -76,5 +76,5 @@ class MemoryPart(PassivePart):
     """
 
     def setup_cycles(self) -> int:
-        """[cycle] What every transfer to or from this memory adds to its head latency."""
+        """[cycle] The latency that every transfer to or from this memory adds to its head latency."""
         return 0

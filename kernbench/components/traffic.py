@@ -22,7 +22,7 @@ from kernbench.config.routers import moves_flits
 
 @dataclass(frozen=True, slots=True)
 class Transfer:
-    """A transfer on a link: all its flows there together.
+    """A transfer on a link, with all of its flows on this link.
 
     >>> from fractions import Fraction
     >>> from kernbench import Transfer
@@ -52,7 +52,7 @@ class _Link:
 class TrafficPart(PassivePart, ComponentBase):
     """A part at one node of a system that sees each transfer on its links, and may set their bandwidths in any cycle.
 
-    Like any `PassivePart` it may add `cycles` to routes. Objects that are asked for routes are others than those that run.
+    Like any `PassivePart` it may add `cycles` to routes. The objects that compute routes are not the objects that run.
 
     >>> from kernbench import NEVER, TrafficPart
     >>> class Narrow(TrafficPart):
@@ -75,7 +75,7 @@ class TrafficPart(PassivePart, ComponentBase):
         return tuple(self._links)
 
     def capacity(self, link: str) -> Fraction:
-        """[byte/cycle] of the machine, which `set_bandwidth` cannot exceed."""
+        """[byte/cycle] The capacity of the link in the machine, which `set_bandwidth` cannot exceed."""
         return self._links[link].capacity
 
     def set_bandwidth(self, link: str, rate: Fraction | int | None) -> None:
@@ -98,13 +98,13 @@ class TrafficPart(PassivePart, ComponentBase):
         return NEVER
 
     def began(self, link: str, transfer: Transfer, now: int) -> None:
-        """P4: from this cycle on the transfer shares the link."""
+        """P4: the transfer shares the link, starting in this cycle."""
 
     def ended(self, link: str, transfer: Transfer, now: int) -> None:
         """P4: the last byte of the transfer passed in an earlier cycle."""
 
     def shared(self, link: str, transfers: Sequence[Transfer], now: int) -> None:
-        """P1: the shares of cycle `now - 1`, in which transfers had begun or ended or the bandwidth was set."""
+        """P1: gets the shares of cycle `now - 1`, in which transfers began or ended, or the bandwidth was set."""
 
     def step(self, now: int) -> int:
         if now == 0:
@@ -167,7 +167,7 @@ class TrafficPart(PassivePart, ComponentBase):
         return list(out.values())
 
     def watch_links(self, links: Mapping[str, tuple[int, Fraction]]) -> None:
-        """Before the run: the links that are this part's, by name, with the numbers and capacities of the core."""
+        """Before the run: gets the links of this part by name, with their numbers and capacities in the core."""
         self._links = {name: _Link(number, capacity, capacity, {}) for name, (number, capacity) in links.items()}
         self._names = {number: name for name, (number, _) in links.items()}
 

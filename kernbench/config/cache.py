@@ -19,11 +19,15 @@ class Llc(Section):
     """A cache in front of DRAM channels."""
 
     capacity_bytes: Size = Field(description="[byte] size, a multiple of line_bytes times ways")
-    line_bytes: TermSize = Field(default=128, description="[byte] a line: what is looked up, kept and evicted as a whole")
-    ways: Annotated[int, integer(0)] = Field(default=16, description="lines of a set; 0: all lines are one set")
+    line_bytes: TermSize = Field(default=128, description="[byte] size of a line, the unit of lookup and eviction")
+    ways: Annotated[int, integer(0)] = Field(default=16, description="lines of a set; 0 means that all lines form one set")
     bw_bytes_per_cycle: Rate = Field(description="[byte/cycle] bandwidth, reads and writes together")
-    latency_cycles: Natural = Field(default=0, description="[cycle] from a transfer's start to the first share of what hits")
-    write: Literal["back", "through"] = Field(default="back", description="whether stores stay in the cache or go on to DRAM")
+    latency_cycles: Natural = Field(
+        default=0, description="[cycle] time from the start of a transfer to the first share of its hits"
+    )
+    write: Literal["back", "through"] = Field(
+        default="back", description="whether stores stay in the cache or continue to DRAM"
+    )
     write_allocate: Flag = Field(default=True, description="whether a store that misses inserts its lines")
 
     @property
@@ -45,7 +49,7 @@ class Llc(Section):
 class NpuLlc(Llc):
     """The cache of one NPU, which has a place in the mesh."""
 
-    at: Place | None = Field(default=None, description="[row, col] of the cache; with a noc only")
+    at: Place | None = Field(default=None, description="[row, col] of the cache; only with a noc")
 
 
 def cache_rules(llc: Llc | None, allocation: str, path: Path) -> Iterator[BrokenRule]:

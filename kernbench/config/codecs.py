@@ -21,8 +21,10 @@ class Codec(Section):
     """A compressor and decompressor between a DMA engine and its scratchpad."""
 
     ratio: Rate = Field(description="bytes in the scratchpad for one byte in DRAM, at least 1")
-    bytes_per_cycle: Rate = Field(description="[byte/cycle] bytes in the scratchpad that it makes or takes, per engine")
-    latency_cycles: Natural = Field(default=0, description="[cycle] added to the head latency of its transfers")
+    bytes_per_cycle: Rate = Field(description="[byte/cycle] rate of the codec in bytes in the scratchpad, per engine")
+    latency_cycles: Natural = Field(
+        default=0, description="[cycle] latency added to the head latency of transfers through the codec"
+    )
 
     @property
     def capacity(self) -> Fraction:

@@ -37,77 +37,83 @@ def _clocks(text: str) -> Any:
 class DramController(Section):
     """Queues, rules and device of a channel's controller (docs/model/dram_controller.md)."""
 
-    clock: Rate | None = Field(default=None, description="[cycle] of the core that a DRAM clock takes (default 1)")
+    clock: Rate | None = Field(default=None, description="[cycle] core cycles of a DRAM clock (default 1)")
     pseudo_channels: Count = Field(default=None, description="pseudo-channels of a channel (default 1)")
     ranks: Count = Field(default=None, description="ranks of a pseudo-channel (default 1)")
     stacks: Count = Field(default=None, description="stack ids of a rank (default 1)")
     bank_groups: Count = Field(default=None, description="bank groups of a stack")
     banks_per_group: Count = Field(default=None, description="banks of a group")
-    row_bytes: Size | None = Field(default=None, description="[byte] a row of one bank on one pseudo-channel")
-    burst_bytes: Size | None = Field(default=None, description="[byte] of a burst")
+    row_bytes: Size | None = Field(default=None, description="[byte] size of a row of one bank on one pseudo-channel")
+    burst_bytes: Size | None = Field(default=None, description="[byte] size of a burst")
     rows: Annotated[int | None, integer(1, 1 << 31)] = Field(default=None, description="rows of a bank (default 65536)")
-    t_bl: Clocks = _clocks("for which a burst is on the data bus")
-    t_cl: Clocks = _clocks("from RD to its first data")
-    t_cwl: Clocks = _clocks("from WR to its first data")
-    t_rcd: Clocks = _clocks("from ACT to RD")
-    t_rcd_wr: Clocks = _clocks("from ACT to WR (default t_rcd)")
-    t_rp: Clocks = _clocks("from PRE to ACT")
-    t_rp_ab: Clocks = _clocks("from PRE of all banks to ACT (default t_rp)")
-    t_ras: Clocks = _clocks("from ACT to PRE")
-    t_rc: Clocks = _clocks("from ACT to ACT of a bank (default t_ras + t_rp)")
-    t_rtp: Clocks = _clocks("from RD to PRE")
-    t_wr: Clocks = _clocks("from the end of the written data to PRE")
-    t_ccd_s: Clocks = _clocks("from RD to RD of different groups")
-    t_ccd_l: Clocks = _clocks("from RD to RD of one group")
-    t_ccd_s_wr: Clocks = _clocks("from WR to WR of different groups (default t_ccd_s)")
-    t_ccd_l_wr: Clocks = _clocks("from WR to WR of one group (default t_ccd_l)")
-    t_ccd_r: Clocks = _clocks("from RD to RD of different stacks (default t_ccd_s)")
-    t_rrd_s: Clocks = _clocks("from ACT to ACT of different groups")
-    t_rrd_l: Clocks = _clocks("from ACT to ACT of one group")
-    t_faw: Clocks = _clocks("from an ACT to the fourth after it")
-    t_rtw: Clocks = _clocks("from RD to WR (default t_cl + t_bl + 2 - t_cwl)")
-    t_wtr_s: Clocks = _clocks("from the end of the written data to RD of another group")
-    t_wtr_l: Clocks = _clocks("from the end of the written data to RD of the group")
-    t_rtrs: ClocksOrNone = _clocks("between bursts of different ranks on the data bus (default 2)")
-    t_ppd: Clocks = _clocks("from PRE to PRE (default 1)")
-    t_refi: ClocksOrNone = _clocks("from refresh to refresh of all banks; 0: there is none")
-    t_rfc: Clocks = _clocks("of a refresh of all banks")
-    t_refi_pb: ClocksOrNone = _clocks("from refresh to refresh of one bank (default 0: the device has none)")
-    t_rfc_pb: ClocksOrNone = _clocks("of a refresh of one bank (default 0)")
-    t_rrefd: Clocks = _clocks("from the refresh of one bank to that, or the ACT, of another (default t_rrd_s)")
-    act_clocks: Clocks = _clocks("for which ACT holds its bus (default 1)")
-    pre_clocks: Clocks = _clocks("for which PRE holds its bus (default 1)")
-    column_clocks: Clocks = _clocks("for which RD and WR hold their bus (default 1)")
-    refresh_clocks: Clocks = _clocks("for which REF holds its bus (default 1)")
+    t_bl: Clocks = _clocks("time for which a burst is on the data bus")
+    t_cl: Clocks = _clocks("time from RD to its first data")
+    t_cwl: Clocks = _clocks("time from WR to its first data")
+    t_rcd: Clocks = _clocks("time from ACT to RD")
+    t_rcd_wr: Clocks = _clocks("time from ACT to WR (default t_rcd)")
+    t_rp: Clocks = _clocks("time from PRE to ACT")
+    t_rp_ab: Clocks = _clocks("time from PRE of all banks to ACT (default t_rp)")
+    t_ras: Clocks = _clocks("time from ACT to PRE")
+    t_rc: Clocks = _clocks("time from ACT to ACT of a bank (default t_ras + t_rp)")
+    t_rtp: Clocks = _clocks("time from RD to PRE")
+    t_wr: Clocks = _clocks("time from the end of the written data to PRE")
+    t_ccd_s: Clocks = _clocks("time from RD to RD of different groups")
+    t_ccd_l: Clocks = _clocks("time from RD to RD of one group")
+    t_ccd_s_wr: Clocks = _clocks("time from WR to WR of different groups (default t_ccd_s)")
+    t_ccd_l_wr: Clocks = _clocks("time from WR to WR of one group (default t_ccd_l)")
+    t_ccd_r: Clocks = _clocks("time from RD to RD of different stacks (default t_ccd_s)")
+    t_rrd_s: Clocks = _clocks("time from ACT to ACT of different groups")
+    t_rrd_l: Clocks = _clocks("time from ACT to ACT of one group")
+    t_faw: Clocks = _clocks("time from an ACT to the fourth ACT after it")
+    t_rtw: Clocks = _clocks("time from RD to WR (default t_cl + t_bl + 2 - t_cwl)")
+    t_wtr_s: Clocks = _clocks("time from the end of the written data to RD of another group")
+    t_wtr_l: Clocks = _clocks("time from the end of the written data to RD of the same group")
+    t_rtrs: ClocksOrNone = _clocks("time between bursts of different ranks on the data bus (default 2)")
+    t_ppd: Clocks = _clocks("time from PRE to PRE (default 1)")
+    t_refi: ClocksOrNone = _clocks("time between refreshes of all banks; 0 means no such refresh")
+    t_rfc: Clocks = _clocks("duration of a refresh of all banks")
+    t_refi_pb: ClocksOrNone = _clocks("time between refreshes of one bank (default 0: no such refresh)")
+    t_rfc_pb: ClocksOrNone = _clocks("duration of a refresh of one bank (default 0)")
+    t_rrefd: Clocks = _clocks("time from the refresh of a bank to the refresh or ACT of another bank (default t_rrd_s)")
+    act_clocks: Clocks = _clocks("time for which ACT holds its bus (default 1)")
+    pre_clocks: Clocks = _clocks("time for which PRE holds its bus (default 1)")
+    column_clocks: Clocks = _clocks("time for which RD and WR hold their bus (default 1)")
+    refresh_clocks: Clocks = _clocks("time for which REF holds its bus (default 1)")
     command_buses: Annotated[int | None, integer(1, 3)] = Field(
-        default=None, description="1, or 2: for rows and for columns (default 1)"
+        default=None, description="number of command buses; with 2, one for rows and one for columns (default 1)"
     )
     phases: Annotated[int | None, integer(1, 3)] = Field(
-        default=None, description="DRAM clocks of a clock of the device (default 1)"
+        default=None, description="DRAM clocks in a clock of the device (default 1)"
     )
-    t_aad: ClocksOrNone = _clocks("at most from the first to the second part of an activation (default 0: it has one)")
-    t_wckpst: ClocksOrNone = _clocks("for which the data clock goes on behind the last data (default 0: it never stops)")
-    scheduler: Annotated[str, one_of(SCHEDULERS)] = Field(default=SCHEDULERS[0], description="which command goes next")
-    cap: Bursts = Field(default=16, description="[burst] that may pass the oldest of a bank under fr_fcfs_cap")
+    t_aad: ClocksOrNone = _clocks("longest time from the first to the second part of an activation (default 0: one part)")
+    t_wckpst: ClocksOrNone = _clocks("time for which the data clock runs after the last data (default 0: it never stops)")
+    scheduler: Annotated[str, one_of(SCHEDULERS)] = Field(default=SCHEDULERS[0], description="which command is issued next")
+    cap: Bursts = Field(default=16, description="[burst] bursts that may pass the oldest burst of a bank, with fr_fcfs_cap")
     page: Annotated[str, one_of(PAGES)] = Field(default=PAGES[0], description="when an open row without queued bursts closes")
     idle_clocks: Annotated[int, integer(1, 1 << 20)] = Field(
-        default=64, description="[DRAM clock] after which adaptive closes a row"
+        default=64, description="[DRAM clock] time after which the policy adaptive closes a row"
     )
-    map: str = Field(default=DEFAULT_MAP, description="fields of a burst's number, the highest first")
+    map: str = Field(default=DEFAULT_MAP, description="fields of the burst number, the highest field first")
     hash: tuple[str, ...] = Field(default=(), description="pairs `field^field` of the map, in order")
     refresh: Annotated[str, one_of(REFRESHES)] = Field(
-        default=REFRESHES[0], description="of all banks of a rank, of one bank, or none"
+        default=REFRESHES[0], description="kind of refresh: of all banks of a rank, of one bank, or none"
     )
-    postpone: Annotated[int, integer(0, 9)] = Field(default=0, description="refreshes that may wait while there are requests")
-    read_queue: Bursts = Field(default=32, description="[burst] reads that wait for their command")
-    write_queue: Bursts = Field(default=32, description="[burst] writes that wait for their command")
+    postpone: Annotated[int, integer(0, 9)] = Field(
+        default=0, description="refreshes that may be postponed while there are requests"
+    )
+    read_queue: Bursts = Field(default=32, description="[burst] reads that can wait for their command")
+    write_queue: Bursts = Field(default=32, description="[burst] writes that can wait for their command")
     write_high: Annotated[int | None, integer(1, 4097)] = Field(
-        default=None, description="[burst] writes from which on they are served (default 0.8 write_queue)"
+        default=None,
+        description="[burst] number of waiting writes at which the controller starts to serve writes (default 0.8 write_queue)",
     )
     write_low: Annotated[int | None, integer(0, 4097)] = Field(
-        default=None, description="[burst] writes down to which they are (default 0.2 write_queue)"
+        default=None,
+        description="[burst] number of waiting writes at which the controller stops serving writes (default 0.2 write_queue)",
     )
-    read_buffer_bytes: Size | None = Field(default=None, description="[byte] of each flow (default: two read queues)")
+    read_buffer_bytes: Size | None = Field(
+        default=None, description="[byte] read buffer of each flow (default: two read queues)"
+    )
 
     def values(self) -> dict[str, Any]:
         """Every key with its value. KeyError names a missing key without a default."""

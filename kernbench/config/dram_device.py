@@ -33,29 +33,36 @@ class RowBuffer(Section):
 
     bank_groups: Banks = Field(description="bank groups of a channel")
     banks_per_group: Banks = Field(description="banks of a group")
-    row_bytes: Size = Field(description="[byte] a row of one bank on one channel, a multiple of bus_width_bytes")
-    t_rcd: Clocks = Field(description="[DRAM clock] from ACT to RD")
-    t_rcd_wr: Clocks = Field(description="[DRAM clock] from ACT to WR")
-    t_cl: Clocks = Field(description="[DRAM clock] from RD to its first byte")
-    t_cwl: Clocks = Field(description="[DRAM clock] from WR to its first byte")
-    t_rp: Clocks = Field(description="[DRAM clock] from PRE to ACT, and to REF")
-    t_ras: Clocks = Field(description="[DRAM clock] from ACT to PRE")
-    t_rtp: Clocks = Field(description="[DRAM clock] from RD to PRE")
-    t_wr: Clocks = Field(description="[DRAM clock] from the last byte written to PRE")
-    t_ccd_s: Clocks = Field(description="[DRAM clock] from RD to RD, or WR to WR, of different groups")
-    t_ccd_l: Clocks = Field(description="[DRAM clock] from RD to RD, or WR to WR, of one group")
-    t_rrd_s: Clocks = Field(description="[DRAM clock] from ACT to ACT of different groups")
-    t_rrd_l: Clocks = Field(description="[DRAM clock] from ACT to ACT of one group")
-    t_faw: Clocks = Field(description="[DRAM clock] from an ACT to the fourth ACT after it")
-    t_wtr_s: Clocks = Field(description="[DRAM clock] from the last byte written to RD of another group")
-    t_wtr_l: Clocks = Field(description="[DRAM clock] from the last byte written to RD of the same group")
-    t_refi: Annotated[int, integer(0, 1 << 30)] = Field(description="[DRAM clock] from refresh to refresh; 0 is none")
-    t_rfc: Clocks = Field(description="[DRAM clock] a refresh of all banks")
-    queue_bursts: Bursts = Field(default=32, description="[burst] bursts that wait for their command in a controller")
-    buffer_bursts: Bursts = Field(default=16, description="[burst] bursts of a channel between command and last byte")
-    batch_bursts: Bursts = Field(default=16, description="[burst] that may pass an older burst of another row or direction")
+    row_bytes: Size = Field(description="[byte] size of a row of one bank on one channel, a multiple of bus_width_bytes")
+    t_rcd: Clocks = Field(description="[DRAM clock] time from ACT to RD")
+    t_rcd_wr: Clocks = Field(description="[DRAM clock] time from ACT to WR")
+    t_cl: Clocks = Field(description="[DRAM clock] time from RD to its first byte")
+    t_cwl: Clocks = Field(description="[DRAM clock] time from WR to its first byte")
+    t_rp: Clocks = Field(description="[DRAM clock] time from PRE to ACT, and from PRE to REF")
+    t_ras: Clocks = Field(description="[DRAM clock] time from ACT to PRE")
+    t_rtp: Clocks = Field(description="[DRAM clock] time from RD to PRE")
+    t_wr: Clocks = Field(description="[DRAM clock] time from the last written byte to PRE")
+    t_ccd_s: Clocks = Field(description="[DRAM clock] time from RD to RD, or from WR to WR, of different groups")
+    t_ccd_l: Clocks = Field(description="[DRAM clock] time from RD to RD, or from WR to WR, of one group")
+    t_rrd_s: Clocks = Field(description="[DRAM clock] time from ACT to ACT of different groups")
+    t_rrd_l: Clocks = Field(description="[DRAM clock] time from ACT to ACT of one group")
+    t_faw: Clocks = Field(description="[DRAM clock] time from an ACT to the fourth ACT after it")
+    t_wtr_s: Clocks = Field(description="[DRAM clock] time from the last written byte to RD of another group")
+    t_wtr_l: Clocks = Field(description="[DRAM clock] time from the last written byte to RD of the same group")
+    t_refi: Annotated[int, integer(0, 1 << 30)] = Field(
+        description="[DRAM clock] time from one refresh to the next; 0 means no refresh"
+    )
+    t_rfc: Clocks = Field(description="[DRAM clock] duration of a refresh of all banks")
+    queue_bursts: Bursts = Field(default=32, description="[burst] bursts that can wait for their command in a controller")
+    buffer_bursts: Bursts = Field(
+        default=16, description="[burst] bursts of a channel that can be between their command and their last byte"
+    )
+    batch_bursts: Bursts = Field(
+        default=16, description="[burst] bursts that may pass an older burst of another row or direction"
+    )
     scheduler: Annotated[str, one_of(SCHEDULERS)] = Field(
-        default=SCHEDULERS[0], description="which burst goes next: one of an open row, else the oldest; or always the oldest"
+        default=SCHEDULERS[0],
+        description="the next burst: one of an open row if any, otherwise the oldest; or always the oldest",
     )
     page: Annotated[str, one_of(PAGE_POLICIES)] = Field(
         default=PAGE_POLICIES[0], description="what happens to an open row that no queued burst needs"

@@ -39,7 +39,7 @@ class MachineConfig(Section):
 
     @property
     def source(self) -> str:
-        """The file or preset that the machine came from, as errors name it."""
+        """The file or preset from which the machine was loaded, as named in errors."""
         return self._source
 
     @property
@@ -53,12 +53,12 @@ class MachineConfig(Section):
         return self._allowed_code
 
     def to_dict(self) -> dict[str, Any]:
-        """Every value as plain JSON, but `younger` defaults; `load_config` reads it back as the same machine."""
+        """Every value as plain JSON, without `younger` defaults. `load_config` reads the result as the same machine."""
         plain: dict[str, Any] = plain_value(self)
         return plain
 
     def digest(self) -> str:
-        """SHA-256, in hex, of `to_dict()`: the same for machines that are equal."""
+        """The SHA-256 of `to_dict()` in hexadecimal form. Equal machines have the same digest."""
         import hashlib  # inside: a short run needs no digest
 
         text = json.dumps(self.to_dict(), sort_keys=True, separators=(",", ":"))
@@ -75,7 +75,7 @@ class MachineConfig(Section):
 
     @property
     def chosen(self) -> bool:
-        """Whether a user chose any of its values: it is no preset as it comes."""
+        """Whether a user set any value, so that the machine differs from an unchanged preset."""
         return self.path is not None or self._origins.overridden
 
     def follows(self, path: str) -> bool:

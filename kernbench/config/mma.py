@@ -15,14 +15,14 @@ Bits = Literal[1, 2, 4, 8, 16, 32, 64]
 class MmaShape(Section):
     """A matrix instruction, `(m, k) @ (k, n)`."""
 
-    qbits_weight: Bits = Field(description="[bit] of a weight, at most")
-    qbits_activation: Bits = Field(description="[bit] of an activation, at most")
-    qbits_accumulator: Bits = Field(default=32, description="[bit] of a sum")
-    fidelity: Name | None = Field(default=None, description="name of a math fidelity; absent: every one")
+    qbits_weight: Bits = Field(description="[bit] largest width of a weight")
+    qbits_activation: Bits = Field(description="[bit] largest width of an activation")
+    qbits_accumulator: Bits = Field(default=32, description="[bit] width of a sum")
+    fidelity: Name | None = Field(default=None, description="name of a math fidelity; absent: all fidelities")
     m: Count = Field(description="rows of the result")
     n: Count = Field(description="columns of the result")
-    k: Count = Field(description="products that a sum takes")
-    cycles: Rate = Field(description="[cycle] in which a core issues one, all its tensor units together")
+    k: Count = Field(description="products in a sum")
+    cycles: Rate = Field(description="[cycle] time in which a core issues one instruction, on all of its tensor units together")
 
     @property
     def rate(self) -> Fraction:
@@ -33,16 +33,16 @@ class MmaShape(Section):
 class Mma(Section):
     """The cores of an engine and their instructions."""
 
-    cores: Annotated[int, integer(1, 1 << 20)] = Field(description="cores of an engine, among which blocks are dealt out")
+    cores: Annotated[int, integer(1, 1 << 20)] = Field(description="cores of an engine, to which blocks are distributed")
     blocks_per_core: Count = Field(default=1, description="blocks that a core works on at a time")
     shapes: tuple[MmaShape, ...] = Field(min_length=1, description="matrix instructions")
     tiles: Pairs = Field(
-        default=((128, 128),), min_length=1, description="[rows, columns] of a block: candidates of jobs that name none"
+        default=((128, 128),), min_length=1, description="[rows, columns] of blocks: candidates for jobs that name no block"
     )
-    qbits_accumulator: Bits = Field(default=32, description="[bit] of the sums: which instructions jobs take")
-    fidelity: Name | None = Field(default=None, description="math fidelity: which instructions jobs take")
-    prologue_cycles: Natural = Field(default=0, description="[cycle] before the first instruction of a block")
-    epilogue_cycles: Natural = Field(default=0, description="[cycle] after the last instruction of a block")
+    qbits_accumulator: Bits = Field(default=32, description="[bit] width of the sums, which selects the instructions of jobs")
+    fidelity: Name | None = Field(default=None, description="math fidelity, which selects the instructions of jobs")
+    prologue_cycles: Natural = Field(default=0, description="[cycle] time before the first instruction of a block")
+    epilogue_cycles: Natural = Field(default=0, description="[cycle] time after the last instruction of a block")
 
     def taken(self) -> list[MmaShape]:
         """The instructions that jobs can use: those with the accumulator and the fidelity."""

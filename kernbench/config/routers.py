@@ -22,15 +22,19 @@ Model = Literal["fluid", "flit"]
 class Routers(Section):
     """Routers with virtual channels, and the packets of transfers. Times are cycles of the core clock."""
 
-    flit_bytes: TermSize | None = Field(default=None, description="[byte] of a flit; absent: what a link takes in a cycle")
-    packet_flits: Annotated[int, integer(1, 1 << 16)] = Field(default=4, description="flits of a packet, at most")
+    flit_bytes: TermSize | None = Field(
+        default=None, description="[byte] size of a flit; absent: the bytes of a link in a cycle"
+    )
+    packet_flits: Annotated[int, integer(1, 1 << 16)] = Field(default=4, description="largest number of flits of a packet")
     window_packets: Annotated[int, integer(2, 1 << 12)] = Field(
-        default=16, description="packets of a flow that are on their way, at most"
+        default=16, description="largest number of packets of a flow in the network"
     )
     channels: Annotated[int, integer(1, 65)] = Field(default=8, description="virtual channels of an input")
-    depth: Annotated[int, integer(1, 1 << 16)] = Field(default=8, description="flits that a channel holds")
-    switch_cycles: Natural = Field(default=1, description="[cycle] from the grant of the switch to the link")
-    credit_cycles: Natural = Field(default=2, description="[cycle] that a router needs for a credit, after the link")
+    depth: Annotated[int, integer(1, 1 << 16)] = Field(default=8, description="flits that a virtual channel holds")
+    switch_cycles: Natural = Field(default=1, description="[cycle] time from the grant of the switch to the link")
+    credit_cycles: Natural = Field(
+        default=2, description="[cycle] time that a router needs for a credit, after the link latency"
+    )
 
     def flit(self, link: Fraction) -> int:
         """[byte] of a flit on links of so many bytes per cycle."""

@@ -55,7 +55,7 @@ Arbiter = Annotated[str, one_of(ARBITERS, code=True)]  #: or code of the user's 
 class Control(Section):
     """The executor of the command queue."""
 
-    issue_width: Natural = Field(default=0, description="[jobs per cycle] engine jobs issued per cycle; 0 is no limit")
+    issue_width: Natural = Field(default=0, description="[jobs per cycle] engine jobs issued per cycle; 0 means no limit")
 
 
 class Channel(Section):
@@ -86,10 +86,10 @@ class Dma(Section):
     engines: Engines = Field(default=1, description="number of engines")
     max_concurrent_transfers: Count = Field(default=4, description="[transfers] transfers at a time, per engine")
     queue_depth_per_master: Count = Field(default=8, description="[transfers] outstanding transfers of one channel, per engine")
-    alignment_bytes: TermSize = Field(default=64, description="[byte] transfers are widened to multiples of this")
-    kv_load_bonus: Natural = Field(default=1, description="added to the channel priority of every KV load")
+    alignment_bytes: TermSize = Field(default=64, description="[byte] transfers are widened to multiples of this size")
+    kv_load_bonus: Natural = Field(default=1, description="value added to the channel priority of every KV load")
     channels: Channels = Field(default_factory=Channels, description="limits, priority and weight per channel")
-    period: Count = Field(default=1, description="[cycle] jobs are admitted in multiples of this")
+    period: Count = Field(default=1, description="[cycle] jobs are admitted in cycles that are multiples of this period")
     codecs: tuple[Codec, ...] = Field(default=(), description="compressors and decompressors of each engine, of one NPU only")
 
     @property
@@ -110,14 +110,20 @@ class Dram(Section):
     bus_width_bytes: TermSize = Field(default=64, description="[byte] bytes of one burst on one channel")
     dram_burst_cycles: Count = Field(default=4, description="[cycle] time of one burst")
     peak_bw_bytes_per_cycle: Rate = Field(default=Fraction(128), description="[byte/cycle] peak bandwidth of one channel")
-    t_setup_cycles: Natural = Field(default=0, description="[cycle] from a transfer's start to its first share")
-    period: Count = Field(default=1, description="a channel's capacity is divided by this")
+    t_setup_cycles: Natural = Field(
+        default=0, description="[cycle] time from the start of a transfer to its first share of bandwidth"
+    )
+    period: Count = Field(default=1, description="the capacity of a channel is divided by this period")
     row_buffer: RowBuffer | None = Field(default=None, description="banks and rows; with allocation row_buffer_v1 only")
     controller: DramController | None = Field(
         default=None, description="controller and device of a channel; with allocation row_buffer_v2 only"
     )
-    device: DeviceName | None = Field(default=None, description="under row_buffer_v2: its shape and times fill in controller")
-    policy: PolicyName | None = Field(default=None, description="under row_buffer_v2: its rules fill in controller")
+    device: DeviceName | None = Field(
+        default=None, description="DRAM device for controller; with row_buffer_v2"
+    )
+    policy: PolicyName | None = Field(
+        default=None, description="policy file for controller; with row_buffer_v2"
+    )
 
     @property
     def capacity(self) -> Fraction:
@@ -147,7 +153,9 @@ class Noc(Section):
     hop_latency_cycles: Natural = Field(default=2, description="[cycle] latency of one link")
     dma_at: Places = Field(default=((1, 0),), description="[row, col] of each DMA engine")
     dram_at: Places = Field(default=((0, 0),), description="[row, col] of each DRAM channel")
-    model: Model = Field(default="fluid", description="transfers share links as a fluid, or move over routers as flits")
+    model: Model = Field(
+        default="fluid", description="fluid: transfers share links; flit: transfers move over routers as flits"
+    )
     flit: Routers | None = Field(default=None, description="routers and packets of model flit; absent: its defaults")
 
 
@@ -158,20 +166,20 @@ class Spm(Section):
 
     num_banks: Annotated[int, integer(1, MAX_BANKS + 1)] = Field(default=16, description="number of banks")
     bank_size_bytes: Size = Field(default=64 * 2**10, description="[byte] size of one bank, a multiple of bank_width_bytes")
-    bank_width_bytes: TermSize = Field(default=16, description="[byte] one line: what a bank port moves per cycle")
-    map: Literal["interleaved", "blocked"] = Field(default="interleaved", description="how addresses belong to banks")
+    bank_width_bytes: TermSize = Field(default=16, description="[byte] size of a line, which a bank port moves in a cycle")
+    map: Literal["interleaved", "blocked"] = Field(default="interleaved", description="how addresses are mapped to banks")
     ports: Count | None = Field(default=1, description="ports of a bank for reads and writes together")
     read_ports: Count | None = Field(default=None, description="read ports of a bank; with write_ports, instead of ports")
     write_ports: Count | None = Field(default=None, description="write ports of a bank; with read_ports, instead of ports")
-    conflict_penalty_cycles: Count = Field(default=1, description="[cycle] from a denial to the next asking")
+    conflict_penalty_cycles: Count = Field(default=1, description="[cycle] time from a denial to the next request")
     arbiter: Arbiter = Field(
         default=ARBITERS[0],
-        description="rule that decides which requests get the ports of a bank; or `package.module:name`, your own code",
+        description="rule that decides which requests get the ports of a bank, or `package.module:name` for your own code",
     )
     max_wait_cycles: Natural = Field(
-        default=8, description="[cycle] after this wait a request goes before the others, under oldest_first"
+        default=8, description="[cycle] wait after which a request goes before the others, with oldest_first"
     )
-    backpressure_cycles: Count = Field(default=8, description="[cycle] after this wait a flow leaves its resources")
+    backpressure_cycles: Count = Field(default=8, description="[cycle] wait after which a flow leaves its resources")
     check_overlap: Literal["none", "warn", "error"] = Field(
         default="none", description="what happens if the ranges of unordered jobs overlap"
     )
@@ -203,9 +211,9 @@ class Te(Section):
         default={8: Fraction(1), 4: Fraction(11, 10)},
         description="rate factor by bits of the activations; 1 where missing",
     )
-    init_cycles: Natural = Field(default=8, description="[cycle] before the body of a job")
-    finalize_cycles: Natural = Field(default=4, description="[cycle] after the body of a job")
-    spm_traffic: Flag = Field(default=True, description="operands are streamed through the scratchpad's banks")
+    init_cycles: Natural = Field(default=8, description="[cycle] time before the body of a job")
+    finalize_cycles: Natural = Field(default=4, description="[cycle] time after the body of a job")
+    spm_traffic: Flag = Field(default=True, description="whether operands are streamed through the scratchpad's banks")
     timing: Literal["macs", "systolic", "mma"] = Field(default="macs", description="formula for the cycles of the body")
     rows: Count | None = Field(default=None, description="rows of the systolic array; with timing systolic only")
     cols: Count | None = Field(default=None, description="columns of the systolic array; with timing systolic only")
@@ -217,11 +225,11 @@ class Te(Section):
     )
     operand_bytes_per_cycle: Rate | None = Field(
         default=None,
-        description="[byte/cycle] operands that enter the systolic array; absent: no limit; with timing systolic only",
+        description="[byte/cycle] operand bytes that enter the systolic array; absent: no limit; with timing systolic only",
     )
     mma: Mma | None = Field(default=None, description="cores and matrix instructions; with timing mma only")
-    clock_ratio: Share = Field(default=Fraction(1), description="clock that is sustained at work, over freq_ghz")
-    period: Count = Field(default=1, description="[cycle] jobs start and progress in multiples of this")
+    clock_ratio: Share = Field(default=Fraction(1), description="sustained clock under load, divided by freq_ghz")
+    period: Count = Field(default=1, description="[cycle] jobs start and progress in cycles that are multiples of this period")
 
     @property
     def array_macs(self) -> Fraction:
@@ -253,17 +261,17 @@ class Ve(Section):
     lanes: Count = Field(default=64, description="lanes of one engine")
     ops_per_lane: Rate = Field(default=Fraction(1), description="[op/cycle] operations of one lane")
     f_a: Factors = Field(default={8: Fraction(1)}, description="rate factor by bits of the activations; 1 where missing")
-    init_cycles: Natural = Field(default=8, description="[cycle] before the body of a job")
-    finalize_cycles: Natural = Field(default=4, description="[cycle] after the body of a job")
+    init_cycles: Natural = Field(default=8, description="[cycle] time before the body of a job")
+    finalize_cycles: Natural = Field(default=4, description="[cycle] time after the body of a job")
     reduction_pipeline: Natural = Field(default=8, description="[cycle] depth of the reduction tree's pipeline")
     sfu: SfuCycles = Field(
         default={"exp": 0, "rsqrt": 0, "gelu": 0, "tanh": 0, "sigmoid": 0, "silu": 0},
         description="[cycle] latency of the special function unit per op; 0 where missing",
     )
-    op_cost: OpFactors = Field(default={}, description="operations of a lane that an element takes, per op; 1 where missing")
-    spm_traffic: Flag = Field(default=True, description="operands are streamed through the scratchpad's banks")
-    clock_ratio: Share = Field(default=Fraction(1), description="clock that is sustained at work, over freq_ghz")
-    period: Count = Field(default=1, description="[cycle] jobs start and progress in multiples of this")
+    op_cost: OpFactors = Field(default={}, description="operations of a lane for one element, per op; 1 where missing")
+    spm_traffic: Flag = Field(default=True, description="whether operands are streamed through the scratchpad's banks")
+    clock_ratio: Share = Field(default=Fraction(1), description="sustained clock under load, divided by freq_ghz")
+    period: Count = Field(default=1, description="[cycle] jobs start and progress in cycles that are multiples of this period")
 
     def rate(self, qbits_activation: int) -> Fraction:
         """Elementwise operations per cycle at this bit width."""
@@ -305,7 +313,7 @@ class Cost(Section):
 #: Keys that every kind of machine has.
 FREQ_GHZ: Any = Field(default=Fraction(1), description="[GHz] core clock")
 ALLOCATION: Any = Field(default="shared_bw_v1", description="how flows share a resource (docs/model/sharing.md)")
-MAX_CYCLES: Any = Field(default=100_000_000, description="[cycle] a run is aborted here; this cycle is not run")
+MAX_CYCLES: Any = Field(default=100_000_000, description="[cycle] cycle in which a run is aborted; this cycle is not run")
 CONTROL: Any = Field(default_factory=Control, description="the command queue's executor")
 KV_LAYOUTS: Any = Field(default=(KvLayout(),), description="shapes of KV caches, by kv_layout_id")
 ENERGY: Any = Field(default_factory=EnergyModel, description="energy per event")
@@ -335,7 +343,7 @@ class NpuConfig(MachineConfig):
     dma: Dma = Field(default_factory=Dma, description="DMA engines")
     dram: Dram = Field(default_factory=Dram, description="DRAM channels")
     noc: Noc | None = Field(default=None, description="mesh; absent: the DMA engines sit at the DRAM")
-    llc: NpuLlc | None = Field(default=None, description="last-level cache before the DRAM channels; absent: there is none")
+    llc: NpuLlc | None = Field(default=None, description="last-level cache before the DRAM channels; absent: no cache")
     spm: Spm = Field(default_factory=Spm, description="scratchpad")
     te: Te = Field(default_factory=Te, description="tensor engines")
     ve: Ve = Field(default_factory=Ve, description="vector engines")
@@ -378,20 +386,20 @@ class NpuConfig(MachineConfig):
 
     @property
     def slice_bytes(self) -> int:
-        """[B] of one slice: of the whole DRAM."""
+        """The bytes of one slice, which is the whole DRAM."""
         return self.dram.capacity_bytes
 
     @property
     def slice_channels(self) -> int:
-        """Channels of one slice: of the whole DRAM."""
+        """The channels of one slice, which is the whole DRAM."""
         return self.dram.channels
 
     def slice_pe(self, index: int) -> int:
-        """The PE, of its cube, whose own slice this is."""
+        """The PE of the cube to which this slice belongs."""
         return 0
 
     def slice_name(self, sip: int, cube: int, index: int) -> str:
-        """A slice as errors name it."""
+        """The name of a slice in error messages."""
         return "the DRAM"
 
     @property

@@ -193,7 +193,7 @@ class Section:
         return data
 
     def check_whole(self) -> None:
-        """Refused where values that are valid each do not go together."""
+        """Check values that are valid alone, but may not be valid together. Raises an error for such values."""
 
     @classmethod
     def _of(cls, data: Any, at: Location, problems: Problems) -> Any:

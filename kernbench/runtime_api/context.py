@@ -75,7 +75,8 @@ class Context:
         placement: DPPolicy | None = None,
         pe: str | None = None,
     ) -> DeviceTensor:
-        """A tensor with these elements, rounded to `dtype`; None keeps their type. The reference gets it by `name`.
+        """A tensor with these elements, rounded to `dtype`. None keeps the type of the elements. The reference gets it by
+        `name`.
         `pe`: the whole tensor is in the HBM slice of this PE.
         """
         given = np.asarray(values)
@@ -110,7 +111,7 @@ class Context:
         placement: DPPolicy | None = None,
         pe: str | None = None,
     ) -> DeviceTensor:
-        """A tensor without elements in memory: a kernel that loads it before something is stored there fails. `pe`: the whole
+        """A tensor without elements in memory. A kernel that loads the tensor before a store to it fails. `pe`: the whole
         tensor is in the HBM slice of this PE.
         """
         return self._new(name, shape, dtype_of(dtype).name, placement, None, pe)
@@ -256,7 +257,7 @@ class Context:
     # Results ------------------------------------------------------------------------------------------------------
 
     def output(self, name: str, tensor: DeviceTensor) -> None:
-        """Name a tensor whose final elements are compared with those that the reference returns under this name."""
+        """Name a tensor whose final elements are compared with the array that the reference returns under this name."""
         if name in self.outputs:
             rule = "there is an output of that name already"
             raise InputError(Problem(f"output {name}", rule, remedy="give each its own name"))

@@ -158,10 +158,13 @@ class KernelFailed(KernbenchError):
 class GraphEngine:
     """Runs benches on one machine.
 
-    `graph`: a topology, a machine, or the name or file of one. `op_log`: keep what Phase 2 needs; cycles do not depend on it.
-    `limit_bytes`: [B] the size from which the log is in a temporary file. `strict_wait`: using a tensor without waiting for it
-    is an error. `allow_code`: as in `load_config`, for a name or file. `components`: by name, a class or function that makes a
-    component for each run; a component with the name of an engine replaces the engine, and any other gets `tl.issue` messages.
+    - `graph`: a topology, a machine, or the name or file of a machine.
+    - `op_log`: whether the engine keeps the log that Phase 2 needs. Cycles do not depend on it.
+    - `limit_bytes`: the size [B] from which the log is kept in a temporary file.
+    - `strict_wait`: whether using a tensor without waiting for it is an error.
+    - `allow_code`: the same as in `load_config`, for a name or a file.
+    - `components`: for each name, a class or function that makes a component for each run. A component with the name of an
+      engine replaces the engine; any other component gets `tl.issue` messages.
 
     >>> import kernbench as kb
     >>> @kb.bench(name="zeros", description="zeros")
@@ -199,7 +202,7 @@ class GraphEngine:
         self.op_log: OpLogger | None = None  #: log of the last run; None if none is kept
 
     def prepare(self, bench: Runnable, **params: Any) -> Machine:
-        """A machine at cycle 0 that is ready to run the bench. InputError for parameters that are not valid."""
+        """Return a machine at cycle 0 that is ready to run the bench. InputError for parameters that are not valid."""
         store = MemoryStore()
         self.op_log = OpLogger(store, limit_bytes=self._limit) if self._keeps_log else None
         session = Session(self.config, store, self.op_log, self._strict_wait)
@@ -224,7 +227,9 @@ class GraphEngine:
         return self.get_timing_result()
 
     def check(self) -> None:
-        """Raise what ended the run, if something did: InputError and MemoryError unchanged, KernelFailed for anything else."""
+        """Raise the error that ended the run, if any: InputError and MemoryError unchanged, and KernelFailed for other
+        errors.
+        """
         failure = self.machine.failure()
         if failure is None:
             return
@@ -241,7 +246,7 @@ class GraphEngine:
 
     @property
     def activity(self) -> Any:
-        """The last run, as its bench made it: what verifies it. ValueError before the first."""
+        """The last run as its bench made it, for the verification. ValueError before the first."""
         if self._activity is None:
             raise ValueError("nothing has been run yet")
         return self._activity

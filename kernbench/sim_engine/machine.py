@@ -60,16 +60,21 @@ CONTROL_SLICE = 1 << 20  # [cycle] before the first look at whether a control en
 
 
 class Machine:
-    """A run that you control: step it, stop it at a condition, look at its engines, save it and resume it.
+    """A run that you control: step it, stop it at a condition, inspect its engines, save it and resume it.
 
-    `config`: a machine, or its name, file or dict. `program`: a `Program` or a file. `components`: components by name; one
-    with the name of an engine (`te0`) replaces it, and any other is added. `whole`: on a system, create also the PEs, memories
-    and links that no entry names. `plan`: the plan of this program on this machine, if it is known. `walk`: `plain` runs every
-    cycle by the model alone, `fast` uses fast paths, with the same result; the default is KERNBENCH_WALK, else `fast`.
-    `threads`: of the host, which run groups of scratchpads that share nothing; the default is KERNBENCH_THREADS, else 1.
-    `arbiter`: an `Arbiter` or a capsule that grants banks in place of `spm.arbiter`.
+    - `config`: a machine, or its name, file or dict.
+    - `program`: a `Program` or a file.
+    - `components`: components by name. A component with the name of an engine (`te0`) replaces the engine, and any other
+      component is added.
+    - `whole`: on a system, whether PEs, memories and links that no entry names are created too.
+    - `plan`: the plan of this program on this machine, if it is known.
+    - `walk`: `plain` runs every cycle without fast paths, and `fast` uses fast paths. The result is the same. The default is
+      the environment variable KERNBENCH_WALK, otherwise `fast`.
+    - `threads`: the number of host threads, which run groups of scratchpads that share nothing. The default is the environment
+      variable KERNBENCH_THREADS, otherwise 1.
+    - `arbiter`: an `Arbiter` or a capsule that grants banks in place of `spm.arbiter`.
 
-    InputError if the program is not valid on this machine, or a component does not fit.
+    The class raises InputError if the program is not valid on this machine, or if a component does not fit.
 
     >>> import kernbench as kb
     >>> program = kb.Program("gemm")
@@ -159,13 +164,13 @@ class Machine:
         return status
 
     def open_peers(self, room: Sequence[int]) -> None:
-        """Let components submit DMA jobs to the scratchpads of PEs: `room` is how many for each scratchpad at a time, added to
-        before.
+        """Let components submit DMA jobs to the scratchpads of PEs. `room` is the limit of open jobs that is added for each
+        scratchpad.
         """
         self._core.open_peers([*room, *([0] * (len(self.plan.machine["spm"]) - len(room)))])
 
     def keep_commands(self) -> Commands:
-        """Let components describe the jobs that they submit: `commands` keeps the descriptions."""
+        """Let components describe the jobs that they submit. The attribute `commands` keeps the descriptions."""
         if self.commands is None:
             self.commands = Commands(self.program, self.plan, list(self.components), self._core.describe)
         return self.commands
@@ -182,9 +187,9 @@ class Machine:
         return tracing
 
     def go_on_tracing(self, sink: Sink) -> Tracing:
-        """Continue the trace of a loaded checkpoint in `sink`; both files together are the trace of one run, byte for byte.
+        """Continue the trace of a loaded checkpoint in `sink`. Both files together have the same bytes as the trace of one run.
 
-        InputError if the run was not traced.
+        Raises InputError if the run was not traced.
         """
         tracing = self._new_tracing(sink, self.options_of_trace())
         tracing.go_on(self.trace_state())
@@ -214,7 +219,7 @@ class Machine:
 
     @cached_property
     def bounds(self) -> Bounds:
-        """Lower bounds of the cycles of the run, known before it."""
+        """Lower bounds of the cycles, which are known before the run."""
         return plan_bounds(self.program, self.plan)
 
     def run(
@@ -304,7 +309,7 @@ class Machine:
         return machine_state(self.plan, known, self._core.engines(), self.cycle, self.status)
 
     def result(self) -> Result:
-        """The result; during the run, the result so far."""
+        """Return the result; during the run, return the result so far."""
         times = self._times()
         counters = named_counters(self.plan, self._core.counters())
         components = dict(zip(self.components, self._core.component_counters(), strict=True))
@@ -347,7 +352,7 @@ class Machine:
         return [*overlap_warnings(self.program.entries, self._core.entries()[1].tolist(), self._core.overlaps()), *left]
 
     def failure(self) -> dict[str, Any] | None:
-        """What failed, in which cycle and why; None for a run that has not failed."""
+        """Return what failed, in which cycle and why. Return None for a run that has not failed."""
         rule = self._core.arbiter_failure()
         if rule is not None:
             return arbiter_failure(arbiter_name(self.arbiter), *rule)
@@ -358,7 +363,7 @@ class Machine:
         return None if late < 0 else overlap_failure(self.program, self.cycle, late, dict(self._core.overlaps())[late])
 
     def submitted_jobs(self) -> dict[str, int]:
-        """Of a perturbed run: the transfers that kernels submitted, by PE and channel."""
+        """Return the number of transfers that kernels submitted in a perturbed run, by PE and channel."""
         return submitted_jobs(self.plan, self._core.submitted_there())
 
     def _header(self) -> dict[str, Any]:
@@ -375,7 +380,7 @@ class Machine:
         }
 
     def save(self, path: str | os.PathLike[str], *, trace_bytes: int | None = None) -> None:
-        """Write a checkpoint file, whole or not at all. `trace_bytes`: how long the file of its trace is by now.
+        """Write a checkpoint file completely, or not at all. `trace_bytes`: how long the file of its trace is by now.
 
         For a machine with components or its own arbiter, the file holds the cycle and a digest of the state, and `load`
         repeats the run to that cycle.
@@ -389,9 +394,9 @@ class Machine:
         checkpoint.write_checkpoint(path, {**self._header(), "cycle": self.cycle}, state, trace)
 
     def load(self, path: str | os.PathLike[str]) -> None:
-        """Go on from a checkpoint of this machine and program.
+        """Load a checkpoint of this machine and program, and continue from it.
 
-        InputError for any other, and where its state is none that a run can be in; the machine then stands where it stood.
+        Raises InputError for any other checkpoint, and for a state that no run can have. The machine is then unchanged.
         """
         from kernbench.sim_engine.recording.metadata import read_state
 
@@ -423,11 +428,11 @@ class Machine:
             raise InputError(Problem(path, rule, remedy=checkpoint.REMEDY))
 
     def shuffle_lists(self, seed: int) -> None:
-        """For tests: handle equal events of a cycle in a random order, which must change no result; 0 ends it."""
+        """Handle equal events of a cycle in a random order, which must not change any result. For tests; the seed 0 ends it."""
         self._core.shuffle_lists(seed)
 
     def snapshot(self) -> bytes:
-        """All state; `restore` puts it back. InputError if a component cannot be saved."""
+        """Return the whole state as bytes, for `restore`. Raises InputError if a component cannot be saved."""
         if self.commands is not None and self.commands.added:
             raise InputError(Problem("checkpoint", "a checkpoint cannot hold commands that components described"))
         try:
@@ -436,7 +441,7 @@ class Machine:
             raise InputError(Problem("checkpoint", str(error))) from error
 
     def restore(self, state: bytes) -> None:
-        """Go back to a snapshot of this machine and program; ValueError if it is of another shape."""
+        """Return to a snapshot of this machine and program. Raises ValueError for a snapshot of another shape."""
         self._core.restore(state)
 
 

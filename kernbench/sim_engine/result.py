@@ -100,8 +100,8 @@ class Result:
         raise KeyError(f"no entry has the id {id}")
 
     def to_frame(self, *, library: Library = "polars") -> Any:
-        """The entries as a DataFrame: `id`, `opcode`, `issue`, `start`, `end` and `cycles` [cycle]; null for what has not
-        happened.
+        """The entries as a DataFrame: `id`, `opcode`, `issue`, `start`, `end` and `cycles` [cycle]. An event that has not
+        happened is null.
 
         `library`: `polars` (extra `analysis`) or `pandas` (extra `pandas`). InputError if it is not installed.
         """

@@ -161,7 +161,7 @@ def test_a_trace_is_written_and_explained(samples: Path) -> None:
         (lambda: kb.probe(sizes=["4KB!"]), "size"),
         (lambda: kb.llm("llama9"), "llama9"),
         (lambda: kb.llm(phase="train"), "it must be one of both, prefill, decode"),
-        (lambda: kb.sweep({"schema": "kernbench/sweep/1"}, config="npu_server"), "config goes with axes"),
+        (lambda: kb.sweep({"schema": "kernbench/sweep/1"}, config="npu_server"), "config is only valid together with axes"),
         (lambda: kb.validate("tensors"), "there is no suite \"tensors\""),
     ],
 )  # fmt: skip

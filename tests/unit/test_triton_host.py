@@ -337,7 +337,7 @@ def test_portable_refuses_what_triton_s_compiler_refuses() -> None:
     with kernbench.machine("single_cube", portable=True):
         with pytest.raises(triton.CompilationError, match=r"test_triton_host.py:\d+: Cannot access global variable LENGTH"):
             plain[(1,)](out)
-        with pytest.raises(triton.TritonError, match=r"tl\.arange of a tensor: in Triton its bounds are constants"):
+        with pytest.raises(triton.TritonError, match=r"tl\.arange of a tensor: in Triton the bounds must be constants"):
             bounds[(1,)](out, 8)
         with pytest.raises(triton.CompilationError, match="atomic_add does not support int16"):
             small[(1,)](out)

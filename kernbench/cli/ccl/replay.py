@@ -28,14 +28,14 @@ Place = Annotated[
 ]
 ElementType = Annotated[str, typer.Option("--dtype", "-d", metavar="TYPE", help="Element type of operations and collectives.")]
 Estimate = Annotated[
-    bool, typer.Option("--estimate", help="Estimate collectives and messages by the cost model instead of simulating them.")
+    bool, typer.Option("--estimate", help="Estimate collectives and messages with the cost model, and do not simulate them.")
 ]
 Control = Annotated[
     bool,
     typer.Option(
         "--control/--no-control",
         help="Use the control dependencies of the traces. Use --no-control for traces from PyTorch's converter, because "
-        "their control dependencies only say which function called which.",
+            "these control dependencies only record which function called which function.",
     ),
 ]
 
@@ -51,7 +51,7 @@ def replay(
     control: Control = True,
     as_json: Json = False,
 ) -> int:
-    """Run Chakra execution traces: print the time, its causes, and what each rank does."""
+    """Run Chakra execution traces: print the time, the causes of the time, and what each rank does."""
     from kernbench.ccl.imports.chakra import read_chakra
     from kernbench.ccl.registry import read_registry
     from kernbench.ccl.replay import Times, jobs_of, run_jobs, time_jobs

@@ -91,14 +91,22 @@ Ranks = Annotated[
 ]
 Number = Annotated[
     int | None,
-    typer.Option("-n", min=1, metavar="N", help="With -g or --ranks, the same as --iters. Otherwise the same as --ranks.",
-        show_default=False),
+    typer.Option(
+        "-n",
+        min=1,
+        metavar="N",
+        help="With -g or --ranks, this option means the same as --iters. Otherwise the same as --ranks.",
+        show_default=False,
+    ),
 ]
 Iters = Annotated[
     int | None,
     typer.Option(
-        "--iters", min=1, metavar="N", help="Number of timed launches, one directly after another. The reported time is "
-        "the mean of these launches.", show_default="1"
+        "--iters",
+        min=1,
+        metavar="N",
+        help="Number of timed launches, which run one directly after another. The reported time is the mean of these launches.",
+        show_default="1",
     ),
 ]
 Warmup = Annotated[
@@ -120,7 +128,7 @@ GroupShape = Annotated[
     typer.Option(
         "--shape",
         metavar="SxCxP",
-        help="Instead of --ranks: numbers of SIPs, of cubes per SIP and of PEs per cube, like 8x1x1.",
+        help="Instead of --ranks: the numbers of SIPs, of cubes per SIP and of PEs per cube, such as 8x1x1.",
         show_default=False,
     ),
 ]
@@ -235,8 +243,7 @@ Chakra = Annotated[
     typer.Option(
         "--chakra",
         metavar="DIR",
-        help="Write the runs as Chakra execution traces, with one file for each rank. The command kbsim ccl replay runs the "
-        "traces.",
+        help="Write the runs as Chakra execution traces, with one file for each rank. To run the traces, use kbsim ccl replay.",
         show_default=False,
     ),
 ]

@@ -39,14 +39,14 @@ def capacity(
             rich_help_panel="Search")
     ] = 5,
     tolerance: Annotated[
-        float, typer.Option("--tolerance", metavar="SHARE", help="The bisection ends when the range of rates is this narrow, "
-            "relative to the rates.", rich_help_panel="Search")
+        float, typer.Option("--tolerance", metavar="SHARE", help="The search stops when the lowest rate that misses a "
+            "target exceeds the highest rate that meets all targets by at most this share.", rich_help_panel="Search")
     ] = 0.02,
     duration: Annotated[
         float,
         typer.Option(
             "--duration", metavar="S", min=0, rich_help_panel="Search",
-            help="With random request lengths: the shortest time, in seconds, during which requests arrive.",
+            help="With random request lengths: the minimum length, in seconds, of the period in which requests arrive.",
         ),
     ] = 20.0,
     energy: Energy = False,

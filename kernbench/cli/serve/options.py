@@ -208,7 +208,7 @@ def scenario_of(
         float,
         typer.Option(
             "--random-range-ratio", metavar="R", rich_help_panel=_DATASET,
-            help="For the dataset random: lengths are drawn uniformly from 1 - R times to 1 + R times the given length.",
+            help="For the dataset random: lengths are drawn uniformly from (1 - R) to (1 + R) times the given length.",
         ),
     ] = 0.0,
     random_prefix_len: Annotated[
@@ -235,7 +235,8 @@ def scenario_of(
     max_num_batched_tokens: Annotated[int, number("--max-num-batched-tokens", "Tokens of a step.", _ENGINE)] = 2048,
     max_model_len: Annotated[
         int | None,
-        number("--max-model-len", "Largest number of tokens of a prompt and its output together.", _ENGINE, 2,
+        number("--max-model-len", "Largest number of tokens of a request: the tokens of the prompt plus the tokens of the "
+            "output.", _ENGINE, 2,
             show_default="of the model"),
     ] = None,
     block_size: Annotated[int, number("--block-size", "Number of tokens in a block of the KV cache.", _ENGINE)] = 16,

@@ -129,7 +129,7 @@ def run(
 
 def _check_search(spec: Spec, shard: str | None, dry_run: bool, executor: On) -> None:
     """InputError for options that a search does not have."""
-    remedy = f"leave it out, or leave search out of {spec.name}"
+    remedy = f"leave it out, or remove search from {spec.name}"
     for option, given, why in (
         ("--shard", shard is not None, "the points of a search depend on earlier results, so it has no shards"),
         ("--dry-run", dry_run, "the points of a search are not known before it runs"),

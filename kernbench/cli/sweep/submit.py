@@ -25,7 +25,7 @@ def submit(
     jobs: Annotated[int, typer.Option("--jobs", "-j", min=1, metavar="N", help="Number of processes that run one shard.")] = 1,
     sbatch: Options = None,
     allow_code: AllowCode = None,
-    only_write: Annotated[bool, typer.Option("--only-write", help="Write the scripts, and submit nothing.")] = False,
+    only_write: Annotated[bool, typer.Option("--only-write", help="Write the scripts, and do not submit the jobs.")] = False,
     as_json: Json = False,
 ) -> int:
     """Run a sweep on Slurm. Each job of an array runs one shard, and a last job merges the stores of the shards."""

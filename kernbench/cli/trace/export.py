@@ -36,8 +36,7 @@ def export(
         TimeUnit | None,
         typer.Option(
             "--time",
-            help="With chrome, perfetto and otlp: meaning of 1 ns in the file, either 1 ns (ns) or 1 cycle (cycles) of the "
-            "run.",
+            help="With chrome, perfetto and otlp: what 1 ns in the file stands for, 1 ns (ns) or 1 cycle (cycles) of the run.",
             show_default="ns",
         ),
     ] = None,

@@ -42,8 +42,8 @@ def summary(
     form: Annotated[
         Format | None,
         typer.Option(
-            "--format", "-f", help="The output format. By default, the ending of the --out file decides, and without --out "
-            "the output is a table.", show_default=False
+            "--format", "-f", help="The output format. By default, the ending of the --out file sets the format; without "
+            "--out, the output is a table.", show_default=False
         ),
     ] = None,
     out: Annotated[

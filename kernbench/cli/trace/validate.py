@@ -24,7 +24,7 @@ def validate(
     most: Annotated[int, typer.Option("--limit", "-n", min=0, help="Show at most N violations per file.")] = 20,
     as_json: Json = False,
 ) -> int:
-    """Check each event against the schema, and check that the events together keep the conservation laws of a trace.
+    """Check each event against the schema, and check all events together against the conservation laws of a trace.
 
     The exit code is 0 if all files are valid, 1 if a law is broken, and 2 if a file cannot be read or is truncated.
     """

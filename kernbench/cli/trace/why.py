@@ -47,7 +47,8 @@ def why(
     ] = None,
     top: Annotated[int, typer.Option("--top", metavar="N", min=1, help="Show N rows of each table.")] = 12,
     energy: Annotated[
-        bool, typer.Option("--energy", help="Also show which parts consumed the energy, as kbsim trace energy does.")
+        bool, typer.Option("--energy", help="Also show which parts consumed the energy, as the command kbsim trace energy "
+            "does.")
     ] = False,
     as_json: Json = False,
 ) -> int:

@@ -57,7 +57,9 @@ class SystemConfig(MachineConfig):
     io: Io = Field(default_factory=Io, description="one IO chiplet")
     pe: Pe = Field(default_factory=Pe, description="one PE")
     wires: Wires = Field(default_factory=Wires, description="speed of signals")
-    components: Components = Field(default={}, description="by kind of node: what simulates it, and its own keys")
+    components: Components = Field(
+        default={}, description="for each kind of node: the component that simulates it, and the keys of the component"
+    )
     kv_layouts: tuple[KvLayout, ...] = KV_LAYOUTS
     energy: EnergyModel = ENERGY
     cost: Cost | None = COST
@@ -75,7 +77,7 @@ class SystemConfig(MachineConfig):
         return memory_rules(self.allocation, hbm, hbm.channels // self.slices, ("cube", "hbm")) or system_rules(self)
 
     def channel_weight(self) -> int:
-        """The largest sum of weights on a DRAM channel: that of all flows at a time, which may meet at one place."""
+        """The largest sum of weights on a DRAM channel: the sum over all flows, which may use one channel at the same time."""
         return most_flow_weight(self)
 
     @property
@@ -84,7 +86,7 @@ class SystemConfig(MachineConfig):
         return self.cube.llc
 
     def cache_weight(self) -> int:
-        """The largest sum of weights at a last-level cache: as `channel_weight`."""
+        """The largest sum of weights at a last-level cache, computed as in `channel_weight`."""
         return most_flow_weight(self)
 
     @property
@@ -105,22 +107,22 @@ class SystemConfig(MachineConfig):
 
     @property
     def sram_bytes(self) -> int:
-        """[B] of a cube's SRAM."""
+        """[B] The size of the SRAM of a cube."""
         return self.cube.sram.bytes
 
     @property
     def tcm_bytes(self) -> int:
-        """[B] of a PE's scratchpad in the map of addresses."""
+        """[B] The size of a PE's scratchpad in the address map."""
         return self.pe.spm.size_bytes
 
     @property
     def comm_transfers(self) -> int:
-        """Transfers at a time on a PE's channel of queues between PEs."""
+        """The largest number of transfers at a time on the channel for queues between PEs."""
         return self.pe.ipcq.max_concurrent
 
     @property
     def link_bytes_per_cycle(self) -> Fraction:
-        """[B/cycle] of the link of a PE to the mesh."""
+        """[B/cycle] The bandwidth of the link from a PE to the mesh."""
         return self.pe.link.bytes_per_cycle
 
     @property
@@ -154,11 +156,11 @@ class SystemConfig(MachineConfig):
         return self.cube.hbm.channels // self.slices
 
     def slice_pe(self, index: int) -> int:
-        """The PE whose router a slice of the HBM enters by."""
+        """The PE at whose router a slice of the HBM is connected."""
         return index * self.cube.pes // self.slices
 
     def slice_name(self, sip: int, cube: int, index: int) -> str:
-        """A slice as errors name it."""
+        """The name of a slice in error messages."""
         return f"slice {index} of {naming.in_cube(sip, cube, naming.HBM)}"
 
     @property

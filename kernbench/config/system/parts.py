@@ -40,8 +40,8 @@ class Link(Section):
     """Two directed connections, one for each direction."""
 
     bytes_per_cycle: Rate = Field(default=Fraction(64), description="[byte/cycle] bandwidth, each way")
-    cycles: Natural = Field(default=0, description="[cycle] latency without that of the distance")
-    mm: Length | None = Field(default=None, description="[mm] length; absent: from the places of its ends")
+    cycles: Natural = Field(default=0, description="[cycle] latency without the latency of the distance")
+    mm: Length | None = Field(default=None, description="[mm] length; absent: computed from the positions of its ends")
 
 
 class MeshLink(Link):
@@ -62,7 +62,7 @@ class PcieLink(Link):
 
     bytes_per_cycle: Rate = Field(default=Fraction(63), description="[byte/cycle] bandwidth, each way")
     cycles: Natural = Field(default=150, description="[cycle] fixed latency, each way")
-    mm: Length | None = Field(default=Fraction(0), description="[mm] length; the host has no place")
+    mm: Length | None = Field(default=Fraction(0), description="[mm] length; the host has no position")
 
 
 class SipLink(Link):
@@ -112,7 +112,8 @@ class Switches(Section):
 
     cycles: Natural = Field(default=0, description="[cycle] latency of a switch, added to each link that enters it")
     oversubscription: Rate = Field(
-        default=Fraction(1), description="links of the SIPs of a leaf over its uplink, in bandwidth; for a fat_tree"
+        default=Fraction(1),
+        description="bandwidth of the links of a leaf's SIPs divided by the bandwidth of its uplink; for a fat_tree",
     )
     reduce: Flag = Field(
         default=False, description="whether a switch combines messages of several SIPs, and copies a message to several SIPs"
@@ -130,7 +131,7 @@ class Rails(Section):
     """The rails of `kind: rails`: each has a NIC in every row of SIPs, and a switch that connects these."""
 
     nics: tuple[Annotated[int, integer(0, MAX_SIDE + 1)], ...] = Field(
-        default=(), description="by column of SIPs: the rail whose NIC they use; empty: a rail for each column"
+        default=(), description="for each column of SIPs, the rail whose NIC they use; empty: a separate rail for each column"
     )
     link: NicLink = Field(default_factory=NicLink, description="between a NIC and the switch of its rail")
 
@@ -150,17 +151,18 @@ class Package(Section):
         "nodes of rails",
     )
     cols: Annotated[int, integer(1, MAX_SIDE + 1)] | None = Field(
-        default=None, description="columns of SIPs; absent: as many as it takes"
+        default=None, description="columns of SIPs; absent: as many as necessary"
     )
     link: SipLink = Field(default_factory=SipLink, description="between neighbouring SIPs")
-    pitch_mm: Length = Field(default=Fraction(100), description="[mm] between the middles of neighbouring SIPs")
+    pitch_mm: Length = Field(default=Fraction(100), description="[mm] distance between the centres of neighbouring SIPs")
     switch: Switches = Field(default=Switches(), description="what a switch or fat_tree consists of")
     rails: Rails = Field(default=Rails(), description="the rails of kind rails")
     failed: tuple[FailedLink, ...] = Field(
-        default=(), description="what is broken: links between SIPs, like 0-1, NICs of rows, like nic0.3, and rails, like rail3"
+        default=(),
+        description="failed parts: links between SIPs such as 0-1, NICs of rows such as nic0.3, and rails such as rail3",
     )
     slow: tuple[SlowPe, ...] = Field(
-        default=(), description="PEs whose link with their router has so many times less bandwidth, like sip0.cube0.pe3:2"
+        default=(), description="PEs whose link to their router has its bandwidth divided by a factor, such as sip0.cube0.pe3:2"
     )
 
 
@@ -178,8 +180,8 @@ IoName = Annotated[str, Rule(_io_name, lambda: {"type": "string", "pattern": "^i
 class IoChiplet(Section):
     """An IO chiplet beside the cubes."""
 
-    name: IoName = Field(default="io0", description="its name in node ids: io and a number")
-    side: Literal["n", "e", "s", "w"] = Field(default="w", description="the side of the SIP where it stands")
+    name: IoName = Field(default="io0", description="name of the IO chiplet in node ids: io and a number")
+    side: Literal["n", "e", "s", "w"] = Field(default="w", description="side of the SIP at which the IO chiplet is located")
 
 
 class Sip(Section):
@@ -187,7 +189,9 @@ class Sip(Section):
 
     rows: Annotated[int, integer(1, MAX_SIDE + 1)] = Field(default=1, description="rows of cubes")
     cols: Annotated[int, integer(1, MAX_SIDE + 1)] = Field(default=1, description="columns of cubes")
-    gap_mm: Length = Field(default=Fraction(1), description="[mm] between dies: two cubes, a cube and an IO chiplet")
+    gap_mm: Length = Field(
+        default=Fraction(1), description="[mm] distance between dies: two cubes, or a cube and an IO chiplet"
+    )
     io: tuple[IoChiplet, ...] = Field(default=(IoChiplet(),), description="the IO chiplets, one a side at most")
 
 
@@ -200,7 +204,9 @@ class Mesh(Section):
     cols: Annotated[int, integer(1, MAX_MESH + 1)] = Field(default=4, description="columns of routers")
     link: MeshLink = Field(default_factory=MeshLink, description="between neighbouring routers")
     router_cycles: Natural = Field(default=1, description="[cycle] latency of a router, added to each link that enters it")
-    model: Model = Field(default="fluid", description="transfers share links as a fluid, or move over routers as flits")
+    model: Model = Field(
+        default="fluid", description="fluid: transfers share links; flit: transfers move over routers as flits"
+    )
     flit: Routers | None = Field(default=None, description="routers and packets of model flit; absent: its defaults")
 
 
@@ -216,10 +222,12 @@ class Hbm(Dram):
     channels: Engines = Field(default=8, description="number of channels of the stack")
     capacity_bytes: Size = Field(default=16 * 2**30, description="[byte] size of the stack")
     slices: Engines | None = Field(
-        default=None, description="parts of the stack with channels of their own; absent: as many as PEs"
+        default=None, description="parts of the stack with their own channels; absent: as many as PEs"
     )
-    width_mm: Length = Field(default=Fraction(11), description="[mm] of its footprint, west to east: no router stands there")
-    height_mm: Length = Field(default=Fraction(11), description="[mm] of its footprint, north to south")
+    width_mm: Length = Field(
+        default=Fraction(11), description="[mm] size of the footprint, west to east; no router is located there"
+    )
+    height_mm: Length = Field(default=Fraction(11), description="[mm] size of the footprint, north to south")
     link: HbmLink = Field(default_factory=HbmLink, description="between a slice and its router")
 
 
@@ -242,7 +250,7 @@ class UciePorts(Section):
 class MCpu(Section):
     """The management processor of a cube."""
 
-    cycles: Natural = Field(default=50, description="[cycle] of a launch or a copy in it")
+    cycles: Natural = Field(default=50, description="[cycle] latency of a launch or a copy in this component")
     link: Link = Field(default_factory=Link, description="to its router")
 
 
@@ -256,7 +264,7 @@ class Cube(Section):
     pes: Annotated[int, integer(1, MAX_ENGINES + 1)] = Field(default=8, description="number of PEs")
     mesh: Mesh = Field(default_factory=Mesh, description="routers and their links")
     hbm: Hbm = Field(default_factory=Hbm, description="HBM stack")
-    llc: Llc | None = Field(default=None, description="last-level cache before the HBM stack; absent: there is none")
+    llc: Llc | None = Field(default=None, description="last-level cache before the HBM stack; absent: no cache")
     sram: Sram = Field(default_factory=Sram, description="shared SRAM")
     ucie: UciePorts = Field(default_factory=UciePorts, description="UCIe ports")
     m_cpu: MCpu = Field(default_factory=MCpu, description="management processor")
@@ -266,13 +274,13 @@ class Pcie(Section):
     """The PCIe endpoint of an IO chiplet."""
 
     link: PcieLink = Field(default_factory=PcieLink, description="between the host and the endpoint")
-    setup_cycles: Natural = Field(default=100, description="[cycle] of a launch or a copy in it")
+    setup_cycles: Natural = Field(default=100, description="[cycle] latency of a launch or a copy in this component")
 
 
 class IoCpu(Section):
     """The processor of an IO chiplet."""
 
-    cycles: Natural = Field(default=100, description="[cycle] of a launch in it")
+    cycles: Natural = Field(default=100, description="[cycle] latency of a launch in this component")
 
 
 class IoLink(Link):
@@ -285,7 +293,7 @@ class IoLink(Link):
 class Io(Section):
     """The components of every IO chiplet."""
 
-    depth_mm: Length = Field(default=Fraction(4), description="[mm] away from the cubes")
+    depth_mm: Length = Field(default=Fraction(4), description="[mm] size in the direction away from the cubes")
     pcie: Pcie = Field(default_factory=Pcie, description="PCIe endpoint")
     io_cpu: IoCpu = Field(default_factory=IoCpu, description="processor")
     noc: IoLink = Field(default_factory=IoLink, description="of its network to the endpoint and to the processor")
@@ -294,15 +302,17 @@ class Io(Section):
 class PeCpu(Section):
     """The processor of a PE."""
 
-    cycles: Natural = Field(default=10, description="[cycle] of a launch in it")
-    scalar_cycles: Natural = Field(default=0, description="[cycle] of an integer op of a kernel on known operands")
+    cycles: Natural = Field(default=10, description="[cycle] latency of a launch in this component")
+    scalar_cycles: Natural = Field(default=0, description="[cycle] time of an integer op of a kernel on known operands")
 
 
 class PeScheduler(Section):
     """The scheduler of a PE."""
 
-    cycles: Natural = Field(default=1, description="[cycle] of a command in it")
-    queue_depth: Count = Field(default=64, description="[commands] of a kernel that have not ended; one more waits")
+    cycles: Natural = Field(default=1, description="[cycle] latency of a command in this component")
+    queue_depth: Count = Field(
+        default=64, description="[commands] commands of a kernel that may be open; the next command waits"
+    )
 
 
 class PeFetchStore(Section):
@@ -310,9 +320,9 @@ class PeFetchStore(Section):
 
     younger: ClassVar[frozenset[str]] = frozenset({"bytes_per_cycle"})
 
-    cycles: Natural = Field(default=2, description="[cycle] of a tile, each way")
+    cycles: Natural = Field(default=2, description="[cycle] latency of a tile, each way")
     bytes_per_cycle: Rate | None = Field(
-        default=None, description="[byte/cycle] of the one port for tiles in both directions; absent: unlimited"
+        default=None, description="[byte/cycle] bandwidth of the single port for tiles in both directions; absent: unlimited"
     )
 
 
@@ -323,17 +333,21 @@ PROTOCOLS = {"simple": "Simple", "ll": "LL", "ll128": "LL128"}
 class Protocol(Section):
     """How the bytes of a message travel, and how its receiver learns that they are there."""
 
-    cycles: Natural = Field(default=0, description="[cycle] from the end of a message's transfer until its receiver may use it")
-    data_bytes: Count = Field(default=1, description="[byte] of data in each line")
-    line_bytes: Count = Field(default=1, description="[byte] of a line with its flag: lines travel, and lie in slots")
+    cycles: Natural = Field(
+        default=0, description="[cycle] time from the end of a message's transfer until the receiver may use the message"
+    )
+    data_bytes: Count = Field(default=1, description="[byte] data in each line")
+    line_bytes: Count = Field(
+        default=1, description="[byte] size of a line with its flag; messages are sent and stored in whole lines"
+    )
 
 
 class Protocols(Section):
     """The protocols of messages between PEs, as NCCL has them."""
 
     simple: Protocol = Field(default_factory=Protocol, description="data, and a flag behind a whole message")
-    ll: Protocol | None = Field(default=None, description="a flag beside every few bytes; absent: there is no such protocol")
-    ll128: Protocol | None = Field(default=None, description="a flag in every line; absent: there is no such protocol")
+    ll: Protocol | None = Field(default=None, description="protocol with a flag beside every few bytes; absent: not available")
+    ll128: Protocol | None = Field(default=None, description="protocol with a flag in every line; absent: not available")
 
 
 ONLY_SIMPLE = Protocols()
@@ -345,13 +359,17 @@ class PeIpcq(Section):
     younger: ClassVar[frozenset[str]] = frozenset({"protocols"})
 
     slots: Count = Field(default=4, description="[messages] slots of a queue")
-    slot_bytes: Size = Field(default=16 * 2**10, description="[byte] of a slot: the longest message")
+    slot_bytes: Size = Field(default=16 * 2**10, description="[byte] size of a slot, which is the longest message")
     tier: Literal["tcm", "sram", "hbm"] = Field(
-        default="tcm", description="where slots lie at the receiver: its scratchpad, the SRAM of its cube, its slice of the HBM"
+        default="tcm",
+        description="memory of the receiver that holds the slots: its scratchpad, the SRAM of its cube, or its slice of the "
+        "HBM",
     )
-    cycles: Count = Field(default=1, description="[cycle] of a send or a receive in it")
-    credit_cycles: Count = Field(default=2, description="[cycle] of a credit on its way back, without those of the way")
-    max_concurrent: Count = Field(default=4, description="[transfers] at a time, per DMA engine, beside its other transfers")
+    cycles: Count = Field(default=1, description="[cycle] latency of a send or a receive in this component")
+    credit_cycles: Count = Field(default=2, description="[cycle] latency of a returned credit, without the latency of the "
+    "route")
+    max_concurrent: Count = Field(default=4, description="[transfers] transfers at a time, per DMA engine, in addition to "
+    "its other transfers")
     weight: Count = Field(default=1, description="share of a resource relative to other member flows")
     protocols: Protocols | None = Field(
         default=None, description="of messages; absent: only simple, with no cycles and no bytes beside those of a message"
@@ -379,7 +397,7 @@ class Pe(Section):
 
     younger: ClassVar[frozenset[str]] = frozenset({"cores"})
 
-    cores: Count = Field(default=1, description="cores that it stands for; a channel of a collective occupies one of them")
+    cores: Count = Field(default=1, description="cores that the PE represents; a channel of a collective occupies one core")
     cpu: PeCpu = Field(default_factory=PeCpu, description="processor")
     scheduler: PeScheduler = Field(default_factory=PeScheduler, description="scheduler")
     fetch_store: PeFetchStore = Field(default_factory=PeFetchStore, description="between scratchpad and engines")
@@ -394,8 +412,8 @@ class Pe(Section):
 class Wires(Section):
     """How fast signals are."""
 
-    mm_per_cycle: Rate = Field(default=Fraction(10), description="[mm/cycle] on dies and inside a SIP")
-    board_mm_per_cycle: Rate = Field(default=Fraction(150), description="[mm/cycle] between SIPs, and to the host")
+    mm_per_cycle: Rate = Field(default=Fraction(10), description="[mm/cycle] signal speed on dies and inside a SIP")
+    board_mm_per_cycle: Rate = Field(default=Fraction(150), description="[mm/cycle] signal speed between SIPs, and to the host")
 
 
 def _impl(value: Any) -> str:

@@ -69,10 +69,15 @@ def machine(
 ) -> Iterator[list[KernelRun]]:
     """Run the Triton kernels that are launched inside the `with` block on this machine.
 
-    `config`: a preset, a file or a machine. `portable`: enforce the rules of Triton itself. `check`: `memory`, `races`, or
-    both, joined by a comma. Bounds are always checked; `races` are searched among the programs of each launch. `tune`: if
-    False, autotuned kernels take their first configuration that fits, and the others are not simulated. `allow_code`: as in
-    `load_config`. Returns the list of runs so far. TritonError for an unknown check.
+    - `config`: a preset, a file or a machine.
+    - `portable`: whether the rules of Triton itself are enforced.
+    - `check`: `memory`, `races`, or both, joined by a comma. Bounds are always checked. The check `races` covers the programs
+      of one launch.
+    - `tune`: if False, an autotuned kernel uses its first configuration that fits, and the other configurations are not
+      simulated.
+    - `allow_code`: the same as in `load_config`.
+
+    The block gets the list of all runs so far. The function raises TritonError for an unknown check.
 
     >>> import kernbench as kb
     >>> with kb.machine("single_cube") as runs:

@@ -70,7 +70,7 @@ def test_a_header_that_is_too_deep_or_long(kbsim: Kbsim) -> None:
         ({"lines": -1}, "Expected `int` >= 0 - at `$.lines`"),
         ({"more": 1}, "Object contains unknown field `more`"),
         ({"options": {"level": "x", "window": 1, "only": [], "cycles": None}}, 'trace: level = "x", but it must be one of'),
-        ({"options": {"level": "full", "window": 0, "only": [], "cycles": None}}, "trace: window = 0, but a window must have from"),
+        ({"options": {"level": "full", "window": 0, "only": [], "cycles": None}}, "trace: window = 0, but a window must have"),
         ({"file_bytes": "x"}, "Expected `int | null`, got `str` - at `$.file_bytes`"),
     ],
 )  # fmt: skip

@@ -69,7 +69,7 @@ def test_a_damaged_result(value: str, message: str, kbsim: Kbsim) -> None:
     assert kbsim("sweep", "compare", "sound", "s.sqlite") == said == kbsim("sweep", "merge", "into.sqlite", "s.sqlite")
     said = kbsim(*RUN)
     assert said.code == 0 and said.out.startswith("s  6 points: 1 run, 5 known before")
-    assert said.err.startswith(f"warning: s.sqlite: result {key[:16]}: {message}") and said.err.endswith("; the point is run again\n")
+    assert said.err.startswith(f"warning: s.sqlite: result {key[:16]}: {message}") and said.err.endswith("point is run again\n")
     assert kbsim("sweep", "report", "s.sqlite", "--csv", "now.csv").code == 0
     assert Path("now.csv").read_bytes() == Path("sound.csv").read_bytes()
 

@@ -71,7 +71,7 @@ ACTS = "silu, relu, relu2, gelu, gelu_new, gelu_pytorch_tanh, gelu_fast"
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"model_type": "t6", "is_encoder_decoder": True}, '5:16: model_type = "t6", but its layers cannot be derived from its '),
+        ({"model_type": "t6", "is_encoder_decoder": True}, '5:16: model_type = "t6", but its layers cannot be derived from '),
         ({"model_type": "xyz", "hidden_size": "absent"}, '5:16: model_type = "xyz", but no known key has the hidden size'),
         ({"hidden_size": "absent"}, "1:1: the key hidden_size is missing"),
         ({"num_hidden_layers": 0}, "8:23: num_hidden_layers = 0, but it must be a positive integer"),

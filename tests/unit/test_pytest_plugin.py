@@ -228,7 +228,7 @@ def test_a_file_that_cannot_be_written_fails_the_run(tmp_path: Path) -> None:
         ('{"version": 2, "baselines": {}}', 'a file of baselines has "version": 1'),
         ('{"version": 1, "baselines": {"a": {"cycles": 1}}}', "a baseline has the keys cycles, groups, model_version"),
         ('{"version": 1, "baselines": {"a": {"cycles": -1, "groups": {}, "model_version": 1}}}', "cycles = -1"),
-        ('{"version": 1, "baselines": {"a": {"cycles": 1, "groups": {"b": NaN}, "model_version": 1}}}', "a mapping from names to numbers"),
+        ('{"version": 1, "baselines": {"a": {"cycles": 1, "groups": {"b": NaN}, "model_version": 1}}}', "names to numbers"),
     ],
 )
 def test_a_broken_file(tmp_path: Path, content: str, rule: str) -> None:

@@ -186,7 +186,7 @@ def test_arguments_that_no_machine_has() -> None:
     with pytest.raises(triton.TritonError) as caught:
         total[(1,)](np.ones(4, np.float32), BLOCK=4)
     assert str(caught.value) == "total: missing a required argument: 'out_ptr'; the parameters are x_ptr, out_ptr, BLOCK"
-    with pytest.raises(triton.TritonError, match="the grid \\(-1,\\) is not valid; it must be one to three integers of at least 0"):
+    with pytest.raises(triton.TritonError, match="the grid \\(-1,\\) is not valid; it must be one to three integers"):
         total[(-1,)](np.ones(4, np.float32), np.zeros(1, np.float32), BLOCK=4)
 
 

@@ -16,7 +16,7 @@ from kernbench.config.runtime import OpCost, load_runtime
 from kernbench.workloads.ops.attention import makespan
 from kernbench.workloads.ops.chip_view import ChipView
 from kernbench.workloads.ops.operation import Attention, Collective, Operation, Product, Sequences, Vector
-from kernbench.workloads.ops.products import plan_product, product_plans
+from kernbench.workloads.ops.products import hindered_cycles, plan_product, product_plans
 from kernbench.workloads.ops.timing import OperationTimer
 from kernbench.workloads.ops.vectors import plan_vector
 
@@ -240,3 +240,12 @@ def test_an_operation_is_planned_once_and_the_same_each_time() -> None:
 def test_an_operation_that_cannot_be_simulated_is_refused(op: Operation) -> None:
     with pytest.raises(InputError, match=r"the simulation of an operation takes at most .*; take a smaller shape"):
         OperationTimer(RTX, load_runtime("none")).time(op)
+
+
+def test_work_and_loads_of_equal_length_hinder_each_other() -> None:
+    assert hindered_cycles(0, 100) == hindered_cycles(100, 0) == 0
+    assert hindered_cycles(100, 100) == pytest.approx(19)
+    assert hindered_cycles(50, 100) == pytest.approx(19 / 16)
+    assert hindered_cycles(200, 100) < 0.001
+    below, above = hindered_cycles(99.9, 100), hindered_cycles(100.1, 100)
+    assert below == pytest.approx(above, rel=0.05)  # no step where the longer of the two changes

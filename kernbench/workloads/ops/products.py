@@ -26,6 +26,11 @@ FULL_TILE = 128  #: rows of a tile from which on a library expects the full rate
 SMALL_TILES = 0.85
 SPLIT_WAVES = 5.1  #: waves of full tiles from which on k is not split (same source)
 PARTIAL_BYTES = 4  #: of an element of a part's result
+#: Share of the time of the loads that cores and DRAM lose to each other where both would be busy for equally long, and how fast
+#: the share falls with the ratio of the shorter to the longer time, if the loads take longer, and if the cores do. Chosen on
+#: products of Llama-2-7B and Llama-3.1-8B (Vidur 7d47513, LLMServingSim 5daddb21). Products on an MI210 (LLMCompass 2e015fd2)
+#: agree.
+HINDERED, LOADS_LONGER, CORES_LONGER = 0.19, 4, 24
 
 
 def plan_product(view: ChipView, op: Product, cost: OpCost | None = None) -> Kernel:
@@ -64,6 +69,7 @@ def _blocks(view: ChipView, op: Product, *, every: bool) -> Iterator[Kernel]:
     rate, per_core = view.macs(op.bits), view.cache_rate / chip.cores
     splits = SPLITS if ceil(op.m / FULL_TILE) * ceil(op.n / FULL_TILE) * op.count <= SPLIT_WAVES * chip.cores else (1,)
     best: dict[tuple[int, ...], tuple[float, Kernel]] = {}
+    loads = sum(op.parts[:2]) / view.memory_rate
     for rows, cols in chip.tiles:
         slower = expected_factor(rows, cols, op.m)
         step = max(rows * cols / rate, (rows * op.left_bytes + cols * op.right_bytes) / per_core)
@@ -79,6 +85,7 @@ def _blocks(view: ChipView, op: Product, *, every: bool) -> Iterator[Kernel]:
                 partial = op.m * op.n * op.count * PARTIAL_BYTES * (split + 1)
                 after = partial / view.cache_rate + view.cycles(float(chip.graph_start_ns))
             score = body * slower + after
+            after += hindered_cycles(body, loads)
             key = (rows, cols, split) if every else (split,)
             if key not in best or score < best[key][0]:
                 kernel = _kernel(
@@ -88,6 +95,17 @@ def _blocks(view: ChipView, op: Product, *, every: bool) -> Iterator[Kernel]:
                 best[key] = (score, kernel)
     for _, kernel in best.values():
         yield kernel
+
+
+def hindered_cycles(body: float, loads: float) -> float:
+    """[cycle] of a product beyond the longer of its work and its loads: blocks wait for loads, and loads for room in blocks.
+
+    The two hinder each other most where they would take equally long.
+    """
+    if not body or not loads:
+        return 0.0
+    ratio = body / loads
+    return HINDERED * loads * (ratio**LOADS_LONGER if ratio < 1 else ratio**-CORES_LONGER)
 
 
 def _arrays(view: ChipView, op: Product) -> Iterator[Kernel]:

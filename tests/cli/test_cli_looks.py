@@ -9,7 +9,7 @@ import pytest
 
 from kernbench import load_config, load_program
 from kernbench.bounds import summarise
-from kernbench.config import preset_names
+from kernbench.config import board_names, chip_names, preset_names
 from kernbench.workloads.catalogue import WORKLOADS
 from tests.cli.conftest import Kbsim
 
@@ -102,8 +102,10 @@ def test_list_names_every_workload_with_its_line(kbsim: Kbsim) -> None:
 
 
 def test_presets_are_listed_and_valid(kbsim: Kbsim) -> None:
-    assert json.loads(kbsim("config", "list", "--json").out) == {"presets": preset_names()}
+    listed = {"presets": preset_names(), "chips": chip_names(), "boards": board_names()}
+    assert json.loads(kbsim("config", "list", "--json").out) == listed
     table = kbsim("config", "list").out
+    assert all(name in table for name in (*chip_names(), *board_names()))
     for name in preset_names():
         assert name in table
         assert kbsim("config", "check", name).out.startswith(f"{name}.yaml: valid; clock ")

@@ -344,7 +344,7 @@ def test_the_size_of_an_export_is_told_before_it_is_written(kbsim: Kbsim, name: 
     [
         (["-o", "x.csv", "--only", "jobs,thing"], '--only = "jobs,thing", but it must be some of commands, jobs, flows'),
         (["-o", "x.csv", "--only", "jobs", "--without", "jobs"], '--without = "jobs", but it leaves nothing'),
-        (["-o", "x.csv", "--layer", "first"], '--layer = "first", but it must be numbers of layers'),
+        (["-o", "x.csv", "--layer", "first"], '--layer = "first", but it must be a list of layer numbers such as 0,1,2'),
         (["-o", "x.jsonl", "--without", "jobs"], "--without: --to jsonl writes a trace, and a trace must be complete"),
         (["-o", "x.parquet", "--dry-run"], "--dry-run: --to parquet is written as a whole"),
     ],

@@ -30,7 +30,7 @@ def sum_of_a_constant() -> Any:
             "zero",
             {},
             'location = "zero", but it must be the name of a file in the folder of the model; it is a link to a file outside '
-            "of it",
+            "the folder of the model",
         ),
         ("pipe", {}, 'location = "pipe", but it must be a file, no directory, pipe or device'),
         (".", {}, 'location = ".", but it must be a file, no directory, pipe or device'),

@@ -94,7 +94,7 @@ def test_a_folder_of_figures_is_read(tmp_path: Path) -> None:
     ]
     for text, message in (
         ("k,traffic\n4,uniform\n", "it has no column num_vcs"),
-        ("k,traffic,num_vcs,packet_size,injection_rate,latency\n4,uniform,2.5,1,0.1,16\n", "whole numbers"),
+        ("k,traffic,num_vcs,packet_size,injection_rate,latency\n4,uniform,2.5,1,0.1,16\n", "must be integers"),
         ("k,traffic,num_vcs,packet_size,injection_rate,latency\n4,random,2,1,0.1,16\n", 'traffic = "random"'),
     ):
         table.write_text(text)

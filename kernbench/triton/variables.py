@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, NoReturn
 
 from kernbench.triton.constants import plain
@@ -81,6 +81,12 @@ class Scope:
         now.clear()
         return found
 
+    def changed(self, kinds: Mapping[str, Kind]) -> Iterator[tuple[str, Kind, Kind]]:
+        """Variables whose type is another than before the statement, with both types; none in a statement that is unrolled."""
+        for name, kind in self.before.items() if self.active else ():
+            if name in kinds and not kind.stays(kinds[name]):
+                yield name, kind, kinds[name]
+
     def at(self, line: int) -> str:
         return f"{self.file}:{line}"
 
@@ -120,16 +126,12 @@ class Loop(Scope):
 
     def end(self, now: dict[str, Any]) -> None:
         """The end of an iteration. CompilationError for a variable that has another type than before the loop."""
-        kinds = self.kinds(now)
-        if not self.active:
-            return
-        for name, kind in self.before.items():
-            if name in kinds and not kind.stays(kinds[name]):
-                raise CompilationError(
-                    f"{self.at(self.lines[name])}: Loop-carried variable {name} has initial type {kind.text} but is "
-                    f"re-assigned to {kinds[name].text} in the loop at {self.at(self.line)}; make its type before the loop the "
-                    "same, for example with tl.full or .to"
-                )
+        for name, old, new in self.changed(self.kinds(now)):
+            raise CompilationError(
+                f"{self.at(self.lines[name])}: Loop-carried variable {name} has initial type {old.text} but is "
+                f"re-assigned to {new.text} in the loop at {self.at(self.line)}; make its type before the loop the "
+                "same, for example with tl.full or .to"
+            )
 
     def leaves(self, what: str, line: int) -> None:
         """A `break`, `continue` or `return` in the loop."""
@@ -156,15 +158,14 @@ class Branches(Scope):
     def end(self, now: dict[str, Any], branch: str) -> None:
         """The end of a branch. CompilationError for a variable whose type changes, or differs between the branches."""
         kinds = self.kinds(now)
+        for name, old, new in self.changed(kinds):
+            raise CompilationError(
+                f"{self.at(self.lines[name])}: initial value for {name} is of type {old.text}, but the {branch} block "
+                f"of the if at {self.at(self.line)} redefines it as {new.text}; make the types the same, for "
+                "example with tl.full or .to"
+            )
         if not self.active:
             return
-        for name, kind in self.before.items():
-            if name in kinds and not kind.stays(kinds[name]):
-                raise CompilationError(
-                    f"{self.at(self.lines[name])}: initial value for {name} is of type {kind.text}, but the {branch} block "
-                    f"of the if at {self.at(self.line)} redefines it as {kinds[name].text}; make the types the same, for "
-                    "example with tl.full or .to"
-                )
         seen = current().options.branch_types
         for name in self.both:
             if name in self.before or name not in kinds:

@@ -164,7 +164,7 @@ def _complete(
 def _meet(layers: list[PartLayer], meetings: list[Meeting], ways: Ways) -> None:
     """Emits a collective."""
     first = meetings[0]
-    meta = {**_meta(first), "phase": PHASES.get(first.name, "ALL_REDUCE")}
+    meta = {**first.meta, "phase": PHASES.get(first.name, "ALL_REDUCE")}
     if isinstance(first, PartialRows):
         bits = layers[0].act_bits
         way = ways.way_of(first.elements, bits) if first.among == "shards" else ways.group_way(first.elements, bits)
@@ -187,10 +187,6 @@ def _meet(layers: list[PartLayer], meetings: list[Meeting], ways: Ways) -> None:
     else:
         some = [one for one in meetings if isinstance(one, SentRows)]
         send_rows(layers, [one.departures for one in some], [one.arrivals for one in some], first.bits, meta)
-
-
-def _meta(meeting: Meeting) -> dict[str, Any]:
-    return meeting.meta
 
 
 def _sent(layers: list[PartLayer], meetings: list[Meeting]) -> Sent:

@@ -29,6 +29,7 @@ from kernbench.ccl.weights import weights_of
 from kernbench.common.dtypes import dtype_of
 from kernbench.common.errors import InputError, Problem
 from kernbench.common.files import write_whole
+from kernbench.common.package_digest import package_digest
 from kernbench.common.parse_cache import cache_folder
 from kernbench.components.builtin.ipcq_ring import PLAIN, Protocol
 from kernbench.config import SystemConfig
@@ -339,7 +340,8 @@ def place(config: SystemConfig, group: Group) -> Path | None:
     home = cache_folder("ccl")
     if home is None:
         return None
-    text = f"{SCHEMA} {config.digest()} {group.shape} {group.kind_name} {MODEL_VERSION} {VERSION}"
+    code = f"{MODEL_VERSION} {VERSION} {package_digest('kernbench.ccl')}"
+    text = f"{SCHEMA} {config.digest()} {group.shape} {group.kind_name} {code}"
     return home / f"{hashlib.sha256(text.encode()).hexdigest()}.json"
 
 

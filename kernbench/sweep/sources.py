@@ -6,7 +6,6 @@ import ast
 import hashlib
 from collections.abc import Iterator
 from functools import lru_cache
-from importlib.util import find_spec
 from pathlib import Path
 
 from kernbench.common.errors import InputError, Problem
@@ -30,15 +29,6 @@ def source_digest(path: Path) -> str:
     digest = hashlib.sha256()
     for name in sorted(found):
         digest.update(f"{name} {len(found[name])}\n".encode() + found[name])
-    return digest.hexdigest()
-
-
-def package_digest(*modules: str) -> str:
-    """SHA-256 of all Python files of some packages or modules; none of them is imported for it."""
-    digest = hashlib.sha256()
-    for module in modules:
-        for path in _files(module):
-            digest.update(f"{module} {path.name}\n".encode() + _text(path))
     return digest.hexdigest()
 
 
@@ -70,15 +60,6 @@ def _code_of(config: MachineConfig) -> Iterator[tuple[str, str | None]]:
 @lru_cache(maxsize=64)
 def _digest(file: str | None) -> str:
     return "" if file is None or not file.endswith(".py") else source_digest(Path(file))
-
-
-def _files(module: str) -> list[Path]:
-    spec = find_spec(module)
-    if spec is None:
-        return []
-    if spec.submodule_search_locations is None:
-        return [] if spec.origin is None else [Path(spec.origin)]
-    return sorted(path for folder in spec.submodule_search_locations for path in Path(folder).rglob("*.py"))
 
 
 def _text(path: Path) -> bytes:

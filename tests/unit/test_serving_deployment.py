@@ -177,3 +177,19 @@ def test_the_energy_of_a_table_is_kept_beside_its_times(tmp_path: Any) -> None:
     again.save()
     read = TableStore(tmp_path, "content")
     assert read.get("1 0 0") == 5.0 and read.energy_pj("1 0 0") == {"dram": 7.0} and read.energy_pj("2 0 0") is None
+
+
+@pytest.mark.parametrize("machine", ["npu_server", "a100"])
+def test_times_of_steps_are_not_those_of_other_code(machine: str, tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A change of how models become programs changes times, and the package's version may be the same."""
+    from kernbench.serving import TableStore
+    from kernbench.workloads.serving import machine_step
+
+    def path() -> Any:
+        step = machine_step.machine_step(load_model("llama3-8b"), load_config(machine))
+        return TableStore(tmp_path, step.content()).path
+
+    before = path()
+    assert path() == before
+    monkeypatch.setattr(machine_step, "package_digest", lambda *modules: f"other {modules}")
+    assert path() != before

@@ -15,12 +15,12 @@ from kernbench.ccl.rings import TOPO_NAME_TO_KIND
 from kernbench.ccl.tuner import times_digest
 from kernbench.common.dtypes import dtype_of
 from kernbench.common.errors import InputError, Problem
+from kernbench.common.package_digest import package_digest
 from kernbench.common.units import parse_size
 from kernbench.config import MachineConfig
 from kernbench.config.kinds import a_system
 from kernbench.sim_engine.engine import TimingResult
 from kernbench.sim_engine.machine import Machine
-from kernbench.sweep.sources import package_digest
 from kernbench.sweep.store.tables import measured
 
 #: Parameters and their defaults; `kbsim ccl run` has options of these names. None for the value of the algorithm or the

@@ -8,12 +8,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from kernbench.common.package_digest import package_digest
 from kernbench.common.units import cycles_to_ns, plain_number
 from kernbench.config import MachineConfig, NpuConfig
 from kernbench.sim_engine.machine import Machine
 from kernbench.sim_engine.result import Result
 from kernbench.sweep.shared_runs import shared
-from kernbench.sweep.sources import package_digest
 from kernbench.sweep.store.tables import hash_of_entries, measured
 from kernbench.workloads.llm.emitted import Emitted
 from kernbench.workloads.llm.known import Known

@@ -9,11 +9,11 @@ from fractions import Fraction
 from typing import Any
 
 from kernbench.common.errors import InputError, Problem
+from kernbench.common.package_digest import package_digest
 from kernbench.common.spelling import meant
 from kernbench.common.units import plain_number
 from kernbench.config import MachineConfig
 from kernbench.sim_engine.machine import Machine
-from kernbench.sweep.sources import package_digest
 from kernbench.workloads.models.files import load_model
 from kernbench.workloads.serving.arrivals import Arrivals
 from kernbench.workloads.serving.capacity import parse_slo

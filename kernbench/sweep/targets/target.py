@@ -18,11 +18,11 @@ from kernbench.cmdq import Program, load_program
 from kernbench.cmdq.lower import lower_machine
 from kernbench.cmdq.plan import Plan, plan_npu
 from kernbench.common.errors import InputError, Problem
+from kernbench.common.package_digest import package_digest
 from kernbench.config import MachineConfig, NpuConfig
 from kernbench.config.allowed_code import AllowCode
 from kernbench.config.kinds import as_npu
 from kernbench.sim_engine.machine import Machine
-from kernbench.sweep.sources import package_digest
 from kernbench.sweep.store.tables import hash_of_entries, measured, with_bound
 from kernbench.workloads.catalogue import WORKLOADS
 

@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from kernbench.common.errors import InputError, Problem
+from kernbench.common.package_digest import package_digest
 from kernbench.config.machine import plain_value
 from kernbench.config.runtime import Runtime, load_runtime
 from kernbench.config.schema import NpuConfig
@@ -209,7 +210,7 @@ class CoreStep(MachineStep):
     def content(self) -> Any:
         model, precision, config = self._given
         found = {
-            "versions": [MODEL_VERSION, VERSION], "model": repr(model), "precision": repr(precision),
+            "versions": versions(), "model": repr(model), "precision": repr(precision),
             "machine": config.to_dict(), "job": repr(self._job),
         }  # fmt: skip
         if (stage := self._job.stage) is not None:  # equal stages of a pipeline have equal content
@@ -217,6 +218,11 @@ class CoreStep(MachineStep):
             found["stage"] = [stage.embedding, stage.head, repr(self._programs.shapes)]
             found["places"] = repr(alike(config, [*self._programs.places, *self._receivers()]))
         return found
+
+
+def versions() -> list[str]:
+    """What times of steps depend on beside their machine and model: the timing model, and the code that makes programs."""
+    return [MODEL_VERSION, VERSION, package_digest("kernbench.workloads")]
 
 
 class ChipStep(MachineStep):
@@ -307,7 +313,7 @@ class ChipStep(MachineStep):
 
     def content(self) -> Any:
         return {
-            "versions": [MODEL_VERSION, VERSION], "shape": repr(self._shape), "machine": self._config.to_dict(),
+            "versions": versions(), "shape": repr(self._shape), "machine": self._config.to_dict(),
             "runtime": plain_value(self._runtime, whole=True), "shards": self._shards, "bits": self._weight_bits,
             **({} if self._stage.head else {"head": False}),
         }  # fmt: skip

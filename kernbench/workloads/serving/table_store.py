@@ -90,9 +90,3 @@ def _read(path: Path) -> tuple[dict[str, float], dict[str, dict[str, float]]]:
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         raise InputError(Problem(str(path), f"it must be a table of the form {_SCHEMA}", remedy="remove the file")) from None
     return found, energies
-
-
-def default_folder() -> Path:
-    """Where tables are kept: `kernbench/steps` in the user's cache."""
-    base = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
-    return Path(base) / "kernbench" / "steps"

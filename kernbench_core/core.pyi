@@ -136,6 +136,9 @@ class Core:
     def waiting(self) -> tuple[_Cycles, int]:
         """`(waits, gate)`: how many things each entry still waits for, and the position of the barrier that holds the rest."""
 
+    def arrivals(self) -> _Cycles | None:
+        """The cycle in which each entry arrives in the command queue; None where the machine has no host that writes entries."""
+
     def overlaps(self) -> list[tuple[int, int]]:
         """Pairs (entry, running entry) of positions for each start that `check_overlap` found fault with."""
 

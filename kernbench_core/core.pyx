@@ -19,7 +19,7 @@ from kernbench_core.plugin.pycomponent import exception_of, operations_of, refus
 from kernbench_core.state.fields import state_fields
 from kernbench_core.state.layout cimport lay_out, lay_out_traces
 from kernbench_core.state.rebuild cimport fold, rebuild
-from kernbench_core.state.report cimport counters_of, engines_of, entries_of, outputs_of, overlaps_of, totals_of, waiting_of
+from kernbench_core.state.report cimport arrivals_of, counters_of, engines_of, entries_of, outputs_of, overlaps_of, totals_of, waiting_of
 from kernbench_core.state.resume cimport resume
 from kernbench_core.state.snapshot cimport most_bytes, show_snapshot, take_snapshot
 from kernbench_core.trace.events cimport Trace, Tracer
@@ -207,6 +207,11 @@ cdef class Core:
     def waiting(self):
         """`(waits, gate)`: how many things each entry still waits for, and the position of the barrier that holds the rest."""
         return waiting_of(&self.sim)
+
+    def arrivals(self):
+        """The cycle in which each entry arrives in the command queue: an int64 array over the entries, -1 where the host has not begun
+        to write the entry. None where the machine has no host that writes entries."""
+        return arrivals_of(&self.sim)
 
     def overlaps(self):
         """Pairs (entry, running entry) of positions for each start that `check_overlap` found fault with."""

@@ -147,6 +147,10 @@ def shared_machine(tenants: Sequence[Tenant], config: NpuConfig) -> Machine:
     """The machine that runs the joint program, before cycle 0."""
     if not 1 <= len(tenants) <= MOST:
         raise InputError(Problem("tenants", f"the number of tenants must be from 1 to {MOST}", "tenants", len(tenants)))
+    if config.control.mmio is not None:
+        rule = "tenants have no host that writes their entries"
+        remedy = "leave the key out of the machine"
+        raise InputError(Problem(config.source, rule, "control.mmio", remedy=remedy))
     for tenant in tenants:
         if not 1 <= tenant.weight <= MOST_WEIGHT:
             rule = f"it must be an integer from 1 to {MOST_WEIGHT}"

@@ -141,7 +141,7 @@ def _told(result: Result, machine: Machine, asked: Asked, width: int) -> Iterabl
     from kernbench.cli.summary import run_summary
     from kernbench.sim_engine.summary import summarise_run
 
-    return run_summary(summarise_run(result, machine.program, machine.plan), width, whole=asked.whole)
+    return run_summary(summarise_run(result, machine.program, machine.plan, machine.arrivals()), width, whole=asked.whole)
 
 
 class Asked(msgspec.Struct, frozen=True, kw_only=True):

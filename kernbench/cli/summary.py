@@ -349,6 +349,8 @@ def _cause(wait: Wait, wide: bool) -> str:
         return f"barrier {wait.behind}" + (f", with {wait.others:,} more" if wait.others else "")
     if wait.reason == "issue width":
         return "issue width"
+    if wait.reason == "enqueue":
+        return "enqueue by the host"
     if wait.behind is None:
         return f"{wait.engine}"
     verb = "until the end of" if wide else "behind"

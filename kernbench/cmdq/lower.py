@@ -18,14 +18,14 @@ from kernbench.cmdq.check import checked_columns
 from kernbench.cmdq.columns import Column, column, order_groups
 from kernbench.cmdq.controller_timing import controllers_of
 from kernbench.cmdq.dram_timing import device_table
-from kernbench.cmdq.entries import VeEntry
+from kernbench.cmdq.entries import Entry, VeEntry
 from kernbench.cmdq.program import Program
 from kernbench.common import naming
 from kernbench.common.errors import InputError, Problem
 from kernbench.config import NpuConfig
 from kernbench.config.cache import Llc, NpuLlc
 from kernbench.config.fields import WIDE_LIMIT
-from kernbench.config.schema import ARBITERS, Dma, Spm
+from kernbench.config.schema import ARBITERS, Control, Dma, Spm
 from kernbench.topology.mesh import mesh_links, mesh_route
 from kernbench_core.numbers import Allocation, EngineType, Overlap
 
@@ -71,7 +71,7 @@ def lower_machine(config: NpuConfig) -> dict[str, Any]:
         "max_cycles": config.max_cycles,
         "allocation": ALLOCATIONS[config.allocation],
         "overlap": OVERLAPS[config.spm.check_overlap],
-        "issue_width": config.control.issue_width,
+        **control_tables(config.control),
         "channels": config.dram.channels,
         "memories": [_memory(config), *(_memory(config) | {"ratio": ratio.as_integer_ratio()} for ratio in ratios)],
         "caches": [] if config.llc is None else [cache_table(config.llc, len(resource_names(config)) - 1)],
@@ -87,6 +87,23 @@ def lower_machine(config: NpuConfig) -> dict[str, Any]:
             for kind, spec in (("te", config.te), ("ve", config.ve))
             for k in range(spec.engines)
         ],
+    }
+
+
+def control_tables(control: Control) -> dict[str, Any]:
+    """The executor of the command queue, and the host that writes entries, as the core takes them."""
+    tables: dict[str, Any] = {"issue_width": control.issue_width}
+    if control.mmio is not None:
+        mmio = control.mmio
+        tables["mmio"] = {"write": mmio.write_cycles, "latency": mmio.latency_cycles, "interrupt": mmio.interrupt_cycles}
+    return tables
+
+
+def mmio_columns(entries: Sequence[Entry]) -> dict[str, Column]:
+    """Per entry, whether the host writes the entry, and whether the end of the entry raises an interrupt."""
+    return {
+        "written": column([entry.meta.get("source") == "MMIO" for entry in entries]),
+        "raises": column(["irq_line" in entry.meta for entry in entries]),
     }
 
 
@@ -266,4 +283,7 @@ def lower_program(program: Program, config: NpuConfig, *, regular: bool = False)
     vectors = columns.job[columns.positions(VeEntry)]
     compute["engine"][vectors] += config.te.engines
     order_groups(columns)
-    return columns.tables()
+    tables = columns.tables()
+    if config.control.mmio is not None:
+        tables["mmio"] = mmio_columns(program.entries)
+    return tables

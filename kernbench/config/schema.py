@@ -52,10 +52,21 @@ ARBITERS = ("oldest_first", "round_robin")  #: of the banks of a scratchpad; pos
 Arbiter = Annotated[str, one_of(ARBITERS, code=True)]  #: or code of the user's own, `package.module:name`
 
 
+class Mmio(Section):
+    """The host that writes entries with `source: MMIO` into the command queue while the queue runs."""
+
+    write_cycles: Count = Field(default=1, description="[cycle] time of the host to write one entry")
+    latency_cycles: Natural = Field(default=0, description="[cycle] from the end of a write until the entry is in the queue")
+    interrupt_cycles: Natural = Field(
+        default=0, description="[cycle] from the end of an entry with irq_line until the host knows of the end"
+    )
+
+
 class Control(Section):
     """The executor of the command queue."""
 
     issue_width: Natural = Field(default=0, description="[jobs per cycle] engine jobs issued per cycle; 0 means no limit")
+    mmio: Mmio | None = Field(default=None, description="absent: all entries are in the queue from cycle 0 on")
 
 
 class Channel(Section):

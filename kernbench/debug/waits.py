@@ -52,7 +52,7 @@ def _of_entries(state: State) -> list[Wait]:
     opcodes = {entry.id: entry.opcode for entry in machine.program.entries}
     held: list[Wait] = []
     later: list[Wait] = []
-    for one in who_waits(machine.program, times, gate, on_its_way):
+    for one in who_waits(machine.program, times, gate, on_its_way, absent=machine.absent_entries()):
         reason = one["reason"]
         if one["id"] in started and reason not in ("scratchpad banks",) and not reason.startswith("the bus"):
             continue  # it works

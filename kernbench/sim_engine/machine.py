@@ -335,7 +335,22 @@ class Machine:
         if self.status != "deadlock":
             return []
         on_its_way = OnItsWay(self.plan, self.peek(), list(self.components))
-        return who_waits(self.program, times, self._core.waiting()[1], on_its_way, self.queues)
+        return who_waits(
+            self.program, times, self._core.waiting()[1], on_its_way, self.queues, absent=self.absent_entries()
+        )
+
+    def arrivals(self) -> list[int | None] | None:
+        """The cycle in which each entry arrives in the command queue; None for an entry that the host has not begun to write.
+
+        None if the machine has no host that writes entries (`control.mmio`).
+        """
+        found = self._core.arrivals()
+        return None if found is None else [None if at < 0 else at for at in found.tolist()]
+
+    def absent_entries(self) -> set[int]:
+        """Positions of entries that the host has not yet put into the command queue."""
+        last = self.cycle - (self.status in ("running", "aborted"))  # whose P2 is over
+        return {k for k, at in enumerate(self.arrivals() or ()) if at is None or at > last}
 
     def _times(self) -> list[EntryTimes]:
         columns = [[None if at < 0 else at for at in column.tolist()] for column in self._core.entries()]

@@ -124,9 +124,14 @@ class RunSummary(msgspec.Struct, frozen=True):
     not_started: int
 
 
-def summarise_run(result: Result, program: Program, plan: Plan) -> RunSummary:
-    """The summary of a result of `program` by its plan, also of a run that stands still or ended badly."""
-    waits = waits_of(result, program, plan.units)
+def summarise_run(
+    result: Result, program: Program, plan: Plan, arrivals: Sequence[int | None] | None = None
+) -> RunSummary:
+    """The summary of a result of `program` by its plan, also of a run that stands still or ended badly.
+
+    `arrivals`: those of `Machine.arrivals`.
+    """
+    waits = waits_of(result, program, plan.units, arrivals)
     resources = list(_resources(result, plan))
     return RunSummary(
         result=result,

@@ -136,7 +136,7 @@ EVENTS: tuple[Event, ...] = (
         Field("counters", "object", "counters of the result, as `--json` gives them"),
         Field("energy_pj", "object", "energy by part", "pJ", required=False),
     )),
-    Event(10, "CMD_ENQUEUE", "summary", 2, "CPU", "A command is in the queue; all are before cycle 0 but those that components submit. Constant values of a command are only in this event.", (
+    Event(10, "CMD_ENQUEUE", "summary", 2, "CPU", "A command is in the queue; all are before cycle 0 but those that a host writes or components submit. Constant values of a command are only in this event.", (
         CMD,
         Field("cmd_type", "text", "opcode"),
         Field("unit", "text", "engine that will run it; `control` for NOP, BARRIER and END"),
@@ -150,6 +150,7 @@ EVENTS: tuple[Event, ...] = (
         Field("work", "int", "MACs of a TE command, operations of a VE command", required=False),
         Field("tensor", "text", "tensor of a DMA command, or `kv`; of machines with `energy.by_cause`", required=False, since="1.2"),
         Field("qbits", "int", "bits of the weights of a TE command; of machines with `energy.by_cause`", required=False, since="1.2"),
+        Field("position", "int", "position of the entry in the program, from 0; of machines with `control.mmio`", required=False, since="1.2"),
     )),
     Event(11, "CMD_START", "summary", 3, "CPU", "Its engine begins; a control command starts in phase 2, when it is issued.", (CMD, UNIT)),
     Event(12, "CMD_END", "summary", 0, "CPU", "It is over. At the end of a run that is not done every open command gets one.", (CMD, UNIT, STATUS)),
@@ -348,7 +349,8 @@ BY_NAME: dict[str, Event] = {event.name: event for event in EVENTS}
 #: Changes of fields by version, newest first: (version, what).
 CHANGES: tuple[tuple[str, str], ...] = (
     ("1.2", "last-level caches: CACHE_LOOKUP, WRITE_BACK_START, WRITE_BACK_END; DRAM_TX events of flows over a cache alone; `tensor` and "
-     "`qbits` of CMD_ENQUEUE, of machines with `energy.by_cause`; NOC_FLITS, and `flits` as the reason of DRAM_TX_SUSPEND"),
+     "`qbits` of CMD_ENQUEUE, of machines with `energy.by_cause`; NOC_FLITS, and `flits` as the reason of DRAM_TX_SUSPEND; `position` of CMD_ENQUEUE, of machines with "
+     "`control.mmio`"),
     ("1.1", "transfers between scratchpads: `peer` of DMA_START, `scratchpad` of STALL_EVENT"),
     ("1.0", "first version"),
 )

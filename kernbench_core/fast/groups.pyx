@@ -120,7 +120,7 @@ cdef void group_run(Sim* s, int32_t k, cycle_t to) noexcept nogil:
 cdef cycle_t groups_until(Sim* s, cycle_t limit) noexcept nogil:
     """After P2 of a cycle: up to where the groups may go by themselves."""
     cdef Control* q = &s.control
-    if (q.tied or q.passed < q.n_barriers or q.width and q.submitted < s.n_dma_jobs + s.n_compute_jobs or s.trace != NULL
+    if (q.tied or q.mmio != NULL or q.passed < q.n_barriers or q.width and q.submitted < s.n_dma_jobs + s.n_compute_jobs or s.trace != NULL
             or s.stops.start_of != NONE or s.stops.end_of != NONE or s.stops.on_stall or s.stops.on_conflict):
         return min(s.cycle + 1, limit)
     return limit

@@ -29,9 +29,9 @@ cdef cycle_t first_event(Sim* s) noexcept nogil:
     no transfer waits for is nothing."""
     cdef cycle_t to
     if s.groups.n > 1:
-        return groups_next(s, NEVER)
+        return groups_next(s, s.control.mmio_at)
     find_horizons(s)
-    to = s.horizon[1]
+    to = min(s.horizon[1], s.control.mmio_at)
     if s.n_spm == 1 and s.spm[0].look.rolls:             # its horizon is that of the others (fast/rolling.pyx)
         to = min(to, NEVER - 1)
     if s.joins.n:

@@ -1,4 +1,5 @@
 """The command queue executor: ready counts, issue width, barriers (docs/model/control.md, P2)."""
+from kernbench_core.model.mmio cimport Mmio
 from kernbench_core.types cimport cycle_t, int8_t, int16_t, int32_t, int64_t
 
 cdef struct Entry:
@@ -36,9 +37,13 @@ cdef struct Control:
     int32_t n_finished        # how many these are
     int32_t in_flight         # engine jobs issued and not ended
     int64_t submitted         # engine jobs ever issued: the submission number
+    Mmio* mmio                # NULL: every entry is in the queue from cycle 0 on
+    cycle_t mmio_at           # the next cycle in which P2 has something to do for the host; NEVER
     bint limited              # jobs were passed over for the issue width: P2 runs again in the next cycle
 
-# Called for each entry that is issued; of a job `seq` is its number.
+# Called for each entry that is issued: of a job `seq` is its number, of a control entry -1; ARRIVED: the entry arrives in the queue.
+cdef enum:
+    ARRIVED = -2
 ctypedef void (*submit_fn)(void* sim, int32_t entry, int64_t seq) noexcept nogil
 
 cdef void control_open(Control* q) noexcept nogil

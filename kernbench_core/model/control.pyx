@@ -4,7 +4,8 @@ A pass is never a walk over all entries: two heaps hold the ready positions, and
 for the next pass. The first barrier that is not complete is a gate: nothing behind it is taken.
 """
 from kernbench_core.model.heap cimport int_pop, int_push
-from kernbench_core.types cimport OP_BARRIER, OP_COMPUTE, OP_DMA, cycle_t, int32_t
+from kernbench_core.model.mmio cimport mmio_arrived, mmio_begin, mmio_next, mmio_open, mmio_raised
+from kernbench_core.types cimport NEVER, OP_BARRIER, OP_COMPUTE, OP_DMA, cycle_t, int32_t
 
 
 cdef bint is_job(Entry* e) noexcept nogil:
@@ -48,6 +49,8 @@ cdef void complete(Control* q, int32_t i) noexcept nogil:
     cdef int32_t k
     if q.entry[i].op == OP_BARRIER:
         q.passed += 1
+    if q.mmio != NULL and q.mmio.raises[i]:
+        mmio_raised(q.mmio, q.dependents + q.entry[i].after, q.entry[i + 1].after - q.entry[i].after, q.entry[i].end)
     for k in range(q.entry[i].after, q.entry[i + 1].after):
         release(q, q.dependents[k])
     count(q, i)
@@ -57,6 +60,10 @@ cdef void control_open(Control* q) noexcept nogil:
     """Before cycle 0: what waits for nothing is ready."""
     cdef int32_t i
     q.cursor = -1
+    q.mmio_at = NEVER
+    if q.mmio != NULL:
+        mmio_open(q.mmio, q.n)
+        q.mmio_at = mmio_next(q.mmio)
     for i in range(q.n):
         q.entry[i].tied = is_job(&q.entry[i]) and q.entry[i + 1].after > q.entry[i].after
         q.tied += q.entry[i].tied
@@ -119,6 +126,11 @@ cdef int32_t control_issue(Control* q, cycle_t now, submit_fn submit, void* sim)
         complete(q, q.finished[k])
         q.finished[k] = 0                         # nothing that is over is left in a snapshot
     q.n_finished = 0
+    if q.mmio != NULL:
+        i = mmio_arrived(q.mmio, now)
+        if i >= 0:
+            submit(sim, i, ARRIVED)
+            release(q, i)
     while True:
         i = next_ready(q, q.width == 0 or jobs < q.width)
         if i >= 0:
@@ -145,4 +157,7 @@ cdef int32_t control_issue(Control* q, cycle_t now, submit_fn submit, void* sim)
         q.cursor = -1
     q.limited = q.width != 0 and jobs == q.width and q.n_ready_jobs > 0
     q.cursor = -1
+    if q.mmio != NULL:
+        mmio_begin(q.mmio, now)
+        q.mmio_at = mmio_next(q.mmio)
     return issued

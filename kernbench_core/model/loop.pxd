@@ -6,7 +6,7 @@ from kernbench_core.model.phases cimport complete_phase, share_due, share_phase,
 from kernbench_core.model.shuffle cimport shuffle
 from kernbench_core.model.sim cimport Sim
 from kernbench_core.plugin.component cimport component_complete, component_due, component_ends, component_wake
-from kernbench_core.types cimport ABORTED, DEADLOCK, DONE, FAILED, OVERFLOW, RUNNING, cycle_t, int32_t
+from kernbench_core.types cimport ABORTED, DEADLOCK, DONE, FAILED, NEVER, OVERFLOW, RUNNING, cycle_t, int32_t
 
 cdef void run_plain(Sim* s, cycle_t limit) noexcept nogil
 
@@ -17,7 +17,7 @@ cdef inline bint finished(Sim* s) noexcept nogil:
 cdef inline bint pending(Sim* s) noexcept nogil:
     """The next cycle has work for P2, P3 or P4, or must be looked at by itself."""
     return (s.any_wanted or s.control.limited or s.n_rejoin or s.share.n_dirty or s.control.n_finished
-            or (s.control.in_flight == 0 and (s.plugs == NULL or s.plugs.open == 0)) or s.stops.hit)
+            or (s.control.in_flight == 0 and s.control.mmio_at == NEVER and (s.plugs == NULL or s.plugs.open == 0)) or s.stops.hit)
 
 cdef inline bint wake_phase(Sim* s, cycle_t now) noexcept nogil:
     """P1; false where the run is over."""
@@ -36,12 +36,12 @@ cdef inline bint control_phase(Sim* s, cycle_t now) noexcept nogil:
     if finished(s):                            # also before cycle 0 of an empty program
         s.status = DONE
         return False
-    if s.control.n_finished or s.control.limited or now == 0 or s.control.in_flight == 0:
+    if s.control.n_finished or s.control.limited or now == 0 or s.control.in_flight == 0 or s.control.mmio_at <= now:
         issued = control_issue(&s.control, now, submit_entry, s)
     if finished(s):
         s.status = DONE
         return False
-    if s.control.in_flight == 0 and issued == 0 and (s.plugs == NULL or s.plugs.open == 0):
+    if s.control.in_flight == 0 and issued == 0 and s.control.mmio_at == NEVER and (s.plugs == NULL or s.plugs.open == 0):
         s.status = DEADLOCK
         return False
     return True

@@ -13,7 +13,7 @@ from kernbench_core.types cimport DEADLOCK, NEVER, int32_t, int64_t, slot_t
 cdef bint stuck(Sim* s) noexcept nogil:
     """After P2: jobs are in flight, and nothing can ever happen again. A refresh of DRAM that no transfer waits for is nothing."""
     cdef int32_t k, i
-    if pending(s) or s.joins.n or s.ends.n or s.plugs != NULL and component_next(s.plugs) != NEVER:
+    if pending(s) or s.control.mmio_at != NEVER or s.joins.n or s.ends.n or s.plugs != NULL and component_next(s.plugs) != NEVER:
         return False
     if s.caches != NULL and s.caches.next != NEVER or s.noc != NULL and s.noc.n_active:
         return False

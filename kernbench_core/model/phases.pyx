@@ -5,7 +5,7 @@ from kernbench_core.model.bank cimport Requester, order_insert, order_remove
 from kernbench_core.model.cache_flows cimport cache_look_up, cache_release, caches_find_next
 from kernbench_core.model.compute cimport Compute, compute_complete, compute_enqueue, compute_start
 from kernbench_core.plugin.component cimport component_members, component_offer, component_takes
-from kernbench_core.model.control cimport Entry
+from kernbench_core.model.control cimport ARRIVED, Entry
 from kernbench_core.model.dma cimport (
     DmaEngine, DmaJob, dma_begin_admission, dma_complete, dma_defer, dma_pick, dma_pick_comm, dma_stall, dma_start,
     dma_submit)
@@ -20,7 +20,8 @@ from kernbench_core.model.pair cimport pair_close, pair_open
 from kernbench_core.model.pair_requesters cimport far_requester
 from kernbench_core.model.perturbed cimport grant_key, more_latency
 from kernbench_core.trace.record cimport (
-    record_enter, record_issue, record_leave, record_members, record_open, record_press, record_queue_resume, record_queue_stall)
+    record_arrival, record_enter, record_issue, record_leave, record_members, record_open, record_press, record_queue_resume,
+    record_queue_stall)
 from kernbench_core.model.dram.models cimport dram_close, dram_open, dram_phase
 from kernbench_core.model.share.membership cimport Flow, on_resources, share_enter, share_quit
 from kernbench_core.model.share.rules cimport share_rates
@@ -35,12 +36,15 @@ cdef extern from *:
 
 
 cdef void submit_entry(void* sim, int32_t entry, int64_t seq) noexcept nogil:
-    """P2 issued an entry: a job goes into its engine's queue."""
+    """P2 issued an entry: a job goes into its engine's queue. With ARRIVED it has only come into the command queue."""
     cdef Sim* s = <Sim*>sim
     cdef Entry* e = &s.control.entry[entry]
     cdef int32_t engine, group
     if s.trace != NULL:
-        record_issue(s, entry)
+        if seq == ARRIVED:
+            record_arrival(s, entry)
+        else:
+            record_issue(s, entry)
     if seq < 0:
         return
     if e.op == OP_DMA:

@@ -9,6 +9,7 @@ from kernbench_core.model.bank cimport Requester, Spm, bank_of, line_of
 from kernbench_core.model.compute cimport Compute, ComputeJob
 from kernbench_core.model.control cimport Control, Entry
 from kernbench_core.model.dma cimport DmaEngine, DmaJob
+from kernbench_core.model.mmio cimport Mmio
 from kernbench_core.model.controller.requests cimport Channel, Controllers
 from kernbench_core.model.dram.extent cimport Cursor, cursor_advance, cursor_open
 from kernbench_core.model.pair_requesters cimport far_requester
@@ -94,6 +95,47 @@ cdef int check_order(Sim* s) except -1:
     return 0
 
 
+cdef int check_mmio(Sim* s) except -1:
+    """The host begins to write an entry when the entry is known, one entry after the other; nothing is issued before it arrives."""
+    cdef Control* q = &s.control
+    cdef Mmio* h = q.mmio
+    cdef int32_t k, i
+    cdef cycle_t last = s.cycle if p2_is_over(s) else s.cycle - 1, begin
+    if h == NULL:
+        return 0
+    begins = {}
+    for k in range(q.n):
+        if not h.written[k]:
+            if h.arrival[k]:
+                raise ValueError(f"entry {k}: arrival = {h.arrival[k]}: the host does not write it, so it is 0")
+            continue
+        if q.entry[k].issue != NEVER and q.entry[k].issue < h.arrival[k]:
+            raise ValueError(f"entry {k}: issued in cycle {q.entry[k].issue}, before it arrives in cycle {h.arrival[k]}")
+        if h.arrival[k] == NEVER:
+            continue
+        begin = h.arrival[k] - h.latency - h.write
+        if not 0 <= begin <= last:
+            raise ValueError(
+                f"entry {k}: arrival = {h.arrival[k]}: its write would begin in cycle {begin}, and the run stands at {s.cycle}")
+        if begin in begins:
+            raise ValueError(f"entry {k}: arrival = {h.arrival[k]}: entry {begins[begin]} arrives in the same cycle")
+        begins[begin] = k
+    order = sorted(begins)
+    for early, late in zip(order, order[1:]):
+        if late - early < h.write:
+            raise ValueError(f"entry {begins[late]}: its write begins in cycle {late}, in the write of entry {begins[early]}")
+    for k in range(q.n):
+        for i in range(q.entry[k].after, q.entry[k + 1].after if h.raises[k] else q.entry[k].after):
+            begin = h.arrival[q.dependents[i]]
+            if not h.written[q.dependents[i]] or begin == NEVER:
+                continue
+            begin -= h.latency + h.write
+            if q.entry[k].end == NEVER or q.entry[k].end + h.interrupt > begin:
+                raise ValueError(
+                    f"entry {q.dependents[i]}: its write begins in cycle {begin}, before the host knows the interrupt of entry {k}")
+    return 0
+
+
 cdef int check_numbers(Sim* s, int32_t* by_number) except -1:
     """Jobs are numbered in the order of their issue; `by_number`: the entry of each number."""
     cdef Control* q = &s.control
@@ -123,6 +165,7 @@ cdef int check_entries(Sim* s, int32_t* by_number) except -1:
     for k in range(s.control.n):
         check_times(s, k)
     check_order(s)
+    check_mmio(s)
     return check_numbers(s, by_number)
 
 

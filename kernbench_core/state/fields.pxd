@@ -73,6 +73,6 @@ cdef Record SIM, SHARE, ENTRY, DMAJOB, DMAENGINE, RESOURCE, COMPUTE, REQUESTER, 
 cdef Record BANK, DEVICE, BURST, GIVEN, FETCH, CONTROLLER
 cdef Record BANKSTATE, REQUEST, PLACE, PORT, TURN, CHANNEL
 cdef Record CACHE, WRITEBACK
-cdef Record WORD, COUNTER, POINTER, TIME, OVERLAPPED
+cdef Record WORD, COUNTER, POINTER, TIME, OVERLAPPED, ARRIVAL
 
 cdef void limits_of(Limits* x, int64_t cycle, int64_t most_cycles, int64_t entries, int64_t resources) noexcept

@@ -36,7 +36,7 @@ cdef void set_record(Record* r, const char* name, const Field* field, int32_t n)
 include "field_table.pxi"
 
 # Tables of plain numbers.
-cdef Field a_word, a_counter, a_pointer, a_time, an_overlapped
+cdef Field a_word, a_counter, a_pointer, a_time, an_overlapped, an_arrival
 set_field(&a_word, b"banks", 0, 8, 1, RANGE_ANY)
 set_record(&WORD, b"mask", &a_word, 1)
 set_field(&a_counter, b"times", 0, 8, 1, RANGE_COUNT)
@@ -47,6 +47,8 @@ set_field(&a_time, b"ready", 0, 8, 1, RANGE_LATER)
 set_record(&TIME, b"group", &a_time, 1)
 set_field(&an_overlapped, b"with", 0, 4, 1, RANGE_ENTRY_Q)
 set_record(&OVERLAPPED, b"overlap", &an_overlapped, 1)
+set_field(&an_arrival, b"arrival", 0, 8, 1, RANGE_WHEN_Q)
+set_record(&ARRIVAL, b"Mmio", &an_arrival, 1)
 
 
 cdef void limit(Limits* x, int32_t span, int64_t low, int64_t high) noexcept:

@@ -18,6 +18,7 @@ from kernbench_core.trace.events cimport FlowTrace, StreamTrace
 from kernbench_core.fast.group_layout cimport groups_look, lay_out_groups
 from kernbench_core.fast.fast_state cimport forget
 from kernbench_core.model.heap cimport Timer
+from kernbench_core.model.mmio cimport Mmio
 from kernbench_core.model.share.max_min cimport Fill
 from kernbench_core.model.controller.requests cimport Controllers
 from kernbench_core.state.cache_layout cimport lay_out_caches, lay_out_write_backs
@@ -30,7 +31,7 @@ from kernbench_core.model.share.rules cimport SHARE_RULES
 from kernbench_core.model.sim cimport Sim, memory_of
 from kernbench_core.model.bank_counters cimport Tally
 from kernbench_core.types cimport (
-    CHANNELS, COMM, NEVER, NONE, OLDEST_FIRST, OP_BARRIER, OP_END, PLUGGED_IN, int32_t, int64_t, slot_t, uint64_t)
+    CHANNELS, COMM, NEVER, NONE, OLDEST_FIRST, OP_BARRIER, OP_END, PLUGGED_IN, cycle_t, int8_t, int32_t, int64_t, slot_t, uint64_t)
 from kernbench_core.fast.timing_wheel cimport Wheel
 
 
@@ -324,6 +325,35 @@ cdef int lay_out_issue(Control* q, Arena a, issue) except -1:
     return 0
 
 
+cdef int lay_out_mmio(Control* q, Arena a, dict m, dict p) except -1:
+    """The host of a machine with one: `m` its three times, `p` which entries it writes and which raise interrupts."""
+    cdef const int64_t* written = int64s(p["written"], q.n)
+    cdef const int64_t* raises = int64s(p["raises"], q.n)
+    cdef Mmio* h
+    cdef int32_t k, i, writes = 0
+    a.own(<void**>&q.mmio, 1, sizeof(Mmio))
+    h = q.mmio
+    h.write, h.latency, h.interrupt = m["write"], m["latency"], m["interrupt"]
+    a.own(<void**>&h.raises, q.n, sizeof(int8_t), False)
+    a.own(<void**>&h.written, q.n, sizeof(int8_t), False)
+    a.own(<void**>&h.unknown, q.n, sizeof(int32_t))
+    a.own(<void**>&h.known, q.n, sizeof(cycle_t))
+    a.own(<void**>&h.arrival, q.n, sizeof(cycle_t))
+    for k in range(q.n):
+        h.raises[k] = raises[k] != 0
+        h.written[k] = written[k] != 0
+        h.arrival[k] = NEVER if h.written[k] else 0
+        q.entry[k].waits += h.written[k]
+        writes += h.written[k]
+    for k in range(q.n):
+        for i in range(q.entry[k].after, q.entry[k + 1].after):
+            h.unknown[q.dependents[i]] += h.raises[k] and h.written[q.dependents[i]]
+    a.own(<void**>&h.coming.item, writes, sizeof(Timer))
+    a.own(<void**>&h.waiting, writes, sizeof(int32_t))
+    a.own(<void**>&h.on_way, writes, sizeof(int32_t))
+    return 0
+
+
 cdef int lay_out_control(Sim* s, Arena a, dict m, dict p) except -1:
     cdef int32_t n = len(p["op"]), edges = len(p["dependents"])
     cdef const int64_t* op = int64s(p["op"], n)
@@ -359,6 +389,8 @@ cdef int lay_out_control(Sim* s, Arena a, dict m, dict p) except -1:
             q.n_barriers += 1
         elif op[k] == OP_END:
             q.end = k
+    if m.get("mmio") is not None:
+        lay_out_mmio(q, a, m["mmio"], p["mmio"])
     control_open(q)
     return 0
 

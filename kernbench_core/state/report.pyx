@@ -406,6 +406,18 @@ cdef dict engines_of(Sim* s):
     }
 
 
+cdef object arrivals_of(Sim* s):
+    """The cycle in which each entry arrives in the queue; -1: the host has not begun to write it. None: there is no host."""
+    cdef int32_t k
+    if s.control.mmio == NULL:
+        return None
+    arrivals = np.empty(s.control.n, dtype=np.int64)
+    cdef int64_t* a = own_int64s(arrivals)
+    for k in range(s.control.n):
+        a[k] = -1 if s.control.mmio.arrival[k] == NEVER else s.control.mmio.arrival[k]
+    return arrivals
+
+
 cdef tuple waiting_of(Sim* s):
     cdef Control* q = &s.control
     cdef int32_t k

@@ -25,8 +25,9 @@ from kernbench_core.fast.group cimport Group
 from kernbench_core.fast.fast_state cimport forget
 from kernbench_core.fast.group_layout cimport groups_look
 from kernbench_core.fast.groups cimport group_enter, group_leave
-from kernbench_core.model.heap cimport int_push, timer_push
+from kernbench_core.model.heap cimport TimerHeap, int_push, timer_pop, timer_push
 from kernbench_core.state.layout cimport lay_out_traces
+from kernbench_core.model.mmio cimport Mmio, mmio_next
 from kernbench_core.model.overlap cimport overlap_started
 from kernbench_core.model.pair cimport pair_open
 from kernbench_core.model.pair_requesters cimport far_requester
@@ -136,6 +137,12 @@ cdef void reset(Sim* s) noexcept nogil:
             reset_devices(s)
 
 
+cdef bint is_over(Control* q, int32_t entry, cycle_t now, bint p2_over) noexcept nogil:
+    """P2 has completed the entry."""
+    cdef Entry* e = &q.entry[entry]
+    return e.end != NEVER and (e.op != OP_DMA and e.op != OP_COMPUTE or p2_over or e.end < now)
+
+
 cdef void resume_control(Sim* s) noexcept nogil:
     """The lists of the command queue, from the times of its entries."""
     cdef Control* q = &s.control
@@ -145,14 +152,17 @@ cdef void resume_control(Sim* s) noexcept nogil:
     q.n_ready_jobs = q.n_ready_control = q.n_later = 0
     q.submitted = 0
     q.cursor = -1
+    q.mmio_at = NEVER
     for k in range(q.n):
         q.entry[k].waits = 0
+    if q.mmio != NULL:
+        resume_mmio(q, s.cycle, p2_over)
     for k in range(q.n):
         job = q.entry[k].op == OP_DMA or q.entry[k].op == OP_COMPUTE
         if job and q.entry[k].issue != NEVER:
             q.submitted += 1
             q.in_flight += q.entry[k].end == NEVER
-        if q.entry[k].end != NEVER and (not job or p2_over or q.entry[k].end < s.cycle):
+        if is_over(q, k, s.cycle, p2_over):
             q.completed += 1
             q.passed += q.entry[k].op == OP_BARRIER
             continue
@@ -172,6 +182,58 @@ cdef void resume_control(Sim* s) noexcept nogil:
         else:
             int_push(q.ready_control, &q.n_ready_control, k)
     q.limited = q.width != 0 and q.n_ready_jobs > 0
+
+
+cdef void resume_mmio(Control* q, cycle_t now, bint p2_over) noexcept nogil:
+    """The lists of the host, from the ends and the arrivals of the entries."""
+    cdef Mmio* h = q.mmio
+    cdef int32_t k, i, n = 0
+    cdef bint raised
+    h.n_waiting = h.coming.n = h.first = h.last = 0
+    h.free = 0
+    for k in range(q.n):
+        h.unknown[k] = 0
+        h.known[k] = 0
+    for k in range(q.n):
+        raised = is_over(q, k, now, p2_over)
+        for i in range(q.entry[k].after, q.entry[k + 1].after if h.raises[k] else q.entry[k].after):
+            if h.written[q.dependents[i]]:
+                h.unknown[q.dependents[i]] += not raised
+                h.known[q.dependents[i]] = max(h.known[q.dependents[i]], q.entry[k].end + h.interrupt if raised else 0)
+    for k in range(q.n):
+        if not h.written[k]:
+            continue
+        if h.arrival[k] != NEVER:
+            h.free = max(h.free, h.arrival[k] - h.latency)
+            h.on_way[n] = k
+            n += 1
+        if not mmio_is_here(h, k, now, p2_over):
+            q.entry[k].waits += 1
+        if h.arrival[k] == NEVER and h.unknown[k] == 0:
+            timer_push(&h.coming, h.known[k], k)
+    h.last = n
+    sort_by_arrival(h, n)
+    while h.first < n and mmio_is_here(h, h.on_way[h.first], now, p2_over):
+        h.first += 1
+    q.mmio_at = mmio_next(h)
+
+
+cdef bint mmio_is_here(Mmio* h, int32_t entry, cycle_t now, bint p2_over) noexcept nogil:
+    """The entry has arrived in the queue."""
+    return h.arrival[entry] < now or (p2_over and h.arrival[entry] == now)
+
+
+cdef void sort_by_arrival(Mmio* h, int32_t n) noexcept nogil:
+    """Put the entries whose writes have begun into the order of their arrivals. The room behind the heap is enough for them, because an
+    entry is in the heap or in the list."""
+    cdef TimerHeap sorted_
+    cdef int32_t k
+    sorted_.item = h.coming.item + h.coming.n
+    sorted_.n = 0
+    for k in range(n):
+        timer_push(&sorted_, h.arrival[h.on_way[k]], h.on_way[k])
+    for k in range(n):
+        h.on_way[k] = timer_pop(&sorted_)
 
 
 cdef Group* group_of(Sim* s, int32_t engine) noexcept nogil:

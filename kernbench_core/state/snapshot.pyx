@@ -19,7 +19,8 @@ from kernbench_core.state.device_snapshot cimport most_device_bytes, visit_devic
 from kernbench_core.model.share.membership cimport Flow, Resource, flow_next, share_accrue
 from kernbench_core.model.sim cimport reads_of, writes_of
 from kernbench_core.state.fields cimport (
-    COMPUTE, COUNTER, DMAENGINE, DMAJOB, ENTRY, FLOW, FLOWTRACE, REQUESTER, OVERLAPPED, POINTER, RESOURCE, SHARE, SIM, STREAMTRACE, WORD,
+    ARRIVAL, COMPUTE, COUNTER, DMAENGINE, DMAJOB, ENTRY, FLOW, FLOWTRACE, REQUESTER, OVERLAPPED, POINTER,
+    RESOURCE, SHARE, SIM, STREAMTRACE, WORD,
     Compare, Pack, Show)
 from kernbench_core.model.bank_counters cimport tally_drain
 from kernbench_core.types cimport (
@@ -31,6 +32,8 @@ cdef int visit_queue(Sim* s, Visitor v) except -1:
     """What says which jobs there are."""
     v.table(&SHARE, &s.share, sizeof(s.share), 1)
     v.table(&ENTRY, s.control.entry, sizeof(Entry), s.control.n)
+    if s.control.mmio != NULL:
+        v.table(&ARRIVAL, s.control.mmio.arrival, sizeof(cycle_t), s.control.n)
     if s.caches != NULL:
         visit_caches(s, v)
     return 0

@@ -25,7 +25,7 @@ cdef enum:                    # positions in the list of templates that `Format`
     REC_CPU_END = 23
     REC_FAR = 24              # what REC_ACCESS is, in the other scratchpad of a flow between two
     REC_FAR_STALL = 25        # REC_STALL by a bank of the other scratchpad
-    REC_ENQUEUE = 26          # a command that a component submitted
+    REC_ENQUEUE = 26          # a command that a component submitted, or an entry that the host wrote
     REC_LOOKUP = 27
     REC_BACK_START = 28       # bytes that a cache writes back
     REC_BACK_END = 29

@@ -282,7 +282,7 @@ cdef class Format:
     def text(self, Trace trace not None, cycle_t before, said):
         """The next lines of records of cycles before that, b"" where there are no more; the records are then forgotten.
         `said` makes lines, or None: `said.overlap(cycle, entry, with, job)` a WARN, `said.emitted(cycle, entry, value, name)` a
-        component's event, `said.enqueued(cycle, row)` a command of a component."""
+        component's event, `said.enqueued(cycle, row)` a command of a component, or an entry that the host wrote."""
         cdef int64_t done
         self.out.n = 0
         if self.arranged == 0:
@@ -339,10 +339,12 @@ cdef class Format:
         cdef Part* p
         cdef int64_t count
         cdef int32_t i, j
-        if not 0 <= e.kind < self.kinds or e.kind == REC_EMIT or e.kind == REC_ENQUEUE:
+        if not 0 <= e.kind < self.kinds or e.kind == REC_EMIT:
             return f"is of kind {e.kind}"
         if not -1 <= e.entry < rows:
             return f"is of entry {e.entry} of {rows}"
+        if e.kind == REC_ENQUEUE and e.entry < 0:
+            return "is of no entry"
         if e.kind == REC_OVERLAP and not (e.entry >= 0 and 0 <= e.v[1] < rows):
             return f"tells an overlap of the entries {e.entry} and {e.v[1]} of {rows}"
         for i in range(self.kind[e.kind], self.kind[e.kind + 1]):

@@ -5,6 +5,7 @@ from kernbench_core.model.sim cimport Sim
 from kernbench_core.types cimport cycle_t, int32_t, int64_t, slot_t, uint64_t
 
 cdef void record_issue(Sim* s, int32_t entry) noexcept nogil
+cdef void record_arrival(Sim* s, int32_t entry) noexcept nogil
 cdef void record_submit(Sim* s, int32_t entry) noexcept nogil
 cdef void record_start(Sim* s, int32_t entry, cycle_t now) noexcept nogil
 cdef void record_end(Sim* s, int32_t entry, cycle_t end) noexcept nogil

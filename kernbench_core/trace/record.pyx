@@ -50,6 +50,11 @@ cdef void record_issue(Sim* s, int32_t entry) noexcept nogil:
         r.v[0] = e.number
 
 
+cdef void record_arrival(Sim* s, int32_t entry) noexcept nogil:
+    """P2: an entry that the host wrote arrives in the queue, before anything is issued."""
+    emit(s.trace, REC_ENQUEUE, s.control.mmio.arrival[entry], 2, CONTROL, 0, 0, -1, 10, entry)
+
+
 cdef void record_submit(Sim* s, int32_t entry) noexcept nogil:
     """A component has submitted a job, and it is a command."""
     cdef Event* r = emit(s.trace, REC_ENQUEUE, s.control.entry[entry].issue, 2, CONTROL, 0, s.issued + 1, -1, 10, entry)

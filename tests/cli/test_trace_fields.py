@@ -119,6 +119,7 @@ def test_every_field_of_the_schema_is_written(kbsim: Kbsim) -> None:
     found |= traced(kbsim, SLOW, {"schema": "kernbench/npu/1"}, "--trace-window", "16")
     found |= traced(kbsim, SENDS, SYSTEM)
     found |= traced(kbsim, LOADS, FLITS)
+    found |= traced(kbsim, LOADS, {"schema": "kernbench/npu/1", "control": {"mmio": {}}})
     assert kbsim("run", "stuck.json", "--trace", "t.jsonl", "-q").code == 4
     found |= written(Path("t.jsonl").read_text(encoding="utf-8"))
     assert promised() - found - set(NEVER) == set()

@@ -97,6 +97,8 @@ NOC_DEFAULTS: dict[str, Any] = {
 }
 
 
+MMIO_DEFAULTS: dict[str, Any] = {"write_cycles": 1, "latency_cycles": 0, "interrupt_cycles": 0}
+
 LLC_DEFAULTS: dict[str, Any] = {"line_bytes": 128, "ways": 16, "latency_cycles": 0, "write": "back", "write_allocate": True}
 
 
@@ -118,6 +120,8 @@ def completed(machine: dict[str, Any]) -> dict[str, Any]:
     full = _merged(DEFAULTS, machine)
     for section, key in SIZES:
         full[section][key] = size_in_bytes(full[section][key])
+    if full["control"].get("mmio") is not None:
+        full["control"]["mmio"] = _merged(MMIO_DEFAULTS, full["control"]["mmio"])
     if full["noc"] is not None:
         full["noc"] = _merged(NOC_DEFAULTS, full["noc"])
     if full["llc"] is not None:

@@ -43,7 +43,7 @@ class SystemSimulation(Simulation):
         self.machine = machine = site.machine
         self.spm = Scratchpad(machine["spm"])  # of one PE
         self.banks = Banks({**machine["spm"], "num_banks": self.spm.banks * len(site.pads)})
-        self.control = Control(program, machine["control"]["issue_width"])
+        self.control = Control(program, machine["control"]["issue_width"], machine["control"].get("mmio"))
         self.record_of = {id(record.entry): record for record in self.control.records}
         self._add_engines()
         for entry in moves(program):

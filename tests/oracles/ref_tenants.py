@@ -24,6 +24,15 @@ class Queues:
     def finished(self) -> bool:
         return all(queue.finished for queue in self.queues)
 
+    def host(self, cycle: int) -> None:
+        """Tenants have no host that writes entries."""
+
+    def arriving(self, cycle: int) -> list[Record]:
+        return []
+
+    def host_works(self, cycle: int) -> bool:
+        return False
+
     def issue(self, cycle: int, submit: Callable[[Record], None], done: Callable[[Record], None]) -> bool:
         room = self.issue_width if self.issue_width else len(self.records)
         order = sorted((at, t) for t, queue in enumerate(self.queues) for at in range(len(queue.records)))

@@ -19,7 +19,7 @@ from .ref_trace_accesses import Accesses
 from .ref_trace_conflicts import NAMES, Conflicts
 from .ref_trace_jobs import Job, JobLines, where
 from .ref_trace_lines import CONTROL, MEMORY, Lines, Who, line
-from .ref_trace_meta import CHANNELS, enqueue, meta_line, unit_of
+from .ref_trace_meta import CHANNELS, arrive, enqueue, meta_line, unit_of
 from .ref_trace_windows import Windows
 from .reference import OverlapError, Simulation
 
@@ -87,6 +87,7 @@ class TracedSimulation(Simulation):
         self.accesses = Accesses(lines, machine, self.spm)
         self.conflicts = Conflicts(lines, self.banks, lambda request: self.jobs[request.order[2]])
         self.windows = Windows(self, lines, window)
+        self.here = {record.id for record in self.control.records if record.arrival == 0}  # ids of entries in the queue
         enqueue(lines, self.control, machine)
 
     def named_services(self) -> list[tuple[str, ServiceEngine]]:
@@ -98,6 +99,10 @@ class TracedSimulation(Simulation):
         return self.jobs[self.number_of[id(entry)]]
 
     # P2
+
+    def _arrived(self, record: Record, cycle: int) -> None:
+        self.here.add(record.id)
+        arrive(self.lines, self.control, self.machine, record)
 
     def _submit(self, record: Record) -> None:
         super()._submit(record)
@@ -325,6 +330,8 @@ class TracedSimulation(Simulation):
             text += where(still_open[0], self.control)
             self.lines.add("ERROR", cycles, Who(CONTROL), {"component": "CPU", "code": code, "msg": text})
         for record in still_open:
+            if record.id not in self.here:
+                continue
             how = "ERROR" if record is self.failed else OPEN_ENDS[status]
             fields = {"cmd_id": record.id, "unit": unit_of(record.entry), "status": how}
             self.lines.add("CMD_END", cycles, Who(CONTROL), fields, phase=CLOSE)

@@ -95,13 +95,26 @@ def _digest(value: Any) -> str:
 
 
 def enqueue(lines: Lines, control: Control, machine: dict[str, Any]) -> None:
-    """CMD_ENQUEUE of every entry, in file order, before all else."""
+    """CMD_ENQUEUE of every entry that no host writes, in file order, before all else."""
     for record in control.records:
-        entry = record.entry
-        fields = {name: entry.get(name) for name in ("source", "token", "desc_addr", *LLM, "tile_id")}
-        fields |= {"cmd_id": record.id, "cmd_type": record.opcode, "unit": unit_of(entry), **_size(record, machine)}
-        fields["deps"] = sorted(set(record.waits_for)) or None
-        lines.add("CMD_ENQUEUE", 0, Who(CONTROL, job=BEFORE_ALL), fields)
+        if record.arrival == 0:
+            lines.add("CMD_ENQUEUE", 0, Who(CONTROL, job=BEFORE_ALL), _constant(record, control, machine))
+
+
+def arrive(lines: Lines, control: Control, machine: dict[str, Any], record: Record) -> None:
+    """CMD_ENQUEUE of an entry that the host wrote, in the cycle of its arrival, before all that is issued in this cycle."""
+    assert record.arrival is not None
+    lines.add("CMD_ENQUEUE", record.arrival, Who(CONTROL, job=0), _constant(record, control, machine))
+
+
+def _constant(record: Record, control: Control, machine: dict[str, Any]) -> dict[str, Any]:
+    entry = record.entry
+    fields = {name: entry.get(name) for name in ("source", "token", "desc_addr", *LLM, "tile_id")}
+    fields |= {"cmd_id": record.id, "cmd_type": record.opcode, "unit": unit_of(entry), **_size(record, machine)}
+    fields["deps"] = sorted(set(record.waits_for)) or None
+    if control.mmio is not None:
+        fields["position"] = control.records.index(record)
+    return fields
 
 
 def _size(record: Record, machine: dict[str, Any]) -> dict[str, int]:

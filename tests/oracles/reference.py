@@ -38,7 +38,7 @@ class Simulation:
         self.machine = machine
         self.spm = Scratchpad(machine["spm"])
         self.banks = Banks(machine["spm"])
-        self.control = Control(program, machine["control"]["issue_width"])
+        self.control = Control(program, machine["control"]["issue_width"], machine["control"].get("mmio"))
         self.record_of = {id(record.entry): record for record in self.control.records}
         self.dma = [DmaEngine(i, machine["dma"]) for i in range(machine["dma"]["engines"])]
         self.te = [ServiceEngine(1, i, machine["te"], self.spm, "macs") for i in range(machine["te"]["engines"])]
@@ -65,10 +65,13 @@ class Simulation:
                 return self._result("done", max([0, *(r.end for r in self.control.records if r.end is not None)]))
             if cycle >= self.machine["max_cycles"]:
                 return self._result("aborted", cycle)
+            for record in self.control.arriving(cycle):
+                self._arrived(record, cycle)
             acted = self.control.issue(cycle, self._submit, self._completed)  # P2
             if self.control.finished:
                 continue
-            if not acted and not self._in_flight():
+            self.control.host(cycle)
+            if not acted and not self._in_flight() and not self.control.host_works(cycle):
                 return self._result("deadlock", cycle)
             try:
                 self._start(cycle)  # P3
@@ -90,6 +93,9 @@ class Simulation:
             self.ve[entry.get("ve_id", 0)].queue.append(ve_work(entry, seq, self.machine["ve"], self.spm))
         else:
             self.dma[entry.get("dma_id", 0)].pending.append(DmaJob(entry, seq, self.machine))
+
+    def _arrived(self, record: Record, cycle: int) -> None:
+        """An entry that the host wrote is in the queue: nothing to do, but something to see."""
 
     def _completed(self, record: Record) -> None:
         """A control entry completed in P2: nothing to do, but something to see."""

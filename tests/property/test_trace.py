@@ -93,9 +93,14 @@ def test_stepping_skipping_and_order_of_lists_write_the_same(system: System, lev
 @given(st.data())
 def test_a_run_from_checkpoints_continues_its_trace(tmp_path_factory: pytest.TempPathFactory, data: st.DataObject) -> None:
     system, level = data.draw(traced_systems()), data.draw(LEVELS)
+    check_checkpoints(system, level, tmp_path_factory.mktemp("checkpoint"), data)
+
+
+def check_checkpoints(system: System, level: str, folder: Path, data: st.DataObject) -> None:
+    """The trace of a run that is saved and loaded after random numbers of cycles is that of a whole run."""
     options = TraceOptions(level, 32)
     want = trace_of(system, options)
-    place: Path = tmp_path_factory.mktemp("checkpoint") / "run.ckpt"
+    place = folder / "run.ckpt"
     lines = Lines()
     run = machine_of(system, data.draw(WALK))
     tracing = run.trace(lines, options)

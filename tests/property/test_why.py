@@ -55,7 +55,7 @@ def check_commands(history: History) -> Counter[tuple[str, str]]:
     for command in history.commands:
         ready, job = stories.ready(command), command.job
         if command.opcode in CONTROL:
-            assert command.end is None or command.end == ready
+            assert command.end is None or command.end == max(ready or 0, command.arrival)
         elif job is not None:
             assert ready is not None and ready <= job.issue
             spans = stories.spans(command)

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from kernbench.cmdq import Program
 from kernbench.trace.compare.align import align, read_readings
 from kernbench.trace.exporters.write import Format, export
 from kernbench.trace.metric.measure import metrics
@@ -82,6 +83,27 @@ def test_seed_003_s4_1_1(events: Events) -> None:
         one(events, "CMD_ENQUEUE", cmd_id=1), t_cycle=0, cmd_type="TE_GEMM_TILE", source="ISA", token=10,
         desc_addr=140737488355328, layer_id=3, block_id=3, phase="QKV_PROJ", model_name="llama2_7b",
     )  # fmt: skip
+
+
+def by_mmio() -> Program:
+    """Two commands: the host enqueues the second when the interrupt of the first has reached it."""
+    made = Program("mmio")
+    fields = {"length": 64, "qbits_activation": 8, "in_bank": 0, "in_offset": 0, "out_bank": 1, "out_offset": 0}
+    first = made.ve_copy(**fields, source="ISA", token=10, irq_line=3)
+    made.ve_copy(**fields, source="MMIO", token=11, deps_before=[first])
+    return made
+
+
+WITH_HOST = {**MACHINE, "control": {"mmio": {"write_cycles": 4, "latency_cycles": 20, "interrupt_cycles": 30}}}
+
+
+def test_seed_003_s4_1_1_by_mmio() -> None:
+    """CMD_ENQUEUE when a command is enqueued by MMIO: then, and not before the run. It is issued no earlier."""
+    events = traced(by_mmio(), WITH_HOST)
+    enqueued, ended = one(events, "CMD_ENQUEUE", cmd_id=1), one(events, "CMD_END", cmd_id=0)
+    has(enqueued, source="MMIO", token=11, t_cycle=ended["t_cycle"] + 30 + 4 + 20)
+    assert one(events, "JOB_ISSUE", cmd_id=1)["t_cycle"] == enqueued["t_cycle"]
+    has(one(events, "CMD_ENQUEUE", cmd_id=0), source="ISA", t_cycle=0)
 
 
 def test_seed_003_s4_1_2(events: Events) -> None:
@@ -176,6 +198,14 @@ def test_seed_003_s4_6_2(events: Events) -> None:
 def test_seed_003_s4_7_1(events: Events) -> None:
     """IRQ_EMIT at the end of the command that asks for it."""
     has(one(events, "IRQ_EMIT"), cmd_id=1, token=10, irq_line=3, t_cycle=one(events, "CMD_END", cmd_id=1)["t_cycle"])
+
+
+def test_seed_003_s4_7_1_reaches_the_host() -> None:
+    """The interrupt takes its time: a cycle more of it is a cycle more to the next command."""
+    slow = {**MACHINE, "control": {"mmio": {"write_cycles": 4, "latency_cycles": 20, "interrupt_cycles": 31}}}
+    early, late = (one(traced(by_mmio(), machine), "CMD_ENQUEUE", cmd_id=1)["t_cycle"] for machine in (WITH_HOST, slow))
+    raised = one(traced(by_mmio(), WITH_HOST), "IRQ_EMIT", cmd_id=0)
+    assert (early, late) == (raised["t_cycle"] + 54, raised["t_cycle"] + 55)
 
 
 def test_seed_003_s4_7_2(events: Events) -> None:

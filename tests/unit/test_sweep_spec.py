@@ -11,6 +11,7 @@ from kernbench import Machine, Program, load_config, load_program, simulate
 from kernbench.cmdq.plan import plan_npu
 from kernbench.common.errors import InputError
 from kernbench.config.cache import NpuLlc
+from kernbench.config.schema import Control, Mmio
 from kernbench.sweep.points import Points, points_of
 from kernbench.sweep.spec.load import load_spec
 from kernbench.sweep.targets.target import Plans
@@ -198,6 +199,21 @@ def test_a_plan_for_a_machine_without_a_cache_is_none_for_one_with_it() -> None:
         plan, again = plans.of(config), plan_npu(program, config)
         assert plan.resources == again.resources
         assert plan.program["dma"]["route"].tolist() == again.program["dma"]["route"].tolist()
+
+
+def test_a_plan_for_a_machine_without_a_host_is_none_for_one_with_it() -> None:
+    """Points of a sweep with and without `control.mmio` have their own plans: a host must know which entries it writes."""
+    program = Program("store")
+    program.dma_store(tensor_role="weight", qbits=8, num_elements=64, dram_addr=0, spm_bank=0, spm_offset=0, source="MMIO")
+    bare = load_config({})
+    hosted = bare.model_copy(update={"control": Control(mmio=Mmio(write_cycles=7))})
+    plans = Plans(program)
+    cycles = []
+    for config in (bare, hosted, bare):
+        machine = Machine(config, program, plan=plans.of(config))
+        machine.run()
+        cycles.append(machine.cycle)
+    assert cycles == [cycles[0], cycles[0] + 7, cycles[0]]
 
 
 @pytest.mark.parametrize("value", [2**63, -(2**63) - 1, 10**30])

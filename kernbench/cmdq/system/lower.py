@@ -12,7 +12,16 @@ from kernbench.cmdq.columns import Columns, order_groups
 from kernbench.cmdq.controller_timing import controllers_of
 from kernbench.cmdq.dram_timing import device_table
 from kernbench.cmdq.entries import Entry, HostEntry, PairEntry
-from kernbench.cmdq.lower import ALLOCATIONS, KINDS, OVERLAPS, dma_table, resource_tables, scratchpad_table
+from kernbench.cmdq.lower import (
+    ALLOCATIONS,
+    KINDS,
+    OVERLAPS,
+    control_tables,
+    dma_table,
+    mmio_columns,
+    resource_tables,
+    scratchpad_table,
+)
 from kernbench.cmdq.plan import Plan
 from kernbench.cmdq.program import Program
 from kernbench.cmdq.system.check import columns_on_system
@@ -74,6 +83,8 @@ class _Lowering:
                 self._place_compute(entry)
         order_groups(self.columns)
         program = self.columns.tables()
+        if self.places.config.control.mmio is not None:
+            program["mmio"] = mmio_columns(self.entries)
         resources = resources_of(self.ways, self.places.topology.edges if self.whole else ())
         npu = self.places.pe
         engines = (("te", naming.PE_GEMM, npu.te.engines), ("ve", naming.PE_MATH, npu.ve.engines))
@@ -121,7 +132,7 @@ class _Lowering:
             "max_cycles": config.max_cycles,
             "allocation": ALLOCATIONS[config.allocation],
             "overlap": OVERLAPS[npu.spm.check_overlap],
-            "issue_width": config.control.issue_width,
+            **control_tables(config.control),
             "channels": resources.channels,
             "devices": device_table(config.cube.hbm),
             "controllers": controllers_of(config.cube.hbm),

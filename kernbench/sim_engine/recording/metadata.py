@@ -1,4 +1,4 @@
-"""The events before the first cycle: TRACE_META with its tracks, and a CMD_ENQUEUE for every entry."""
+"""TRACE_META with its tracks, and the CMD_ENQUEUE of every entry: before the first cycle, or when the host has written it."""
 
 from __future__ import annotations
 
@@ -127,20 +127,33 @@ def command_line(command: Command, cycle: int, *, by_cause: bool) -> bytes:
 
 
 def enqueue_lines(program: Program, plan: Plan) -> Iterator[bytes]:
-    """CMD_ENQUEUE of every entry, in file order."""
-    for entry, waits_for in zip(program.entries, plan.predecessors, strict=True):
-        fields: dict[str, Any] = {name: entry.meta.get(name) for name in _GIVEN}
-        if isinstance(entry, KvEntry):
-            fields["head_id"] = entry.head_id
-        fields |= {"cmd_id": entry.id, "cmd_type": entry.opcode, "unit": plan.units[entry.index]}
-        if entry.engine == "dma":
-            fields["bytes"] = plan.bytes_of(entry.index)
-        elif entry.engine != "control":
-            fields["work"] = plan.service(entry.index)["work"]
-        if plan.pe.energy.by_cause:
-            fields |= _energy_causes(entry)
-        fields["deps"] = sorted(program.entries[other].id for other in waits_for) or None
-        yield line("CMD_ENQUEUE", 0, fields, entry)
+    """CMD_ENQUEUE of every entry that is in the queue from cycle 0 on, in file order."""
+    for entry in program.entries:
+        if not written_by_host(plan, entry.index):
+            yield enqueue_line(program, plan, entry, 0)
+
+
+def written_by_host(plan: Plan, index: int) -> bool:
+    """Whether the host writes the entry at that position, so that the entry arrives later."""
+    return "mmio" in plan.program and bool(plan.program["mmio"]["written"][index])
+
+
+def enqueue_line(program: Program, plan: Plan, entry: Entry, cycle: int) -> bytes:
+    """CMD_ENQUEUE of an entry that is in the queue from that cycle on."""
+    fields: dict[str, Any] = {name: entry.meta.get(name) for name in _GIVEN}
+    if isinstance(entry, KvEntry):
+        fields["head_id"] = entry.head_id
+    fields |= {"cmd_id": entry.id, "cmd_type": entry.opcode, "unit": plan.units[entry.index]}
+    if entry.engine == "dma":
+        fields["bytes"] = plan.bytes_of(entry.index)
+    elif entry.engine != "control":
+        fields["work"] = plan.service(entry.index)["work"]
+    if plan.pe.energy.by_cause:
+        fields |= _energy_causes(entry)
+    if "mmio" in plan.program:
+        fields["position"] = entry.index
+    fields["deps"] = sorted(program.entries[other].id for other in plan.predecessors[entry.index]) or None
+    return line("CMD_ENQUEUE", cycle, fields, entry)
 
 
 def _energy_causes(entry: Entry) -> dict[str, Any]:

@@ -17,6 +17,7 @@ from kernbench.sim_engine.recording.metadata import (
     TraceState,
     command_line,
     damaged,
+    enqueue_line,
     enqueue_lines,
     meta_line,
     part_names,
@@ -89,6 +90,7 @@ class Tracing:
         self.counted = 0  # jobs that ended up to that cycle are known:
         self.jobs: list[int] = []  # positions of those since the last window's end
         self.ended: list[_Ended] = []  # windows whose lines are not written
+        self.arrived: set[int] = set()  # positions of entries that the host has written, since the trace began or continued
         self.closed = False
         self.inside = False  #: inside `run`: if it was interrupted there, the trace cannot continue,
         self.writing = False  #: and the last lines may be missing
@@ -257,7 +259,11 @@ class Tracing:
         self.format.count(len(found))
 
     def enqueued(self, cycle: int, row: int) -> bytes:
-        """CMD_ENQUEUE of a command that a component has submitted."""
+        """CMD_ENQUEUE of an entry that the host has written, or of a command that a component has submitted."""
+        program = self.machine.program
+        if row < len(program.entries):
+            self.arrived.add(row)
+            return enqueue_line(program, self.machine.plan, program.entries[row], cycle)[:-1]
         command = self.commands[row]
         assert isinstance(command, Command)
         return command_line(command, cycle, by_cause=self.machine.plan.pe.energy.by_cause)[:-1]
@@ -329,9 +335,15 @@ class Tracing:
         return sorted(row for row, *_ in self.core.open_jobs() if row >= 0)
 
     def _open_ends(self, status: str, cycles: int, ends: list[int | None]) -> list[bytes]:
-        """CMD_END for every command that is not complete, also outside of the cycles asked for: a file's starts have ends."""
+        """CMD_END for every command that is in the queue and not complete, because each start in a file has an end.
+
+        The lines are also written where `--trace-cycles` leaves out the last cycle.
+        """
         out = []
+        arrivals = self.core.arrivals()
         for entry, end in zip(self.machine.program.entries, ends, strict=True):
+            if arrivals is not None and entry.index not in self.arrived and not 0 <= arrivals[entry.index] < cycles:
+                continue
             if end is None and self.machine.plan.units[entry.index] in self.kept:
                 how = "ERROR" if entry.index == self.core.failed_entry else OPEN_ENDS[status]
                 fields = {"cmd_id": entry.id, "unit": self.machine.plan.units[entry.index], "status": how}

@@ -1,10 +1,12 @@
 """Which entries waited although nothing that they depend on was missing, how long, and for what.
 
 A job that is issued when its dependencies have ended, and starts when it is issued, waits for nothing. Between them, there are
-three kinds of waits:
+four kinds of waits:
 
-    barrier      from the end of the last dependency (0 without one) to the end of the last barrier before it in the
-                 file; all entries that wait for one barrier are one wait, that of the entry that waited longest
+    enqueue      from the end of the last dependency (0 without one) to the arrival in the queue of an entry that the host
+                 writes
+    barrier      from there to the end of the last barrier before it in the file; all entries that wait for one barrier are
+                 one wait, that of the entry that waited longest
     issue width  from there to its issue: others filled the cycle's `control.issue_width`
     queue        from its issue to its start: its engine was taken
 
@@ -29,7 +31,7 @@ from kernbench.sim_engine.result import EntryTimes, Result
 if TYPE_CHECKING:
     from kernbench.sim_engine.run.state import EngineState, MachineState
 
-Reason = Literal["queue", "barrier", "issue width"]
+Reason = Literal["queue", "barrier", "issue width", "enqueue"]
 
 
 class Wait(msgspec.Struct, frozen=True):
@@ -48,8 +50,14 @@ class Wait(msgspec.Struct, frozen=True):
     behind_opcode: str = ""
 
 
-def waits_of(result: Result, program: Program, units: Sequence[str]) -> list[Wait]:
-    """Every wait of the run, in file order; `units`: who runs each entry. `behind` of queue waits is for `longest_waits`."""
+def waits_of(
+    result: Result, program: Program, units: Sequence[str], arrivals: Sequence[int | None] | None = None
+) -> list[Wait]:
+    """Every wait of the run, in file order. `behind` of queue waits is for `longest_waits`.
+
+    `units`: who runs each entry. `arrivals`: the cycle in which each entry arrives in the queue, or None if the host has not
+    begun to write it.
+    """
     times, entries = result.entries, program.entries
     found: list[Wait] = []
     at_barrier: dict[int, int] = {}  # by barrier: index of its wait in `found`
@@ -66,6 +74,13 @@ def waits_of(result: Result, program: Program, units: Sequence[str]) -> list[Wai
         issue, start = times[entry.index].issue, times[entry.index].start
         blank = Wait("queue", entry.index, entry.id, entry.opcode, units[entry.index], 0, None, 0)
         passed = None if gate is None else times[gate].end
+        arrival = 0 if arrivals is None else arrivals[entry.index]
+        if arrival is None or arrival > ready:
+            here = None if arrival is None or arrival > result.cycles else arrival
+            found.append(_span(replace(blank, reason="enqueue"), ready, here, result.cycles))
+            if here is None:
+                continue
+            ready = here
         if gate is not None and (passed is None or passed > ready):
             wait = _span(replace(blank, reason="barrier", behind=entries[gate].id), ready, passed, result.cycles)
             _add_to_barrier(found, at_barrier, gate, wait)
@@ -167,12 +182,19 @@ class OnItsWay:
 
 
 def who_waits(
-    program: Program, times: Sequence[EntryTimes], gate: int, on_its_way: OnItsWay, queues: PeQueues | None = None
+    program: Program,
+    times: Sequence[EntryTimes],
+    gate: int,
+    on_its_way: OnItsWay,
+    queues: PeQueues | None = None,
+    *,
+    absent: Collection[int] = (),
 ) -> list[dict[str, Any]]:
     """For each entry that has not ended, in file order: `waits_for` (ids), `since` (cycle) and a `reason`.
 
-    `gate` is the position of the first barrier that is not complete, or -1. An entry waits since the last of the things that it
-    waited for and got; 0 where it got none. PEs that wait at their queues come after them.
+    `gate` is the position of the first barrier that is not complete, or -1. `absent`: positions of entries that the host has
+    not put into the queue. An entry waits since the last of the things that it waited for and got; 0 where it got none. PEs
+    that wait at their queues come after them.
     """
     entries = program.entries
     before = predecessors(entries)
@@ -187,7 +209,9 @@ def who_waits(
         missing = [i for i in before[entry.index] if times[i].end is None]
         got = [end for i in before[entry.index] if (end := times[i].end) is not None]
         reason = "dependency"
-        if entry.opcode == "END" and not missing:
+        if entry.index in absent and not missing:
+            reason = "enqueue by the host"
+        elif entry.opcode == "END" and not missing:
             missing = [i for i in range(entry.index) if times[i].end is None]
             reason = "everything before END"
         elif not missing and 0 <= gate < entry.index:

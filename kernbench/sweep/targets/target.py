@@ -27,7 +27,7 @@ from kernbench.sweep.store.tables import hash_of_entries, measured, with_bound
 from kernbench.workloads.catalogue import WORKLOADS
 
 #: The sections that a program is checked against and lowered for; clock, allocation, control, limits and energy are not.
-SECTIONS = ("dma", "dram", "noc", "llc", "spm", "te", "ve", "kv_layouts")
+SECTIONS = ("control", "dma", "dram", "noc", "llc", "spm", "te", "ve", "kv_layouts")
 MOST_KEPT = 8
 
 

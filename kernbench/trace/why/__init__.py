@@ -150,6 +150,8 @@ _GROUP_OF = {
     "bank": "bank conflicts",
     "backpressure": "bank conflicts",
     "write_back": "write-backs of the cache",
+    "interrupt": "interrupts to the host",
+    "enqueue": "enqueue by the host",
     "issue": "issue width",
     "ipcq": "control of queues between PEs",
     "period": "engine periods",
@@ -158,6 +160,8 @@ _GROUP_OF = {
 _OWN_NAME = (
     "whole lines",
     "bank conflicts",
+    "interrupts to the host",
+    "enqueue by the host",
     "issue width",
     "no command in flight",
     "launching and issuing by kernels",

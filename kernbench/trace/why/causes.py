@@ -14,6 +14,8 @@ CAUSES: dict[str, str] = {
     "work": "the engine computes: init, body, finalize, and the cycles between the ticks of its period",
     "transfer": "the bytes of the flow that ends last, alone at the full rate of its route",
     "granularity": "bandwidth beyond those bytes: it moves whole lines, and at most one row of banks a cycle",
+    "interrupt": "the interrupt of a dependency is on its way to the host",
+    "enqueue": "the host writes other entries, or the entry is on its way into the command queue",
     "issue": "other jobs fill the issue width",
     "ipcq": "PE_IPCQ: its own cycles, the order of its queue, a credit on its way back",
     "queue": "its engine runs another job; of a transfer only where the run ends before it starts",

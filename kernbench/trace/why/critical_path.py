@@ -80,9 +80,7 @@ class _Walk:
         return ended
 
     def _control(self, command: Command) -> tuple[Command | None, bool]:
-        before, after = self._before(command)
-        self._add(command, after, self.at, ())
-        return before, False
+        return self._from_queue(command, [])
 
     def _before(self, command: Command) -> tuple[Command | None, str]:
         """What made a command ready."""
@@ -106,11 +104,18 @@ class _Walk:
         if job.issue < job.start:
             states = queue_states(self.history, job)
             spans[:0] = [whole(state.start, state.end, state.cause, command.unit) for state in states]
+        return self._from_queue(command, spans, job.issue)
+
+    def _from_queue(self, command: Command, spans: list[Span], issue: int | None = None) -> tuple[Command | None, bool]:
+        """A command from its issue back to what let it be issued: its last dependency, or the host that wrote it."""
+        issue = self.at if issue is None else issue
         ready = self.stories.ready(command)
-        ready = job.issue if ready is None else ready
-        if ready < job.issue:
-            spans.insert(0, self.history.until_issue(command, ready, job.issue))
+        ready = issue if ready is None else ready
         before, after = self._before(command)
+        if ready < command.arrival <= issue:
+            _, before = self.history.interrupted(command)
+            ready, after = (0, "start") if before is None else (before.end or 0, "interrupt")
+        spans[:0] = self.stories.until_issue(command, ready, issue)
         self._add(command, after, ready, spans)
         return before, False
 

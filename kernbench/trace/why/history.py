@@ -14,7 +14,7 @@ from kernbench.common.naming import cache_of, joins_routers
 from kernbench.common.units import parse_rational
 from kernbench.config import NpuConfig, SystemConfig, load_config
 from kernbench.config.routers import moves_flits
-from kernbench.config.schema import Dma
+from kernbench.config.schema import Dma, Mmio
 from kernbench.trace.events import Record
 from kernbench.trace.reader import Trace
 from kernbench.trace.schema import LEVELS
@@ -105,6 +105,9 @@ class Command:
     deps: tuple[int, ...]
     head_id: int | None
     gate: Command | None  #: the last BARRIER before it
+    position: int | None = None  #: in the program, where a host writes some entries later
+    arrival: int = 0  #: the cycle in which it is in the queue
+    raises: bool = False  #: its end raises an interrupt
     job: Job | None = None
     end: int | None = None
 
@@ -160,13 +163,34 @@ class History:
     by_id: dict[int, Command]
     jobs: dict[int, Job]
     write_backs: list[WriteBack]
+    mmio: Mmio | None  #: the host that writes entries into the queue
     on: dict[str, Line]  #: jobs of an engine
 
     def until_issue(self, command: Command, ready: int, issue: int) -> Span:
         """The reason why a ready command waits: the executor of the queue, the processor of a PE, or queues between PEs."""
         if command.opcode in QUEUED:
             return whole(ready, issue, "ipcq", command.unit)
+        if command.job is None and command.position is not None and command.position > command.place:
+            return whole(ready, issue, "enqueue", "control")  # an entry before it, which may be a BARRIER, is not in the queue
         return whole(ready, issue, "issue", self.processor.get(command.unit, "control"))
+
+    def until_arrival(self, command: Command, since: int) -> list[Span]:
+        """The cycles from `since` until the host has put a command into the queue: interrupts on their way, then the host."""
+        known = min(max(since, self.interrupted(command)[0]), command.arrival)
+        spans = []
+        if since < known:
+            spans.append(whole(since, known, "interrupt", "control"))
+        if known < command.arrival:
+            spans.append(whole(known, command.arrival, "enqueue", "control"))
+        return spans
+
+    def interrupted(self, command: Command) -> tuple[int, Command | None]:
+        """The cycle in which the host knows the last interrupt that a command waits for, and the command that raised it."""
+        raised = [one for one in map(self.by_id.get, command.deps) if one is not None and one.raises and one.end is not None]
+        if self.mmio is None or not raised:
+            return 0, None
+        last = max(raised, key=lambda one: (one.end or 0, one.place))
+        return (last.end or 0) + self.mmio.interrupt_cycles, last
 
     def command_of(self, job: int | None) -> tuple[int, ...]:
         """The id of a job's command."""
@@ -177,7 +201,8 @@ _FULL = LEVELS.index("full")
 PROCESSORS = ("M_CPU", "COMPONENT")  # what has no start event of its own: its jobs start with their commands
 
 _FIELDS: dict[str, tuple[str, ...]] = {
-    "CMD_ENQUEUE": ("cmd_id", "cmd_type", "unit", "deps", "head_id"),
+    "CMD_ENQUEUE": ("cmd_id", "cmd_type", "unit", "deps", "head_id", "position"),
+    "IRQ_EMIT": ("cmd_id",),
     "CMD_START": ("cmd_id",),
     "CMD_END": ("cmd_id", "status"),
     "JOB_ISSUE": ("job_id", "cmd_id"),
@@ -234,6 +259,7 @@ def read_history(trace: Trace) -> History:
         by_id={command.id: command for command in commands},
         jobs=reading.jobs,
         write_backs=reading.write_backs,
+        mmio=machine.control.mmio,
         on={unit: Line(jobs) for unit, jobs in on.items()},
     )
 
@@ -299,6 +325,7 @@ class _Reading:
         self._out: dict[tuple[int, int], Out] = {}
         self.handlers: dict[str, Callable[[Any], None]] = {
             "CMD_ENQUEUE": self._enqueue,
+            "IRQ_EMIT": self._interrupt,
             "CMD_START": self._command_start,
             "CMD_END": self._command_end,
             "JOB_ISSUE": self._issue,
@@ -332,6 +359,24 @@ class _Reading:
             queue.until = cycles
         for out in self._out.values():
             out.until = cycles
+        if any(command.position is not None for command in self.commands.values()):
+            self._put_in_order()
+
+    def _put_in_order(self) -> None:
+        """Commands by their positions in the program, those of components behind them, as if all had been queued at first."""
+        gate: Command | None = None
+        order = sorted(self.commands.values(), key=lambda one: (one.position is None, one.position or 0, one.place))
+        for place, command in enumerate(order):
+            command.place = place
+            if command.position is not None:
+                command.gate = gate
+            if command.opcode == "BARRIER":
+                gate = command
+        self.commands = {command.id: command for command in order}
+
+    def _interrupt(self, record: Record) -> None:
+        if record.cmd_id in self.commands:
+            self.commands[record.cmd_id].raises = True
 
     def _enqueue(self, record: Record) -> None:
         made = Command(
@@ -342,6 +387,8 @@ class _Reading:
             deps=tuple(record.deps or ()),
             head_id=record.head_id,
             gate=self._gate,
+            position=record.position,
+            arrival=0 if record.position is None else record.t_cycle,
         )
         if made.id in self.commands:
             return

@@ -195,7 +195,10 @@ class Stories:
 
     def ready(self, command: Command) -> int | None:
         """The cycle in which all its dependencies are complete, or None."""
-        ends: list[int | None] = [self.history.by_id[dep].end for dep in command.deps if dep in self.history.by_id]
+        by_id = self.history.by_id
+        ends: list[int | None] = [by_id[dep].end for dep in command.deps if dep in by_id]
+        if self.history.mmio is not None and len(ends) < len(command.deps):
+            return None  # the host has not written them
         if command.gate is not None:
             ends.append(command.gate.end)
         if command.opcode == "END":
@@ -222,11 +225,17 @@ class Stories:
             return []
         job = command.job
         issue = self.history.cycles if job is None else job.issue
-        spans = [self.history.until_issue(command, ready, issue)] if ready < issue else []
+        spans = self.until_issue(command, ready, issue)
         if job is not None:
             spans += queue_spans(self.history, job)
             spans += self.run_spans(job)
         return spans
+
+    def until_issue(self, command: Command, ready: int, issue: int) -> list[Span]:
+        """From a cycle, in which all dependencies are complete, to the issue: first until the host has written it."""
+        spans = self.history.until_arrival(command, ready)
+        here = max(ready, command.arrival)
+        return [*spans, self.history.until_issue(command, here, issue)] if here < issue else spans
 
     def run_spans(self, job: Job) -> list[Span]:
         """From start to end."""

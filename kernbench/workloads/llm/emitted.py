@@ -21,7 +21,7 @@ from kernbench.workloads.llm.known import Known, section_text, texts_of
 from kernbench.workloads.planner import LayerPlan
 
 #: Sections that a program is emitted and lowered for, beside `dram`.
-SECTIONS = ("dma", "noc", "llc", "spm", "te", "ve", "kv_layouts")
+SECTIONS = ("control", "dma", "noc", "llc", "spm", "te", "ve", "kv_layouts")
 #: Values of `dram` that neither emitting nor lowering a program reads, and in which machines may differ that share it.
 NOT_READ = ("peak_bw_bytes_per_cycle", "bus_width_bytes", "dram_burst_cycles", "t_setup_cycles")
 

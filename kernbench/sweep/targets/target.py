@@ -27,7 +27,7 @@ from kernbench.sweep.store.tables import hash_of_entries, measured, with_bound
 from kernbench.workloads.catalogue import WORKLOADS
 
 #: The sections that a program is checked against and lowered for; clock, allocation, control, limits and energy are not.
-SECTIONS = ("control", "dma", "dram", "noc", "llc", "spm", "te", "ve", "kv_layouts")
+SECTIONS = ("dma", "dram", "noc", "llc", "spm", "te", "ve", "kv_layouts")
 MOST_KEPT = 8
 
 
@@ -41,7 +41,7 @@ class Plans:
 
     def of(self, config: NpuConfig) -> Plan:
         """What `plan_npu` gives. A section is known again as the same object, as `Machines` hands them out."""
-        key = tuple(id(getattr(config, name)) for name in SECTIONS)
+        key = *(id(getattr(config, name)) for name in SECTIONS), config.control.mmio is not None
         with self._lock:
             known = self._kept.get(key)
         if known is not None:

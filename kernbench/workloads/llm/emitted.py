@@ -21,13 +21,14 @@ from kernbench.workloads.llm.known import Known, section_text, texts_of
 from kernbench.workloads.planner import LayerPlan
 
 #: Sections that a program is emitted and lowered for, beside `dram`.
-SECTIONS = ("control", "dma", "noc", "llc", "spm", "te", "ve", "kv_layouts")
+SECTIONS = ("dma", "noc", "llc", "spm", "te", "ve", "kv_layouts")
 #: Values of `dram` that neither emitting nor lowering a program reads, and in which machines may differ that share it.
 NOT_READ = ("peak_bw_bytes_per_cycle", "bus_width_bytes", "dram_burst_cycles", "t_setup_cycles")
 
 def layout_of(config: NpuConfig, *, size: bool = True) -> tuple[str, ...]:
     """What of an NPU emitting and lowering a program reads. `size`: also the size of a bank."""
-    return *texts_of(config, SECTIONS, unread_size(config) if not size else ()), section_text(config.dram, NOT_READ)
+    texts = texts_of(config, SECTIONS, unread_size(config) if not size else ())
+    return *texts, section_text(config.dram, NOT_READ), section_text(config.control, ("issue_width",))
 
 
 def unread_size(config: NpuConfig) -> tuple[str, ...]:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from kernbench.analysis.chips.calibrate import calibrate, machine_text, runtime_text
+from kernbench.analysis.chips.calibrate import Calibration, calibrate, machine_text, runtime_text
 from kernbench.analysis.chips.fit import WIDEST, with_values
 from kernbench.common.errors import InputError
 from kernbench.config import load_config
@@ -53,14 +53,19 @@ def test_planted_constants_come_back(tmp_path: Path) -> None:
             assert f"# Class {kind.name} left out ({kind.rows} rows): median {kind.median:.1%}, mean {kind.mean:.1%}." in text
 
 
-def test_the_same_table_makes_the_same_files(tmp_path: Path) -> None:
-    file = table(tmp_path, norms=False)
-    first, second = (calibrate(file, START, PROFILE) for _ in range(2))
-    assert machine_text(first) == machine_text(second) and runtime_text(first) == runtime_text(second)
+@pytest.fixture(scope="module")
+def of_products(tmp_path_factory: pytest.TempPathFactory) -> Calibration:
+    """The fit of a table of products, for tests that do not change it."""
+    return calibrate(table(tmp_path_factory.mktemp("products"), norms=False), START, PROFILE)
 
 
-def test_written_files_are_read_back(tmp_path: Path) -> None:
-    found = calibrate(table(tmp_path, norms=False), START, PROFILE)
+def test_the_same_table_makes_the_same_files(of_products: Calibration, tmp_path: Path) -> None:
+    again = calibrate(table(tmp_path, norms=False), START, PROFILE)
+    assert machine_text(of_products) == machine_text(again) and runtime_text(of_products) == runtime_text(again)
+
+
+def test_written_files_are_read_back(of_products: Calibration, tmp_path: Path) -> None:
+    found = of_products
     for name, text in (("chip.yaml", machine_text(found)), ("own.yaml", runtime_text(found))):
         (tmp_path / name).write_text(text, encoding="utf-8")
     assert load_config(tmp_path / "chip.yaml").te.macs_per_cycle == Fraction(found.fitted.machine.te.macs_per_cycle)

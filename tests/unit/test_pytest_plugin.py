@@ -304,10 +304,15 @@ def test_the_tutorial_prints_what_it_says(tmp_path: Path) -> None:
     assert said == 3
 
 
+SMALL = {"model_type": "llama", "hidden_size": 256, "intermediate_size": 512, "num_hidden_layers": 1, "num_attention_heads": 4,
+         "num_key_value_heads": 4, "hidden_act": "silu", "vocab_size": 512, "max_position_embeddings": 64}  # fmt: skip
+
+
 def test_a_language_model_has_a_limit(tmp_path: Path) -> None:
+    (tmp_path / "small.json").write_text(json.dumps(SMALL), encoding="utf-8")
     (tmp_path / "test_it.py").write_text(
         "def test_it(kbsim):\n"
-        "    run = kbsim.llm('llama2-7b', config='npu_server', layers=1, prompt=1, tokens=1, phase='prefill')\n"
+        "    run = kbsim.llm('small.json', config='npu_server', prompt=1, tokens=1, phase='prefill')\n"
         "    kbsim.assert_cycles(run, at_most=run.cycles)\n"
         "    kbsim.assert_cycles(run, at_most=run.cycles - 1)\n",
         encoding="utf-8",

@@ -23,7 +23,7 @@ Data = Annotated[Path, typer.Argument(metavar="DATA.csv", help="Table of measure
     "m, n, k, measured (us).")]
 Machine = Annotated[str, typer.Option("--config", "-c", metavar="NAME|FILE", help="Chip to start from.")]
 Profile = Annotated[
-    str, typer.Option("--runtime", metavar="NAME|FILE", help="Runtime profile under which the kernels were timed.")
+    str, typer.Option("--runtime", metavar="NAME|FILE", help="Runtime profile that describes how the kernels were timed.")
 ]
 Out = Annotated[
     Path | None, typer.Option("--out", "-o", metavar="FILE", help="Write the calibrated machine to FILE.", show_default=False)

@@ -51,9 +51,9 @@ CaseSettings = Annotated[
     typer.Option(
         "--set",
         metavar="NAME=VALUE",
-        help="Set a value of the machines (dram.channels=4) or a parameter of the target. Benches have their own parameters "
-        "(n=512). The parameters of models are prompt, tokens, batch, layers, w, a, kv, page, tp and phase; those of graphs "
-        "are w, a and dimensions. May be repeated.",
+        help="Set a value of the machines (dram.channels=4) or a parameter of the target. A bench has its own parameters, "
+        "such as n=512. Models have the parameters prompt, tokens, batch, layers, w, a, kv, page, tp and phase. Graphs have "
+        "w, a and the names of dimensions. May be repeated.",
         show_default=False,
     ),
 ]
@@ -82,8 +82,8 @@ def compare(
     plot: Plot = None,
     noc: Annotated[
         bool,
-        typer.Option("--noc", help="Compare two models of the links of one machine: links whose bandwidth flows share, and "
-            "routers that forward flits."),
+        typer.Option("--noc", help="Run one machine with both network models, and compare: links that share bandwidth between "
+            "flows, and routers that forward flits."),
     ] = False,
     no_why: Annotated[
         bool, typer.Option("--no-why", help="Report only times and bounds, and not the causes. The command is then much "

@@ -44,7 +44,8 @@ Nodes = Annotated[
     typer.Option(
         "--nodes",
         metavar="N",
-        help="Make a machine of N equal nodes, each as the file of --nccl-topology describes. Each NIC is on a rail.",
+        help="Make a machine of N equal nodes. The file of --nccl-topology describes one node. "
+        "The link of each NIC leads to a rail.",
         min=1,
     ),
 ]

@@ -37,8 +37,8 @@ Kind = Annotated[
 
 
 def keys(pattern: Pattern = "", kind: Kind = None, as_json: Json = False) -> int:
-    """List the keys of machine files: type, default, unit, allowed values, meaning. Use these keys, in this form,
-    with the option --set.
+    """List the keys of machine files: type, default, unit, allowed values, meaning. The option --set
+    takes keys in the form that this command prints.
     """
     from kernbench.config.keys import keys_of, machine_kinds, matching
 

@@ -30,8 +30,8 @@ Do = Annotated[
         "--do",
         "--command",
         metavar="COMMAND",
-        help="Run one debugger command and print the output of the command. The interactive screen does not open. May be "
-        "repeated.",
+        help="Run one debugger command and print the output of the command. With --do, the interactive screen does not open. "
+        "May be repeated.",
         show_default=False,
     ),
 ]

@@ -66,7 +66,7 @@ def fuzz(
     start: Annotated[int, typer.Option("--start", min=0, metavar="CYCLES", help="Largest delay that is added to the "
         "start of a PE.")] = 4096,
     slowest: Annotated[
-        str, typer.Option("--slowest", metavar="A/B", help="Smallest share of its bandwidth that a slowed link or channel "
+        str, typer.Option("--slowest", metavar="A/B", help="Smallest share of the bandwidth that a slowed link or channel "
             "keeps.")
     ] = "1/4",
     vary: Annotated[
@@ -75,7 +75,8 @@ def fuzz(
     findings: Annotated[int, typer.Option("--findings", min=1, metavar="N", help="Stop after this many findings.")] = 3,
     save: Annotated[
         Path | None,
-        typer.Option("--save", metavar="DIR", help="Write each finding to a file in DIR, which --replay can repeat.",
+        typer.Option("--save", metavar="DIR", help="Write each finding to a file in DIR. With such a file, "
+            "--replay repeats the run.",
                      show_default=False),
     ] = None,
     replay: Annotated[

@@ -69,8 +69,8 @@ Source = Annotated[
     typer.Option(
         "--source",
         metavar="N",
-        help="Number of tokens of each sequence that an encoder reads. The value 0 means the tokens of 30 s of audio for a "
-        "speech model, and --prompt tokens for any other model.",
+        help="Number of tokens of each sequence that an encoder reads. With 0, a speech model reads 30 s of audio, and any "
+        "other model reads as many tokens as --prompt gives.",
     ),
 ]
 Batch = Annotated[int, typer.Option("--batch", metavar="N", help="Number of sequences in a batch.")]
@@ -94,7 +94,7 @@ Parallel = Annotated[int, typer.Option("--tp", metavar="N", help="Tensor paralle
 Stages = Annotated[
     int,
     typer.Option(
-        "--pp", metavar="N", help="Number of pipeline stages. Each stage has --tp PEs, which run a part of the layers."
+        "--pp", metavar="N", help="Number of pipeline stages. Each pipeline stage runs a part of the layers on --tp PEs."
     ),
 ]
 Micro = Annotated[
@@ -106,8 +106,8 @@ Replicas = Annotated[int, typer.Option("--dp", metavar="N", help="Number of copi
 
 Ranks = Annotated[int, typer.Option("--cp", metavar="N", help="Context parallelism: the number of ranks that share the "
     "tokens of each sequence, with the keys and values of these tokens. Each rank has --tp PEs and all weights.")]
-OwnRows = Annotated[bool, typer.Option("--sp", help="Sequence parallelism: between the products of a layer, each of the --tp "
-    "PEs has some of the rows. Reduce-scatters and all-gathers take the place of all-reduces.")]
+OwnRows = Annotated[bool, typer.Option("--sp", help="Sequence parallelism: between the matrix products of a layer, each of the "
+    "--tp PEs keeps only some of the rows. With --sp, reduce-scatters and all-gathers replace the all-reduces.")]
 
 
 class Searches(StrEnum):
@@ -118,8 +118,8 @@ class Searches(StrEnum):
 
 Search = Annotated[
     Searches | None,
-    typer.Option("--parallel", help="Run the layouts (values of --tp, --cp, --pp, --dp and --sp) that fit the machine, and "
-        "explain why the fastest layout is the fastest.",
+    typer.Option("--parallel", help="Run all layouts that fit the machine, and explain what makes the best layout the fastest. "
+        "A layout gives values to --tp, --cp, --pp, --dp and --sp.",
                  show_default=False),
 ]  # fmt: skip
 
@@ -152,8 +152,8 @@ Routes = Annotated[
     typer.Option(
         "--routing",
         metavar="even|uniform|zipf:S|FILE",
-        help="How tokens choose experts. A routing file has the key `shares`, a list with one number for each expert: the "
-        "share of the tokens that the expert gets.",
+        help="How tokens choose experts. In a routing file, the key `shares` lists for each expert which share of the "
+        "tokens it gets.",
     ),
 ]
 Seed = Annotated[int, typer.Option("--seed", metavar="N", help="Seed for the random routing of tokens to experts.")]

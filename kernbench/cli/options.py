@@ -92,8 +92,8 @@ Threads = Annotated[
         "--threads",
         metavar="N",
         callback=_threads,
-        help="Number of threads on this computer. Threads simulate groups of PEs that share no memory and no link, and "
-        "verify the outputs of a bench. The results are the same.",
+        help="Number of threads on this computer. PEs without a common memory or link can run on different threads. "
+        "The threads also verify the outputs of a bench. The results are the same.",
         show_default=False,
     ),
 ]
@@ -149,8 +149,8 @@ AllowCode = Annotated[
     typer.Option(
         "--allow-code",
         metavar="PATH",
-        help="Allow kbsim to import Python code from this directory or file. Such code is named in a machine (key impl), in "
-        "a file of algorithms (key module) or in a sweep (key bench). May be repeated.",
+        help="Allow kbsim to import Python code from this directory or file. Machines (key impl), algorithm files "
+        "(key module) and sweeps (key bench) can name code to import. May be repeated.",
         show_default=False,
     ),
 ]

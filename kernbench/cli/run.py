@@ -46,8 +46,8 @@ Checks = Annotated[
 Whole = Annotated[
     bool,
     typer.Option(
-        "--all", help="Print every engine, channel, link and wait. Without this option, units with equal use share one "
-        "row, which shows the mean."
+        "--all", help="Print every engine, channel, link and wait. Without this option, one row shows the mean "
+        "of all units that are equally busy."
     ),
 ]
 

@@ -34,7 +34,7 @@ Plant = Annotated[
     typer.Option(
         "--plant",
         metavar="ENGINE=FACTOR",
-        help="Make an engine (dma, te, ve, noc, dram) FACTOR times as slow, to test that a suite detects the change.",
+        help="Slow an engine (dma, te, ve, noc, dram) down by FACTOR, to test that a suite detects the change.",
         show_default=False,
     ),
 ]

@@ -205,7 +205,7 @@ Channels = Annotated[
     int,
     typer.Option(
         help="Number of cores of each PE (pe.cores) that only the collective uses while it runs. The sums of the collective "
-        "run on these cores. With 0, the collective and other work share all cores.",
+        "run on these cores. With --channels 0, the collective and other work share all cores.",
         min=0,
     ),
 ]

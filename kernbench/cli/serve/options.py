@@ -145,7 +145,8 @@ def scenario_of(
         typer.Option(
             "--dp",
             metavar="N",
-            help="Number of copies of the model in each engine. Each copy has --tp times --pp PEs and a scheduler.",
+            help="Number of copies of the model in each engine. Each copy of the model has --tp times --pp PEs, and "
+            "its own scheduler.",
         ),
     ] = 1,
     ep: Experts = False,
@@ -280,8 +281,8 @@ def scenario_of(
         bool,
         typer.Option(
             "--scheduler-reserve-full-isl/--no-scheduler-reserve-full-isl", rich_help_panel=_ENGINE,
-            help="Start a request only if the KV cache has room for all tokens of the prompt, and not only for the first "
-            "chunk.",
+            help="Start a request only if the KV cache has room for the whole prompt. Without this option, room for the "
+            "first chunk is enough.",
         ),
     ] = True,
     scheduling_policy: Annotated[

@@ -51,7 +51,7 @@ class Retry(StrEnum):
     FAILED = "failed"
 
 
-SpecFile = Annotated[str, typer.Argument(metavar="SPEC", help="The spec: .yaml, .yml or .json.", show_default=False)]
+SpecFile = Annotated[str, typer.Argument(metavar="SPEC", help="The sweep file: .yaml, .yml or .json.", show_default=False)]
 StoreFile = Annotated[
     Path | None,
     typer.Option("--store", metavar="FILE", help="The store for the results.", show_default="SPEC.sqlite, beside the spec"),

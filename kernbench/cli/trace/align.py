@@ -39,7 +39,8 @@ def align(
     out: Annotated[
         Path | None,
         typer.Option(
-            "--out", "-o", metavar="OUT", help="Also write the trace with the measured counters added.", show_default=False
+            "--out", "-o", metavar="OUT", help="Also write a copy of the trace that contains the measured counters.",
+            show_default=False,
         ),
     ] = None,
     profile: Annotated[
@@ -54,8 +55,8 @@ def align(
     ] = None,
     approve: Annotated[
         list[str] | None,
-        typer.Option("--approve", metavar="NAME", help="With --profile: accept the proposed operation for NAME. The value "
-            "'*' accepts all proposals."),
+        typer.Option("--approve", metavar="NAME", help="With --profile: accept the operation that kbsim proposes for the "
+            "profile's entry NAME. The value '*' accepts all proposals."),
     ] = None,
     save: Annotated[
         Path | None,

@@ -36,7 +36,8 @@ def export(
         TimeUnit | None,
         typer.Option(
             "--time",
-            help="With chrome, perfetto and otlp: what 1 ns in the file stands for, 1 ns (ns) or 1 cycle (cycles) of the run.",
+            help="Unit of time in chrome, perfetto and otlp files. With cycles, "
+            "each nanosecond in the file stands for one cycle of the run.",
             show_default="ns",
         ),
     ] = None,

@@ -30,9 +30,17 @@ class Config:
         self.pre_hook = pre_hook
 
     def all_kwargs(self) -> dict[str, Any]:
-        """Return all arguments that the configuration adds to a launch."""
-        more = {"num_warps": self.num_warps, "num_stages": self.num_stages}
-        return {**self.kwargs, **more, **({} if self.num_ctas == 1 else {"num_ctas": self.num_ctas})}
+        """Return all arguments that the configuration adds to a launch: its constants, and the hints that are not None."""
+        hints = {name: getattr(self, name) for name in ("num_warps", "num_ctas", "num_stages", "maxnreg", "ir_override")}
+        return {**self.kwargs, **{name: value for name, value in hints.items() if value is not None}}
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Config):
+            return NotImplemented
+        return (self.all_kwargs(), self.pre_hook) == (other.all_kwargs(), other.pre_hook)
+
+    def __hash__(self) -> int:
+        return hash((frozenset(self.all_kwargs()), self.pre_hook))
 
     def __repr__(self) -> str:
         return ", ".join(f"{name}: {value}" for name, value in self.all_kwargs().items())
@@ -92,7 +100,7 @@ class Autotuner(_Wrapped):
         self.pre_hook: Callable[..., Any] = self._before if pre_hook is None else pre_hook
         self.post_hook: Callable[..., Any] = self._after if post_hook is None else post_hook
         prune = dict(prune_configs_by or {})
-        self.perf_model, self.configs_top_k = prune.get("perf_model"), prune.get("top_k", 0.2)
+        self.perf_model, self.configs_top_k = prune.get("perf_model"), prune.get("top_k", 1.0)
         self.early_config_prune = prune.get("early_config_prune")
         self.cache_results = cache_results
         self.num_warmups, self.num_reps, self.use_cuda_graph = warmup, rep, use_cuda_graph
@@ -199,7 +207,7 @@ class Autotuner(_Wrapped):
 
     def _for_hooks(self, config: Config, grid: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
         """Return what hooks get: all arguments of a launch by name, with those of the configuration, and the grid."""
-        return self.named(args, {"grid": grid, "warmup": False, "num_ctas": config.num_ctas, **self._merged(config, kwargs)})
+        return self.named(args, {"grid": grid, "warmup": False, **self._merged(config, kwargs)})
 
     def _launch(self, config: Config, grid: Any, args: Sequence[Any], kwargs: Mapping[str, Any], warmup: bool = False) -> Any:
         return self.fn.run(*args, grid=grid, warmup=warmup, **self._merged(config, kwargs))
@@ -236,12 +244,23 @@ class Autotuner(_Wrapped):
         if self.early_config_prune is not None:
             configs = list(self.early_config_prune(configs, dict(named), **kwargs))
         if self.perf_model is not None:
-            top, model = self.configs_top_k, self.perf_model
-            count = max(1, int(len(configs) * top)) if isinstance(top, float) and top <= 1 else int(top)
-            configs = sorted(configs, key=lambda one: model(**named, **kwargs, **one.all_kwargs()))[:count]
+            count, model = self._most_kept(), self.perf_model
+            if len(configs) > count:
+                configs = sorted(configs, key=lambda one: model(**named, **kwargs, **one.all_kwargs()))[:count]
         if not configs:
             raise TritonError(f"autotune of {self.__name__}: prune_configs_by leaves no configuration")
         return configs
+
+    def _most_kept(self) -> int:
+        """Return the most configurations that `perf_model` keeps: `top_k`, or that fraction of all configurations."""
+        top = self.configs_top_k
+        if isinstance(top, float) and top <= 1:
+            return max(1, int(len(self.configs) * top))
+        if not isinstance(top, int):
+            raise TritonError(
+                f"autotune of {self.__name__}: top_k of prune_configs_by is {top!r}; give an integer, or a float of at most 1.0"
+            )
+        return top
 
     def _apart(self, configs: Sequence[Config]) -> list[Config]:
         """Return one configuration of each group of configurations that must have equal cycles.
@@ -334,7 +353,9 @@ def autotune(
     key
         The names of arguments. A new combination of their values starts a new selection.
     prune_configs_by
-        As in Triton: a mapping with `early_config_prune`, `perf_model` and `top_k`.
+        As in Triton: a mapping with `early_config_prune`, `perf_model` and `top_k`. If more than `top_k` configurations are
+        left, only the `top_k` configurations with the least `perf_model` are measured. A `top_k` of type float is a fraction of
+        all configurations. By default (1.0) `perf_model` removes no configuration.
     reset_to_zero
         The names of tensors that are set to 0 before each measurement, and once before the launch that follows a selection.
         As in Triton, later launches with the same key do not set these tensors to 0.

@@ -32,6 +32,7 @@ def main() -> int:
     parser.add_argument("--below", type=Path, default=UNIT, help=f"the folder of the files in the checkout (default: {UNIT})")
     parser.add_argument("--sample", type=int, default=0, help="how many cases of each file (default: all)")
     parser.add_argument("--seed", type=int, default=0, help="of the sample")
+    parser.add_argument("--part", default="1,1", metavar="I,N", help="each N-th of these cases, from the I-th on")
     parser.add_argument("-k", dest="chosen", default="", help="cases by name, as in pytest")
     parser.add_argument("--limit", type=int, default=20, help="[s] of CPU that a case may take")
     parser.add_argument("--seconds", type=int, help="stop a file after so many seconds, and count the cases before that")
@@ -50,7 +51,7 @@ def main() -> int:
         path = asked.checkout / asked.below / name
         settings = {
             "sample": asked.sample, "seed": asked.seed, "limit": asked.limit, "portable": int(asked.portable),
-            "marked": int(FILES.get(name, False)), "numbers": asked.numbers,
+            "marked": int(FILES.get(name, False)), "numbers": asked.numbers, "part": asked.part,
         }  # fmt: skip
         try:
             found = outcomes_of(asked.checkout, [path], settings, chosen=asked.chosen, seconds=asked.seconds)

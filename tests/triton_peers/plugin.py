@@ -2,12 +2,12 @@
 
 pytest loads it by `-p tests.triton_peers.plugin`. KB_PEERS_CHECKOUT is the folder with Triton's sources, KB_PEERS_OUT the
 file of outcomes (a JSON object a line), KB_PEERS_SAMPLE how many cases of a file are run (0: all), KB_PEERS_SEED the seed of
-that choice, KB_PEERS_PORTABLE whether the rules of Triton's compiler are enforced, KB_PEERS_MARKED whether only cases with
-the mark `interpreter` are run, KB_PEERS_NUMBERS=N,K how many numbers the downcast tests of `test_conversions.py` convert
-(`cases.py`). For test files of libraries, KB_PEERS_SIZES (JSON) has for each file the largest values of parameters by their
-names, or the values themselves, KB_PEERS_TESTS (JSON) a pattern of the tests of a file, KB_PEERS_WITHOUT (JSON) of cases that
-are left out, KB_PEERS_EACH how many cases of each test are run, and KB_PEERS_TUNE=0 takes the first configuration that fits
-instead of tuning.
+that choice, KB_PEERS_PART=I,N that only each N-th of these cases is run, from the I-th on, KB_PEERS_PORTABLE whether the rules
+of Triton's compiler are enforced, KB_PEERS_MARKED whether only cases with the mark `interpreter` are run, KB_PEERS_NUMBERS=N,K
+how many numbers the downcast tests of `test_conversions.py` convert (`cases.py`). For test files of libraries, KB_PEERS_SIZES
+(JSON) has for each file the largest values of parameters by their names, or the values themselves, KB_PEERS_TESTS (JSON) a
+pattern of the tests of a file, KB_PEERS_WITHOUT (JSON) of cases that are left out, KB_PEERS_EACH how many cases of each test
+are run, and KB_PEERS_TUNE=0 takes the first configuration that fits instead of tuning.
 """
 
 from __future__ import annotations
@@ -124,6 +124,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         order = random.Random(int(os.environ.get("KB_PEERS_SEED", "0")))
         numbers = order.sample(range(len(chosen)), count)  # in this order, so that a run that is stopped is a sample too
         chosen = [chosen[number] for number in numbers]
+    part, parts = (int(one) for one in os.environ.get("KB_PEERS_PART", "1,1").split(","))
+    chosen = chosen[part - 1 :: parts]
     numbers, each = (int(one) for one in os.environ.get("KB_PEERS_NUMBERS", "0,0").split(","))
     for module in {id(one.module): one.module for one in chosen if numbers and isinstance(one, pytest.Function)}.values():
         if hasattr(module, "downcast_test"):

@@ -263,7 +263,7 @@ def test_autotune_prunes_as_triton_does() -> None:
         assert set(named) == {"x_ptr"} and n == 64
         return [one for one in configs if one.kwargs["BLOCK"] < 64]
 
-    def model(x_ptr: object, n: int, BLOCK: int, num_warps: int, num_stages: int) -> int:
+    def model(x_ptr: object, n: int, BLOCK: int, num_warps: int, num_stages: int, num_ctas: int) -> int:
         seen.append(BLOCK)
         return -BLOCK
 
@@ -275,3 +275,28 @@ def test_autotune_prunes_as_triton_does() -> None:
     assert seen == [8, 16, 32] and [one.kwargs["BLOCK"] for one, _ in tuned.timings] == [32, 16] and np.all(x == 2)
     with pytest.raises(TypeError, match="speed"):
         triton.autotune(configs=configs, key=["n"], speed=print)
+
+
+@pytest.mark.parametrize(("top", "left"), [({}, [8, 16, 32]), ({"top_k": 0.5}, [32, 16]), ({"top_k": 0.1}, [32])])
+def test_top_k_is_a_fraction_of_all_configurations(top: dict[str, float], left: list[int]) -> None:
+    """Also after `early_config_prune` removed some. Without `top_k`, the model is not called, and removes none."""
+    configs = [triton.Config({"BLOCK": size}) for size in (8, 16, 32, 64)]
+    prune = {"early_config_prune": lambda configs, named, **_: configs[:3], "perf_model": lambda **named: -named["BLOCK"]}
+    tuned = triton.autotune(configs=configs, key=["n"], prune_configs_by={**prune, **top})(doubled)
+    assert [one.kwargs["BLOCK"] for one in tuned.prune_configs({})] == left
+
+
+def test_a_top_k_that_counts_nothing_is_refused() -> None:
+    prune = {"perf_model": lambda **_: 0, "top_k": 1.5}
+    tuned = triton.autotune(configs=[triton.Config({"BLOCK": 8})], key=["n"], prune_configs_by=prune)(doubled)
+    with pytest.raises(triton.TritonError, match=r"top_k of prune_configs_by is 1\.5; give an integer, or a float"):
+        tuned[(8,)](np.ones(64, np.float32), n=64)
+
+
+def test_configurations_are_compared_by_all_that_they_set() -> None:
+    made = triton.Config({"BLOCK": 8}, num_warps=2, maxnreg=64, ir_override="kernel.ttgir")
+    hints = {"num_warps": 2, "num_ctas": 1, "num_stages": 3, "maxnreg": 64, "ir_override": "kernel.ttgir"}
+    assert made.all_kwargs() == {"BLOCK": 8, **hints}
+    same = triton.Config({"BLOCK": 8}, num_warps=2, maxnreg=64, ir_override="kernel.ttgir")
+    assert made == same and len({made, same}) == 1
+    assert made != triton.Config({"BLOCK": 8}, num_warps=2, ir_override="kernel.ttgir") and made != "BLOCK: 8"

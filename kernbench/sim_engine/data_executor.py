@@ -151,7 +151,7 @@ class DataExecutor:
         computing = [op.record for op in window if op.record.op_kind in ("gemm", "math")]
         if self._debug or len({record.component_id for record in computing}) >= SIDE_BY_SIDE:
             return False
-        return len(computing) < SIDE_BY_SIDE * len({record.t_start for record in computing})
+        return not computing or len(computing) < SIDE_BY_SIDE * len({record.t_start for record in computing})
 
     def _run_in_order(self, tasks: Tasks, ops: Sequence[ReplayOp]) -> None:
         for op in ops:

@@ -53,9 +53,13 @@ def _atomic(
         if kind == uint64 and op in ("max", "min"):
             signed, change = change, lambda old, new: signed(old ^ HIGHEST, (new[0] ^ HIGHEST, new[1])) ^ HIGHEST
         lanes = None if addresses.size == 1 else way.lanes  # one element, such as a lock, is contiguous
-        old = current().exchange(
-            way.base, addresses.shape, lanes, kind, lambda found: _steps(found, given, lanes, kind, change)[1]
-        )
+        step: Callable[[Array], Array]
+        if lanes is None and kind.is_int() and op in ("xchg", "cas"):
+            wanted = None if compare is None else compare.elements("the expected value").item()
+            step = lambda found: given if wanted is None or found.item() == wanted else found.copy()  # noqa: E731
+        else:
+            step = lambda found: _steps(found, given, lanes, kind, change)[1]  # noqa: E731
+        old = current().exchange(way.base, addresses.shape, lanes, kind, step)
         if old is not None:
             return known_tensor(old if lanes is None else _steps(old, given, lanes, kind, change)[0], kind)
     if kind == uint64 and op in ("max", "min"):

@@ -11,9 +11,9 @@ import numpy as np
 from kernbench.common.dtypes import dtype_of, narrow, widen
 from kernbench.triton import dtypes, unsigned
 from kernbench.triton.constants import constexpr, plain
-from kernbench.triton.dtypes import common, dtype, float32, float64, int1, int64, refuse, uint64, wanted, with_number
+from kernbench.triton.dtypes import common, dtype, float32, float64, int1, int32, int64, refuse, uint64, wanted, with_number
 from kernbench.triton.masked_lanes import chosen_zero
-from kernbench.triton.program import current
+from kernbench.triton.program import OF_INTEGERS, current
 from kernbench.triton.tensor import FUNCTIONS, as_tensor, number_tensor, tensor
 
 
@@ -150,6 +150,9 @@ def _towards_zero(value: tensor, kind: dtype) -> tensor:
 
 def binary(op: str, x: Any, y: Any) -> tensor:
     """Run an operator on two tensors, pointers or numbers."""
+    found = _of_known(op, x, y) if op in OF_INTEGERS else None
+    if found is not None:
+        return found
     a, b = as_tensor(x), as_tensor(y)
     if a.base is not None or b.base is not None:
         return FUNCTIONS["pointer_math"](op, a, b)  # type: ignore[no-any-return]
@@ -169,6 +172,32 @@ def binary(op: str, x: Any, y: Any) -> tensor:
     if op in ("floordiv", "mod"):
         return _divided(op, a, b, kind)
     return math(op, [a, b], kind)
+
+
+def _of_known(op: str, x: Any, y: Any) -> tensor | None:
+    """Return what `binary` returns for a known signed integer without axes and a number of 32 bits, or for two such tensors of
+    one type; None for other operands. Loops of kernels, such as loops that wait for a lock, do much of this.
+    """
+    number = x if type(x) is int else y if type(y) is int else None
+    given = y if number is x else x
+    if type(given) is not tensor or given.base is not None or given._handle is None:
+        return None
+    kind, tile = given.dtype, given._handle
+    if tile.shape != () or tile.value is None or tile.marks is not None or (kind is not int32 and kind is not int64):
+        return None
+    if number is not None:
+        if not -1 << 31 <= number < 1 << 31:
+            return None
+        one = tile.value.item()
+        numbers = (number, one) if number is x else (one, number)
+    else:
+        if type(y) is not tensor or y.dtype is not kind or y.base is not None or y._handle is None:
+            return None
+        beside = y._handle
+        if beside.shape != () or beside.value is None or beside.marks is not None:
+            return None
+        numbers = tile.value.item(), beside.value.item()
+    return tensor(current().known_integers(op, numbers, into := int1 if op in _COMPARE else kind, number is not None), into)
 
 
 #: Arithmetic of integers of one bit, which wraps: what it is in logic.

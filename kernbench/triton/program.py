@@ -137,7 +137,7 @@ class Program(TLContext):
         """
         shape = tuple(shape)
         if shape == () and not how:
-            found = of_integers(op, operands, kind)
+            found = of_integers(op, operands, kind) if op != "cast" else _other_integer(operands[0], kind)
             if found is not None:
                 self._runner.scalar_work()
                 return self.marked(self._known(found, kind.own, ""), op, operands if marked is None else marked)
@@ -152,6 +152,14 @@ class Program(TLContext):
             self.options.progress += 1
             made = self._compute(op, operands, shape, kind.own, line, None, how, False)
         return self.marked(made, op, operands if marked is None else marked, **how)
+
+    def known_integers(self, op: str, operands: tuple[int, int], kind: dtype, with_number: bool) -> KernelTensor:
+        """Compute a common op on two known integers. `with_number`: one of the operands is a number that has no tensor yet."""
+        found = of_integers(op, operands, kind)
+        assert found is not None
+        self._count += with_number
+        self._runner.scalar_work()
+        return self._known(found, kind.own, "")
 
     def marked(self, made: KernelTensor, op: str, operands: Sequence[Any], **how: Any) -> KernelTensor:
         """Return the result, marked with the operands that depend on masked lanes."""
@@ -188,11 +196,13 @@ class Program(TLContext):
 
     # Memory.
 
-    def gather(self, base: int, shape: tuple[int, ...], kind: dtype, lanes: Lanes | tuple[int, ...] | None) -> KernelTensor:
+    def gather(
+        self, base: int, shape: tuple[int, ...], kind: dtype, lanes: Lanes | tuple[int, ...] | None, line: str = ""
+    ) -> KernelTensor:
         """Load a tile from memory: contiguous, by strides [B], or lane by lane. The program waits only if the tile is one
-        element.
+        element. `line` is that of the kernel, if the caller knows it.
         """
-        line, runner, shape = kernel_line(), self._runner, tuple(shape)
+        line, runner, shape = line or kernel_line(), self._runner, tuple(shape)
         nbytes = travel = self._size(shape, kind.own, line)
         if isinstance(lanes, Lanes):
             addr, moved = self._first(base, lanes, line), lanes.at.size * kind.itemsize
@@ -282,8 +292,9 @@ class Program(TLContext):
         one element. The call takes the time of the load; the store is issued at the end of the load.
         """
         line, runner = kernel_line(), self._runner
-        brought = self.gather(base, shape, kind, lanes)
-        if prod(shape) != 1:
+        brought = self.gather(base, shape, kind, lanes, line)
+        single = prod(shape) == 1
+        if not single:
             self.options.progress -= 1
         room = self._new(shape, kind.own, brought.nbytes, line)
         if brought.flight is not None:
@@ -302,7 +313,7 @@ class Program(TLContext):
         except ValueError:
             return None
         room.value = np.ascontiguousarray(change(old)).reshape(shape)
-        if (old == room.value).all():
+        if old.item() == room.value.item() if single else (old == room.value).all():
             self._look(base, line)
         else:
             self.options.progress += 1
@@ -323,7 +334,7 @@ class Program(TLContext):
         return self._physical(base + low, high - low, line) - low
 
 
-_OF_INTEGERS: dict[str, Callable[[int, int], int]] = {
+OF_INTEGERS: dict[str, Callable[[int, int], int]] = {
     **{name: getattr(operator, name) for name in ("add", "sub", "mul", "eq", "ne", "lt", "le", "gt", "ge")},
     "and": operator.and_, "or": operator.or_, "xor": operator.xor,
 }  # fmt: skip
@@ -331,19 +342,37 @@ _OF_INTEGERS: dict[str, Callable[[int, int], int]] = {
 
 def of_integers(op: str, operands: Sequence[Any], kind: dtype) -> Array | None:
     """Compute a common op on two known integers as `evaluate` does; return None for other ops and operands."""
-    function = _OF_INTEGERS.get(op)
+    function = OF_INTEGERS.get(op)
     if function is None or len(operands) != 2 or type(operands[0]) is not int or type(operands[1]) is not int:
         return None
-    value, bits = function(*operands), kind.primitive_bitwidth
+    value = function(*operands)
     if kind.is_floating():
         return None
     if kind.is_bool():
         return np.asarray(bool(value))
+    return _wrapped(value, kind)
+
+
+def _wrapped(value: int, kind: dtype) -> Array:
+    """Return an integer as an element of a type, whose bits it fills from the lowest on."""
+    bits, (element, signed) = kind.primitive_bitwidth, _element(kind.own)
     value &= (1 << bits) - 1
-    element = dtype_of(kind.own).numpy
-    if value >> bits - 1 and np.issubdtype(element, np.signedinteger):
-        value -= 1 << bits
-    return np.asarray(value, element)
+    return np.asarray(value - (1 << bits) if signed and value >> bits - 1 else value, element)
+
+
+@cache
+def _element(own: str) -> tuple[Any, bool]:
+    """Return numpy's type of an element, and whether it has a sign."""
+    element = dtype_of(own).numpy
+    return element, bool(np.issubdtype(element, np.signedinteger))
+
+
+def _other_integer(value: Any, kind: dtype) -> Array | None:
+    """Return a known integer without axes as another type of integers; None for other operands and types."""
+    found = value.value if type(value) is KernelTensor and not value.shape else None
+    if found is None or found.dtype.kind not in "iu" or not (kind.is_int() and not kind.is_bool()):
+        return None
+    return _wrapped(found.item(), kind)
 
 
 def evaluate(op: str, operands: list[Any], shape: tuple[int, ...], kind: dtype, how: dict[str, Any]) -> Array:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import cache
+from functools import cache, lru_cache
 from math import prod
 from typing import TYPE_CHECKING, Any
 
@@ -120,6 +120,9 @@ class tensor:
         return found + (1 << 64) if self.dtype == uint64 and found < 0 else found
 
     def __bool__(self) -> bool:
+        tile = self._handle
+        if tile is not None and tile.value is not None and tile.value.size == 1:
+            return bool(tile.value.item())
         ways = current().ways
         if ways is not None and (self.numel != 1 or self.known is None):
             return bool(ways.decide(self))
@@ -243,11 +246,28 @@ for _name in ("neg", "invert"):
 
 def number_tensor(value: Any, kind: dtype | None = None) -> tensor:
     """Return a number as a tensor without axes."""
+    if kind is None and type(value) is int:
+        found, own = _of_integer(value)
+        return tensor(current().known(own, found), found)
     found = of_number(value) if kind is None else kind
-    bits = found == uint64
-    own: Any = np.asarray(int(value) & (1 << 64) - 1, np.uint64) if bits else np.asarray(value)
-    own = own.astype(_numpy(found.own))
+    own = _elements_of(value, found)
     return tensor(current().known(own, found), found)
+
+
+@lru_cache(maxsize=4096)
+def _of_integer(value: int) -> tuple[dtype, Array]:
+    """Return the type that Triton gives to an integer, and its element."""
+    kind = of_number(value)
+    own = _elements_of(value, kind)
+    own.flags.writeable = False
+    return kind, own
+
+
+def _elements_of(value: Any, kind: dtype) -> Array:
+    """Return a number as an array without axes, in the element type of the machine."""
+    bits = kind == uint64
+    own: Any = np.asarray(int(value) & (1 << 64) - 1, np.uint64) if bits else np.asarray(value)
+    return own.astype(_numpy(kind.own))  # type: ignore[no-any-return]
 
 
 def as_tensor(value: Any) -> tensor:
@@ -264,7 +284,7 @@ def as_tensor(value: Any) -> tensor:
 
 def known_tensor(values: Array, kind: dtype = int32) -> tensor:
     """Return a tensor of known elements."""
-    return tensor(current().known(np.ascontiguousarray(values.astype(_numpy(kind.own))).reshape(values.shape), kind), kind)
+    return tensor(current().known(values.astype(_numpy(kind.own), order="C"), kind), kind)
 
 
 def pointer(address: DevicePointer, element: dtype | None = None, const: bool = False) -> tensor:

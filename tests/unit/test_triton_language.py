@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable
 from typing import Any
 
@@ -103,6 +104,56 @@ EXACT: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
 def test_a_function_of_integers_is_exact(name: str) -> None:
     ours, theirs = EXACT[name]
     np.testing.assert_array_equal(computed(ours, I, dtype=np.int32), theirs(I))
+
+
+EDGES = (-(1 << 31), -7, -1, 0, 5, (1 << 31) - 1)
+OPERATORS: list[Callable[[Any, Any], Any]] = [
+    operator.add, operator.sub, operator.mul, operator.and_, operator.or_, operator.xor,
+    operator.eq, operator.ne, operator.lt, operator.le, operator.gt, operator.ge,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", ["int32", "int64"])
+def test_known_integers_without_axes_are_those_of_numpy(kind: str) -> None:
+    """Tensor beside tensor, tensor beside number, and number beside tensor."""
+    element = np.dtype(kind)
+    found: list[tuple[Any, ...]] = []
+
+    @triton.jit
+    def kernel(x_ptr):
+        for i in tl.static_range(len(EDGES)):
+            x, beside = tl.load(x_ptr + i), tl.load(x_ptr + (len(EDGES) - 1 - i))
+            for other in EDGES:
+                for j in tl.static_range(len(OPERATORS)):
+                    op = OPERATORS[j]
+                    for made in (op(x, beside), op(x, other), op(other, x)):
+                        found.append((str(made.dtype), int(made)))
+
+    kernel[(1,)](np.array(EDGES, element))
+    wanted = []
+    for i, x in enumerate(EDGES):
+        for y in EDGES:
+            for op in OPERATORS:
+                for a, b in ((x, EDGES[len(EDGES) - 1 - i]), (x, y), (y, x)):
+                    with np.errstate(over="ignore"):
+                        made = op(np.array([a], element), np.array([b], element))[0]
+                    wanted.append(("int1" if made.dtype == bool else kind, int(made)))
+    assert found == wanted
+
+
+def test_known_integers_of_another_type_keep_their_lowest_bits() -> None:
+    found: list[int] = []
+    kinds = (tl.int8, tl.uint8, tl.int16, tl.int32, tl.uint32, tl.int64, tl.uint64)
+
+    @triton.jit
+    def kernel(x_ptr):
+        for i in tl.static_range(len(EDGES)):
+            for j in tl.static_range(len(kinds)):
+                found.append(int(tl.load(x_ptr + i).to(kinds[j])))
+
+    kernel[(1,)](np.array(EDGES, np.int64) * 3)
+    names = ("int8", "uint8", "int16", "int32", "uint32", "int64", "uint64")
+    assert found == [int(np.int64(3 * x).astype(name)) for x in EDGES for name in names]
 
 
 def test_a_shift_to_the_right_goes_by_the_left_operand() -> None:

@@ -16,6 +16,7 @@ from kernbench.config.schema import Dma, Dram, NpuConfig
 
 SETUPS = 16  #: a transfer is so many times as long as its setup, at least
 TILE_BYTES = 256 << 10  #: of a tile on machines where setups do not count
+TILES_AHEAD = 2  #: weight tiles that a DMA engine loads while the tensor engines use others: rings of tiles have so many places
 MOST_PART = 16  #: of the scratchpad a larger tile is one in so many, at most
 
 
@@ -25,7 +26,7 @@ def setup_bytes(config: NpuConfig) -> int:
     0 where that hardly counts.
     """
     dma, dram = config.dma, config.dram
-    in_flight = dma.engines * min(dma.max_concurrent_transfers, dma.channels.act_weight.max_concurrent)
+    in_flight = dma.engines * min(dma.max_concurrent_transfers, dma.channels.act_weight.max_concurrent, TILES_AHEAD)
     nbytes = ceil(dram.t_setup_cycles * dram.capacity * dram.channels / in_flight)
     return nbytes if SETUPS * nbytes > TILE_BYTES else 0
 

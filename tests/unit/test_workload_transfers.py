@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kernbench.config import NpuConfig, load_config
+from kernbench.config.kinds import as_npu
 from kernbench.validate.run import Options, Stand
 from kernbench.validate.suite import read_suite_data
 from kernbench.validate.suites.plans import largest_model, prefill_share, product_share
@@ -38,6 +39,17 @@ def test_tiles_are_larger_where_setups_count_and_the_scratchpad_has_room() -> No
         assert sizes[-2:] == (256, 128) and list(sizes) == sorted(sizes, reverse=True)
         assert (sizes[0] << 10) * MOST_PART <= config.spm.size_bytes
         assert sizes[0] << 10 >= SETUPS * setup_bytes(config) or (sizes[0] << 11) * MOST_PART > config.spm.size_bytes
+
+
+def test_no_more_transfers_hide_their_setups_than_rings_of_tiles_have_places_for() -> None:
+    board, chip = as_npu(load_config("h100_8x")), machine("h100")
+    assert board.dma.max_concurrent_transfers == 64 and setup_bytes(board) == pytest.approx(setup_bytes(chip) / 2, abs=1)
+
+
+@pytest.mark.parametrize("name", ["h100_8x", "tpuv6e_2x4"])
+def test_products_reach_their_share_of_the_bound_where_many_transfers_are_in_flight(name: str) -> None:
+    """0.54 of the first with tiles of 256 KiB; 0.847 of the second where later blocks delay the first one."""
+    assert product_share(name, DATA.fact("size"), 16, Stand(Options())) > LEAST
 
 
 @pytest.mark.parametrize("name", ["h100", pytest.param("tpuv6e", marks=pytest.mark.nightly), "npu_server"])

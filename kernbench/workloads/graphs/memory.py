@@ -21,9 +21,11 @@ from kernbench.workloads.hazards import Emitter
 from kernbench.workloads.layer.dram import DramMap, Span, WeightLayout
 from kernbench.workloads.models import Matrix
 from kernbench.workloads.scratchpad import Buffer, Ring
+from kernbench.workloads.transfers import setup_bytes
 
 MOST_ELEMENTS = 1 << 36  #: of a tensor
 MOST_WAITS = 1 << 22  #: of all entries for others
+_LONG_SETUPS = 4  # a load is long if it takes at least so many setups
 _PIECE_BYTES = 16 << 10  # a tensor that stays is loaded in pieces of at least this, for all DMA engines
 
 
@@ -45,6 +47,8 @@ class Memory:
     def __init__(self, lowered: Lowered, plan: GraphPlan, config: NpuConfig, emit: Emitter) -> None:
         self.lowered, self.plan, self.config, self.emit = lowered, plan, config, emit
         self.align = config.dma.alignment_bytes
+        #: [byte] of a load that takes so long that its setup costs little if the load before it must end first
+        self.long_bytes = _LONG_SETUPS * setup_bytes(config) or 1 << 62
         line = config.spm.bank_width_bytes
         skew = Sizes(lowered, config).skew
         rings = [name for name, size in plan.rings.items() if size]

@@ -35,11 +35,15 @@ class ProductJobs:
         if self.work.window is not None:
             self._windows(self.work.window)
             return
+        before: list[int] = []  # the load of the block before: long ones are loaded in turn, so that the first is soon there
         for of_a, of_b, of_out in self.work.matrices:
             for first in range(0, self.work.m, self.size.rows):
-                rows = min(self.size.rows, self.work.m - first)
-                at, row = (of_a * self.work.m + first) * self.work.k, self.work.k
+                rows, entries = min(self.size.rows, self.work.m - first), self.emit.program.entries
+                at, row, count = (of_a * self.work.m + first) * self.work.k, self.work.k, len(entries)
                 source, _ = self.memory.read(self.work.a, self._bytes(at), self._bytes(rows * row), **self.meta)
+                if rows * row * self.a_bits >= 8 * self.memory.long_bytes and len(entries) > count:
+                    self.emit.behind(before)
+                    before = [self.emit.last]
                 self._block(of_b, (of_out * self.work.m + first) * self.work.n, rows, [source])
 
     def _bytes(self, elements: int) -> int:

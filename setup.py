@@ -88,12 +88,15 @@ COLD_KERNELS = (
     "triton_emu.handle", "triton_emu.memory.order", "triton_emu.memory.side", "triton_emu.tl.math", "triton_emu.tl.queues",
     "triton_emu.tl.waits",
 )
+#: What is read byte by byte.
+HOT_KERNELS = ("trace.laws.scan",)
 LEVEL = {
     **{f"kernbench_core.{name}": "-O3" for name in UNROLLED},
     **{f"kernbench_core.{name}": "-O2" for name in HOT},
     **{f"kernbench_core.{name}": "-Og" for name in COLD},
     **{f"kernbench_core.{name}": "-O0" for name in ONCE_A_RUN},
     **{f"kernbench.{name}": "-Og" for name in COLD_KERNELS},
+    **{f"kernbench.{name}": "-O2" for name in HOT_KERNELS},
 }
 ALL = {"language_level": 3, "freethreading_compatible": True, "auto_pickle": False, "emit_code_comments": CHECKED}
 CORE = ALL | {

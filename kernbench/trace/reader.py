@@ -28,6 +28,8 @@ _AT = re.compile(r"(.*) - at `\$\.?(.*)`", re.DOTALL)
 _LONGEST = 160  # characters of a decoder's message: it quotes the file
 
 Misfit = Callable[[int, str], None]  #: told of a line that is JSON but does not fit: its number, and why
+#: Reads lines of a block from an offset on, by the number of the first: the offset after them, and how many they are.
+Plain = Callable[[bytes, int, int], tuple[int, int]]
 Numbered = tuple[Sequence[int], list[Record]]  #: numbers of lines, and their records
 
 
@@ -92,6 +94,34 @@ class Trace:
             self.broken = Break(reading.line, reading.offset, error.reason)
         if self.end is None and self.broken is None:
             reading.stop(NO_END)
+
+    def pass_over(self, plain: Plain, other: Callable[[Record, int], None], types: Any, misfit: Misfit) -> int:
+        """Read all lines one after the other, and return how many were misfits.
+
+        `plain` reads as many lines as it can; the next line is decoded by msgspec and handed to `other`, with its number.
+        """
+        self.end, self.broken, self.skipped = None, None, 0
+        misfits = 0
+
+        def counted(line: int, why: str) -> None:
+            nonlocal misfits
+            misfits += 1
+            misfit(line, why)
+
+        reading = _Reading(self, msgspec.json.Decoder(types), counted, 2, self._first)
+        at = self._first
+        try:
+            for block in blocks(self.path):
+                while at < len(block) and self.broken is None:
+                    at = reading.pass_on(block, at, plain, other)
+                at = 0
+                if self.broken is not None and block.endswith(b"\n"):
+                    return misfits
+        except CutError as error:
+            self.broken = Break(reading.line, reading.offset, error.reason)
+        if self.end is None and self.broken is None:
+            reading.stop(NO_END)
+        return misfits
 
     def _meta(self, line: bytes) -> Record:
         try:
@@ -177,6 +207,24 @@ class _Reading:
             self.line += 1
             self.offset += len(text)
         return lines, records
+
+    def pass_on(self, block: bytes, at: int, plain: Plain, other: Callable[[Record, int], None]) -> int:
+        """Read plain lines of a block from an offset on, and a line that is not plain; the offset after them."""
+        if self.trace.end is None:
+            after, count = plain(block, at, self.line)
+            self.line += count
+            self.offset += after - at
+            at = after
+            if at == len(block):
+                return at
+        text = block[at : block.find(b"\n", at) + 1 or len(block)]
+        record = self._record(text)
+        if self.trace.broken is None:
+            if record is not None:
+                other(record, self.line)
+            self.line += 1
+            self.offset += len(text)
+        return at + len(text)
 
     def _record(self, text: bytes) -> Record | None:
         """The record of one line; None at the end, and for a line that is damaged or skipped."""

@@ -6,8 +6,8 @@ from collections import Counter, defaultdict
 from typing import Any
 
 from kernbench.common.naming import cache_of, joins_routers
-from kernbench.trace.events import Record
 from kernbench.trace.laws.law import Context, Handler, Law
+from kernbench.trace.laws.line import Line
 from kernbench.trace.metric.collect import KINDS, Activity
 
 #: Counters of a link that no transfer can use, and of a channel that none of a whole system did: the result has none.
@@ -61,12 +61,12 @@ class Counters(Law):
     def _sum(self, unit: str) -> Counter[str]:
         return self._done[unit]
 
-    def _start(self, record: Record) -> None:
+    def _start(self, record: Line) -> None:
         self._activity(record.unit).begin(record.t_cycle)
         if record.event.component == "DMA":
             self._sizes[record.job_id] = record.size_bytes
 
-    def _end(self, record: Record) -> None:
+    def _end(self, record: Line) -> None:
         self._over(record.unit, record.t_cycle)
         sums, kind = self._sum(record.unit), record.event.component
         if kind == "DMA":
@@ -76,29 +76,29 @@ class Counters(Law):
         else:
             sums["ops"] += record.op_count
 
-    def _job_done(self, record: Record) -> None:
+    def _job_done(self, record: Line) -> None:
         self._sum(record.unit)["jobs"] += 1
 
-    def _stall(self, record: Record) -> None:
+    def _stall(self, record: Line) -> None:
         if record.reason in _QUEUES:
             self._waits[record.job_id, record.reason] = record.unit, record.t_cycle
         elif record.reason == "backpressure" and (record.job_id, 0) in self._bare:
             self._out((record.job_id, 0), record.t_cycle + 1)
 
-    def _resume(self, record: Record) -> None:
+    def _resume(self, record: Line) -> None:
         if record.reason in _QUEUES:
             self._waits.pop((record.job_id, record.reason), None)
             self._sum(record.unit)[record.reason] += record.duration_cycles
         elif record.reason == "backpressure" and (record.job_id, 0) in self._bare:
             self._in((record.job_id, 0), record.t_cycle + 1)
 
-    def _join(self, record: Record) -> None:
+    def _join(self, record: Line) -> None:
         key = record.job_id, record.channel
         self._links[key] = [record.unit]
         self._joined[key] = record.t_cycle
         self._activity(record.unit).begin(record.t_cycle)
 
-    def _route(self, record: Record) -> None:
+    def _route(self, record: Line) -> None:
         key = record.job_id, record.channel
         if key not in self._links:
             self._bare.add(key)
@@ -114,31 +114,31 @@ class Counters(Law):
         """Whether a link counts flits, and no members (docs/model/flit_transfers.md)."""
         return self.context.flits and joins_routers(unit)
 
-    def _suspend(self, record: Record) -> None:
+    def _suspend(self, record: Line) -> None:
         self._out((record.job_id, record.channel), record.t_cycle)
 
-    def _back(self, record: Record) -> None:
+    def _back(self, record: Line) -> None:
         self._in((record.job_id, record.channel), record.t_cycle)
 
-    def _leave(self, record: Record) -> None:
+    def _leave(self, record: Line) -> None:
         key = record.job_id, record.channel
         self._out(key, record.t_cycle)
         self._links.pop(key, None)
 
-    def _leave_link(self, record: Record) -> None:
+    def _leave_link(self, record: Line) -> None:
         """A flow with a channel has left when it left that."""
         key = record.job_id, record.channel
         if key in self._bare:
             self._bare.discard(key)
             self._leave(record)
 
-    def _written(self, record: Record) -> None:
+    def _written(self, record: Line) -> None:
         """What a cache writes back is a member of the channel and of the cache, and of no transfer."""
         key = NO_JOB, record.channel
         self._links[key] = [record.unit, cache_of(record.unit, self.context.units) or record.unit]
         self._in(key, record.t_cycle)
 
-    def _written_back(self, record: Record) -> None:
+    def _written_back(self, record: Line) -> None:
         key = NO_JOB, record.channel
         self._out(key, record.t_cycle)
         self._links.pop(key, None)
@@ -158,7 +158,7 @@ class Counters(Law):
                 self._over(unit, t_cycle)
                 self._members[unit] += t_cycle - since
 
-    def finish(self, end: Record) -> None:
+    def finish(self, end: Any) -> None:
         if self.context.partial:
             return
         for (_, reason), (unit, since) in self._waits.items():
@@ -178,7 +178,7 @@ class Counters(Law):
                 self._same(unit, "busy", counters, self._activity(unit).until(end.cycles))
                 self._same(unit, "member_cycles", counters, self._members[unit])
 
-    def _engine(self, unit: str, kind: str, counters: dict[str, Any], end: Record) -> None:
+    def _engine(self, unit: str, kind: str, counters: dict[str, Any], end: Any) -> None:
         stalled = counters.get("stalled")
         parts = [counters.get("busy"), *(stalled.values() if isinstance(stalled, dict) else [None]), counters.get("idle")]
         if not all(isinstance(part, int) for part in parts):

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-from kernbench.trace.events import Record
 from kernbench.trace.laws.law import Context, Flow, Handler, Job, Law
+from kernbench.trace.laws.line import Line
 
 
 class Flows(Law):
@@ -23,7 +23,7 @@ class Flows(Law):
             "SRAM_ACCESS": self._touch,
         }
 
-    def _job(self, record: Record, what: str) -> Job | None:
+    def _job(self, record: Line, what: str) -> Job | None:
         job = self.context.jobs.get(record.job_id)
         if job is None or job.start < 0:
             if not self.context.partial:
@@ -31,7 +31,7 @@ class Flows(Law):
             return None
         return job
 
-    def _flow(self, record: Record, what: str) -> Flow | None:
+    def _flow(self, record: Line, what: str) -> Flow | None:
         """The open flow of an event; a violation if there is none."""
         job = self._job(record, what)
         if job is None:
@@ -44,21 +44,21 @@ class Flows(Law):
             return None
         return flow
 
-    def _start(self, record: Record) -> None:
+    def _start(self, record: Line) -> None:
         job = self._job(record, "DRAM_TX_START")
         if job is None:
             return
         if record.channel in job.flows:
             self.context.say("pair", f"job {job.number} has two flows on channel {record.channel}")
-        self._joins(job, record, bare=False)
+        self._joins(job, record, False)
 
-    def _joins(self, job: Job, record: Record, *, bare: bool) -> None:
-        job.flows[record.channel] = Flow(record.size_bytes, record.t_cycle, bare=bare)
+    def _joins(self, job: Job, record: Line, bare: bool) -> None:
+        job.flows[record.channel] = Flow(record.size_bytes, record.t_cycle, bare)
         if record.t_cycle != job.start + job.head:
             text = f"a flow of job {job.number} joins at {record.t_cycle}, but its head latency ends at {job.start + job.head}"
             self.context.say("latency", text)
 
-    def _end(self, record: Record) -> None:
+    def _end(self, record: Line) -> None:
         flow = self._flow(record, "DRAM_TX_END")
         if flow is None:
             return
@@ -70,14 +70,14 @@ class Flows(Law):
             text = f"begins with {flow.size} bytes and ends with {record.size_bytes}"
             self.context.say("bytes", f"the flow of job {record.job_id} on channel {record.channel} {text}")
 
-    def _suspend(self, record: Record) -> None:
+    def _suspend(self, record: Line) -> None:
         flow = self._flow(record, "DRAM_TX_SUSPEND")
         if flow is not None:
             if flow.out:
                 self.context.say("waits", f"the flow of job {record.job_id} on channel {record.channel} is suspended twice")
             flow.out = True
 
-    def _resume(self, record: Record) -> None:
+    def _resume(self, record: Line) -> None:
         flow = self._flow(record, "DRAM_TX_RESUME")
         if flow is not None:
             if not flow.out and not self.context.partial:
@@ -85,10 +85,10 @@ class Flows(Law):
                 self.context.say("waits", text)
             flow.out = False
 
-    def _enter(self, record: Record) -> None:
+    def _enter(self, record: Line) -> None:
         job = self._job(record, "NOC_TX_START")
         if job is not None and record.channel not in job.flows:
-            self._joins(job, record, bare=True)
+            self._joins(job, record, True)
         flow = self._flow(record, "NOC_TX_START")
         if flow is None:
             return
@@ -99,7 +99,7 @@ class Flows(Law):
             text = f"has {record.size_bytes} bytes on {record.unit} and {flow.size} on its channel"
             self.context.say("bytes", f"the flow of job {record.job_id} on channel {record.channel} {text}")
 
-    def _leave(self, record: Record) -> None:
+    def _leave(self, record: Line) -> None:
         job = self._job(record, "NOC_TX_END")
         flow = None if job is None else job.flows.get(record.channel)
         if flow is None or flow.links.get(record.unit, True):
@@ -112,7 +112,7 @@ class Flows(Law):
 
     # Most events of a file come to the next two: they look for what nearly every event has, and else find out what is wrong.
 
-    def _access(self, record: Record) -> None:
+    def _access(self, record: Line) -> None:
         job = self.context.jobs.get(record.job_id)
         if job is not None and job.start >= 0:
             flow = job.flows.get(record.channel)
@@ -121,7 +121,7 @@ class Flows(Law):
                 return
         self._flow(record, "MEM_ACCESS_EVENT")
 
-    def _touch(self, record: Record) -> None:
+    def _touch(self, record: Line) -> None:
         job = self.context.jobs.get(record.job_id)
         if job is None or job.start < 0:
             job = self._job(record, "SRAM_ACCESS")
@@ -135,7 +135,7 @@ class Flows(Law):
         if job.kind != "DMA" or not self.context.full or self.context.partial:
             return
         ratio = self._ratio(job)
-        self._add_up(job, "flows", ratio * sum(flow.size for flow in job.flows.values()))
+        self._add_up(job, "flows", ratio * _bytes_of_flows(job))
         scratchpads, memories = job.ends_in
         self._add_up(job, "SRAM_ACCESS events", job.accessed, scratchpads)
         for channel, flow in sorted(job.flows.items()):
@@ -151,7 +151,7 @@ class Flows(Law):
 
     def _ratio(self, job: Job) -> int | Fraction:
         """Bytes of a transfer for each byte of its flows: 1, or the ratio of a codec."""
-        flows = sum(flow.size for flow in job.flows.values())
+        flows = _bytes_of_flows(job)
         if flows == job.size:
             return 1
         found = Fraction(job.size, flows or 1)
@@ -161,6 +161,10 @@ class Flows(Law):
         if found != job.size * times:
             moved = f"{job.size} bytes" if times == 1 else f"{times} x {job.size} bytes"
             self.context.say("bytes", f"job {job.number} moves {moved}, but its {what} {found}", job.end_line)
+
+
+def _bytes_of_flows(job: Job) -> int:
+    return sum([flow.size for flow in job.flows.values()])
 
 
 Key = tuple[int, str, int | None]  # job, reason, channel
@@ -176,13 +180,13 @@ class Waits(Law):
     def handlers(self) -> dict[str, Handler]:
         return {"STALL_EVENT": self._stall, "RESUME_EVENT": self._resume, "SRAM_CONFLICT": self._conflict}
 
-    def _job(self, record: Record) -> Job | None:
+    def _job(self, record: Line) -> Job | None:
         job = self.context.jobs.get(record.job_id)
         if job is None and not self.context.partial:
             self.context.say("pair", f"{record.event.name} of job {record.job_id}, which is not issued, or over")
         return job
 
-    def _stall(self, record: Record) -> None:
+    def _stall(self, record: Line) -> None:
         job = self._job(record)
         key = record.job_id, record.reason, record.channel
         if key in self._open:
@@ -191,7 +195,7 @@ class Waits(Law):
             job.waits += 1
         self._open[key] = record.t_cycle
 
-    def _resume(self, record: Record) -> None:
+    def _resume(self, record: Line) -> None:
         job = self._job(record)
         if job is not None and record.reason == "bank_conflict":
             job.held += record.duration_cycles
@@ -206,7 +210,7 @@ class Waits(Law):
             text = f"job {record.job_id} waits for {record.reason} from {since} to {record.t_cycle}"
             self.context.say("latency", f"{text}, but duration_cycles is {record.duration_cycles}")
 
-    def _conflict(self, record: Record) -> None:
+    def _conflict(self, record: Line) -> None:
         if record.num_requests <= record.allowed:
             text = f"bank {record.bank_id} denies a request, but {record.num_requests} ask and {record.allowed} are allowed"
             self.context.say("waits", text)

@@ -6,8 +6,8 @@ from collections import Counter
 from typing import Any
 
 from kernbench.trace.columns import IdMap
-from kernbench.trace.events import Record
 from kernbench.trace.laws.law import Context, Handler, Job, Law, ends_of
+from kernbench.trace.laws.line import Line
 from kernbench_core.numbers import CHANNELS, COMM_CHANNEL, TRANSFER_CHANNELS
 
 
@@ -28,19 +28,19 @@ class Commands(Law):
             self._units.append(name)
         return self._units.index(name)
 
-    def _enqueue(self, record: Record) -> None:
+    def _enqueue(self, record: Line) -> None:
         self._enqueued += 1
         if self._states.get(record.cmd_id) is not None:
             self.context.say("pair", f"command {record.cmd_id} is queued twice")
         self._states[record.cmd_id] = 3 * self._unit(record.unit)
 
-    def _start(self, record: Record) -> None:
-        self._step(record, "starts", before=0, wanted="queued")
+    def _start(self, record: Line) -> None:
+        self._step(record, "starts", 0, "queued")
 
-    def _end(self, record: Record) -> None:
-        self._step(record, "ends", before=1, wanted="started")
+    def _end(self, record: Line) -> None:
+        self._step(record, "ends", 1, "started")
 
-    def _step(self, record: Record, does: str, *, before: int, wanted: str) -> None:
+    def _step(self, record: Line, does: str, before: int, wanted: str) -> None:
         state = self._states.get(record.cmd_id)
         if state is None:
             if self.context.partial:
@@ -56,13 +56,13 @@ class Commands(Law):
             self.context.say("pair", f"command {record.cmd_id} {does}, but it is {now}, not {wanted}")
         self._states[record.cmd_id] = state - state % 3 + before + 1
 
-    def finish(self, end: Record) -> None:
+    def finish(self, end: Any) -> None:
         if self.context.partial:
             return
         for cmd_id, state in self._states.items():
             if state % 3 != 2:
                 self.context.say("pair", f"command {cmd_id} has no CMD_END")
-        more = any(kind == "COMPONENT" for kind in self.context.units.values())  # components may submit commands
+        more = "COMPONENT" in self.context.units.values()  # components may submit commands
         host = "mmio" in (self.context.meta.sim_config.get("control") or {})  # it may not have written all of them
         fewer = self._enqueued < self.context.meta.commands and not (host and end.status != "done")
         if fewer or (self._enqueued > self.context.meta.commands and not more):
@@ -85,7 +85,7 @@ class Jobs(Law):
         ends = dict.fromkeys(("DMA_END", "TE_END", "VE_END"), self._end)
         return {"JOB_ISSUE": self._issue, "JOB_DONE": self._done, "ENGINE_EVENT": self._event, **starts, **ends}
 
-    def _issue(self, record: Record) -> None:
+    def _issue(self, record: Line) -> None:
         if record.job_id in self.context.jobs:
             self.context.say("pair", f"job {record.job_id} is issued twice")
         kind = self.context.units.get(record.unit, "")
@@ -93,7 +93,7 @@ class Jobs(Law):
             record.job_id, record.cmd_id, record.unit, kind, record.t_cycle, record.job_type
         )
 
-    def _of(self, record: Record, what: str) -> Job | None:
+    def _of(self, record: Line, what: str) -> Job | None:
         """The job of an event, which must be of its command and unit."""
         job = self.context.jobs.get(record.job_id)
         if job is None:
@@ -104,7 +104,7 @@ class Jobs(Law):
             self.context.say("pair", f"job {record.job_id} {text}")
         return job
 
-    def _start(self, record: Record) -> None:
+    def _start(self, record: Line) -> None:
         context = self.context
         kind = record.event.component
         job = self._of(record, "starts")
@@ -128,7 +128,7 @@ class Jobs(Law):
         else:
             job.total = record.total_cycles
 
-    def _transfer_starts(self, record: Record) -> None:
+    def _transfer_starts(self, record: Line) -> None:
         unit, channel = record.unit, record.channel
         self._transfers[unit] += channel != COMM_CHANNEL
         self._on_channel[unit, channel] += 1
@@ -141,7 +141,7 @@ class Jobs(Law):
             text = f"{self._on_channel[unit, channel]} transfers run on {unit} {name}, but its max_concurrent is {most}"
             self.context.say("concurrency", text)
 
-    def _end(self, record: Record) -> None:
+    def _end(self, record: Line) -> None:
         context = self.context
         job = self._of(record, "ends")
         if record.event.component == "DMA":
@@ -164,7 +164,7 @@ class Jobs(Law):
             self._length(record, job)
         self._over(job, "END", record.t_cycle)
 
-    def _length(self, record: Record, job: Job) -> None:
+    def _length(self, record: Line, job: Job) -> None:
         """Work and waits of a TE or VE job make its latency; with a period above 1 cycles between count too. A component
         decides the time of its jobs itself.
         """
@@ -177,13 +177,13 @@ class Jobs(Law):
             text = f"takes {record.latency_cycles} cycles, {job.total} of them work, but stall_cycles is {record.stall_cycles}"
             self.context.say("cycles", f"job {job.number} on {record.unit} {text}")
 
-    def _latency(self, record: Record, since: int, what: str) -> None:
+    def _latency(self, record: Line, since: int, what: str) -> None:
         cycles = record.t_cycle - since
         if record.latency_cycles != cycles:
             text = f"{what} at {since} and ends at {record.t_cycle}, but latency_cycles is {record.latency_cycles}"
             self.context.say("latency", f"job {record.job_id} {text}")
 
-    def _done(self, record: Record) -> None:
+    def _done(self, record: Line) -> None:
         job = self._of(record, "is done")
         if job is None:
             return
@@ -194,7 +194,7 @@ class Jobs(Law):
                 self.context.say("pair", f"job {record.job_id} {text}")
         self._over(job, "JOB_DONE", record.t_cycle)
 
-    def _event(self, record: Record) -> None:
+    def _event(self, record: Line) -> None:
         job = self._of(record, "has an ENGINE_EVENT")
         if job is None:
             return
@@ -216,13 +216,13 @@ class Jobs(Law):
         job.end, job.end_line = t_cycle, self.context.line
         self.context.over(job, what)
 
-    def finish(self, end: Record) -> None:
+    def finish(self, end: Any) -> None:
         if self.context.partial:
             return
         for number in sorted(self.context.jobs):
             job = self.context.jobs[number]
             if job.seen:
-                missing = ", ".join(_named(job, what) for what in ends_of(job) if what not in job.seen)
+                missing = ", ".join([_named(job, what) for what in ends_of(job) if what not in job.seen])
                 self.context.say("pair", f"job {number} is over, but has no {missing}", job.end_line)
             elif end.status == "done":
                 self.context.say("pair", f"job {number} has no end, but the run is done", job.start_line)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
 from kernbench.common.naming import LLC, counted
 from kernbench.common.units import parse_rational
-from kernbench.trace.events import Record
+from kernbench.trace.laws.line import Line
 from kernbench.trace.reader import Trace
 from kernbench.trace.schema import LEVELS, PHASES, Event
 
@@ -35,7 +35,7 @@ LAWS: dict[str, str] = {
 ENDS = ("END", "ENGINE_EVENT", "JOB_DONE")  #: what every job has at its end; END: of its engine, as TE_END
 WITH_END = ("DMA", "TE", "VE")  #: kinds of engines that have one
 
-Handler = Callable[[Record], None]
+Handler = Callable[[Line], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,44 +50,44 @@ class Violation:
         return f"line {self.line:,}: {self.law}: {self.message}"
 
 
-@dataclass(slots=True)
 class Flow:
     """The bytes of a transfer on one channel."""
 
-    size: int
-    start: int
-    ended: bool = False
-    out: bool = False  #: suspended
-    accessed: int = 0  #: [B] of its MEM_ACCESS_EVENTs
-    links: dict[str, bool] = field(default_factory=dict)  #: link: whether it has ended there
-    bare: bool = False  #: without a DRAM channel: its links alone tell of it
+    def __init__(self, size: int, start: int, bare: bool) -> None:
+        self.size = size
+        self.start = start
+        self.bare = bare  #: without a DRAM channel: its links alone tell of it
+        self.ended = False
+        self.out = False  #: suspended
+        self.accessed = 0  #: [B] of its MEM_ACCESS_EVENTs
+        self.links: dict[str, bool] = {}  #: link: whether it has ended there
 
 
-@dataclass(slots=True)
 class Job:
     """A job from its issue to the cycle after its end."""
 
-    number: int
-    cmd: int
-    unit: str
-    kind: str
-    issued: int
-    job_type: str
-    channel: int = -1  #: of DMA
-    start: int = -1  #: [cycle]; -1: not started
-    start_line: int = 0
-    size: int = 0  #: [B] of a transfer
-    ends_in: tuple[int, int] = (1, 1)  #: ends of a transfer that are scratchpads, and that are memory next to one
-    head: int = 0
-    total: int = 0  #: [cycle] of a TE or VE job alone
-    end: int = -1
-    end_line: int = 0
-    held: int = 0  #: [cycle] by bank conflicts, as RESUME_EVENTs say
-    stalled: int = 0  #: the same, as its end says
-    seen: set[str] = field(default_factory=set)  #: which of ENDS have come
-    flows: dict[int, Flow] = field(default_factory=dict)
-    accessed: int = 0  #: [B] of its SRAM_ACCESSes
-    waits: int = 0  #: that are open
+    def __init__(self, number: int, cmd: int, unit: str, kind: str, issued: int, job_type: str) -> None:
+        self.number = number
+        self.cmd = cmd
+        self.unit = unit
+        self.kind = kind
+        self.issued = issued
+        self.job_type = job_type
+        self.channel = -1  #: of DMA
+        self.start = -1  #: [cycle]; -1: not started
+        self.start_line = 0
+        self.size = 0  #: [B] of a transfer
+        self.ends_in: tuple[int, int] = (1, 1)  #: ends of a transfer that are scratchpads, and that are memory next to one
+        self.head = 0
+        self.total = 0  #: [cycle] of a TE or VE job alone
+        self.end = -1
+        self.end_line = 0
+        self.held = 0  #: [cycle] by bank conflicts, as RESUME_EVENTs say
+        self.stalled = 0  #: the same, as its end says
+        self.seen: set[str] = set()  #: which of ENDS have come
+        self.flows: dict[int, Flow] = {}
+        self.accessed = 0  #: [B] of its SRAM_ACCESSes
+        self.waits = 0  #: that are open
 
 
 def ends_of(job: Job) -> tuple[str, ...]:
@@ -112,7 +112,7 @@ def _ratios(machine: Any) -> frozenset[Fraction]:
     codecs = dma.get("codecs") if isinstance(dma, dict) else None
     found = [codec.get("ratio") if isinstance(codec, dict) else None for codec in codecs] if isinstance(codecs, list) else []
     try:
-        return frozenset({Fraction(1), *(parse_rational(ratio) for ratio in found)})
+        return frozenset({Fraction(1), *[parse_rational(ratio) for ratio in found]})
     except ValueError:
         return frozenset({Fraction(1)})
 
@@ -157,6 +157,10 @@ class Context:
         if len(self.violations) < self.most:
             self.violations.append(Violation(line or self.line, law, message))
 
+    def misfit(self, line: int, why: str) -> None:
+        """A line is JSON, but no record."""
+        self.say("schema", why, line)
+
 
 class Law:
     """Some laws: handlers by event type, something to do when a cycle is over, and at the end of a whole file."""
@@ -171,7 +175,7 @@ class Law:
     def close(self, job: Job) -> None:
         """The cycle of a job's end is over, and with it all that the file says of the job."""
 
-    def finish(self, end: Record) -> None:
+    def finish(self, end: Any) -> None:
         """The file is whole: TRACE_END has been read."""
 
 
@@ -193,21 +197,21 @@ class Order:
         self.t_cycle: int = context.meta.t_cycle
         self.phase = 0
         self._level = LEVELS.index(context.meta.level) if context.meta.level in LEVELS else len(LEVELS)
-        self._fitting: set[tuple[type[Record], str | None]] = set()  # classes and units of earlier lines that broke no law here
-        #: By class and unit of these lines, their phase, where it is the same for all lines of the class and unit.
-        self.phases: defaultdict[type[Record], dict[str | None, int]] = defaultdict(dict)
+        self._fitting: set[tuple[str, str | None]] = set()  # events and units of earlier lines that broke no law here
+        #: By event and unit of these lines, their phase, if it is the same for all lines of the event and unit.
+        self.phases: defaultdict[str, dict[str | None, int]] = defaultdict(dict)
 
-    def look(self, record: Record) -> None:
+    def look(self, record: Line) -> None:
         """A line that fits the schema."""
         event = record.event
         self._place(record, event)
-        what = record.__class__, getattr(record, "unit", None)
+        what = event.name, record.unit
         if what not in self._fitting:
             self._look_at_unit(record, event.name, what)
             if what in self._fitting and event.name not in _OF_SEVERAL:
                 self.phases[what[0]][what[1]] = self._phase(record, event)
 
-    def _look_at_unit(self, record: Record, name: str, what: tuple[type[Record], str | None]) -> None:
+    def _look_at_unit(self, record: Line, name: str, what: tuple[str, str | None]) -> None:
         """The level and track of an event, which are those of all events of its class and unit, but for waits."""
         found = sum(self.context.counts.values())
         high = LEVELS.index(record.event.level) > self._level
@@ -224,7 +228,7 @@ class Order:
         if not wait and found == sum(self.context.counts.values()):
             self._fitting.add(what)
 
-    def _place(self, record: Record, event: Event) -> None:
+    def _place(self, record: Line, event: Event) -> None:
         t_cycle, phase, name = record.t_cycle, self._phase(record, event), event.name
         if t_cycle < self.t_cycle:
             if name == "CMD_ENQUEUE":  # in a window's file they keep the cycle in which they were queued
@@ -235,20 +239,20 @@ class Order:
             self.context.say("order", text)
         self.t_cycle, self.phase = t_cycle, phase
 
-    def _phase(self, record: Record, event: Event) -> int:
+    def _phase(self, record: Line, event: Event) -> int:
         """The phase in which an event stands."""
         if event.phase == 3 and event.name != "DMA_START":
             return self._start(record, event.name)
         return self._end(record, event.name) if event.phase == 0 else event.phase
 
-    def _start(self, record: Record, name: str) -> int:
+    def _start(self, record: Line, name: str) -> int:
         if name == "CMD_START":
             return 2 if self.context.units.get(record.unit) == "CPU" else 3
         if name in ("STALL_EVENT", "RESUME_EVENT"):
             return _WAITS[record.reason][name == "RESUME_EVENT"]
         return 3
 
-    def _end(self, record: Record, name: str) -> int:
+    def _end(self, record: Line, name: str) -> int:
         if name == "CMD_END":
             if record.status != "OK":
                 return 8
@@ -256,7 +260,7 @@ class Order:
         control = name in _OF_COMMAND and record.t_cycle == self.t_cycle and self.phase == 2
         return 2 if control else 0
 
-    def finish(self, end: Record, events: int) -> None:
+    def finish(self, end: Any, events: int) -> None:
         """The last line."""
         say = self.context.say
         if end.t_cycle < self.t_cycle:

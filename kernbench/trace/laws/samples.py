@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator
 from decimal import Context as DecimalContext
 from decimal import Decimal, Inexact
 from fractions import Fraction
-from operator import add
 from typing import Any
 
 from kernbench.common.units import parse_rational
-from kernbench.trace.events import Record
 from kernbench.trace.laws.counters import UNUSED
 from kernbench.trace.laws.law import Context, Handler, Law
+from kernbench.trace.laws.line import Line
 from kernbench.trace.metric.collect import PARTS
 
 _WAITS = ("backpressure", "bank_conflict")
 _BANKS = ("requests", "grants", "denials")
-_ENERGIES = {part: f"{part}_pj" for part in PARTS}  #: fields
 _EXACT = DecimalContext(prec=1000, traps=[Inexact])  # floats from 1e-324 to the schema's 1e60 have sums of fewer digits
 _NEAR = Fraction(1, 10**9)  # of a sum of energies: each is rounded to a float
 
@@ -33,7 +30,8 @@ class Samples(Law):
         self._short = (0, 0)  # the cycle after the last window that is shorter than the others, and its line
         self._sums: defaultdict[str, Counter[str]] = defaultdict(Counter)
         self._banks: dict[str, dict[str, list[int]]] = {}
-        self._energy = dict.fromkeys(PARTS, Decimal(0))
+        self._whole = dict.fromkeys(PARTS, 0)  # [pJ] of windows whose energy is an integer
+        self._decimals = dict.fromkeys(PARTS, Decimal(0))  # [pJ] of the others
 
     def handlers(self) -> dict[str, Handler]:
         return {
@@ -43,7 +41,7 @@ class Samples(Law):
             "ENERGY_SAMPLE": self._energies,
         }
 
-    def _fits(self, record: Record, unit: str) -> None:
+    def _fits(self, record: Line, unit: str) -> None:
         """The window ends here, is of the right length, and has one sample of this kind and unit."""
         after, cycles, name = record.t_cycle + 1, record.window_cycles, record.event.name
         key = name, unit
@@ -58,12 +56,12 @@ class Samples(Law):
             text = f"a window of {cycles} cycles ends after cycle {record.t_cycle}, but windows are of {self._window}"
             self.context.say("samples", text)
 
-    def _at_most(self, record: Record, used: int, what: str) -> None:
+    def _at_most(self, record: Line, used: int, what: str) -> None:
         if used > record.window_cycles:
             text = f"{record.unit} is {what} for {used} cycles of a window of {record.window_cycles}"
             self.context.say("samples", text)
 
-    def _bandwidth(self, record: Record) -> None:
+    def _bandwidth(self, record: Line) -> None:
         self._fits(record, record.unit)
         self._at_most(record, record.busy_cycles, "busy")
         if record.member_cycles < record.busy_cycles:
@@ -74,7 +72,7 @@ class Samples(Law):
         sums["busy"] += record.busy_cycles
         sums["member_cycles"] += record.member_cycles
 
-    def _engine(self, record: Record) -> None:
+    def _engine(self, record: Line) -> None:
         self._fits(record, record.unit)
         used = record.busy_cycles + record.backpressure_cycles + record.bank_conflict_cycles
         self._at_most(record, used, "busy or stalled")
@@ -83,30 +81,42 @@ class Samples(Law):
         sums["backpressure"] += record.backpressure_cycles
         sums["bank_conflict"] += record.bank_conflict_cycles
 
-    def _bank(self, record: Record) -> None:
+    def _bank(self, record: Line) -> None:
         self._fits(record, record.unit)
-        by_bank = {key: getattr(record, key) for key in _BANKS}
-        if len({len(counts) for counts in by_bank.values()}) > 1:
+        requests, grants, denials = record.requests, record.grants, record.denials
+        banks = len(requests)
+        if banks != len(grants) or banks != len(denials):
             self.context.say("samples", f"{record.unit} counts requests, grants and denials of different numbers of banks")
             return
-        wrong = by_bank["requests"] != list(map(add, by_bank["grants"], by_bank["denials"]))
-        for bank, (asked, granted, denied) in enumerate(zip(*by_bank.values(), strict=True)) if wrong else ():
+        for bank in range(banks):
+            asked, granted, denied = requests[bank], grants[bank], denials[bank]
             if asked != granted + denied:
                 text = f"bank {bank} of {record.unit} has {asked} requests, but {granted} grants and {denied} denials"
                 self.context.say("samples", text)
-        sums = self._banks.setdefault(record.unit, {key: [0] * len(counts) for key, counts in by_bank.items()})
-        for key, counts in by_bank.items():
-            most = max(len(sums[key]), len(counts))
-            old, new = (some + [0] * (most - len(some)) for some in (sums[key], counts))
-            sums[key] = list(map(add, old, new))
+        sums = self._banks.get(record.unit)
+        if sums is None:
+            sums = self._banks[record.unit] = {key: [] for key in _BANKS}
+        _add(sums["requests"], requests)
+        _add(sums["grants"], grants)
+        _add(sums["denials"], denials)
 
-    def _energies(self, record: Record) -> None:
+    def _energies(self, record: Line) -> None:
         self._fits(record, "")
-        for part, name in _ENERGIES.items():
-            value = getattr(record, name)
-            self._energy[part] = _EXACT.add(self._energy[part], Decimal(value if type(value) is int else repr(value)))
+        self._energy("dram", record.dram_pj)
+        self._energy("noc", record.noc_pj)
+        self._energy("spm", record.spm_pj)
+        self._energy("mac", record.mac_pj)
+        self._energy("ve", record.ve_pj)
+        self._energy("static", record.static_pj)
 
-    def finish(self, end: Record) -> None:
+    def _energy(self, part: str, pj: Any) -> None:
+        """Add the energy of a window: an integer, or a float as its shortest decimal number."""
+        if type(pj) is int:
+            self._whole[part] += pj
+        else:
+            self._decimals[part] = _EXACT.add(self._decimals[part], Decimal(repr(pj)))
+
+    def finish(self, end: Any) -> None:
         if self.context.partial:
             return
         after, line = self._short
@@ -139,21 +149,33 @@ class Samples(Law):
                 self.context.say("counters", f"samples of {unit} add up to {key} {value}, but TRACE_END says {said}")
 
     def _compare_energy(self, said: dict[str, Any]) -> None:
-        numbers = dict(_numbers(said))
-        for part, energy in self._energy.items():
-            pj = Fraction(energy)
+        numbers = _numbers(said)
+        for part, whole in self._whole.items():
+            pj = whole + Fraction(self._decimals[part])
             if part in numbers and abs(pj - numbers[part]) > _NEAR * max(pj, Fraction(1)):
                 text = f"windows add up to {float(pj)} pJ of {part}, but TRACE_END says {said[part]}"
                 self.context.say("energy", text)
-        total = sum((numbers.get(part, Fraction(0)) for part in PARTS), Fraction(0))
+        total = sum([numbers.get(part, Fraction(0)) for part in PARTS], Fraction(0))
         if "total" in numbers and abs(total - numbers["total"]) > _NEAR * max(total, Fraction(1)):
             self.context.say("energy", f"the parts add up to {float(total)} pJ, but the total is {said['total']}")
 
 
-def _numbers(said: dict[str, Any]) -> Iterator[tuple[str, Fraction]]:
+def _add(sums: list[int], counts: list[int]) -> None:
+    """Add counts by bank; banks that had none before are appended."""
+    known = len(sums)
+    for bank in range(len(counts)):
+        if bank < known:
+            sums[bank] += counts[bank]
+        else:
+            sums.append(counts[bank])
+
+
+def _numbers(said: dict[str, Any]) -> dict[str, Fraction]:
     """The energies that are numbers; a component without a number violates only the law of its sum."""
+    found = {}
     for part, pj in said.items():
         try:
-            yield part, parse_rational(pj)
+            found[part] = parse_rational(pj)
         except ValueError:
             continue
+    return found

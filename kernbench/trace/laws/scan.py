@@ -1,0 +1,244 @@
+"""Lines as kernbench writes them, read without a Python object for each value.
+
+Such a line has the event type, `t_cycle`, the fields of the event in the order of the schema, and then other common fields. It
+has no spaces, no escapes and only ASCII characters. msgspec reads all other lines: it knows all of JSON, and says what is wrong.
+"""
+
+from __future__ import annotations
+
+from kernbench.trace.events import MAX_NUMBER
+from kernbench.trace.laws.line import NAMES, Line
+from kernbench.trace.schema import COMMON_FIELDS, EVENTS, Event, Field
+
+_KINDS = {"int": 0, "text": 1, "number": 2, "flag": 3, "label": 4, "ints": 5, "texts": 6}
+_HEAD = b'{"event_type":"'
+_TRUE, _FALSE = b"true", b"false"
+_RECENT = 8
+_MOST_TEXTS = 4096  # that a field keeps: names of tracks, types of jobs
+
+
+class Member:
+    """One field of an event: how it is written, and where its value goes."""
+
+    def __init__(self, field: Field, required: bool) -> None:
+        self.key = b',"%b":' % field.name.encode()
+        self.kind = _KINDS[field.kind]
+        self.required = required
+        self.place = NAMES.index(field.name) if field.name in NAMES else -1  #: of `Line`; -1: no law looks at it
+        self.choices = {choice.encode(): choice for choice in field.choices}  #: empty: any text
+        self.texts = dict(self.choices)  #: those that may follow or that were read
+        self.recent = list(self.choices.items())[:_RECENT]  #: of them, those that are looked for first
+
+
+class Layout:
+    """The fields of an event in the order in which they are written."""
+
+    def __init__(self, event: Event) -> None:
+        own = {field.name for field in event.fields}
+        first, *common = COMMON_FIELDS
+        self.event = event
+        self.number = event.number
+        self.head = b'%b%b","%b":' % (_HEAD, event.name.encode(), first.name.encode())
+        self.members = [Member(field, field.required) for field in event.fields if field.kind in _KINDS]
+        self.members += [Member(field, False) for field in common if field.name not in own]
+        self.has_unit = "unit" in own
+        self.next: Layout | None = None  #: that of the line that followed last time
+
+
+class Scan:
+    """Reads lines into one `Line`."""
+
+    def __init__(self) -> None:
+        self.line = Line()
+        self._layouts: dict[bytes, Layout] = {}
+        for event in EVENTS:
+            if event.name not in ("TRACE_META", "TRACE_END"):
+                self._layouts[event.name.encode()] = Layout(event)
+        self._last = Layout(EVENTS[0])  # of the line that was read last
+        self._at = 0  # where the next value begins
+        self._value = 0
+
+    def next(self, block: bytes, at: int) -> int:
+        """Read the line that begins at an offset, and return the offset after it; -1 if msgspec has to read it."""
+        p = block
+        size = len(block)
+        layout = self._last.next
+        if layout is None or not _same(p, size, at, layout.head):
+            if not _same(p, size, at, _HEAD):
+                return -1
+            start = end = at + len(_HEAD)
+            while end < size and p[end] != 34:  # "
+                end += 1
+            layout = self._layouts.get(p[start:end])
+            if layout is None or not _same(p, size, at, layout.head):
+                return -1
+            self._last.next = layout
+        self._last = layout
+        self._at = at + len(layout.head)
+        if not self._int(block):
+            return -1
+        line = self.line
+        line.event = layout.event
+        line.number = layout.number
+        line.t_cycle = line.now = self._value
+        if not layout.has_unit:
+            line.unit = None
+        for member in layout.members:
+            if _same(p, size, self._at, member.key):
+                self._at += len(member.key)
+                if not self._take(block, member):
+                    return -1
+            elif member.required:
+                return -1
+            elif member.place >= 0:
+                line.put(member.place, None)
+        end = self._at
+        if end + 1 >= size or p[end] != 125 or p[end + 1] != 10:  # } and a line feed
+            return -1
+        return end + 2
+
+    def _take(self, block: bytes, member: Member) -> bool:
+        """Read the value of a field, and move past it."""
+        p = block
+        size = len(block)
+        kind = member.kind
+        if kind == 0 or (kind == 4 and p[self._at] != 34):
+            if not self._int(block):
+                return False
+            if member.place >= 0:
+                self.line.put(member.place, self._value)
+            return True
+        if kind == 1 or kind == 4:
+            return self._text(block, member)
+        if kind == 2:
+            return self._number(block, member)
+        if kind == 3:
+            true = _same(p, size, self._at, _TRUE)
+            if not true and not _same(p, size, self._at, _FALSE):
+                return False
+            self._at += 4 if true else 5
+            return True
+        return self._list(block, member)
+
+    def _int(self, block: bytes) -> bool:
+        """Read an integer of at most 18 digits."""
+        p = block
+        size = len(block)
+        start = at = self._at
+        value = 0
+        while at < size and 48 <= p[at] <= 57 and at < start + 18:
+            value = 10 * value + p[at] - 48
+            at += 1
+        if not start < at < size or 48 <= p[at] <= 57 or (p[start] == 48 and at > start + 1):
+            return False
+        self._at = at
+        self._value = value
+        return True
+
+    def _text(self, block: bytes, member: Member) -> bool:
+        p = block
+        size = len(block)
+        start = self._at + 1
+        if start >= size or p[start - 1] != 34:
+            return False
+        for text, value in member.recent:
+            end = start + len(text)
+            if end < size and p[end] == 34 and _same(p, size, start, text):
+                self._at = end + 1
+                if member.place >= 0:
+                    self.line.put(member.place, value)
+                return True
+        end = start
+        while end < size and p[end] != 34:
+            if p[end] < 32 or p[end] > 126 or p[end] == 92:  # a backslash
+                return False
+            end += 1
+        if end == size:
+            return False
+        self._at = end + 1
+        if member.place < 0 and not member.choices:
+            return True
+        return self._known(p[start:end], member)
+
+    def _known(self, text: bytes, member: Member) -> bool:
+        """Take a text that is not among the recent ones of a field; false if the field must not have it."""
+        found = member.texts.get(text)
+        if found is None:
+            if member.choices:
+                return False
+            found = text.decode("ascii")
+            if len(member.recent) < _RECENT:
+                member.recent.append((text, found))
+            if len(member.texts) < _MOST_TEXTS:
+                member.texts[text] = found
+        if member.place >= 0:
+            self.line.put(member.place, found)
+        return True
+
+    def _number(self, block: bytes, member: Member) -> bool:
+        """Read a number without sign and exponent."""
+        p = block
+        size = len(block)
+        start = self._at
+        if not self._int(block):
+            return False
+        if p[self._at] != 46:  # a point
+            if p[self._at] == 69 or p[self._at] == 101:  # an exponent
+                return False
+            if member.place >= 0:
+                self.line.put(member.place, self._value)
+            return True
+        at = self._at + 1
+        while at < size and 48 <= p[at] <= 57:
+            at += 1
+        if at == self._at + 1 or at == size or p[at] == 69 or p[at] == 101:
+            return False
+        self._at = at
+        if member.place >= 0:
+            self.line.put(member.place, float(p[start:at]))
+        return True
+
+    def _list(self, block: bytes, member: Member) -> bool:
+        """Read a list of integers or texts; no law looks at texts."""
+        p = block
+        size = len(block)
+        at = self._at
+        if at + 1 >= size or p[at] != 91:  # [
+            return False
+        found: list[int] = []
+        if p[at + 1] == 93:  # ]
+            self._at = at + 2
+        else:
+            while True:
+                self._at += 1
+                if member.kind == 5:
+                    if not self._int(block):
+                        return False
+                    found.append(self._value)
+                elif not self._text(block, _ANY_TEXT):
+                    return False
+                at = self._at
+                if at < size and p[at] == 93:
+                    self._at = at + 1
+                    break
+                if at >= size or p[at] != 44:  # a comma
+                    return False
+        if member.place >= 0:
+            self.line.put(member.place, found)
+        return True
+
+
+def _same(p: bytes, size: int, at: int, text: bytes) -> bool:
+    """Some bytes have a text at an offset."""
+    t = text
+    length = len(text)
+    if at + length > size:
+        return False
+    i = 0
+    while i < length and p[at + i] == t[i]:
+        i += 1
+    return i == length
+
+
+_ANY_TEXT = Member(Field("", "text", ""), True)
+assert MAX_NUMBER > 10**18  # so that a number of at most 18 digits before its point is in range

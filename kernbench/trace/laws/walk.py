@@ -1,0 +1,88 @@
+"""All records of a file, one after the other, past all laws."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from kernbench.trace.laws.law import Context, Handler, Law, Order
+from kernbench.trace.laws.line import Line
+from kernbench.trace.laws.scan import Scan
+from kernbench.trace.schema import EVENTS
+
+
+class Kind:
+    """What is known of the records of an event type."""
+
+    def __init__(self, phases: dict[str | None, int], handlers: list[Handler]) -> None:
+        #: By unit: the phase of records that keep the laws of `Order`, except for their place in the file.
+        self.phases = phases
+        self.handlers = handlers
+
+
+class Walk:
+    """Hands each record to the laws of its type, and closes jobs when the cycle in which they ended is over."""
+
+    def __init__(self, context: Context, order: Order, laws: Sequence[Law]) -> None:
+        self.events = 0  #: records that were read
+        self._context = context
+        self._order = order
+        self._scan = Scan()
+        self._closes = [law.close for law in laws if type(law).close is not Law.close]
+        self._kinds: list[Kind | None] = [None] * (EVENTS[-1].number + 1)  # by number of the event
+        tables = [law.handlers() for law in laws]
+        for event in EVENTS:
+            handlers = [table[event.name] for table in tables if event.name in table]
+            self._kinds[event.number] = Kind(order.phases[event.name], handlers)
+
+    def plain(self, block: bytes, at: int, number: int) -> tuple[int, int]:
+        """Read lines from an offset on, the first of them with this number, up to one that is not plain.
+
+        Returns the offset after the last one, and the number of lines that were read.
+        """
+        size = len(block)
+        first = number
+        scan = self._scan
+        while at < size:
+            after = scan.next(block, at)
+            if after < 0:
+                break
+            self._look(scan.line, number)
+            at = after
+            number += 1
+        self.events += number - first
+        return at, number - first
+
+    def other(self, record: object, number: int) -> None:
+        """Look at a line that msgspec has decoded."""
+        line = self._scan.line
+        line.take(record)
+        self._look(line, number)
+        self.events += 1
+
+    def _look(self, record: Line, number: int) -> None:
+        context, order = self._context, self._order
+        kind = self._kinds[record.number]
+        context.line = number
+        now = record.now
+        if now != context.t_cycle:
+            context.t_cycle = now
+            if context.closing:
+                self.close()
+        # Most records have an event and unit of earlier ones, whose phase is known, and follow the record before them.
+        phase = kind.phases.get(record.unit)
+        if phase is not None and (now > order.t_cycle or (now == order.t_cycle and phase >= order.phase)):
+            order.t_cycle = now
+            order.phase = phase
+        else:
+            order.look(record)
+        for handle in kind.handlers:
+            handle(record)
+
+    def close(self) -> None:
+        """The cycle in which these jobs ended is over."""
+        context = self._context
+        for job in context.closing:
+            for close in self._closes:
+                close(job)
+            context.jobs.pop(job.number, None)
+        context.closing.clear()

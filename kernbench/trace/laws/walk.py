@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from kernbench.trace.events import Record
 from kernbench.trace.laws.law import Context, Handler, Law, Order
 from kernbench.trace.laws.line import Line
 from kernbench.trace.laws.scan import Scan
@@ -28,7 +29,7 @@ class Walk:
         self._order = order
         self._scan = Scan()
         self._closes = [law.close for law in laws if type(law).close is not Law.close]
-        self._kinds: list[Kind | None] = [None] * (EVENTS[-1].number + 1)  # by number of the event
+        self._kinds = [Kind({}, []) for _ in range(EVENTS[-1].number + 1)]  # by number of the event
         tables = [law.handlers() for law in laws]
         for event in EVENTS:
             handlers = [table[event.name] for table in tables if event.name in table]
@@ -52,7 +53,7 @@ class Walk:
         self.events += number - first
         return at, number - first
 
-    def other(self, record: object, number: int) -> None:
+    def other(self, record: Record, number: int) -> None:
         """Look at a line that msgspec has decoded."""
         line = self._scan.line
         line.take(record)

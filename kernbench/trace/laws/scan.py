@@ -1,7 +1,7 @@
 """Lines as kernbench writes them, read without a Python object for each value.
 
 Such a line has the event type, `t_cycle`, the fields of the event in the order of the schema, and then other common fields. It
-has no spaces, no escapes and only ASCII characters. msgspec reads all other lines: it knows all of JSON, and says what is wrong.
+has no spaces, no escapes and only ASCII characters. msgspec reads all other lines, and says what is wrong with them.
 """
 
 from __future__ import annotations

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import lcm
 from typing import Any
 
 from hypothesis import strategies as st
@@ -25,13 +26,20 @@ ROLES = sampled_from(["activation", "weight", "kv", "embedding"])
 class Ground:
     """What the entries of one program share: a system, who and what is crowded, and a budget of work."""
 
-    def __init__(self, draw: Draw, system: dict[str, Any], on_stacks: bool) -> None:
+    def __init__(self, draw: Draw, system: dict[str, Any], on_stacks: bool, tenants: int = 1) -> None:
+        """`tenants`: it is one of so many, and each has a part of every memory and scratchpad."""
         self.draw = draw
+        self.tenants = tenants
         config = load_config(system)
         assert isinstance(config, SystemConfig)
         self.roads = PlainRoads(config)
         npu: dict[str, Any] = {name: system[name] for name in system if name in ("control", "kv_layouts")}
-        self.site = Site(draw, npu | {name: part for name, part in system["pe"].items() if name != "link"})
+        pe = {name: part for name, part in system["pe"].items() if name != "link"}
+        if tenants > 1:
+            key = "num_banks" if pe["spm"].get("map") == "blocked" else "bank_size_bytes"
+            width = config.pe.spm.bank_width_bytes if key == "bank_size_bytes" else 1
+            pe["spm"] = {**pe["spm"], key: pe["spm"][key] // tenants // width * width}
+        self.site = Site(draw, npu | pe)
         self.align = config.pe.dma.alignment_bytes
         cubes = [(sip, cube) for sip in range(config.system.sips) for cube in range(config.cubes)]
         self.cpus = [f"sip{sip}.cube{cube}.m_cpu" for sip, cube in cubes]
@@ -49,10 +57,12 @@ class Ground:
         found = []
         for sip, cube in cubes:
             sram = self.roads.resolver.base(f"sip{sip}.cube{cube}.sram")
-            found.append((sram, sram + config.cube.sram.bytes))
+            found.append((sram, sram + config.cube.sram.bytes // self.tenants // self.align * self.align))
             for slice_ in range(config.slices):
                 start = self.roads.resolver.address(sip, cube, slice_)
-                found.append((start, start + config.slice_bytes))
+                line = lcm(config.slice_channels * config.cube.hbm.interleave_bytes, self.align)
+                part = config.slice_bytes if self.tenants == 1 else config.slice_bytes // self.tenants // line * line
+                found.append((start, start + part))
         inside = [(ceil_div(a, self.align) * self.align, b // self.align * self.align) for a, b in found]
         return [(a, b) for a, b in inside if b - a >= self.align]
 
@@ -84,12 +94,13 @@ class Ground:
 
 
 @st.composite
-def system_programs(draw: Draw, system: dict[str, Any], on_stacks: bool = False) -> dict[str, Any]:
+def system_programs(draw: Draw, system: dict[str, Any], on_stacks: bool = False, tenants: int = 1) -> dict[str, Any]:
     """A program dict that is valid on `system`, with dependencies in both directions of the file.
 
-    `on_stacks`: its busy memories are slices of HBM, and a first transfer uses one.
+    `on_stacks`: its busy memories are slices of HBM, and a first transfer uses one. `tenants`: it fits into a part of each
+    memory and scratchpad where so many tenants share the system.
     """
-    ground = Ground(draw, system, on_stacks)
+    ground = Ground(draw, system, on_stacks, tenants)
     entries: list[Entry] = _move(ground) if on_stacks else []
     for _ in range(draw(sampled_from(COUNTS))):
         entries += draw(sampled_from(PATTERNS))(ground)

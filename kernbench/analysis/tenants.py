@@ -1,4 +1,4 @@
-"""Several programs on one NPU: each has its own queue, DMA engines, quota and part of the memories (docs/model/tenants.md)."""
+"""Several programs on one machine, each with its own queue, DMA engines, quota and memory parts (docs/model/tenants.md)."""
 
 from __future__ import annotations
 
@@ -9,18 +9,20 @@ from math import lcm
 from typing import Any
 
 from kernbench.cmdq import Program, load_program
-from kernbench.cmdq.entries import DmaEntry, Entry, KvEntry
-from kernbench.cmdq.footprint import regions_of, transfer_of
+from kernbench.cmdq.entries import DmaEntry, Entry, HostEntry, KvEntry, PairEntry
+from kernbench.cmdq.footprint import bytes_of, flat_address, regions_of, transfer_of
 from kernbench.cmdq.plan import Plan, plan_program
 from kernbench.common.errors import InputError, Problem
-from kernbench.config import NpuConfig, load_config
+from kernbench.config import MachineConfig, NpuConfig, SystemConfig, load_config
+from kernbench.config.kinds import pe_as_npu
+from kernbench.policy.routing.resolver import address_map
 from kernbench.sim_engine.machine import Machine
 from kernbench.sim_engine.result import Result
 from kernbench_core.numbers import TRANSFER_CHANNELS
 
 MOST = 64  #: tenants
 MOST_WEIGHT = 1024
-_OPERANDS = ("spm", "ifm", "wgt", "ofm", "in", "in2", "out")  #: each has a bank and an offset
+_OPERANDS = ("spm", "peer", "ifm", "wgt", "ofm", "in", "in2", "out")  #: each has a bank and an offset
 _ADDRESSES = ("dram_addr", "dram_base_addr")
 
 
@@ -111,13 +113,14 @@ def read_tenant(text: str) -> Tenant:
     return Tenant(load_program(path), **keys)
 
 
-def share(tenants: Sequence[Tenant], config: NpuConfig) -> Shared:
-    """Run tenants on one machine, and each alone. InputError if a program does not fit into its part."""
+def share(tenants: Sequence[Tenant], config: MachineConfig) -> Shared:
+    """Run tenants on one machine, and each alone. InputError if a program does not fit into its parts."""
     machine = shared_machine(tenants, config)
     machine.run()
     result = machine.result()
     if result.status != "done":
         return Shared(config.source, (), result)
+    pe = pe_of(config)
     ends = [0] * len(tenants)
     for entry, times in zip(machine.program.entries, result.entries, strict=True):
         of = entry.id % len(tenants)
@@ -126,13 +129,14 @@ def share(tenants: Sequence[Tenant], config: NpuConfig) -> Shared:
     for number, tenant in enumerate(tenants):
         alone = Machine(config, tenant.program)
         alone.run()
-        engines = [result.counters[f"dma{number * config.dma.engines + i}"] for i in range(config.dma.engines)]
+        owners = zip(machine.plan.dma, _owners(machine.plan, len(tenants), pe), strict=False)
+        engines = [result.counters[name] for name, owner in owners if owner == number]
         stalled = {name: sum(one["stalled"][name] for one in engines) for name in ("backpressure", "bank_conflict")}
         found.append(
             TenantResult(
                 name=tenant.program.name or tenant.program.source,
                 weight=tenant.weight,
-                outstanding=tenant.outstanding or config.dma.max_concurrent_transfers,
+                outstanding=tenant.outstanding or pe.dma.max_concurrent_transfers,
                 cycles=ends[number],
                 alone=max((one.end or 0 for one in alone.result().entries), default=0),
                 dram_bytes=sum(one["bytes"] for one in engines),
@@ -143,7 +147,7 @@ def share(tenants: Sequence[Tenant], config: NpuConfig) -> Shared:
     return Shared(config.source, tuple(found), result)
 
 
-def shared_machine(tenants: Sequence[Tenant], config: NpuConfig) -> Machine:
+def shared_machine(tenants: Sequence[Tenant], config: MachineConfig) -> Machine:
     """The machine that runs the joint program, before cycle 0."""
     if not 1 <= len(tenants) <= MOST:
         raise InputError(Problem("tenants", f"the number of tenants must be from 1 to {MOST}", "tenants", len(tenants)))
@@ -157,34 +161,50 @@ def shared_machine(tenants: Sequence[Tenant], config: NpuConfig) -> Machine:
             raise InputError(Problem(tenant.program.source, rule, "weight", tenant.weight))
     wide = _machine_of(tenants, config)
     program = _joint_program(tenants, config)
-    return Machine(wide, program, plan=_with_quotas(plan_program(program, wide), tenants, config))
+    return Machine(wide, program, plan=_with_quotas(plan_program(program, wide), tenants, pe_of(config)))
 
 
-def _machine_of(tenants: Sequence[Tenant], config: NpuConfig) -> NpuConfig:
+def pe_of(config: MachineConfig) -> NpuConfig:
+    """The NPU, or what each PE of a system is."""
+    return pe_as_npu(config) if isinstance(config, SystemConfig) else config
+
+
+def _machine_of(tenants: Sequence[Tenant], config: MachineConfig) -> MachineConfig:
     """The machine with DMA engines for all, and with weights as large as any, so that its checks cover them."""
     heaviest = max(tenant.weight for tenant in tenants)
-    changes: dict[str, Any] = {"dma.engines": config.dma.engines * len(tenants)}
-    for name, channel in zip(TRANSFER_CHANNELS, config.dma.channels, strict=True):
-        changes[f"dma.channels.{name}.weight"] = channel.weight * heaviest
-    if config.noc is not None:
+    pe, of = pe_of(config), "pe." if isinstance(config, SystemConfig) else ""
+    changes: dict[str, Any] = {f"{of}dma.engines": pe.dma.engines * len(tenants)}
+    for name, channel in zip(TRANSFER_CHANNELS, pe.dma.channels, strict=True):
+        changes[f"{of}dma.channels.{name}.weight"] = channel.weight * heaviest
+    if isinstance(config, NpuConfig) and config.noc is not None:
         changes["noc.dma_at"] = [list(place) for place in config.noc.dma_at] * len(tenants)
-    return load_config(config.to_dict(), changes, kind=NpuConfig)
+    return load_config(config.to_dict(), changes)
 
 
-def _with_quotas(plan: Plan, tenants: Sequence[Tenant], config: NpuConfig) -> Plan:
-    engines = []
-    for number, table in enumerate(plan.machine["dma"]):
-        tenant = tenants[number // config.dma.engines]
-        given = zip(table["channels"], config.dma.channels, strict=True)
+def _owners(plan: Plan, count: int, pe: NpuConfig) -> list[int]:
+    """The tenant of each DMA engine of a PE; the engines of PCIe endpoints, which all tenants share, come behind these."""
+    return [number // pe.dma.engines % count for number in range(plan.with_scratchpad)]
+
+
+def _with_quotas(plan: Plan, tenants: Sequence[Tenant], pe: NpuConfig) -> Plan:
+    engines = list(plan.machine["dma"])
+    for number, owner in enumerate(_owners(plan, len(tenants), pe)):
+        tenant, table = tenants[owner], engines[number]
+        given = zip(table["channels"], pe.dma.channels, strict=True)
         channels = [(most, priority, own.weight * tenant.weight) for (most, priority, _), own in given]
-        most = tenant.outstanding or config.dma.max_concurrent_transfers
-        engines.append(table | {"channels": channels, "max_concurrent": most})
+        most = tenant.outstanding or pe.dma.max_concurrent_transfers
+        engines[number] = table | {"channels": channels, "max_concurrent": most}
+    for number in range(plan.with_scratchpad, len(engines)):  # of endpoints: no tenant's weight
+        given = zip(engines[number]["channels"], pe.dma.channels, strict=True)
+        channels = [(most, priority, own.weight) for (most, priority, _), own in given]
+        engines[number] = engines[number] | {"channels": channels}
     return replace(plan, machine=plan.machine | {"dma": engines})
 
 
-def _joint_program(tenants: Sequence[Tenant], config: NpuConfig) -> Program:
+def _joint_program(tenants: Sequence[Tenant], config: MachineConfig) -> Program:
     """All entries by (position, tenant); the remainder of an id by the number of tenants is the tenant."""
-    queues = [list(_own_entries(number, tenant, tenants, config)) for number, tenant in enumerate(tenants)]
+    parts = _Parts(config, len(tenants))
+    queues = [list(_own_entries(number, tenant, parts)) for number, tenant in enumerate(tenants)]
     order = sorted((position, number) for number, queue in enumerate(queues) for position in range(len(queue)))
     entries = [queues[number][position] for position, number in order]
     fresh = {old: new * len(tenants) + old % len(tenants) for new, old in enumerate(one["id"] for one in entries)}
@@ -197,18 +217,10 @@ def _joint_program(tenants: Sequence[Tenant], config: NpuConfig) -> Program:
     return load_program({"metadata": {"version": "1.0", "name": name}, "cmdq": entries})
 
 
-def _own_entries(
-    number: int, tenant: Tenant, tenants: Sequence[Tenant], config: NpuConfig
-) -> Iterator[dict[str, Any]]:
+def _own_entries(number: int, tenant: Tenant, parts: _Parts) -> Iterator[dict[str, Any]]:
     """The entries of a tenant: its barriers and its END are NOPs on which what they hold back depends."""
-    count, spm, dram = len(tenants), config.spm, config.dram
-    line = lcm(dram.channels * dram.interleave_bytes, config.dma.alignment_bytes)
-    dram_part = dram.capacity_bytes // count // line * line
-    bank_part = spm.bank_size_bytes // count // spm.bank_width_bytes * spm.bank_width_bytes
-    banks = spm.num_banks // count
-    blocked = spm.map == "blocked"
-    spm_part = banks * spm.bank_size_bytes if blocked else bank_part * spm.num_banks
-    plan_program(tenant.program, config)  # it is valid on the machine by itself
+    count = parts.count
+    plan_program(tenant.program, parts.config)  # it is valid on the machine by itself
     gate: list[int] = []
     before: list[int] = []
 
@@ -216,11 +228,6 @@ def _own_entries(
         return [one * count + number for one in ids]
 
     for entry, given in zip(tenant.program.entries, tenant.program.to_dict()["cmdq"], strict=True):
-        dram_end, spm_end = _ends(entry, config)
-        for what, end, part in (("dram", dram_end, dram_part), ("spm", spm_end, spm_part)):
-            if end > part:
-                rule = f"with {count} tenants each has {part} bytes of {what}, and this entry needs them up to {end}"
-                raise InputError(Problem(f"{tenant.program.source}: {entry.where}", rule, "tenants", count))
         one = {**given, "id": entry.id * count + number, "tenant_id": number}
         waits = [*own(given.get("deps_before", ())), *gate]
         if entry.opcode == "BARRIER":
@@ -233,26 +240,83 @@ def _own_entries(
         one["deps_before"] = list(dict.fromkeys(waits))
         if "deps_after" in given:
             one["deps_after"] = own(given["deps_after"])
-        if entry.engine == "dma":
-            one["dma_id"] = given.get("dma_id", 0) + number * config.dma.engines
-        for name in _ADDRESSES:
-            if name in one:
-                one[name] += number * dram_part
-        for name in _OPERANDS:
-            if f"{name}_offset" in one and blocked:
-                one[f"{name}_bank"] += number * banks
-            elif f"{name}_offset" in one:
-                one[f"{name}_offset"] += number * bank_part
+        if entry.engine == "dma" and not isinstance(entry, HostEntry):
+            one["dma_id"] = given.get("dma_id", 0) + number * parts.pe.dma.engines
+        parts.move(one, entry, number, f"{tenant.program.source}: {entry.where}")
         before.append(one["id"])
         yield one
 
 
-def _ends(entry: Entry, config: NpuConfig) -> tuple[int, int]:
-    """One past the last byte of DRAM and of the scratchpad that an entry touches."""
-    if entry.engine == "control":
-        return 0, 0
+class _Parts:
+    """The part of each memory and scratchpad that a tenant has."""
+
+    def __init__(self, config: MachineConfig, count: int) -> None:
+        self.config, self.count = config, count
+        self.pe = pe = pe_of(config)
+        self._align = pe.dma.alignment_bytes
+        self._blocked = pe.spm.map == "blocked"
+        bank = pe.spm.bank_size_bytes // count // pe.spm.bank_width_bytes * pe.spm.bank_width_bytes
+        banks = pe.spm.num_banks // count
+        self._step = banks if self._blocked else bank  # of the bank, or of the offset
+        self._scratchpad = banks * pe.spm.bank_size_bytes if self._blocked else bank * pe.spm.num_banks
+        self._map = address_map(config)
+        self._line = lcm(config.memory.channels // config.slices * config.memory.interleave_bytes, self._align)
+
+    def move(self, one: dict[str, Any], entry: Entry, tenant: int, where: str) -> None:
+        """Move the addresses of an entry into the parts of its tenant. InputError if its bytes are not in these."""
+        bytes_of_dram = _dram_bytes(entry, self.pe)
+        if bytes_of_dram is not None:
+            start, end = bytes_of_dram
+            what, first, part = self._memory(start)
+            self._check(what, end - first, part, where)
+            for name in _ADDRESSES:
+                if name in one:
+                    one[name] += tenant * part
+        self._check("spm", _scratchpad_end(entry, self.pe), self._scratchpad, where)
+        kind = "bank" if self._blocked else "offset"
+        for name in _OPERANDS:
+            if f"{name}_{kind}" in one:
+                one[f"{name}_{kind}"] += tenant * self._step
+
+    def _memory(self, address: int) -> tuple[str, int, int]:
+        """The memory of a byte: its name, its first address, and the size of each part."""
+        hbm, sram, size = self._map.hbm, self._map.sram, self._map.slice_bytes
+        if address >= hbm.end:
+            return "each SRAM", sram.address(sram.split(address)[0], 0), self._part(sram.nbytes, self._align)
+        window, offset = hbm.split(address)
+        what = "dram" if isinstance(self.config, NpuConfig) else "each slice"
+        return what, hbm.address(window, offset // size * size), self._part(size, self._line)
+
+    def _part(self, nbytes: int, line: int) -> int:
+        return nbytes // self.count // line * line
+
+    def _check(self, what: str, end: int, part: int, where: str) -> None:
+        if end > part:
+            rule = f"with {self.count} tenants each has {part} bytes of {what}, and this entry needs them up to {end}"
+            raise InputError(Problem(where, rule, "tenants", self.count))
+
+
+def _dram_bytes(entry: Entry, pe: NpuConfig) -> tuple[int, int] | None:
+    """The aligned bytes of DRAM or SRAM from the first to the last that an entry moves; None if it moves none."""
     if isinstance(entry, DmaEntry | KvEntry):
-        move = transfer_of(entry, config)
-        last = max(move.aligned_row(0)[1], move.aligned_row(move.rows - 1)[1])
-        return last, move.spm_addr + move.bytes_aligned
-    return 0, max(region.addr + region.nbytes for region in regions_of(entry, config))
+        move = transfer_of(entry, pe)
+        rows = move.aligned_row(0), move.aligned_row(move.rows - 1)
+        return min(row[0] for row in rows), max(row[1] for row in rows)
+    if isinstance(entry, HostEntry):
+        align, end = pe.dma.alignment_bytes, entry.dram_addr + bytes_of(entry.num_elements, entry.qbits)
+        return entry.dram_addr // align * align, -(-end // align) * align
+    return None
+
+
+def _scratchpad_end(entry: Entry, pe: NpuConfig) -> int:
+    """The end of the bytes of scratchpads that an entry touches, which begin at address 0."""
+    if isinstance(entry, DmaEntry | KvEntry):
+        move = transfer_of(entry, pe)
+        return move.spm_addr + move.bytes_aligned
+    if isinstance(entry, PairEntry):
+        nbytes = bytes_of(entry.num_elements, entry.qbits)
+        ends = (entry.spm_bank, entry.spm_offset), (entry.peer_bank, entry.peer_offset)
+        return max(flat_address(bank, offset, pe.spm) for bank, offset in ends) + nbytes
+    if entry.engine in ("te", "ve"):
+        return max(region.addr + region.nbytes for region in regions_of(entry, pe))
+    return 0

@@ -1,4 +1,4 @@
-"""`kbsim tenants`: several programs that share one NPU, with quotas, and how much each is slowed down."""
+"""`kbsim tenants`: several programs that share one machine, with quotas, and how much each is slowed down."""
 
 from __future__ import annotations
 
@@ -36,11 +36,10 @@ def tenants(
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> int:
-    """Run several programs at the same time on one NPU, with quotas, and report the slowdown of each program."""
+    """Run several programs at the same time on one machine, with quotas, and report the slowdown of each program."""
     from kernbench.analysis.tenants import read_tenant, share
-    from kernbench.config import NpuConfig
 
-    machine = load_machine(config, overrides, quiet=quiet, kind=NpuConfig, allow_code=allow_code or ())
+    machine = load_machine(config, overrides, quiet=quiet, allow_code=allow_code or ())
     found = share([read_tenant(one) for one in programs], machine)
     if as_json:
         import json

@@ -1,4 +1,4 @@
-"""Several programs on one NPU, by docs/model/tenants.md: queues of their own, engines of their own, shifted addresses."""
+"""Several programs on one machine, by docs/model/tenants.md: queues of their own, engines of their own, shifted addresses."""
 
 from __future__ import annotations
 
@@ -8,8 +8,14 @@ from typing import Any
 
 from .ref_control import CONTROL, Control, Record
 from .ref_dma import DmaEngine, DmaJob
+from .ref_geometry import aligned_rows, dram_rows
 from .ref_machine import completed
+from .ref_system import SystemSimulation
+from .ref_system_jobs import SystemJob
+from .ref_system_parts import Roads, sections
 from .reference import Simulation
+
+Times = tuple[int | None, int | None, int | None]
 
 
 class Queues:
@@ -75,7 +81,7 @@ class Shared(Simulation):
 
 def simulate(
     machine: dict[str, Any], programs: Sequence[dict[str, Any]], quotas: Sequence[tuple[int, int | None]]
-) -> tuple[str, list[list[tuple[int | None, int | None, int | None]]]]:
+) -> tuple[str, list[list[Times]]]:
     """The status, and (issue, start, end) of each entry of each tenant. `quotas`: weight and outstanding of each."""
     whole, count = completed(machine), len(programs)
     own = whole["dma"]["engines"]
@@ -94,22 +100,90 @@ def simulate(
         most = outstanding or whole["dma"]["max_concurrent_transfers"]
         run.dma[number] = DmaEngine(number, {**whole["dma"], "channels": channels, "max_concurrent_transfers": most})
     status = run.run()["status"]
-    return status, [[(one.issue, one.start, one.end) for one in queue.records] for queue in run.control.queues]  # type: ignore[attr-defined]
+    return status, _times(run)
 
 
-def _moved(entry: dict[str, Any], tenant: int, count: int, machine: dict[str, Any]) -> dict[str, Any]:
-    dram, spm = machine["dram"], machine["spm"]
-    line = lcm(dram["channels"] * dram["interleave_bytes"], machine["dma"]["alignment_bytes"])
-    out = dict(entry)
+def _times(run: Simulation) -> list[list[Times]]:
+    return [[(one.issue, one.start, one.end) for one in queue.records] for queue in run.control.queues]  # type: ignore[attr-defined]
+
+
+class SharedSystem(SystemSimulation):
+    """Each PE has as many DMA engines as all tenants together. The weight of a job is that of its tenant."""
+
+    quotas: Sequence[tuple[int, int | None]] = ()
+
+    def _submit(self, record: Record) -> None:
+        if not record.opcode.startswith(("DMA_", "KV_")):  # of endpoints and M_CPUs too, which have no quota
+            super()._submit(record)
+            return
+        job = SystemJob(record.entry, self.submitted, self.site)
+        self.submitted += 1
+        job.weight *= self.quotas[record.entry["tenant_id"]][0]
+        self.dma[job.engine].pending.append(job)
+
+
+def simulate_system(
+    system: dict[str, Any], programs: Sequence[dict[str, Any]], quotas: Sequence[tuple[int, int | None]], roads: Roads
+) -> tuple[str, list[list[Times]]]:
+    """`simulate` on a system."""
+    count, whole = len(programs), sections(system)
+    own = whole["dma"]["engines"]
+    wide = {**system, "pe": {**system["pe"], "dma": {**system["pe"].get("dma", {}), "engines": own * count}}}
+    moved = [[_moved_on_system(entry, t, count, system, roads) for entry in one["cmdq"]] for t, one in enumerate(programs)]
+    run = SharedSystem(wide, {"cmdq": [entry for entries in moved for entry in entries]}, roads)
+    run.quotas = quotas
+    run.control = Queues([{"cmdq": entries} for entries in moved], whole["control"]["issue_width"])  # type: ignore[assignment]
+    run.record_of = {id(record.entry): record for record in run.control.records}
+    for number in range(own * count * len(run.site.pads)):
+        most = quotas[number % (own * count) // own][1] or whole["dma"]["max_concurrent_transfers"]
+        run.dma[number] = DmaEngine(number, {**run.machine["dma"], "max_concurrent_transfers": most})
+    return run.run()["status"], _times(run)
+
+
+def _moved_on_system(entry: dict[str, Any], tenant: int, count: int, system: dict[str, Any], roads: Roads) -> dict[str, Any]:
+    """An entry in the parts of its tenant."""
+    whole, cube = sections(system), system["cube"]
+    align = whole["dma"]["alignment_bytes"]
+    out = _in_scratchpad(entry, tenant, count, whole["spm"]) | {"tenant_id": tenant}
+    if entry["opcode"].startswith(("DMA_", "KV_")):
+        out["dma_id"] = entry.get("dma_id", 0) + tenant * whole["dma"]["engines"]
     for name in ("dram_addr", "dram_base_addr"):
-        if name in out:
-            out[name] += tenant * (dram["capacity_bytes"] // count // line * line)
+        if name not in entry:
+            continue
+        _, slice_ = roads.memory(_first_byte(entry, whole["kv_layouts"], align))
+        if slice_ is None:
+            size, line = cube["sram"]["bytes"], align
+        else:
+            size = cube["hbm"]["capacity_bytes"] // (cube["hbm"].get("slices") or cube["pes"])
+            line = lcm(whole["dram"]["channels"] * whole["dram"]["interleave_bytes"], align)
+        out[name] += tenant * (size // count // line * line)
+    return out
+
+
+def _first_byte(entry: dict[str, Any], layouts: list[dict[str, int]], align: int) -> int:
+    if entry["opcode"] == "HOST_COPY_TILE":
+        return int(entry["dram_addr"]) // align * align
+    return min(start for start, _ in aligned_rows(dram_rows(entry, layouts), align))
+
+
+def _in_scratchpad(entry: dict[str, Any], tenant: int, count: int, spm: dict[str, Any]) -> dict[str, Any]:
+    out = dict(entry)
     for name in [name.removesuffix("_bank") for name in entry if name.endswith("_bank")]:
         if spm["map"] == "blocked":
             out[f"{name}_bank"] += tenant * (spm["num_banks"] // count)
         else:
             width = spm["bank_width_bytes"]
             out[f"{name}_offset"] += tenant * (spm["bank_size_bytes"] // count // width * width)
+    return out
+
+
+def _moved(entry: dict[str, Any], tenant: int, count: int, machine: dict[str, Any]) -> dict[str, Any]:
+    dram, spm = machine["dram"], machine["spm"]
+    line = lcm(dram["channels"] * dram["interleave_bytes"], machine["dma"]["alignment_bytes"])
+    out = _in_scratchpad(entry, tenant, count, spm)
+    for name in ("dram_addr", "dram_base_addr"):
+        if name in out:
+            out[name] += tenant * (dram["capacity_bytes"] // count // line * line)
     if entry["opcode"].startswith(("DMA_", "KV_")):
         out["dma_id"] = entry.get("dma_id", 0) + tenant * machine["dma"]["engines"]
     return out

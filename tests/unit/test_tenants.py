@@ -1,4 +1,4 @@
-"""Programs that share an NPU: quotas, parts of the memories, and slowdowns (docs/model/tenants.md)."""
+"""Programs that share a machine: quotas, parts of the memories, and slowdowns (docs/model/tenants.md)."""
 
 from __future__ import annotations
 
@@ -13,10 +13,14 @@ from hypothesis import strategies as st
 from kernbench import Program, load_config, load_program, simulate
 from kernbench.analysis.tenants import Tenant, read_tenant, share, shared_machine
 from kernbench.common.errors import InputError
+from kernbench.policy.routing.resolver import address_map
 from tests.machine_strategies import machines
 from tests.oracles import ref_tenants
 from tests.oracles.ref_machine import completed
 from tests.strategies import programs
+from tests.system_programs import system_programs
+from tests.system_roads import PlainRoads
+from tests.systems_of_pes import system_machines
 
 
 def stream(loads: int = 8, nbytes: int = 65536, name: str = "stream") -> Program:
@@ -71,6 +75,45 @@ def compare(data: st.DataObject) -> None:
         assert found == wanted
 
 
+@settings(max_examples=3, deadline=None)
+@given(data=st.data())
+def test_tenants_of_a_system_are_those_of_the_reference(data: st.DataObject) -> None:
+    compare_on_system(data)
+
+
+@pytest.mark.nightly
+@settings(max_examples=150, deadline=None)
+@given(data=st.data())
+def test_many_tenants_of_a_system_are_those_of_the_reference(data: st.DataObject) -> None:
+    compare_on_system(data)
+
+
+def compare_on_system(data: st.DataObject) -> None:
+    """Two or three programs over the PEs, memories, endpoints and M_CPUs of one system, with room for all."""
+    count = data.draw(st.integers(2, 3))
+    system = data.draw(system_machines()) | {"max_cycles": 20_000}
+    whole = completed(system["pe"])
+    key = "num_banks" if whole["spm"]["map"] == "blocked" else "bank_size_bytes"
+    system["pe"]["spm"] = {**system["pe"].get("spm", {}), key: whole["spm"][key] * count}
+    hbm, sram = system["cube"]["hbm"], system["cube"]["sram"]
+    hbm["capacity_bytes"] *= 4 * count
+    sram["bytes"] *= count
+    given = [data.draw(system_programs(system, tenants=count)) for _ in range(count)]
+    quotas = [(data.draw(st.integers(1, 3)), data.draw(st.sampled_from([None, 1, 2, 9]))) for _ in range(count)]
+    config = load_config(system)
+    status, wanted = ref_tenants.simulate_system(system, given, quotas, PlainRoads(config))
+    tenants = [Tenant(load_program(program), *quota) for program, quota in zip(given, quotas, strict=True)]
+    run = shared_machine(tenants, config)
+    run.run()
+    result = run.result()
+    assert result.status == status
+    found: list[list[Any]] = [[] for _ in tenants]
+    for entry, times in zip(run.program.entries, result.entries, strict=True):
+        found[entry.id % count].append((times.issue, times.start, times.end))
+    if status == "done":
+        assert found == wanted
+
+
 def test_a_tenant_alone_has_the_times_of_its_program() -> None:
     config, program = load_config("npu_server"), stream()
     found, plain = share([Tenant(program)], config), simulate(program, config)
@@ -109,6 +152,61 @@ def test_programs_share_no_bytes() -> None:
     assert [entry.meta["tenant_id"] for entry in run.program.entries] == [0, 1, 0, 1]
     assert [run.plan.transfer(k)["dram_addr"] for k in range(4)] == [0, 1 << 29, 0, 1 << 29]
     assert [run.plan.transfer(k)["spm_addr"] for k in range(4)] == [0, 1 << 21, 0, 1 << 21]
+
+
+def on_system(opcode: str, nbytes: int, address: int, **fields: Any) -> Program:
+    """One entry of a system, which moves bytes at an address of its memories."""
+    place = {} if opcode == "HOST_COPY_TILE" else {"tensor_role": "weight", "spm_bank": 0, "spm_offset": 0}
+    one = {"opcode": opcode, "qbits": 8, "dram_addr": address, "num_elements": nbytes, **place, **fields}
+    return load_program({"metadata": {"version": "1.0", "name": opcode}, "cmdq": [one]})
+
+
+def test_parts_of_a_system_are_in_the_same_slice_and_the_same_sram() -> None:
+    """The addresses of the second of two tenants, in the second slice, in the second SRAM, and in both scratchpads."""
+    config = load_config("two_sips")
+    memory = address_map(config)
+    slice_bytes, sram = memory.slice_bytes, memory.sram.address(1, 4096)
+    for address, part in ((slice_bytes + 64, slice_bytes // 2), (sram, memory.sram_bytes // 2)):
+        load = on_system("DMA_LOAD_TILE", 64, address, node="sip0.cube0.pe1")
+        plan = shared_machine([Tenant(load), Tenant(load)], config).plan
+        assert [plan.transfer(k)["dram_addr"] - address for k in range(2)] == [0, part]
+        assert [plan.transfer(k)["spm_addr"] for k in range(2)] == [0, config.tcm_bytes // 2]
+        assert [plan.dma[plan.transfer(k)["engine"]] for k in range(2)] == [f"sip0.cube0.pe1.pe_dma[{k}]" for k in range(2)]
+    send = Program("send")
+    send.dma_send(tensor_role="weight", qbits=8, num_elements=64, spm_bank=0, spm_offset=0, peer="sip0.cube0.pe2",
+                  peer_bank=0, peer_offset=0)  # fmt: skip
+    plan = shared_machine([Tenant(send), Tenant(send)], config).plan
+    assert [plan.transfer(k)["dram_addr"] for k in range(2)] == [0, config.tcm_bytes // 2]
+
+
+def test_quotas_have_no_effect_on_host_copies() -> None:
+    config = load_config("single_cube")
+    copy = on_system("HOST_COPY_TILE", 65536, 0, direction="to_device")
+    found = [share([Tenant(copy, weight), Tenant(copy)], config).tenants for weight in (1, 8)]
+    assert [one.cycles for one in found[0]] == [one.cycles for one in found[1]]
+
+
+def test_tenants_on_different_pes_share_a_slice() -> None:
+    """The slice of each PE is its own: tenants that read from it hinder each other, and others do not."""
+    config = load_config("single_cube")
+    size = address_map(config).slice_bytes
+    near, same, other = (
+        on_system("DMA_LOAD_TILE", 262144, address, node=f"sip0.cube0.pe{pe}")
+        for pe, address in ((0, 0), (1, 0), (7, 7 * size))
+    )
+    assert [float(one.slowdown or 0) > 1.8 for one in share([Tenant(near), Tenant(same)], config).tenants] == [True, True]
+    assert [one.slowdown for one in share([Tenant(near), Tenant(other)], config).tenants] == [1, 1]
+
+
+def test_what_does_not_fit_into_a_part_of_a_slice_or_sram_is_refused() -> None:
+    config = load_config("single_cube")
+    memory = address_map(config)
+    beyond = memory.sram.address(0, memory.sram_bytes // 2)
+    for address, what in ((memory.slice_bytes // 2, "each slice"), (beyond, "each SRAM")):
+        load = on_system("DMA_LOAD_TILE", 64, address)
+        assert share([Tenant(load)], config).result.status == "done"
+        with pytest.raises(InputError, match=f"with 2 tenants each has [0-9]+ bytes of {what}"):
+            share([Tenant(load), Tenant(load)], config)
 
 
 def test_a_barrier_holds_back_its_own_tenant_only() -> None:

@@ -173,7 +173,7 @@ def _no_program(name: str) -> Problem:
     near = nearest(name, [*WORKLOADS, *benches], cutoff=0.7) or file_meant(name, (*SUFFIXES, ".py"))
     remedy = f"did you mean {near}?" if near else f"a program's file ends in {', '.join(SUFFIXES)}, a bench's in .py"
     names = f"the workloads are {', '.join(sorted(WORKLOADS))}; the benches are {', '.join(benches)}"
-    rule = f"there is no workload or bench of this name; {names}"
+    rule = "there is no workload or bench of this name" + ("" if near else f"; {names}")
     return Problem(name or '""', rule, remedy=remedy)
 
 

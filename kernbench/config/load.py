@@ -268,7 +268,7 @@ def _sound(model: type[MachineConfig], document: Document, applied: Sequence[Ove
 
 
 def _unknown_key(model: type[MachineConfig], path: PathLike, asked: PathLike) -> tuple[str, str]:
-    """What is said of a key that the schema does not have: the keys it has, and the one that was probably meant."""
+    """What is said of a key that the schema does not have: the key that was probably meant, or else all keys there."""
     from kernbench.config.keys import keys_of  # which reads this table of kinds
 
     section: Any = model
@@ -280,7 +280,7 @@ def _unknown_key(model: type[MachineConfig], path: PathLike, asked: PathLike) ->
         return "there is no such key", ""
     keys = [spec.alias or name for name, spec in section.model_fields.items()]
     remedy = key_meant(path, asked, keys, [key.path for key in keys_of(model)])
-    return f"there is no such key; the keys at this level are {', '.join(keys)}", remedy
+    return "there is no such key" if remedy else f"there is no such key; the keys at this level are {', '.join(keys)}", remedy
 
 
 def _section_of(annotation: Any) -> Any:

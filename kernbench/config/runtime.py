@@ -133,8 +133,10 @@ def load_runtime(name: str | os.PathLike[str]) -> Runtime:
     elif text in runtime_names():
         path = package_folder("kernbench.configs") / "runtimes" / f"{text}.yaml"
     else:
-        rule = f"there is no runtime profile {shown(text)}; the profiles are {', '.join(runtime_names())}"
-        raise InputError(Problem("--runtime", rule, remedy=meant(text, runtime_names()) or "or name a .yaml file"))
+        near = meant(text, runtime_names())
+        listed = "" if near else f"; the profiles are {', '.join(runtime_names())}"
+        rule = f"there is no runtime profile {shown(text)}{listed}"
+        raise InputError(Problem("--runtime", rule, remedy=near or "or name a .yaml file"))
     document = read_document(path, MACHINE_BYTES)
     try:
         return Runtime.model_validate(document.data)

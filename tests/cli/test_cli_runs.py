@@ -167,15 +167,11 @@ REFUSALS = [
     (
         ("run", "lama2-7b-decode"),
         "lama2-7b-decode: there is no workload or bench of this name; "
-        "the workloads are llama2-7b-decode, llama2-7b-prefill; the benches are "
-        "flash_attention, gemm, layernorm, moe_dispatch, paged_attention, reduce, softmax, tp_mlp, vector_add; "
         "did you mean llama2-7b-decode?",
     ),
     (
         ("run", "tiles", *SMALL),
         "tiles: there is no workload or bench of this name; "
-        "the workloads are llama2-7b-decode, llama2-7b-prefill; the benches are "
-        "flash_attention, gemm, layernorm, moe_dispatch, paged_attention, reduce, softmax, tp_mlp, vector_add; "
         "did you mean tiles.json?",
     ),
     (
@@ -185,9 +181,7 @@ REFUSALS = [
     ),
     (
         ("run", "tiles.json", *SMALL, "--set", "dram.chanels=2"),
-        "override dram.chanels=2: dram.chanels: there is no such key; the keys at this level are channels, interleave_bytes, "
-        "capacity_bytes, bus_width_bytes, dram_burst_cycles, peak_bw_bytes_per_cycle, t_setup_cycles, period, "
-        "row_buffer, controller, device, policy; did you mean dram.channels?",
+        "override dram.chanels=2: dram.chanels: there is no such key; did you mean dram.channels?",
     ),
     (
         ("run", "tiles.json", *SMALL, *WIDE_APART),

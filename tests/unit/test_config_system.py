@@ -253,8 +253,7 @@ REFUSALS = [
     ("pe: {te: {rows: 4}}", "s.yaml:2:17: pe.te.rows = 4, but it is allowed only with timing systolic"),
     ("wires: {mm_per_cycle: 0}", "s.yaml:2:23: wires.mm_per_cycle = 0, but it must be above 0"),
     ("dram: {}", f"s.yaml:2:1: dram: there is no such key; the keys at this level are {KEYS}"),
-    ("cube: {pe: 8}", "s.yaml:2:8: cube.pe: there is no such key; the keys at this level are width_mm, height_mm, pes, mesh, hbm, llc, sram, ucie, m_cpu; "
-     "did you mean cube.pes?"),
+    ("cube: {pe: 8}", "s.yaml:2:8: cube.pe: there is no such key; did you mean cube.pes?"),
 ]  # fmt: skip
 
 

@@ -64,7 +64,6 @@ def test_names_of_presets(name: str) -> None:
     assert load_model(name).name == "llama3-8b"
 
 
-MODELS = "gemma2-9b, llama2-7b, llama3-70b, llama3-8b, mistral-7b, mixtral-8x7b, qwen2.5-7b"
 ACTS = "silu, relu, relu2, gelu, gelu_new, gelu_pytorch_tanh, gelu_fast"
 
 
@@ -90,7 +89,7 @@ def test_refused_models(tmp_path: Path, changes: dict[str, Any], message: str) -
 def test_an_unknown_name_is_refused() -> None:
     with pytest.raises(InputError) as error:
         load_model("llama9-8b")
-    assert str(error.value) == f"llama9-8b: there is no model of this name; the models are {MODELS}; did you mean llama3-8b?"
+    assert str(error.value) == "llama9-8b: there is no model of this name; did you mean llama3-8b?"
 
 
 def test_a_policy_by_role_layer_and_head(tmp_path: Path) -> None:

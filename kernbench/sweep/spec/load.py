@@ -56,8 +56,9 @@ class Reader:
         given = self.mapping(path)
         for key in given:
             if key not in allowed:
-                rule = f"there is no such key; the keys at this level are {', '.join(allowed)}"
-                self.refuse((*path, key, KEY), rule, remedy=meant(key, allowed))
+                near = meant(key, allowed)
+                rule = "there is no such key" + ("" if near else f"; the keys at this level are {', '.join(allowed)}")
+                self.refuse((*path, key, KEY), rule, remedy=near)
         return given
 
     def mapping(self, path: PathLike) -> Mapping[Any, Any]:

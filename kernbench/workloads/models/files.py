@@ -57,9 +57,9 @@ def load_model(name: str) -> Model:
             return model_of(read_document(path, MODEL_BYTES), path.name.removesuffix(".yaml"))
     names = preset_models()
     check_file(name, "model")
-    rule = f"there is no model of this name; the models are {', '.join(names)}"
-    remedy = meant(name.rpartition("/")[2], names, cutoff=0.5) or "the name of a model file must end in .json or .yaml"
-    raise InputError(Problem(name, rule, remedy=remedy))
+    near = meant(name.rpartition("/")[2], names, cutoff=0.5)
+    rule = "there is no model of this name" + ("" if near else f"; the models are {', '.join(names)}")
+    raise InputError(Problem(name, rule, remedy=near or "the name of a model file must end in .json or .yaml"))
 
 
 def _plain(name: str) -> str:

@@ -45,6 +45,7 @@ SUITES: dict[str, str] = {
     "caches": "kernbench.validate.suites.caches",
     "serving": "kernbench.validate.suites.serving",
     "energy": "kernbench.validate.suites.energy",
+    "energy_parts": "kernbench.validate.suites.energy_parts",
 }
 
 

@@ -1,0 +1,73 @@
+"""The validation of energy by component: shares of published models, what is not priced, and that wrong counts are seen."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from fractions import Fraction as F
+from typing import Any
+
+import pytest
+
+from kernbench.validate.run import Stand
+from kernbench.validate.suite import Row, SuiteData, read_suite_data
+from kernbench.validate.suites.energy_parts import refetched, rows, work
+
+
+@pytest.fixture(scope="module")
+def data() -> SuiteData:
+    return read_suite_data("energy_parts")
+
+
+def of_one(data: SuiteData, name: str, **facts: Any) -> list[Row]:
+    """The rows of one case, by other facts."""
+    cases = tuple(case for case in data.cases if case["name"] == name)
+    return list(rows(replace(data, cases=cases, facts={**(data.facts or {}), **facts}), Stand()))
+
+
+@pytest.mark.parametrize(
+    ("name", "outside"),
+    [
+        ("eyeriss convolution", ["shared_glb"]),  # a run counts the reads of the outputs that it stores
+        ("tpu_v4i gpt3-175b prefill", []),
+        ("fp16 llama-2-7b 256 tokens", []),
+        ("fp16 llama-2-7b decode", ["on-chip"]),  # all weights pass through the scratchpad
+    ],
+)
+def test_shares_add_up_and_those_outside_are_known(data: SuiteData, name: str, outside: list[str]) -> None:
+    found = of_one(data, name)
+    judged = [row for row in found if row.allowed is not None]
+    for values in ([row.ours for row in judged], [row.expected for row in judged]):
+        assert float(sum(F(value) for value in values)) == pytest.approx(100)  # type: ignore[arg-type]
+    assert [row.case for row in judged if row.verdict != "inside"] == [f"{name}: {one}" for one in outside]
+    told = [row.case for row in found if row.allowed is None]
+    assert told == ([f"{name}: GlobalBuffer"] if name.startswith("tpu") else [])
+
+
+def test_share_is_outside_if_an_access_has_another_price(data: SuiteData) -> None:
+    chips = data.fact("accelerators")
+    dear = {**chips["eyeriss"], "components": {**chips["eyeriss"]["components"], "DRAM": {"dram": 128}}}
+    found = of_one(data, "eyeriss convolution", accelerators={**chips, "eyeriss": dear})
+    assert "outside" in {row.verdict for row in found}
+
+
+def test_every_case_names_a_chip_a_source_and_all_components(data: SuiteData) -> None:
+    for case in data.cases:
+        components = data.fact("accelerators")[case["chip"]]["components"]
+        assert case["source"] in data.sources and components.keys() <= case["published"].keys()
+    assert {case["source"] for case in data.cases} == {"eyeriss", "tpu_v4i", "bitmod"}
+
+
+def test_tensor_that_costs_fewer_bytes_comes_again_if_neither_fits() -> None:
+    buffers = {"inputs": 512, "weights": 512}
+    assert refetched(F(512), F(10**6), buffers) == (1, 1) == refetched(F(10**6), F(10**6), None)
+    assert refetched(F(1024), F(4096), buffers) == (1, 2)  # 2 * 4096 + 1024 bytes, less than 8 * 1024 + 4096
+    assert refetched(F(4096), F(1024), buffers) == (2, 1)
+
+
+def test_work_of_a_product_by_hand() -> None:
+    product = {"mkn": [100, 10, 70], "count": 2}
+    chip = {"bits": 16, "array": {"m": 64, "n": 32}}
+    found = work({}, chip, product)
+    assert (found.shape, found.jobs, found.loaded, found.stored) == ((64, 32, 10), 12, 2 * (2000 + 1400), 2 * 14000)
+    assert work({}, chip, {"mkn": [1, 10, 70]}).shape == (1, 32, 10)
+    assert work({}, {**chip, "idle_lanes": True}, {"mkn": [1, 10, 70]}).shape == (64, 32, 10)

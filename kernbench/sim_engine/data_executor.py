@@ -16,6 +16,7 @@ from contextlib import ExitStack, contextmanager
 
 import numpy as np
 
+from kernbench.common.blas import one_blas_thread
 from kernbench.common.dtypes import Array
 from kernbench.common.errors import InputError, Problem
 from kernbench.common.threads import threads_of
@@ -112,6 +113,7 @@ class DataExecutor:
         with ExitStack() as stack:
             stack.enter_context(_collector_off())
             stack.enter_context(np.errstate(all="ignore"))
+            stack.enter_context(one_blas_thread())
             pool = stack.enter_context(ThreadPoolExecutor(self._threads)) if self._threads > 1 else None
             for window in windows(ordered(self._records()), 1 if self._debug or until is not None else WINDOW):
                 if self._one_by_one(window):

@@ -1,10 +1,20 @@
-"""Runs `kbsim validate` for its page: tables and plots of every suite."""
+"""Runs `kbsim validate` for its page: tables and plots of every suite.
+
+As a program, it records the errors of published tables of chips in docs/validation.md: a build may not have the tables.
+
+    kbsim validate chips --data DIR --json > errors.json
+    python docs/validation_tables.py errors.json
+"""
 
 from __future__ import annotations
 
+import json
 import os
+import sys
 from collections.abc import Iterator
 from fractions import Fraction
+from pathlib import Path
+from typing import Any
 
 from kernbench.validate.figures import error_svg, figure_svg
 from kernbench.validate.page import COLUMNS, NUMBERS, cells, headline, largest, reasons, share_text
@@ -16,6 +26,11 @@ QUICK = os.environ.get("KERNBENCH_DOCS_QUICK") == "1"
 SHOWN = ("systolic", "tensor", "vector", "transfers", "dram", "noc") if QUICK else tuple(SUITES)
 GOALS = ("chips",)  #: suites whose limits are goals: a page that says which are missed is built
 
+
+PAGE = Path(__file__).parent / "validation.md"
+RECORDED = "<!-- errors of chips: docs/validation_tables.py writes these lines -->\n", "<!-- end of the errors of chips -->\n"
+WORST = 2  #: rows of a table that are recorded
+SHARES = ("median", "mean", "left_out", "left_out_mean", "roofline", "three")
 
 #: Rows outside their tolerance, by suite, which docs/validation.md explains: a build with any other one fails.
 EXPLAINED = {
@@ -113,3 +128,34 @@ def _chips(run: SuiteRun) -> Iterator[str]:
     yield ""
     missed = [f"{row.case} is {float(row.ours):.1%}" for row in run.outside]
     yield f"Goals that are missed: {'; '.join(missed) or 'none'}."
+
+
+def recorded_errors(tables: list[dict[str, Any]]) -> Iterator[str]:
+    """A line a table with its errors, and a line a table with the rows that are furthest off."""
+    yield "| table | profile | rows | median | mean | left out: median | left out: mean | roofline | three numbers |"
+    yield "|---|---|---:|---:|---:|---:|---:|---:|---:|"
+    shown = [one for one in tables if not one["skipped"]]
+    for one in shown:
+        shares = ["n/a" if one[name] is None else f"{one[name]:.1%}" for name in SHARES]
+        yield f"| `{one['name']}` | `{one['runtime']}` | {one['cases']:,} | " + " | ".join(shares) + " |"
+    yield from ["", "| table | row | error | largest simulated part |", "|---|---|---:|---|"]
+    for one in shown:
+        for far in one["worst"][:WORST]:
+            part = max(far["causes"], key=lambda name: far["causes"][name], default="")
+            label = far["label"] if far["op"] in far["label"] else f"{far['op']} {far['label']}"
+            yield f"| `{one['name']}` | {label} | {far['error']:+.0%} | {part} |"
+    skipped = [f"- `{one['name']}` is skipped: {one['skipped']}." for one in tables if one["skipped"]]
+    yield from ["", *skipped] if skipped else []
+
+
+def record(found: dict[str, Any]) -> None:
+    """Writes the errors of the suite `chips` to the page."""
+    (tables,) = (one["tables"] for one in found["suites"] if one["suite"] == "chips")
+    begin, end = RECORDED
+    before, rest = PAGE.read_text().split(begin)
+    _, after = rest.split(end)
+    PAGE.write_text(before + begin + "\n" + "\n".join(recorded_errors(tables)) + "\n\n" + end + after)
+
+
+if __name__ == "__main__":
+    record(json.loads(Path(sys.argv[1]).read_text()))

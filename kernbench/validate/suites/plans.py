@@ -20,7 +20,7 @@ from kernbench.workloads.models.files import load_model
 from kernbench.workloads.models.precision import Precision
 
 WHY = "the goal of the planner: the rest is what a plan fills, drains and cannot overlap"
-SHARDS_WHY = "reported only: the bound does not count what the PEs send to each other"
+SHARDS_WHY = "reported only: vector operations and sums over PEs overlap with products only in part"
 
 
 def rows(data: SuiteData, stand: Stand) -> Iterator[Row]:

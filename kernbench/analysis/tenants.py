@@ -13,7 +13,7 @@ from kernbench.cmdq.entries import DmaEntry, Entry, HostEntry, KvEntry, PairEntr
 from kernbench.cmdq.footprint import bytes_of, flat_address, regions_of, transfer_of
 from kernbench.cmdq.plan import Plan, plan_program
 from kernbench.common.errors import InputError, Problem
-from kernbench.config import MachineConfig, NpuConfig, SystemConfig, load_config
+from kernbench.config import NpuConfig, SystemConfig, load_config
 from kernbench.config.kinds import pe_as_npu
 from kernbench.policy.routing.resolver import address_map
 from kernbench.sim_engine.machine import Machine
@@ -113,7 +113,7 @@ def read_tenant(text: str) -> Tenant:
     return Tenant(load_program(path), **keys)
 
 
-def share(tenants: Sequence[Tenant], config: MachineConfig) -> Shared:
+def share(tenants: Sequence[Tenant], config: NpuConfig | SystemConfig) -> Shared:
     """Run tenants on one machine, and each alone. InputError if a program does not fit into its parts."""
     machine = shared_machine(tenants, config)
     machine.run()
@@ -147,7 +147,7 @@ def share(tenants: Sequence[Tenant], config: MachineConfig) -> Shared:
     return Shared(config.source, tuple(found), result)
 
 
-def shared_machine(tenants: Sequence[Tenant], config: MachineConfig) -> Machine:
+def shared_machine(tenants: Sequence[Tenant], config: NpuConfig | SystemConfig) -> Machine:
     """The machine that runs the joint program, before cycle 0."""
     if not 1 <= len(tenants) <= MOST:
         raise InputError(Problem("tenants", f"the number of tenants must be from 1 to {MOST}", "tenants", len(tenants)))
@@ -164,12 +164,12 @@ def shared_machine(tenants: Sequence[Tenant], config: MachineConfig) -> Machine:
     return Machine(wide, program, plan=_with_quotas(plan_program(program, wide), tenants, pe_of(config)))
 
 
-def pe_of(config: MachineConfig) -> NpuConfig:
+def pe_of(config: NpuConfig | SystemConfig) -> NpuConfig:
     """The NPU, or what each PE of a system is."""
     return pe_as_npu(config) if isinstance(config, SystemConfig) else config
 
 
-def _machine_of(tenants: Sequence[Tenant], config: MachineConfig) -> MachineConfig:
+def _machine_of(tenants: Sequence[Tenant], config: NpuConfig | SystemConfig) -> NpuConfig | SystemConfig:
     """The machine with DMA engines for all, and with weights as large as any, so that its checks cover them."""
     heaviest = max(tenant.weight for tenant in tenants)
     pe, of = pe_of(config), "pe." if isinstance(config, SystemConfig) else ""
@@ -178,7 +178,8 @@ def _machine_of(tenants: Sequence[Tenant], config: MachineConfig) -> MachineConf
         changes[f"{of}dma.channels.{name}.weight"] = channel.weight * heaviest
     if isinstance(config, NpuConfig) and config.noc is not None:
         changes["noc.dma_at"] = [list(place) for place in config.noc.dma_at] * len(tenants)
-    return load_config(config.to_dict(), changes)
+    wide: NpuConfig | SystemConfig = load_config(config.to_dict(), changes)
+    return wide
 
 
 def _owners(plan: Plan, count: int, pe: NpuConfig) -> list[int]:
@@ -201,7 +202,7 @@ def _with_quotas(plan: Plan, tenants: Sequence[Tenant], pe: NpuConfig) -> Plan:
     return replace(plan, machine=plan.machine | {"dma": engines})
 
 
-def _joint_program(tenants: Sequence[Tenant], config: MachineConfig) -> Program:
+def _joint_program(tenants: Sequence[Tenant], config: NpuConfig | SystemConfig) -> Program:
     """All entries by (position, tenant); the remainder of an id by the number of tenants is the tenant."""
     parts = _Parts(config, len(tenants))
     queues = [list(_own_entries(number, tenant, parts)) for number, tenant in enumerate(tenants)]
@@ -250,7 +251,7 @@ def _own_entries(number: int, tenant: Tenant, parts: _Parts) -> Iterator[dict[st
 class _Parts:
     """The part of each memory and scratchpad that a tenant has."""
 
-    def __init__(self, config: MachineConfig, count: int) -> None:
+    def __init__(self, config: NpuConfig | SystemConfig, count: int) -> None:
         self.config, self.count = config, count
         self.pe = pe = pe_of(config)
         self._align = pe.dma.alignment_bytes
@@ -316,7 +317,8 @@ def _scratchpad_end(entry: Entry, pe: NpuConfig) -> int:
     if isinstance(entry, PairEntry):
         nbytes = bytes_of(entry.num_elements, entry.qbits)
         ends = (entry.spm_bank, entry.spm_offset), (entry.peer_bank, entry.peer_offset)
-        return max(flat_address(bank, offset, pe.spm) for bank, offset in ends) + nbytes
+        end: int = max(flat_address(bank, offset, pe.spm) for bank, offset in ends) + nbytes
+        return end
     if entry.engine in ("te", "ve"):
         return max(region.addr + region.nbytes for region in regions_of(entry, pe))
     return 0

@@ -76,6 +76,7 @@ def by_entries(program: Program, plan: Plan, times: Sequence[Timed]) -> Work:
 def _by_entries(program: Program, plan: Plan, times: Sequence[Timed] | None) -> Work:
     """The work of all entries, or of those that have ended."""
     jobs, pe = plan.program["compute"], plan.pe
+    program = plan.rows(program)
     macs: dict[int, int] = {}
     ops = streamed = 0
     rows = zip(jobs["entry"].tolist(), jobs["work"].tolist(), jobs["region_bytes"].sum(axis=1).tolist(), strict=True)

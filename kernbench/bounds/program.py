@@ -89,7 +89,7 @@ class _Run:
     """
 
     def __init__(self, program: Program, plan: Plan) -> None:
-        self.entries = program.entries
+        self.entries = plan.rows(program).entries
         self.plan = plan
         self.own = bool(plan.machine.get("own_routes"))  # an NPU has its own routes
         count = len(self.entries)
@@ -216,7 +216,8 @@ class _Run:
         waits = []
         for i, (entry, explicit) in enumerate(zip(self.entries, self.plan.predecessors, strict=True)):
             implicit: Iterable[int] = range(i) if entry.opcode == "END" else () if barrier is None else (barrier,)
-            waits.append(tuple(sorted({*explicit, *implicit})))
+            before = (i - 1,) if entry.meta.get("job", 0) else ()  # of the same command, on the same engine
+            waits.append(tuple(sorted({*explicit, *implicit, *before})))
             if entry.opcode == "BARRIER":
                 barrier = i
         return waits
@@ -229,17 +230,17 @@ class _Run:
         last = None if length < 0 else ends.index(length)
         path: list[int] = []
         while last is not None:
-            path.append(self.entries[last].id)
+            path.append(self.entries[last].command_id)
             last = before[last]
         counts = self._counts(stuck)
         return Bounds(
             critical_path=max(0, length),
-            path=tuple(reversed(path)),
+            path=tuple(dict.fromkeys(reversed(path))),
             depth=max((order.depths[i] for i in order.entries), default=0),
             dram=self._resources(counts, range(self.plan.channels), idle=self.own),
             links=self._resources(counts, range(self.plan.channels, len(self.plan.resources))),
             engines=self._engines(stuck),
-            stuck=tuple(self.entries[i].id for i in order.stuck),
+            stuck=tuple(dict.fromkeys(self.entries[i].command_id for i in order.stuck)),
         )
 
     def _dependents(self) -> list[list[int]]:

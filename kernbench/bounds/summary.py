@@ -46,7 +46,7 @@ def summarise(program: Program, config: NpuConfig | SystemConfig) -> ProgramSumm
 def summarise_plan(program: Program, plan: Plan) -> ProgramSummary:
     """The summary of a program from its plan. On a system only nodes that the program names are in it."""
     jobs = dict.fromkeys((*plan.dma, *plan.compute), 0)
-    for entry, unit in zip(program.entries, plan.units, strict=True):
+    for entry, unit in zip(plan.rows(program).entries, plan.units, strict=True):
         if entry.engine != "control":
             jobs[unit] += 1
     names = plan.resources[: plan.channels]
@@ -84,5 +84,5 @@ def _asked_bytes(program: Program, plan: Plan) -> int:
     """[B] of all transfers, without alignment; for host copies, the aligned bytes."""
     moves = plan.program["dma"]
     asked: int = sum(rows * nbytes for rows, nbytes in zip(moves["rows"].tolist(), moves["row_bytes"].tolist(), strict=True))
-    copies = [entry for entry in program.entries if isinstance(entry, HostEntry)]
+    copies = [entry for entry in plan.rows(program).entries if isinstance(entry, HostEntry)]
     return asked + sum(bytes_of(entry.num_elements, entry.qbits) - plan.bytes_of(entry.index) for entry in copies)

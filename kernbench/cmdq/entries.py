@@ -64,9 +64,19 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True, array_like=True, gc=False
         return OPCODES[self.opcode].op
 
     @property
+    def command_id(self) -> int:
+        """The id of its command: its own, unless it is one of several jobs of a command (`jobs.py`)."""
+        found: int = self.meta.get("command_id", self.id)
+        return found
+
+    @property
     def where(self) -> str:
         """How errors name the entry: `cmdq[12] (id 12, TE_GEMM_TILE)`."""
-        return f"cmdq[{self.index}] (id {self.id}, {self.opcode})"
+        meta = self.meta
+        if meta.get("jobs", 1) > 1:
+            job = f", job {meta['job']} of {meta['jobs']}"
+            return f"cmdq[{meta['command_index']}] (id {meta['command_id']}, {self.opcode}{job})"
+        return f"cmdq[{meta.get('command_index', self.index)}] (id {self.command_id}, {self.opcode})"
 
 
 class BarrierEntry(Entry, frozen=True, kw_only=True):

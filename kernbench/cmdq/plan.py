@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -22,6 +22,7 @@ from kernbench.config.load import Source, config_of
 from kernbench_core.numbers import Opkind
 
 if TYPE_CHECKING:
+    from kernbench.cmdq.jobs import Jobs
     from kernbench.cmdq.system.routes import Reach
     from kernbench.config import SystemConfig
 
@@ -45,6 +46,16 @@ class Plan:
     reach: Reach | None = None  #: of a whole system: the routes to memories, found on first use
     _cached: dict[str, Any] = field(default_factory=dict, repr=False)  #: what follows from the program alone
     extra: Mapping[int, int] = field(default_factory=dict)  #: per entry, the head latency of components [cycle]
+    jobs: Jobs | None = None  #: of a machine with a micro-scheduler: the entries of all tables are jobs
+
+    def rows(self, program: Program) -> Program:
+        """The program whose entries the tables describe: `program`, or its jobs."""
+        return program if self.jobs is None else self.jobs.program
+
+    @property
+    def command_units(self) -> tuple[str, ...]:
+        """The node that runs each entry of the program that was planned."""
+        return self.units if self.jobs is None else tuple(self.jobs.of_commands(list(self.units)))
 
     @property
     def whole(self) -> bool:
@@ -163,7 +174,7 @@ def plan_program(program: Program, config: NpuConfig | SystemConfig, *, whole: b
     # Modules for systems are imported only for systems, because many runs are on one NPU and start sooner without them.
     from kernbench.cmdq.system import lower_system
 
-    return lower_system(program, config, whole=whole, regular=regular)
+    return _with_jobs(program, config, lambda one: lower_system(one, config, whole=whole, regular=regular))
 
 
 def check_program(program: Program, config: MachineConfig | Source) -> None:
@@ -180,6 +191,29 @@ def check_program(program: Program, config: MachineConfig | Source) -> None:
 
 def plan_npu(program: Program, config: NpuConfig, *, regular: bool = False) -> Plan:
     """The plan of a program on one NPU, lowered again."""
+    return _with_jobs(program, config, lambda one: _plan_npu(one, config, regular))
+
+
+def _with_jobs(program: Program, config: NpuConfig | SystemConfig, plan: Callable[[Program], Plan]) -> Plan:
+    """The plan of a program, or of its jobs on a machine with a micro-scheduler."""
+    scheduler = config.control.micro_scheduler
+    if scheduler is None:
+        return plan(program)
+    from kernbench.cmdq.jobs import jobs_of  # inside: few machines have one
+
+    plan(program)  # it is valid on the machine
+    jobs = jobs_of(program, config.pe.spm, scheduler)
+    found = plan(jobs.program)
+    if jobs.partial:  # they write nothing
+        table = found.program["compute"]
+        rows = found.program["job"][sorted(jobs.partial)]
+        table["regions"][rows] = 2
+        for name in ("region_addr", "region_bytes", "region_write"):
+            table[name][rows, 2] = 0
+    return replace(found, jobs=jobs)
+
+
+def _plan_npu(program: Program, config: NpuConfig, regular: bool) -> Plan:
     kinds = (("te", config.te.engines), ("ve", config.ve.engines))
     return Plan(
         pe=config,

@@ -16,7 +16,7 @@ from kernbench.config.fields import QBITS, TERM_LIMIT, WIDE_LIMIT
 
 if TYPE_CHECKING:
     from kernbench.config.mma import Mma
-    from kernbench.config.schema import Dma, Noc, NpuConfig, Spm, Te, Ve
+    from kernbench.config.schema import Control, Dma, Noc, NpuConfig, Spm, Te, Ve
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -139,13 +139,20 @@ class BrokenRule(msgspec.Struct, frozen=True):
 
 def broken_rules(config: NpuConfig) -> list[BrokenRule]:
     """Every rule between fields that `config` breaks, in the order of the file's sections."""
-    broken = engine_rules(config.spm, config.te, config.ve)
+    broken = [*control_rules(config.control), *engine_rules(config.spm, config.te, config.ve)]
     broken += _route_rules(config)
     if config.noc is not None:
         broken += _noc_rules(config.noc, config.dma.engines, config.dram.channels)
     if not broken:  # only now the routes that these need are known to exist
         broken = _capacity_rules(config)
     return broken
+
+
+def control_rules(control: Control) -> list[BrokenRule]:
+    """A host writes whole commands, and no rule says when it would write their jobs."""
+    if control.mmio is None or control.micro_scheduler is None:
+        return []
+    return [BrokenRule(("control", "micro_scheduler"), None, "it is not allowed together with control.mmio")]
 
 
 def engine_rules(spm: Spm, te: Te, ve: Ve) -> list[BrokenRule]:

@@ -62,11 +62,23 @@ class Mmio(Section):
     )
 
 
+class MicroScheduler(Section):
+    """What divides commands of tensor and vector engines into jobs."""
+
+    tile_m: Count | None = Field(default=None, description="rows of a tile of a product; absent: all rows")
+    tile_n: Count | None = Field(default=None, description="columns of a tile of a product; absent: all columns")
+    tile_k: Count | None = Field(default=None, description="depth of a tile of a product; absent: the whole depth")
+    chunk_elements: Count | None = Field(
+        default=None, description="elements of a chunk of a vector op, or whole rows with about as many; absent: all elements"
+    )
+
+
 class Control(Section):
     """The executor of the command queue."""
 
     issue_width: Natural = Field(default=0, description="[jobs per cycle] engine jobs issued per cycle; 0 means no limit")
     mmio: Mmio | None = Field(default=None, description="absent: all entries are in the queue from cycle 0 on")
+    micro_scheduler: MicroScheduler | None = Field(default=None, description="absent: each command is one job")
 
 
 class Channel(Section):

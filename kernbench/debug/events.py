@@ -126,7 +126,7 @@ def _events(live: Live, kept: list[dict[str, Any]]) -> Iterator[Event]:
 
 def _commands(live: Live) -> dict[int | None, Any]:
     """Entries and commands of the run by id."""
-    found: dict[int | None, Any] = {entry.id: entry for entry in live.machine.program.entries}
+    found: dict[int | None, Any] = {entry.id: entry for entry in live.machine.rows.entries}
     added: list[Command] = [] if live.machine.commands is None else live.machine.commands.added
     return {**found, **{command.id: command for command in added}}
 

@@ -291,7 +291,7 @@ class State:
         return value
 
     def _entry(self, name: Name) -> Value:
-        program, parts = self.machine.program, name.parts
+        program, parts = self.machine.rows, name.parts
         position = self.machine._position.get(parts[1]) if isinstance(parts[1], int) else None
         if position is None:
             raise InputError(Problem("expression", "no entry of the program has this id", "entry", parts[1]))
@@ -351,7 +351,7 @@ class State:
                 if what != "idle":
                     found[f"{name}.{what} (counter)"] = value
         for what, column in zip(ENTRY[:3], self.times, strict=True):
-            for entry, at in zip(self.machine.program.entries, column.tolist(), strict=True):
+            for entry, at in zip(self.machine.rows.entries, column.tolist(), strict=True):
                 if at >= 0:
                     found[f"entry[{entry.id}].{what}"] = at
         for state in self.kernels:

@@ -244,7 +244,7 @@ def _lines(file: str | None, number: int) -> Iterable[RenderableType]:
 
 
 def _entries(state: State) -> list[RenderableType]:
-    program, (issue, start, end) = state.machine.program, state.times
+    program, (issue, start, end) = state.machine.rows, state.times
     made = _grid("l", "l", "l", "w")
     rows, later = 0, 0
     for entry in program.entries:

@@ -42,17 +42,17 @@ def waits_at(state: State) -> list[Wait]:
 
 def _of_entries(state: State) -> list[Wait]:
     machine = state.machine
-    if not machine.program.entries or state.status == "done":
+    if not machine.rows.entries or state.status == "done":
         return []
     times = machine._times()
     on_its_way = OnItsWay(machine.plan, state.peeked, list(machine.components))
     gate = machine._core.waiting()[1]
     started = {one.id for one in times if one.start is not None}
     issued = {one.id for one in times if one.issue is not None}
-    opcodes = {entry.id: entry.opcode for entry in machine.program.entries}
+    opcodes = {entry.command_id: entry.opcode for entry in machine.rows.entries}
     held: list[Wait] = []
     later: list[Wait] = []
-    for one in who_waits(machine.program, times, gate, on_its_way, absent=machine.absent_entries()):
+    for one in who_waits(machine.rows, times, gate, on_its_way, absent=machine.absent_entries()):
         reason = one["reason"]
         if one["id"] in started and reason not in ("scratchpad banks",) and not reason.startswith("the bus"):
             continue  # it works

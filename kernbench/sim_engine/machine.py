@@ -116,14 +116,15 @@ class Machine:
         self.arbiter = configured_arbiter(self.config) if arbiter is None else arbiter
         draws = current()
         if draws is not None:
-            self.plan = perturbed_plan(self.plan, self.program, draws, kernels=naming.HOST in self.components)
+            self.plan = perturbed_plan(self.plan, self.plan.rows(self.program), draws, kernels=naming.HOST in self.components)
             self.walk = "plain" if needs_plain_walk(self.plan) else self.walk
             draws.machine = self
         self._core = self._new_core()
         self.wake: Callable[[int, int], None] = self._core.wake  #: wakes a component, by its position, in a later cycle
         if self.plan.reach is not None:
             self.plan.reach.open(self._core.add_route)
-        self._position = {entry.id: entry.index for entry in self.program.entries}
+        self.rows = self.plan.rows(self.program)  #: the entries that the core runs: those of the program, or their jobs
+        self._position = {entry.id: entry.index for entry in self.rows.entries}
         self._tracing: Tracing | None = None
         self.checks = True  #: check LAWS at the end of the run; BrokenLaw if one does not hold
         self.commands: Commands | None = None  #: descriptions of component jobs, if they are needed
@@ -136,7 +137,7 @@ class Machine:
         machine, tables = plan.machine, plan.program
         if self.components:
             machine = machine | {"replaced": replaced_engines([*plan.dma, *plan.compute], list(self.components))}
-            tables = tables | lower_parameters(self.program, plan)
+            tables = tables | lower_parameters(plan.rows(self.program), plan)
         if self.arbiter is not None:
             machine = machine | {"spm": [granted_by_code(table) for table in machine["spm"]]}
         try:
@@ -237,11 +238,13 @@ class Machine:
         second.
         """
         limit, stops = stops_of(until, self._position)
+        if "start_of" in stops and self.plan.jobs is not None:
+            stops["start_of"] = self.plan.jobs.first[self.plan.jobs.command[stops["start_of"]]]
         most = limit if cycles is None else min(limit, self.cycle + cycles)
         entry = max(stops.get("start_of", -1), stops.get("end_of", -1))
         if entry >= 0 and self._time_of(entry, stops) >= 0:
             return True
-        if entry >= 0 and self.program.entries[entry].engine == "control":
+        if entry >= 0 and self.rows.entries[entry].engine == "control":
             return self._run_to_control(entry, most, skip, progress)
         # A denied request is waited out, and skipping may pass the cycles of the wait: `conflict` steps.
         came = self._run(most, skip and until != "conflict", progress, stops)
@@ -310,7 +313,8 @@ class Machine:
 
     def result(self) -> Result:
         """Return the result; during the run, return the result so far."""
-        times = self._times()
+        of_jobs = self._times()
+        times = of_jobs if self.plan.jobs is None else self._of_commands(of_jobs)
         counters = named_counters(self.plan, self._core.counters())
         components = dict(zip(self.components, self._core.component_counters(), strict=True))
         return Result(
@@ -321,10 +325,10 @@ class Machine:
             counters=counters,
             metrics={
                 "bounds": self.bounds.to_dict(),
-                "energy_pj": energy_pj(self.program, self.plan, times, counters, self.cycle, self._core.submitted_work()),
+                "energy_pj": energy_pj(self.program, self.plan, of_jobs, counters, self.cycle, self._core.submitted_work()),
             },
             warnings=[*empty_warnings(self.program, self.status, counters, components), *self._warnings()],
-            waiting=self._waiting(times),
+            waiting=self._waiting(of_jobs),
             failure=self.failure(),
             components=components,
             program=self.program.name,
@@ -336,7 +340,7 @@ class Machine:
             return []
         on_its_way = OnItsWay(self.plan, self.peek(), list(self.components))
         return who_waits(
-            self.program, times, self._core.waiting()[1], on_its_way, self.queues, absent=self.absent_entries()
+            self.rows, times, self._core.waiting()[1], on_its_way, self.queues, absent=self.absent_entries()
         )
 
     def arrivals(self) -> list[int | None] | None:
@@ -354,17 +358,27 @@ class Machine:
 
     def _times(self) -> list[EntryTimes]:
         columns = [[None if at < 0 else at for at in column.tolist()] for column in self._core.entries()]
-        entries = self.program.entries
+        entries = self.rows.entries
         return [
             EntryTimes(entry.id, entry.opcode, issue, start, end)
             for entry, issue, start, end in zip(entries, *columns, strict=True)
+        ]
+
+    def _of_commands(self, times: list[EntryTimes]) -> list[EntryTimes]:
+        """The times of commands: the first issue and start of their jobs, and the end of all."""
+        jobs = self.plan.jobs
+        assert jobs is not None
+        spans = zip(self.program.entries, jobs.first, jobs.last, strict=True)
+        return [
+            EntryTimes(entry.id, entry.opcode, times[first].issue, times[first].start, times[last].end)
+            for entry, first, last in spans
         ]
 
     def _warnings(self) -> list[dict[str, Any]]:
         left = [] if self.queues is None or self.status == "running" else self.queues.unreceived(self.cycle)
         if self.plan.pe.spm.check_overlap != "warn":
             return left
-        return [*overlap_warnings(self.program.entries, self._core.entries()[1].tolist(), self._core.overlaps()), *left]
+        return [*overlap_warnings(self.rows.entries, self._core.entries()[1].tolist(), self._core.overlaps()), *left]
 
     def failure(self) -> dict[str, Any] | None:
         """Return what failed, in which cycle and why. Return None for a run that has not failed."""
@@ -375,7 +389,7 @@ class Machine:
         if broken is not None:
             return component_failure(self.impls, *broken, refused=kernbench_core.Refused)
         late = self._core.failed_entry
-        return None if late < 0 else overlap_failure(self.program, self.cycle, late, dict(self._core.overlaps())[late])
+        return None if late < 0 else overlap_failure(self.rows, self.cycle, late, dict(self._core.overlaps())[late])
 
     def submitted_jobs(self) -> dict[str, int]:
         """Return the number of transfers that kernels submitted in a perturbed run, by PE and channel."""

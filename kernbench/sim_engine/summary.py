@@ -131,7 +131,8 @@ def summarise_run(
 
     `arrivals`: those of `Machine.arrivals`.
     """
-    waits = waits_of(result, program, plan.units, arrivals)
+    units = plan.command_units
+    waits = waits_of(result, program, units, arrivals)
     resources = list(_resources(result, plan))
     return RunSummary(
         result=result,
@@ -142,7 +143,7 @@ def summarise_run(
         channels=tuple(use for use in resources if naming.counted(use.name) == "dram"),
         links=tuple(sorted((use for use in resources if naming.counted(use.name) == "noc"), key=lambda link: -link.bytes)),
         banks=bank_conflicts(result),
-        waits=tuple(longest_waits(waits, result, plan.units, LONGEST)),
+        waits=tuple(longest_waits(waits, result, units, LONGEST)),
         waits_in_all=len(waits),
         entries=len(result.entries),
         unfinished=sum(times.end is None for times in result.entries),

@@ -23,7 +23,7 @@ from kernbench.config.dram_controller import DramController
 from kernbench.config.dram_device import RowBuffer
 from kernbench.config.mma import Mma, MmaShape
 from kernbench.config.routers import Routers
-from kernbench.config.schema import Cost, Mmio
+from kernbench.config.schema import Cost, MicroScheduler, Mmio
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
@@ -117,6 +117,7 @@ def test_every_key_is_in_the_reference_with_its_default() -> None:
     wanted |= {f"dram.controller.{name}" for name in DramController.model_fields}
     wanted |= {f"llc.{name}" for name in NpuLlc.model_fields}
     wanted |= {f"control.mmio.{name}" for name in Mmio.model_fields}
+    wanted |= {f"control.micro_scheduler.{name}" for name in MicroScheduler.model_fields}
     wanted |= {f"noc.flit.{name}" for name in Routers.model_fields}
     wanted |= {f"chip.{name}" for name in Chip.model_fields}
     wanted |= {f"cost.{name}" for name in Cost.model_fields}

@@ -16,7 +16,7 @@ from kernbench.config.codecs import Codec
 from kernbench.config.dram_controller import DramController
 from kernbench.config.dram_device import RowBuffer
 from kernbench.config.routers import Routers
-from kernbench.config.schema import Mmio
+from kernbench.config.schema import MicroScheduler, Mmio
 from kernbench.config.system.parts import PROTOCOLS, NicLink, Protocol, Switches
 from kernbench.topology.builder import build_topology, compile_topology
 from kernbench.topology.graph import WITHOUT_COMMAND, WITHOUT_PES, WITHOUT_UCIE, EdgeKind, Topology
@@ -67,6 +67,7 @@ def test_every_key_is_in_the_reference() -> None:
     wanted |= {"pe.fetch_store.bytes_per_cycle"}
     wanted |= {f"pe.dma.codecs.{name}" for name in Codec.model_fields}
     wanted |= {f"control.mmio.{name}" for name in Mmio.model_fields}
+    wanted |= {f"control.micro_scheduler.{name}" for name in MicroScheduler.model_fields}
     wanted |= {f"pe.ipcq.protocols.{one}.{name}" for one in PROTOCOLS for name in Protocol.model_fields}
     wanted |= {"system.failed", "system.slow", "pe.cores", "system.rails.nics"}
     wanted |= {f"system.switch.{name}" for name in Switches.model_fields}

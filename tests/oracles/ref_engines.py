@@ -36,7 +36,7 @@ def te_work(entry: dict[str, Any], seq: int, te: dict[str, Any], spm: Scratchpad
         _region(spm, entry, "ifm", byte_count(m * k, qa)),
         _region(spm, entry, "wgt", byte_count(k * n, qw)),
     ]
-    writes = [_region(spm, entry, "ofm", byte_count(m * n, qa))]
+    writes = [] if entry.get("partial") else [_region(spm, entry, "ofm", byte_count(m * n, qa))]
     total = max(1, te["init_cycles"] + body + te["finalize_cycles"])
     return Work(entry, seq, te["init_cycles"], body, total, reads, writes, m * n * k)
 

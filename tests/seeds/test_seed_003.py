@@ -122,6 +122,36 @@ def test_seed_003_s4_2_1(events: Events) -> None:
     assert {one(events, "JOB_ISSUE", cmd_id=number)["job_type"] for number in (0, 4)} == {"DMA_READ", "DMA_WRITE"}
 
 
+#: Tiles of 32 x 16 x 64 and chunks of two rows.
+WITH_JOBS = {**MACHINE, "control": {"micro_scheduler": {"tile_m": 32, "tile_n": 16, "tile_k": 64, "chunk_elements": 128}}}
+
+
+def of_tiles() -> Program:
+    """A product of 2 x 2 x 2 tiles, and a softmax of five rows."""
+    made = Program("tiles")
+    at = {"ifm_bank": 0, "ifm_offset": 0, "wgt_bank": 0, "wgt_offset": 4096, "ofm_bank": 0, "ofm_offset": 8192}
+    first = made.te_gemm(m=48, n=32, k=96, qbits_weight=8, qbits_activation=8, phase="QKV_PROJ", token=9, **at)
+    rows = {"length": 64, "batch": 5, "qbits_activation": 8, "in_bank": 0, "in_offset": 0, "out_bank": 1, "out_offset": 0}
+    made.ve_softmax(**rows, deps_before=[first])
+    return made
+
+
+def test_seed_003_s4_2_1_micro_scheduler() -> None:
+    """A command is several jobs, each with its tile or chunk; it starts with the first and ends with the last of them."""
+    events = traced(of_tiles(), WITH_JOBS)
+    tiles = [event for event in of(events, "JOB_ISSUE") if event["cmd_id"] == 0]
+    chunks = [event for event in of(events, "JOB_ISSUE") if event["cmd_id"] == 1]
+    assert [event["tile_id"] for event in tiles] == list(range(8)) and len({event["job_id"] for event in tiles}) == 8
+    assert [event["vec_chunk_id"] for event in chunks] == [0, 1, 2] and "tile_id" not in chunks[0]
+    starts, ends = of(events, "TE_START"), of(events, "TE_END")
+    has(one(events, "CMD_START", cmd_id=0), t_cycle=starts[0]["t_cycle"])
+    has(one(events, "CMD_END", cmd_id=0), t_cycle=ends[-1]["t_cycle"])
+    has(one(events, "TOKEN_COMPLETE"), t_cycle=ends[-1]["t_cycle"], token=9)
+    assert [end["t_cycle"] for end in ends[:-1]] == [start["t_cycle"] for start in starts[1:]]
+    assert all(event["phase"] == "QKV_PROJ" for event in tiles)
+    assert [(event["len"], event["batch"]) for event in of(events, "VE_START")] == [(64, 2), (64, 2), (64, 1)]
+
+
 def test_seed_003_s4_2_2(events: Events) -> None:
     """JOB_DONE: its latency is from its issue to its end."""
     issue, done = one(events, "JOB_ISSUE", cmd_id=1), one(events, "JOB_DONE", cmd_id=1)
@@ -149,6 +179,18 @@ def test_seed_003_s4_4_1(events: Events) -> None:
     has(start, job_id=1, cmd_id=1, m=128, n=128, k=256, phase="QKV_PROJ")
     assert {"tile_m", "tile_n", "tile_k"} <= set(start)
     has(end, job_id=1, mac_count=128 * 128 * 256, latency_cycles=end["t_cycle"] - start["t_cycle"])
+
+
+def test_seed_003_s4_4_1_tiles() -> None:
+    """TE_START of a tile has the product and the tile; the MACs of all tiles are those of the product."""
+    events = traced(of_tiles(), WITH_JOBS)
+    starts = of(events, "TE_START")
+    for start in starts:
+        has(start, m=48, n=32, k=96)
+    assert [(start["tile_m"], start["tile_n"], start["tile_k"]) for start in starts] == [
+        (m, n, k) for m in (32, 16) for n in (16, 16) for k in (64, 32)
+    ]
+    assert sum(end["mac_count"] for end in of(events, "TE_END")) == 48 * 32 * 96
 
 
 def test_seed_003_s4_4_2(events: Events) -> None:

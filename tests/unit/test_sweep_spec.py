@@ -11,7 +11,7 @@ from kernbench import Machine, Program, load_config, load_program, simulate
 from kernbench.cmdq.plan import plan_npu
 from kernbench.common.errors import InputError
 from kernbench.config.cache import NpuLlc
-from kernbench.config.schema import Control, Mmio
+from kernbench.config.schema import Control, MicroScheduler, Mmio
 from kernbench.sweep.points import Points, points_of
 from kernbench.sweep.spec.load import load_spec
 from kernbench.sweep.targets.target import Plans
@@ -201,12 +201,19 @@ def test_a_plan_for_a_machine_without_a_cache_is_none_for_one_with_it() -> None:
         assert plan.program["dma"]["route"].tolist() == again.program["dma"]["route"].tolist()
 
 
-def test_a_plan_for_a_machine_without_a_host_is_none_for_one_with_it() -> None:
-    """Points of a sweep with and without `control.mmio` have their own plans: a host must know which entries it writes."""
+def test_plans_are_shared_by_machines_whose_queues_work_alike() -> None:
+    """A host must know which entries it writes, and a micro-scheduler divides commands into other jobs."""
     program = Program("store")
     program.dma_store(tensor_role="weight", qbits=8, num_elements=64, dram_addr=0, spm_bank=0, spm_offset=0, source="MMIO")
     bare = load_config({})
     hosted = bare.model_copy(update={"control": Control(mmio=Mmio(write_cycles=7))})
+    tiles = Program("tiles")
+    tiles.ve_copy(length=64, qbits_activation=8, in_bank=0, in_offset=0, out_bank=0, out_offset=64)
+    divided, finer = (
+        bare.model_copy(update={"control": Control(micro_scheduler=MicroScheduler(chunk_elements=size))}) for size in (32, 16)
+    )
+    jobs = Plans(tiles)
+    assert [len(jobs.of(config).program["op"]) for config in (bare, divided, finer, divided)] == [1, 2, 4, 2]
     plans = Plans(program)
     cycles = []
     for config in (bare, hosted, bare):

@@ -183,7 +183,7 @@ def _ops(machine: Machine) -> list[Op]:
     ranges = _ranges(machine.plan)
     found = []
     for start, end, k in sorted(started, key=lambda one: (one[0], one[2])):
-        entry = machine.program.entries[k]
+        entry = machine.rows.entries[k]
         if k in ranges and start is not None:
             over = end if end is not None else machine.cycle + 1
             found.append(Op("entry", entry.id, entry.opcode, "", ranges[k], start, over))

@@ -10,7 +10,7 @@ from kernbench.common.units import plain_number
 from kernbench.config.cache import cache_rules
 from kernbench.config.fields import WIDE_LIMIT
 from kernbench.config.routers import Routers, router_rules
-from kernbench.config.rules import BrokenRule, engine_rules, engine_weight, rate_rule
+from kernbench.config.rules import BrokenRule, control_rules, engine_rules, engine_weight, rate_rule
 from kernbench.config.system.links import all_sip_pairs, rails_of
 from kernbench.config.system.parts import NIC, RAIL
 
@@ -22,7 +22,8 @@ MAX_NODES = 500_000  # of a topology: a typing error must not ask for gigabytes
 
 def system_rules(config: SystemConfig) -> list[BrokenRule]:
     """Every rule between fields that `config` breaks, in the order of the file's sections."""
-    broken = [*_package_rules(config), *_io_rules(config), *_cube_rules(config), *_hbm_rules(config)]
+    broken = [*control_rules(config.control), *_package_rules(config), *_io_rules(config)]
+    broken += [*_cube_rules(config), *_hbm_rules(config)]
     broken += cache_rules(config.cube.llc, config.allocation, ("cube", "llc"))
     mesh, cached = config.cube.mesh, config.cube.llc is not None
     if mesh.model == "flit":

@@ -143,16 +143,18 @@ def enqueue_line(program: Program, plan: Plan, entry: Entry, cycle: int) -> byte
     fields: dict[str, Any] = {name: entry.meta.get(name) for name in _GIVEN}
     if isinstance(entry, KvEntry):
         fields["head_id"] = entry.head_id
-    fields |= {"cmd_id": entry.id, "cmd_type": entry.opcode, "unit": plan.units[entry.index]}
+    jobs = range(entry.index, entry.index + 1) if plan.jobs is None else plan.jobs.span(entry.index)
+    fields |= {"cmd_id": entry.id, "cmd_type": entry.opcode, "unit": plan.units[jobs[0]]}
     if entry.engine == "dma":
-        fields["bytes"] = plan.bytes_of(entry.index)
+        fields["bytes"] = plan.bytes_of(jobs[0])
     elif entry.engine != "control":
-        fields["work"] = plan.service(entry.index)["work"]
+        fields["work"] = sum(plan.service(job)["work"] for job in jobs)
     if plan.pe.energy.by_cause:
         fields |= _energy_causes(entry)
     if "mmio" in plan.program:
         fields["position"] = entry.index
-    fields["deps"] = sorted(program.entries[other].id for other in plan.predecessors[entry.index]) or None
+    rows = plan.rows(program).entries
+    fields["deps"] = sorted(rows[other].command_id for other in plan.predecessors[jobs[0]]) or None
     return line("CMD_ENQUEUE", cycle, fields, entry)
 
 

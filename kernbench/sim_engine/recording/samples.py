@@ -65,10 +65,10 @@ class Energy:
 
     def _costs(self, program: Program, plan: Plan) -> Iterator[tuple[int, tuple[int, int, int]]]:
         """Of each entry of a TE or VE, by position: MACs and ops in `1 / unit` pJ, bytes of regions if they are streamed."""
-        jobs, pe = plan.program["compute"], plan.pe
+        jobs, pe, entries = plan.program["compute"], plan.pe, plan.rows(program).entries
         rows = zip(jobs["entry"].tolist(), jobs["work"].tolist(), jobs["region_bytes"].sum(axis=1).tolist(), strict=True)
         for position, work, nbytes in rows:
-            entry = program.entries[position]
+            entry = entries[position]
             if isinstance(entry, TeEntry):
                 macs = work * self.mac.get(entry.qbits_weight, self.mac.get(8, 0))
                 yield position, (macs, 0, nbytes if pe.te.spm_traffic else 0)

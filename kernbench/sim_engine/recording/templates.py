@@ -75,7 +75,8 @@ class Columns:
 
     def __init__(self, program: Program, plan: Plan, names: Iterable[str]) -> None:
         self.plan = plan
-        self.program = program
+        self._commands = program.entries
+        self.program = program = plan.rows(program)
         self.columns = {name: np.full(len(program.entries), NOTHING, dtype=np.int64) for name in COLUMNS}
         self.tables: dict[str, list[bytes]] = {name: [text(value) for value in FIXED.get(name, ())] for name in TABLES}
         self._numbers: dict[tuple[str, bytes], int] = {}
@@ -128,7 +129,9 @@ class Columns:
         named = common_of(entry)
         common = b"".join([b',"%s":%d' % (name.encode(), value) for name, value in named.items()]) if named else b""
         return {
-            "cmd_id": entry.id,
+            "cmd_id": entry.command_id,
+            "first": 0 if meta.get("job", 0) == 0 else None,
+            "last": 0 if meta.get("job", 0) == meta.get("jobs", 1) - 1 else None,
             "unit": self.unit_number[unit],
             "phase": self._text("phases", meta.get("phase")),
             "common": self._number("commons", common),
@@ -213,7 +216,9 @@ class Columns:
         row = self.plan.service(entry.index)
         given = dict(row)
         if isinstance(entry, TeEntry):
-            given |= {"m": entry.m, "n": entry.n, "k": entry.k}
+            whole = self._commands[entry.meta.get("command_index", entry.index)]
+            assert isinstance(whole, TeEntry)
+            given |= {"m": whole.m, "n": whole.n, "k": whole.k, "tile_m": entry.m, "tile_n": entry.n, "tile_k": entry.k}
         elif isinstance(entry, VeEntry):
             given |= {"length": entry.length, "batch": entry.batch}
         return self._works(row["engine"], given, entry.opcode.removesuffix("_TILE"))
@@ -231,6 +236,7 @@ class Columns:
         }
         if engine["kind"] == EngineType.TE:
             values |= {name: given[name] for name in ("m", "n", "k")}
+            values |= {f"tile_{name}": given.get(f"tile_{name}", given[name]) for name in ("m", "n", "k")}
         elif engine["kind"] == EngineType.VE:
             op = self._text("ops", job_type.removeprefix("VE_"))
             values |= {"op_type": op, "len": given["length"], "batch": given["batch"]}
@@ -242,6 +248,7 @@ COLUMNS = (
     "cmd_id", "unit", "job_type", "tile_id", "vec_chunk_id", "phase", "common", "token", "irq_line", "marker", "group",
     "token_idx", "channel", "direction", "src_addr", "dst_addr", "size_bytes", "weight", "m", "n", "k",
     "body_cycles", "spm", "total_cycles", "work", "op_type", "len", "batch", "by", "served", "far", "dram",
+    "tile_m", "tile_n", "tile_k", "first", "last",
 )  # fmt: skip
 #: Tables of texts, by position.
 TABLES = ("units", "job_types", "phases", "commons", "markers", "ops", "kinds", "reasons", "suspensions", "flags", "directions",
@@ -369,7 +376,8 @@ def kinds(first_channel: int, first_link: int, first_spm: int) -> list[list[Temp
     resume: dict[str, Source] = {**NAMES, "reason": reason, "duration_cycles": Value(2), "channel": Value(3)}
     tiles: dict[str, Source] = {"tile_id": Column("tile_id"), "vec_chunk_id": Column("vec_chunk_id")}
     access, moved, conflict, run, far = _accesses(first_spm)
-    begin, end = templates("CMD_START", COMMAND), templates("CMD_END", {**COMMAND, **OK})
+    begin = templates("CMD_START", COMMAND, COLUMNS.index("first"))
+    end = templates("CMD_END", {**COMMAND, **OK}, COLUMNS.index("last"))
     return [
         [templates("JOB_ISSUE", {**NAMES, **JOB_TYPE, **tiles, **PHASE})],
         [begin, end, *_said()],
@@ -447,7 +455,7 @@ def _starts() -> list[Template]:
     dma: dict[str, Source] = {name: Column(name) for name in names}
     dma |= {"tx_id": JOB, "head_cycles": Value(1)}
     dma |= {"direction": TextBy("directions", "direction"), "peer": TextBy("units", "far")}
-    te: dict[str, Source] = {f"{tile}{axis}": Column(axis) for tile in ("", "tile_") for axis in "mnk"}
+    te: dict[str, Source] = {f"{tile}{axis}": Column(f"{tile}{axis}") for tile in ("", "tile_") for axis in "mnk"}
     ve: dict[str, Source] = {"op_type": TextBy("ops", "op_type"), "len": Column("len"), "batch": Column("batch")}
     return [
         templates("DMA_START", {**NAMES, **dma, **PHASE}),

@@ -153,7 +153,7 @@ class Tracing:
         except ValueError as error:
             raise damaged(str(error)) from None
         self.format = self._format(state.tokens)
-        fault = self.format.fault(self.records, len(self.machine.program.entries), len(self.names), state.counted, FOREVER)
+        fault = self.format.fault(self.records, len(self.machine.rows.entries), len(self.names), state.counted, FOREVER)
         if fault is not None:
             raise damaged(fault)
         self.format.count(state.lines)
@@ -226,7 +226,7 @@ class Tracing:
         """The cycle in which a run fails is in no window: undo what it queued and started."""
         issued, started, _ = self.core.entries()
         units_of = {name: depths[k] for k, name in enumerate([*self.windows.engines, *self.windows.compute])}
-        for entry in self.machine.program.entries:
+        for entry in self.machine.rows.entries:
             if entry.engine == "control" or cycle not in (issued[entry.index], started[entry.index]):
                 continue
             queued, active = units_of[self.machine.plan.units[entry.index]]
@@ -270,7 +270,7 @@ class Tracing:
 
     def overlap(self, cycle: int, late: int, early: int, job: int) -> bytes | None:
         """WARN OVERLAP; None if its unit is left out."""
-        entries = self.machine.program.entries
+        entries = self.machine.rows.entries
         unit = self.machine.plan.units[late]
         if unit not in self.kept:
             return None
@@ -278,7 +278,7 @@ class Tracing:
             f"{entries[late].where} starts while {entries[early].where} still runs, and their scratchpad "
             "ranges overlap where at least one writes"
         )
-        fields = {"cmd_id": entries[late].id, "job_id": job, "unit": unit, "code": "OVERLAP", "msg": message}
+        fields = {"cmd_id": entries[late].command_id, "job_id": job, "unit": unit, "code": "OVERLAP", "msg": message}
         fields |= {"component": entries[late].engine.upper(), "layer_id": entries[late].meta.get("layer_id")}
         return line("WARN", cycle, fields, entries[late])[:-1]
 
@@ -311,20 +311,22 @@ class Tracing:
 
     def _why(self, status: str, cycles: int) -> list[bytes]:
         """The ERROR event, if the run did not end by itself."""
-        entries = self.machine.program.entries
+        entries = self.machine.rows.entries
         failure = self.machine.failure()
         if failure is not None and failure["code"] == "COMPONENT":
             fields = {"component": failure["component"], "code": "COMPONENT", "msg": failure["message"]}
             return [line("ERROR", cycles, fields)]
         if failure is not None:
             failed = entries[self.core.failed_entry]
-            fields = {"cmd_id": failed.id, "job_id": self.core.number_of(failed.index), "component": failed.engine.upper()}
+            fields = {"cmd_id": failed.command_id, "job_id": self.core.number_of(failed.index)}
+            fields["component"] = failed.engine.upper()
             return [line("ERROR", cycles, {**fields, "code": "OVERLAP", "msg": failure["message"]}, failed)]
         reasons = {"aborted": "MAX_CYCLES", "deadlock": "DEADLOCK"}
         if status not in reasons:
             return []
         ends = self.core.entries()[2].tolist()
-        still_open = [self.commands[k] for k in (*(k for k, end in enumerate(ends) if end < 0), *self._open_commands())]
+        rows = (self.commands[k] for k in (*(k for k, end in enumerate(ends) if end < 0), *self._open_commands()))
+        still_open = list({one.command_id: one for one in list(rows)[::-1]}.values())[::-1]
         first = f", the first is {still_open[0].where}" if still_open else ""
         why = f"the run was stopped at max_cycles = {cycles}" if status == "aborted" else "nothing can ever happen again"
         message = f"cycle {cycles}: {why}; {len(still_open)} commands are not complete{first}"
@@ -341,12 +343,16 @@ class Tracing:
         """
         out = []
         arrivals = self.core.arrivals()
+        plan, failed = self.machine.plan, self.core.failed_entry
+        if plan.jobs is not None and failed >= 0:
+            failed = plan.jobs.command[failed]
+        units = plan.command_units
         for entry, end in zip(self.machine.program.entries, ends, strict=True):
             if arrivals is not None and entry.index not in self.arrived and not 0 <= arrivals[entry.index] < cycles:
                 continue
-            if end is None and self.machine.plan.units[entry.index] in self.kept:
-                how = "ERROR" if entry.index == self.core.failed_entry else OPEN_ENDS[status]
-                fields = {"cmd_id": entry.id, "unit": self.machine.plan.units[entry.index], "status": how}
+            if end is None and units[entry.index] in self.kept:
+                how = "ERROR" if entry.index == failed else OPEN_ENDS[status]
+                fields = {"cmd_id": entry.id, "unit": units[entry.index], "status": how}
                 out.append(line("CMD_END", cycles, fields, entry))
         for row in self._open_commands():
             command, unit = self.commands[row], self.commands.unit(row)

@@ -39,6 +39,11 @@ class Command(msgspec.Struct, frozen=True):
     meta: dict[str, Any] = {}  #: metadata like that of an entry: `phase`, `layer_id`, `marker`, ...
 
     @property
+    def command_id(self) -> int:
+        """Its id, by the name that entries have for it."""
+        return self.id
+
+    @property
     def where(self) -> str:
         """How messages name it."""
         return f"command {self.id} ({self.opcode})"
@@ -52,9 +57,9 @@ class Commands:
 
     def __init__(self, program: Program, plan: Plan, parts: Sequence[str], describe: Describe) -> None:
         """`parts`: names of components, by position."""
-        self._program, self._plan, self._parts, self._describe = program, plan, parts, describe
-        self._entries = len(program.entries)
-        self._next = max((entry.id for entry in program.entries), default=-1) + 1
+        self._program, self._plan, self._parts, self._describe = plan.rows(program), plan, parts, describe
+        self._entries = len(self._program.entries)
+        self._next = max((entry.command_id for entry in self._program.entries), default=-1) + 1
         self.added: list[Command] = []
 
     def add(

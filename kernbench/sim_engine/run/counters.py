@@ -51,8 +51,8 @@ def overlap_warnings(entries: Sequence[Entry], starts: Sequence[int], pairs: Ite
         {
             "code": "OVERLAP",
             "cycle": starts[late],
-            "entry": entries[late].id,
-            "with": entries[early].id,
+            "entry": entries[late].command_id,
+            "with": entries[early].command_id,
             "message": f"{entries[late].where} starts while {entries[early].where} still runs, and their scratchpad "
             "ranges overlap where at least one writes",
         }

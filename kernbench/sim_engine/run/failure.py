@@ -18,8 +18,8 @@ def overlap_failure(program: Program, cycle: int, late: int, early: int) -> dict
     return {
         "code": "OVERLAP",
         "cycle": cycle,
-        "entry": entries[late].id,
-        "with": entries[early].id,
+        "entry": entries[late].command_id,
+        "with": entries[early].command_id,
         "message": f"cycle {cycle}: {entries[late].where} may not start while {entries[early].where} still runs: "
         "their scratchpad ranges overlap where at least one writes (spm.check_overlap: error); "
         "add a dependency or move one of the tiles",

@@ -198,13 +198,13 @@ def who_waits(
     """
     entries = program.entries
     before = predecessors(entries)
-    out = []
+    out: list[dict[str, Any]] = []
     for entry, time in zip(entries, times, strict=True):
         if time.end is not None:
             continue
         if time.issue is not None:
             ids, since, reason = on_its_way.wait(entry, time)
-            out.append({"id": entry.id, "opcode": entry.opcode, "waits_for": ids, "since": since, "reason": reason})
+            out.append({"id": entry.command_id, "opcode": entry.opcode, "waits_for": ids, "since": since, "reason": reason})
             continue
         missing = [i for i in before[entry.index] if times[i].end is None]
         got = [end for i in before[entry.index] if (end := times[i].end) is not None]
@@ -219,13 +219,15 @@ def who_waits(
             reason = "barrier"
         out.append(
             {
-                "id": entry.id,
+                "id": entry.command_id,
                 "opcode": entry.opcode,
-                "waits_for": [entries[i].id for i in missing],
+                "waits_for": list(dict.fromkeys(entries[i].command_id for i in missing)),
                 "since": max(got, default=0),
                 "reason": reason,
             }
         )
+    if any(entry.meta.get("jobs", 1) > 1 for entry in entries):  # of several jobs of a command, the first says why
+        out = list({one["id"]: one for one in reversed(out)}.values())[::-1]
     return out if queues is None else [*out, *queues.waits()]
 
 

@@ -37,11 +37,13 @@ class Plans:
     def __init__(self, program: Program) -> None:
         self.program = program
         self._lock = threading.Lock()
-        self._kept: dict[tuple[int, ...], tuple[NpuConfig, Plan]] = {}  # keeps the machine alive whose sections have these ids
+        #: Also keeps the machine alive whose sections have these ids.
+        self._kept: dict[tuple[object, ...], tuple[NpuConfig, Plan]] = {}
 
     def of(self, config: NpuConfig) -> Plan:
         """What `plan_npu` gives. A section is known again as the same object, as `Machines` hands them out."""
-        key = *(id(getattr(config, name)) for name in SECTIONS), config.control.mmio is not None
+        control = config.control
+        key = *(id(getattr(config, name)) for name in SECTIONS), control.mmio is not None, repr(control.micro_scheduler)
         with self._lock:
             known = self._kept.get(key)
         if known is not None:

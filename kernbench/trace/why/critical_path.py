@@ -26,6 +26,9 @@ class Stretch:
     spans: tuple[Span, ...]  #: from start to end
 
 
+Next = tuple[Command | None, Job | None, bool]  #: a command, one of its jobs, and whether the path goes on at its start
+
+
 class UnlawfulError(Exception):
     """The waits of a trace lead nowhere: it is of no run."""
 
@@ -50,11 +53,15 @@ class _Walk:
     def go(self) -> None:
         """From the end of the run to cycle 0."""
         command = self._last()
+        job: Job | None = None  # of that command; None: its last one
         started = False  # whether the path goes on at its start, not at its end
         while command is not None:
-            if len(self.found) > 2 * len(self.history.commands):
+            if len(self.found) > 2 * (len(self.history.commands) + len(self.history.jobs)):
                 raise UnlawfulError(f"the dependencies of command {command.id} form a cycle")
-            command, started = self._control(command) if command.opcode in CONTROL else self._job(command, started)
+            if command.opcode in CONTROL:
+                command, job, started = self._control(command)
+            else:
+                command, job, started = self._job(command, job or command.job, started)
         if self.at > 0:
             self._add(None, "start", 0, (whole(0, self.at, "idle", "control"),))
 
@@ -79,7 +86,7 @@ class _Walk:
             self._add(None, "idle", ended.end, (whole(ended.end, cycles, "idle", "control"),))
         return ended
 
-    def _control(self, command: Command) -> tuple[Command | None, bool]:
+    def _control(self, command: Command) -> Next:
         return self._from_queue(command, [])
 
     def _before(self, command: Command) -> tuple[Command | None, str]:
@@ -89,9 +96,8 @@ class _Walk:
             return None, "start"
         return before, "barrier" if before is command.gate else "dependency"
 
-    def _job(self, command: Command, started: bool) -> tuple[Command | None, bool]:
+    def _job(self, command: Command, job: Job | None, started: bool) -> Next:
         """A job from its end, or only from its start, back to what let it start."""
-        job = command.job
         if job is None:
             raise UnlawfulError(f"command {command.id} ends without a job")
         spans = [] if started else self.stories.run_spans(job)
@@ -100,13 +106,13 @@ class _Walk:
             if freed.at < job.start:
                 spans.insert(0, whole(freed.at, job.start, freed.gap, command.unit))
             self._add(command, freed.after, freed.at, spans)
-            return freed.by.command, freed.after == "kv_order"
+            return freed.by.command, freed.by, freed.after == "kv_order"
         if job.issue < job.start:
             states = queue_states(self.history, job)
             spans[:0] = [whole(state.start, state.end, state.cause, command.unit) for state in states]
         return self._from_queue(command, spans, job.issue)
 
-    def _from_queue(self, command: Command, spans: list[Span], issue: int | None = None) -> tuple[Command | None, bool]:
+    def _from_queue(self, command: Command, spans: list[Span], issue: int | None = None) -> Next:
         """A command from its issue back to what let it be issued: its last dependency, or the host that wrote it."""
         issue = self.at if issue is None else issue
         ready = self.stories.ready(command)
@@ -117,7 +123,7 @@ class _Walk:
             ready, after = (0, "start") if before is None else (before.end or 0, "interrupt")
         spans[:0] = self.stories.until_issue(command, ready, issue)
         self._add(command, after, ready, spans)
-        return before, False
+        return before, None, False
 
     def _freed(self, job: Job) -> _Freed | None:
         """The job of its engine that had to end, or to start, before it could; None if it waited for none."""

@@ -108,8 +108,13 @@ class Command:
     position: int | None = None  #: in the program, where a host writes some entries later
     arrival: int = 0  #: the cycle in which it is in the queue
     raises: bool = False  #: its end raises an interrupt
-    job: Job | None = None
+    jobs: list[Job] = field(default_factory=list)  #: in order: several on a machine with a micro-scheduler
     end: int | None = None
+
+    @property
+    def job(self) -> Job | None:
+        """The last job that was issued."""
+        return self.jobs[-1] if self.jobs else None
 
 
 class Line:
@@ -411,7 +416,8 @@ class _Reading:
         if record.cmd_id in self.commands and record.job_id not in self.jobs:
             job = Job(record.job_id, self.commands[record.cmd_id], record.t_cycle, 0, 0)
             job.channel = {"KV_LOAD_TILE": 1, "KV_STORE_TILE": 2}.get(job.command.opcode)
-            self.jobs[job.number] = job.command.job = job
+            self.jobs[job.number] = job
+            job.command.jobs.append(job)
 
     def _start(self, record: Record) -> None:
         self.last = record.t_cycle
@@ -567,7 +573,7 @@ def _broken(history: History) -> Iterator[str]:
 def _job(history: History, job: Job) -> Iterator[str]:
     if not job.issue <= job.start <= job.end <= history.cycles:
         yield f"job {job.number} is not issued, started and ended in this order inside the run"
-    if job.ended and (not job.started or job.command.end != job.end):
+    if job.ended and (not job.started or (job.command.end != job.end and job is job.command.job)):
         yield f"job {job.number} ends without a start, or its command does not end with it"
     if job.channel not in (None, *Channel, COMM_CHANNEL):
         yield f"job {job.number} is on a DMA channel that there is not"

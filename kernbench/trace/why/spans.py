@@ -31,11 +31,13 @@ class State:
     by: tuple[Job, ...]
 
 
-def queue_spans(history: History, job: Job) -> list[Span]:
-    """The cycles from issue to start. A stall that the trace names keeps its reason up to the start."""
+def queue_spans(history: History, job: Job, begin: int = 0) -> list[Span]:
+    """The cycles from issue, or from the later cycle `begin`, to start. A stall that the trace names keeps its reason up to the
+    start.
+    """
     spans: list[Span] = []
     since, reason, by = job.stall if job.stall is not None else (job.start, "", None)
-    for state in queue_states(history, job):
+    for state in queue_states(history, job, begin):
         if state.start < since:
             blockers = tuple(other.command.id for other in state.by)
             spans.append(whole(state.start, min(state.end, since), state.cause, job.command.unit, blockers))
@@ -223,12 +225,14 @@ class Stories:
         ready = self.ready(command)
         if ready is None or command.opcode in CONTROL:
             return []
-        job = command.job
-        issue = self.history.cycles if job is None else job.issue
-        spans = self.until_issue(command, ready, issue)
-        if job is not None:
-            spans += queue_spans(self.history, job)
+        issue = command.jobs[0].issue if command.jobs else self.history.cycles
+        spans, at = self.until_issue(command, ready, issue), issue
+        for job in command.jobs:
+            if at < job.issue:  # the issue width
+                spans.append(self.history.until_issue(command, at, job.issue))
+            spans += queue_spans(self.history, job, at)
             spans += self.run_spans(job)
+            at = job.end
         return spans
 
     def until_issue(self, command: Command, ready: int, issue: int) -> list[Span]:

@@ -209,7 +209,7 @@ class CoreStep(MachineStep):
 
     def content(self) -> Any:
         model, precision, config = self._given
-        found = {
+        found: dict[str, Any] = {
             "versions": versions(), "model": repr(model), "precision": repr(precision),
             "machine": config.to_dict(), "job": repr(self._job),
         }  # fmt: skip

@@ -5,7 +5,7 @@ from kernbench.workloads.serving.capacity import Capacity, SeedCapacity, Target,
 from kernbench.workloads.serving.continuous import ContinuousBatching
 from kernbench.workloads.serving.deployment import Deployment, Group
 from kernbench.workloads.serving.engine import Engine, Recorder, drive
-from kernbench.workloads.serving.fleet import Fleet, Instance, KvLink, simulate_fleet
+from kernbench.workloads.serving.fleet import Fleet, Instance, KvLink, Sharers, simulate_fleet
 from kernbench.workloads.serving.machine_step import MachineStep, machine_step
 from kernbench.workloads.serving.options import EngineOptions
 from kernbench.workloads.serving.request import Request, State
@@ -48,6 +48,7 @@ __all__ = [
     "Scheduler",
     "SeedCapacity",
     "ServingResult",
+    "Sharers",
     "Speculation",
     "State",
     "StepBatch",

@@ -285,7 +285,6 @@ def test_copies_of_the_model_are_engines_of_one_machine(tiny: Any) -> None:
         ("single_cube", {"tp": 2, "pp": 4, "dp": 2}, "has 8 PEs, and 16 are needed"),
         ("single_cube", {"pp": 0}, "integer of at least 1"),
         ("single_cube", {"dp": 0}, "integer of at least 1"),
-        ("single_cube", {"ep": True, "dp": 2}, "has its own experts"),
     ],
 )
 def test_layouts_that_cannot_be(tiny: Any, machine: str, given: dict[str, Any], told: str) -> None:

@@ -39,6 +39,7 @@ from kernbench.workloads.scratchpad import DoesNotFit
 
 class PartPrograms(LlmPrograms):
     """The programs of a job, part by part. `batches`: steps of any sequences; without them the steps of the job are run.
+    Where replicas share experts, a step has as many batches as replicas, one after another.
 
     Raises InputError as `LlmPrograms` does, and for a model with an encoder in stages or mixed batches.
     """
@@ -74,7 +75,9 @@ class PartPrograms(LlmPrograms):
             check_rows(description.hidden, self.shapes[0].activation_bits, self.machine, option)
         self._rows: dict[tuple[str, PartShape, Batch], int] = {}
         if self._batches:
-            self.steps = [_mixed_step(number, batch) for number, batch in enumerate(self._batches)]
+            starts = range(0, len(self._batches), job.sharers)
+            steps = [self._batches[first : first + job.sharers] for first in starts]
+            self.steps = [_mixed_step(number, max(some, key=_tokens)) for number, some in enumerate(steps)]
             self.positions = max(batch.positions for batch in self._batches)
 
     def _made_shapes(self) -> list[ModelShape]:
@@ -149,14 +152,14 @@ class PartPrograms(LlmPrograms):
 
     def batch_of(self, step: Step) -> Batch:
         """The sequences of a step; of replicas that share experts, those of the largest one."""
-        if self._batches:
-            return self._batches[step.number]
         if self.job.sharers > 1:
-            return self.group_batch(step, 0)
-        return super().batch_of(step)
+            return max((self.group_batch(step, group) for group in range(self.job.sharers)), key=_tokens)
+        return self._batches[step.number] if self._batches else super().batch_of(step)
 
     def group_batch(self, step: Step, group: int) -> Batch:
         """The rows of a step that a group of shards has."""
+        if self._batches:
+            return self._batches[step.number * self.job.sharers + (group if self.job.sharers > 1 else 0)]
         if self.job.sharers > 1:
             return Batch((Sequences(step.tokens, step.context, even_parts(self.job.batch, self.job.sharers)[group]),))
         if self.job.contexts > 1 and step.phase == "prefill":
@@ -205,7 +208,8 @@ class PartPrograms(LlmPrograms):
         both = model.tied and stage.embedding
         head = embedding if both else Table(take(bytes_of(words * hidden, head_bits)), head_bits)
         gain = take(self.shapes[-1].gain_bytes)
-        sequences = max(self.job.sequences, *(self.batch_of(one).sequences for one in self.steps))
+        batches = self._batches or [self.batch_of(one) for one in self.steps]
+        sequences = max(self.job.sequences, *(one.sequences for one in batches))
         self._placed: list[PartMemory] = []
         bases = []
         for shape in cast("list[PartShape]", self.shapes):
@@ -279,6 +283,12 @@ class PartPrograms(LlmPrograms):
         except InputError:
             return False
         return True
+
+    def _work(self, segment: Segment) -> tuple[Hashable, ...]:
+        """What a segment does, on any machine: that of replicas which share experts depends on the batches of all of them."""
+        sharers = self.job.sharers if self._batches else 1
+        others = tuple(self.group_batch(segment.step, group) for group in range(sharers)) if sharers > 1 else ()
+        return (*super()._work(segment), others)
 
     def emit(self, segment: Segment, program: Program) -> None:
         """Append the entries of a segment."""
@@ -561,6 +571,10 @@ def _check_grid(description: Description, name: str, job: Job) -> None:
     if job.splits_rows and description.encoder is not None:
         rule = "the layers of a model with an encoder have all rows on each PE"
         raise InputError(Problem(f"model {name}", rule, "sp", remedy="leave out --sp"))
+
+
+def _tokens(batch: Batch) -> int:
+    return batch.tokens
 
 
 def _mixed_step(number: int, batch: Batch) -> Step:

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterable
 from itertools import product
 
+from kernbench.common.errors import InputError, Problem
 from kernbench.config.kinds import with_memory
 from kernbench.config.schema import NpuConfig
 from kernbench.config.system import SystemConfig
@@ -24,22 +25,23 @@ class StepTimer:
     """Times steps of one model on one machine. `shards`: PEs that share it. Equal batches are simulated once.
 
     `stage`: the layers that these PEs have, where others have the rest; `first_pe`: the first of them; `staging`: [byte] of
-    their scratchpads that hand-offs between stages have. `any_size`: also batches that the memory cannot hold: its capacity is
+    their scratchpads that hand-offs between stages have. `sharers`: replicas that share the experts, each of `shards` PEs: they
+    run each step together. `any_size`: also batches that the memory cannot hold: its capacity is
     doubled until it does.
     """
 
     def __init__(
         self, model: Model, precision: Precision, config: NpuConfig | SystemConfig, *, shards: int = 1,
         layers: int | None = None, routing: Routing = EVEN, expert_parallel: bool = False, stage: Stage | None = None,
-        first_pe: int = 0, staging: int = 0, any_size: bool = False,
+        first_pe: int = 0, staging: int = 0, any_size: bool = False, sharers: int = 1,
     ) -> None:  # fmt: skip
         self._made = model, precision, config
         self._any_size = any_size
         self._job = Job(
-            prompt=1, tokens=1, shards=shards, layers=layers, routing=routing, expert_parallel=expert_parallel, stage=stage,
-            first_pe=first_pe, staging=staging,
+            prompt=1, tokens=1, batch=sharers, shards=shards, layers=layers, routing=routing, expert_parallel=expert_parallel,
+            stage=stage, first_pe=first_pe, staging=staging, sharers=sharers,
         )  # fmt: skip
-        self._known: dict[Batch, int] = {}
+        self._known: dict[tuple[Batch, ...], int] = {}
 
     @property
     def simulated(self) -> int:
@@ -49,9 +51,20 @@ class StepTimer:
     def step_cycles(self, batch: Iterable[Sequences]) -> int:
         """[cycle] of one step that holds these sequences: prefill chunks and decodes of any contexts.
 
-        InputError for an empty batch, and for one that does not fit the machine.
+        Of replicas that share experts, each has this batch. InputError for an empty batch, and for one that does not fit the
+        machine.
         """
-        key = _merged(batch)
+        return self.replicas_cycles([list(batch)] * self._job.sharers)
+
+    def replicas_cycles(self, replicas: Iterable[Iterable[Sequences]]) -> int:
+        """[cycle] of one step of replicas that share experts, each with a batch of its own.
+
+        InputError if there is not one batch for each replica.
+        """
+        key = tuple(_merged(batch) for batch in replicas)
+        if len(key) != self._job.sharers:
+            rule = f"each of the {self._job.sharers} replicas that share experts needs a batch"
+            raise InputError(Problem("batch", rule, "replicas", len(key)))
         if key not in self._known:
             programs = self._programs(key)
             self._known[key] = step_cycles(programs, programs.steps[0])
@@ -59,12 +72,16 @@ class StepTimer:
 
     def step_tally(self, batch: Iterable[Sequences]) -> Tally:
         """The same step with its bytes, bounds and energy, which take longer to find."""
-        return run_llm(self._programs(_merged(batch))).steps[0].total
+        return self.replicas_tally([list(batch)] * self._job.sharers)
 
-    def _programs(self, batch: Batch) -> PartPrograms:
+    def replicas_tally(self, replicas: Iterable[Iterable[Sequences]]) -> Tally:
+        """The step of `replicas_cycles` with its bytes, bounds and energy."""
+        return run_llm(self._programs(tuple(_merged(batch) for batch in replicas))).steps[0].total
+
+    def _programs(self, batches: tuple[Batch, ...]) -> PartPrograms:
         model, precision, config = self._made
         while True:
-            programs = PartPrograms(model, precision, config, self._job, batches=[batch])
+            programs = PartPrograms(model, precision, config, self._job, batches=batches)
             if not self._any_size or programs.is_held:
                 return programs
             config = with_memory(config, 2 * config.memory.capacity_bytes)

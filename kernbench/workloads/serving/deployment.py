@@ -12,7 +12,7 @@ from kernbench.common.errors import InputError, Problem
 from kernbench.config.schema import Cost, NpuConfig
 from kernbench.config.system import SystemConfig
 from kernbench.workloads.serving.capacity import Capacity, Served, Target, find_capacity
-from kernbench.workloads.serving.fleet import Fleet, Instance, KvLink, Role, simulate_fleet
+from kernbench.workloads.serving.fleet import Fleet, Instance, KvLink, Role, Sharers, simulate_fleet
 from kernbench.workloads.serving.machine_step import MachineStep
 from kernbench.workloads.serving.options import EngineOptions
 from kernbench.workloads.serving.periods import EngineGroup
@@ -158,11 +158,15 @@ class Deployment:
 
     def _fleet(self, engines: Sequence[_Engines], seed: int, lines: Sequence[Timeline | None] = ()) -> Fleet:
         """The engines, empty. `lines`: a time line for each group."""
-        instances = [
-            Instance(batching(one.options), one.timer, one.group.role, link=one.link, timeline=line)
-            for one, line in zip(engines, lines or (None,) * len(engines), strict=True)
-            for _ in range(one.group.engines)
-        ]
+        instances = []
+        for one, line in zip(engines, lines or (None,) * len(engines), strict=True):
+            for number in range(one.group.engines):
+                if number % one.step.sharers == 0:
+                    sharers = Sharers(one.timer) if one.step.sharers > 1 else None
+                made = Instance(
+                    batching(one.options), one.timer, one.group.role, link=one.link, timeline=line, sharers=sharers
+                )
+                instances.append(made)
         return Fleet(instances, router(self.routing, seed))
 
     def run(self) -> ScenarioResult:

@@ -71,6 +71,11 @@ class Engine:
         return self._full and bool(self._flights)
 
     @property
+    def flying(self) -> bool:
+        """Whether a step runs."""
+        return bool(self._flights)
+
+    @property
     def places(self) -> int:
         """Steps that can be under way."""
         return self.scheduler.batches_in_flight
@@ -88,30 +93,30 @@ class Engine:
     def start(self, now_ns: int) -> list[int]:
         """Start the steps that can run. [ns] when each of them ends."""
         ends = []
-        while len(self._flights) < self.places:
-            batch = self._next or self._schedule(now_ns)
-            self._next = None
-            if not batch:
-                if batch.preempted and not self._flights:
-                    continue  # the first running request has given its own blocks away, and nobody else was considered
-                break
-            ends.append(self._run(batch, now_ns))
-            if self.scheduler.asynchronous:
-                self._next = self._schedule(now_ns)
-                self._next.commit()
+        while len(self._flights) < self.places and (batch := self.take(now_ns)):
+            stages, host = self.timer.stages_ns(batch), self.timer.host_ns(batch)
+            ends.append(self.run(batch, now_ns, stages, host, self.timer.energy_pj(batch)))
         self._full = True
         return ends
 
-    def _run(self, batch: StepBatch, now_ns: int) -> int:
-        """A step starts. [ns] when it ends."""
+    def take(self, now_ns: int) -> StepBatch:
+        """The next step, which the driver must `run` unless it is empty."""
+        while True:
+            batch, self._next = self._next or self._schedule(now_ns), None
+            if batch or not batch.preempted or self._flights:
+                return batch
+            # else the first running request has given its own blocks away, and nobody else was considered
+
+    def run(
+        self, batch: StepBatch, now_ns: int, stages: Sequence[tuple[int, int]], host: int, energy: Mapping[str, float]
+    ) -> int:
+        """A step starts. `stages`, `host`: [ns] that these take; `energy`: [pJ] of it. [ns] when it ends."""
         batch.commit()
         self._settle(batch, now_ns)
         for request, _, _ in batch.chunks:
             if request.scheduled_ns is None:
                 request.scheduled_ns = now_ns
                 request.queued_ns = tuple(now - then for now, then in zip(self._blocked_ns, request.queued_ns, strict=True))
-        stages, host = self.timer.stages_ns(batch), self.timer.host_ns(batch)
-        energy = self.timer.energy_pj(batch)
         if energy:
             batch.charge(sum(energy.values()) / batch.tokens)
         flight = self._passed(stages, 0 if self.scheduler.asynchronous else host, now_ns)
@@ -119,6 +124,10 @@ class Engine:
             flight.end_ns = max(flight.end_ns, now_ns + host)
         flight.batch, flight.energy_pj = batch, energy
         self._flights.append(flight)
+        self._full = len(self._flights) >= self.places
+        if self.scheduler.asynchronous:
+            self._next = self._schedule(now_ns)
+            self._next.commit()
         return flight.end_ns
 
     def _passed(self, stages: Sequence[tuple[int, int]], host_ns: int, now_ns: int) -> Flight:

@@ -53,11 +53,12 @@ class Instance:
     """One engine of a fleet, and what it does: all of a request, its prefill, or its decode.
 
     `link`: of one that prefills to those that decode, by default that of the fleet. `timeline`: where its steps are added up.
+    `sharers`: the engines with which it shares experts, of which it becomes one.
     """
 
     def __init__(
         self, scheduler: Scheduler, timer: StepTimer, role: Role = "both", name: str = "", link: KvLink | None = None,
-        timeline: Timeline | None = None,
+        timeline: Timeline | None = None, sharers: Sharers | None = None,
     ) -> None:  # fmt: skip
         if role not in ROLES:
             raise InputError(Problem("instance", f"it must be one of {', '.join(ROLES)}", "role", role))
@@ -67,6 +68,12 @@ class Instance:
         self.name = name
         self.link = link
         self.timeline = timeline
+        self.sharers = sharers
+        if sharers is not None:
+            if scheduler.batches_in_flight > 1:
+                rule = "engines that share experts compute one step at a time"
+                raise InputError(Problem("instance", rule, "batches_in_flight", scheduler.batches_in_flight))
+            sharers.instances.append(self)
         self.served = 0  #: requests that the router gave it
         self.busy_ns = 0
         self.steps = 0
@@ -77,8 +84,44 @@ class Instance:
         """Requests that have arrived here and have not ended."""
         return self.engine.outstanding
 
+    def start(self, now_ns: int) -> list[tuple[Instance, int]]:
+        """Start the steps that can run: of which instance each is, and when it ends [ns]."""
+        if self.sharers is not None:
+            return self.sharers.start(now_ns)
+        return [] if self.engine.busy else [(self, end) for end in self.engine.start(now_ns)]
+
     def __repr__(self) -> str:
         return f"Instance({self.name or self.role})"
+
+
+class Sharers:
+    """Engines that share experts: they start each step together, and the step ends for all of them at once.
+
+    A request that arrives during a step waits for the end of this step, even if its engine has nothing to do. An engine without
+    work takes part in a step, because other engines need its experts. `timer`: times the steps of all of them.
+    """
+
+    def __init__(self, timer: StepTimer) -> None:
+        self.timer = timer
+        self.instances: list[Instance] = []
+
+    def start(self, now_ns: int) -> list[tuple[Instance, int]]:
+        """Start the next step, if none runs and some engine has work. The energy is divided by tokens."""
+        engines = [one.engine for one in self.instances]
+        if any(engine.flying for engine in engines):
+            return []
+        batches = [engine.take(now_ns) for engine in engines]
+        if not any(batches):
+            return []
+        stages = ((self.timer.replicas_ns(batches), 0),)
+        host = max(self.timer.host_ns(batch) for batch in batches if batch)
+        energy, tokens = self.timer.replicas_pj(batches), sum(batch.tokens for batch in batches)
+        ends = []
+        for instance, batch in zip(self.instances, batches, strict=True):
+            if batch:
+                share = {name: pj * batch.tokens / tokens for name, pj in energy.items()}
+                ends.append((instance, instance.engine.run(batch, now_ns, stages, host, share)))
+        return ends
 
 
 class _Told:
@@ -206,8 +249,8 @@ class Fleet:
             if (events and events[0][0] == now) or (following is not None and following.arrival_ns == now):
                 continue  # everything that happens now comes before the next step
             for instance in touched:
-                for end in () if instance.engine.busy else instance.engine.start(now):
-                    event(end, _END, instance, None)
+                for started, end in instance.start(now):
+                    event(end, _END, started, None)
             touched.clear()
             if at and following is None and not events:
                 raise InternalError(Problem("serving", f"no step is scheduled, but {len(at)} requests have not ended", "fleet"))

@@ -23,6 +23,7 @@ from kernbench.workloads.llm.report import words
 from kernbench.workloads.llm.run import Tally
 from kernbench.workloads.llm.shards import Place, alike, pe_places
 from kernbench.workloads.llm.steps import Job, Stage
+from kernbench.workloads.models.parts import Experts
 from kernbench.workloads.models.precision import Precision, uniform_precision
 from kernbench.workloads.ops.decoder import DecoderShape, step_operations
 from kernbench.workloads.ops.operation import Collective, Operation
@@ -35,6 +36,7 @@ from kernbench.workloads.routing import EVEN, Routing
 
 Edges = tuple[list[int], list[int], list[int]]  #: of a table: tokens of prefill, decodes, their context
 _ACTIVATION_BYTES = 2  #: of an element that chips hand on
+_IDLE = (Sequences(1),)  # what a replica without sequences computes, as in vLLM: a token that nobody needs
 GRAPH_SIZES = (1, 2, 4, *range(8, 256, 8), *range(256, 513, 16))  #: [token] of the graphs that vLLM 0.19 captures
 
 
@@ -49,9 +51,22 @@ class MachineStep(ABC):
     def device_ns(self, sequences: Sequence[Sequences]) -> float:
         """[ns] of a step of these sequences."""
 
+    def replicas_ns(self, replicas: Sequence[Sequence[Sequences]]) -> float:
+        """[ns] of a step of replicas that share experts, each with sequences of its own; one without any has a token."""
+        return max(self.device_ns(one) for one in replicas if one)
+
     def energy_pj(self, sequences: Sequence[Sequences]) -> dict[str, float]:
         """[pJ] of a step by part of the machine; empty where its model has no energy."""
         return {}
+
+    def replicas_pj(self, replicas: Sequence[Sequence[Sequences]]) -> dict[str, float]:
+        """[pJ] of the step of `replicas_ns`."""
+        return sums_of(self.energy_pj(one) for one in replicas if one)
+
+    @property
+    def sharers(self) -> int:
+        """Replicas that share experts, and so compute each step together."""
+        return 1
 
     @property
     def dram_pj_per_byte(self) -> float:
@@ -123,7 +138,7 @@ class CoreStep(MachineStep):
     def __init__(
         self, model: Model, precision: Precision, config: NpuConfig | SystemConfig, *, shards: int = 1,
         layers: int | None = None, routing: Routing = EVEN, expert_parallel: bool = False, runtime: Runtime | None = None,
-        stage: Stage | None = None, place: int = 0,
+        stage: Stage | None = None, place: int = 0, sharers: int = 1,
     ) -> None:  # fmt: skip
         self._given = model, precision, config
         self.kv_bits = precision.kv
@@ -131,18 +146,29 @@ class CoreStep(MachineStep):
         if stage is not None:
             part = {"stage": stage, "first_pe": place * shards, "staging": STAGING_BYTES}
         self._job = Job(
-            prompt=1, tokens=1, shards=shards, layers=layers, routing=routing, expert_parallel=expert_parallel, **part
-        )
+            prompt=1, tokens=1, batch=sharers, shards=shards, layers=layers, routing=routing, expert_parallel=expert_parallel,
+            sharers=sharers, **part,
+        )  # fmt: skip
         self._timer = CoreTimer(  # whether a batch fits is the engine's to decide
             model, precision, config, shards=shards, layers=layers, routing=routing, expert_parallel=expert_parallel,
-            any_size=True, **part,
+            any_size=True, sharers=sharers, **part,
         )  # fmt: skip
         self._freq = float(config.freq_ghz)
         self._runtime = runtime
-        self._programs = PartPrograms(model, precision, config, self._job, batches=[Batch((Sequences(1),))])
+        self._programs = PartPrograms(model, precision, config, self._job, batches=[Batch((Sequences(1),))] * sharers)
 
     def device_ns(self, sequences: Sequence[Sequences]) -> float:
         return self._timer.step_cycles(sequences) / self._freq
+
+    def replicas_ns(self, replicas: Sequence[Sequence[Sequences]]) -> float:
+        return self._timer.replicas_cycles(one or _IDLE for one in replicas) / self._freq
+
+    def replicas_pj(self, replicas: Sequence[Sequence[Sequences]]) -> dict[str, float]:
+        return dict(sorted(self._timer.replicas_tally(one or _IDLE for one in replicas).energy_pj.items()))
+
+    @property
+    def sharers(self) -> int:
+        return self._job.sharers
 
     def energy_pj(self, sequences: Sequence[Sequences]) -> dict[str, float]:
         return dict(sorted(self._timer.step_tally(sequences).energy_pj.items()))
@@ -394,6 +420,11 @@ def sums_of(parts: Iterable[Mapping[str, float]]) -> dict[str, float]:
     return found
 
 
+def _is_mixture(model: Model) -> bool:
+    """Whether some layer has experts."""
+    return model.description is not None and any(isinstance(block.ffn, Experts) for block in model.description.blocks)
+
+
 def machine_step(
     model: Model, config: NpuConfig | SystemConfig, *, w: int | None = None, a: int | None = None, kv: int | None = None,
     tp: int = 1, pp: int = 1, dp: int = 1, layers: int | None = None, routing: Routing = EVEN, ep: bool = False,
@@ -402,16 +433,18 @@ def machine_step(
     """The step of a model on this machine. `w`, `a`, `kv`: bits, by default those of `kbsim llm`, on a chip 16.
 
     `pp`: stages, each of `tp` devices. `dp`: copies of the model for which the machine must have devices; InputError if it has
-    too few. `runtime`: what the host adds: by default nothing, on a chip the profile `vllm`.
+    too few. With `ep` the copies of a mixture share its experts. `runtime`: what the host adds: by default nothing, on a chip
+    the profile `vllm`.
     """
+    sharers = dp if ep and _is_mixture(model) else 1
+    if sharers > 1 and pp > 1:
+        rule = "copies of the model that share experts compute each step together, and have one stage"
+        raise InputError(Problem("kbsim serve", rule, "--pp", pp, "take --pp 1 or --dp 1, or leave out --ep"))
     precision = uniform_precision(model.stated, w=w, a=a, kv=kv)
     layout, count = Layout(tp, pp, dp), layers or model.layers
     if layout.pp != 1 or layout.dp != 1:
         check_layout(layout, model, config, layout.dp, count, where="kbsim serve", apart=config.chip is not None)
     stages = [None] if pp == 1 else list[Stage | None](cut_layers(model, precision, count, layout))
-    if ep and dp > 1:
-        rule = "experts that several copies of the model share are not simulated: a copy has its own experts"
-        raise InputError(Problem("kbsim serve", rule, "--dp", dp, "use --tp for devices that share experts"))
     if config.chip is not None:
         for name, given in (("layers", layers), ("ep", ep), ("a", a)):
             if given:
@@ -426,7 +459,7 @@ def machine_step(
         made = [
             CoreStep(
                 model, precision, config, shards=tp, layers=layers, routing=routing, expert_parallel=ep, runtime=host,
-                stage=stage, place=place,
+                stage=stage, place=place, sharers=sharers,
             )
             for place, stage in enumerate(stages)
         ]  # fmt: skip

@@ -51,7 +51,7 @@ class Scenario:
     drafts of `speculation`, with its bits and devices those of `model`. `swap_space_gib`: [GiB] of the host, of each device,
     for blocks of preempted requests. `host_link_gb_s`: [GB/s] from each device to the host, by default of the machine. `pp`:
     stages of a pipeline, each of `tp` devices. `dp`: engines with a copy of the model each, which a `Deployment` puts behind
-    its router; on a system they are on other PEs of the same system.
+    its router; on a system they are on other PEs of the same system. With `ep` they share the experts of a mixture.
     """
 
     model: Model
@@ -173,7 +173,8 @@ class Scenario:
 
     def _timer(self, step: MachineStep, sample: int, extra: Sequence[ExtraWork] = ()) -> MachineTimer:
         sizes = step.capture_sizes if self.capture_sizes is None else self.capture_sizes
-        share = 1.0 if self.machine.chip is not None else 1 / (self.pp * self.dp)  # a file of a chip is one of its devices
+        beside = self.pp * (1 if step.sharers > 1 else self.dp)
+        share = 1.0 if self.machine.chip is not None else 1 / beside  # a file of a chip is one of its devices
         if self.exact:
             return ExactTimer(step, sizes, extra=extra, energy=self.energy, static_share=share)
         kept = cache_folder("serving") if self.tables is None else self.tables

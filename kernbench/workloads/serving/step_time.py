@@ -26,6 +26,13 @@ class StepTimer(ABC):
         """[ns] of each stage of a pipeline, and of the hand-off behind it. A device alone is one stage."""
         return ((self.device_ns(batch), 0),)
 
+    def replicas_ns(self, batches: Sequence[StepBatch]) -> int:
+        """[ns] of the device for a step of replicas that share experts. A batch may be empty, but not all of them.
+
+        By default the step takes as long as if each replica had the batch that takes longest.
+        """
+        return max(self.device_ns(batch) for batch in batches if batch)
+
     def host_ns(self, batch: StepBatch) -> int:
         """[ns] of the host: scheduler, sampler, tokens out. It runs beside the device if scheduling is asynchronous."""
         return 0
@@ -33,6 +40,10 @@ class StepTimer(ABC):
     def energy_pj(self, batch: StepBatch) -> Mapping[str, float]:
         """[pJ] of a step by part of the machine; empty where it is not asked for or not known."""
         return {}
+
+    def replicas_pj(self, batches: Sequence[StepBatch]) -> Mapping[str, float]:
+        """[pJ] of the step of `replicas_ns`: by default that of the batch that takes longest on each replica."""
+        return self.energy_pj(max((batch for batch in batches if batch), key=self.device_ns))
 
 
 class FormulaTimer(StepTimer):
@@ -130,6 +141,10 @@ class MachineTimer(StepTimer):
         """[ns] of a step, simulated."""
         return self.step.device_ns(self.padded(sequences))
 
+    def exact_ns_of(self, replicas: Sequence[Sequence[Sequences]]) -> float:
+        """[ns] of a step of replicas that share experts, simulated."""
+        return self.step.replicas_ns([self.padded(sequences) if sequences else () for sequences in replicas])
+
     def padded(self, sequences: Sequence[Sequences]) -> Sequence[Sequences]:
         """The step as it runs. What pads it has no context."""
         pad = self.padding(sum(one.tokens * one.count for one in sequences))
@@ -144,6 +159,20 @@ class ExactTimer(MachineTimer):
 
     def decode_ns(self, requests: int, context: float) -> float:
         return self.exact_ns([Sequences(1, round(context), requests)])
+
+    def replicas_ns(self, batches: Sequence[StepBatch]) -> int:
+        beside = max((sum(one.ns(batch) for one in self.extra) for batch in batches if batch), default=0.0)
+        return round(self.exact_ns_of([batch.sequences() if batch else [] for batch in batches]) + beside)
+
+    def replicas_pj(self, batches: Sequence[StepBatch]) -> Mapping[str, float]:
+        if not self.energy:
+            return {}
+        parts = [self.step.replicas_pj([self.padded(batch.sequences()) if batch else [] for batch in batches])]
+        parts += [dict(one.energy_pj(batch)) for one in self.extra for batch in batches if batch]
+        found = sums_of(parts)
+        if "static" in found:
+            found["static"] *= self._static_share
+        return found
 
     def model_pj(self, batch: StepBatch) -> dict[str, float]:
         return self.step.energy_pj(self.padded(batch.sequences()))
@@ -188,13 +217,19 @@ class TableTimer(MachineTimer):
         self._widths = (1, width)
         self._known: dict[tuple[int, int, int, int], float] = {}
         self._slope_ns: float | None = None
-        self._sample: list[tuple[list[Sequences], float]] = []
+        self._sample: list[tuple[list[list[Sequences]], float]] = []
         self._most, self._seen, self._random = sample, 0, random.Random(0)
 
     def model_ns(self, batch: StepBatch) -> float:
         found = self._interpolated(*self._sizes_of(batch))
-        self._keep(batch, found)
+        self._keep([batch], found)
         return found
+
+    def replicas_ns(self, batches: Sequence[StepBatch]) -> int:
+        busy = [batch for batch in batches if batch]
+        found = max(self._interpolated(*self._sizes_of(batch)) for batch in busy)
+        self._keep(batches, found)
+        return round(found + max(sum(one.ns(batch) for one in self.extra) for batch in busy))
 
     def model_pj(self, batch: StepBatch) -> dict[str, float]:
         return self._interpolated_pj(*self._sizes_of(batch))
@@ -326,19 +361,19 @@ class TableTimer(MachineTimer):
             self._slope_ns = (more - self._entry(tokens, 0, 0)) / (tokens * context)
         return self._slope_ns
 
-    def _keep(self, batch: StepBatch, found: float) -> None:
+    def _keep(self, batches: Sequence[StepBatch], found: float) -> None:
         """Keep a step of the run with equal chances for each."""
         self._seen += 1
         if len(self._sample) < self._most:
-            self._sample.append((batch.sequences(), found))
+            self._sample.append(([batch.sequences() if batch else [] for batch in batches], found))
         elif self._most:
             place = self._random.randrange(self._seen)
             if place < self._most:
-                self._sample[place] = batch.sequences(), found
+                self._sample[place] = [batch.sequences() if batch else [] for batch in batches], found
 
     def errors(self) -> list[float]:
         """Simulate the steps that were kept: the relative error of each."""
-        return [found / self.exact_ns(sequences) - 1 for sequences, found in self._sample]
+        return [found / self.exact_ns_of(replicas) - 1 for replicas, found in self._sample]
 
     def error(self) -> TableError | None:
         """Of the steps that were kept; None if there are none."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -170,3 +171,14 @@ def test_copies_of_a_mixture_share_its_experts(mixture: Model) -> None:
     assert ends[True] != ends[False]
     with pytest.raises(InputError, match="share experts compute each step together, and have one stage"):
         machine_step(mixture, MACHINE, dp=2, ep=True, pp=2)
+
+
+@pytest.mark.parametrize("energy", [False, True])
+def test_steps_of_a_run_are_compared_with_those_of_all_copies(mixture: Model, tmp_path: Path, *, energy: bool) -> None:
+    load = Workload(arrivals=Arrivals(request_rate=20000.0), num_prompts=6, random_input_len=12, random_output_len=2)
+    made = Scenario(
+        model=mixture, machine=MACHINE, workload=load, w=8, a=8, kv=8, dp=2, ep=True, max_model_len=64, tables=tmp_path,
+        sample=99, energy=energy,
+    )  # fmt: skip
+    found = Deployment(scenario=made).run().to_dict()
+    assert found["table"]["error"]["steps"] > 2 and (found["energy"] is not None) == energy

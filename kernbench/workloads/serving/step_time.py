@@ -231,6 +231,12 @@ class TableTimer(MachineTimer):
         self._keep(batches, found)
         return round(found + max(sum(one.ns(batch) for one in self.extra) for batch in busy))
 
+    def replicas_pj(self, batches: Sequence[StepBatch]) -> Mapping[str, float]:
+        if not self.energy:
+            return {}
+        fullest = max((batch for batch in batches if batch), key=lambda one: self._interpolated(*self._sizes_of(one)))
+        return self.energy_pj(fullest)
+
     def model_pj(self, batch: StepBatch) -> dict[str, float]:
         return self._interpolated_pj(*self._sizes_of(batch))
 

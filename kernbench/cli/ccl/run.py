@@ -204,8 +204,8 @@ Tier = Annotated[
 Channels = Annotated[
     int,
     typer.Option(
-        help="Number of cores of each PE (pe.cores) that only the collective uses while it runs. The sums of the collective "
-        "run on these cores. With --channels 0, the collective and other work share all cores.",
+        help="Number of cores of each PE (pe.cores) that only the collective uses while it runs. Only these cores "
+        "compute the sums of the collective. With --channels 0, the collective and other work share all cores.",
         min=0,
     ),
 ]

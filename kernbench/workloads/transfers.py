@@ -12,7 +12,7 @@ from fractions import Fraction
 from math import ceil
 
 from kernbench.common.units import ceil_div
-from kernbench.config.schema import Dma, Dram, NpuConfig
+from kernbench.config.schema import Dma, Dram, Noc, NpuConfig
 
 SETUPS = 16  #: a transfer is so many times as long as its setup, at least
 TILE_BYTES = 256 << 10  #: of a tile on machines where setups do not count
@@ -21,13 +21,16 @@ MOST_PART = 16  #: of the scratchpad a larger tile is one in so many, at most
 
 
 def setup_bytes(config: NpuConfig) -> int:
-    """[byte] that DRAM could move while a transfer waits for its first byte, over the transfers of weights in flight.
+    """[byte] that could be moved while a transfer waits for its first byte, over the transfers of weights in flight.
 
-    0 where that hardly counts.
+    DRAM limits this amount, and so do the links of a mesh at the DMA engines. 0 where that hardly counts.
     """
     dma, dram = config.dma, config.dram
     in_flight = dma.engines * min(dma.max_concurrent_transfers, dma.channels.act_weight.max_concurrent, TILES_AHEAD)
-    nbytes = ceil(dram.t_setup_cycles * dram.capacity * dram.channels / in_flight)
+    rate = dram.capacity * dram.channels
+    if config.noc is not None:
+        rate = min(rate, dma.engines * config.noc.link_bytes_per_cycle)
+    nbytes = ceil(dram.t_setup_cycles * rate / in_flight)
     return nbytes if SETUPS * nbytes > TILE_BYTES else 0
 
 
@@ -48,16 +51,16 @@ def load_cycles(config: NpuConfig, nbytes: int, transfer_bytes: int = 0) -> int:
     return ceil_div(nbytes * rate.denominator, rate.numerator)
 
 
-_SPEEDS: deque[tuple[Dma, Dram, tuple[Fraction, int]]] = deque(maxlen=8)
+_SPEEDS: deque[tuple[Dma, Dram, Noc | None, tuple[Fraction, int]]] = deque(maxlen=8)
 
 
 def _speed(config: NpuConfig) -> tuple[Fraction, int]:
     """[byte/cycle] of all DRAM channels, and `setup_bytes`: computed once for each machine, as a planner asks thousands of
     times."""
-    dma, dram = config.dma, config.dram
-    for known_dma, known_dram, speed in tuple(_SPEEDS):
-        if known_dma is dma and known_dram is dram:
+    dma, dram, noc = config.dma, config.dram, config.noc
+    for known_dma, known_dram, known_noc, speed in tuple(_SPEEDS):
+        if known_dma is dma and known_dram is dram and known_noc is noc:
             return speed
     speed = dram.capacity * dram.channels, setup_bytes(config)
-    _SPEEDS.appendleft((dma, dram, speed))
+    _SPEEDS.appendleft((dma, dram, noc, speed))
     return speed

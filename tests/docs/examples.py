@@ -145,11 +145,16 @@ def _without(modules: Sequence[str]) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _forgetting(folder: str) -> Iterator[None]:
-    """Modules that a page imports from its directory are gone with it, so that another page may have one of the same name."""
-    before = set(sys.modules)
+    """Modules that a page imports from its directory are gone with it, so that another page may have one of the same name.
+
+    So is what the page adds to the search path, and what Python keeps of it: for ".", Python keeps the directory of the page.
+    """
+    before, path = set(sys.modules), list(sys.path)
     try:
         yield
     finally:
+        sys.path[:] = path
+        sys.path_importer_cache.pop(".", None)
         here = Path(folder).resolve()
         for name in set(sys.modules) - before:
             file = getattr(sys.modules[name], "__file__", None)

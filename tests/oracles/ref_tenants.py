@@ -130,7 +130,9 @@ def simulate_system(
     own = whole["dma"]["engines"]
     wide = {**system, "pe": {**system["pe"], "dma": {**system["pe"].get("dma", {}), "engines": own * count}}}
     moved = [[_moved_on_system(entry, t, count, system, roads) for entry in one["cmdq"]] for t, one in enumerate(programs)]
-    run = SharedSystem(wide, {"cmdq": [entry for entries in moved for entry in entries]}, roads)
+    # What the entries move decides what there is of the system; who waits for whom is known to the queue of each tenant alone.
+    free = [{key: value for key, value in entry.items() if key != "deps_after"} for entries in moved for entry in entries]
+    run = SharedSystem(wide, {"cmdq": free}, roads)
     run.quotas = quotas
     run.control = Queues([{"cmdq": entries} for entries in moved], whole["control"]["issue_width"])  # type: ignore[assignment]
     run.record_of = {id(record.entry): record for record in run.control.records}

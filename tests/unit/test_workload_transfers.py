@@ -32,6 +32,13 @@ def test_many_transfers_in_flight_hide_their_setups() -> None:
     assert load_cycles(server, 1 << 24, 1 << 10) == load_cycles(server, 1 << 24)
 
 
+def test_no_more_is_moved_meanwhile_than_the_links_at_the_dma_engines_take() -> None:
+    """DRAM of twice the bandwidth behind the same links has the same tiles: larger ones take 4.6 % longer."""
+    wide = {"dram.peak_bw_bytes_per_cycle": "204.8", "dram.bus_width_bytes": 256}
+    faster = load_config("npu_server", wide, kind=NpuConfig)
+    assert setup_bytes(faster) == 0 and setup_bytes(load_config("npu_server", {**wide, "noc": None}, kind=NpuConfig)) > 0
+
+
 def test_tiles_are_larger_where_setups_count_and_the_scratchpad_has_room() -> None:
     for name in ("h100", "mi300x", "tpuv6e"):
         config = machine(name)

@@ -53,7 +53,7 @@ def rows(data: SuiteData, stand: Stand) -> Iterator[Row]:
 def energies(case: Mapping[str, Any], chip: Mapping[str, Any], stand: Stand) -> dict[str, Fraction]:
     """[pJ] of each component in a run: the energy of each part of the machine, divided as its price is."""
     prices = chip["components"]
-    of_part = {part: sum(exact(one.get(part, 0)) for one in prices.values()) for part in ("dram", "spm", "mac")}
+    of_part = {part: sum((exact(one.get(part, 0)) for one in prices.values()), Fraction(0)) for part in ("dram", "spm", "mac")}
     bits = 8 if "weight_bits" in chip else chip["bits"]  # packed weights are unpacked to whole nibbles between buffer and array
     program = Program(case["name"])
     for product in case["products"]:
@@ -111,7 +111,7 @@ def _append(program: Program, done: Work, scale: int, bits: Mapping[str, int]) -
 def _machine(price: Mapping[str, Fraction], bits: int) -> NpuConfig:
     """A machine whose times do not matter, with these prices."""
     energy = {key: _text(price[part]) for part, key in KEYS.items()}
-    return load_config(
+    made: NpuConfig = load_config(
         {
             "te": {"engines": 1, "macs_per_cycle": 2**20, "init_cycles": 0, "finalize_cycles": 0},
             "spm": {"num_banks": 64, "bank_size_bytes": "4 MiB", "bank_width_bytes": 64},
@@ -126,6 +126,7 @@ def _machine(price: Mapping[str, Fraction], bits: int) -> NpuConfig:
             },
         }
     )
+    return made
 
 
 def exact(value: Any) -> Fraction:

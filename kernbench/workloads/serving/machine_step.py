@@ -248,7 +248,7 @@ class CoreStep(MachineStep):
 
 def versions() -> list[str]:
     """What times of steps depend on beside their machine and model: the timing model, and the code that makes programs."""
-    return [MODEL_VERSION, VERSION, package_digest("kernbench.workloads")]
+    return [str(MODEL_VERSION), VERSION, package_digest("kernbench.workloads")]
 
 
 class ChipStep(MachineStep):

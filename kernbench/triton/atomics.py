@@ -29,7 +29,7 @@ def _atomic(
     issue. The result is None if the old elements are computed after the timing and the kernel does not use them.
     """
     pointers, kind, addresses = targets(pointer, f"tl.atomic_{op}")
-    if current().options.portable and (kind.primitive_bitwidth < 16 or kind.name == "int16"):
+    if current().options.portable and (kind.primitive_bitwidth < 16 or kind.name in ("int16", "uint16")):
         raise CompilationError(str(refusal(f"atomic_{op} does not support {kind}, as Triton's compiler says; use 32 bits")))
     mask, chosen = pending_mask(mask, pointers) if op in _NOTHING else (mask, None)
     active = mask_of(mask, addresses.shape, f"tl.atomic_{op}")

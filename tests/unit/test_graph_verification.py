@@ -138,6 +138,10 @@ def test_errors_are_counted_in_tolerances() -> None:
     assert error_of(ones, ones) == 0 and error_of(ones * 1.0001, ones) < 1 < error_of(ones * 1.01, ones)
     assert error_of(ones, np.ones(3, np.float32)) == float("inf") == error_of(np.full(4, np.nan), ones)
     assert error_of(np.array([1, 2]), np.array([1, 2])) == 0
+    ends = np.array([1, -np.inf, np.inf, np.nan], np.float32)
+    assert error_of(ends, ends) == 0 and error_of(ends * np.float32(1.0001), ends) < 1 < error_of(ends * np.float32(1.01), ends)
+    for wrong, right in (([1, np.inf], [1, -np.inf]), ([np.inf, 1], [1, 1]), ([1, 1], [np.inf, 1])):
+        assert error_of(np.float32(wrong), np.float32(right)) == float("inf")
 
 
 def test_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

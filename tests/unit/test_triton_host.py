@@ -328,8 +328,8 @@ def test_portable_refuses_what_triton_s_compiler_refuses() -> None:
         tl.store(out_ptr + tl.arange(0, n), 1.0)
 
     @triton.jit
-    def small(out_ptr):
-        tl.atomic_add(out_ptr.to(tl.pointer_type(tl.int16)), 1)
+    def small(out_ptr, kind: tl.constexpr):
+        tl.atomic_add(out_ptr.to(tl.pointer_type(kind)), 1)
 
     out = np.zeros(8, np.float32)
     plain[(1,)](out)
@@ -339,8 +339,9 @@ def test_portable_refuses_what_triton_s_compiler_refuses() -> None:
             plain[(1,)](out)
         with pytest.raises(triton.TritonError, match=r"tl\.arange of a tensor: in Triton the bounds must be constants"):
             bounds[(1,)](out, 8)
-        with pytest.raises(triton.CompilationError, match="atomic_add does not support int16"):
-            small[(1,)](out)
+        for kind in (tl.int16, tl.uint16, tl.uint8):
+            with pytest.raises(triton.CompilationError, match=f"atomic_add does not support {kind}"):
+                small[(1,)](out, kind)
 
 
 def _nothing():

@@ -659,7 +659,7 @@ def verify(
 
 
 def error_of(value: Array, wanted: Array) -> float:
-    """The largest error over the tolerance of a type; infinite for another shape, or for NaN where none belongs."""
+    """The largest error over the tolerance of a type; infinite for another shape, or for NaN or infinity where none belongs."""
     if value.shape != wanted.shape:
         return float("inf")
     if wanted.dtype.kind not in "fiub" or not wanted.size:
@@ -668,6 +668,9 @@ def error_of(value: Array, wanted: Array) -> float:
     same = (a == b) | (np.isnan(a) & np.isnan(b))
     if same.all():
         return 0.0
+    if not (same | (np.isfinite(a) & np.isfinite(b))).all():
+        return float("inf")
+    a, b = a[~same], b[~same]
+    finite = np.abs(wanted[np.isfinite(wanted)], dtype=np.float64)
     relative = 2e-2 if wanted.dtype.itemsize < 4 else 1e-3
-    error = np.abs(a - b) / (relative * np.abs(b) + relative * max(1e-3, float(np.nanmax(np.abs(b), initial=0)) * 0.1))
-    return float(np.max(np.where(same, 0.0, np.where(np.isfinite(error), error, np.inf))))
+    return float(np.max(np.abs(a - b) / (relative * np.abs(b) + relative * max(1e-3, float(finite.max()) * 0.1))))

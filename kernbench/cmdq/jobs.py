@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from math import prod
 from typing import Any, TypeVar
 
 import msgspec
@@ -16,11 +17,14 @@ from kernbench.cmdq.entries import Entry, TeEntry, VeEntry
 from kernbench.cmdq.footprint import flat_address
 from kernbench.cmdq.opcodes import VE_BINARY_OPS, VE_REDUCTIONS
 from kernbench.cmdq.program import Program
+from kernbench.common.errors import InputError, Problem
+from kernbench.common.units import ceil_div
 from kernbench.config.schema import MicroScheduler, Spm
 
 T = TypeVar("T")
 #: Vector ops that need all elements of a row.
 BY_ROWS = frozenset({*VE_REDUCTIONS, "layernorm", "rmsnorm", "softmax"})
+MOST_JOBS = 1 << 18  #: of a program: more take gigabytes
 #: Metadata of a command that belong to its end.
 OF_END = ("token", "irq_line", "marker")
 
@@ -53,7 +57,8 @@ class _Job:
 
 
 def jobs_of(program: Program, spm: Spm, scheduler: MicroScheduler) -> Jobs:
-    """The jobs of a program that is valid on PEs with this scratchpad."""
+    """The jobs of a program that is valid on PEs with this scratchpad. InputError if there would be more than MOST_JOBS."""
+    _check_count(program, scheduler)
     made = [list(_jobs(entry, spm, scheduler)) for entry in program.entries]
     fresh = max((entry.id for entry in program.entries), default=-1) + 1
     ids: dict[int, list[int]] = {}
@@ -81,6 +86,29 @@ def jobs_of(program: Program, spm: Spm, scheduler: MicroScheduler) -> Jobs:
                 partial.add(index)
     last = (*(at - 1 for at in first[1:]), len(out.entries) - 1) if first else ()
     return Jobs(out, tuple(command), tuple(first), last, frozenset(partial))
+
+
+def _check_count(program: Program, scheduler: MicroScheduler) -> None:
+    counts = [_count(entry, scheduler) for entry in program.entries]
+    if sum(counts) > MOST_JOBS:
+        most = max(range(len(counts)), key=counts.__getitem__)
+        entry = program.entries[most]
+        rule = f"the commands of a program may have at most {MOST_JOBS} jobs together, and these have {sum(counts)}"
+        rule += f"; command {entry.id} ({entry.opcode}) alone has {counts[most]}"
+        raise InputError(Problem(program.source, rule, "control.micro_scheduler", remedy="choose larger tiles and chunks"))
+
+
+def _count(entry: Entry, scheduler: MicroScheduler) -> int:
+    """How many jobs a command has; they are not made, because there may be very many."""
+    if isinstance(entry, TeEntry):
+        sizes = ((entry.m, scheduler.tile_m), (entry.n, scheduler.tile_n), (entry.k, scheduler.tile_k))
+        return prod(ceil_div(size, most or size) for size, most in sizes)
+    if not isinstance(entry, VeEntry):
+        return 1
+    most, elements = scheduler.chunk_elements, entry.length * entry.batch
+    if most is None or elements <= most:
+        return 1
+    return ceil_div(entry.batch, max(1, most // entry.length)) if entry.op in BY_ROWS else ceil_div(elements, most)
 
 
 def _jobs(entry: Entry, spm: Spm, scheduler: MicroScheduler) -> Iterator[_Job]:

@@ -8,6 +8,7 @@ import pytest
 
 from kernbench import Machine, Program, load_config, load_program, simulate
 from kernbench.bounds.summary import summarise
+from kernbench.cmdq import jobs
 from kernbench.common.errors import InputError
 from kernbench.sim_engine.result import Result
 from kernbench.sim_engine.summary import summarise_run
@@ -53,6 +54,29 @@ def test_limits_that_no_command_reaches_change_nothing() -> None:
 def test_the_last_tiles_are_smaller() -> None:
     """Rows of 40 and 24: bodies of ceil(40 * 4096 / 1024) and ceil(24 * 4096 / 1024) cycles."""
     assert times(run(program(PRODUCT), tile_m=40)) == [(0, 0, 160 + 96 + 2 * 5)]
+
+
+SUMS: dict[str, Any] = COPY | {"opcode": "VE_SUM_TILE", "length": 25, "batch": 9}
+
+
+LIMITS: list[dict[str, int]] = [{}, {"tile_m": 40}, {"tile_m": 7, "tile_n": 30, "tile_k": 64}, {"chunk_elements": 24}]
+
+
+@pytest.mark.parametrize("limits", [*LIMITS, {"tile_k": 5, "chunk_elements": 60}])
+def test_a_program_may_have_so_many_jobs_and_no_more(limits: dict[str, int], monkeypatch: pytest.MonkeyPatch) -> None:
+    """The number of jobs is known before they are made: a program that fits in one megabyte may have billions."""
+    of, config = program(PRODUCT, COPY, SUMS, {"opcode": "NOP"}), load_config(machine(**limits))
+    made = len(jobs.jobs_of(of, config.spm, config.control.micro_scheduler).command)
+    monkeypatch.setattr(jobs, "MOST_JOBS", made)
+    assert simulate(of, config).status == "done"
+    monkeypatch.setattr(jobs, "MOST_JOBS", made - 1)
+    with pytest.raises(InputError, match=rf"at most {made - 1} jobs together, and these have {made}; command \d"):
+        simulate(of, config)
+
+
+def test_billions_of_jobs_are_refused_at_once() -> None:
+    with pytest.raises(InputError, match=r"these have 262145; command 0.*alone has 262144; choose larger tiles"):
+        run(program(PRODUCT, COPY), tile_m=1, tile_n=1, tile_k=1)
 
 
 def test_elements_are_divided_anywhere_and_rows_are_not() -> None:
@@ -129,9 +153,7 @@ def test_waits_and_warnings_name_commands() -> None:
 
 def test_commands_of_a_system_are_divided() -> None:
     of = program({**PRODUCT, "node": "sip0.cube0.pe3"})
-    whole, parts = (
-        simulate(of, load_config("single_cube", [f"control.micro_scheduler.tile_m={rows}"])) for rows in (64, 16)
-    )
+    whole, parts = (simulate(of, load_config("single_cube", [f"control.micro_scheduler.tile_m={rows}"])) for rows in (64, 16))
     assert (whole.counters["sip0.cube0.pe3.pe_gemm"]["jobs"], parts.counters["sip0.cube0.pe3.pe_gemm"]["jobs"]) == (1, 4)
 
 

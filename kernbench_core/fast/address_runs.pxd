@@ -3,14 +3,20 @@ from kernbench_core.model.bank cimport Spm, bank_of, line_of
 from kernbench_core.model.dram.extent cimport Dram
 from kernbench_core.model.share.membership cimport Flow
 from kernbench_core.types cimport nbytes_t
-from kernbench_core.fast.block_ports cimport Walk
 
-cdef inline bint goes_on(Flow* f, Walk* w, Dram* d) noexcept nogil:
-    """The row has another run on this channel, which begins with a line."""
+cdef inline nbytes_t apart_of(Dram* d, Spm* p) noexcept nogil:
+    """[B] from the end of one run of a row to the begin of the next, which are those of the other channels; 0: runs are not whole lines,
+    or there is no next one."""
     cdef nbytes_t apart = (d.channels - 1) * d.interleave
-    if apart <= 0 or d.line != 0 or apart & (w.line - 1) or w.shift < 0:
-        return False
-    return f.at.dram + f.at.run_seen + apart + w.line <= f.at.row_end
+    return 0 if apart <= 0 or d.line != 0 or p.line_shift < 0 or apart & (p.line - 1) else apart
+
+cdef inline bint follows(Flow* f, nbytes_t apart, nbytes_t line) noexcept nogil:
+    """The row has another run on this channel, which begins with a line; `apart` is that of `apart_of`."""
+    return apart and f.at.dram + f.at.run_seen + apart + line <= f.at.row_end
+
+cdef inline bint goes_on(Flow* f, Spm* p, Dram* d) noexcept nogil:
+    """The same, where `apart_of` is not at hand."""
+    return follows(f, apart_of(d, p), p.line)
 
 cdef inline void begin_run(Flow* f, Spm* p, Dram* d) noexcept nogil:
     """All of the run has been asked for, and it `goes_on`: stand before the next one."""

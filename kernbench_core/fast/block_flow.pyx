@@ -19,12 +19,12 @@ cdef extern from *:
     int trailing_zeros "__builtin_ctzll"(uint64_t v) noexcept nogil
 
 
-cdef inline int64_t lines_ahead(Flow* f, Walk* w, Dram* d, bint* over, bint traced) noexcept nogil:
+cdef inline int64_t lines_ahead(Flow* f, Spm* p, Walk* w, Dram* d, bint* over, bint traced) noexcept nogil:
     """Requests of one line each up to the end of the run. The last one is among them where the run ends with a line and another
     follows: that is `over` then. A trace tells of the end of each run."""
     cdef nbytes_t run = f.at.run_left
     cdef int64_t lines = run >> w.shift if w.shift >= 0 else run // w.line
-    over[0] = not traced and lines * w.line == run and goes_on(f, w, d)
+    over[0] = not traced and lines * w.line == run and goes_on(f, p, d)
     return lines if over[0] else lines - 1
 
 
@@ -44,7 +44,7 @@ cdef inline int64_t ask_lines(Sim* s, Spm* p, Walk* w, slot_t requester, Flow* f
     cdef uint64_t mask = <uint64_t>1 << f.bank, behind = w.full + 1                             # the banks, as if there were one more
     cdef Dram* d = memory_of(s, f.job)
     cdef bint over
-    cdef int64_t most = lines_ahead(f, w, d, &over, traced)
+    cdef int64_t most = lines_ahead(f, p, w, d, &over, traced)
     if <uint64_t>carry >= <uint64_t>num:
         return c
     while True:
@@ -67,7 +67,7 @@ cdef inline int64_t ask_lines(Sim* s, Spm* p, Walk* w, slot_t requester, Flow* f
             break
         begin_run(f, p, d)
         mask = <uint64_t>1 << f.bank
-        most = lines_ahead(f, w, d, &over, traced)
+        most = lines_ahead(f, p, w, d, &over, traced)
         asked = 0
     if seen >= 0:
         f.carry = spent

@@ -18,12 +18,12 @@ from kernbench_core.fast.block cimport open_walk, walk_due, walk_due_traced
 from kernbench_core.trace.record_requests cimport record_served
 from kernbench_core.trace.record_block cimport close_notes, open_notes
 from kernbench_core.trace.record_request_notes cimport emit_moved, open_run, put_note, run_asked
-from kernbench_core.fast.address_runs cimport begin_run, goes_on
+from kernbench_core.fast.address_runs cimport apart_of, follows
 from kernbench_core.model.arbiter.oldest_first cimport order_of
 from kernbench_core.model.share.membership cimport Flow
 from kernbench_core.model.sim cimport Sim
 from kernbench_core.model.bank_counters cimport tally_eight
-from kernbench_core.types cimport NEVER, cycle_t, int32_t, int64_t, slot_t, uint64_t
+from kernbench_core.types cimport NEVER, cycle_t, int32_t, int64_t, nbytes_t, slot_t, uint64_t
 from kernbench_core.fast.paths cimport ROLLING_PATH, paths
 from kernbench_core.fast.block_ports cimport PORTS, Walk, take
 from kernbench_core.fast.timing_wheel cimport RIMS, SPOKES, Wheel, wheel_lay, wheel_put
@@ -53,41 +53,53 @@ cdef bint may_roll(Sim* s, Spm* p) noexcept nogil:
     for k in range(p.n_order):
         if not s.requester[p.order[k]].compute:
             slow += s.share.flow[p.order[k]].every >= SLOW
-    return slow >= FLOWS
+            if slow >= FLOWS:
+                return True
+    return False
 
 
-cdef inline bint ask_line(Sim* s, Spm* p, Walk* w, slot_t requester, bint traced) noexcept nogil:
-    """The usual request, of one whole line that is granted; false for any other, and nothing is done."""
-    cdef Requester* a = &s.requester[requester]
+cdef inline bint ask_line(
+        Sim* s, Spm* p, Walk* w, slot_t requester, Requester* a, nbytes_t apart, int32_t hop, bint traced) noexcept nogil:
+    """The usual request of a flow that is due, of one whole line that is granted; false for any other, and nothing is done.
+
+    `apart`, `hop`: as in `run_on`.
+    """
     cdef Flow* f = &s.share.flow[requester]
     cdef FlowTrace* t = &s.flow_trace[requester]
+    cdef nbytes_t line = w.line
     cdef int64_t carry = f.carry + (w.begin + 1 - f.seen) * f.num - f.cost
-    cdef int32_t side = w.split and a.to_writes
+    cdef int32_t side = w.split and a.to_writes, bank = f.bank
     cdef int32_t ports = w.ports[side]
-    cdef uint64_t mask = <uint64_t>1 << f.bank
-    cdef bint last = f.at.run_left < 2 * w.line
-    if a.next_at > w.begin or a.first_denied != NEVER or f.piece != w.piece or f.every == 0 or <uint64_t>carry >= <uint64_t>f.num:
+    cdef uint64_t mask = <uint64_t>1 << bank
+    cdef uint64_t* taken = w.taken[side]
+    cdef bint last = f.at.run_left < 2 * line
+    if <uint64_t>carry >= <uint64_t>f.num or a.first_denied != NEVER or f.piece != w.piece or f.every == 0:
         return False
-    if w.taken[side][ports - 1] & mask or last and not (f.at.run_left == w.line and goes_on(f, w, s.memory)):
+    if taken[ports - 1] & mask or last and (f.at.run_left != line or not follows(f, apart, line)):
         return False
     if traced:
         open_run(t, f, f.at.run_left, f.bank)
         run_asked(t, w.begin)
         put_note(w, requester, 0, 0 if side else mask, mask if side else 0)
         if w.trace.level > TRACE_FULL:          # every request is an event
-            f.asked = w.line
+            f.asked = line
             record_served(s, p, requester, NEVER, w.begin)
         elif last:
             emit_moved(s, f, t, REC_RUN, w.begin)
             t.asked = NEVER
-    take(w.taken[side], ports, mask)
-    f.left -= w.line
+    take(taken, ports, mask)
+    f.left -= line
     f.carry = carry
     f.seen = w.begin + 1
-    f.at.run_left -= w.line
-    f.bank = f.bank + 1 if f.bank + 1 < w.banks else 0
+    bank += 1
     if last:
-        begin_run(f, p, s.memory)
+        f.at.dram += f.at.run_seen + apart
+        f.at.addr = f.at.dram + f.at.shift
+        f.at.run_left = f.at.run_seen = min(s.memory.interleave, f.at.row_end - f.at.dram)
+        bank += hop
+    else:
+        f.at.run_left -= line
+    f.bank = bank if bank < w.banks else bank - w.banks
     a.next_at = w.begin + f.every + (carry < f.rest)
     return True
 
@@ -119,22 +131,24 @@ cdef inline void aged_cycle(Sim* s, Spm* p, Walk* w, slot_t* order, bint traced)
     p.look.laid = False
 
 
-cdef inline void cycle(Sim* s, Spm* p, Walk* w, bint traced) noexcept nogil:
+cdef inline void cycle(Sim* s, Spm* p, Walk* w, nbytes_t apart, int32_t hop, bint traced) noexcept nogil:
     """Those that are due in the cycle `w.begin`, in the order of ties."""
     cdef Wheel* x = s.wheel
     cdef int64_t spoke = w.begin - x.first
     cdef int32_t r, place
-    cdef uint64_t due
+    cdef uint64_t rims = x.rim[spoke], due
     cdef slot_t requester
     cdef Requester* a
-    for r in range(x.rims):
+    while rims:
+        r = trailing_zeros(rims)
+        rims &= rims - 1
         due = x.due[r][spoke]
         while due:
             place = 64 * r + trailing_zeros(due)
             due &= due - 1
             requester = p.order[place]
             a = &s.requester[requester]
-            if a.compute or not ask_line(s, p, w, requester, traced):
+            if a.compute or not ask_line(s, p, w, requester, a, apart, hop, traced):
                 walk_requester(s, p, w, requester, traced)
             wheel_put(x, a, place)
 
@@ -152,6 +166,9 @@ cdef inline cycle_t run_on(Sim* s, Spm* p, cycle_t to, bint traced) noexcept nog
     cdef int32_t ends = s.ends.n
     cdef int64_t records = max(s.trace.full, s.trace.n + 1) if traced else 0
     cdef slot_t* order
+    # From the end of a run to the next one of the flow: bytes of the other channels, and banks. 0 bytes: runs may end inside a line.
+    cdef nbytes_t apart = apart_of(s.memory, p)
+    cdef int32_t hop = <int32_t>((apart >> p.line_shift) % p.banks) if apart else 0
     open_walk(&w, p, 1)
     if traced:
         open_notes(s, &w)
@@ -171,7 +188,7 @@ cdef inline cycle_t run_on(Sim* s, Spm* p, cycle_t to, bint traced) noexcept nog
         w.taken[1] = w.taken[0] + w.ports[0]
         order = order_of(s, p, p.done)
         if order == p.order:
-            cycle(s, p, &w, traced)
+            cycle(s, p, &w, apart, hop, traced)
         else:
             aged_cycle(s, p, &w, order, traced)
         if traced:

@@ -6,12 +6,13 @@ from kernbench_core.types cimport cycle_t, int32_t, int64_t, uint64_t
 
 cdef enum:
     SPOKES = 64               # cycles
-    RIMS = 5                  # words for the requesters of a cycle: with more than 64 * RIMS there is no wheel
+    RIMS = 64                 # words for the requesters of a cycle: with more than 64 * RIMS there is no wheel
 
 cdef struct Wheel:            # laid again when requesters come, leave, or change their rates (`Spm.laid`)
     cycle_t first             # the cycle of the first spoke
     uint64_t busy             # a bit for each cycle from `first` on in which a requester is due
     int32_t rims              # words in use
+    uint64_t[SPOKES] rim      # a bit for each word of the cycle that is not 0
     uint64_t[RIMS][SPOKES] due  # a bit for each place in `Spm.order`, 64 places to a rim
 
 cdef inline void wheel_put(Wheel* x, Requester* a, int32_t place) noexcept nogil:
@@ -19,6 +20,7 @@ cdef inline void wheel_put(Wheel* x, Requester* a, int32_t place) noexcept nogil
     cdef int64_t spoke = min(a.next_at, a.backpressure_at) - x.first
     if spoke < SPOKES:
         x.due[place >> 6][spoke] |= <uint64_t>1 << (place & 63)
+        x.rim[spoke] |= <uint64_t>1 << (place >> 6)
         x.busy |= <uint64_t>1 << spoke
 
 cdef inline void wheel_lay(Wheel* x, Spm* p, Requester* requesters) noexcept nogil:
@@ -27,6 +29,7 @@ cdef inline void wheel_lay(Wheel* x, Spm* p, Requester* requesters) noexcept nog
     x.first = p.done
     x.busy = 0
     x.rims = (p.n_order + 63) >> 6
+    memset(x.rim, 0, sizeof(x.rim))
     memset(x.due, 0, x.rims * SPOKES * sizeof(uint64_t))
     for k in range(p.n_order):
         wheel_put(x, &requesters[p.order[k]], k)

@@ -191,3 +191,28 @@ def test_drawn_transfers(data: st.DataObject) -> None:
 def test_drawn_crowds(data: st.DataObject) -> None:
     """So many slow flows that the scratchpad is run from request to request (rolling.pyx)."""
     compare(data, ["dma"] * 6 + ["te", "ve"], [1 << 10, 5000, 1 << 13], crowded())
+
+
+#: 64 transfers at a time have 2,560 flows, which often ask for the same banks.
+FORTY_CHANNELS = {
+    "schema": "kernbench/npu/1",
+    "freq_ghz": 1.0,
+    "max_cycles": END,
+    "dma": {"engines": 8, "max_concurrent_transfers": 8, "channels": {"act_weight": {"max_concurrent": 8}}},
+    "dram": {"channels": 40, "capacity_bytes": "1 GiB", "bus_width_bytes": 64, "dram_burst_cycles": 1},
+    "spm": {"num_banks": 64, "bank_size_bytes": 65536, "bank_width_bytes": 128, "read_ports": 1, "write_ports": 1,
+            "max_wait_cycles": 8, "backpressure_cycles": 8},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("interleave", [256, 320])
+def test_thousands_of_flows_at_a_time(interleave: int) -> None:
+    moves = [
+        {"opcode": "DMA_STORE_TILE" if k % 7 == 6 else "DMA_LOAD_TILE", "dma_id": k % 8, "id": k}
+        | {"tensor_role": "activation", "qbits": 8, "num_elements": 30_720 + 64 * (k % 5), "dram_addr": (k << 18) + 64 * k}
+        | {"spm_bank": k % 64, "spm_offset": 128 * (k % 9)}
+        for k in range(80)
+    ]
+    config = load_config(FORTY_CHANNELS | {"dram": FORTY_CHANNELS["dram"] | {"interleave_bytes": interleave}})
+    program = load_program({"metadata": {"version": "1.0", "name": "crowd"}, "cmdq": moves})
+    check((lower_machine(config), lower_program(program, config)), [300, 701])

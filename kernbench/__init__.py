@@ -1,9 +1,10 @@
-"""kernbench: how many cycles a kernel, a collective or a command queue takes on a machine described in YAML, and why.
+"""kernbench simulates kernels, collectives and command queues on machines described in YAML.
 
-`dir(kernbench)` lists the public names. Components return one of these numbers, or are called with one:
+The results are the cycles that a program takes, and the reasons. `dir(kernbench)` lists the public names. Methods of
+components return or receive these constants:
 
-- `NEVER`: no next cycle. `BUSY`: `accept` refuses the job.
-- `FLOW`, `BANKS`, `JOB`: what `notify` reports: a flow has ended, banks were granted, a submitted job has ended.
+- `NEVER`: there is no next cycle. `BUSY`: `accept` refuses the job.
+- `FLOW`, `BANKS`, `JOB`: the event that `notify` reports: the end of a flow, a grant of banks, or the end of a submitted job.
 """
 
 from __future__ import annotations
@@ -75,7 +76,7 @@ _HOMES = {
     "machine": "kernbench.runtime_api.triton.run",
     "simulate": "kernbench.sim_engine.machine",
 }
-#: Packages that are functions too (`kernbench/common/callable_package.py`).
+#: Packages that can also be called (`kernbench/common/callable_package.py`).
 _CALLED = ("sweep", "validate")
 
 __all__ = [
@@ -137,7 +138,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """Public names are imported when they are first used: `import kernbench` alone stays fast."""
+    """Import a public name on first use, so that `import kernbench` alone stays fast."""
     if name in _CALLED:
         return import_module(f"kernbench.{name}")
     if name not in _HOMES:

@@ -1,4 +1,4 @@
-"""`python -m kernbench` is the command `kbsim`, for environments whose scripts are not on the path."""
+"""`python -m kernbench` runs the command `kbsim`, for environments whose scripts are not on the path."""
 
 from kernbench.cli.main import main
 

@@ -1,4 +1,4 @@
-"""Modules under their names before 0.2: an import of one works, with a DeprecationWarning that says the new name."""
+"""Import of modules by their names before version 0.2: a DeprecationWarning gives the new name."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from importlib import import_module
 from importlib.machinery import ModuleSpec
 from types import ModuleType
 
-#: Old name: new name. A package's modules move with it.
+#: The new name of each old name. The modules of a renamed package move with the package.
 MODULES = {
     "kernbench.ccl.arranged": "kernbench.ccl.rings",
     "kernbench.ccl.cuts": "kernbench.ccl.contract",
@@ -58,7 +58,7 @@ MODULES = {
 
 
 def new_name(name: str) -> str | None:
-    """The module of an old name; None for any other name."""
+    """The new name of a module with an old name; None for any other name."""
     head, rest = name, ""
     while head not in MODULES:
         head, dot, last = head.rpartition(".")
@@ -69,20 +69,20 @@ def new_name(name: str) -> str | None:
 
 
 class MovedFinder:
-    """Finds a module under its old name and loads the one that it has become.
+    """Finds a module by its old name and loads the module that replaces it.
 
-    It is the first of `sys.meta_path`: a folder that an earlier version has left would be taken for a package.
+    The finder is the first of `sys.meta_path`: otherwise a directory left by an earlier version would be imported as a package.
     """
 
     def find_spec(self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None) -> ModuleSpec | None:
-        """Called by `import`: how to load an old name, None for any other."""
+        """The import system calls this method: a spec for an old name, None for any other name."""
         return None if not name.startswith("kernbench.") or new_name(name) is None else ModuleSpec(name, self)  # type: ignore[arg-type]
 
     def create_module(self, spec: ModuleSpec) -> None:
-        """A new module is made by default, and given up in `exec_module`."""
+        """Return None, which means the default module; `exec_module` replaces it."""
 
     def exec_module(self, module: ModuleType) -> None:
-        """The module of the new name stands under the old one too."""
+        """Register the module of the new name under the old name too."""
         old, new = module.__name__, new_name(module.__name__)
         assert new is not None
         sys.modules[old] = import_module(new)
@@ -90,5 +90,5 @@ class MovedFinder:
 
 
 def find_moved() -> None:
-    """Called once, by the package."""
+    """Install the finder; the package calls this function once."""
     sys.meta_path.insert(0, MovedFinder())

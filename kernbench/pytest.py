@@ -1,4 +1,4 @@
-"""The pytest plugin: `assert_cycles`, the fixture `kbsim`, and the hooks by which pytest loads it."""
+"""The pytest plugin: `assert_cycles`, the fixture `kbsim`, and the hooks that pytest loads."""
 
 from kernbench.testing.cycles import assert_cycles
 from kernbench.testing.plugin import Kbsim, kbsim

@@ -1,4 +1,4 @@
-"""Serving from Python: engines, schedulers of your own, timers of steps, and whole runs."""
+"""Serving from Python: engines, user-defined schedulers, step timers, and complete runs."""
 
 from kernbench.workloads.serving.arrivals import Arrivals
 from kernbench.workloads.serving.capacity import Capacity, SeedCapacity, Target, find_capacity, parse_slo

@@ -1,4 +1,4 @@
-"""PyTorch models on machines: `export`, `time`, and the backend of `torch.compile(model, backend="kernbench")`."""
+"""PyTorch models on simulated machines: `export`, `time`, and the backend of `torch.compile(model, backend="kernbench")`."""
 
 from kernbench.api.torch import Timed, backend, export, time, timings
 

@@ -1,4 +1,4 @@
-"""The cycle-stepped core. It knows nothing of `kernbench`; `kernbench.sim_engine.machine` is its only user there.
+"""The cycle-stepped core. The core knows nothing of `kernbench`; in `kernbench`, only `kernbench.sim_engine.machine` uses it.
 
 `DmaEngine` can also be used alone: with `CoreMemory`, or with any other `MemoryModel`.
 """
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from kernbench_core.standalone.memory import CoreMemory
     from kernbench_core.standalone.process import Environment, Process
 
-#: What is used without a machine, by the modules that have it: they are imported on first use.
+#: Names that do not need a machine, by the modules that define them; the modules are imported on first use.
 _STANDALONE = {
     "standalone.dma_engine": ("DmaEngine",),
     "standalone.dma_job": ("CompletionEvent", "DmaJob", "IllegalTransition", "KvRange", "MemoryModel", "TraceEngine",),
@@ -37,7 +37,7 @@ STATE = f"4-{state_layout()}"  #: snapshots of cores with another STATE cannot b
 
 
 def __getattr__(name: str) -> Any:
-    """A name of `_STANDALONE`; AttributeError for any other."""
+    """A name of `_STANDALONE`; AttributeError for any other name."""
     for module, names in _STANDALONE.items():
         if name in names:
             return getattr(import_module(f"kernbench_core.{module}"), name)
@@ -45,7 +45,7 @@ def __getattr__(name: str) -> Any:
 
 
 def get_include() -> str:
-    """The directory of `abi.h`, for the compiler of a component in C.
+    """The directory of `abi.h`, for compiling a component in C.
 
     >>> from pathlib import Path
     >>> from kernbench_core import get_include

@@ -1,4 +1,4 @@
-"""`Core`: one run of one program on one machine, as Python sees it."""
+"""`Core`: the Python interface to one run of one program on one machine."""
 import hashlib
 import hmac
 import os
@@ -27,20 +27,20 @@ from kernbench_core.types cimport CHANNELS, DONE, NONE, RUNNING, cycle_t, int32_
 
 
 cdef enum:
-    BATCH = 1 << 15           # records of a trace
+    BATCH = 1 << 15           # records in a batch of a trace
 
 
 cdef void component_touched(void* sim, slot_t flow, cycle_t now) noexcept nogil:
-    """`Share.touch` of the plain model: only flows of components want to know that their rate changes."""
+    """`Share.touch` of the plain model: only flows of components need to know when their rate changes."""
     cdef Sim* s = <Sim*>sim
     if s.plugs != NULL and flow >= s.plugs.first_flow:
         component_flow_changed(s, flow)
 
 
 cdef void run_until(Sim* s, cycle_t limit, bint skip, Tracer* trace) noexcept nogil:
-    """Run cycles while the run goes on, up to and without cycle `limit`, or until a trace has a batch of records."""
+    """Run cycles while the run continues and before cycle `limit`, or until a trace has a batch of records."""
     if trace != NULL:
-        trace.full = trace.n + BATCH            # records of the cycle to come may be there already
+        trace.full = trace.n + BATCH            # the buffer may already contain records of the next cycle
         trace.rolls = skip
     s.trace = trace
     if s.share.plain:
@@ -59,21 +59,21 @@ cdef void run_until(Sim* s, cycle_t limit, bint skip, Tracer* trace) noexcept no
 
 
 def state_layout():
-    """What snapshots of two builds must have in common to be exchanged: the fields, their widths and ranges."""
+    """The data in which two builds must agree to exchange snapshots: the fields, their widths and ranges."""
     return hashlib.sha256(repr(state_fields()).encode()).hexdigest()[:16]
 
 
-SEAL = os.urandom(32)         # of this process
+SEAL = os.urandom(32)         # random key of this process
 TAG = 32                      # [B]
 
 
 def sealed(bytes image):
-    """A snapshot that only this process can have made."""
+    """The snapshot with a signature of this process."""
     return hashlib.blake2b(image, digest_size=TAG, key=SEAL).digest() + image
 
 
 def unsealed(bytes image):
-    """What was sealed; ValueError where this process did not make it."""
+    """The content of a sealed snapshot; ValueError if another process sealed it."""
     if not hmac.compare_digest(sealed(image[TAG:])[:TAG], image[:TAG]):
         raise ValueError("a snapshot of a run with components is taken back by the process that made it, as it was made")
     return image[TAG:]
@@ -82,16 +82,17 @@ def unsealed(bytes image):
 cdef class Core:
     """One run of one program on one machine.
 
-    `machine` and `program` are the plain tables of `kernbench.cmdq.lower`; they must be valid. Not thread-safe; the loop
-    runs without the GIL, so cores in different threads run at the same time.
+    `machine` and `program` are the plain tables of `kernbench.cmdq.lower`; the tables must be valid. A core is not thread-safe.
+    The loop runs without the GIL, so cores in different threads run at the same time.
     """
 
     def __init__(self, dict machine not None, dict program not None, components=(), *, arbiter=None, bint plain=False, int threads=1):
-        """`components`: capsules or `Component` objects; `machine["replaced"]` says in the place of which engines they stand.
+        """`components`: capsules or `Component` objects; `machine["replaced"]` says which engines they replace.
 
-        `arbiter`: a capsule or an `Arbiter` object, of the scratchpads whose `arbiter` is -1; such a run is plain.
-        `plain`: every cycle is run by the model alone, without fast paths. It is slower, and the result is the same.
-        `threads`: so many threads run groups of scratchpads that share nothing (fast/threads.pyx); the result is the same.
+        `arbiter`: a capsule or an `Arbiter` object, for the scratchpads whose `arbiter` is -1; such a run is a plain run.
+        `plain`: the model alone runs every cycle, without fast paths. The run is slower, and the result is the same. `threads`:
+        the number of threads that run groups of scratchpads without shared resources (fast/threads.pyx); the result is the
+        same.
         """
         if self.arena is not None:
             raise RuntimeError("a Core is made once")
@@ -112,12 +113,12 @@ cdef class Core:
 
     @property
     def cycle(self):
-        """The next cycle to run: so many have run."""
+        """The next cycle to run, which is also the number of cycles run so far."""
         return self.sim.cycle
 
     @property
     def threads(self):
-        """How many threads groups of scratchpads can run in; 1 where there is one group."""
+        """The number of threads in which groups of scratchpads can run; 1 if there is only one group."""
         return threads_of(&self.sim)
 
     @property
@@ -127,17 +128,18 @@ cdef class Core:
 
     @property
     def failed_entry(self):
-        """Position of the entry whose overlap ended the run, -1 where none did."""
+        """The position of the entry whose overlap ended the run; -1 if no overlap ended the run."""
         return self.sim.failed_entry
 
     def run(self, int64_t limit, *, bint skip=True, int32_t start_of=-1, int32_t end_of=-1, bint stall=False, bint conflict=False,
             Trace trace=None):
-        """Run up to and without cycle `limit` or the end; true where one of the conditions ended it.
+        """Run the cycles before `limit`, or until the end; return true if one of the conditions stopped the run.
 
-        With a `trace` it also comes back when that has a batch of records to be written.
+        With a `trace`, the method also returns when the trace has a batch of records to write.
 
-        `start_of`, `end_of`: positions of entries; the run ends after the cycle in which they start, or do their last work.
-        `stall`: after a cycle in which a DMA job's stall began. `conflict`: after a cycle in which a bank denied a request.
+        `start_of`, `end_of`: positions of entries; the run stops after the cycle in which the entry starts, or in which it does
+        its last work. `stall`: stop after a cycle in which a stall of a DMA job began. `conflict`: stop after a cycle in which
+        a bank denied a request.
         """
         self.sim.stops.start_of = start_of
         self.sim.stops.end_of = end_of
@@ -160,23 +162,26 @@ cdef class Core:
         return hit
 
     def step(self, int64_t n=1, *, bint skip=False):
-        """Run `n` cycles, fewer where the run ends; return how many."""
+        """Run `n` cycles, or fewer if the run ends; return the number of cycles run."""
         cdef int64_t before = self.sim.cycle
         self.run(before + n, skip=skip)
         return self.sim.cycle - before
 
     def failure(self):
-        """`(component, cycle, sentence, exception)` where a component ended the run, else None; the exception is None of a C engine."""
+        """`(component, cycle, sentence, exception)` if a component ended the run, else None; a C engine has no exception, so
+        this item is None."""
         found = plug_failure(&self.sim)
         return None if found is None else (*found, exception_of(self.components[found[0]]))
 
     def arbiter_failure(self):
-        """`(cycle, sentence, exception)` where the arbiter ended the run, else None; the exception is None of one in C."""
+        """`(cycle, sentence, exception)` if the arbiter ended the run, else None; an arbiter in C has no exception, so this
+        item is None."""
         found = arbiter_failure(&self.sim)
         return None if found is None else (*found, arbiter_exception(self.arbiter))
 
     def component_counters(self):
-        """Of each component a dict: `jobs` completed, `bytes` of closed flows, cycles that served requests for banks were `held`."""
+        """A dict for each component: `jobs` completed, `bytes` of closed flows, and the cycles in which its requests for banks
+        were `held`."""
         return plug_counters(&self.sim)
 
     def name_of(self, int64_t number):
@@ -184,37 +189,39 @@ cdef class Core:
         return (self.sim.plugs.names + number * NAME_ROOM).decode()
 
     def entries(self):
-        """`(issue, start, end)`: int64 arrays over the entries, -1 where that has not come."""
+        """`(issue, start, end)`: int64 arrays over the entries; -1 for an event that has not happened."""
         return entries_of(&self.sim)
 
     def counters(self):
-        """Every counter of docs/model/counters.md after the cycles that have run, as a dict of lists (`state/report.pyx`)."""
+        """Every counter of docs/model/counters.md after the cycles run so far, as a dict of lists (`state/report.pyx`)."""
         return counters_of(&self.sim)
 
     def totals(self):
-        """What a window of a trace is made of, as arrays (`state/report.pyx`)."""
+        """The totals from which windows of a trace are made, as arrays (`state/report.pyx`)."""
         return totals_of(&self.sim)
 
     def outputs(self):
-        """Of each output of the machine's routers, then of each link of a terminal into them: flits that left, and clocks of flits
-        that waited for a credit, waited for a channel, lost. Empty where transfers do not move over routers."""
+        """For each output of the machine's routers, and then for each link from a terminal into them: the flits that left, and
+        the clocks in which flits waited for a credit, waited for a channel, or lost the arbitration. Empty if transfers do not
+        move over routers."""
         return outputs_of(&self.sim)
 
     def engines(self):
-        """What every engine does now, as a dict of lists of dicts (`state/report.pyx`)."""
+        """The current activity of every engine, as a dict of lists of dicts (`state/report.pyx`)."""
         return engines_of(&self.sim)
 
     def waiting(self):
-        """`(waits, gate)`: how many things each entry still waits for, and the position of the barrier that holds the rest."""
+        """`(waits, gate)`: the number of dependencies for which each entry still waits, and the position of the barrier that
+        holds back the later entries."""
         return waiting_of(&self.sim)
 
     def arrivals(self):
-        """The cycle in which each entry arrives in the command queue: an int64 array over the entries, -1 where the host has not begun
-        to write the entry. None where the machine has no host that writes entries."""
+        """The cycle in which each entry arrives in the command queue: an int64 array over the entries, -1 if the host has not
+        begun to write the entry. None if the machine has no host that writes entries."""
         return arrivals_of(&self.sim)
 
     def overlaps(self):
-        """Pairs (entry, running entry) of positions for each start that `check_overlap` found fault with."""
+        """Pairs (entry, running entry) of positions, one for each start in which `check_overlap` found an overlap."""
         return overlaps_of(&self.sim)
 
     def number_of(self, int32_t entry):
@@ -222,64 +229,70 @@ cdef class Core:
         return self.sim.control.entry[entry].number
 
     def add_route(self, int64_t memory, list links not None, int64_t latency, through=None):
-        """A route of transfers between a memory and an engine, over these links (resources): its number, which transfers name.
+        """Add a route of transfers between a memory and an engine over these links (resources); return the number by which
+        transfers name the route.
 
-        `through`, where transfers move over routers: how many of the links, which come first, flows are members of, and the segments
-        of the route: rows (source, target, alone, hops).
-        Also while the run goes on, from inside a component. ValueError for what cannot be. A run with such routes is in no snapshot.
+        `through`, if transfers move over routers: the number of links, from the first, of which flows are members, and the
+        segments of the route as rows (source, target, alone, hops). The method may also be called during the run, from inside a
+        component. ValueError for a route that is not valid. A run with such routes cannot be saved in a snapshot.
         """
         return route_add(&self.sim, self.arena, memory, links, latency, through)
 
     def open_peers(self, list room not None):
-        """Let components' DMA jobs lead to other scratchpads: to each so many at a time, more than it takes by now.
+        """Let DMA jobs of components lead to other scratchpads: for each scratchpad, the number of such jobs that may be open
+        in addition to its present limit.
 
-        Also while the run goes on, from inside a component. ValueError for what cannot be. Such a run is in no snapshot.
+        The method may also be called during the run, from inside a component. ValueError for a number that is not valid. Such a
+        run cannot be saved in a snapshot.
         """
         peers_open(&self.sim, self.arena, room)
 
     def wake(self, int64_t component, int64_t at):
-        """Let a component, given by its position, run in cycle `at`: from inside another one. ValueError for a cycle that has begun."""
+        """Let the component at a position run in cycle `at`; called from inside another component. ValueError for a cycle that
+        has begun."""
         peers_wake(&self.sim, component, at)
 
     def describe(self, int64_t job, int32_t row):
-        """A component's job is a command, which stands at that row behind the entries; `(Opkind, engine, params, more)` of it.
+        """Describe a component's job as a command in the row with this number after the entries: `(Opkind, engine, params,
+        more)`.
 
-        ValueError where there is no such job, or it is over.
+        ValueError if there is no such job, or if it has ended.
         """
         return describe_job(&self.sim, job, row)
 
     def open_jobs(self):
-        """`(row, Opkind, engine, channel, issue, start)` of each job of a component that is not over; -1: none."""
+        """`(row, Opkind, engine, channel, issue, start)` for each open job of a component; -1 means none."""
         return open_jobs(&self.sim)
 
     def submitted_work(self):
-        """`(MACs by bits of the weights, operations, bytes of streamed operands)` of jobs of components that ended."""
+        """`(MACs by bits of the weights, operations, bytes of streamed operands)` of jobs of components that have ended."""
         return submitted_work(&self.sim)
 
     def submitted_there(self):
-        """Of a perturbed run: how many transfers components submitted to each channel of each PE, PE by PE."""
+        """In a perturbed run: the number of transfers that components submitted to each channel of each PE, PE by PE."""
         cdef int32_t k
         return [self.sim.perturbed.submitted[k] for k in range(self.sim.n_spm * CHANNELS)]
 
     def tracer(self, int32_t level):
-        """A `Trace` for this run, for `run`."""
+        """A `Trace` of this run, as the argument of `run`."""
         cdef int32_t words = 1, k
         for k in range(self.sim.n_spm):
             words = max(words, self.sim.spm[k].words)
-        trace = Trace(level, 2 * self.sim.n_flows + self.sim.n_compute + self.sim.n_asks, words)     # flows may have far requesters
+        trace = Trace(level, 2 * self.sim.n_flows + self.sim.n_compute + self.sim.n_asks, words)  # flows may have far requesters
         trace.tracer.commands = self.sim.control.n
         trace.tracer.row = self.sim.plugs.row if self.sim.plugs != NULL else NULL
         return trace
 
     def shuffle_lists(self, uint64_t seed):
-        """For tests: handle equal events of a cycle in a random order; it must change nothing. 0 ends it."""
+        """For tests: handle equal events of a cycle in a random order, which must not change any result. 0 ends the
+        shuffling."""
         self.sim.shuffle = seed
 
     def snapshot(self):
-        """The model state as bytes; runs that stand alike give equal bytes, however they were walked.
+        """The model state as bytes; runs in equal states give equal bytes, both in plain and in fast walks.
 
-        Of a run with components or an arbiter of its own it is the memory of this build, sealed for this process. ValueError where
-        one of these cannot be saved.
+        For a run with components or a user-defined arbiter, the snapshot is an image of the memory of this build, sealed for
+        this process. ValueError if a component or the arbiter cannot be saved.
         """
         refuse_snapshot(self.components)
         self.refuse_saving()
@@ -290,10 +303,11 @@ cdef class Core:
         return sealed(self.arena.dump() + arbiter_snapshot(&self.sim) + plug_snapshot(&self.sim))
 
     def restore(self, bytes image not None):
-        """Put a snapshot of the same machine and program back.
+        """Restore a snapshot of the same machine and program.
 
-        ValueError where it is none, and says which value cannot be; the run then stands where it stood. A snapshot of a run with
-        components is taken back only by the process that made it: what a component makes of its bytes is not known here.
+        ValueError for bytes that are not such a snapshot; the error names the value that is not possible, and the run keeps its
+        state. Only the process that made a snapshot of a run with components can restore it, because the core does not know how
+        a component interprets its bytes.
         """
         self.refuse_saving()
         if self.has_plugs():
@@ -308,14 +322,15 @@ cdef class Core:
             raise
 
     def most_state_bytes(self):
-        """[B] that a snapshot of this machine and program has at most, wherever it stands. Of a run without components."""
+        """[B] The largest size of a snapshot of this machine and program, at any point of the run. Only for a run without
+        components."""
         return most_bytes(&self.sim)
 
     def digest(self):
-        """SHA-256, in hex, of the model state: the same in every process of one build, however the run was walked.
+        """SHA-256, in hex, of the model state: the same in every process with the same build, in plain and in fast walks.
 
-        Of a run with components or an arbiter of its own: of entries, counters, engines and open jobs, and of the bytes that these save.
-        ValueError where one of them cannot be saved.
+        For a run with components or a user-defined arbiter: the digest of entries, counters, engines and open jobs, and of the
+        bytes that the components and the arbiter save. ValueError if one of them cannot be saved.
         """
         if not self.has_plugs():
             return hashlib.sha256(self.snapshot()).hexdigest()
@@ -330,13 +345,13 @@ cdef class Core:
         return hashlib.sha256(repr(seen).encode() + times + plugged).hexdigest()
 
     def state(self):
-        """What `snapshot` holds, by name: `{table: [{field: value}]}`. Of a run without components."""
+        """The content of a snapshot by name: `{table: [{field: value}]}`. Only for a run without components."""
         if self.has_plugs():
             raise ValueError("a run with components, or an arbiter of its own, has no model state by itself")
         return show_snapshot(&self.sim)
 
     cdef int refuse_saving(self) except -1:
-        """ValueError where the run has what no snapshot holds."""
+        """ValueError if the run has data that no snapshot can contain."""
         route_refuse_snapshot(&self.sim)
         if self.sim.noc != NULL:
             raise ValueError("a run whose transfers move over routers is in no snapshot")
@@ -345,11 +360,11 @@ cdef class Core:
         return 0
 
     cdef bint has_plugs(self):
-        """Something plugged in has state that is not known here."""
+        """Whether a component or an arbiter is plugged in, whose state the core does not know."""
         return bool(self.components) or self.arbiter is not None
 
     cdef int restore_whole(self, bytes image) except -1:
-        """The memory of a run with components."""
+        """Restore the memory of a run with components."""
         cdef size_t own
         cdef const char* data = image
         cdef bint plain = self.sim.share.plain
@@ -357,6 +372,6 @@ cdef class Core:
             lay_out_traces(&self.sim, self.arena, (<const Sim*>data).traced)
         own = self.arena.state_bytes()
         self.arena.load(image[:own])
-        self.sim.share.plain = plain            # the image may be of a run with the other walk
+        self.sim.share.plain = plain            # the image may come from a run with the other walk
         rebuild(&self.sim)
         return plug_restore(&self.sim, image, arbiter_restore(&self.sim, image, own))

@@ -1,6 +1,6 @@
-"""The numbers that the core shares with Python, and the names that go with them: nothing else of the core is needed for them.
+"""The numbers that the core shares with Python, and their names; they need nothing else of the core.
 
-All layers of `kernbench` import these numbers from here; none of them is defined twice.
+All layers of `kernbench` import these numbers from this module, so none of them is defined twice.
 """
 
 from __future__ import annotations
@@ -50,8 +50,8 @@ __all__ = [
     "Status",
 ]
 
-STATUSES: tuple[str, ...] = tuple(one.name.lower() for one in Status)  #: `running`, `done`, ...: how a run stands
-TRANSFER_CHANNELS: tuple[str, ...] = tuple(intern(one.name.lower()) for one in Channel)  # of loads and stores
-CHANNELS: tuple[str, ...] = (*TRANSFER_CHANNELS, "comm")  #: of DMA engines
+STATUSES: tuple[str, ...] = tuple(one.name.lower() for one in Status)  #: `running`, `done`, ...: the status of a run
+TRANSFER_CHANNELS: tuple[str, ...] = tuple(intern(one.name.lower()) for one in Channel)  # channels of loads and stores
+CHANNELS: tuple[str, ...] = (*TRANSFER_CHANNELS, "comm")  #: channels of DMA engines
 DMA_STATES: tuple[str, ...] = tuple(one.name.removeprefix("DMA_") for one in DmaState)
 STALLS: tuple[str | None, ...] = (None, *(one.name.lower() for one in StallReason if one))  #: None: not stalled

@@ -3,14 +3,14 @@ from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t, uint32_t, u
 
 ctypedef int64_t cycle_t      # core-clock cycles since reset
 ctypedef int64_t nbytes_t     # bytes
-ctypedef int32_t slot_t       # index into a table; NONE where there is none
+ctypedef int32_t slot_t       # index into a table; NONE: no index
 
 cdef extern from *:
     """
     #define KB_NEVER INT64_MAX
     #define KB_NONE  (-1)
     """
-    cycle_t NEVER "KB_NEVER"  # a cycle that does not come
+    cycle_t NEVER "KB_NEVER"  # a cycle that never comes
     slot_t NONE "KB_NONE"
 
 cpdef enum EngineType:        # the order that breaks ties (docs/model/time_and_phases.md): append, never renumber
@@ -20,35 +20,35 @@ cpdef enum EngineType:        # the order that breaks ties (docs/model/time_and_
     MEMORY = 3
     TRACE = 4
     CONTROL = 5
-    COMPONENT = 6             # and M_CPUs
-    CPU = 7                   # an M_CPU, as `submit` names it
+    COMPONENT = 6             # components, including M_CPUs
+    CPU = 7                   # an M_CPU, as the target of `submit`
 
-cpdef enum Opkind:            # what an entry of a command queue is for the core
+cpdef enum Opkind:            # the kind of a command queue entry in the core
     OP_DMA = 0
     OP_COMPUTE = 1
     OP_NOP = 2
     OP_BARRIER = 3
     OP_END = 4
-    OP_COMPONENT = 5          # no entry of a queue: a job that one component gave another
+    OP_COMPONENT = 5          # no entry of the command queue: a job that one component submitted to another
 
-cpdef enum DmaState:          # of a DMA job; values are trace schema: append, never renumber
+cpdef enum DmaState:          # state of a DMA job; the values are trace schema: append, never renumber
     DMA_QUEUED = 0
     DMA_TRANSFERRING = 1
     DMA_COMPLETED = 2
 
-cpdef enum StallReason:       # why a DMA job does not start or go on
+cpdef enum StallReason:       # why a DMA job does not start or does not progress
     NOT_STALLED = 0
     QUEUE_FULL = 1
     PRIORITY_DEFERRED = 2
     BACKPRESSURE = 3
 
-cpdef enum Channel:           # of a DMA engine, as entries name it
+cpdef enum Channel:           # channel of a DMA engine, as entries name it
     ACT_WEIGHT = 0
     KV_LOAD = 1
     KV_STORE = 2
 
 cdef enum:
-    COMM = 3                  # queues between PEs: a channel beside the others, with a limit of its own
+    COMM = 3                  # queues between PEs: a separate channel with its own limit
     CHANNELS = 4
 
 cpdef enum Status:
@@ -57,7 +57,7 @@ cpdef enum Status:
     ABORTED = 2
     DEADLOCK = 3
     FAILED = 4
-    OVERFLOW = 5              # a max-min share needs terms that 128 bits do not hold, or is below 2^-31 B/cycle
+    OVERFLOW = 5              # a max-min share needs terms of more than 128 bits, or is below 2^-31 B/cycle
 
 cpdef enum Allocation:
     SHARED_BW = 0
@@ -66,24 +66,26 @@ cpdef enum Allocation:
     ROW_BUFFER = 3
     CONTROLLER_MODEL = 4      # row_buffer_v2
 
-cdef enum ArbiterRule:        # of the banks of a scratchpad (model/arbiter), in the order of ARBITERS in kernbench/config/schema.py: append
+# arbiter of the banks of a scratchpad (model/arbiter), in the order of ARBITERS in kernbench/config/schema.py: append
+cdef enum ArbiterRule:
     OLDEST_FIRST
     ROUND_ROBIN
-    PLUGGED_IN                # the run's own (plugin/plugged_arbiter.pxd): behind all that have a name
+    PLUGGED_IN  # the user-defined arbiter of the run (plugin/plugged_arbiter.pxd); it comes after all named arbiters
     N_ARBITERS
 
-cdef enum SchedulerRule:      # of DRAM bursts (model/dram/scheduler), in the order of SCHEDULERS in kernbench/config/dram_device.py: append
+# scheduler of DRAM bursts (model/dram/scheduler), in the order of SCHEDULERS in kernbench/config/dram_device.py: append
+cdef enum SchedulerRule:
     FR_FCFS_CAP
     FR_FCFS
     FCFS
     N_SCHEDULERS
 
-cdef enum PageRule:           # of DRAM rows (model/dram/page), in the order of PAGE_POLICIES there: append
+cdef enum PageRule:           # page policy of DRAM (model/dram/page), in the order of PAGE_POLICIES in the same file: append
     OPEN_PAGE
     CLOSED_PAGE
     N_PAGE_POLICIES
 
-cdef enum AddressMapRule:     # of DRAM bursts (model/dram/map), in the order of ADDRESS_MAPS there: append
+cdef enum AddressMapRule:  # address map of DRAM bursts (model/dram/map), in the order of ADDRESS_MAPS in the same file: append
     ROW_BANK_COLUMN_GROUP
     ROW_COLUMN_BANK_GROUP
     N_ADDRESS_MAPS

@@ -1,3 +1,3 @@
-"""Names the enums of types.pxd for Python."""
+"""Makes the enums of types.pxd available in Python."""
 
 COMM_CHANNEL = COMM           # for Python

@@ -1,1 +1,1 @@
-"""The functions of `import kernbench as kb`, one for each question, and their answers."""
+"""The functions of `import kernbench as kb`, one module for each function, and the classes of their results."""

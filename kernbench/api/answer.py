@@ -1,4 +1,4 @@
-"""The common base of answers of the Python API: data frames, numbers by name, a plot, and a table in a notebook."""
+"""The base class of the results of the Python API: data frames, metrics by name, a plot, and a table in a notebook."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from kernbench.common.look.palette import tokens
 from kernbench.common.spelling import meant
 
 Row: TypeAlias = dict[str, Any]
-MOST_ROWS = 60  #: of a table in a notebook
+MOST_ROWS = 60  #: rows of a table in a notebook
 
 
 class Answer:
     """Rows of plain values, in one table or more."""
 
-    tables: ClassVar[tuple[str, ...]] = ("rows",)  #: names of tables for `to_frame`, the default first
+    tables: ClassVar[tuple[str, ...]] = ("rows",)  #: names of the tables of `to_frame`; the first is the default
 
     def rows(self, table: str) -> list[Row]:
         """The rows of a table as dicts with the same keys."""
@@ -27,12 +27,12 @@ class Answer:
 
     @property
     def headline(self) -> str:
-        """The answer in a sentence."""
+        """The result in one sentence."""
         raise NotImplementedError
 
     @property
     def metrics(self) -> Row:
-        """The answer's numbers by name."""
+        """The numbers of the result by name."""
         raise NotImplementedError
 
     def draw(self, ax: Any) -> None:
@@ -43,7 +43,7 @@ class Answer:
         """Return a table as a DataFrame. None becomes null.
 
         `table`: one of `tables`, by default the first. `library`: `polars` (the extra `analysis`) or `pandas` (the extra
-        `pandas`). InputError for another table or library, and where the library is not installed.
+        `pandas`). The method raises InputError for another table or library, and if the library is not installed.
         """
         wanted = table or self.tables[0]
         if wanted not in self.tables:
@@ -52,7 +52,7 @@ class Answer:
         return frame_of(self.rows(wanted), library)
 
     def plot(self, *, ax: Any = None) -> Any:
-        """Draw the answer with matplotlib (the extra `plot`) on `ax` or on a new figure, and return the `Axes`.
+        """Draw the result with matplotlib (the extra `plot`) on `ax` or on a new figure, and return the `Axes`.
 
         InputError if matplotlib is not installed.
         """
@@ -68,14 +68,14 @@ class Answer:
 
 
 def html_block(*parts: str) -> str:
-    """Put parts of a page into a frame."""
+    """Wrap HTML fragments in one styled block."""
     told = tokens()
     font = f"font:{told['type']['body']}px/1.4 {told['font']['sans']}".replace('"', "'")
     return f'<div style="{font};max-width:100%;overflow-x:auto">{"".join(parts)}</div>'
 
 
 def html_table(rows: Sequence[Mapping[str, Any]], most: int = MOST_ROWS) -> str:
-    """Rows as a table, numbers at the right; of more than `most` the first, and how many more there are."""
+    """An HTML table with right-aligned numbers; it has the first `most` rows and, if there are more, their number."""
     if not rows:
         return "<p>nothing</p>"
     names = list(rows[0])
@@ -95,7 +95,7 @@ def _side(rows: Iterable[Mapping[str, Any]], name: str) -> str:
 
 
 def text_of_value(value: Any) -> str:
-    """A value as a table shows it."""
+    """The text of a value in a table."""
     if value is None:
         return ""
     if isinstance(value, bool) or not isinstance(value, (int, float, Fraction)):

@@ -45,7 +45,7 @@ class Comparison(Answer):
 
     @property
     def target(self) -> str:
-        """The name of what ran."""
+        """The name of the target."""
         return self.found.target
 
     @property
@@ -68,8 +68,8 @@ class Comparison(Answer):
         return self.found.sentence
 
     def why(self) -> str:
-        """The causes that take more or less time than on the first machine: one line for each machine. Runs are repeated with
-        a trace.
+        """One line for each machine: the causes that take more or less time than on the first machine. The runs are repeated
+        with a trace.
         """
         return "\n".join(self._difference(name) for name in self.found.outcomes if name != self.first)
 

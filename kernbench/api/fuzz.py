@@ -89,7 +89,7 @@ class FuzzResult(Answer):
         return found
 
     def to_dict(self) -> Row:
-        """As `kbsim fuzz --json` prints it."""
+        """The content of `kbsim fuzz --json`."""
         return to_dict(self.search)
 
     def junit(self) -> str:
@@ -198,7 +198,7 @@ def fuzzed_of(
 def described(
     target: Target, config: Config | None, overrides: Overrides, params: Mapping[str, Any], *, strict_wait: bool
 ) -> dict[str, Any]:
-    """What a saved finding has of its target: enough for `fuzzed_of`, if the target and the machine have names."""
+    """The description of the target in a saved finding: enough for `fuzzed_of`, if the target and the machine have names."""
     given = [f"{path}={value}" for path, value in overrides.items()] if isinstance(overrides, Mapping) else list(overrides)
     named = isinstance(target, (str, os.PathLike)) and (config is None or isinstance(config, (str, os.PathLike)))
     return {
@@ -213,20 +213,20 @@ def described(
 
 @dataclass(frozen=True)
 class Replay:
-    """A saved finding, run again."""
+    """A saved finding and the result of running it again."""
 
     saved: Finding
     outcome: Outcome
-    again: Finding  #: as it is told now
+    again: Finding  #: the finding of the new run
 
     @property
     def same(self) -> bool:
-        """Whether the run gave the same cycles, tensors and order of accesses as when the finding was saved."""
+        """Whether the new run gave the same cycles, tensors and order of accesses as the saved run."""
         return self.outcome.digest == self.saved.digest
 
     @property
     def headline(self) -> str:
-        """The outcome in a sentence."""
+        """The result in one sentence."""
         if self.same:
             return f"the finding is there again, exactly: {self.saved.wrong.kind}, {counted(self.outcome.cycles, 'cycle')}"
         if self.again.wrong.what:
@@ -235,9 +235,10 @@ class Replay:
 
 
 def replay(path: str | os.PathLike[str], target: Target | None = None, *, allow_code: AllowCode = ()) -> Replay:
-    """Run a saved finding again. `target`: needed if the saved one has no name, such as a bench that was given as an object.
+    """Run a saved finding again. `target`: required if the saved target has no name, for example a bench that was given as an
+    object.
 
-    InputError for a file that is not a finding, and as `fuzz`.
+    The function raises InputError for a file that is not a finding, and in the same cases as `fuzz`.
     """
     from kernbench.analysis.fuzz.finding import Wrong, wrong_with
 
@@ -260,7 +261,7 @@ def replay(path: str | os.PathLike[str], target: Target | None = None, *, allow_
 
 
 def _checked_target(where: str, plain: Mapping[str, Any], given: bool) -> Mapping[str, Any]:
-    """The target of a file. InputError if its values are of other types."""
+    """The target of a finding file. InputError if its values have wrong types."""
     texts: Any = plain.get("overrides")
     params: Any = plain.get("params")
     right = (

@@ -179,7 +179,7 @@ def llm(
     - `micro_batches`: the number of parts of the batch that pass through the stages one after another; 0 means as many as
       stages.
     - `dp`: the number of copies of the model that share the batch, and with `ep` also the experts.
-    - `cp`: the number of ranks that share the tokens of each sequence.
+    - `cp`: the number of ranks that divide the tokens of each sequence among themselves.
     - `sp`: whether each of the `tp` PEs has only some of the rows between products.
     - `routing` and `seed`: how tokens choose experts: `even`, `uniform`, `zipf:S` or a file of `shares`.
     - `source`: the number of tokens that an encoder reads for each sequence. The value 0 means the tokens of 30 s of audio for
@@ -235,9 +235,10 @@ def step_timer(
     seed: int = 0,
     allow_code: AllowCode = (),
 ) -> StepTimer:
-    """An object that gives the times of steps of any batch of a model on a machine. The parameters are those of `llm`.
+    """Return an object that gives the times of the steps of any batch of a model on a machine. The parameters are those of
+    `llm`.
 
-    InputError for a model or machine that is not there or not valid.
+    The function raises InputError for a model or machine that does not exist or is not valid.
 
     >>> import kernbench as kb
     >>> timer = kb.step_timer("llama3-8b", layers=1)
@@ -256,5 +257,6 @@ def step_timer(
 
 
 def _sets_max_cycles(overrides: Overrides) -> bool:
-    """The limit of a machine's file is for one program; one that is set here is for the whole model."""
+    """Whether the overrides set `max_cycles`: the limit in a machine's file holds for one program, a limit set here for the
+    whole model."""
     return any(one.path == ("max_cycles",) for one in parse_overrides(overrides))

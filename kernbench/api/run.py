@@ -59,11 +59,11 @@ class Run(Answer):
 
     tables: ClassVar[tuple[str, ...]] = ("jobs", "engines", "resources", "launches")
 
-    target: str  #: how it was named
+    target: str  #: the target as the user named it
     machine: MachineConfig
     result: Result
     report: BenchReport | None  #: of a bench
-    again: Callable[[], Machine] = field(repr=False)  #: makes the same run again, at cycle 0
+    again: Callable[[], Machine] = field(repr=False)  #: makes the machine of the same run again, at cycle 0
     _capacities: dict[str, float] = field(default_factory=dict, repr=False)  # [byte/cycle]
 
     @property
@@ -114,7 +114,8 @@ class Run(Answer):
 
     @contextmanager
     def traced(self, level: str = "summary") -> Iterator[Path]:
-        """Run again with a trace of this level (`summary`, `full`, `access`). The file exists inside the `with` block only."""
+        """Run again with a trace of level `level` (`summary`, `full`, `access`). The file exists inside the `with` block
+        only."""
         with TemporaryDirectory(prefix="kernbench-") as folder:
             path = Path(folder) / "run.jsonl"
             write_trace(self.again(), path, level)
@@ -170,7 +171,7 @@ class Run(Answer):
         ax.set_title(self.headline, fontsize="medium", loc="left")
 
     def _repr_html_(self) -> str:
-        """Status, bound, a timeline that can be zoomed, and the engines. Nothing in it is loaded from elsewhere."""
+        """HTML with the status, the bound, a timeline with zoom, and the engines. The HTML loads nothing from elsewhere."""
         from kernbench.api.notebook import run_html
 
         return run_html(self, self.__dict__.get("_why"))
@@ -268,7 +269,7 @@ def _launch(launch: Any) -> Row:
 
 
 def job_rows(timeline: Timeline) -> list[Row]:
-    """The jobs of a timeline in order of their starts."""
+    """The jobs of a timeline, in order of their starts."""
     spans, commands = timeline.spans, timeline.commands
     wanted = [KINDS.index(kind) for kind in JOBS]
     found: list[Row] = []

@@ -19,22 +19,23 @@ if TYPE_CHECKING:
     from kernbench.config.allowed_code import AllowCode
     from kernbench.runtime_api.bench import Bench
 
-#: A machine: the name of a preset or chip, a file, a mapping as a file has it, or what `load_config` returns.
+#: A machine: the name of a preset or chip, a file, a mapping with the content of a file, or an object that `load_config`
+#: returns.
 Config: TypeAlias = "str | os.PathLike[str] | Mapping[str, Any] | MachineConfig"
-#: Values of the machine that replace others: `["dram.channels=4"]` or `{"dram.channels": 4}`.
+#: Overrides of values of the machine: `["dram.channels=4"]` or `{"dram.channels": 4}`.
 Overrides: TypeAlias = "Mapping[str, Any] | Sequence[str]"
-#: What runs: the name of a bench or workload, a file (.py, .json, .yaml, .kbp), a `Program`, a `Bench`, or a program as a dict.
+#: A target: the name of a bench or workload, a file (.py, .json, .yaml, .kbp), a `Program`, a `Bench`, or a program as a dict.
 Target: TypeAlias = "str | os.PathLike[str] | Program | Bench | Mapping[str, Any]"
 
-DEFAULT_MACHINE = "npu_server"  #: where programs run if no machine is named; a bench names its own
-COMPILED = ".kbp"  #: of files with compiled programs
-SUFFIXES = (".json", ".yaml", ".yml", COMPILED)  #: of files with programs
+DEFAULT_MACHINE = "npu_server"  #: the machine of programs if the user names no machine; a bench names its own default
+COMPILED = ".kbp"  #: the suffix of files with compiled programs
+SUFFIXES = (".json", ".yaml", ".yml", COMPILED)  #: suffixes of files with programs
 GRAPH = ".onnx"
 RUNNABLE = "a bench or a program is expected"
 
 
 def machine_of(config: Config, overrides: Overrides = (), *, allow_code: AllowCode = ()) -> MachineConfig:
-    """The machine, with the overrides applied. InputError for the same mistakes as `load_config`."""
+    """The machine, with the overrides applied. The function raises InputError in the same cases as `load_config`."""
     if not isinstance(config, MachineConfig):
         found: MachineConfig = load_config(config, overrides, allow_code=allow_code)
         return found
@@ -101,9 +102,10 @@ def workload_of(name: str, config: MachineConfig) -> Program:
 
 
 def case_of(target: Target, params: Mapping[str, Any], *, allow_code: AllowCode = ()) -> Case:
-    """A target with its parameters, for `compare` and `whatif`; besides programs and benches it may be a model or a graph.
+    """A target with its parameters, for `compare` and `whatif`; the target may also be a model or a graph.
 
-    `params`: of a bench its own; of a model those of `kbsim llm`; of a graph `w`, `a` and its dynamic dimensions.
+    `params`: the parameters of the bench; for a model the parameters of `kbsim llm`; for a graph `w`, `a` and its dynamic
+    dimensions.
     """
     from kernbench.analysis.case import BenchCase, GraphCase, ModelCase, ProgramCase
 
@@ -130,7 +132,7 @@ def case_of(target: Target, params: Mapping[str, Any], *, allow_code: AllowCode 
 
 
 def _names_a_model(text: str) -> bool:
-    """Whether a text names a language model: a preset's name, or a file that is a model's `config.json`."""
+    """Whether a text names a language model: the name of a preset, or the path of a model's `config.json`."""
     from kernbench.workloads.models.files import is_model_file, preset_models
 
     if text.lower().endswith((".json", ".yaml", ".yml")):
@@ -178,7 +180,7 @@ def _no_program(name: str) -> Problem:
 
 
 def name_of(target: Target) -> str:
-    """The name of a target in answers."""
+    """The name of a target in results."""
     if isinstance(target, Mapping):
         return str(target.get("metadata", {}).get("name", "")) or "a program"
     if isinstance(target, (str, os.PathLike)):

@@ -1,4 +1,5 @@
-"""PyTorch models on machines, from Python: exported once, or timed beside their own computation by `torch.compile`."""
+"""PyTorch models on simulated machines: `export` and `time`, and a backend of `torch.compile` that also times each part of a
+model."""
 
 from __future__ import annotations
 
@@ -21,7 +22,7 @@ _timed: list[Timed] = []
 
 @dataclass(slots=True)
 class Timed:
-    """A part of a model that `torch.compile` gave to the backend, with the shapes of its inputs, and its run."""
+    """A part of a model that `torch.compile` gave to the backend: the shapes of its inputs, and its run."""
 
     name: str
     shapes: tuple[tuple[int, ...], ...]
@@ -37,9 +38,9 @@ class Timed:
 def export(
     model: torch.nn.Module, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None, *, w: int = 8, a: int = 8
 ) -> Graph:
-    """The graph of a model for inputs of the shapes of `args` and `kwargs`, by `torch.export`.
+    """Export the graph of a model for inputs with the shapes of `args` and `kwargs`, by `torch.export`.
 
-    `w`, `a`: bits of weights and of all other tensors, as for `kbsim torch`. InputError if the model cannot be exported.
+    `w`, `a`: the bits of weights and of all other tensors, as in `kbsim torch`. InputError if the model cannot be exported.
     """
     return read_module(model, args, kwargs, weight_bits=w, activation_bits=a)
 
@@ -54,20 +55,20 @@ def time(
     w: int = 8,
     a: int = 8,
 ) -> GraphRun:
-    """Export a model and run its graph on a machine. InputError lists operators that cannot be lowered."""
+    """Export a model, and run its graph on a machine. InputError lists operators that cannot be lowered."""
     return GraphProgram(export(model, args, kwargs, w=w, a=a), machine_of(machine, set), a).run()
 
 
 def timings() -> list[Timed]:
-    """All that the backend has timed in this process, in order. Clear the list to begin again."""
+    """Everything that the backend has timed in this process, in order. Clear the list to start again."""
     return _timed
 
 
 def _register() -> None:
-    """Names the backend for `torch.compile`, also where the package's entry point is not installed."""
+    """Register the backend for `torch.compile`, also if the package's entry point is not installed."""
     try:
         import_torch("kernbench.torch")
-    except InputError as missing:  # what Python and its tools expect of an import
+    except InputError as missing:  # Python and its tools expect an ImportError here
         raise ImportError(str(missing)) from None
     from torch._dynamo.backends import registry
 
@@ -78,9 +79,9 @@ def _register() -> None:
 def backend(
     module: torch.fx.GraphModule, example_inputs: Sequence[Any], *, options: Mapping[str, Any] | None = None, **_: Any
 ) -> Callable[..., Any]:
-    """The backend `kernbench` of `torch.compile`: PyTorch computes, and each new shape of inputs is timed once beside it.
+    """The backend `kernbench` of `torch.compile`: PyTorch computes the results, and each new set of input shapes is timed once.
 
-    `options`: `machine`, `set`, `w` and `a`, as `time` has them. `timings` lists what was timed.
+    `options`: `machine`, `set`, `w` and `a`, as in `time`. `timings` lists the results.
     """
     chosen = {**_OPTIONS, **(options or {})}
     if unknown := chosen.keys() - _OPTIONS.keys():
@@ -110,19 +111,20 @@ def _time_part(module: torch.fx.GraphModule, args: Sequence[Any], config: Any, w
 
 
 def _kept(name: str, value: Any) -> bool:
-    """Whether an input is a parameter or a buffer of the model, or a number."""
+    """Whether an input is a parameter or a buffer of the model, or a number; such an input is not an argument of the exported
+    module."""
     torch = import_torch()
     return isinstance(value, torch.nn.Parameter) or "_buffers_" in name or not isinstance(value, torch.Tensor)
 
 
 def _holder(module: torch.fx.GraphModule, inputs: Sequence[str], args: Sequence[Any]) -> torch.nn.Module:
-    """The part as a module with the model's parameters, which the part itself takes as inputs."""
+    """A module that calls the part and owns the parameters of the model, which the part itself takes as inputs."""
     torch = import_torch()
 
     class Holder(torch.nn.Module):  # type: ignore[misc, name-defined]
         def __init__(self) -> None:
             super().__init__()
-            self.part = [module]  # in a list: its own parameters are none of this module
+            self.part = [module]  # in a list, so that the parameters of the part are not parameters of this module
             self.fixed: dict[int, Any] = {}
             for number, (name, value) in enumerate(zip(inputs, args, strict=True)):
                 if _kept(name, value):

@@ -1,4 +1,4 @@
-"""`kernbench.validate`: the simulator against closed forms and published figures."""
+"""`kernbench.validate`: compares the simulator with closed forms and published figures."""
 
 from __future__ import annotations
 

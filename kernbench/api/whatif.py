@@ -86,7 +86,7 @@ def whatif(
 
     - `target`: the same as in `run`, or the name of a language model (`llama3-8b`), its `config.json`, or an ONNX file.
     - `config`: the machine. The default is the machine that a bench names, otherwise `npu_server`.
-    - `params`: parameters of the target. A bench has its own parameters. A language model has the parameters `prompt`,
+    - `params`: parameters of the target. The parameters of a bench are its own. A language model has the parameters `prompt`,
       `tokens`, `batch`, `layers`, `w`, `a`, `kv`, `page`, `tp` and `phase` of `kernbench.llm`. A graph has `w`, `a` and its
       dynamic dimensions.
     - `free`: the resources to make unlimited; by default all of them.

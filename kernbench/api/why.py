@@ -16,15 +16,15 @@ from kernbench.config.allowed_code import AllowCode
 from kernbench.trace.reader import open_trace
 from kernbench.trace.why import Why, explain
 
-TRACES = (".jsonl", ".gz", ".zst")  #: how names of trace files end
+TRACES = (".jsonl", ".gz", ".zst")  #: suffixes of trace files
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Explanation(Answer):
-    """The critical path of a run, with its cycles grouped by cause. `kernbench.why` and `Run.why` make it.
+    """The critical path of a run, with its cycles grouped by cause. `kernbench.why` and `Run.why` return it.
 
-    Tables of `to_frame`: `groups` (`name`, `resources`, `cycles`, `share` of the run, 1 in all) and `costs`, the same by cause
-    and resource, with the number of `commands`.
+    Tables of `to_frame`: `groups` (`name`, `resources`, `cycles`, `share` of the run; the shares add up to 1) and `costs` (the
+    same columns for each cause and resource, and the number of `commands`).
 
     >>> import kernbench as kb
     >>> kb.run("gemm", config="npu_server").why().sentence.startswith("69% of the run is TE work")
@@ -33,7 +33,7 @@ class Explanation(Answer):
 
     tables: ClassVar[tuple[str, ...]] = ("groups", "costs")
 
-    found: Why  #: with the critical path, and `story(op)` of every command
+    found: Why  #: the explanation with the critical path, and `story(op)` for every command
     target: str
     machine: str
 

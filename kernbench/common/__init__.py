@@ -1,4 +1,4 @@
-"""What every layer shares: errors, exact units, names."""
+"""Definitions that every layer shares: errors, exact units, names."""
 
 from kernbench.common.errors import ABSENT, InputError, InternalError, KernbenchError, Problem
 from kernbench.common.units import cycles_to_ns, parse_rational, parse_size

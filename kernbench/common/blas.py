@@ -9,14 +9,14 @@ from threading import Lock
 from typing import Any
 
 _lock = Lock()
-_inside: list[Any] = []  # for each limit that holds, the library's object that ends the first of them
+_inside: list[Any] = []  # one entry for each active limit; the first entry has the library's object that ends the limit
 
 
 @contextmanager
 def one_blas_thread() -> Iterator[None]:
-    """Matrix products of numpy use one thread, in the whole process, until the last limit ends.
+    """Limit the matrix products of numpy to one thread in the whole process, until the last limit ends.
 
-    The bits of a product depend on the number of BLAS threads, and the threads of a small product mostly wait for each other.
+    The bits of a product depend on the number of BLAS threads. In small products the threads mostly wait for each other.
     """
     with _lock:
         _inside.append(_inside[0] if _inside else controller().limit(limits=1, user_api="blas"))
@@ -31,8 +31,9 @@ def one_blas_thread() -> Iterator[None]:
 
 @cache
 def controller() -> Any:
-    """Threads of the libraries of this process; it looks at all of them, which takes milliseconds."""
+    """The thread controller of the libraries of this process; making it takes milliseconds, because it inspects all loaded
+    libraries."""
     import numpy  # noqa: F401  (it loads the library)
-    from threadpoolctl import ThreadpoolController  # here: a run that replays nothing does not wait for its import
+    from threadpoolctl import ThreadpoolController  # imported here, so that a run without a replay does not wait for the import
 
     return ThreadpoolController()

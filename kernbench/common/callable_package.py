@@ -1,4 +1,5 @@
-"""Packages that can be called: `kernbench.sweep(...)` runs a sweep, and `kernbench.sweep.spec` is still a package in it."""
+"""Packages that can be called: `kernbench.sweep(...)` runs a sweep, and `kernbench.sweep.spec` is still a module of the
+package."""
 
 from __future__ import annotations
 
@@ -8,7 +9,7 @@ from importlib import import_module
 from types import ModuleType
 from typing import Any
 
-_FUNCTIONS: dict[str, str] = {}  # by package: the module of the function that has the package's own name
+_FUNCTIONS: dict[str, str] = {}  # by package: the module that has the function with the package's name
 
 
 class _Callable(ModuleType):
@@ -27,6 +28,6 @@ class _Callable(ModuleType):
 
 
 def call_as(package: str, module: str) -> None:
-    """Calling `package` calls the function of the same name in `module`, which is imported then."""
+    """Make a package callable: a call of `package` imports `module`, and calls its function with the package's name."""
     _FUNCTIONS[package] = module
     sys.modules[package].__class__ = _Callable

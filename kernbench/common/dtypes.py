@@ -1,7 +1,8 @@
-"""Element types by name: their size in memory, the numpy type that holds them, and how numbers are rounded into them.
+"""Element types by name: their size in memory, the numpy type of arrays with such elements, and the rounding of numbers to the
+type.
 
-Arithmetic is done in f32 (in f64 where an operand is f64), or in integers where every operand is one:
-`widen` brings an array there, `narrow` back.
+Arithmetic uses f32 (f64 if an operand is f64), or integers if all operands are integers. `widen` converts an array to this
+type, and `narrow` converts it back.
 """
 
 from __future__ import annotations
@@ -26,12 +27,12 @@ class DType:
     """One element type."""
 
     name: str
-    bits: int  #: of one element in memory; below 8 elements are packed, the first in the lowest bits
+    bits: int  #: bits of one element in memory; elements with less than 8 bits are packed, the first in the lowest bits
     kind: str  #: float, int or bool
-    numpy: np.dtype[Any]  #: dtype of arrays that hold one element per item
+    numpy: np.dtype[Any]  #: dtype of arrays with one element per item
     least: float  #: the smallest finite value
     most: float  #: the largest finite value
-    saturates: bool  #: whether a float beyond the finite values becomes the last of them (and not an infinity)
+    saturates: bool  #: whether a float beyond the finite values becomes the nearest finite value instead of an infinity
 
     @property
     def align(self) -> int:
@@ -40,7 +41,7 @@ class DType:
 
 
 def _float(name: str, numpy: Any, saturates: bool = False) -> DType:
-    finfo: Any = ml_dtypes.finfo  # its stubs leave the call untyped
+    finfo: Any = ml_dtypes.finfo  # the type stubs of ml_dtypes leave the call untyped
     limits = finfo(numpy)
     return DType(name, np.dtype(numpy).itemsize * 8, "float", np.dtype(numpy), float(limits.min), float(limits.max), saturates)
 
@@ -72,7 +73,7 @@ DTYPES: dict[str, DType] = {
         DType("bool", 8, "bool", np.dtype(np.bool_), 0, 1, True),
     )
 }
-#: Types that kernels alone compute with; collectives do not take them.
+#: Types for kernels only; collectives do not accept them.
 KERNEL_ONLY = ("f64", "f8e4m3fnuz", "f8e5m2fnuz")
 INT4 = DTYPES["i4"].numpy
 _BY_NUMPY = {one.numpy: one for one in DTYPES.values()}
@@ -81,7 +82,7 @@ _BY_TEXT = {one.numpy.name: one for one in DTYPES.values()}
 
 @cache
 def dtype_of(wanted: Any) -> DType:
-    """The element type of a name (`f16`), of numpy's name for it (`float16`) or of a numpy type; InputError for others."""
+    """The element type for its name (`f16`), for numpy's name (`float16`) or for a numpy type; InputError for anything else."""
     if isinstance(wanted, str):
         found = DTYPES.get(wanted) or _BY_TEXT.get(wanted)
     else:
@@ -92,7 +93,7 @@ def dtype_of(wanted: Any) -> DType:
 
 
 def nbytes_of(shape: Iterable[int], dtype: str) -> int:
-    """Bytes of a contiguous tensor; ValueError if its elements do not fill whole bytes."""
+    """[B] The size of a contiguous tensor; ValueError if its elements do not fill whole bytes."""
     bits = prod(shape) * dtype_of(dtype).bits
     if bits % 8:
         raise ValueError(f"{bits // dtype_of(dtype).bits} elements of {dtype} do not fill whole bytes")
@@ -100,7 +101,8 @@ def nbytes_of(shape: Iterable[int], dtype: str) -> int:
 
 
 def pack_i4(values: Array) -> NDArray[np.uint8]:
-    """Two elements a byte, flat, the first in the low half; ValueError for an odd number of elements."""
+    """Pack two i4 elements into each byte of a flat array, the first element in the low half; ValueError for an odd number of
+    elements."""
     if values.size % 2:
         raise ValueError(f"{values.size} elements of i4 do not fill whole bytes")
     halves = values.reshape(-1).astype(np.int8).view(np.uint8) & np.uint8(15)
@@ -108,7 +110,7 @@ def pack_i4(values: Array) -> NDArray[np.uint8]:
 
 
 def unpack_i4(data: NDArray[np.uint8], shape: tuple[int, ...]) -> Array:
-    """The elements of packed bytes, as an array of i4."""
+    """The elements of packed bytes as an array of i4."""
     halves = np.empty((data.size, 2), np.uint8)
     np.bitwise_and(data, 15, out=halves[:, 0])
     np.right_shift(data, 4, out=halves[:, 1])
@@ -117,7 +119,8 @@ def unpack_i4(data: NDArray[np.uint8], shape: tuple[int, ...]) -> Array:
 
 
 def widen(values: Array) -> Array:
-    """An array to compute with: f32 from floats, i64 from integers; these two, f64 and booleans are handed back as they are."""
+    """An array for arithmetic: f32 for floats, i64 for integers; arrays of f32, f64, i64 and booleans are returned
+    unchanged."""
     if values.dtype == np.float32 or values.dtype == np.float64:
         return values
     kind = dtype_of(values.dtype).kind
@@ -128,11 +131,12 @@ def widen(values: Array) -> Array:
 
 
 def narrow(values: Array, dtype: str) -> Array:
-    """Round an array of f32, f64, integers or booleans into an element type; an array of that type is handed back as it is.
+    """Round an array of f32, f64, integers or booleans to an element type; an array of this type is returned unchanged.
 
-    Floats are rounded to nearest even. Beyond the finite values f16 and bf16 become infinite; f8e4m3 and f8e5m2 saturate,
-    infinities too, and NaN stays NaN. Into an integer a float is cut towards zero and saturates, NaN becomes 0; an
-    integer wraps. Into bool everything but 0 is true.
+    Floats are rounded to the nearest value, and ties to even. Values beyond the finite values become infinite in f16 and bf16;
+    f8e4m3 and f8e5m2 saturate, also for infinities. NaN stays NaN. A conversion from float to integer truncates and saturates,
+    and NaN becomes 0; a conversion from integer to integer wraps around. In a conversion to bool, every value except 0 becomes
+    true.
     """
     to = dtype_of(dtype)
     if values.dtype == to.numpy:

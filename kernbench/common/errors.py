@@ -1,6 +1,6 @@
-"""The errors of kernbench: `InputError` is the user's mistake, `InternalError` is ours.
+"""The errors of kernbench: `InputError` is a mistake of the user, `InternalError` is a bug of kernbench.
 
-A `Problem` is one reason: location, field, value, rule and remedy. It is shown as one line:
+A `Problem` is one reason for an error: location, field, value, rule and remedy. It is shown as one line:
 
     prog.json:57:5: cmdq[12] (id 12, TE_GEMM_TILE): te_id = 3, but the machine has 2 tensor engines
 """
@@ -19,7 +19,7 @@ _MAX_VALUE_CHARS = 60
 
 
 class _Absent:
-    """The type of `ABSENT`, the `value` of a problem that has none."""
+    """The type of `ABSENT`, which is the `value` of a problem without a value."""
 
     def __repr__(self) -> str:
         return "ABSENT"
@@ -29,13 +29,13 @@ ABSENT = _Absent()
 
 
 def shown(value: Any) -> str:
-    """A value as error messages show it: like JSON, in one short line."""
+    """A value in the form of error messages: similar to JSON, on one short line."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if value is None:
         return "null"
     if isinstance(value, int):
-        # str() of a huge integer is slow, and Python refuses it past 4300 digits.
+        # str() of a huge integer is slow, and Python refuses integers of more than 4300 digits.
         return str(value) if value.bit_length() < 200 else f"an integer of {value.bit_length()} bits"
     if isinstance(value, str):
         text = value if len(value) <= _MAX_VALUE_CHARS else value[: _MAX_VALUE_CHARS - 3] + "..."
@@ -55,7 +55,7 @@ def text_of(value: Any, text: Callable[[Any], str] = str) -> str | None:
     """The text of an exception or object of the user's code, or None if its `__str__` fails."""
     try:
         return text(value)
-    except Exception:  # user code can raise anything
+    except Exception:  # code of the user can raise any exception
         return None
 
 
@@ -66,12 +66,13 @@ def error_text(error: BaseException) -> str:
 
 
 def traceback_text(error: BaseException, frames: TracebackType | None) -> str:
-    """What a user's code raised, with these frames of it; a misspelt attribute of one of our objects is named."""
-    import traceback  # which takes as long to import as all of this
+    """The traceback of an exception in the user's code, limited to these frames; for a misspelt attribute of a kernbench
+    object, the text names the probable attribute."""
+    import traceback  # importing traceback takes as long as importing this whole module
 
     text = "".join(traceback.format_exception(type(error), error, frames))
     ours = isinstance(error, AttributeError) and type(error.obj).__module__.startswith("kernbench")
-    if not ours or "Did you mean" in text:  # Python says so itself from 3.12 on
+    if not ours or "Did you mean" in text:  # from Python 3.12 on, Python itself suggests the name
         return text
     from kernbench.common.spelling import nearest
 
@@ -84,7 +85,7 @@ def _printable(text: str) -> str:
 
 
 def _shown_list(value: list[Any] | tuple[Any, ...]) -> str:
-    """Short flat lists in full, others by their length."""
+    """Short flat lists in full, other lists by their length."""
     if len(value) <= 8 and all(item is None or isinstance(item, (bool, int, str)) for item in value):
         text = "[" + ", ".join(shown(item) for item in value) + "]"
         if len(text) <= _MAX_VALUE_CHARS:
@@ -101,10 +102,10 @@ class Problem:
     npu.yaml:3:5: te.engines = 0, but it must be at least 1
     """
 
-    where: str  #: file, line and entry, as far as they are known: `npu.yaml:12:13`, `prog.json: cmdq[12] (id 12, NOP)`
-    rule: str  #: what is allowed, as a clause: `it must be at least 1`
-    field: str = ""  #: the field's path inside `where`; empty when the problem is not one field's
-    value: Any = ABSENT  #: the value found there
+    where: str  #: file, line and entry, if known: `npu.yaml:12:13`, `prog.json: cmdq[12] (id 12, NOP)`
+    rule: str  #: the rule, as a clause: `it must be at least 1`
+    field: str = ""  #: the path of the field inside `where`; empty if the problem is not about one field
+    value: Any = ABSENT  #: the rejected value
     remedy: str = ""  #: the fix, if the rule does not imply it
 
     def __str__(self) -> str:
@@ -115,7 +116,7 @@ class Problem:
             text += f"{self.field}: {self.rule}"
         else:
             text += self.rule
-        # Names and keys come from the user: a line feed in one must not make two lines.
+        # Names and keys come from the user, so a line feed in a name must not split the line.
         return _printable(f"{text}; {self.remedy}" if self.remedy else text)
 
 
@@ -131,7 +132,7 @@ class KernbenchError(Exception):
 
 
 class InputError(KernbenchError):
-    """Input that is not valid. `problems` has every reason; the text has one line for each of the first 20.
+    """Input that is not valid. `problems` has all reasons; the text has one line for each of the first 20.
 
     >>> import kernbench as kb
     >>> try:

@@ -1,4 +1,4 @@
-"""Packages that are installed only on request, the extras of kernbench: data frames and plots."""
+"""Optional packages, the extras of kernbench: data frames and plots."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ Library: TypeAlias = Literal["polars", "pandas"]
 
 
 def optional(module: str, extra: str, what: str) -> Any:
-    """A module of an extra; InputError that names the extra where it is not installed. `what`: what needs it."""
+    """Import a module of an extra; if it is not installed, raise InputError with the name of the extra. `what`: the feature
+    that needs the module."""
     try:
         return import_module(module)
     except ImportError:
@@ -23,9 +24,10 @@ def optional(module: str, extra: str, what: str) -> Any:
 
 
 def frame_of(rows: Sequence[Mapping[str, Any]], library: Library = "polars") -> Any:
-    """Rows as a DataFrame, columns in the order in which their names first come; a row without a name has null there.
+    """The rows as a DataFrame, with columns in the order of their first occurrence; a row without a column's name has null in
+    the column.
 
-    InputError for a library that is neither `polars` nor `pandas`, and where it is not installed.
+    InputError for a library other than `polars` or `pandas`, and if the library is not installed.
     """
     if library not in ("polars", "pandas"):
         raise InputError(Problem("to_frame", "it must be polars or pandas", "library", library))
@@ -40,7 +42,7 @@ def _plain(value: Any) -> Any:
 
 
 def new_axes(width: float = 9, height: float = 4) -> Any:
-    """The `Axes` of a new figure of matplotlib [inch]; InputError if it is not installed."""
+    """The `Axes` of a new matplotlib figure [inch]; InputError if matplotlib is not installed."""
     pyplot = optional("matplotlib.pyplot", "plot", "a plot")
     with pyplot.rc_context(settings()):
         return pyplot.subplots(figsize=(width, height), layout="constrained")[1]

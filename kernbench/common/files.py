@@ -1,4 +1,4 @@
-"""Input files that are read up to a limit, and output files that are there whole or as they were before."""
+"""Input files that are read up to a size limit, and output files that are written completely or not at all."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from kernbench.common.errors import InputError, Problem
 from kernbench.common.spelling import file_meant
 
 REMEDY = "choose another place"
-BUFFER = 1 << 20  # [B] handed to the operating system at once
-#: [B] of what tells no size: a pipe, a device, a file of /proc. A file of the size that it tells may have more.
+BUFFER = 1 << 20  # [B] passed to the operating system at once
+#: [B] largest input of unknown size: a pipe, a device, a file of /proc. A file with a known size may be larger.
 STREAM_BYTES = 128 << 20
-SOURCE_BYTES = 64 << 20  # of a Python file
-WRITER_SECONDS = 5.0  # a named pipe is given so long to get a writer; one that has a writer is waited for
+SOURCE_BYTES = 64 << 20  # [B] largest Python file
+WRITER_SECONDS = 5.0  # [s] time that a named pipe has to get a writer; once a pipe has a writer, reading waits without limit
 
 
 def read_bounded(
     path: str | os.PathLike[str], limit: int, *, what: str = "the file", remedy: str = "", unread: str = ""
 ) -> bytes:
-    """The content of a file of at most `limit` bytes; of a pipe, a device and a file without a size at most STREAM_BYTES.
+    """Read a file of at most `limit` bytes; for a pipe, a device and a file of unknown size the limit is at most STREAM_BYTES.
 
-    InputError if it is larger, cannot be read, or is a pipe without a writer. `what`: how the error names the file;
-    `remedy`: what to do about a file that is larger; `unread`: about one that cannot be read.
+    InputError if the file is larger, cannot be read, or is a pipe without a writer. `what`: the name of the file in the error;
+    `remedy`: the advice for a file that is too large; `unread`: the advice for a file that cannot be read.
     """
     source = os.fspath(path)
     try:
@@ -41,7 +41,7 @@ def read_bounded(
             os.set_blocking(file.fileno(), not stat.S_ISREG(status.st_mode))
             most = min(limit, max(told, STREAM_BYTES))
             content = _up_to(file, first, told, most)
-    except (OSError, ValueError) as error:  # ValueError: a NUL in the name
+    except (OSError, ValueError) as error:  # ValueError: the name contains NUL
         reason = getattr(error, "strerror", None) or str(error)
         near = near_file(source) if isinstance(error, FileNotFoundError) else ""
         raise InputError(Problem(source, f"{what} cannot be read: {reason}", remedy=unread or near)) from None
@@ -52,25 +52,25 @@ def read_bounded(
 
 
 def near_file(path: str) -> str:
-    """`did you mean tiles.json?` for a file that is not there, where one of nearly this name is; else empty."""
+    """`did you mean tiles.json?` for a missing file if a file with a similar name exists; otherwise empty."""
     near = file_meant(path)
     return f"did you mean {near}?" if near else ""
 
 
 def _open_at_once(path: str, flags: int) -> int:
-    """A named pipe that has no writer is opened too."""
+    """Open a file without waiting, also a named pipe that has no writer."""
     return os.open(path, flags | os.O_NONBLOCK | os.O_NOCTTY)
 
 
 def _await_writer(source: str, what: str, handle: int) -> bytes:
-    """The bytes that were read to find out whether a pipe has a writer."""
+    """Wait until a pipe has a writer, and return the bytes that were read while testing this."""
     poll = select.poll()
     poll.register(handle, select.POLLIN)
-    if poll.poll(WRITER_SECONDS * 1000):  # there is something to read, or a writer was there and left
+    if poll.poll(WRITER_SECONDS * 1000):  # the pipe has data, or a writer has opened and closed it
         return b""
     try:
         first = os.read(handle, 1)
-    except BlockingIOError:  # of a writer that has not written yet
+    except BlockingIOError:  # a writer exists but has not written yet
         return b""
     if not first:
         raise InputError(Problem(source, f"{what} is a pipe without a writer", remedy="start what writes to it first"))
@@ -78,7 +78,7 @@ def _await_writer(source: str, what: str, handle: int) -> bytes:
 
 
 def _up_to(file: FileIO, first: bytes, told: int, most: int) -> bytes | None:
-    """`first` and the rest of a file; None if it has more than `most` bytes."""
+    """`first` and the rest of a file; None if they have more than `most` bytes."""
     pieces = [first] if first else []
     size = len(first)
     while size <= most:
@@ -99,18 +99,18 @@ def _too_large(source: str, what: str, limit: int, remedy: str) -> Problem:
 def write_whole(path: str | os.PathLike[str], data: bytes) -> None:
     """Write a file. If the process crashes or the disk is full, the earlier content of the file is kept.
 
-    The data goes to a new file beside it that then takes its name; a link is followed, and a pipe or device is written
-    to as it is. Raises InputError if that cannot be done.
+    The data goes to a new file beside the target, and the new file then replaces the target. A symbolic link is followed; a
+    pipe or device is written directly. InputError if the file cannot be written.
     """
     try:
         with placed(target_of(path)) as file:
             file.write(data)
-    except (OSError, ValueError) as error:  # ValueError: a NUL in the name
+    except (OSError, ValueError) as error:  # ValueError: the name contains NUL
         raise InputError(_refusal(path, getattr(error, "strerror", None) or str(error))) from None
 
 
 def check_writable(path: str | os.PathLike[str]) -> None:
-    """Refuse, before the work, a place where `write_whole` would fail after it; InputError says why."""
+    """Raise InputError before the work if `write_whole` would fail after it."""
     if os.fspath(path) == "-":
         raise InputError(Problem("-", "it cannot be written: it is not a file name", remedy="give /dev/stdout for stdout"))
     target = target_of(path)
@@ -127,7 +127,8 @@ def check_writable(path: str | os.PathLike[str]) -> None:
 
 
 def check_apart(written: Iterable[str | os.PathLike[str] | None], read: Iterable[str | os.PathLike[str] | None]) -> None:
-    """Refuse to write over what the command reads, or writes under another option. `read` may have names that are no files."""
+    """Raise InputError if an output file is also an input file of the command, or the output file of another option. `read` may
+    include names that are not files."""
     taken = {target_of(path): "the command reads it" for path in read if path is not None and os.path.isfile(path)}
     for path in written:
         if path is None or (Path(path).exists() and not Path(path).is_file()):  # a pipe or device is written directly
@@ -139,12 +140,13 @@ def check_apart(written: Iterable[str | os.PathLike[str] | None], read: Iterable
 
 
 def target_of(path: str | os.PathLike[str]) -> Path:
-    """The target of a path, links resolved; a pipe or device keeps its name, because the target of /dev/stdout may have none.
+    """The target of a path after symbolic links are resolved; a pipe or device keeps its name, because the target of
+    /dev/stdout may have no name.
     """
     given = Path(path)
     try:
         return given if given.exists() and not given.is_file() and not given.is_dir() else given.resolve()
-    except (OSError, ValueError) as error:  # ValueError: a NUL in the name
+    except (OSError, ValueError) as error:  # ValueError: the name contains NUL
         raise InputError(_refusal(path, str(error))) from None
     except RuntimeError:
         raise InputError(_refusal(path, "its links form a cycle")) from None
@@ -156,15 +158,15 @@ def _refusal(path: str | os.PathLike[str], reason: str) -> Problem:
 
 @contextmanager
 def placed(target: Path) -> Iterator[BinaryIO]:
-    """A context to write a file piece by piece: a new file beside `target`, renamed when it is complete.
+    """A context for writing a file piece by piece: a new file beside `target`, which is renamed when it is complete.
 
-    A pipe or device is written to as it is. Raises OSError if that cannot be done.
+    A pipe or device is written directly. OSError if the file cannot be written.
     """
     if target.exists() and not target.is_file() and not target.is_dir():
         with target.open("wb", buffering=BUFFER) as device:
             yield device
         return
-    import tempfile  # inside: it imports much, and a run without a file needs none of it
+    import tempfile  # imported here: the module is large, and a run without files does not need it
 
     handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name[:100]}.", suffix=".tmp")
     temporary = Path(name)

@@ -7,8 +7,8 @@ from pathlib import Path
 
 
 def free_memory(root: Path = Path("/")) -> int | None:
-    """[B] The smallest of three limits: available memory, that of the process group, and that of the process. None if there is
-    no limit.
+    """[B] The smallest of three limits: the available memory, the limit of the process group, and the limit of the process.
+    None if there is no limit.
     """
     return min((*_available(root), *_of_group(root), *_of_process(root)), default=None)
 
@@ -20,7 +20,7 @@ def _available(root: Path) -> Iterator[int]:
 
 
 def _of_group(root: Path) -> Iterator[int]:
-    """The limit of a cgroup (version 2) of a container or batch system; `max` means no limit."""
+    """The remaining memory of the cgroup (version 2) of a container or batch system; `max` means no limit."""
     group = root / "sys/fs/cgroup"
     most, now = (_text(group / f"memory.{name}").strip() for name in ("max", "current"))
     if most.isdigit() and now.isdigit():
@@ -28,10 +28,10 @@ def _of_group(root: Path) -> Iterator[int]:
 
 
 def _of_process(root: Path) -> Iterator[int]:
-    """The limit of the address space (`ulimit -v`), less what is mapped."""
+    """The limit of the address space (`ulimit -v`), minus the mapped bytes."""
     try:
         import resource
-    except ImportError:  # not on every system
+    except ImportError:  # not available on every system
         return
     limit, _ = resource.getrlimit(resource.RLIMIT_AS)
     pages = _text(root / "proc/self/statm").split()

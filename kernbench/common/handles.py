@@ -1,4 +1,4 @@
-"""The handle of a tensor in some memory; its elements are known in Phase 1 or pending until Phase 2."""
+"""The handle of a tensor in a memory; the elements are known in Phase 1 or pending until Phase 2."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from kernbench.common.errors import KernbenchError
 
 
 class PendingDataError(KernbenchError):
-    """A kernel looked at elements that are computed only after its timing: in Phase 2."""
+    """A kernel used elements that are computed only in Phase 2, after the timing."""
 
     exit_code = 5
 
 
 class TensorHandle:
-    """A contiguous tensor at `addr` of a space. Without `value` it is pending, and its elements cannot be looked at."""
+    """A contiguous tensor at address `addr` of a space. A tensor without `value` is pending: its elements cannot be read."""
 
-    in_store: ClassVar[bool] = True  #: without a value: Phase 1 may have its bytes in a MemoryStore
+    in_store: ClassVar[bool] = True  #: for a handle without a value: whether a MemoryStore may have its bytes in Phase 1
 
     def __init__(
         self,
@@ -34,15 +34,16 @@ class TensorHandle:
         op_id: int | None = None,
     ) -> None:
         self.known_name: str | None = handle_id
-        self.number = 0  #: without a name: the number of the tile, from which a name is made
+        self.number = 0  #: number of the tile, from which the name is made if there is no name
         self.addr = addr
         self.shape = shape
         self.dtype = dtype
         self.space = space
-        self.value = value  #: the elements, where Phase 1 has them
-        self.op = op  #: what computes them: `gemm_f16`
+        self.value = value  #: the elements, if they are known in Phase 1
+        self.op = op  #: the op that computes the elements: `gemm_f16`
         self.line = line  #: source line of the kernel: `kernel.py:12`
-        self.op_id = op_id  #: the record that computes them: what waits for the handle depends on it
+        #: the record of the op that computes the elements; commands that wait for the handle depend on this record
+        self.op_id = op_id
 
     def name(self) -> str:
         """The name of the tensor, made on first use."""
@@ -60,12 +61,13 @@ class TensorHandle:
 
     @property
     def nbytes(self) -> int:
-        """Of the tensor in memory."""
+        """[B] The size of the tensor in memory."""
         return nbytes_of(self.shape, self.dtype)
 
     @property
     def pending(self) -> bool:
-        """Whether the elements are available only in Phase 2. `tl.wait` does not change that: it concerns only time."""
+        """Whether the elements are available only in Phase 2. `tl.wait` does not change this property, because it concerns only
+        time."""
         return self.value is None
 
     @property

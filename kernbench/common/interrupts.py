@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM at moments at which what is done is whole."""
+"""Handling of Ctrl-C and SIGTERM only at points where the results so far are complete."""
 
 from __future__ import annotations
 
@@ -8,28 +8,29 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-GRACE = 2.0  # [s] that an interrupt waits: code of users may never come to an end
+GRACE = 2.0  # [s] longest delay of an interrupt, because code of users may never end
 
 
 def put_place(error: BaseException, place: str) -> BaseException:
-    """The interrupt, with the location of the code that it interrupted:"""
+    """The interrupt, with the location of the interrupted code."""
     if not place_of(error):
         error.place = place  # type: ignore[attr-defined]
     return error
 
 
 def place_of(error: BaseException | None) -> str:
-    """The code that was interrupted, or an empty text."""
+    """The location of the interrupted code, or an empty text."""
     return str(getattr(error, "place", ""))
 
 
 def no_interrupt() -> None:
-    """No interrupt can come in another thread than the main one."""
+    """Do nothing: only the main thread receives interrupts."""
 
 
 @contextmanager
 def interrupts_held(grace: float = GRACE) -> Iterator[Callable[[], None]]:
-    """An interrupt waits for a call of what this gives, or for the end, unless a second one comes, or `grace` is over."""
+    """Delay interrupts until the yielded function is called or the block ends. A second interrupt, or `grace` seconds, end the
+    delay."""
     if threading.current_thread() is not threading.main_thread():
         yield no_interrupt
         return

@@ -15,23 +15,23 @@ NO_TEXT: Shape = {"type": ["string", "null"]}
 
 
 def closed(properties: Mapping[str, Shape], optional: Sequence[str] = (), **more: Any) -> Shape:
-    """An object with these keys; of other keys it may have only the optional ones."""
+    """An object with these keys; other keys are not allowed, and the optional keys may be missing."""
     required = [name for name in properties if name not in optional]
     return {"type": "object", "properties": dict(properties), "required": required, "additionalProperties": False, **more}
 
 
 def list_of(items: Shape) -> Shape:
-    """An array of such items."""
+    """An array of items of this shape."""
     return {"type": "array", "items": items}
 
 
 def map_of(values: Shape) -> Shape:
-    """An object with any keys and such values."""
+    """An object with any keys and values of this shape."""
     return {"type": "object", "additionalProperties": values}
 
 
 def or_null(shape: Shape) -> Shape:
-    """The same, or null."""
+    """The shape, or null."""
     return {"anyOf": [shape, {"type": "null"}]}
 
 
@@ -41,7 +41,7 @@ def titled(title: str, shape: Shape) -> Shape:
 
 
 def counted(number: int, noun: str) -> str:
-    """A number of things: `1 job`, `1,240 jobs`, `2 entries`; of a noun with words before it too: `1 more engine`."""
+    """A number with a noun: `1 job`, `1,240 jobs`, `2 entries`; the noun may have words before it: `1 more engine`."""
     if number == 1:
         return f"1 {noun}"
     return f"{number:,} {noun[:-1]}ies" if noun.endswith("y") else f"{number:,} {noun}s"

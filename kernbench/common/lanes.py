@@ -1,4 +1,4 @@
-"""Tensors whose elements lie anywhere in memory: a gather or scatter, with lanes that are left out."""
+"""Tensors whose elements are at arbitrary addresses: a gather or scatter, with masked-out lanes."""
 
 from __future__ import annotations
 
@@ -14,13 +14,14 @@ from kernbench.common.dtypes import Array, dtype_of
 
 @dataclass(frozen=True)
 class Lanes:
-    """The layout of the elements of a tensor, relative to an address. Bytes stand for arrays, so that it can be a key."""
+    """The layout of the elements of a tensor, relative to an address. Arrays are stored as bytes, so that a layout can be a
+    dict key."""
 
     shape: tuple[int, ...]
-    itemsize: int  #: [B] of an element
-    offsets: bytes  #: int64 [B], of each lane that moves, in the order of the elements
-    mask: bytes = b""  #: bool for each lane; empty if all move
-    fill: float | int = 0  #: value of a load for the other lanes
+    itemsize: int  #: [B] size of an element
+    offsets: bytes  #: int64 [B]: the offset of each lane that moves, in the order of the elements
+    mask: bytes = b""  #: bool for each lane; empty if all lanes move
+    fill: float | int = 0  #: the value that a load gives the other lanes
 
     def __post_init__(self) -> None:
         at = np.frombuffer(self.offsets, np.int64)
@@ -43,41 +44,41 @@ class Lanes:
 
         @property
         def rises(self) -> bool:
-            """Whether each lane lies above the one before it, so that no two are at one address."""
+            """Whether the address of each lane is above that of the lane before, so that no two lanes have the same address."""
             ...
 
         @property
         def straight(self) -> bool:
-            """Whether the lanes that move are contiguous, in order."""
+            """Whether the moving lanes are contiguous and in order."""
             ...
 
         @property
         def span(self) -> tuple[int, int]:
-            """[B] from the lowest byte to past the highest; (0, 0) where no lane moves."""
+            """[B] The lowest byte and the first byte after the highest; (0, 0) if no lane moves."""
             ...
 
     @cached_property
     def active(self) -> NDArray[np.bool_] | None:
-        """The lanes that move; None for all."""
+        """The lanes that move; None if all move."""
         return np.frombuffer(self.mask, np.bool_) if self.mask else None
 
     @property
     def rows(self) -> tuple[tuple[int, int, int, int], ...]:
-        """The transfers: (offset, bytes of a row, stride, rows). Lanes go in order of address, each byte once."""
+        """The transfers as (offset, bytes of a row, stride, rows). Lanes are sorted by address, and each byte is moved once."""
         if self.straight:
             return tuple((first, nbytes, 0, 1) for first, nbytes in self.runs)
         return _rows(self.offsets, self.itemsize)
 
     @property
     def runs(self) -> list[tuple[int, int]]:
-        """The stretches of bytes (offset, bytes) that the lanes cover, in order, each byte once."""
+        """The contiguous ranges (offset, bytes) that the lanes cover, in order; each byte occurs once."""
         if self.straight:
             low, high = self.span
             return [(low, high - low)] if high else []
         return runs(self.at, self.itemsize)
 
     def spread(self, values: Array, dtype: str) -> Array:
-        """The tensor of elements that came, with `fill` in the lanes that did not move."""
+        """The whole tensor from the moved elements, with `fill` in the other lanes."""
         if self.active is None:
             return values.reshape(self.shape)
         whole = np.full(self.active.shape, self.fill, dtype_of(dtype).numpy)
@@ -85,7 +86,7 @@ class Lanes:
         return whole.reshape(self.shape)
 
     def picked(self, values: Array) -> Array:
-        """The elements that move, of the whole tensor."""
+        """The moving elements of the whole tensor."""
         flat = values.reshape(-1)
         return flat if self.active is None else flat[self.active]
 
@@ -105,7 +106,7 @@ def _rows(offsets: bytes, itemsize: int) -> tuple[tuple[int, int, int, int], ...
 
 
 def runs(at: NDArray[np.int64], itemsize: int) -> list[tuple[int, int]]:
-    """The stretches of bytes (offset, bytes) that elements at these offsets cover, in order, each byte once."""
+    """The contiguous ranges (offset, bytes) of elements at these offsets, in order; each byte occurs once."""
     if at.size < 2:
         return [(int(at[0]), itemsize)] if at.size else []
     places = at if (at[1:] > at[:-1]).all() else np.unique(at)

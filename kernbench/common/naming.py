@@ -1,6 +1,6 @@
-"""Names: engines and resources of one NPU (`kernbench/npu/1`), and node ids of a system (`kernbench/system/1`).
+"""Names: the engines and resources of one NPU (`kernbench/npu/1`), and the node ids of a system (`kernbench/system/1`).
 
-Results, traces, errors and topologies print them. No other module builds or parses a node id.
+Results, traces, errors and topologies use these names. No other module builds or parses a node id.
 """
 
 from __future__ import annotations
@@ -11,19 +11,19 @@ from collections.abc import Container
 import msgspec
 
 SPM = "spm"  #: the scratchpad
-CONTROL = "control"  #: the command queue's executor
+CONTROL = "control"  #: the executor of the command queue
 
 HOST = "host"
 PE_CPU, PE_SCHEDULER, PE_DMA, PE_FETCH_STORE = "pe_cpu", "pe_scheduler", "pe_dma", "pe_fetch_store"
 PE_GEMM, PE_MATH, PE_TCM, PE_IPCQ = "pe_gemm", "pe_math", "pe_tcm", "pe_ipcq"
-#: The parts of a PE, in the order of their nodes.
+#: The components of a PE, in the order of their nodes.
 PE_PARTS = (PE_CPU, PE_SCHEDULER, PE_DMA, PE_FETCH_STORE, PE_GEMM, PE_MATH, PE_TCM, PE_IPCQ)
 M_CPU, SRAM, HBM = "m_cpu", "sram", "hbm_ctrl"
 IO_NOC, IO_CPU, PCIE_EP = "io_noc", "io_cpu", "pcie_ep"
 ROUTER, UCIE, SWITCH = "router", "ucie", "switch"
 IO_PARTS = (IO_NOC, IO_CPU, PCIE_EP)
 CUBE_PARTS = (M_CPU, SRAM, HBM)
-#: Every kind of node: what `components` of a system may name.
+#: Every kind of node that `components` of a system may name.
 KINDS = (HOST, SWITCH, *IO_PARTS, *CUBE_PARTS, ROUTER, UCIE, *PE_PARTS)
 SIDES = ("n", "e", "s", "w")
 
@@ -48,7 +48,7 @@ def engine(kind: str, index: int) -> str:
 
 
 def dram_channel(index: int) -> str:
-    """The name of a DRAM channel: `dram.ch0`."""
+    """The name of the DRAM channel of this number: `dram.ch0`."""
     return f"dram.ch{index}"
 
 
@@ -62,7 +62,8 @@ def cube_cache(stack: str) -> str:
 
 
 def cache_of(channel: str, names: Container[str]) -> str | None:
-    """The last-level cache before a DRAM channel, among names of resources: that of its cube, or of the only NPU."""
+    """The last-level cache in front of a DRAM channel, from the names of resources: the cache of the cube, or of the single
+    NPU."""
     place = channel.rpartition(".")[0].rpartition(".")[0]
     name = f"{place}.{LLC}" if place else LLC
     return name if name in names else None
@@ -74,12 +75,12 @@ def codec(engine: str, index: int) -> str:
 
 
 def is_link(resource: str) -> bool:
-    """Whether a resource, no DRAM channel, is a link: neither a codec of a DMA engine nor a last-level cache."""
+    """Whether a resource other than a DRAM channel is a link, and not a codec of a DMA engine or a last-level cache."""
     return _CODEC.fullmatch(resource) is None and resource.rpartition(".")[2] != LLC
 
 
 def mesh_link(source: tuple[int, int], target: tuple[int, int]) -> str:
-    """The name of a directed mesh link between two neighbouring (row, col) places: `noc.r1c0-r0c0`."""
+    """The name of a directed mesh link between two neighbouring (row, column) positions: `noc.r1c0-r0c0`."""
     return f"noc.r{source[0]}c{source[1]}-r{target[0]}c{target[1]}"
 
 
@@ -103,12 +104,12 @@ def switch(index: int) -> str:
 
 
 def router(row: int, col: int) -> str:
-    """A router's name in its cube: `r0c1`."""
+    """The name of a router in its cube: `r0c1`."""
     return f"r{row}c{col}"
 
 
 def router_place(name: str) -> tuple[int, int]:
-    """(row, col) of a router's name in its cube; ValueError for another text."""
+    """(row, column) of the name of a router in its cube; ValueError for any other text."""
     match = _ROUTER.fullmatch(name)
     if match is None:
         raise ValueError(f"{name} is not a router's name like r0c1")
@@ -116,22 +117,22 @@ def router_place(name: str) -> tuple[int, int]:
 
 
 def ucie(side: str, index: int) -> str:
-    """A UCIe port's name in its cube, from its side `n`, `e`, `s` or `w`: `ucie_n0`."""
+    """The name of a UCIe port in its cube, from its side `n`, `e`, `s` or `w`: `ucie_n0`."""
     return f"ucie_{side}{index}"
 
 
 def pe(index: int) -> str:
-    """A PE's name in its cube: `pe3`."""
+    """The name of a PE in its cube: `pe3`."""
     return f"pe{index}"
 
 
 def pe_part(index: int, part: str) -> str:
-    """The name of a part of a PE in its cube: `pe3.pe_dma`."""
+    """The name of a component of a PE in its cube: `pe3.pe_dma`."""
     return f"{pe(index)}.{part}"
 
 
 def io_index(name: str) -> int:
-    """The number of an IO chiplet's name: 0 of `io0`; ValueError for another text."""
+    """The number of an IO chiplet from its name: 0 for `io0`; ValueError for any other text."""
     match = _IO_NAME.fullmatch(name)
     if match is None:
         raise ValueError(f"{name} is not an IO chiplet's name like io0")
@@ -139,17 +140,17 @@ def io_index(name: str) -> int:
 
 
 def in_cube(sip: int, cube: int, name: str) -> str:
-    """The id of what a cube calls `name`: `sip0.cube3.m_cpu`, `sip0.cube3.pe1.pe_dma`."""
+    """The id of the node `name` in a cube: `sip0.cube3.m_cpu`, `sip0.cube3.pe1.pe_dma`."""
     return f"sip{sip}.cube{cube}.{name}"
 
 
 def in_io(sip: int, io: int, part: str) -> str:
-    """The id of a part of an IO chiplet: `sip0.io0.pcie_ep`."""
+    """The id of a component of an IO chiplet: `sip0.io0.pcie_ep`."""
     return f"sip{sip}.io{io}.{part}"
 
 
 def pe_node(sip: int, cube: int, index: int, part: str) -> str:
-    """The id of a part of a PE: `sip0.cube3.pe1.pe_dma`."""
+    """The id of a component of a PE: `sip0.cube3.pe1.pe_dma`."""
     return in_cube(sip, cube, pe_part(index, part))
 
 
@@ -174,13 +175,14 @@ def parse_node(node: str) -> NodeName:
 
 
 def place(sip: int, *, io: int | None = None, cube: int | None = None, pe: int | None = None) -> str:
-    """The name of a SIP, or of what is in it: `sip0`, `sip0.io0`, `sip0.cube3`, `sip0.cube3.pe1`. No node has this id."""
+    """The name of a SIP, of an IO chiplet, of a cube or of a PE: `sip0`, `sip0.io0`, `sip0.cube3`, `sip0.cube3.pe1`. No node
+    has this id."""
     parts = (("sip", sip), ("io", io), ("cube", cube), ("pe", pe))
     return ".".join(f"{name}{number}" for name, number in parts if number is not None)
 
 
 def ucie_place(name: str) -> tuple[str, int]:
-    """(side, number) of a UCIe port's name in its cube; ValueError for another text."""
+    """(side, number) of the name of a UCIe port in its cube; ValueError for any other text."""
     match = _PORT.fullmatch(name)
     if match is None:
         raise ValueError(f"{name} is not a UCIe port's name like ucie_n0")
@@ -196,7 +198,7 @@ _PE = re.compile(rf"sip(?P<sip>{_NUMBER})\.cube(?P<cube>{_NUMBER})\.pe(?P<pe>{_N
 
 
 def parse_pe(name: str) -> tuple[int, int, int]:
-    """(sip, cube, pe) of a PE's name `sip0.cube3.pe1`; ValueError for another text."""
+    """(sip, cube, pe) of a PE's name `sip0.cube3.pe1`; ValueError for any other text."""
     match = _PE.fullmatch(name)
     if match is None:
         raise ValueError(f"{name} is not a PE's name like sip0.cube3.pe1")
@@ -204,7 +206,8 @@ def parse_pe(name: str) -> tuple[int, int, int]:
 
 
 def numbered(name: str, index: int, count: int) -> str:
-    """The id of one of `count` engines of a node: that of the node if it is the only one, else with a number, `[1]`."""
+    """The id of one of `count` engines of a node: the id of the node if the engine is the only one, otherwise the id with a
+    number, `[1]`."""
     return name if count == 1 else f"{name}[{index}]"
 
 
@@ -217,26 +220,26 @@ _ROUTER_LINK = re.compile(rf"(?:.*\.)?r{_NUMBER}c{_NUMBER}-(?:.*\.)?r{_NUMBER}c{
 
 
 def joins_routers(link: str) -> bool:
-    """Whether a link is one between two routers of a mesh, by its name."""
+    """Whether a link connects two routers of a mesh, by its name."""
     return _ROUTER_LINK.fullmatch(link) is not None
 
 
 def hbm_channel(hbm: str, index: int) -> str:
-    """The name of a channel of an HBM stack, counted over its slices: `sip0.cube0.hbm_ctrl.ch3`."""
+    """The name of a channel of an HBM stack, numbered over all its slices: `sip0.cube0.hbm_ctrl.ch3`."""
     return f"{hbm}.ch{index}"
 
 
-#: Kinds of nodes that run jobs, and of which engine of an NPU they are.
+#: The kinds of nodes that run jobs, with the corresponding engine type of an NPU.
 ENGINES = {PE_DMA: "dma", "pcie_ep": "dma", PE_GEMM: "te", PE_MATH: "ve", "m_cpu": "cpu"}
 
 
 def kind_of_engine(name: str) -> str:
-    """The kind of node that an engine of a system is: `pe_gemm` of `sip0.cube0.pe3.pe_gemm[1]`."""
+    """The kind of node of an engine of a system: `pe_gemm` for `sip0.cube0.pe3.pe_gemm[1]`."""
     return name.rpartition(".")[2].partition("[")[0]
 
 
 def counted(name: str) -> str:
-    """The kind of a counter name: dram, noc, llc, dma, te, ve, cpu or spm; any other name is its own kind."""
+    """The kind of a counter from its name: dram, noc, llc, dma, te, ve, cpu or spm; any other name is its own kind."""
     if name.startswith("dram.") or ".hbm_ctrl.ch" in name:
         return "dram"
     if name.startswith("noc.") or "-" in name:
@@ -246,6 +249,6 @@ def counted(name: str) -> str:
 
 
 def parent(name: str) -> str:
-    """The place that a track is in: `sip0.cube0.pe0` of `sip0.cube0.pe0.pe_dma`; empty for one NPU and for links."""
+    """The parent of a track: `sip0.cube0.pe0` for `sip0.cube0.pe0.pe_dma`; empty for one NPU and for links."""
     node, dot, _ = name.rpartition(".")
     return node if dot and name.startswith("sip") and "-" not in name else ""

@@ -1,4 +1,4 @@
-"""The hash of the Python sources of packages: what is kept between runs depends on the code that made it."""
+"""The hash of the Python sources of packages: cached data depends on the code that made it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from kernbench.common.files import SOURCE_BYTES, read_bounded
 
 @cache
 def package_digest(*modules: str) -> str:
-    """SHA-256 of all Python files of some packages or modules; none of them is imported for it."""
+    """SHA-256 of all Python files of some packages or modules; none of them is imported."""
     digest = hashlib.sha256()
     for module in modules:
         for path in _files(module):

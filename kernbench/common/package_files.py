@@ -1,4 +1,4 @@
-"""Files of the package. `importlib.resources` would find them too, and imports much for it."""
+"""The files of the package. `importlib.resources` can find them too, but imports many modules."""
 
 from __future__ import annotations
 
@@ -7,5 +7,5 @@ from pathlib import Path
 
 
 def package_folder(package: str) -> Path:
-    """The directory of a package: `kernbench.configs`. ModuleNotFoundError if there is none."""
+    """The directory of a package: `kernbench.configs`. ModuleNotFoundError if the package does not exist."""
     return Path(next(iter(import_module(package).__path__)))

@@ -1,6 +1,6 @@
-"""The user's cache folder, and in it the data of small texts that were parsed before, by their content.
+"""The user's cache directory, and a cache of parsed texts in it, by the content of the text.
 
-PyYAML and tomllib take longer to import than a short run takes; a text whose data is kept needs neither.
+Importing PyYAML or tomllib takes longer than a short run; a text in the cache needs neither module.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from kernbench.common.errors import InputError
 from kernbench.common.files import placed, read_bounded
 from kernbench.version import VERSION
 
-LARGEST = 1 << 20  # [B] of a text whose data is kept
-LARGEST_DATA = 16 * LARGEST  # [B] of a file of data that is read
-MOST_KEPT = 2000  #: texts; the oldest are removed first
+LARGEST = 1 << 20  # [B] largest text that is cached
+LARGEST_DATA = 16 * LARGEST  # [B] largest data file that is read
+MOST_KEPT = 2000  #: cached texts; the oldest are removed first
 SUFFIX = ".data"
 _FRACTION, _DIGEST = 1, 16
 
@@ -37,9 +37,9 @@ def cache_folder(name: str) -> Path | None:
 
 
 def kept(reader: str, text: str, parse: Callable[[], Any]) -> Any:
-    """What `parse` makes of a text: kept from before, or parsed now. Errors of `parse` are not kept.
+    """The result of `parse` for a text, from the cache or computed now. Errors of `parse` are not cached.
 
-    `reader`: the file of the parser, whose data are kept apart from those of other parsers and of its other versions.
+    `reader`: the file of the parser; the data of each parser and of each version of it are cached separately.
     """
     home = cache_folder("texts") if len(text) <= LARGEST else None
     if home is None:
@@ -47,10 +47,10 @@ def kept(reader: str, text: str, parse: Callable[[], Any]) -> Any:
     place = home / f"{_key(reader, text)}{SUFFIX}"
     try:
         return _unpacked(read_bounded(place, LARGEST_DATA))
-    except (InputError, ValueError):  # not there, no file, or damaged
+    except (InputError, ValueError):  # missing, not a file, or damaged
         pass
     data = parse()
-    if os.path.lexists(place) and not place.is_file():  # a pipe would wait for a reader
+    if os.path.lexists(place) and not place.is_file():  # reading a pipe would wait for a writer
         return data
     try:
         packed = _packed(data)
@@ -64,7 +64,7 @@ def kept(reader: str, text: str, parse: Callable[[], Any]) -> Any:
 
 
 def _key(reader: str, text: str) -> str:
-    import hashlib  # inside: without a cache it is not needed
+    import hashlib  # imported here, because it is not needed without a cache
 
     status = os.stat(reader)
     told = f"{VERSION} {os.path.basename(reader)} {status.st_size} {status.st_mtime_ns}\0{text}"
@@ -72,13 +72,13 @@ def _key(reader: str, text: str) -> str:
 
 
 def _packed(data: Any) -> bytes:
-    """The data, behind a digest that a damaged file does not have."""
+    """The data with a digest in front, by which damaged files are detected."""
     content = msgspec.msgpack.encode(data, enc_hook=_extended)
     return _digest(content) + content
 
 
 def _unpacked(packed: bytes) -> Any:
-    """ValueError for a damaged file."""
+    """The data of a file; ValueError for a damaged file."""
     content = packed[_DIGEST:]
     if packed[:_DIGEST] != _digest(content):
         raise ValueError("it is damaged")
@@ -103,7 +103,7 @@ def _restored(code: int, content: memoryview) -> Fraction:
 
 
 def _make_room(home: Path) -> None:
-    """Delete the oldest files, down to MOST_KEPT."""
+    """Delete the oldest files until MOST_KEPT are left."""
     files = list(home.glob(f"*{SUFFIX}"))
     if len(files) > MOST_KEPT:
         for path in sorted(files, key=lambda one: one.stat().st_mtime_ns)[: len(files) - MOST_KEPT]:

@@ -1,6 +1,6 @@
-"""The messages of a kernel to its PE. A message that moves or computes data has `data_op` and is logged.
+"""The messages from a kernel to its PE. A message that moves or computes data has `data_op` set and is logged.
 
-Addresses are byte addresses of a space (`hbm`, `tcm`, `sram`). `line` is the kernel's source line: `kernel.py:12`.
+Addresses are byte addresses of a space (`hbm`, `tcm`, `sram`). `line` is the source line in the kernel: `kernel.py:12`.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from kernbench.common.queue_ops import IpcqSendCmd as IpcqSendCmd
 class MsgBase:
     """A message between components."""
 
-    data_op: bool = False  #: whether the op log records it; an instance may say otherwise than its class
+    data_op: bool = False  #: whether the op log records the message; an instance may override its class
 
 
 @dataclass(eq=False, kw_only=True)
@@ -32,13 +32,13 @@ class DataMsg(MsgBase):
 
     data_op = True
     op_id: int | None = None  #: op id of its record; the log assigns one if it is missing
-    dependency_ids: Sequence[int] = ()  #: records whose work comes first for reasons that addresses do not show
+    dependency_ids: Sequence[int] = ()  #: records that must be executed earlier for reasons that addresses do not show
     line: str = ""
 
 
 @dataclass(frozen=True)
 class Epilogue:
-    """One step on the tiles of a composite GEMM, before they are rounded: `op(result)` or `op(result, operand)`."""
+    """One op on the tiles of a composite GEMM, before they are rounded: `op(result)` or `op(result, operand)`."""
 
     op: str
     operand: Operand | None = None
@@ -46,7 +46,7 @@ class Epilogue:
 
 @dataclass(eq=False)
 class CompositeCmd(DataMsg):
-    """A GEMM (`op="gemm"`) or a math op (`op="math"`) on whole tensors, done in tiles from memory to memory."""
+    """A GEMM (`op="gemm"`) or a math op (`op="math"`) on whole tensors, executed in tiles from memory to memory."""
 
     op: str
     out_addr: int
@@ -54,12 +54,13 @@ class CompositeCmd(DataMsg):
     work: GemmCmd | MathCmd  #: the op on the whole tensors
     epilogue: Sequence[Epilogue] = ()
     plan: Any = None  #: its tiles (components/builtin/tile_plan.py)
-    room: Any = None  #: owner of the scratchpad bytes of its buffers
+    room: Any = None  #: the owner of the scratchpad bytes of the op's buffers
 
 
 @dataclass(eq=False)
 class MemoryWriteMsg(DataMsg):
-    """Known elements into a memory, from the host or the PE's scalar side; a tensor's virtual address is written as well."""
+    """Write known elements into a memory, from the host or from the scalar unit of the PE; the virtual address of a tensor is
+    written as well."""
 
     space: str
     addr: int
@@ -76,7 +77,7 @@ class MemoryWriteMsg(DataMsg):
 
 
 class StageType(Enum):
-    """The position of a tile in the pipeline of the PE."""
+    """The kinds of stages of a tile in the pipeline of the PE."""
 
     DMA_READ = 0
     FETCH = 1
@@ -88,19 +89,19 @@ class StageType(Enum):
 
 @dataclass(frozen=True)
 class Stage:
-    """One station of a tile."""
+    """One stage of a tile."""
 
     stage_type: StageType
-    component: str  #: component of the PE that serves it: `pe_dma`
+    component: str  #: the component of the PE that executes the stage: `pe_dma`
     params: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(eq=False)
 class TileToken(DataMsg):
-    """One tile of a composite op; it finds its way from stage to stage itself."""
+    """One tile of a composite op; the token carries its list of stages."""
 
     command: CompositeCmd
-    tile: tuple[int, ...]  #: its position in the plan
+    tile: tuple[int, ...]  #: the position of the tile in the plan
     stages: Sequence[Stage]
     stage_idx: int = 0
 
@@ -110,6 +111,6 @@ class TileToken(DataMsg):
         return self.stages[self.stage_idx] if self.stage_idx < len(self.stages) else None
 
     def advance(self) -> Stage | None:
-        """Go on to the next stage, and say which it is."""
+        """Advance to the next stage, and return it."""
         self.stage_idx += 1
         return self.stage

@@ -1,6 +1,6 @@
-"""The commands that most kernels are made of, one job of an engine or a few: loads, stores, products and math.
+"""The commands that most kernels consist of, each with one job of an engine or a few: loads, stores, products and math.
 
-They are created so often that a compiled class holds their fields; `__new__` leaves None in fields that are not set.
+Commands are created so often that a compiled class stores their fields; `__new__` leaves None in fields that are not set.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ Operand: TypeAlias = TensorHandle | Scalar
 
 
 class Record(TypedDict, total=False):
-    """Keyword arguments of every command, in addition to its own fields: what the op log records of any command."""
+    """Keyword arguments of every command, in addition to its own fields: the data that the op log records of any command."""
 
     op_id: int | None  #: op id of its record; the log assigns one if it is missing
-    dependency_ids: Sequence[int]  #: records whose work comes first for reasons that addresses do not show
+    dependency_ids: Sequence[int]  #: records that must be executed earlier for reasons that addresses do not show
     line: str  #: the kernel's: `kernel.py:12`
 
 
 class Command:
-    """A message that the op log records, unless it or its class says otherwise."""
+    """A message that the op log records, unless the message or its class says otherwise."""
 
     def __init__(self, op_id: int | None = None, dependency_ids: Sequence[int] = (), line: str = "") -> None:
         self._quiet = False
@@ -35,7 +35,7 @@ class Command:
 
     @property
     def data_op(self) -> bool:
-        """Whether the op log records it."""
+        """Whether the op log records the command."""
         return not self._quiet
 
     @data_op.setter
@@ -44,7 +44,7 @@ class Command:
 
 
 class DmaReadCmd(Command):
-    """Bytes of a memory into the scratchpad; `handle` is where they go."""
+    """Move bytes of a memory into the scratchpad; `handle` is the destination."""
 
     def __init__(
         self,
@@ -61,12 +61,12 @@ class DmaReadCmd(Command):
         self.handle = handle
         self.src_addr = src_addr
         self.nbytes = nbytes
-        self.low = self.high = 0  #: from the first byte in memory to past the last, while it is in flight;
-        self.fresh = -1  #: its index among loads that no store has checked (triton_emu/memory/order.py)
+        self.low = self.high = 0  #: the first byte in memory and the first byte after the last, while the command is in flight
+        self.fresh = -1  #: index among the loads that no store has checked (triton_emu/memory/order.py)
         self.src_space = src_space
         self.src_strides = src_strides  #: [B] stride of each axis; None if contiguous
-        self.channel = channel  #: of the DMA engine
-        self.lanes = lanes  #: address of each element, if there are no strides
+        self.channel = channel  #: the channel of the DMA engine
+        self.lanes = lanes  #: the address of each element, if there are no strides
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -78,7 +78,7 @@ class DmaReadCmd(Command):
 
 
 class DmaWriteCmd(Command):
-    """A tensor into a memory; `handle` is where it comes from."""
+    """Move a tensor into a memory; `handle` is the source."""
 
     def __init__(
         self,
@@ -98,12 +98,12 @@ class DmaWriteCmd(Command):
         self.nbytes = nbytes
         self.dst_space = dst_space
         self.dst_strides = dst_strides  #: [B] stride of each axis; None if contiguous
-        self.channel = channel  #: of the DMA engine
-        self.lanes = lanes  #: address of each element, if there are no strides
-        #: Atomic math op on the old value and each element, instead of a write; with `lanes`. Also `xchg` (the element), and
-        #: `cas` (the element, where the old value is that of `compare`).
+        self.channel = channel  #: the channel of the DMA engine
+        self.lanes = lanes  #: the address of each element, if there are no strides
+        #: An atomic math op on the old value and each element, instead of a write; used with `lanes`. Also `xchg` (stores the
+        #: element), and `cas` (stores the element if the old value equals that of `compare`).
         self.rmw = rmw
-        self.old: TensorHandle | None = None  #: the tensor that gets the old values
+        self.old: TensorHandle | None = None  #: the tensor that receives the old values
         self.compare: TensorHandle | None = None  #: of `cas`
 
     @property
@@ -115,8 +115,9 @@ class DmaWriteCmd(Command):
 class GemmCmd(Command):
     """`out = [acc +] a @ b`, with f32 (of integers: i32) accumulation unless `dtype_acc` says otherwise.
 
-    Shapes are those before `transpose_*`, which swaps the last two axes; a `col_major` matrix lies in memory column by
-    column. `tile_k` adds the products of blocks of that many columns of `a`, and rounds to `dtype_acc` after each.
+    Shapes are the shapes before `transpose_*`, which swaps the last two axes; a `col_major` matrix is stored column by column.
+    `tile_k`: the products of blocks of this number of columns of `a` are added, and the sum is rounded to `dtype_acc` after
+    each block.
     """
 
     def __init__(
@@ -147,9 +148,9 @@ class GemmCmd(Command):
 
 
 class MathCmd(Command):
-    """`out = op(inputs)`: elementwise with broadcasting, a reduction over `axis` (None: all axes), or a movement.
+    """`out = op(inputs)`: an elementwise op with broadcasting, a reduction over `axis` (None: all axes), or a data movement.
 
-    Lanes whose `mask` is false are `other` in an elementwise result, and left out of a reduction.
+    Lanes whose `mask` is false have the value `other` in an elementwise result, and are left out of a reduction.
     """
 
     def __init__(
@@ -174,11 +175,11 @@ class MathCmd(Command):
         self.mask = mask
         self.other = other
         self.dtype_acc = dtype_acc  #: accumulator type of a sum; default f32, exact for integers
-        self.value = value  #: the result, where Phase 1 computed it: Phase 2 then verifies it
+        self.value = value  #: the result, if Phase 1 computed it; Phase 2 then verifies it
 
     @property
     def handles(self) -> list[TensorHandle]:
-        """The inputs in memory, in order, the mask last."""
+        """The inputs in memory, in order; the mask is the last."""
         found = [one for one in self.inputs if isinstance(one, TensorHandle)]
         return found if self.mask is None else [*found, self.mask]
 

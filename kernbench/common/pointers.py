@@ -1,4 +1,4 @@
-"""The argument of a kernel for a tensor: the address of the shard of its PE."""
+"""The argument by which a kernel receives a tensor: the address of the shard of its PE."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ class DevicePointer(int):
     """The address of a tensor's shard for one PE. Arithmetic on a pointer gives plain addresses."""
 
     name: str  #: of the tensor
-    shape: tuple[int, ...]  #: of the shard; of the whole tensor where it is not sharded
+    shape: tuple[int, ...]  #: shape of the shard; if the tensor is not sharded, shape of the whole tensor
     dtype: str
     tensor_shape: tuple[int, ...]
-    window: int  #: first address of the whole tensor, whose shards are consecutive, PE by PE
-    shard: Any  #: `policy.placement.Shard`: the shard; None if the tensor is not sharded
+    window: int  #: first address of the whole tensor; its shards are consecutive, in the order of the PEs
+    shard: Any  #: `policy.placement.Shard`; None if the tensor is not sharded
 
     def __new__(
         cls,
@@ -35,7 +35,7 @@ class DevicePointer(int):
 
     @property
     def itemsize(self) -> int:
-        """Bytes from one element to the next; 1 where elements are packed."""
+        """[B] The distance from one element to the next; 1 if elements are packed."""
         return dtype_of(self.dtype).align
 
     def __repr__(self) -> str:

@@ -1,5 +1,5 @@
-"""The commands of queues between PEs: a tile to a neighbour, and the next one from it. They are compiled, like those of
-`pe_ops`.
+"""The commands of queues between PEs: send a tile to a neighbour, and receive the next tile from it. The commands are compiled,
+like those of `pe_ops`.
 """
 
 from __future__ import annotations
@@ -12,9 +12,10 @@ from kernbench.common.pe_ops import Command, Record
 
 
 class IpcqSendCmd(Command):
-    """A tile into the queue to a neighbour: the message itself. Its record is an `ipcq_copy`, made when it has arrived.
+    """Send a tile into the queue to a neighbour; the command is also the message. The op log records an `ipcq_copy` when the
+    message has arrived.
 
-    PE_IPCQ writes what the tile was at its issue, then where the message is.
+    PE_IPCQ sets the fields: first those of the tile at issue, then the location of the message.
     """
 
     def __init__(
@@ -26,23 +27,23 @@ class IpcqSendCmd(Command):
         super().__init__(**record)
         self.handle: TensorHandle | None = handle  #: None after the message has arrived
         self.ring = ring  #: the queue (components/builtin/ipcq_ring.py)
-        self.flight: Any = None  #: while it waits for a slot
-        self.ready = 0  #: earliest cycle in which it can start
+        self.flight: Any = None  #: set while the message waits for a slot
+        self.ready = 0  #: the earliest cycle in which the message can start
         self.shape: tuple[int, ...] = ()
         self.dtype = ""
         self.nbytes = 0
         self.value: Array | None = None  #: None: pending
-        self.src = 0  #: address in the sender's scratchpad
+        self.src = 0  #: address in the scratchpad of the sender
         self.slot = -1  #: address of its slot
         self.arrived = False
-        self.visible = 0  #: [cycle] from which its receiver may use it, after its arrival
-        self.command = -1  #: id of its transfer in a traced run
-        self.parts: Any = None  #: on its way through a switch: the messages of all rings (components/builtin/switch_queue.py)
-        self.mismatch = ""  #: why they could not be combined
+        self.visible = 0  #: [cycle] after arrival: the cycle from which the receiver may use the message
+        self.command = -1  #: id of the message's transfer in a traced run
+        self.parts: Any = None  #: in a message through a switch: the messages of all rings (components/builtin/switch_queue.py)
+        self.mismatch = ""  #: why the messages could not be combined
 
 
 class IpcqRecvCmd(Command):
-    """The next message of a queue from a neighbour; `handle` is where it is to be used."""
+    """Receive the next message of a queue from a neighbour; `handle` is the location at which the tile will be used."""
 
     def __init__(
         self,
@@ -55,6 +56,6 @@ class IpcqRecvCmd(Command):
         super().__init__(**record)
         self.handle = handle
         self.ring = ring  #: the queue
-        self.number = number  #: of the message, from 0 on
+        self.number = number  #: number of the message, from 0 on
         self.slot = slot  #: address of its slot
-        self.message: Any = None  #: an `IpcqSendCmd`, after its arrival
+        self.message: Any = None  #: the `IpcqSendCmd`, after its arrival

@@ -1,19 +1,20 @@
-"""The name that was probably meant: of what is known, or of a file."""
+"""Suggestions for misspelt names: the nearest known name, or the nearest file."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterable
 
-MOST_FILES = 2000  #: names of a folder that are looked at
-MOST_FOLDERS = 50  #: folders beside a missing file that are looked into
-_LONG = 60  # characters of a name that are compared
+MOST_FILES = 2000  #: most names of a folder that are compared
+MOST_FOLDERS = 50  #: most folders beside a missing file that are searched
+_LONG = 60  # most characters of a name that are compared
 
 
 def nearest(name: object, known: Iterable[str], cutoff: float = 0.6) -> str:
-    """The known name that is nearest to `name`, or empty if none is near.
+    """The known name that is nearest to `name`; empty if no name is near.
 
-    Case, `-`, `_`, `.` and blanks do not count. A known name that is a part of `name` is near too: `a100` of `nvidia_a100`.
+    Case, `-`, `_`, `.` and blanks are ignored. A known name is also near if it is a part of `name`, for example `a100` for
+    the name `nvidia_a100`.
     """
     if not isinstance(name, str):
         return ""
@@ -22,7 +23,7 @@ def nearest(name: object, known: Iterable[str], cutoff: float = 0.6) -> str:
     for one in known:
         names.setdefault(_plain(one), one)
         lower.setdefault(one.lower(), one)
-    import difflib  # inside: only mistakes need it
+    import difflib  # imported here, because only misspelt names need it
 
     wanted = _plain(name)
     begin = [one for one in names if one.startswith(wanted)] if len(wanted) > 5 else []
@@ -38,7 +39,7 @@ def nearest(name: object, known: Iterable[str], cutoff: float = 0.6) -> str:
 
 
 def meant(name: object, known: Iterable[str], cutoff: float = 0.6) -> str:
-    """`did you mean dram?`, or empty."""
+    """`did you mean dram?`, or an empty text."""
     near = nearest(name, known, cutoff)
     return f"did you mean {near}?" if near else ""
 
@@ -48,8 +49,9 @@ def _plain(name: str) -> str:
 
 
 def file_meant(path: str, endings: tuple[str, ...] = ()) -> str:
-    """The file that a path without a file probably means, or empty: one of nearly this name beside it, or one of this name in a
-    folder beside it or above it. `endings`: of files that may be meant; by default of the path itself.
+    """The file that a path of a missing file probably means, or empty: a file of similar name in the same folder, or a file of
+    the same name in a folder beside or above it. `endings`: the allowed endings of the suggested file; by default the ending of
+    the path.
     """
     folder, name = os.path.split(path)
     stem, ending = os.path.splitext(name)
@@ -58,7 +60,7 @@ def file_meant(path: str, endings: tuple[str, ...] = ()) -> str:
     if near:
         beside = [one for one in _names(folder, allowed) if os.path.splitext(one)[0] == near]
         return os.path.join(folder, min(beside, key=lambda one: (not one.endswith(ending), one)))
-    if not endings and ending:  # run.json, where run.jsonl is
+    if not endings and ending:  # run.json, although run.jsonl exists
         beside = [one for one in _names(folder, ()) if os.path.splitext(one)[0] == stem]
         if beside:
             return os.path.join(folder, beside[0])
@@ -68,7 +70,7 @@ def file_meant(path: str, endings: tuple[str, ...] = ()) -> str:
 
 
 def _names(folder: str, endings: tuple[str, ...]) -> list[str]:
-    """The files of a folder with one of these endings, or all of them."""
+    """The files of a folder with one of these endings; without endings, all files."""
     try:
         with os.scandir(folder or os.curdir) as entries:
             files = [one.name for one, _ in zip(entries, range(MOST_FILES), strict=False) if one.is_file()]

@@ -1,4 +1,4 @@
-"""Threads of the host that a run uses."""
+"""The number of host threads that a run uses."""
 
 from __future__ import annotations
 

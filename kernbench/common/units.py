@@ -1,7 +1,7 @@
 """Exact numbers: sizes with units, decimals as rationals, cycles as nanoseconds.
 
-Floats are not used. A decimal is the rational that its text says (`0.1` is 1/10), and where a Python float is
-all there is, the rational that its shortest decimal form says.
+Floats are not used. A decimal becomes the rational of its text (`0.1` is 1/10). A Python float becomes the rational of its
+shortest decimal form.
 """
 
 from __future__ import annotations
@@ -11,8 +11,7 @@ import re
 from decimal import Decimal
 from fractions import Fraction
 
-#: Bytes per unit; a single letter is a power of 1024. `KB` is missing on purpose: it is read as 1000 by some and as 1024 by
-#: others.
+#: Bytes for each unit; a single letter means a power of 1024. `KB` is missing on purpose, because it can mean 1000 or 1024.
 SIZE_UNITS: dict[str, int] = {
     "B": 1,
     "kB": 10**3,
@@ -30,7 +29,8 @@ SIZE_UNITS: dict[str, int] = {
     "T": 2**40,
 }
 
-MAX_DIGITS = 60  # digits, and powers of ten, that a number's text may have: far past any machine, cheap to hold
+# limit of the digits and of the power of ten in the text of a number: larger than any machine needs, and cheap to store
+MAX_DIGITS = 60
 
 _DECIMAL = re.compile(
     r"([+-]?)([0-9]+)(?:\.([0-9]*))?(?:[eE]([+-]?[0-9]{1,4}))?|([+-]?)\.([0-9]+)(?:[eE]([+-]?[0-9]{1,4}))?"
@@ -40,7 +40,7 @@ _SIZE = re.compile(r"([0-9.]+)\s*([A-Za-z]+)")
 
 
 def parse_decimal(text: str) -> Fraction:
-    """The exact rational that a decimal's text says: `1.5` is 3/2, `1.0e+3` is 1000.
+    """The exact rational of a decimal's text: `1.5` is 3/2, `1.0e+3` is 1000.
 
     Raises ValueError for anything else, and for more than 60 digits or powers of ten.
     """
@@ -101,16 +101,16 @@ def parse_size(value: object) -> int:
 
 
 def parse_size_text(text: str) -> int:
-    """The bytes of a size on a command line. A number without a unit is in bytes; otherwise as `parse_size`.
+    """The bytes of a size on the command line. A number without a unit is in bytes; otherwise the rules of `parse_size` hold.
     """
     stripped = text.strip()
     return parse_size(int(stripped) if stripped.isascii() and stripped.isdigit() and len(stripped) <= MAX_DIGITS else stripped)
 
 
 def plain_number(value: Fraction) -> int | float | str:
-    """A rational as an exact JSON value: an int, else a float whose shortest decimal is equal to it, else `p/q`.
+    """A rational as an exact JSON value: an int, or a float if its shortest decimal is equal to the rational, or `p/q`.
 
-    `parse_rational` reads each of the three back as the same value.
+    `parse_rational` converts each of these three forms back to the same value.
     """
     if value.denominator == 1:
         return value.numerator
@@ -123,20 +123,20 @@ def plain_number(value: Fraction) -> int | float | str:
 
 
 def cycles_to_ns(cycles: int, freq_ghz: Fraction) -> Fraction:
-    """Nanoseconds that `cycles` of a `freq_ghz` clock take (docs/model/time_and_phases.md): exactly cycles / freq_ghz."""
+    """[ns] The duration of `cycles` of a clock of `freq_ghz` (docs/model/time_and_phases.md): exactly cycles / freq_ghz."""
     return Fraction(cycles) / freq_ghz
 
 
 def even_parts(total: int, parts: int) -> list[int]:
-    """A number in near even parts, larger ones first."""
+    """Divide a number into nearly equal parts; the larger parts come first."""
     each, more = divmod(total, parts)
     return [each + (i < more) for i in range(parts)]
 
 
 def ceil_div(numerator: int | Fraction, *denominators: int | Fraction) -> int:
-    """The smallest integer at or above the quotient, exactly; by several it is divided in sequence."""
+    """The smallest integer that is at least the exact quotient; the number is divided by the denominators one after another."""
     above, below = numerator.numerator, numerator.denominator
-    for one in denominators:  # in integers: fractions would be brought to lowest terms each time
+    for one in denominators:  # in integers, because a fraction would be reduced to lowest terms in every step
         above *= one.denominator
         below *= one.numerator
     return -(-above // below)

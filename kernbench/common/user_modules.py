@@ -1,4 +1,4 @@
-"""Runs a module of the user: whatever ends it, also what would end the process with it, is reported with its line."""
+"""Runs a module of the user: anything that ends the module, or would end the process, is reported with its line."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from typing import Any
 
 from kernbench.common.errors import InputError
 
-ENDING = ("_exit", "abort", "fork", "forkpty")  #: functions of `os` that end this process, or make a second one of it
+ENDING = ("_exit", "abort", "fork", "forkpty")  #: functions of `os` that end this process or duplicate it
 SIGNALS = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGALRM") if hasattr(signal, name))
 _replacing = threading.RLock()
 
 
 class Unloadable(Exception):
-    """A module whose import does not complete. `place` is file and line, `rule` what happened there."""
+    """A module whose import does not complete. `place` is the file and line, `rule` says what happened there."""
 
     def __init__(self, place: str, rule: str) -> None:
         super().__init__(f"{place}: {rule}")
@@ -33,7 +33,7 @@ def execute(spec: ModuleSpec) -> ModuleType:
     """Create and run the module of a spec, as `import` does. Raises as `loading`."""
     module = module_from_spec(spec)
     before = sys.modules.get(spec.name)
-    sys.modules[spec.name] = module  # dataclasses and inspect look a class's module up there
+    sys.modules[spec.name] = module  # dataclasses and inspect look up the module of a class there
     try:
         if spec.loader is not None:  # a namespace package has no loader and no code
             with loading(spec.origin or spec.name):
@@ -49,9 +49,9 @@ def execute(spec: ModuleSpec) -> ModuleType:
 
 @contextmanager
 def loading(file: str) -> Iterator[None]:
-    """A module of this file is run in here. Unloadable for whatever that raises but InputError.
+    """Run the code of a module inside this context. Any exception of the module except InputError becomes Unloadable.
 
-    An interrupt from outside, and what another signal's handler raises, comes through: it is none of the module's.
+    A real interrupt, and an exception of another signal handler, pass through, because the module did not cause them.
     """
     came: Callable[[], bool] = bool
     try:
@@ -64,7 +64,8 @@ def loading(file: str) -> Iterator[None]:
 
 
 def _told(error: BaseException, file: str) -> Unloadable:
-    """The last line of the file that the error went through; of what is no Python, the line that is none."""
+    """The last line of the file in the traceback of the error; for a file that is not valid Python, the line of the syntax
+    error."""
     if isinstance(error, SyntaxError):
         return Unloadable(f"{error.filename or file}:{error.lineno or 1}", f"this is not valid Python: {error.msg}")
     line, frame = 1, error.__traceback__
@@ -79,17 +80,18 @@ def _is_of(frame: TracebackType, file: str) -> bool:
 
 
 def _words(error: BaseException) -> str:
-    """`TypeError: text`, or the type alone if its text is not available."""
+    """`TypeError: text`, or only the type if the text is not available."""
     try:
         said = str(error)
-    except Exception:  # the __str__ of the user can raise anything
+    except Exception:  # `__str__` of the user's class can raise any exception
         said = ""
     return f"{type(error).__name__}: {said}" if said else type(error).__name__
 
 
 @contextmanager
 def _process_goes_on() -> Iterator[None]:
-    """In this thread `os._exit`, `os.abort` and `os.fork` raise: they would end the command with no word, or do it twice."""
+    """Make `os._exit`, `os.abort` and `os.fork` raise in this thread: otherwise they would end the command without a message,
+    or run it twice."""
     here = threading.get_ident()
 
     def instead(name: str, original: Callable[..., Any]) -> Callable[..., Any]:
@@ -113,7 +115,7 @@ def _process_goes_on() -> Iterator[None]:
 
 @contextmanager
 def _signals_noticed() -> Iterator[Callable[[], bool]]:
-    """Returns a function that says whether a signal arrived here; a KeyboardInterrupt may also be raised by the module itself.
+    """Return a function that says whether a signal arrived here; the module may also raise KeyboardInterrupt itself.
     """
     came: list[int] = []
     if threading.current_thread() is not threading.main_thread():

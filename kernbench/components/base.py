@@ -1,6 +1,6 @@
 """The class that components derive from (seed ADR-0020 D2): a plug-in of the core with its node and the hooks of the op log.
 
-The second module that may import the core; the other one runs it (docs/adr/0018-kernels.md).
+Only this module and the module that runs the core may import the core (docs/adr/0018-kernels.md).
 """
 
 from __future__ import annotations
@@ -43,14 +43,14 @@ class HasCommands(Protocol):
 
 
 class Clock:
-    """The time for hooks: `now` is in ns."""
+    """[ns] The time for hooks: `now`."""
 
     def __init__(self, freq_ghz: Any = 1) -> None:
         self._num, self._den = freq_ghz.numerator, freq_ghz.denominator
         self.now = 0.0
 
     def at(self, cycle: int) -> Clock:
-        """This clock, standing at the beginning of a cycle."""
+        """This clock, set to the beginning of a cycle."""
         self.now = cycle * self._den / self._num
         return self
 
@@ -60,8 +60,8 @@ class Typed(Plugged):
 
 
 class ComponentBase(Component):
-    """A component at a node of the topology (`node_id`). Only its two hooks write to the op log; without a log they do
-    nothing.
+    """A component at a node of the topology (`node_id`). Only the two hooks of this class write to the op log; without a log
+    they do nothing.
 
     >>> from kernbench import ComponentBase, NEVER
     >>> class Idle(ComponentBase, kind="idle"):
@@ -90,13 +90,13 @@ class ComponentBase(Component):
         return found
 
     def _on_process_start(self, env: Clock, msg: Any) -> None:
-        """The component starts to serve a message at `env.now`; the latency of links is over."""
+        """The component starts to serve a message at `env.now`, after the latency of links."""
         log = self._op_logger
         if log is not None and getattr(msg, "data_op", False):
             log.record_start(env.now, self.node_id, msg)
 
     def _on_process_end(self, env: Clock, msg: Any) -> None:
-        """The component has served the message."""
+        """The component has completed the message."""
         log = self._op_logger
         if log is not None and getattr(msg, "data_op", False):
             log.record_end(env.now, self.node_id, msg)

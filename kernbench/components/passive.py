@@ -1,6 +1,6 @@
-"""Passive components: what passing one costs, and the bandwidth of its links.
+"""Passive components: the latency of routes over them, and the bandwidth of their links.
 
-A passive component has no state and never runs. It is asked when routes are found, once for each route.
+A passive component has no state and never runs. Its methods are called when a route is found, once for each route.
 """
 
 from __future__ import annotations
@@ -24,10 +24,12 @@ class Passage:
     'memory'
     """
 
-    what: What  #: between a PE and a memory, the host and a memory, two PEs; a launch from the host to an M_CPU
-    source: str  #: node id at its beginning
+    #: the kind of route: between a PE and a memory, between the host and a memory, between two PEs, or a launch from the host
+    #: to an M_CPU
+    what: What
+    source: str  #: the node id of the first node
     target: str
-    before: str | None  #: node before the component; None if the route begins here
+    before: str | None  #: the node before the component; None if the route begins at the component
     after: str | None
 
 
@@ -44,7 +46,7 @@ class PassivePart:
 
     @dataclass(frozen=True, slots=True, kw_only=True)
     class Spec:
-        """The keys beside `impl`."""
+        """The keys of the component in addition to `impl`."""
 
     def __init__(self, node: str, config: SystemConfig, spec: Any = None) -> None:
         self.node = node
@@ -56,9 +58,10 @@ class PassivePart:
         return 0
 
     def bytes_per_cycle(self, edge: Edge) -> Fraction | int:
-        """[B/cycle] The bandwidth of an edge that begins or ends at this node, in place of the edge's own.
+        """[B/cycle] The bandwidth of an edge that begins or ends at this node; it replaces the bandwidth of the edge.
 
-        The component that the edge leaves is asked first; the other one gets an edge with the answer of the first.
+        The component at the source of the edge is called first; the component at the target receives the edge with the new
+        bandwidth.
         """
         assert edge.bytes_per_cycle is not None
         return edge.bytes_per_cycle

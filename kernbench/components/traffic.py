@@ -1,7 +1,7 @@
-"""Parts of a system that see the transfers that pass them, and shape them: routers, ports, memories with state.
+"""Components of a system that observe and shape passing transfers: routers, ports, memories with state.
 
-The core reports in P4 which flows share a link or a channel (docs/model/sharing.md). A `TrafficPart` turns these reports into
-transfers that begin and end, and sets the bandwidths of its links.
+In P4 the core reports which flows share a link or a channel (docs/model/sharing.md). A `TrafficPart` converts these reports
+into transfers that begin and end, and sets the bandwidths of its links.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from kernbench.config.routers import moves_flits
 
 @dataclass(frozen=True, slots=True)
 class Transfer:
-    """A transfer on a link, with all of its flows on this link.
+    """A transfer on a link, with all its flows on this link.
 
     >>> from fractions import Fraction
     >>> from kernbench import Transfer
@@ -30,29 +30,31 @@ class Transfer:
     640
     """
 
-    id: int  #: of its job: the position of a queued entry, or what `submit` returned; or of a flow that a component opened
+    id: int  #: of its job: the position of a queued entry, the result of `submit`, or a flow that a component opened
     engine: int  #: the DMA engine; -1 for a flow of a component
     weight: int
-    nbytes: int  #: of its flows on this link, moved and not
-    rate: Fraction  #: [byte/cycle] its share by the last P4; 0 if it has none yet
+    nbytes: int  #: [B] bytes of its flows on this link, both moved and not yet moved
+    rate: Fraction  #: [byte/cycle] its share after the last P4; 0 if it has no share yet
 
 
 @dataclass
 class _Link:
-    """A link or channel that a part watches."""
+    """A link or channel that a component observes."""
 
     number: int
-    capacity: Fraction  #: [byte/cycle] of the machine
-    bandwidth: Fraction  #: as it is set now
-    there: dict[tuple[int, int], Transfer]  #: by engine and id
-    due: int = NEVER  #: `shape` asked for this cycle
-    unsaid: bool = False  #: `shared` is to be called
+    capacity: Fraction  #: [byte/cycle] capacity of the machine
+    bandwidth: Fraction  #: current setting
+    there: dict[tuple[int, int], Transfer]  #: transfers on the link, by engine and id
+    due: int = NEVER  #: the cycle that `shape` requested
+    unsaid: bool = False  #: whether `shared` must still be called
 
 
 class TrafficPart(PassivePart, ComponentBase):
-    """A part at one node of a system that sees each transfer on its links, and may set their bandwidths in any cycle.
+    """A component at one node of a system that observes each transfer on its links, and may set the bandwidths of the links in
+    any cycle.
 
-    Like any `PassivePart` it may add `cycles` to routes. The objects that compute routes are not the objects that run.
+    Like every `PassivePart`, the component may add `cycles` to routes. Routes are computed with other objects than the run
+    uses.
 
     >>> from kernbench import NEVER, TrafficPart
     >>> class Narrow(TrafficPart):
@@ -71,7 +73,7 @@ class TrafficPart(PassivePart, ComponentBase):
 
     @property
     def links(self) -> tuple[str, ...]:
-        """The names of the links and channels that it watches in this run."""
+        """The names of the links and channels that the component observes in this run."""
         return tuple(self._links)
 
     def capacity(self, link: str) -> Fraction:
@@ -79,9 +81,10 @@ class TrafficPart(PassivePart, ComponentBase):
         return self._links[link].capacity
 
     def set_bandwidth(self, link: str, rate: Fraction | int | None) -> None:
-        """Set the bandwidth [byte/cycle] of a link until the next call; None: that of the machine.
+        """Set the bandwidth [byte/cycle] of a link until the next call; None means the bandwidth of the machine.
 
-        It is rounded down to a multiple of 1/d, at least 1/d, where d is the denominator of the capacity of the machine.
+        The bandwidth is rounded down to a multiple of 1/d, but at least 1/d, where d is the denominator of the capacity of the
+        machine.
         """
         found = self._links[link]
         den = found.capacity.denominator
@@ -91,20 +94,22 @@ class TrafficPart(PassivePart, ComponentBase):
             self.set_capacity(found.number, int(bandwidth * den), den)
 
     def shape(self, link: str, transfers: Sequence[Transfer], now: int) -> int:
-        """Called when transfers began or ended on a link (P4), and in each cycle that it returned before (P1).
+        """The core calls this method when transfers began or ended on a link (P4), and in the cycle that the last call returned
+        (P1).
 
-        Return the next cycle to be called for this link in, or NEVER. A bandwidth that it sets counts in cycle `now`.
+        Return the next cycle in which to call the method for this link, or NEVER. A bandwidth that the method sets holds from
+        cycle `now` on.
         """
         return NEVER
 
     def began(self, link: str, transfer: Transfer, now: int) -> None:
-        """P4: the transfer shares the link, starting in this cycle."""
+        """P4: the transfer shares the link from this cycle on."""
 
     def ended(self, link: str, transfer: Transfer, now: int) -> None:
         """P4: the last byte of the transfer passed in an earlier cycle."""
 
     def shared(self, link: str, transfers: Sequence[Transfer], now: int) -> None:
-        """P1: gets the shares of cycle `now - 1`, in which transfers began or ended, or the bandwidth was set."""
+        """P1: receives the shares of cycle `now - 1`, in which transfers began or ended, or the bandwidth was set."""
 
     def step(self, now: int) -> int:
         if now == 0:
@@ -136,7 +141,7 @@ class TrafficPart(PassivePart, ComponentBase):
         return self._next(now)
 
     def finish(self, now: int) -> None:
-        """The run is done after cycle `now - 1`: the transfers of that cycle have ended."""
+        """The run is done after cycle `now - 1`; the transfers of that cycle have ended."""
         for name, found in self._links.items():
             if found.unsaid:
                 found.unsaid = False
@@ -155,7 +160,7 @@ class TrafficPart(PassivePart, ComponentBase):
         return min((now + 1 if found.unsaid else found.due for found in self._links.values()), default=NEVER)
 
     def _transfers(self, found: _Link) -> list[Transfer]:
-        """The transfers on a link, in the order of their start; flows of one transfer together."""
+        """The transfers on a link in the order of their start; the flows of one transfer are combined."""
         out: dict[tuple[int, int], Transfer] = {}
         for one in self.members(found.number):
             key, rate = (one.engine, one.id), Fraction(one.num, one.den)
@@ -167,21 +172,21 @@ class TrafficPart(PassivePart, ComponentBase):
         return list(out.values())
 
     def watch_links(self, links: Mapping[str, tuple[int, Fraction]]) -> None:
-        """Before the run: gets the links of this part by name, with their numbers and capacities in the core."""
+        """Before the run: receives the links of this component by name, with their numbers and capacities in the core."""
         self._links = {name: _Link(number, capacity, capacity, {}) for name, (number, capacity) in links.items()}
         self._names = {number: name for name, (number, _) in links.items()}
 
 
-#: Kinds that no transfer passes, with what passes them.
+#: Kinds of nodes that no transfer passes, with the nodes that transfers pass instead.
 WITHOUT_TRAFFIC = {naming.IO_CPU: "launches", naming.SWITCH: "the cycles of a link between SIPs"}
-ALLOCATIONS = ("shared_bw_v1", "max_min_v1")  #: under which capacities can be set
+ALLOCATIONS = ("shared_bw_v1", "max_min_v1")  #: allocation rules under which capacities can be set
 
 
 def owner_of(resource: str, kinds: Mapping[str, Any]) -> str | None:
-    """The node whose part watches a resource, of the nodes that are of `kinds`; None if there is none.
+    """The node whose component observes a resource, among the nodes of the given `kinds`; None if there is none.
 
-    A channel belongs to its memory. A link belongs to the scratchpad of the PE whose DMA engines it begins or ends at, else to
-    the node where it begins, else to the node where it ends.
+    A channel belongs to its memory. A link belongs to the scratchpad of the PE at whose DMA engines it begins or ends. Any
+    other link belongs to its source node, or else to its target node.
     """
     memory, _, channel = resource.rpartition(".")
     if channel.startswith("ch") and channel[2:].isdigit():
@@ -200,9 +205,10 @@ def _kind(node: str) -> str:
 def traffic_parts(
     config: NpuConfig | SystemConfig, resources: Sequence[str], capacities: Sequence[Fraction]
 ) -> dict[str, TrafficPart]:
-    """The parts of a machine that watch traffic, by node: those to whose nodes resources of the run belong.
+    """The components of a machine that observe traffic, by node; only nodes with resources of the run.
 
-    InputError if the machine moves flits, the allocation has no capacities to set, or no transfer passes a kind of node.
+    InputError if the machine moves flits, if the allocation rule has no capacities to set, or if no transfer passes a kind of
+    node.
     """
     given: dict[str, Given] = {kind: one for kind, one in given_parts(config).items() if issubclass(one.found, TrafficPart)}
     for kind, one in given.items():
@@ -212,7 +218,7 @@ def traffic_parts(
         if config.allocation not in ALLOCATIONS:
             rule = f"a TrafficPart needs the allocation {' or '.join(ALLOCATIONS)}, and the machine has {config.allocation}"
             raise InputError(Problem(one.where, rule, "impl", one.impl))
-        if moves_flits(config):  # a packet has no share of a link, and no capacity to be set
+        if moves_flits(config):  # a packet has no share of a link, and no capacity can be set
             rule = "a TrafficPart needs transfers that share links, and cube.mesh.model of this machine is flit"
             raise InputError(Problem(one.where, rule, "impl", one.impl, "set cube.mesh.model=fluid"))
     links: dict[str, dict[str, tuple[int, Fraction]]] = {}

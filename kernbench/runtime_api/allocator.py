@@ -10,13 +10,16 @@ from kernbench.common.errors import InputError, Problem
 from kernbench.common.units import ceil_div
 from kernbench.runtime_api.places import Places, Slice
 
-ALIGNMENT = 256  #: [B] at least; tensors begin where a channel's turn begins on the machines of the package
-Piece = tuple[int, int]  #: physical address and bytes
-Window = tuple[int, int, int]  #: virtual addresses from, to; and the physical one of the first
+#: [B] smallest alignment; on the machines of the package, tensors begin at the start of a chunk of the interleave
+ALIGNMENT = 256
+Piece = tuple[int, int]  #: physical address, and bytes
+#: first virtual address, first virtual address after the window, physical address of the first byte
+Window = tuple[int, int, int]
 
 
 class AddressSpace:
-    """Virtual addresses of tensors, one window a tensor; addresses below `virtual_base` are physical and stay as they are."""
+    """Virtual addresses of tensors, with one window for each tensor. Addresses below `virtual_base` are physical and are not
+    translated."""
 
     def __init__(self, places: Places) -> None:
         self.virtual_base = places.virtual_base
@@ -27,7 +30,7 @@ class AddressSpace:
         self._ranges: list[tuple[int, int, str]] = []  #: physical address, bytes, tensor
 
     def add(self, pieces: Sequence[Piece], name: str) -> list[int]:
-        """A window in which the pieces are consecutive; the virtual address of each."""
+        """Make a window in which the pieces are consecutive, and return the virtual address of each piece."""
         addresses = []
         at = self._next
         for physical, nbytes in pieces:
@@ -36,13 +39,13 @@ class AddressSpace:
                 self._starts.append(at)
                 self._ranges.append((physical, nbytes, name))
             at += nbytes
-        self._next = ceil_div(at + 1, ALIGNMENT) * ALIGNMENT  # a byte between two windows at least
+        self._next = ceil_div(at + 1, ALIGNMENT) * ALIGNMENT  # leaves at least one byte between two windows
         return addresses
 
     def physical(self, address: int, nbytes: int) -> list[Piece]:
-        """The physical runs that `nbytes` at an address stand for, in order, none across two HBM slices.
+        """The physical runs of `nbytes` bytes at an address, in order; no run crosses the end of an HBM slice.
 
-        InputError if a byte is in no tensor.
+        InputError if a byte belongs to no tensor.
         """
         if address < self.virtual_base:
             return self._cut(address, nbytes)
@@ -79,7 +82,7 @@ class AddressSpace:
         return start + first - physical, start + end - physical, first
 
     def _in_one(self, address: int, nbytes: int) -> Piece | None:
-        """The run of bytes in one range and one slice, as most are; None for others."""
+        """The run of bytes if it is in one window and one slice, as most are; otherwise None."""
         found = self.window(address)
         if found is None or nbytes <= 0:
             return None
@@ -87,7 +90,7 @@ class AddressSpace:
         return (first + address - start, nbytes) if start <= address and address + nbytes <= end else None
 
     def _cut(self, physical: int, nbytes: int) -> list[Piece]:
-        """A physical run cut where HBM slices end."""
+        """A physical run, divided at the ends of HBM slices."""
         found = []
         while nbytes > 0:
             place = bisect_right(self._bases, physical) - 1
@@ -104,7 +107,7 @@ class AddressSpace:
 
 
 def _joined(pieces: Sequence[Piece], bases: Sequence[int]) -> list[Piece]:
-    """Neighbouring runs of one slice as one."""
+    """The pieces, with adjacent pieces of the same slice joined."""
     out: list[Piece] = []
     for physical, nbytes in pieces:
         if out and out[-1][0] + out[-1][1] == physical and bisect_right(bases, physical) == bisect_right(bases, out[-1][0]):
@@ -114,23 +117,23 @@ def _joined(pieces: Sequence[Piece], bases: Sequence[int]) -> list[Piece]:
     return out
 
 
-MOST_HOLDERS = 4  #: tensors that an error names
+MOST_HOLDERS = 4  #: the most tensors that an error names
 
 
 @dataclass
 class _Room:
-    """One slice; allocated bytes are below `used`."""
+    """The room in one slice; the bytes below `used` are allocated."""
 
     slice: Slice
     used: int = 0
     holders: list[tuple[str, int]] = field(default_factory=list)  #: tensor and bytes, in order of allocation
-    end: int = -1  #: first byte after those for tensors
+    end: int = -1  #: the first byte after the bytes for tensors
 
     def __post_init__(self) -> None:
         self.end = self.slice.nbytes
 
     def fits(self, nbytes: int, align: int) -> int:
-        """The offset of a new allocation of this size, or -1 without room."""
+        """The offset of a new allocation of this size; -1 if there is no room."""
         start = ceil_div(self.used, align) * align
         return start if start + nbytes <= self.end else -1
 
@@ -142,14 +145,16 @@ class _Room:
 
 
 class HbmAllocator:
-    """Gives out bytes of HBM slices, from each one's first byte on. Nothing is freed: a run keeps its tensors."""
+    """Allocates bytes of HBM slices, upwards from the first byte of each slice. Allocations are never freed, because a run
+    keeps its tensors."""
 
     def __init__(self, places: Places, align: int = ALIGNMENT) -> None:
         self._rooms = [_Room(one) for one in places.slices]
         self._align = align
 
     def in_slice(self, number: int, nbytes: int, holder: str) -> int:
-        """The address of `nbytes` in one slice. InputError if there is no room; it names the owners."""
+        """Allocate `nbytes` in one slice, and return their address. InputError if there is no room; the error names the tensors
+        in the slice."""
         room = self._rooms[number]
         start = room.fits(nbytes, self._align)
         if start < 0:
@@ -157,9 +162,10 @@ class HbmAllocator:
         return room.take(start, nbytes, holder)
 
     def packed(self, nbytes: int, holder: str) -> list[Piece]:
-        """At least one byte, contiguous in slice 0 and, where that is full, on in the next ones: the pieces, in order.
+        """Allocate at least one byte, contiguously from slice 0 on; when a slice is full, the allocation continues in the next
+        one. Return the pieces in order.
 
-        InputError if all slices together have no room.
+        InputError if the slices together have too little room.
         """
         free = sum(self._free(room) for room in self._rooms)
         if nbytes > free:
@@ -174,7 +180,7 @@ class HbmAllocator:
         return pieces
 
     def reserve(self, start: int, end: int) -> None:
-        """Reserve bytes at the end of a slice. InputError if a tensor is there."""
+        """Reserve bytes at the end of a slice. InputError if a tensor occupies them."""
         for room in self._rooms:
             if room.slice.base <= start < room.slice.base + room.slice.nbytes:
                 if start - room.slice.base < room.used:

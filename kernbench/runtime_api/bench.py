@@ -1,4 +1,4 @@
-"""`@bench`: a function of `ctx`, its parameters and its reference, as something that a machine runs."""
+"""`@bench`: makes a bench of a host function with the argument `ctx`, its parameters and its reference."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from kernbench.sim_engine.engine import Session
 
 Plain: TypeAlias = bool | int | float | str
 _TYPES = {bool: "true or false", int: "an integer", float: "a number", str: "text"}
-_DEPTH = 1  # of YAML values: no lists, no mappings
+_DEPTH = 1  # depth of the YAML values of parameters: no lists and no mappings
 
 
 @dataclass(frozen=True, slots=True)
 class Param:
-    """A parameter of a bench: a default, whose type is that of the parameter, and the values that are allowed.
+    """A parameter of a bench: its default and the allowed values. The type of the parameter is the type of the default.
 
     >>> from kernbench.runtime_api.bench import Param
     >>> Param(16, least=1).broken(0)
@@ -34,8 +34,8 @@ class Param:
 
     default: Plain
     doc: str = ""
-    choices: tuple[Plain, ...] = ()  #: allowed values; empty for any value of its type
-    least: int | float | None = None  #: the smallest number that it may be
+    choices: tuple[Plain, ...] = ()  #: allowed values; if empty, any value of the type
+    least: int | float | None = None  #: the smallest allowed number
 
     @property
     def kind(self) -> str:
@@ -43,7 +43,7 @@ class Param:
         return _TYPES[type(self.default)]
 
     def broken(self, value: Any) -> str:
-        """The rule that a value breaks, or an empty text."""
+        """The rule that a value violates; empty if the value is allowed."""
         if type(value) is not type(self.default) and not (isinstance(self.default, float) and type(value) is int):
             return f"it must be {self.kind}"
         if self.choices and value not in self.choices:
@@ -54,7 +54,8 @@ class Param:
 
 
 def declared(where: str, params: Mapping[str, Param | Plain]) -> dict[str, Param]:
-    """The parameters given to `@bench`. InputError for a name that is also a key of machines, or a default of another type."""
+    """The parameters that were given to `@bench`. InputError for a name that is also a key of machines, and for a default of an
+    unsupported type."""
     keys = {field.alias or name for kind in (NpuConfig, SystemConfig) for name, field in kind.model_fields.items()}
     found: dict[str, Param] = {}
     problems = []
@@ -75,7 +76,8 @@ def declared(where: str, params: Mapping[str, Param | Plain]) -> dict[str, Param
 
 
 def checked(where: str, params: Mapping[str, Param], given: Mapping[str, Any]) -> dict[str, Any]:
-    """All parameters with the given values. InputError for an unknown name, or a value that is not allowed."""
+    """The values of all parameters: the given values and otherwise the defaults. InputError for an unknown name, and for a
+    value that is not allowed."""
     problems = []
     for name, value in given.items():
         if name not in params:
@@ -168,14 +170,14 @@ def bench(
     reference: Reference | None = None,
     machine: str = DEFAULT_MACHINE,
 ) -> Callable[[Run], Bench]:
-    """Make a `Bench` of a function `run(ctx)`.
+    """Make a `Bench` from a function `run(ctx)`.
 
     `params`: defaults by name, or `Param` objects; `--set name=value` and keyword arguments of `kernbench.run` change them.
-    `reference(inputs, params)`: gets the arrays of `from_numpy` by name, and returns the expected outputs by name. `machine`:
-    the preset that the bench runs on by default.
+    `reference(inputs, params)`: receives the arrays of `from_numpy` by name, and returns the expected outputs by name.
+    `machine`: the preset that the bench runs on by default.
 
-    InputError for a name that is not words joined by `-`, a function without exactly one argument, and a parameter that is not
-    valid.
+    The function raises InputError for a name that is not words joined by `-`, for a function without exactly one argument, and
+    for a parameter that is not valid.
 
     >>> import kernbench as kb
     >>> @kb.bench(name="twice", description="doubles numbers", reference=lambda inputs, params: {"out": 2 * inputs["x"]})

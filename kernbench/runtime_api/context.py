@@ -1,4 +1,4 @@
-"""`ctx`, the argument of a bench: the host program takes no simulated time, but its launches and copies do."""
+"""`ctx`, the argument of a bench: code of the host takes no simulated time, but its launches and copies do."""
 
 from __future__ import annotations
 
@@ -45,8 +45,8 @@ class Context:
     'done'
     """
 
-    host: HostRunner  #: set before `run` is called
-    queues: Queues  #: set before `run` is called
+    host: HostRunner  #: set before the bench starts
+    queues: Queues  #: set before the bench starts
 
     def __init__(self, places: Places, params: Mapping[str, Any], store: MemoryStore, log: OpLogger | None) -> None:
         self.params = params
@@ -55,9 +55,9 @@ class Context:
         self.memory = AddressSpace(places)
         self.tensors: dict[str, DeviceTensor] = {}
         self.outputs: dict[str, DeviceTensor] = {}
-        self.inputs: dict[str, Array] = {}  #: arrays of `from_numpy`, rounded, by name; the input of a reference
+        self.inputs: dict[str, Array] = {}  #: rounded arrays of `from_numpy`, by name: the inputs of a reference
         self.launches: list[Launch] = []
-        self.kernel_options: list[Options] = []  #: of the launches of Triton kernels
+        self.kernel_options: list[Options] = []  #: options of the launches of Triton kernels
         self._places = places
         self._hbm = HbmAllocator(places)
         self._store = store
@@ -75,9 +75,8 @@ class Context:
         placement: DPPolicy | None = None,
         pe: str | None = None,
     ) -> DeviceTensor:
-        """A tensor with these elements, rounded to `dtype`. None keeps the type of the elements. The reference gets it by
-        `name`.
-        `pe`: the whole tensor is in the HBM slice of this PE.
+        """Make a tensor with these elements, rounded to `dtype`. If `dtype` is None, the elements keep their type. The
+        reference receives the array by `name`. `pe`: the whole tensor is placed in the HBM slice of this PE.
         """
         given = np.asarray(values)
         wanted = dtype_of(given.dtype if dtype is None else dtype).name
@@ -90,13 +89,13 @@ class Context:
     def zeros(
         self, shape: Sequence[int], dtype: str = "f32", *, name: str = "", placement: DPPolicy | None = None
     ) -> DeviceTensor:
-        """A tensor of zeros."""
+        """Make a tensor of zeros."""
         return self.full(shape, 0, dtype, name=name, placement=placement)
 
     def full(
         self, shape: Sequence[int], value: float, dtype: str = "f32", *, name: str = "", placement: DPPolicy | None = None
     ) -> DeviceTensor:
-        """A tensor with the same value in every element."""
+        """Make a tensor with the same value in every element."""
         kind = dtype_of(dtype)
         lengths = check_shape(f"tensor {name}".strip(), shape, kind.name)
         host = np.full(lengths, value, np.float32 if kind.kind == "float" else np.int64)
@@ -111,8 +110,8 @@ class Context:
         placement: DPPolicy | None = None,
         pe: str | None = None,
     ) -> DeviceTensor:
-        """A tensor without elements in memory. A kernel that loads the tensor before a store to it fails. `pe`: the whole
-        tensor is in the HBM slice of this PE.
+        """Make a tensor without elements in memory. A kernel fails if it loads the tensor before a store to the tensor. `pe`:
+        the whole tensor is placed in the HBM slice of this PE.
         """
         return self._new(name, shape, dtype_of(dtype).name, placement, None, pe)
 
@@ -151,9 +150,9 @@ class Context:
     def deploy_tensor(self, tensor: DeviceTensor, through: Through = "instant") -> None:
         """Copy the elements of a tensor from the host to the memories of the machine.
 
-        `through`: `instant` takes no time; `pcie` uses the DMA engine of the PCIe endpoint of each SIP. A launch deploys the
-        tensors that it uses, in no time, if this was not done before. After the first launch this method waits for all
-        launches. InputError for a tensor of `empty`, and for `pcie` on an NPU.
+        `through`: `instant` takes no time; `pcie` uses the DMA engine of the PCIe endpoint of each SIP. A launch deploys those
+        of its tensors that are not deployed yet; this takes no time. After the first launch, this method waits for all
+        launches. InputError for a tensor made by `empty`, and for `pcie` on an NPU.
         """
         if through not in ("instant", "pcie"):
             raise InputError(Problem("deploy_tensor", "it must be instant or pcie", "through", through))
@@ -193,12 +192,13 @@ class Context:
         grid: int | Sequence[int] | None = None,
         pes: int | Sequence[int | str] | None = None,
     ) -> Launch:
-        """Launch a kernel and return at once. `synchronize` waits for it; the end of the bench does so too.
+        """Launch a kernel and return immediately. `synchronize` waits for the end of the launch, and so does the end of the
+        bench.
 
-        `args`: what the kernel gets before `tl`; a tensor becomes a `DevicePointer` to the shard of the PE. `grid`: the number
-        of programs along up to three axes; None is one for each PE. `pes`: the number of PEs, or which ones; None is all.
-        Program `p` runs on PE `p % n` of the `n` PEs, and a PE runs its programs in sequence. InputError if the kernel
-        does not take these arguments and `tl`.
+        `args`: the arguments of the kernel before `tl`; a kernel receives a tensor as a `DevicePointer` to the shard of its PE.
+        `grid`: the number of programs along up to three axes; None means one program for each PE. `pes`: the number of PEs, or
+        a list of PEs; None means all. Program `p` runs on PE `p % n` of the `n` PEs, and a PE runs its programs in sequence.
+        InputError if the kernel cannot be called with these arguments and `tl`.
         """
         where = f"launch {name}"
         check_call(where, kernel, args)
@@ -207,7 +207,7 @@ class Context:
         for tensor in (one for one in args if isinstance(one, DeviceTensor)):
             if not tensor.deployed and tensor.host is not None:
                 self.deploy_tensor(tensor)
-        if hasattr(kernel, "launched"):  # a Triton kernel; only its users import the package
+        if hasattr(kernel, "launched"):  # a Triton kernel; only users of Triton import the package
             from kernbench.triton.program import Options
 
             self.kernel_options.append(Options(freq_ghz=float(self._places.config.freq_ghz)))
@@ -235,14 +235,15 @@ class Context:
         planes: Mapping[int, PlaneForm] | None = None,
         through_switches: Sequence[SwitchQueueForm] = (),
     ) -> None:
-        """Install queues between the PEs of a group, which replace all queues before; it waits for all launches first.
+        """Install queues between the PEs of a group. The new queues replace all earlier queues; the method first waits for all
+        launches.
 
         `links`: `links[0][0, "E"] == (1, "W")` means that rank 1 is east of rank 0 in plane 0, and rank 0 is west of rank 1.
-        `ranks`: the PEs by rank. `slots`, `slot_bytes`, `tier`: by default those of `pe.ipcq` of the machine. `protocol`: a
-        name in `pe.ipcq.protocols`, by default simple. `planes`: by plane, the slots, the bytes of a slot and, where it is
-        another, the protocol of queues that differ from the others. `through_switches`: queues whose messages switches combine
-        or copy. InputError for a table that is not symmetric, a queue in use, a protocol or switches that the machine does not
-        have, and too little memory.
+        `ranks`: the PEs by rank. `slots`, `slot_bytes`, `tier`: the defaults are those of `pe.ipcq` of the machine. `protocol`:
+        a name in `pe.ipcq.protocols`; the default is `simple`. `planes`: for planes that differ from the others, the number of
+        slots, the bytes of a slot and, if it differs, the protocol. `through_switches`: queues whose messages are combined or
+        copied by switches. InputError for a table that is not symmetric, a queue in use, a protocol or switches that the
+        machine does not have, and too little memory.
         """
         if self.launches:
             self.synchronize()
@@ -257,17 +258,18 @@ class Context:
     # Results ------------------------------------------------------------------------------------------------------
 
     def output(self, name: str, tensor: DeviceTensor) -> None:
-        """Name a tensor whose final elements are compared with the array that the reference returns under this name."""
+        """Name a tensor as an output: its final elements are compared with the array that the reference returns under this
+        name."""
         if name in self.outputs:
             rule = "there is an output of that name already"
             raise InputError(Problem(f"output {name}", rule, remedy="give each its own name"))
         self.outputs[name] = tensor
 
     def to_numpy(self, tensor: DeviceTensor) -> Array:
-        """The elements of a tensor, after all launches so far.
+        """Return the elements of a tensor after all launches so far.
 
-        Results of kernels are computed by replaying the op log from its beginning, so many calls are slow. InputError if
-        nothing was written to the tensor, or if the run keeps no op log.
+        Results of kernels are computed by replaying the op log from its beginning, so repeated calls are slow. InputError if
+        nothing was written to the tensor, and if the run keeps no op log.
         """
         self.synchronize()
         if tensor.host is not None and not tensor.deployed:

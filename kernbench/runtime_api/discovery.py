@@ -1,4 +1,4 @@
-"""Where benches are: the modules of `kernbench.benches`, and files of the user."""
+"""Discovery of benches: the modules of `kernbench.benches`, and files of the user."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ PACKAGE = "kernbench.benches"
 
 
 def installed_benches() -> dict[str, Bench]:
-    """Every bench of the package, by name. A module whose name begins with `_` is a helper of others.
+    """Every bench of the package, by name. A module whose name begins with `_` is a helper module without a bench.
 
-    InputError for a module without one, and for two of one name.
+    InputError for a module without a bench, and for two benches with the same name.
     """
     package = importlib.import_module(PACKAGE)
     found: dict[str, Bench] = {}
@@ -36,7 +36,8 @@ def installed_benches() -> dict[str, Bench]:
 
 
 def benches_of(module: ModuleType, where: str) -> list[Bench]:
-    """The benches that a module makes, in order. InputError if it does not exist, or two have the same name."""
+    """The benches that a module defines, in order. InputError if the module does not exist, and if two benches have the same
+    name."""
     made = [value for value in vars(module).values() if isinstance(value, Bench) and value.run.__module__ == module.__name__]
     found: dict[str, Bench] = {}
     for one in dict.fromkeys(made):
@@ -60,7 +61,7 @@ def is_bench_target(target: str) -> bool:
 
 
 def load_bench(target: str) -> Bench:
-    """The bench that a TARGET names: a name, `FILE.py`, or `FILE.py:NAME` where the file has several."""
+    """The bench that a TARGET names: a name, `FILE.py`, or `FILE.py:NAME` if the file has several benches."""
     path, name = _split(target)
     if path is None:
         there = installed_benches()
@@ -86,7 +87,7 @@ def bench_file(target: str) -> Path | None:
 
 
 def _split(target: str) -> tuple[Path | None, str]:
-    """The Python file of a TARGET and the name after it; None if it names no file."""
+    """The Python file of a TARGET and the name after it; the file is None if the TARGET names no file."""
     stem, dot_py, name = target.rpartition(".py")
     if not dot_py or (name and not name.startswith(":")):
         return None, ""
@@ -94,7 +95,8 @@ def _split(target: str) -> tuple[Path | None, str]:
 
 
 def _import_file(path: Path) -> ModuleType:
-    """The module of a file, made again. InputError, with its line, where it cannot be read, raises or would end the process."""
+    """Import a file as a new module. InputError, with the line, if the file cannot be read, raises an exception or would end
+    the process."""
     if not path.is_file():
         raise InputError(Problem(str(path), "there is no such file", remedy="check the path"))
     spec = importlib.util.spec_from_file_location(f"kernbench_user_{path.stem}", path)
@@ -112,7 +114,7 @@ def _import_file(path: Path) -> ModuleType:
 
 @contextmanager
 def _folder_first(folder: Path) -> Iterator[None]:
-    """Modules beside the file can be imported, as when Python runs it."""
+    """Make modules beside the file importable, as when Python runs the file."""
     sys.path.insert(0, str(folder.resolve()))
     try:
         yield

@@ -1,4 +1,4 @@
-"""The JSON Schema of what `kbsim run BENCH --json` and `kbsim step BENCH --json` print."""
+"""The JSON Schema of the output of `kbsim run BENCH --json` and `kbsim step BENCH --json`."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from kernbench.sim_engine.json_schema import result_json_schema
 
 
 def bench_json_schema() -> Shape:
-    """JSON Schema (draft 2020-12) of a run of a bench, or of one that stopped on its way."""
+    """JSON Schema (draft 2020-12) of a run of a bench, including a run that was stopped."""
     result = result_json_schema()
     del result["$schema"]
     engines = result["properties"]["engines"]
@@ -45,7 +45,7 @@ def _launch() -> Shape:
 
 
 def _utilisation() -> Shape:
-    """Shares of the run, over the engines of a kind that were used."""
+    """The shares of the run that the used engines of a kind were busy or stalled."""
     shares = {name: {**NUMBER, "maximum": 1} for name in ("mean", "least", "most", "stalled")}
     counts = dict.fromkeys(("engines", "used", "jobs", "work"), COUNT)
     return closed({"kind": {"enum": ["dma", "te", "ve"]}, **counts, **shares})

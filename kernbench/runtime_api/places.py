@@ -1,4 +1,4 @@
-"""The PEs and HBM slices of a machine, in order: what tensors are placed on."""
+"""The PEs and HBM slices of a machine, in order; tensors are placed on them."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ from kernbench.policy.routing.resolver import address_map
 
 @dataclass(frozen=True, slots=True)
 class Slice:
-    """A part of the HBM with addresses of its own; on an NPU its whole DRAM."""
+    """A part of the HBM with its own addresses; on an NPU, the whole DRAM."""
 
-    name: str  #: as errors name it: `slice 2 of sip0.cube1.hbm_ctrl`
-    base: int  #: physical address of its first byte
+    name: str  #: the name of the slice in errors: `slice 2 of sip0.cube1.hbm_ctrl`
+    base: int  #: physical address of the first byte
     nbytes: int
 
     @property
     def end(self) -> int:
-        """The first address after it."""
+        """The first address after the slice."""
         return self.base + self.nbytes
 
 
 class Places:
-    """PEs by number, SIP by SIP, cube by cube; each has one HBM slice that is its own."""
+    """The PEs by number, ordered by SIP and cube; each PE has its own HBM slice."""
 
     def __init__(self, config: MachineConfig) -> None:
         self.config = cast("NpuConfig | SystemConfig", config)  # the only kinds
@@ -61,23 +61,24 @@ class Places:
         )
 
     def slice_of(self, pe: int) -> int:
-        """The number of a PE's own slice: the first whose router is that of the PE; without one, the slice of that number."""
+        """The number of a PE's own slice: the first slice that is attached to the router of the PE; otherwise the slice with
+        the number of the PE."""
         cube, inside = divmod(pe, self.size.pes)
         owned = [k for k in range(self.config.slices) if self.config.slice_pe(k) == inside]
         return cube * self.config.slices + (owned[0] if owned else inside % self.config.slices)
 
     def number(self, sip: int, cube: int, pe: int) -> int:
-        """The number of a PE by its place."""
+        """The number of a PE from its SIP, cube and position."""
         return (sip * self.size.cubes + cube) * self.size.pes + pe
 
     def sip_at(self, physical: int) -> int:
-        """The SIP whose HBM holds an address."""
+        """The SIP whose HBM has an address."""
         found = next(k for k, one in enumerate(self.slices) if one.base <= physical < one.end)
         return found // (len(self.slices) // self.size.sips)
 
     @property
     def virtual_base(self) -> int:
-        """The first virtual address: above every memory, and the same on small machines."""
+        """The first virtual address, which is above every memory; small machines all have the same value."""
         end = max(self.slices[-1].end, self._map.tcm.end)
         return max(1 << 48, 1 << end.bit_length())
 
@@ -87,7 +88,8 @@ Pes = int | Sequence[int | str] | None
 
 
 def check_call(where: str, kernel: Callable[..., Any], args: Sequence[Any]) -> None:
-    """InputError if a kernel cannot be called with these arguments and `tl`, by its name or as the last."""
+    """InputError if a kernel cannot be called with these arguments and `tl`; `tl` is the keyword argument of this name or the
+    last argument."""
     try:
         signature = inspect.signature(kernel)
         if "tl" in signature.parameters:
@@ -101,7 +103,7 @@ def check_call(where: str, kernel: Callable[..., Any], args: Sequence[Any]) -> N
 
 
 def grid_of(where: str, grid: int | Sequence[int] | None, pes: int) -> tuple[int, ...]:
-    """The sizes of a grid, of one to three axes; None: a program for each of the `pes`."""
+    """The sizes of a grid of one to three axes; None means one program for each of the `pes`."""
     sizes = (pes,) if grid is None else tuple(grid) if isinstance(grid, Iterable) else (grid,)
     if not 1 <= len(sizes) <= MOST_AXES or not all(type(size) is int and size >= 1 for size in sizes):
         rule = f"it must be one to {MOST_AXES} integers of at least 1, and it is {sizes}"
@@ -110,7 +112,8 @@ def grid_of(where: str, grid: int | Sequence[int] | None, pes: int) -> tuple[int
 
 
 def chosen_pes(where: str, pes: Pes, places: Places) -> list[int]:
-    """The numbers of the PEs of a launch, in its order. InputError for one that is not there, or stands twice."""
+    """The numbers of the PEs of a launch, in the order of the launch. InputError for a PE that does not exist or is listed
+    twice."""
     there = len(places.pes)
     if pes is None:
         return list(range(there))
@@ -134,7 +137,7 @@ def chosen_pes(where: str, pes: Pes, places: Places) -> list[int]:
 
 
 def deal(pes: Sequence[int], grid: tuple[int, ...]) -> Iterator[tuple[int, tuple[int, ...]]]:
-    """Each PE that has programs, with their numbers: PE `k` of `n` runs `k`, `k + n`, ..."""
+    """Assign programs to PEs, and yield each PE with its programs: PE `k` of `n` runs the programs `k`, `k + n`, ..."""
     for k, pe in enumerate(pes):
         programs = tuple(range(k, prod(grid), len(pes)))
         if programs:
@@ -145,7 +148,7 @@ def deal(pes: Sequence[int], grid: tuple[int, ...]) -> Iterator[tuple[int, tuple
 class MachineFacts:
     """Numbers of the machine."""
 
-    name: str  #: the preset or file
+    name: str  #: the name of the preset or file
     sips: int
     cubes: int  #: of a SIP
     pes_per_cube: int
@@ -158,7 +161,7 @@ class MachineFacts:
 
     @classmethod
     def of(cls, places: Places) -> MachineFacts:
-        """The facts of the machine with these places."""
+        """The facts of the machine that has these PEs and slices."""
         config, size = places.config, places.size
         pe = config.pe
         return cls(

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def described(bench: Bench) -> dict[str, Any]:
-    """Name, description, parameters with what they may be, and the file's name."""
+    """The name, the description, the parameters with their allowed values, and the file of a bench."""
     params = {
         name: {"default": param.default, "doc": param.doc, "choices": list(param.choices), "least": param.least}
         for name, param in bench.params.items()
@@ -37,9 +37,10 @@ _NAMES = {"te": ("tensor engine", "product"), "ve": ("vector engine", "step")}
 
 
 def idle_engines(uses: Iterable[EngineUse]) -> list[str]:
-    """A line for each kind of which a PE left engines without work, of the PE that left most.
+    """One line for each kind of engine of which a PE left engines idle; the line is about the PE that left the most.
 
-    A job goes to the engine with the fewest jobs that have not ended: as many have work as jobs were in flight at a time.
+    A job goes to the engine with the fewest unfinished jobs, so the number of engines with work is the largest number of jobs
+    in flight at a time.
     """
     found: dict[str, dict[str, list[EngineUse]]] = {kind: {} for kind in _NAMES}
     for use in uses:
@@ -69,16 +70,16 @@ class KindUse:
     kind: str  #: dma, te, ve
     engines: int  #: of the machine
     used: int  #: that had work
-    mean: float  #: mean busy share of the run over those
+    mean: float  #: mean share of the run in which these engines were busy
     least: float
     most: float
-    stalled: float  #: mean share that banks and backpressure took
+    stalled: float  #: mean share of the run in which banks or backpressure stalled these engines
     jobs: int
     work: int  #: bytes, MACs or ops
 
     @classmethod
     def of(cls, kind: str, uses: list[EngineUse]) -> KindUse:
-        """The mean over the engines of the kind."""
+        """The means over the engines of the kind."""
         used = [one for one in uses if one.jobs]
         shares = [one.utilisation for one in used] or [0.0]
         waits = [(one.bank_conflict + one.backpressure) / one.cycles for one in used] or [0.0]
@@ -97,7 +98,8 @@ class KindUse:
 
 @dataclass(frozen=True)
 class BenchReport:
-    """What a run of a bench took, what limits it, and whether its outputs are right; `Run.report` has it.
+    """The duration of a run of a bench, the limits of the run, and whether its outputs are right; `Run.report` returns the
+    report.
 
     >>> import kernbench as kb
     >>> report = kb.run("vector_add", n=4096, verify=True).report
@@ -113,11 +115,11 @@ class BenchReport:
     roofs: tuple[Roof, ...]  #: lower bounds, the highest first
     kinds: tuple[KindUse, ...]
     channels: tuple[ResourceUse, ...]
-    links: tuple[ResourceUse, ...]  #: those with traffic, busiest first
-    implicit_waits: int  #: uses of what had not ended
+    links: tuple[ResourceUse, ...]  #: links with traffic, the busiest first
+    implicit_waits: int  #: uses of a result whose command had not ended
     outputs: tuple[str, ...]
     verification: Verification | None  #: None without `verify`
-    notes: tuple[str, ...] = ()  #: what there is to say of the run: engines without work, and why; of Triton kernels
+    notes: tuple[str, ...] = ()  #: remarks on the run: idle engines with the reason, and remarks on Triton kernels
 
     @property
     def bound(self) -> BoundShare:
@@ -126,11 +128,11 @@ class BenchReport:
 
     @property
     def exit_code(self) -> int:
-        """1 if a tensor is wrong, otherwise 0."""
+        """1 if an output tensor is wrong, otherwise 0."""
         return 0 if self.verification is None else self.verification.exit_code
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain JSON types; `result` is that of docs/model/formats.md."""
+        """Plain JSON types; `result` has the format of docs/model/formats.md."""
         launches = [asdict(one) | {"cycles": one.cycles} for one in self.launches]
         return {
             "bench": self.bench,
@@ -169,9 +171,10 @@ def _checked(verification: Verification) -> dict[str, Any]:
 
 
 def report(engine: GraphEngine, *, verify: bool = False, debug: bool = False) -> BenchReport:
-    """The report of an engine's last run. `verify`: Phase 2, and outputs against the reference; `debug`: op by op.
+    """The report of an engine's last run. `verify`: run Phase 2, and compare the outputs with the reference; `debug`: replay
+    one op after another.
 
-    A run that did not end as it should have is not verified. InputError as `Running.verify`.
+    A run that failed, was aborted or is in a deadlock is not verified. InputError as `Running.verify`.
     """
     running, timing, plan = engine.activity, engine.get_timing_result(), engine.machine.plan
     engines = list(engine_uses(timing.result))

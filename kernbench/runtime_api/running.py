@@ -1,4 +1,4 @@
-"""One run of a bench: its context, the components that run it, and what it says when it is over."""
+"""One run of a bench: its context, the components that run it, and its results."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 class Running:
-    """A bench with its parameters on a session's machine."""
+    """A bench with its parameters on the machine of a session."""
 
     def __init__(self, bench: Bench, session: Session, params: dict[str, Any]) -> None:
         self.bench = bench
@@ -53,11 +53,11 @@ class Running:
         return self.system.error
 
     def bind(self, machine: Machine) -> None:
-        """Before cycle 0: tell the components their positions in the machine."""
+        """Before cycle 0: give the components their positions in the machine."""
         self.system.bind(machine)
 
     def launches(self) -> list[LaunchTimes]:
-        """When each launch, and each PE in it, began and ended so far."""
+        """The start and the end of each launch so far, and of each PE in the launch."""
         return [
             LaunchTimes(
                 launch.name,
@@ -75,7 +75,7 @@ class Running:
         return {"bench": self.bench.name, "params": self.params, "source": source}
 
     def notes(self) -> list[str]:
-        """Notes about unexpected behaviour of its Triton kernels, one sentence each."""
+        """Notes about unexpected behaviour of the run's Triton kernels, one sentence each."""
         if not self.context.kernel_options:
             return []
         from kernbench.runtime_api.triton.races import left_out_notes
@@ -83,14 +83,14 @@ class Running:
         return list(dict.fromkeys(text for one in self.context.kernel_options for text in (*one.notes, *left_out_notes(one))))
 
     def kernel_files(self) -> list[str]:
-        """The files that kernels of the run, and the bench, stand in."""
+        """The source files of the bench and of the kernels of the run."""
         found = [self.bench.source]
         for launch in self.context.launches:
             found += [str(inspect.getsourcefile(inspect.unwrap(work.kernel))) for work in launch.work[:1]]
         return list(dict.fromkeys(found))
 
     def state(self) -> dict[str, Any]:
-        """All that the state of a run is, beside its engines: kernels, launches and inputs, as plain JSON."""
+        """The state of the run outside of its engines: kernels, launches and inputs, as plain JSON."""
         return {
             "kernels": [asdict(state) for state in self.system.states()],
             "launches": [asdict(one) for one in self.launches()],
@@ -98,9 +98,9 @@ class Running:
         }
 
     def expected(self) -> dict[str, Array]:
-        """The outputs that the bench's reference computes, by name.
+        """The outputs that the reference of the bench computes, by name.
 
-        InputError without a reference, and if its names or shapes are not those of the run.
+        InputError if the bench has no reference, and if the names or shapes are not those of the run.
         """
         where, outputs = self.bench.where, self.context.outputs
         if self.bench.reference is None:
@@ -126,9 +126,10 @@ class Running:
         return found
 
     def verify(self, *, debug: bool = False) -> Verification:
-        """Phase 2 of the whole run, and its outputs against the reference. With `debug`, one op after the other.
+        """Run Phase 2 for the whole run, and compare its outputs with the reference. With `debug`, ops are replayed one after
+        another.
 
-        InputError without an op log, and as `expected`.
+        InputError without an op log, and in the same cases as `expected`.
         """
         from kernbench.runtime_api.verification import verify_run  # Phase 2, imported only if it is needed
 
@@ -139,7 +140,7 @@ class Running:
 
 
 def _place(function: Any, error: Exception) -> str:
-    """`mine.py:21: `, the line of a function's own file that an error passed last; empty if there is none."""
+    """`mine.py:21: `: the last line of the function's own file in the traceback of an error; empty if there is none."""
     file = getattr(getattr(function, "__code__", None), "co_filename", None)
     lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == file]
     return f"{os.path.basename(str(file))}:{lines[-1]}: " if lines else ""

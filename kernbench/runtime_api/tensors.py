@@ -1,4 +1,4 @@
-"""Tensors in the HBM of a machine, and the location of each of their parts."""
+"""Tensors in the HBM of a machine, and the locations of their parts."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ class Part:
 
     pe: int | None  #: PE of the shard; None for a tensor without shards
     shard: Shard | None
-    first: int  #: of a packed tensor: the first element, counted flat
+    first: int  #: of a packed tensor: the flat index of the first element
     shape: tuple[int, ...]
     physical: int
     virtual: int
     nbytes: int
 
     def of(self, array: Array) -> Array:
-        """The elements of this part, contiguous, from an array of the whole tensor."""
+        """The elements of this part as a contiguous array, from an array of the whole tensor."""
         if self.shard is not None:
             return np.ascontiguousarray(array[self.shard.index])
         if prod(self.shape) == array.size:
@@ -40,7 +40,7 @@ class Part:
 
 @dataclass(eq=False)
 class DeviceTensor:
-    """A tensor of a run, which methods of `Context` make. `host`: the elements on the host, or None for a tensor of
+    """A tensor of a run; methods of `Context` make tensors. `host`: the elements on the host, or None for a tensor of
     `Context.empty`.
 
     >>> import kernbench as kb
@@ -63,7 +63,7 @@ class DeviceTensor:
 
     @property
     def nbytes(self) -> int:
-        """[B] Size of the whole tensor; replicated elements count once."""
+        """[B] The size of the whole tensor; replicated elements count once."""
         return nbytes_of(self.shape, self.dtype)
 
     @property
@@ -93,7 +93,8 @@ class DeviceTensor:
         )
 
     def write(self, store: MemoryStore, array: Array) -> Iterator[tuple[Part, Array]]:
-        """Put the elements of the whole tensor at the physical and virtual addresses of each part; the parts, as they went."""
+        """Write the elements of the whole tensor at the physical and virtual addresses of each part, and yield the parts with
+        their elements."""
         for part in self.parts:
             values = part.of(array)
             if values.size:
@@ -102,7 +103,8 @@ class DeviceTensor:
                 yield part, values
 
     def gather(self, store: MemoryStore) -> Array:
-        """The whole tensor from its parts; of replicas the last. ValueError if bytes have no value."""
+        """The whole tensor, assembled from its parts; of replicas, the last one counts. ValueError if some bytes have no
+        value."""
         whole = np.empty(self.shape, dtype_of(self.dtype).numpy)
         for part in self.parts:
             values = store.read("hbm", part.physical, part.shape, self.dtype)
@@ -114,7 +116,7 @@ class DeviceTensor:
 
 
 def check_shape(where: str, shape: Sequence[int], dtype: str) -> tuple[int, ...]:
-    """A shape of integers of at least 1 that fills whole bytes; InputError for any other."""
+    """The shape, checked: integers of at least 1, and a whole number of bytes; otherwise InputError."""
     lengths = tuple(shape)
     if not all(isinstance(one, int | np.integer) and not isinstance(one, bool) and one >= 1 for one in lengths):
         raise InputError(Problem(where, f"its axes must be integers of at least 1, and it is {lengths}", "shape"))
@@ -131,7 +133,7 @@ def _nbytes(where: str, shape: tuple[int, ...], dtype: str) -> int:
 
 
 def packed_parts(name: str, shape: tuple[int, ...], dtype: str, hbm: HbmAllocator, space: AddressSpace) -> tuple[Part, ...]:
-    """Row-major, contiguous, from slice 0 of the first cube on. InputError if there is no room."""
+    """A row-major, contiguous tensor, from slice 0 of the first cube on. InputError if there is no room."""
     pieces = hbm.packed(_nbytes(f"tensor {name}", shape, dtype), name)
     addresses = space.add(pieces, name)
     if len(pieces) == 1:
@@ -147,7 +149,7 @@ def packed_parts(name: str, shape: tuple[int, ...], dtype: str, hbm: HbmAllocato
 def sharded_parts(
     name: str, shape: tuple[int, ...], dtype: str, policy: DPPolicy, places: Places, hbm: HbmAllocator, space: AddressSpace
 ) -> tuple[Part, ...]:
-    """Each PE's shard in its own HBM slice, row-major. InputError if a slice has no room."""
+    """A shard for each PE in the PE's own HBM slice, row-major. InputError if a slice has no room."""
     shards = policy.shards(shape, places.size)
     numbers = [places.number(shard.sip, shard.cube, shard.pe) for shard in shards]
     where = [f"tensor {name}, shard of {places.pes[pe]}" for pe in numbers]

@@ -1,4 +1,4 @@
-"""Comparison of the outputs of a run with its reference: Phase 2, then each part of each tensor."""
+"""Comparison of the outputs of a run with the reference: Phase 2, and then each part of each tensor."""
 
 from __future__ import annotations
 
@@ -13,13 +13,14 @@ from kernbench.sim_engine.memory_store import MemoryStore
 from kernbench.sim_engine.op_log import OpLogger, Output
 from kernbench.sim_engine.verify import Failure, Verification, compare
 
-MOST_TRACED = 8  #: most wrong parts whose ops are looked up; each takes a scan of the whole log
+MOST_TRACED = 8  #: number of wrong parts whose ops are looked up; each lookup scans the whole log
 
 
 def verify_run(
     log: OpLogger, outputs: Mapping[str, DeviceTensor], expected: Mapping[str, Array], places: Places, *, debug: bool
 ) -> Verification:
-    """Replay a log, and compare tensors with arrays of their shapes. An index in a failure is that in the whole tensor."""
+    """Replay a log, and compare tensors with arrays of the same shapes. The index in a failure is an index of the whole
+    tensor."""
     pieces = {
         piece.name: (piece, values, offset)
         for name, array in expected.items()
@@ -34,7 +35,7 @@ def verify_run(
     traced = executor.verify({label: pieces[label][1] for label in list(wrong)[:MOST_TRACED]})
     wrong |= {failure.tensor: failure for failure in traced.failures}
     failures = [_in_whole(one, *(pieces[label][2] if label in pieces else ("", ()))) for label, one in wrong.items()]
-    ops = tuple(name for name in traced.checked if name not in pieces)  # what Phase 1 computed too
+    ops = tuple(name for name in traced.checked if name not in pieces)  # tensors that Phase 1 computed too
     return Verification((*pieces, *ops), tuple(failures))
 
 
@@ -47,7 +48,7 @@ def _failure(store: MemoryStore, piece: Output, values: Array) -> Failure | None
 
 
 def _in_whole(failure: Failure, name: str, offset: tuple[int, ...]) -> Failure:
-    """A failure of a shard of the tensor `name` as one of the whole tensor."""
+    """The failure of a shard of the tensor `name`, expressed as a failure of the whole tensor."""
     if failure.index is None or not name:
         return failure
     return replace(failure, tensor=name, index=tuple(at + i for at, i in zip(offset, failure.index, strict=True)))
@@ -56,8 +57,8 @@ def _in_whole(failure: Failure, name: str, offset: tuple[int, ...]) -> Failure:
 def _pieces(
     name: str, tensor: DeviceTensor, array: Array, places: Places
 ) -> Iterator[tuple[Output, Array, tuple[str, tuple[int, ...]]]]:
-    """A tensor as what lies contiguous in HBM: each with the elements expected there, and where its indices begin in the whole
-    (without a name: they are those of the piece)."""
+    """The contiguous pieces of a tensor in HBM: each with its expected elements and the offset of its indices in the whole
+    tensor. A piece without a name has the indices of the piece itself."""
     for part in tensor.parts:
         label, begin = name, (name, (0,) * len(tensor.shape))
         if part.pe is not None and part.shard is not None:

@@ -1,9 +1,11 @@
-"""Phase 2 (seed ADR-0020 D6): the op log replayed with numpy, ordered by the bytes that ops touch, by nothing of the machine.
+"""Phase 2 (seed ADR-0020 D6): replays the op log with numpy. The order of the replay follows from the bytes that ops access,
+and from nothing else of the machine.
 
-Ops are taken in order of `t_start` (memory before math at one time, and never before what they depend on), so many at a time,
-and sorted into levels of ops that do not touch each other's results. A level reads all its operands, computes in threads with
-equal small GEMMs stacked, and writes all results. Arrays in the store are never changed, so an operand is a reference.
-If few components compute, levels would hold only one or two ops, so these ops run in sequence.
+Ops are taken in windows, in order of `t_start`; at equal times, memory ops come before math ops, and an op never comes before
+an op on which it depends. The ops of a window are sorted into levels of ops that do not access each other's results. A level
+first reads all operands, then computes in threads (equal small GEMMs are stacked), and then writes all results. Arrays in the
+store are never changed, so an operand is a reference. If few components compute, levels would hold only one or two ops, so
+these ops run in sequence.
 """
 
 from __future__ import annotations
@@ -29,14 +31,15 @@ from kernbench.sim_engine.replay.order import ordered
 from kernbench.sim_engine.replay.tasks import Task, Tasks
 from kernbench.sim_engine.verify import Boundary, OpReference, Verification, verify_ops, verify_outputs
 
-WINDOW = 4096  # ops that are sorted into levels at once
-SMALL = 1 << 15  # [B] of operands; a task with fewer is done before a thread begins
-SIDE_BY_SIDE = 4  # components that must compute in a window for its levels to hold more than an op or two each
+WINDOW = 4096  # ops that are sorted into levels together
+SMALL = 1 << 15  # [B] of operands; a smaller task is computed without starting a thread
+# smallest number of components that must compute in a window, so that its levels have more than one or two ops each
+SIDE_BY_SIDE = 4
 
 
 @contextmanager
 def _collector_off() -> Iterator[None]:
-    """A replay makes no circles of references, and a long log is much to go through for a collector that looks for some."""
+    """Switch the garbage collector off: a replay makes no reference cycles, and a long log has many objects to scan."""
     was_on = gc.isenabled()
     gc.disable()
     try:
@@ -72,12 +75,12 @@ class DataExecutor:
         debug: bool = False,
         watch: Iterable[int] = (),
     ) -> None:
-        """`initial_store` is what the memories held before the first record, and is written to; an OpLogger kept a copy itself,
-        and for a list of records they were empty. `outputs` name the tensors that are verified. `threads`: None takes
-        KERNBENCH_THREADS, else as many as there are processors, at most 4. `debug` keeps what every op read and wrote, so that
-        each can be verified. `watch`: ids of math ops whose results are kept in `watched`.
+        """`initial_store`: the contents of the memories before the first record; the replay writes to it. An OpLogger keeps its
+        own copy; for a list of records the default is empty memories. `outputs` name the tensors that are verified. `threads`:
+        None means KERNBENCH_THREADS, or otherwise the number of processors, at most 4. `debug`: keep the data that every op
+        read and wrote, so that each op can be verified. `watch`: ids of math ops whose results are kept in `watched`.
 
-        Raises InputError for a log of times alone.
+        Raises InputError for a log that has only times.
         """
         self._log = op_log
         self._outputs = list(outputs) or (op_log.outputs if isinstance(op_log, OpLogger) else [])
@@ -88,8 +91,8 @@ class DataExecutor:
         self._known: list[Boundary] = []
         self._watch = frozenset(watch)
         self.watched: dict[int, Array] = {}  #: results of the ops of `watch`
-        self.boundaries: list[Boundary] = []  #: in debug mode: what every op did, in order of replay
-        self.store = self._begin(op_log, initial_store)  #: the memories, after `run` as the ops left them
+        self.boundaries: list[Boundary] = []  #: in debug mode: the data of every op, in the order of the replay
+        self.store = self._begin(op_log, initial_store)  #: the memories; after `run`, with the results of the ops
 
     @staticmethod
     def _begin(op_log: OpLogger | Sequence[OpRecord], given: MemoryStore | None) -> MemoryStore:
@@ -103,8 +106,9 @@ class DataExecutor:
         return op_log.initial_store.snapshot()
 
     def run(self, until: int | None = None) -> DataExecutor:
-        """Replay the log, once; up to and with the op `until` it is done one op after the other, and the store shows what was
-        there then. Raises InputError if an op reads bytes that nothing wrote, naming op and source line.
+        """Replay the log once. With `until`, ops up to and including this op are replayed one after another, and the store has
+        the contents at this point. Raises InputError if an op reads bytes that nothing wrote; the error names the op and the
+        source line.
         """
         if self._ran:
             return self
@@ -128,11 +132,11 @@ class DataExecutor:
     def verify(
         self, expected: Array | Mapping[str, Array], ops: Mapping[int, Array] | OpReference | None = None
     ) -> Verification:
-        """Compare final tensors with a reference, by the tolerances of their types (seed ADR-0020 D11).
+        """Compare the final tensors with a reference, within the tolerances of their types (seed ADR-0020 D11).
 
-        `expected`: arrays by the outputs' names; one array is for the only output, or, where none was named, for the one
-        range of HBM that the log writes. `ops`, in debug mode, are expected results of single ops: by op id, or as a function
-        of a record and its inputs that returns one or None. What Phase 1 computed itself is always compared.
+        `expected`: arrays by the names of the outputs. A single array is for the only output or, if no output was named, for
+        the one range of HBM that the log writes. `ops`, in debug mode: expected results of single ops, by op id, or a function
+        of a record and its inputs that returns a result or None. Values that Phase 1 computed itself are always compared.
         """
         self.run()
         found = verify_outputs(self.store, self._records(), self._outputs, expected)
@@ -149,7 +153,7 @@ class DataExecutor:
         return sorted(self._log, key=lambda record: record.t_start)
 
     def _one_by_one(self, window: Sequence[ReplayOp]) -> bool:
-        """Whether levels are not worth the sorting, because few components compute."""
+        """Whether sorting into levels is not worth its time, because few components compute."""
         computing = [op.record for op in window if op.record.op_kind in ("gemm", "math")]
         if self._debug or len({record.component_id for record in computing}) >= SIDE_BY_SIDE:
             return False
@@ -169,7 +173,7 @@ class DataExecutor:
             self._known.append(Boundary(op.record, inputs, result, known))
 
     def _run_level(self, tasks: Tasks, level: Sequence[ReplayOp], pool: ThreadPoolExecutor | None) -> None:
-        """Move and read, then compute, then write: the ops of a level do not touch each other's results."""
+        """Move and read, then compute, then write: the ops of a level do not access each other's results."""
         work = tasks.of_level(level)
         if pool is None or len(work) == 1 or _small(work):
             results = [task.run() for task in work]
@@ -189,7 +193,7 @@ class DataExecutor:
 
 
 def _run_share(share: Sequence[Task]) -> list[Sequence[Array]]:
-    """Run in a thread; numpy's setting to ignore overflows must be repeated there."""
+    """Run a share of the ops in a thread; numpy's setting to ignore overflows must be repeated there."""
     with np.errstate(all="ignore"):
         return [task.run() for task in share]
 

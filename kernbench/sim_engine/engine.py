@@ -1,4 +1,4 @@
-"""`GraphEngine` (seed ADR-0020 D10) runs benches on a machine. It is Phase 1; Phase 2 takes its `op_log`."""
+"""`GraphEngine` (seed ADR-0020 D10) runs benches on a machine. The run is Phase 1; Phase 2 uses its `op_log`."""
 
 from __future__ import annotations
 
@@ -25,20 +25,20 @@ Around: TypeAlias = Callable[[Machine], AbstractContextManager[Any]]  #: context
 
 @dataclass(frozen=True, slots=True)
 class PeTimes:
-    """[cycle] When one PE worked on a launch; None for what has not happened."""
+    """[cycle] The times of one PE in a launch; None for an event that has not happened."""
 
-    start: int | None  #: of its first program
-    end: int | None  #: of its last command
+    start: int | None  #: start of its first program
+    end: int | None  #: end of its last command
 
 
 @dataclass(frozen=True, slots=True)
 class LaunchTimes:
-    """[cycle] When a launch was issued, started and ended; None for what has not happened."""
+    """[cycle] The issue, start and end of a launch; None for an event that has not happened."""
 
     name: str
-    issued: int  #: by the host
-    start: int | None  #: of the first program
-    end: int | None  #: of the last command
+    issued: int  #: call of the host
+    start: int | None  #: start of the first program
+    end: int | None  #: end of the last command
     pes: Mapping[str, PeTimes]
 
     @property
@@ -86,7 +86,7 @@ class Session:
     config: MachineConfig
     store: MemoryStore
     log: OpLogger | None
-    strict_wait: bool = False  #: using a tensor that is in flight is an error
+    strict_wait: bool = False  #: whether using a tensor that is in flight is an error
 
 
 class Activity(Protocol):
@@ -94,12 +94,12 @@ class Activity(Protocol):
 
     @property
     def components(self) -> Mapping[str, Any]:
-        """What drives the machine, by name."""
+        """The components that drive the machine, by name."""
         ...
 
     @property
     def error(self) -> BaseException | None:
-        """What its code raised, first."""
+        """The first exception of its code."""
         ...
 
     def bind(self, machine: Machine) -> None: ...
@@ -116,18 +116,18 @@ class Runnable(Protocol):
     def begin(self, session: Session, params: Mapping[str, Any]) -> Activity: ...
 
 
-#: Python's collector during a run: new objects between two looks at the youngest, and how many looks at those of the middle
-#: generation make one at all objects. Most objects of a run live as long as the run.
+#: Thresholds of Python's garbage collector during a run: new objects between collections of the youngest generation, and
+#: collections of the middle generation between full collections. Most objects of a run live as long as the run.
 YOUNG, MIDDLE = 100_000, 100
 
 
 @contextmanager
 def _collector_looks_at_new_objects() -> Iterator[None]:
-    """A large machine is many objects that live as long as the run, and a thousand kernels have as many in flight: to go
-    through them again and again took a quarter of the time of 1,024 PEs. Nothing is frozen for that: `gc.get_freeze_count`,
-    which would say whether others have, walks through all that is frozen."""
+    """A large machine has many objects that live as long as the run, and a thousand kernels have many objects in flight.
+    Repeated full collections took a quarter of the time of a run with 1,024 PEs. The objects are not frozen:
+    `gc.get_freeze_count`, which tells whether other code has frozen objects, walks over all frozen objects."""
     before = gc.get_threshold()
-    if before[0]:  # 0: it is off
+    if before[0]:  # 0: the collector is off
         gc.set_threshold(max(YOUNG, before[0]), before[1], max(MIDDLE, before[2]))
     try:
         yield
@@ -136,7 +136,8 @@ def _collector_looks_at_new_objects() -> Iterator[None]:
 
 
 class KernelFailed(KernbenchError):
-    """The code of a bench or kernel raised an exception: `__cause__` is the exception, `failure` that of the result."""
+    """The code of a bench or kernel raised an exception: `__cause__` is the exception, and `failure` is the failure in the
+    result."""
 
     exit_code = 5
 
@@ -147,7 +148,7 @@ class KernelFailed(KernbenchError):
 
     @property
     def traceback(self) -> str:
-        """The traceback as Python prints it, from the user's first frame on where that is known."""
+        """The traceback in Python's format, from the first frame of the user's code on, if it is known."""
         error = self.__cause__
         if error is None:
             return str(self.failure.get("traceback", ""))
@@ -159,7 +160,7 @@ class GraphEngine:
     """Runs benches on one machine.
 
     - `graph`: a topology, a machine, or the name or file of a machine.
-    - `op_log`: whether the engine keeps the log that Phase 2 needs. Cycles do not depend on it.
+    - `op_log`: whether the engine keeps the log that Phase 2 needs. The cycles do not depend on this argument.
     - `limit_bytes`: the size [B] from which the log is kept in a temporary file.
     - `strict_wait`: whether using a tensor without waiting for it is an error.
     - `allow_code`: the same as in `load_config`, for a name or a file.
@@ -185,9 +186,11 @@ class GraphEngine:
         allow_code: AllowCode = (),
         components: Mapping[str, Callable[[], Any]] | None = None,
     ) -> None:
-        """`op_log`: keep what Phase 2 needs; cycles are the same without. Past `limit_bytes` the log goes to a temporary file.
+        """`op_log`: keep the data that Phase 2 needs; the cycles are the same without it. If the log exceeds `limit_bytes`, it
+        is kept in a temporary file.
 
-        `strict_wait`: using what has not been waited for is an error. `allow_code`: as in `load_config`, for a name or file.
+        `strict_wait`: whether using a tensor without waiting for it is an error. `allow_code`: the same as in `load_config`,
+        for a name or a file.
         """
         if isinstance(graph, Topology):
             self.config: MachineConfig = graph.config
@@ -215,8 +218,8 @@ class GraphEngine:
     def run(
         self, bench: Runnable, *, progress: Callable[[Machine], None] | None = None, around: Around = nullcontext, **params: Any
     ) -> TimingResult:
-        """Phase 1 of a bench with these parameters. `around`: a context manager of the machine, for example one that traces
-        it.
+        """Run Phase 1 of a bench with these parameters. `around`: a context manager for the machine, for example one that
+        traces it.
 
         InputError if the bench or the machine is not valid; KernelFailed if the code of a kernel raised an exception.
         """
@@ -246,11 +249,11 @@ class GraphEngine:
 
     @property
     def activity(self) -> Any:
-        """The last run as its bench made it, for the verification. ValueError before the first."""
+        """The last run with the data of its bench, for the verification. ValueError before the first."""
         if self._activity is None:
             raise ValueError("nothing has been run yet")
         return self._activity
 
     def get_timing_result(self) -> TimingResult:
-        """Cycles and launches of the last run, so far."""
+        """The cycles and the launches of the last run so far."""
         return TimingResult(self.machine.result(), tuple(self.activity.launches()))

@@ -1,4 +1,4 @@
-"""A machine that runs a program: it owns the compiled core."""
+"""A machine that runs a program; it owns the compiled core."""
 
 from __future__ import annotations
 
@@ -55,12 +55,12 @@ if TYPE_CHECKING:
 
 __all__ = ["BANKS", "BUSY", "FLOW", "JOB", "NEVER", "Arbiter", "Component", "Machine", "simulate"]
 
-SLICE_SECONDS = 0.05  # the loop comes back so often, for Ctrl-C and progress; it decides no cycle
-CONTROL_SLICE = 1 << 20  # [cycle] before the first look at whether a control entry is complete
+SLICE_SECONDS = 0.05  # [s] time after which the loop returns, for Ctrl-C and progress; no cycle depends on it
+CONTROL_SLICE = 1 << 20  # [cycle] before the first test whether a control entry is complete
 
 
 class Machine:
-    """A run that you control: step it, stop it at a condition, inspect its engines, save it and resume it.
+    """A run that the caller controls: step it, stop it at a condition, inspect its engines, save it and resume it.
 
     - `config`: a machine, or its name, file or dict.
     - `program`: a `Program` or a file.
@@ -107,7 +107,8 @@ class Machine:
         self.components = configured(self.config, [*self.plan.dma, *self.plan.compute])
         self._watching: dict[str, TrafficPart] = {}
         if self.config.components:
-            from kernbench.components.traffic import traffic_parts  # inside: most machines name no parts
+            # imported here, because most machines have no such components
+            from kernbench.components.traffic import traffic_parts
 
             self._watching = traffic_parts(self.config, self.plan.resources, self.plan.capacities)
             self.components |= self._watching
@@ -123,14 +124,14 @@ class Machine:
         self.wake: Callable[[int, int], None] = self._core.wake  #: wakes a component, by its position, in a later cycle
         if self.plan.reach is not None:
             self.plan.reach.open(self._core.add_route)
-        self.rows = self.plan.rows(self.program)  #: the entries that the core runs: those of the program, or their jobs
+        self.rows = self.plan.rows(self.program)  #: the entries that the core runs: the entries of the program, or their jobs
         self._position = {entry.id: entry.index for entry in self.rows.entries}
         self._tracing: Tracing | None = None
         self.checks = True  #: check LAWS at the end of the run; BrokenLaw if one does not hold
-        self.commands: Commands | None = None  #: descriptions of component jobs, if they are needed
-        self.queues: PeQueues | None = None  #: between PEs, where kernels run
-        self.around: Callable[[], AbstractContextManager[Any]] = nullcontext  #: context of every slice of the run
-        self._trace_state: TraceState | None = None  # of the checkpoint that was loaded
+        self.commands: Commands | None = None  #: descriptions of component jobs, if required
+        self.queues: PeQueues | None = None  #: the queues between PEs, if kernels run
+        self.around: Callable[[], AbstractContextManager[Any]] = nullcontext  #: the context of every slice of the run
+        self._trace_state: TraceState | None = None  # state of the trace in the loaded checkpoint
 
     def _new_core(self) -> Any:
         plan, plain = self.plan, self.walk == "plain"
@@ -150,7 +151,7 @@ class Machine:
 
     @property
     def plugged(self) -> bool:
-        """Whether the run has components or an arbiter, whose code no file contains."""
+        """Whether the run has components or an arbiter, whose code is not in any file."""
         return bool(self.components) or self.arbiter is not None
 
     @property
@@ -213,7 +214,8 @@ class Machine:
         return self.trace_state().trace_options()
 
     def step(self, cycles: int = 1, *, skip: bool = False) -> int:
-        """Run `cycles` cycles, or fewer if the run ends; return the number. Every cycle is stepped, unless `skip` is True."""
+        """Run `cycles` cycles, or fewer if the run ends; return the number of cycles run. Every cycle is simulated, unless
+        `skip` is True."""
         before = self.cycle
         self._run(before + cycles, skip, None, {})
         return self.cycle - before
@@ -234,8 +236,8 @@ class Machine:
         """Run to the end, or until a condition holds; return whether it holds.
 
         `until`: `end:ID`, `start:ID`, `stall`, `conflict` or `cycle:N`. The run stops after the cycle in which the condition
-        becomes true, and at once if it is already true. `cycles`: run at most that many. `progress`: called about 20 times a
-        second.
+        becomes true, and at once if it is already true. `cycles`: run at most this number of cycles. `progress`: called about
+        20 times a second.
         """
         limit, stops = stops_of(until, self._position)
         if "start_of" in stops and self.plan.jobs is not None:
@@ -246,18 +248,18 @@ class Machine:
             return True
         if entry >= 0 and self.rows.entries[entry].engine == "control":
             return self._run_to_control(entry, most, skip, progress)
-        # A denied request is waited out, and skipping may pass the cycles of the wait: `conflict` steps.
+        # Skipping may pass over the cycles in which a denied request waits, so `conflict` simulates every cycle.
         came = self._run(most, skip and until != "conflict", progress, stops)
         return came or (limit != FOREVER and self.cycle >= limit)
 
     def _time_of(self, entry: int, stops: dict[str, Any]) -> int:
-        """The cycle in which an entry started or ended, as `stops` asks, or -1."""
+        """The cycle in which an entry started or ended, as `stops` requires, or -1."""
         return int(self._core.entries()[1 if "start_of" in stops else 2][entry])
 
     def _run_to_control(
         self, entry: int, limit: int, skip: bool, progress: Callable[[Machine], None] | None
     ) -> bool:
-        """Run to the completion of a control entry. It completes inside P2, where the core checks no condition, so the run is
+        """Run until a control entry completes. The entry completes inside P2, where the core tests no condition, so the run is
         repeated.
         """
         state = self.snapshot()
@@ -281,7 +283,7 @@ class Machine:
         *,
         traced: bool = True,
     ) -> bool:
-        """Run in slices, for signals and progress; slices change no cycle."""
+        """Run in slices, for signals and progress; the slices do not change any cycle."""
         width = 1 << 14
         tracing = self._tracing if traced else None
         with self.around(), nullcontext() if tracing is None else tracing.whole_up_to(limit):
@@ -305,8 +307,8 @@ class Machine:
         return False
 
     def peek(self) -> MachineState:
-        """The state of every engine. It changes nothing."""
-        from kernbench.sim_engine.run.state import machine_state  # inside: a run to its end looks at no engine
+        """The state of every engine. The method does not change the run."""
+        from kernbench.sim_engine.run.state import machine_state  # imported here, because a run to its end inspects no engine
 
         known = self.commands or Commands(self.program, self.plan, (), self._core.describe)
         return machine_state(self.plan, known, self._core.engines(), self.cycle, self.status)
@@ -353,7 +355,7 @@ class Machine:
 
     def absent_entries(self) -> set[int]:
         """Positions of entries that the host has not yet put into the command queue."""
-        last = self.cycle - (self.status in ("running", "aborted"))  # whose P2 is over
+        last = self.cycle - (self.status in ("running", "aborted"))  # cycles whose P2 is over
         return {k for k, at in enumerate(self.arrivals() or ()) if at is None or at > last}
 
     def _times(self) -> list[EntryTimes]:
@@ -365,7 +367,7 @@ class Machine:
         ]
 
     def _of_commands(self, times: list[EntryTimes]) -> list[EntryTimes]:
-        """The times of commands: the first issue and start of their jobs, and the end of all."""
+        """The times of commands: the first issue and start of their jobs, and the end of the last job."""
         jobs = self.plan.jobs
         assert jobs is not None
         spans = zip(self.program.entries, jobs.first, jobs.last, strict=True)
@@ -381,7 +383,7 @@ class Machine:
         return [*overlap_warnings(self.rows.entries, self._core.entries()[1].tolist(), self._core.overlaps()), *left]
 
     def failure(self) -> dict[str, Any] | None:
-        """Return what failed, in which cycle and why. Return None for a run that has not failed."""
+        """Return the entry that failed, the cycle and the reason. Return None for a run that has not failed."""
         rule = self._core.arbiter_failure()
         if rule is not None:
             return arbiter_failure(arbiter_name(self.arbiter), *rule)
@@ -396,7 +398,7 @@ class Machine:
         return submitted_jobs(self.plan, self._core.submitted_there())
 
     def _header(self) -> dict[str, Any]:
-        import hashlib  # inside: only checkpoints need it
+        import hashlib  # imported here, because only checkpoints need it
 
         own_rule = {} if self.arbiter is None else {ARBITER: arbiter_name(self.arbiter)}
         return {
@@ -409,7 +411,7 @@ class Machine:
         }
 
     def save(self, path: str | os.PathLike[str], *, trace_bytes: int | None = None) -> None:
-        """Write a checkpoint file completely, or not at all. `trace_bytes`: how long the file of its trace is by now.
+        """Write a checkpoint file completely, or not at all. `trace_bytes`: the current length [B] of the trace file.
 
         For a machine with components or its own arbiter, the file holds the cycle and a digest of the state, and `load`
         repeats the run to that cycle.
@@ -444,7 +446,7 @@ class Machine:
             raise InputError(Problem(str(path), f"no run can be in this state: {error}", remedy=checkpoint.REMEDY)) from error
 
     def _run_again(self, path: str, state: bytes) -> None:
-        """Run a machine with components up to where its checkpoint was made: what they hold is in no file."""
+        """Run a machine with components up to the cycle of its checkpoint, because no file contains the state of components."""
         cycle, digest = checkpoint.replayed(path, state)
         if self.cycle:
             raise ValueError(f"cycle {self.cycle}: a run with components is resumed from cycle 0")
@@ -475,10 +477,10 @@ class Machine:
 
 
 class _Nowhere:
-    """A sink for the part of a trace that is written already."""
+    """A sink for the part of a trace that was written before."""
 
     def write(self, text: bytes, /) -> None:
-        """Take whole lines."""
+        """Accept whole lines, and discard them."""
 
 
 def simulate(
@@ -511,16 +513,16 @@ def simulate(
 
 
 def run_dram_load(controller: dict[str, Any], bursts: Any, warm: int, clocks: int) -> dict[str, Any]:
-    """Run one DRAM controller of `row_buffer_v2` by itself under a load, for comparisons with other simulators.
+    """Run a single DRAM controller of `row_buffer_v2` under a load, for comparisons with other simulators.
 
-    `controller`: as `kernbench.cmdq.controller_timing` makes it. `bursts`: an int64 array of burst number, 1 for a write, and
-    the DRAM clock in which it is offered. Counts of the `clocks` after the first `warm`, and `latencies` of reads in DRAM
-    clocks.
+    `controller`: the result of `kernbench.cmdq.controller_timing`. `bursts`: an int64 array with the burst number, 1 for a
+    write, and the DRAM clock in which the burst is offered. Returns the counts of the `clocks` clocks after the first `warm`
+    clocks, and the `latencies` of reads in DRAM clocks.
     """
     found: dict[str, Any] = DramLoad(controller, bursts).run(warm, clocks)
     return found
 
 
 def flit_load(network: dict[str, Any]) -> FlitLoad:
-    """A network of routers by itself, with tables that `kernbench.noc.network` makes; packets are offered to it."""
+    """A network of routers by itself, with tables from `kernbench.noc.network`; packets are offered to it."""
     return FlitLoad(network)

@@ -9,12 +9,12 @@ from typing import Any
 
 from kernbench.common.extras import Library, frame_of, new_axes
 
-MODEL_VERSION = 1  #: of the timing rules: a change of a cycle changes it
+MODEL_VERSION = 1  #: version of the timing rules: a change that changes cycles increases it
 
 
 @dataclass(frozen=True, slots=True)
 class EntryTimes:
-    """[cycle] When an entry was issued, started and ended; None for what has not happened. For control entries all three are
+    """[cycle] The issue, start and end of an entry; None for an event that has not happened. For control entries all three are
     equal.
 
     >>> from kernbench.sim_engine.result import EntryTimes
@@ -30,16 +30,16 @@ class EntryTimes:
 
     @property
     def cycles(self) -> int | None:
-        """[cycle] From start to end; None if one of them has not happened."""
+        """[cycle] From start to end; None if one of these events has not happened."""
         return None if self.start is None or self.end is None else self.end - self.start
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Result:
-    """The outcome of a run, or of a run so far, whose `status` is then `running`.
+    """The result of a run; for a run that still continues, `status` is `running`.
 
-    `counters`: by the names of docs/model/formats.md, with the meanings of docs/model/counters.md. `metrics`: `bounds` and
-    `energy_pj`, which are computed from the counters.
+    `counters`: the counters by their names in docs/model/formats.md; docs/model/counters.md defines them. `metrics`: `bounds`
+    and `energy_pj`, which are computed from the counters.
 
     >>> import kernbench as kb
     >>> program = kb.Program("gemm")
@@ -58,14 +58,14 @@ class Result:
     metrics: dict[str, Any] = field(default_factory=dict)
     warnings: list[dict[str, Any]] = field(default_factory=list)
     waiting: list[dict[str, Any]] = field(default_factory=list)  #: for a deadlock: the waits, each with its first cycle
-    failure: dict[str, Any] | None = None  #: when failed: the entry, the cycle and why
+    failure: dict[str, Any] | None = None  #: for a failed run: the entry, the cycle and the reason
     #: counters of each plugged-in component: `jobs`, `bytes`, `held`
     components: dict[str, dict[str, int]] = field(default_factory=dict)
     program: str = ""
     machine: str = ""
 
     def to_dict(self) -> dict[str, Any]:
-        """The JSON object of docs/model/formats.md; it has `deadlock` and `failure` only if there are any."""
+        """The JSON object of docs/model/formats.md; it has `deadlock` and `failure` only if the run has them."""
         out: dict[str, Any] = {
             "status": self.status,
             "cycles": self.cycles,

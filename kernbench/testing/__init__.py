@@ -1,1 +1,1 @@
-"""Performance tests: baselines of cycles, and the pytest plugin. Nothing here imports the simulator before a test runs it."""
+"""Performance tests: baselines of cycles, and the pytest plugin. The modules import the simulator only when a test runs it."""

@@ -1,4 +1,4 @@
-"""The file of baselines: the cycles of each named run, and what they were for."""
+"""The file of baselines: the cycles of each named run, and their groups by `why`."""
 
 from __future__ import annotations
 
@@ -12,26 +12,26 @@ from typing import Any
 from kernbench.common.errors import InputError, Problem
 from kernbench.common.files import read_bounded, write_whole
 
-VERSION = 1  #: of the file's format
-MAX_BYTES = 16 << 20  # [B] of a file
+VERSION = 1  #: version of the file format
+MAX_BYTES = 16 << 20  # [B] largest size of a file
 REMEDY = "restore it, or delete it and run pytest --kbsim-update"
 
 
 @dataclass(frozen=True)
 class Baseline:
-    """A run that later ones are compared with."""
+    """The recorded run with which later runs are compared."""
 
-    cycles: int  #: [cycle] of the run
-    model_version: int  #: of the timing rules that gave them
+    cycles: int  #: [cycle] duration of the run
+    model_version: int  #: version of the timing rules of the run
     groups: Mapping[str, float] = field(default_factory=dict)  #: [cycle] by group of `why`; empty if unknown
 
     def to_dict(self) -> dict[str, Any]:
-        """As the file has it."""
+        """The baseline in the format of the file."""
         return {"cycles": self.cycles, "groups": dict(sorted(self.groups.items())), "model_version": self.model_version}
 
 
 def read_baselines(path: Path) -> dict[str, Baseline]:
-    """The baselines of a file, by name; empty without a file. InputError if it is not a file of baselines."""
+    """The baselines of a file, by name; empty if the file does not exist. InputError if the file is not a file of baselines."""
     if not path.exists():
         return {}
     content = read_bounded(path, MAX_BYTES, what="the file of baselines")
@@ -60,6 +60,6 @@ def _baseline(path: Path, name: str, plain: Any) -> Baseline:
 
 
 def write_baselines(path: Path, baselines: Mapping[str, Baseline]) -> None:
-    """Write all baselines, sorted by name; the file is there whole or as it was before."""
+    """Write all baselines, sorted by name; if writing fails, the earlier file is kept."""
     plain = {"version": VERSION, "baselines": {name: baselines[name].to_dict() for name in sorted(baselines)}}
     write_whole(path, (json.dumps(plain, indent=2, ensure_ascii=False) + "\n").encode())

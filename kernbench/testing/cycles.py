@@ -1,4 +1,4 @@
-"""`assert_cycles`: a limit or a baseline for the cycles of a run, and the reason where the run takes more."""
+"""`assert_cycles`: compares the cycles of a run with a limit or a baseline, and reports why a run takes more."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any, Protocol
 from kernbench.common.errors import InputError, KernbenchError, Problem
 from kernbench.testing.baselines import Baseline, read_baselines
 
-LEAST_SHARE = 0.005  # of the run: a group that changed by less is not in the report
+LEAST_SHARE = 0.005  # share of the run; the report omits a group that changed by less
 UPDATE = "pytest --kbsim-update"
 
 
@@ -19,22 +19,22 @@ class Measured(Protocol):
 
     @property
     def cycles(self) -> int:
-        """[cycle] of the run."""
+        """[cycle] Duration of the run."""
         ...
 
 
 @dataclass
 class Session:
-    """One run of pytest: where its baselines are, and what its tests found."""
+    """One run of pytest: the location of its baselines, and the results of its tests."""
 
     path: Path
     update: bool
-    recorded: list[tuple[str, Baseline]] = field(default_factory=list)  #: by the test that runs, with `--kbsim-update`
-    faster: list[tuple[str, int, int]] = field(default_factory=list)  #: name, cycles now and of the baseline
+    recorded: list[tuple[str, Baseline]] = field(default_factory=list)  #: recorded by the current test, with `--kbsim-update`
+    faster: list[tuple[str, int, int]] = field(default_factory=list)  #: name, cycles of this run, cycles of the baseline
     _baselines: dict[str, Baseline] | None = None
 
     def baseline(self, name: str) -> Baseline | None:
-        """The baseline of a name, or None. InputError for the same mistakes as `read_baselines`."""
+        """The baseline of a name, or None. InputError in the same cases as `read_baselines`."""
         if self._baselines is None:
             self._baselines = read_baselines(self.path)
         return self._baselines.get(name)
@@ -47,12 +47,13 @@ sessions: list[Session] = []
 def assert_cycles(result: Measured, *, at_most: int | None = None, baseline: str | None = None) -> None:
     """Fail the test if a run did not end, or took more cycles than `at_most` or than its baseline.
 
-    `result`: what `kernbench.run`, `kernbench.llm` or `kernbench.simulate` returns. `at_most`: [cycle]. `baseline`: a name in
+    `result`: the result of `kernbench.run`, `kernbench.llm` or `kernbench.simulate`. `at_most`: [cycle]. `baseline`: a name in
     the file that `pytest --kbsim-update` writes. A run with fewer cycles than its baseline passes, and the summary of pytest
     lists it.
 
-    The AssertionError says what the cycles of the critical path were spent on, and what changed since the baseline. InputError
-    without a limit, for an `at_most` that is not an integer of 0 or more, and for a baseline outside of pytest.
+    The AssertionError lists the causes of the cycles on the critical path, and the changes since the baseline. The function
+    raises InputError without a limit, for an `at_most` that is not an integer of at least 0, and for a baseline outside of
+    pytest.
 
     >>> import kernbench as kb
     >>> from kernbench.pytest import assert_cycles
@@ -126,7 +127,7 @@ def _report(result: Measured, limit: int, what: str, before: Mapping[str, float]
 
 
 def _changes(now: Mapping[str, float], before: Mapping[str, float], cycles: int) -> list[str]:
-    """What changed since the baseline, the largest growth first."""
+    """The changes since the baseline, the largest growth first."""
     if not before:
         return []
     names = sorted({*now, *before}, key=lambda name: (before.get(name, 0.0) - now.get(name, 0.0), name))

@@ -1,4 +1,4 @@
-"""`evaluate`: one kernel on one PE, and the tensor that it returns as a numpy array."""
+"""`evaluate`: runs one kernel on one PE, and returns its tensor as a numpy array."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ DEFAULT_MACHINE = "single_cube"
 
 
 def evaluate(kernel: Callable[..., Any], *arrays: Any, config: str | MachineConfig = DEFAULT_MACHINE) -> Any:
-    """Run a kernel as one program on one PE, and return what it returns: a tensor as a numpy array.
+    """Run a kernel as one program on one PE, and return its result; a tensor is returned as a numpy array.
 
-    `kernel`: a function that takes a pointer for each of `arrays`, and then `tl`. `arrays`: what `np.asarray` takes; float64
-    becomes f32. `config`: a machine, by name, as a file or as an object. Phase 2 computes the elements of the tensor, so they
-    are those that a bench with this kernel verifies. Anything but a tensor is returned as it is.
+    `kernel`: a function that takes a pointer for each of `arrays`, and then `tl`. `arrays`: arguments of `np.asarray`; float64
+    becomes f32. `config`: a machine, by name, as a file or as an object. Phase 2 computes the elements of the tensor, as it
+    does when a bench with this kernel is verified. Any other result is returned unchanged.
 
     Raises KernelFailed if the kernel raises an exception, and InputError if it returns a tensor without elements.
 

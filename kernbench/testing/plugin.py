@@ -1,6 +1,6 @@
-"""The pytest plugin: the fixture `kbsim`, the option `--kbsim-update`, and the file of baselines that one process writes.
+"""The pytest plugin: the fixture `kbsim`, the option `--kbsim-update`, and the file of baselines, which one process writes.
 
-A worker of pytest-xdist sends what its tests recorded with their reports; the process that prints the summary writes the file.
+A worker of pytest-xdist sends the records of its tests with their reports; the process that prints the summary writes the file.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 INI = "kbsim_baselines"
 DEFAULT_FILE = "kbsim_baselines.json"
-REPORTED = "kbsim"  # attribute of a test report with the records of the test
+REPORTED = "kbsim"  # the attribute of a test report that has the records of the test
 SESSION = pytest.StashKey[Session]()
 
 
@@ -32,9 +32,9 @@ class Collected:
     def __init__(self) -> None:
         self.recorded: dict[str, Baseline] = {}
         self.tests: dict[str, str] = {}  #: the first test that recorded a name
-        self.twice: dict[str, str] = {}  #: a line for each name with two different runs; these are not written
+        self.twice: dict[str, str] = {}  #: a line for each name with two different runs; such a name is not written
         self.faster: list[tuple[str, int, int]] = []
-        self.notes: list[str] = []  #: what happened to the file
+        self.notes: list[str] = []  #: messages about writing the file
         self.error = ""
 
     def take(self, test: str, found: Mapping[str, Any]) -> None:
@@ -49,7 +49,7 @@ class Collected:
 
 
 class Kbsim:
-    """The fixture `kbsim`: it runs kernbench with files beside the test, and checks cycles.
+    """The fixture `kbsim`: runs kernbench with files beside the test, and checks cycles.
 
     >>> from kernbench.pytest import Kbsim
     >>> kbsim = Kbsim(Path("."), "test_speed.py::test_decode", [])
@@ -62,19 +62,19 @@ class Kbsim:
         self._properties = properties
 
     def run(self, target: Any, config: Any = None, overrides: Any = (), **options: Any) -> Run:
-        """`kernbench.run`; names of files are relative to the directory of the test."""
+        """`kernbench.run`, with file names relative to the directory of the test."""
         __tracebackhide__ = True
         from kernbench.api.run import run
 
         try:
             found = run(self._beside(target), None if config is None else self._beside(config), overrides, **options)
-        except InputError as error:  # the line of the test is what matters, not ours
+        except InputError as error:  # the traceback ends at the line of the test
             raise error.with_traceback(None) from None
         self._properties.append((f"cycles of {found.target}", found.cycles))
         return found
 
     def llm(self, model: Any, config: Any = None, overrides: Any = (), **options: Any) -> LlmRun:
-        """`kernbench.llm`; names of files are relative to the directory of the test."""
+        """`kernbench.llm`, with file names relative to the directory of the test."""
         __tracebackhide__ = True
         from kernbench.api.llm import llm
 
@@ -93,7 +93,7 @@ class Kbsim:
         assert_cycles(result, at_most=at_most, baseline=named)
 
     def _beside(self, named: Any) -> Any:
-        """The file beside the test, if there is one with this name, else the argument."""
+        """The file beside the test with this name, if it exists; otherwise the argument."""
         if not isinstance(named, (str, os.PathLike)):
             return named
         file, colon, rest = os.fspath(named).partition(":")
@@ -133,7 +133,7 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 
 
 class Recorder:
-    """The hooks of one session: from the tests to the file and the summary."""
+    """The hooks of one session; they collect the records of tests, write the file and print the summary."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
@@ -141,14 +141,14 @@ class Recorder:
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_protocol(self) -> Generator[None, object, object]:
-        """Keep the records of tests apart."""
+        """Keep the records of each test separate."""
         self._session.recorded.clear()
         self._session.faster.clear()
         return (yield)
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_makereport(self, call: pytest.CallInfo[None]) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-        """Put what a test recorded, if it passed, into its report, in plain values: xdist sends reports as JSON."""
+        """Add the records of a passed test to its report, as plain values, because xdist sends reports as JSON."""
         report = yield
         session = self._session
         if call.when == "call" and report.passed and (session.recorded or session.faster):
@@ -157,13 +157,13 @@ class Recorder:
         return report
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Add the records of a test, in whichever process it ran."""
+        """Add the records of a test, whichever process ran it."""
         found = getattr(report, REPORTED, None)
         if found is not None:
             self._collected.take(report.nodeid, found)
 
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
-        """Write the file, in the one process that has all reports."""
+        """Write the file, in the only process that has all reports."""
         found = self._collected
         if not self._session.update or hasattr(session.config, "workerinput"):
             return
@@ -181,7 +181,7 @@ class Recorder:
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
-        """Say what was recorded, and which runs became faster."""
+        """Print which baselines were recorded, and which runs became faster."""
         found = self._collected
         faster = [
             f'"{name}": {now:,} cycles, {before - now:,} fewer than its baseline ({(now - before) / before:+.1%})'

@@ -16,7 +16,7 @@ from kernbench.triton.jit import JITFunction, KernelInterface, jit
 from kernbench.triton.names import REFUSED_ON_HOST
 from kernbench.triton.tuning import Autotuner, Config, Heuristics, autotune, heuristics
 
-__version__ = "3.8.0"  #: of Triton, whose language this is
+__version__ = "3.8.0"  #: the version of Triton whose language is implemented
 
 
 def cdiv(x: int, y: int) -> int:
@@ -30,7 +30,7 @@ def next_power_of_2(n: int) -> int:
 
 
 def set_allocator(allocator: Any) -> None:
-    """Accept an allocator for descriptors that kernels make, and ignore it: such descriptors need no memory here."""
+    """Accept an allocator for descriptors that kernels make, and ignore it: such descriptors need no memory in kernbench."""
 
 
 def __getattr__(name: str) -> Any:

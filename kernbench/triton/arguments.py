@@ -180,7 +180,7 @@ def _of_torch(where: str, value: Any) -> Array:
     for one in ("float8_e4m3fn", "float8_e5m2", "float8_e4m3fnuz", "float8_e5m2fnuz"):
         other[one] = getattr(ml_dtypes, one)
     if name in other:
-        import torch  # the tensor is one of its own
+        import torch  # the argument is a torch tensor
 
         return plain.view(torch.int16 if name == "bfloat16" else torch.uint8).numpy().view(other[name])  # type: ignore[no-any-return]
     return plain.numpy()  # type: ignore[no-any-return]

@@ -88,7 +88,7 @@ def _steps(old: Array, given: Array, lanes: Any, kind: dtype, change: Callable[[
     return before.reshape(old.shape), after.reshape(old.shape)
 
 
-#: What changes nothing: masked lanes take part with it, where the mask comes after the timing.
+#: For each op, the operand that does not change the memory: masked lanes use it if the mask is computed after the timing.
 _NOTHING: dict[str, Callable[[dtype], Any]] = {
     "add": lambda kind: 0,
     "or": lambda kind: 0,

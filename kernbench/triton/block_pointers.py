@@ -116,7 +116,7 @@ class tensor_descriptor:
 
     block: block_pointer
     padding: str = "zero"
-    tf32: bool = False  #: whether what is loaded is rounded to tf32
+    tf32: bool = False  #: whether loaded elements are rounded to tf32
 
     @property
     def base(self) -> tensor:

@@ -257,7 +257,7 @@ def of_number(value: bool | int | float) -> dtype:
     if isinstance(value, bool):
         return int1
     if isinstance(value, float):
-        size = abs(value)  # 0, infinities and NaN are of both
+        size = abs(value)  # 0, infinities and NaN match both
         return float32 if not size or size != size or size == _INFINITE or _LEAST <= size <= _MOST else float64
     if -(1 << 31) <= value < 1 << 31:
         return int32

@@ -1,1 +1,2 @@
-"""The definition: every rule of the model in one place, a file a subject, in the order of docs/model."""
+"""The definition of the model: every rule is in exactly one place, with one file for each subject, in the order of
+docs/model."""

@@ -1,4 +1,4 @@
-"""Scratchpad banks: masks, ports, and who was granted or denied (docs/model/banks_and_arbiters.md, P5)."""
+"""Scratchpad banks: masks, ports, grants and denials (docs/model/banks_and_arbiters.md, P5)."""
 from libc.string cimport memset
 
 from kernbench_core.fast.fast_state cimport Lookahead, requests_changed
@@ -7,77 +7,77 @@ from kernbench_core.model.bank_counters cimport Tally, tally_done, tally_note, t
 from kernbench_core.types cimport NEVER, cycle_t, int8_t, int32_t, int64_t, nbytes_t, slot_t, uint64_t
 
 cdef enum:
-    BLOCK = 32                # cycles that a scratchpad's requesters are walked for at once, at most
-    CALM = 16                 # cycles for which it is counted how often a bank may be asked (fast/horizon.pyx)
+    BLOCK = 32                # largest number of cycles for which a scratchpad's requesters are simulated together
+    CALM = 16                 # number of cycles for which the requests to a bank are bounded (fast/horizon.pyx)
     DENIED = 64               # denials that are noted before they are counted: more than a requester has in a block
 
-cdef struct TieBreak:         # the place of a requester in tie-break order; read only where one comes or goes
-    int64_t engine            # first: engine type << 32 | engine id
-    int64_t seq               # second: submission number << 20 | DRAM channel
+cdef struct TieBreak:         # the position of a requester in tie-break order; read only when a requester is added or removed
+    int64_t engine            # first key: engine type << 32 | engine id
+    int64_t seq               # second key: submission number << 20 | DRAM channel
 
-# A flow, a TE or VE, or a component's request. The fields up to `writes` are what a block changes (fast/speculative.pxd). It has
-# 64 bytes, a line of the processor's cache: every walk goes over all requesters of a scratchpad.
+# A flow, a TE or VE, or a request of a component. A block changes the fields up to `writes` (fast/speculative.pxd). The struct
+# has 64 bytes, one line of the processor's cache, because every walk visits all requesters of a scratchpad.
 cdef struct Requester:
-    cycle_t next_at           # @next? it asks in no earlier cycle (penalty, period, start of its body); NEVER: it does not ask
+    cycle_t next_at  # @next? it makes no request in an earlier cycle (penalty, period, start of its body); NEVER: it makes no requests
     cycle_t first_denied      # @past? the cycle in which its request was first denied; NEVER: it is not held
-    cycle_t backpressure_at   # it leaves its resources in P7 of that cycle; NEVER: it is not held, or has left
-    uint64_t reads            # banks whose read ports its request lacks, where one word holds all banks (else Sim.mask)
+    cycle_t backpressure_at   # @past? in P7 of this cycle it leaves its resources; NEVER: it is not held, or has left already
+    uint64_t reads            # banks whose read ports its request lacks, if one word has all banks (else Sim.mask)
     uint64_t writes           # banks whose write ports it lacks
     int32_t spm               # its scratchpad
-    int32_t rounds            # look-ahead: a flow takes a port of one bank at most so often in CALM cycles, while its rate stays
-    int8_t compute            # it is a TE or VE
-    int8_t to_writes          # it is a flow whose requests are for write ports
-    int8_t paired             # it is one of the two requesters of a flow between scratchpads (model/pair.pyx)
-    cycle_t ends_at           # look-ahead: its work ends in no earlier cycle, while its rate stays; 0: not known
+    int32_t rounds  # look-ahead: the most ports of one bank that a flow takes in CALM cycles, while its rate stays the same
+    int8_t compute            # whether it is a TE or VE
+    int8_t to_writes          # whether it is a flow whose requests are for write ports
+    int8_t paired             # whether it is one of the two requesters of a flow between scratchpads (model/pair.pyx)
+    cycle_t ends_at           # look-ahead: its work ends in no earlier cycle, while its rate stays the same; 0: not known
 
-cdef struct Spm:              # a scratchpad; the fields before `banks` are state, the others are constant or set again by each run
-    int32_t n_order           # requesters that may ask
-    int32_t n_held            # requesters whose request was denied and is not served yet
+cdef struct Spm:  # a scratchpad; the fields before `banks` are state, the others are constant or are recomputed by each run
+    int32_t n_order           # requesters that may make requests
+    int32_t n_held            # requesters whose request was denied and is not yet served
     int32_t n_out             # flows out for backpressure
     int32_t n_pairs           # requesters of flows between scratchpads
     int32_t n_asks            # requests of components among the requesters
     int32_t n_watch           # DMA engines whose activity may have changed
-    cycle_t oldest            # no held request was first denied earlier; NEVER: none is held
-    cycle_t done              # the cycles before it have been run; it may lie behind the run's cycle
+    cycle_t oldest            # the earliest cycle in which a held request was first denied; NEVER: no request is held
+    cycle_t done              # the cycles before this cycle have been simulated; it may be earlier than the run's cycle
     int32_t banks             # num_banks
     int32_t words             # 64-bit words of a mask of banks
-    int32_t requesters        # requesters that there is room for
+    int32_t requesters        # requesters for which there is room
     nbytes_t line             # [B] bank_width_bytes
-    int32_t line_shift        # log2(line), or -1 where the line is not a power of two
+    int32_t line_shift        # log2(line), or -1 if the line is not a power of two
     int64_t bank_lines        # lines of one bank
-    bint blocked              # map: blocked, where bank = addr // bank_size; else interleaved
-    bint nowhere              # it stands for what has no banks: its addresses mean nothing
-    bint split                # it has read ports and write ports; else every request is for read ports
-    int32_t ports[2]          # ports a bank: of reads (or shared), of writes; no more than there are requesters
-    int32_t given[2]          # the same as the machine says
+    bint blocked              # address map: true is blocked, where bank = addr // bank_size; false is interleaved
+    bint nowhere              # whether it is a placeholder for a memory without banks, whose addresses have no meaning
+    bint split                # whether banks have separate read and write ports; if not, every request is for a read port
+    int32_t ports[2]          # ports of a bank: for reads (or shared), for writes; limited to the number of requesters
+    int32_t given[2]          # the same as configured in the machine
     cycle_t penalty           # [cycle] conflict_penalty_cycles
     cycle_t max_wait          # [cycle] max_wait_cycles
     cycle_t backpressure      # [cycle] backpressure_cycles
-    nbytes_t row              # [B] one line in each bank: the most that a flow keeps unspent
-    uint64_t* free[2]         # [ports][words]: banks with more than that many ports left in this cycle
-    bint narrow               # one word holds all banks, and there are at most seven ports of a kind: what blocks need
-    uint64_t full             # the mask of all banks, where one word holds them
-    Tally grants              # how often each bank was granted
-    Tally denials             # how often each bank was denied
-    slot_t* order             # the requesters that may ask, in tie-break order
-    slot_t* turn              # the same in the order of a cycle with aged requests
-    slot_t* asking            # those that ask in this cycle, in tie-break order
-    int32_t n_asking          # how many ask in this cycle
+    nbytes_t row              # [B] one line in each bank: the largest amount that a flow keeps unspent
+    uint64_t* free[2]         # [ports][words]: the banks with more than this number of ports left in this cycle
+    bint narrow               # whether one word has all banks, and there are at most seven ports of a kind, as blocks require
+    uint64_t full             # the mask of all banks, if one word has them
+    Tally grants              # grants of each bank
+    Tally denials             # denials of each bank
+    slot_t* order             # the requesters that may make requests, in tie-break order
+    slot_t* turn              # the same requesters, in the order of a cycle with aged requests
+    slot_t* asking            # the requesters with a request in this cycle, in tie-break order
+    int32_t n_asking          # number of requesters with a request in this cycle
     int32_t arbiter           # ArbiterRule
-    int32_t* pointer          # [banks] state of an arbiter with pointers: the client that it begins with (model/arbiter/arbiter.pxd)
-    int32_t* watch            # [n_watch] the engines to be looked at after P6
-    Lookahead look            # what fast paths know of it: no state
+    int32_t* pointer          # [banks] state of an arbiter with pointers: the first client (model/arbiter/arbiter.pxd)
+    int32_t* watch            # [n_watch] the engines to check after P6
+    Lookahead look            # data of fast paths about the scratchpad; not part of the state
 
 cdef void order_insert(Spm* p, TieBreak* tie_break, slot_t requester) noexcept nogil
 cdef void order_remove(Spm* p, slot_t requester) noexcept nogil
 
 cdef inline void nobody_held(Spm* p) noexcept nogil:
-    """The last request that was held is served."""
+    """Called when the last held request has been served."""
     p.oldest = NEVER
     requests_changed(&p.look)
 
 cdef inline void requester_held(Spm* p, Requester* a, cycle_t since) noexcept nogil:
-    """The request of a requester has been denied since then; NEVER: it has none that was."""
+    """The cycle in which the request of a requester was first denied; NEVER: it has no such request."""
     p.n_held += (since != NEVER) - (a.first_denied != NEVER)
     a.first_denied = since
     if since < p.oldest:
@@ -92,15 +92,15 @@ cdef inline int32_t bank_of(Spm* p, int64_t line) noexcept nogil:
     return <int32_t>(line // p.bank_lines if p.blocked else line % p.banks)
 
 cdef inline uint64_t turned(Spm* p, uint64_t mask, int64_t bank) noexcept nogil:
-    """One word holds all banks: those of `mask`, counted from `bank` on instead of from bank 0."""
+    """If one word has all banks: the banks of `mask`, rotated so that they count from `bank` instead of from bank 0."""
     return (mask << bank | (mask >> 1) >> (p.banks - 1 - bank)) & p.full
 
 cdef inline uint64_t banks_from(Spm* p, int64_t bank, int64_t n) noexcept nogil:
-    """One word holds all banks: those of `n` consecutive lines of the interleaved map, the first on `bank`."""
+    """If one word has all banks: the banks of `n` consecutive lines of the interleaved map; the first line is in `bank`."""
     return turned(p, (<uint64_t>1 << n) - 1, bank) if n < p.banks else p.full
 
 cdef inline void set_banks(Spm* p, uint64_t* mask, int32_t bank, int64_t n) noexcept nogil:
-    """Add the banks of `n` consecutive lines of the interleaved map, the first on `bank`."""
+    """Add the banks of `n` consecutive lines of the interleaved map; the first line is in `bank`."""
     cdef int32_t head
     if p.words == 1:
         mask[0] |= banks_from(p, bank, n)
@@ -114,7 +114,7 @@ cdef inline void set_banks(Spm* p, uint64_t* mask, int32_t bank, int64_t n) noex
         set_run(mask, 0, <int32_t>n - head)
 
 cdef inline void open_ports(Spm* p) noexcept nogil:
-    """A new cycle: every bank has all its ports."""
+    """Begin a cycle: all ports of every bank are free."""
     cdef int32_t side
     for side in range(1 + p.split):
         memset(p.free[side], 0xff, p.ports[side] * p.words * sizeof(uint64_t))
@@ -126,7 +126,7 @@ cdef inline void take_ports(uint64_t* free, int32_t ports, int32_t words, int32_
     free[(ports - 1) * words + w] &= ~granted
 
 cdef inline bint grant_words(Spm* p, uint64_t* reads, uint64_t* writes, int32_t words) noexcept nogil:
-    """The same of masks of so many words: inlined, where that is a constant."""
+    """The same as `grant` for masks of `words` words: inlined where the number is a constant."""
     cdef uint64_t need, got, denied, missing = 0
     cdef int32_t w
     for w in range(words):
@@ -149,5 +149,5 @@ cdef inline bint grant_words(Spm* p, uint64_t* reads, uint64_t* writes, int32_t 
     return missing == 0
 
 cdef inline bint grant(Spm* p, uint64_t* reads, uint64_t* writes) noexcept nogil:
-    """Grant every bank that still has its ports; leave in the masks what is missing; true where nothing is."""
+    """Grant every bank that still has its ports; the masks keep the missing banks. Return true if no bank is missing."""
     return grant_words(p, reads, writes, 1) if p.words == 1 else grant_words(p, reads, writes, p.words)

@@ -6,7 +6,7 @@ from kernbench_core.types cimport int32_t, slot_t
 
 
 cdef void order_insert(Spm* p, TieBreak* tie_break, slot_t requester) noexcept nogil:
-    """Put a requester into its place in tie-break order."""
+    """Insert a requester at its position in tie-break order."""
     cdef TieBreak* mine = &tie_break[requester]
     cdef TieBreak* other
     cdef int32_t i = p.n_order

@@ -1,12 +1,12 @@
-"""How often each bank was counted: bit-sliced counters (model/bank_counters.pyx says why)."""
+"""The number of counts of each bank, in bit-sliced counters (model/bank_counters.pyx says why)."""
 from kernbench_core.types cimport int32_t, int64_t, uint64_t
 
-cdef struct Tally:            # how often each bank was counted, in bit-sliced counters
-    uint64_t* low             # [words][8] planes, added to without a branch
-    uint64_t* noted           # [words][8] masks that are added to the planes eight at a time (`tally_note`)
-    int32_t n_noted           # how many of a word stand there
-    int64_t* count            # [banks] totals drained so far
-    int32_t adds              # the most that a bank was counted since the planes were drained
+cdef struct Tally:            # the number of counts of each bank, in bit-sliced counters
+    uint64_t* low             # [words][8] bit planes, to which masks are added without a branch
+    uint64_t* noted           # [words][8] masks, which are added to the planes eight at a time (`tally_note`)
+    int32_t n_noted           # number of noted masks of each word
+    int64_t* count            # [banks] totals drained from the planes so far
+    int32_t adds              # upper bound of the counts of a bank since the planes were drained
     int32_t words             # 64-bit words of a mask of banks
     int32_t banks             # banks that are counted
 
@@ -28,27 +28,27 @@ cdef inline void tally_word(Tally* t, int32_t w, uint64_t m) noexcept nogil:
         m &= s
 
 cdef inline void tally_done(Tally* t, int32_t most) noexcept nogil:
-    """After every word was counted, at most `most` times a bank (8 is the most that may be said)."""
+    """Called after every word was counted; `most` is the largest number of counts of a bank (at most 8)."""
     t.adds += most
     if t.adds > 255 - 8:
         tally_drain(t)
 
 cdef inline void tally_note(Tally* t, int32_t w, uint64_t m) noexcept nogil:
-    """Count the banks of `m` once, with others."""
+    """Note the banks of `m`, to be counted together with others."""
     t.noted[8 * w + t.n_noted] = m
 
 cdef inline void tally_noted_all(Tally* t) noexcept nogil:
-    """After every word was noted."""
+    """Called after every word was noted."""
     t.n_noted += 1
     if t.n_noted == 8:
         tally_settle(t)
 
 cdef inline uint64_t majority(uint64_t a, uint64_t b, uint64_t c) noexcept nogil:
-    """The carries of a + b + c, bit by bit."""
+    """The carry of a + b + c, bit by bit."""
     return (a & b) | (c & (a ^ b))
 
 cdef inline void add_eight(uint64_t* p, const uint64_t* m) noexcept nogil:
-    """Add the banks of each of eight masks to the planes of a word: a tree of adders instead of eight carry chains."""
+    """Add the banks of eight masks to the planes of a word: a tree of adders instead of eight carry chains."""
     cdef uint64_t a, b, c, d, s = p[0], fours
     cdef int32_t k
     a = majority(s, m[0], m[1])
@@ -73,6 +73,6 @@ cdef inline void add_eight(uint64_t* p, const uint64_t* m) noexcept nogil:
         s &= a
 
 cdef inline void tally_eight(Tally* t, const uint64_t* m) noexcept nogil:
-    """Count the banks of each of eight masks, where one word holds all banks."""
+    """Count the banks of eight masks, if one word has all banks."""
     add_eight(t.low, m)
     tally_done(t, 8)

@@ -1,8 +1,8 @@
 """Bank counters.
 
-Every asking counts on every bank that it asks, so counting bank by bank would cost more than arbitration itself. The counters are
-therefore bit-sliced: plane k holds bit k of all banks' counts, and adding a mask is a carry chain without a branch. Before a count
-may pass 255 the eight planes are drained into 64-bit totals.
+Every request counts on all of its banks, so counting bank by bank would cost more than arbitration itself. The counters are
+therefore bit-sliced: plane k holds bit k of all banks' counts, and adding a mask is a carry chain without a branch. Before a
+count may pass 255 the eight planes are drained into 64-bit totals.
 """
 from libc.string cimport memset
 
@@ -14,7 +14,8 @@ cdef extern from *:
 
 
 cdef inline uint64_t spread(uint64_t* planes, int32_t shift) noexcept nogil:
-    """The counts of eight banks, the first at bit `shift`, a byte each: eight by eight bits, turned over."""
+    """The counts of eight banks, beginning at bit `shift`, with one byte for each: a transposed matrix of eight by eight
+    bits."""
     cdef uint64_t x = 0, t
     cdef int32_t k
     for k in range(8):
@@ -28,7 +29,7 @@ cdef inline uint64_t spread(uint64_t* planes, int32_t shift) noexcept nogil:
 
 
 cdef void tally_settle(Tally* t) noexcept nogil:
-    """Add what is noted to the planes."""
+    """Add the noted masks to the planes."""
     cdef int32_t w, k
     for w in range(t.words):
         for k in range(t.n_noted, 8):
@@ -53,7 +54,8 @@ cdef void tally_drain(Tally* t) noexcept nogil:
 
 
 cdef int32_t tally_noted(Tally* t, uint64_t* m, int32_t n) noexcept nogil:
-    """Count the banks of `n` masks, where one word holds all banks, but for fewer than eight that are left in front: how many."""
+    """Count the banks of `n` masks, if one word has all banks; fewer than eight masks are left over at the front. Return their
+    number."""
     cdef int32_t k
     for k in range(n // 8):
         tally_eight(t, m + 8 * k)
@@ -63,7 +65,7 @@ cdef int32_t tally_noted(Tally* t, uint64_t* m, int32_t n) noexcept nogil:
 
 
 cdef void tally_range(Tally* t, int64_t first, int64_t n) noexcept nogil:
-    """Count each of `n` consecutive lines of the interleaved map once, the first on bank `first`."""
+    """Count `n` consecutive lines of the interleaved map; the first line is in bank `first`."""
     cdef int64_t rows = n // t.banks, k, _k
     if rows:
         for k in range(t.banks):
@@ -74,14 +76,14 @@ cdef void tally_range(Tally* t, int64_t first, int64_t n) noexcept nogil:
 
 
 cdef void tally_times(Tally* t, uint64_t m, int64_t times) noexcept nogil:
-    """Count the banks of a mask so often, where one word holds all banks."""
+    """Count the banks of a mask several times, if one word has all banks."""
     while m:
         t.count[trailing_zeros(m)] += times
         m &= m - 1
 
 
 cdef void tally_planes(Tally* t, const uint64_t* low, int64_t times) noexcept nogil:
-    """Count so often what stands in eight low planes, where one word holds all banks."""
+    """Count the contents of eight low planes several times, if one word has all banks."""
     cdef int64_t v
     cdef int32_t bank, k
     for bank in range(t.banks):

@@ -1,54 +1,54 @@
-"""The last-level cache: its lines, in sets from the oldest to the youngest, and the queues of bytes to be written back
+"""The last-level cache: the lines of each set, ordered from the oldest to the youngest, and the queues of write-backs
 (docs/model/llc.md)."""
 from kernbench_core.types cimport cycle_t, int8_t, int32_t, int64_t, nbytes_t, slot_t, uint64_t
 
-cdef struct Line:             # a place of a cache
+cdef struct Line:             # a place for a line in a cache
     int64_t number            # address // line_bytes
-    slot_t younger, older     # in its set
-    slot_t chain              # the next of its bucket
-    int32_t memory            # where it is written back to
-    int8_t dirty              # evicted, it is written back
+    slot_t younger, older     # neighbours in its set
+    slot_t chain              # the next line of its hash bucket
+    int32_t memory            # the memory to which it is written back
+    int8_t dirty              # whether it must be written back when it is evicted
 
 cdef struct LineSet:
-    slot_t youngest, oldest   # line, NONE: there is none
-    int32_t used              # places: they are taken one after the other, and never given back
+    slot_t youngest, oldest   # lines; NONE: the set is empty
+    int32_t used              # places in use: they are taken one after another, and never freed
 
-cdef struct Cache:            # up to `resource` it is state; behind that what is constant
+cdef struct Cache:            # the fields up to `resource` are state; the others are constant
     int64_t hits              # @count lookups
     int64_t misses            # @count
     nbytes_t hit_bytes        # @count
     nbytes_t miss_bytes       # @count
     int64_t evictions         # @count lines
     int64_t write_backs       # @count of these, dirty ones
-    int32_t resource          # of its bandwidth
+    int32_t resource          # the resource of its bandwidth
     nbytes_t line             # [B]
-    int64_t sets              # the set of a line is its number modulo the sets
-    int32_t ways, lines       # of a set; of all sets
-    int32_t back              # write: back
-    int32_t allocate          # a store that misses inserts its lines
+    int64_t sets              # the set of a line is its number modulo the number of sets
+    int32_t ways, lines       # lines of a set; lines of all sets
+    int32_t back              # whether the write policy is write-back
+    int32_t allocate          # whether a store that misses inserts its lines
     cycle_t latency           # head latency of a hit, without links
-    Line* place               # [lines] set after set
+    Line* place               # [lines] one set after another
     LineSet* set_             # [sets]
-    slot_t* bucket            # [buckets] first line of those whose number is the same modulo the buckets
+    slot_t* bucket  # [buckets] the first line of each bucket: lines whose numbers are equal modulo the number of buckets
     int64_t mask              # buckets - 1
 
-cdef struct WriteBack:        # the queue of a DRAM channel
+cdef struct WriteBack:        # the queue of write-backs of a DRAM channel
     nbytes_t added            # [B] evicted in this cycle
-    cycle_t since             # @past it has had bytes from that cycle on
-    int8_t told               # @flag traced: it is a member, as far as the trace says
+    cycle_t since             # @past the cycle from which the queue has had bytes
+    int8_t told               # @flag in a traced run: whether the trace has reported it as a member
 
 cdef struct Caches:
     Cache* cache              # [n]
     int32_t n                 # caches
-    slot_t first              # flow of the queue of channel 0; those of the other channels follow
+    slot_t first              # the flow of the queue of channel 0; the flows of the other channels follow
     WriteBack* queue          # [channels]
-    bint appended             # some queue was, in this cycle
+    bint appended             # whether bytes were appended to a queue in this cycle
     cycle_t next              # no queue moves its last byte, or a piece, in an earlier cycle
-    uint64_t* bits            # [areas][words]: a bit for each line of a transfer whose bytes move over the cache alone
+    uint64_t* bits            # [areas][words]: a bit for each line of a transfer; set if the bytes move only over the cache
     int32_t words             # of an area
     int32_t* free             # stack of unused areas
-    int32_t n_free            # how many these are
-    int32_t* area             # [jobs of DMA engines] 1 + that of a transfer on its way, else 0
+    int32_t n_free            # number of unused areas
+    int32_t* area             # [jobs of DMA engines] 1 + the area of a transfer in flight, else 0
 
 cdef slot_t cache_find(Cache* c, int64_t number) noexcept nogil
 cdef void cache_touch(Cache* c, slot_t k) noexcept nogil
@@ -58,5 +58,5 @@ cdef slot_t cache_oldest(Cache* c, int64_t number) noexcept nogil
 cdef void cache_replace(Cache* c, slot_t k, int64_t number, int32_t memory, bint dirty) noexcept nogil
 
 cdef inline bint caches_due(Caches* d, cycle_t now) noexcept nogil:
-    """P7 has something to do for a queue."""
+    """Whether P7 must handle a queue."""
     return d != NULL and (d.appended or d.next <= now)

@@ -1,9 +1,10 @@
-"""Lines of a last-level cache: a list of each set, from the oldest to the youngest, and buckets in which a line is found by its number."""
+"""The lines of a last-level cache: a list for each set, from the oldest to the youngest, and hash buckets to find a line by its
+number."""
 from kernbench_core.types cimport NONE
 
 
 cdef slot_t cache_find(Cache* c, int64_t number) noexcept nogil:
-    """The place of a line, NONE where it is not there."""
+    """The place of a line; NONE if the line is not in the cache."""
     cdef slot_t k = c.bucket[number & c.mask]
     while k != NONE and c.place[k].number != number:
         k = c.place[k].chain
@@ -11,7 +12,7 @@ cdef slot_t cache_find(Cache* c, int64_t number) noexcept nogil:
 
 
 cdef void unlink(Cache* c, slot_t k) noexcept nogil:
-    """Take a line out of the order of its set."""
+    """Remove a line from the order of its set."""
     cdef Line* x = &c.place[k]
     cdef LineSet* t = &c.set_[x.number % c.sets]
     if x.older == NONE:
@@ -25,7 +26,7 @@ cdef void unlink(Cache* c, slot_t k) noexcept nogil:
 
 
 cdef void append(Cache* c, slot_t k) noexcept nogil:
-    """Let a line be the youngest of its set."""
+    """Make a line the youngest of its set."""
     cdef Line* x = &c.place[k]
     cdef LineSet* t = &c.set_[x.number % c.sets]
     x.younger = NONE
@@ -38,14 +39,14 @@ cdef void append(Cache* c, slot_t k) noexcept nogil:
 
 
 cdef void cache_touch(Cache* c, slot_t k) noexcept nogil:
-    """A line that is there becomes the youngest."""
+    """Make a line that is in the cache the youngest of its set."""
     if c.place[k].younger != NONE:
         unlink(c, k)
         append(c, k)
 
 
 cdef void put(Cache* c, slot_t k, int64_t number, int32_t memory, bint dirty) noexcept nogil:
-    """Let an empty place have a line."""
+    """Store a line in an empty place."""
     cdef Line* x = &c.place[k]
     x.number = number
     x.memory = memory
@@ -56,24 +57,24 @@ cdef void put(Cache* c, slot_t k, int64_t number, int32_t memory, bint dirty) no
 
 
 cdef bint cache_full(Cache* c, int64_t number) noexcept nogil:
-    """The set of a line has no empty place."""
+    """Whether the set of a line has no empty place."""
     return c.set_[number % c.sets].used == c.ways
 
 
 cdef void cache_insert(Cache* c, int64_t number, int32_t memory, bint dirty) noexcept nogil:
-    """Insert a line in a set that is not full."""
+    """Insert a line into a set that is not full."""
     cdef LineSet* t = &c.set_[number % c.sets]
     t.used += 1
     put(c, <slot_t>(number % c.sets * c.ways + t.used - 1), number, memory, dirty)
 
 
 cdef slot_t cache_oldest(Cache* c, int64_t number) noexcept nogil:
-    """The place of the oldest line of the set that this one belongs to."""
+    """The place of the oldest line in the set to which this line belongs."""
     return c.set_[number % c.sets].oldest
 
 
 cdef void cache_replace(Cache* c, slot_t k, int64_t number, int32_t memory, bint dirty) noexcept nogil:
-    """Insert a line in the place of one of its set, which is evicted."""
+    """Insert a line in the place of a line of its set, which is evicted."""
     cdef slot_t* link = &c.bucket[c.place[k].number & c.mask]
     while link[0] != k:
         link = &c.place[link[0]].chain

@@ -1,4 +1,4 @@
-"""What transfers and DRAM channels have to do with a last-level cache."""
+"""The interface between the last-level cache, transfers and DRAM channels."""
 from kernbench_core.model.sim cimport Sim
 from kernbench_core.types cimport cycle_t, int32_t, nbytes_t, slot_t
 

@@ -1,8 +1,8 @@
-"""Lookups of transfers that start, and the queues of bytes to be written back (docs/model/llc.md).
+"""Lookups when transfers start, and the queues of write-backs (docs/model/llc.md).
 
-A lookup decides for good, so a transfer keeps a bit for each line that a row of it touches: set where the bytes move over the cache
-alone. Cursors of its flows go by these bits (model/dram/extent.pyx). A queue moves whole bytes as its carry allows, as flows of
-components do; `Requester.next_at` is the cycle in which the carry reaches a piece.
+The result of a lookup is final, so a transfer keeps a bit for each line that one of its rows touches. The bit is set if the
+bytes of the line move only over the cache. The cursors of its flows use these bits (model/dram/extent.pyx). A queue moves whole
+bytes as its carry allows, like flows of components; `Requester.next_at` is the cycle in which the carry reaches a piece.
 """
 from libc.string cimport memset
 
@@ -16,11 +16,11 @@ from kernbench_core.trace.record cimport record_lookup
 from kernbench_core.types cimport NEVER, NONE, cycle_t, int64_t, uint64_t
 
 cdef enum:
-    PIECE = 1 << 30           # [B] so that PIECE * den stays below 2**61
+    PIECE = 1 << 30           # [B] a size for which PIECE * den stays below 2**61
 
 
 cdef void write_back(Sim* s, Cache* c, Line* x) noexcept nogil:
-    """P3: the bytes of an evicted dirty line wait for P7."""
+    """P3: the bytes of an evicted dirty line are stored until P7."""
     cdef Dram* d = &s.memory[x.memory]
     cdef int64_t at = x.number * c.line, end = at + c.line, step
     c.write_backs += 1
@@ -32,7 +32,7 @@ cdef void write_back(Sim* s, Cache* c, Line* x) noexcept nogil:
 
 
 cdef void take_in(Sim* s, Cache* c, int64_t number, int32_t memory, bint dirty) noexcept nogil:
-    """Insert a line; where its set is full, evict the oldest of it first."""
+    """Insert a line; if its set is full, first evict the oldest line of the set."""
     cdef slot_t k
     if not cache_full(c, number):
         cache_insert(c, number, memory, dirty)
@@ -45,7 +45,7 @@ cdef void take_in(Sim* s, Cache* c, int64_t number, int32_t memory, bint dirty) 
 
 
 cdef bint look_up(Sim* s, Cache* c, int64_t number, int32_t memory, bint write, nbytes_t nbytes) noexcept nogil:
-    """One line of a transfer; whether its bytes move over the cache alone."""
+    """Look up one line of a transfer; return whether its bytes move only over the cache."""
     cdef slot_t k = cache_find(c, number)
     cdef bint back = write and c.back
     if k != NONE:
@@ -63,12 +63,13 @@ cdef bint look_up(Sim* s, Cache* c, int64_t number, int32_t memory, bint write, 
 
 
 cdef void cache_find_area(Sim* s, slot_t job) noexcept nogil:
-    """Let the extent of a transfer, which is on its way behind a cache, point to its bits."""
+    """Let the extent of a transfer in flight behind a cache point to its bits."""
     s.dma_job[job].extent.cached = s.caches.bits + <int64_t>(s.caches.area[job] - 1) * s.caches.words
 
 
 cdef bint cache_reserve(Sim* s, slot_t job) noexcept nogil:
-    """Give a transfer with memory behind a cache an area of bits, all zero; false where there is none, or it is too small."""
+    """Give a transfer with memory behind a cache an area of bits, all zero; false if there is no area, or if the area is too
+    small."""
     cdef Caches* d = s.caches
     cdef DmaJob* j = &s.dma_job[job]
     cdef Dram* m = memory_of(s, job)
@@ -85,7 +86,7 @@ cdef bint cache_reserve(Sim* s, slot_t job) noexcept nogil:
 
 
 cdef void cache_release(Sim* s, slot_t job) noexcept nogil:
-    """The transfer is over."""
+    """Free the area of a transfer that has ended."""
     cdef Caches* d = s.caches
     d.free[d.n_free] = d.area[job] - 1
     d.n_free += 1
@@ -94,7 +95,7 @@ cdef void cache_release(Sim* s, slot_t job) noexcept nogil:
 
 
 cdef void cache_look_up(Sim* s, slot_t job, cycle_t now) noexcept nogil:
-    """P3: a transfer starts."""
+    """P3: look up the lines of a transfer that starts."""
     cdef DmaJob* j = &s.dma_job[job]
     cdef Dram* m = memory_of(s, job)
     cdef Cache* c = &s.caches.cache[m.cache]
@@ -118,7 +119,7 @@ cdef void cache_look_up(Sim* s, slot_t job, cycle_t now) noexcept nogil:
 
 
 cdef void cache_describe_queue(Sim* s, int32_t channel) noexcept nogil:
-    """What is constant of the queue of a channel, and its turn."""
+    """Set the constant fields of the queue of a channel, and its position in tie-break order."""
     cdef slot_t slot = s.caches.first + channel
     cdef Flow* f = &s.share.flow[slot]
     f.weight = 1
@@ -132,7 +133,7 @@ cdef void cache_describe_queue(Sim* s, int32_t channel) noexcept nogil:
 
 
 cdef void cache_open_queue(Sim* s, int32_t channel) noexcept nogil:
-    """Let the queue of a channel be empty, and a member of nothing."""
+    """Make the queue of a channel empty, and a member of no resource."""
     cdef slot_t slot = s.caches.first + channel
     cdef Flow* f = &s.share.flow[slot]
     f.den = 1
@@ -145,7 +146,7 @@ cdef void cache_open_queue(Sim* s, int32_t channel) noexcept nogil:
 
 
 cdef void settle_queue(Sim* s, slot_t slot, cycle_t at) noexcept nogil:
-    """Bring a queue up to cycle `at`: what its carry pays for has moved."""
+    """Bring a queue up to cycle `at`: move the bytes that its carry covers."""
     cdef Flow* f = &s.share.flow[slot]
     cdef nbytes_t moved
     cdef int32_t h
@@ -164,7 +165,7 @@ cdef void settle_queue(Sim* s, slot_t slot, cycle_t at) noexcept nogil:
 
 
 cdef nbytes_t cache_pending(Sim* s, int32_t channel) noexcept nogil:
-    """[B] that a queue has moved since it was brought up to date; looking changes nothing."""
+    """[B] The bytes that a queue has moved since it was last brought up to date; the queue does not change."""
     cdef Flow* f = &s.share.flow[s.caches.first + channel]
     cdef int64_t carry = f.carry
     if f.member and s.cycle > f.seen:
@@ -173,7 +174,7 @@ cdef nbytes_t cache_pending(Sim* s, int32_t channel) noexcept nogil:
 
 
 cdef void leave(Sim* s, slot_t slot, cycle_t at) noexcept nogil:
-    """A queue without bytes is a member of nothing, and looks as at the begin."""
+    """Make a queue without bytes a member of no resource, as at the beginning of the run."""
     cdef Flow* f = &s.share.flow[slot]
     share_quit(&s.share, slot, at)
     f.raw_num = f.raw_den = f.num = 0
@@ -183,7 +184,7 @@ cdef void leave(Sim* s, slot_t slot, cycle_t at) noexcept nogil:
 
 
 cdef void caches_find_next(Sim* s) noexcept nogil:
-    """After the rates of queues may have changed."""
+    """Called after the rates of queues may have changed."""
     cdef int32_t k
     s.caches.next = NEVER
     for k in range(s.share.channels):
@@ -191,7 +192,7 @@ cdef void caches_find_next(Sim* s) noexcept nogil:
 
 
 cdef void caches_complete(Sim* s, cycle_t now) noexcept nogil:
-    """P7: bytes are appended to queues, and those that are empty leave their resources."""
+    """P7: append bytes to queues, and let empty queues leave their resources."""
     cdef Caches* d = s.caches
     cdef WriteBack* q
     cdef Flow* f

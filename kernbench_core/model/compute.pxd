@@ -11,55 +11,55 @@ cdef struct Region:           # an operand in the scratchpad
     nbytes_t addr             # flat address
     nbytes_t nbytes           # [B] its size
 
-cdef struct ComputeJob:       # constant but for `next`
-    cycle_t init              # cycles that touch nothing, first
-    cycle_t body              # cycles over which the operands stream
-    cycle_t finalize          # cycles that touch nothing, last
-    int64_t work              # MACs or ops, counted when it is complete
-    int32_t entry             # of the command queue
-    int32_t engine            # of the machine's TEs, then VEs
-    int16_t regions           # how many operands it has
-    int16_t written           # bit k: region k is
-    slot_t next               # in its engine's queue
+cdef struct ComputeJob:       # constant, except for `next`
+    cycle_t init              # cycles at the start without requests
+    cycle_t body              # cycles in which the operands stream
+    cycle_t finalize          # cycles at the end without requests
+    int64_t work              # MACs or ops, counted when the job is complete
+    int32_t entry             # its entry in the command queue
+    int32_t engine            # index among the machine's TEs, followed by its VEs
+    int16_t regions           # number of its operands
+    int16_t written           # bit k: region k is written
+    slot_t next               # the next job in the queue of its engine
     Region region[MAX_REGIONS]  # the operands
 
-cdef struct Stream:           # where a region stands in its body: up to `per_cycle` it is state, the rest follows from the job; what
-    # most body cycles read is in one line of the processor's cache
-    nbytes_t at               # [B] of the region before the next line; negative where it begins inside that
-    cycle_t next              # sparse engines: the body cycle in which the next line begins; NEVER past the end
+cdef struct Stream:  # the progress of a region in its body: the fields up to `per_cycle` are state, the others follow from the job;
+    # the fields that most body cycles read are in one line of the processor's cache
+    nbytes_t at               # [B] of the region before the next line; negative if the region begins inside this line
+    cycle_t next              # sparse engines: the body cycle in which the next line begins; NEVER after the last line
     int64_t line              # the next line: its bank (interleaved map), or its number (blocked)
     nbytes_t per_cycle        # q = ceil(nbytes / body)
-    uint64_t steady           # narrow scratchpads: the lines of a cycle as banks from bank 0 on, where they are equally many; else 0
-    cycle_t whole             # body cycles that cover all of `per_cycle`
-    int32_t step              # the number of those lines, modulo the banks
-    bint write                # the engine writes the region
+    uint64_t steady  # narrow scratchpads: the lines of a cycle as banks from bank 0 on, if every cycle has the same number of lines; else 0
+    cycle_t whole             # body cycles that cover `per_cycle` completely
+    int32_t step              # the number of lines of a cycle, modulo the number of banks
+    bint write                # whether the engine writes the region
     nbytes_t nbytes           # [B] of the region
     uint64_t inverse          # reciprocal(per_cycle)
 
-cdef struct Compute:          # one TE or VE; up to `period` it is state, the rest is constant
-    slot_t queue_first        # jobs that wait, in order
-    slot_t queue_last         # the last job that waits, or NONE
-    int32_t queued            # jobs that wait
+cdef struct Compute:          # one TE or VE; the fields up to `period` are state, the others are constant
+    slot_t queue_first        # waiting jobs, in order
+    slot_t queue_last         # the last waiting job, or NONE
+    int32_t queued            # number of waiting jobs
     slot_t job                # NONE: idle
-    cycle_t started           # of the job
+    cycle_t started           # start of the job
     cycle_t body              # body cycles of the job
-    cycle_t body_left         # @count not done of them, without those that are slept through
-    cycle_t idle              # body cycles before the requester's `next_at` that touch nothing: done without being looked at
-    bint sparse               # no region begins a line in every fourth cycle or more often: idle ones are slept through
-    bint dense                # blocks take its requests from a table (fast/request_table.pyx); `compute_seek` then moves its streams
-    int32_t often             # asks for one bank in CALM cycles, at most
-    int32_t streams           # regions of the job, where it makes requests; else 0
-    cycle_t done_at           # @next? the cycle of its last progress, once the body is done; else NEVER
+    cycle_t body_left         # @count body cycles that are not done, without those that are slept through
+    cycle_t idle  # body cycles without requests before the requester's `next_at`; they are done without being simulated
+    bint sparse  # whether each region begins a new line less often than every four cycles; idle cycles are then slept through
+    bint dense  # whether blocks take its requests from a table (fast/request_table.pyx); `compute_seek` then moves its streams
+    int32_t often             # largest number of requests for one bank in CALM cycles
+    int32_t streams           # regions of the job, if it makes requests; else 0
+    cycle_t done_at           # @next? the cycle of its last progress, after the body is done; else NEVER
     int64_t jobs              # counters
     int64_t work              # MACs or ops of finished jobs
-    cycle_t job_cycles        # cycles with a job, finished ones only: busy + bank_conflict
+    cycle_t job_cycles        # cycles with a job, for finished jobs only: busy + bank_conflict
     cycle_t conflict          # @past
-    cycle_t conflict_before   # @past where it stood at the start of the job, in a traced run
-    cycle_t period            # [cycle] it acts in multiples of this
-    Stream* stream            # as many as the most regions of its jobs
+    cycle_t conflict_before   # @past the value of the conflict counter at the start of the job, in a traced run
+    cycle_t period            # [cycle] the engine acts in multiples of this period
+    Stream* stream            # room for the largest number of regions of its jobs
     bint traffic              # spm_traffic
     int32_t kind              # EngineType
-    int32_t id                # engine id among its kind
+    int32_t id                # engine id among the engines of its kind
 
 cdef void compute_enqueue(Compute* e, ComputeJob* jobs, slot_t job) noexcept nogil
 cdef cycle_t compute_start(Compute* e, ComputeJob* jobs, Spm* p, cycle_t now) noexcept nogil
@@ -72,11 +72,11 @@ cdef inline bint writes_to(ComputeJob* j, int32_t region) noexcept nogil:
     return j.written >> region & 1
 
 cdef inline cycle_t on_period(cycle_t now, cycle_t period) noexcept nogil:
-    """The first cycle from `now` on in which an engine of this period acts."""
+    """The first cycle from `now` on in which an engine with this period acts."""
     return now if period == 1 else (now + period - 1) // period * period
 
 cdef inline int64_t stream_lines(Stream* s, cycle_t i, nbytes_t line, int32_t shift) noexcept nogil:
-    """How many lines begin in body cycle `i`; they are gone over."""
+    """The number of lines that begin in body cycle `i`; the stream moves past them."""
     cdef nbytes_t end = (i + 1) * s.per_cycle
     cdef int64_t n
     if end > s.nbytes:
@@ -91,7 +91,8 @@ cdef inline void stream_next(Stream* s) noexcept nogil:
     s.next = divided(s.at, s.per_cycle, s.inverse) if s.at < s.nbytes else NEVER
 
 cdef inline cycle_t sleep_idle(Compute* e) noexcept nogil:
-    """After a body cycle, which is not the last: go over those that touch nothing; how many they are. The last is always looked at."""
+    """After a body cycle that is not the last: skip the following body cycles without requests; return their number. The last
+    body cycle is never skipped."""
     cdef cycle_t i = e.body - e.body_left, last = e.body - 1
     cdef int32_t k
     if not e.sparse:
@@ -104,7 +105,7 @@ cdef inline cycle_t sleep_idle(Compute* e) noexcept nogil:
     return e.idle
 
 cdef inline uint64_t stream_banks(Stream* s, Spm* p, cycle_t i) noexcept nogil:
-    """One word holds all banks: those of the lines of one region that begin in body cycle `i`."""
+    """If one word has all banks: the banks of the lines of one region that begin in body cycle `i`."""
     cdef int64_t line = s.line, n
     if s.steady and i < s.whole:
         s.at += s.per_cycle
@@ -122,7 +123,7 @@ cdef inline uint64_t stream_banks(Stream* s, Spm* p, cycle_t i) noexcept nogil:
     return banks_from(p, line, n)
 
 cdef inline uint64_t stream_want(Stream* s, Spm* p, cycle_t i, uint64_t* mask, bint narrow) noexcept nogil:
-    """The lines of one region that begin in body cycle `i`; 0 where there are none. `narrow`: one word holds all banks."""
+    """The lines of one region that begin in body cycle `i`; 0 if there are none. `narrow`: one word has all banks."""
     cdef uint64_t banks
     cdef int64_t n
     if narrow:
@@ -143,7 +144,7 @@ cdef inline uint64_t stream_want(Stream* s, Spm* p, cycle_t i, uint64_t* mask, b
     return 1
 
 cdef inline bint streams_want(Compute* e, Spm* p, uint64_t* reads, uint64_t* writes, bint narrow) noexcept nogil:
-    """The banks of this body cycle: inlined, where `narrow` is a constant."""
+    """The banks of this body cycle: inlined where `narrow` is a constant."""
     cdef cycle_t i = e.body - e.body_left
     cdef uint64_t* written = writes if p.split else reads
     cdef uint64_t any = 0
@@ -159,5 +160,5 @@ cdef inline bint streams_want(Compute* e, Spm* p, uint64_t* reads, uint64_t* wri
     return any != 0
 
 cdef inline bint compute_want(Compute* e, Spm* p, uint64_t* reads, uint64_t* writes) noexcept nogil:
-    """P5: the banks of this body cycle; false where it touches none."""
+    """P5: the banks of this body cycle; false if it needs none."""
     return streams_want(e, p, reads, writes, True) if p.words == 1 else streams_want(e, p, reads, writes, False)

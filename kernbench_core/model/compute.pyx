@@ -1,7 +1,8 @@
-"""Life of a job in a TE or VE: queued, init, body, finalize, complete.
+"""The life of a job in a TE or VE: queued, init, body, finalize, complete.
 
-A job that streams operands is a requester of its scratchpad from start to the end of its body, and each served body cycle is a cycle of
-progress. Init, finalize and the body of an engine without traffic touch nothing, so their end is known at once.
+A job that streams operands is a requester of its scratchpad from its start to the end of its body, and each served body cycle
+is one cycle of progress. The init, the finalize, and the body of an engine without traffic make no requests, so their end is
+known at once.
 """
 from kernbench_core.model.division cimport reciprocal
 from kernbench_core.model.bank cimport CALM, Spm, line_of
@@ -24,7 +25,7 @@ cdef void open_stream(Stream* s, Region* r, bint write, Spm* p, cycle_t body) no
     s.per_cycle = (r.nbytes + body - 1) // body
     s.inverse = reciprocal(s.per_cycle)
     s.line = line_of(p, r.addr)
-    s.at = s.line * p.line - r.addr             # the first cycle also asks for the line that the region begins in
+    s.at = s.line * p.line - r.addr             # the first cycle also requests the line in which the region begins
     s.next = 0
     s.whole = r.nbytes // s.per_cycle
     s.steady = 0
@@ -37,12 +38,12 @@ cdef void open_stream(Stream* s, Region* r, bint write, Spm* p, cycle_t body) no
 
 
 cdef inline int64_t rounds(Stream* s, Spm* p) noexcept nogil:
-    """How often the lines that begin in CALM body cycles come to one bank, at most. The stream stands at its begin."""
+    """The most lines that begin in CALM body cycles and are in the same bank. The stream is at its beginning."""
     return (CALM * s.per_cycle - s.at + p.row - 1) // p.row
 
 
 cdef cycle_t compute_start(Compute* e, ComputeJob* jobs, Spm* p, cycle_t now) noexcept nogil:
-    """Start the head of the queue; return the cycle of the first body cycle with traffic, NEVER where there is none."""
+    """Start the head of the queue; return the first body cycle with traffic, or NEVER if there is none."""
     cdef ComputeJob* j = &jobs[e.queue_first]
     cdef int32_t k
     e.job = e.queue_first
@@ -75,7 +76,7 @@ cdef cycle_t compute_start(Compute* e, ComputeJob* jobs, Spm* p, cycle_t now) no
 
 
 cdef void compute_rebuild(Compute* e, ComputeJob* jobs, Spm* p) noexcept nogil:
-    """What of its streams follows from the job."""
+    """Recompute the fields of the streams that follow from the job."""
     cdef Stream old
     cdef int32_t k
     for k in range(e.streams if e.job != NONE else 0):
@@ -87,7 +88,7 @@ cdef void compute_rebuild(Compute* e, ComputeJob* jobs, Spm* p) noexcept nogil:
 
 
 cdef void compute_seek(Compute* e, ComputeJob* jobs, Spm* p, cycle_t i) noexcept nogil:
-    """Let the streams stand before the lines of body cycle `i`."""
+    """Move the streams to the lines of body cycle `i`."""
     cdef Stream* s
     cdef Region* r
     cdef int64_t line, lines
@@ -107,7 +108,7 @@ cdef void compute_seek(Compute* e, ComputeJob* jobs, Spm* p, cycle_t i) noexcept
 
 
 cdef void compute_body_done(Compute* e, ComputeJob* jobs, cycle_t now) noexcept nogil:
-    """The last body cycle was served in `now`: finalize follows, one cycle a period."""
+    """The last body cycle was served in `now`: finalize follows, with one cycle for each period."""
     cdef cycle_t rest = jobs[e.job].finalize
     e.idle = 0
     e.done_at = on_period(now + 1, e.period) + (rest - 1) * e.period if rest else now

@@ -1,7 +1,7 @@
-"""Issues what has become ready, in passes over the file.
+"""Issues ready entries, in passes over the file.
 
-A pass is never a walk over all entries: two heaps hold the ready positions, and what becomes ready behind the pass's cursor waits
-for the next pass. The first barrier that is not complete is a gate: nothing behind it is taken.
+A pass does not walk over all entries. Two heaps hold the ready positions; an entry that becomes ready before the pass's cursor
+waits for the next pass. The first barrier that is not complete blocks: no entry after it is taken.
 """
 from kernbench_core.model.heap cimport int_pop, int_push
 from kernbench_core.model.mmio cimport mmio_arrived, mmio_begin, mmio_next, mmio_open, mmio_raised
@@ -13,7 +13,7 @@ cdef bint is_job(Entry* e) noexcept nogil:
 
 
 cdef inline int32_t pop_job(Control* q) noexcept nogil:
-    """Take the first of the ready jobs."""
+    """Remove the first ready job."""
     cdef int32_t first = int_pop(q.ready_jobs, &q.n_ready_jobs)
     return first if q.rank == NULL else q.ranked[first]
 
@@ -26,7 +26,7 @@ cdef void make_ready(Control* q, int32_t i) noexcept nogil:
 
 
 cdef void release(Control* q, int32_t i) noexcept nogil:
-    """One thing less that entry `i` waits for."""
+    """Decrement the number of dependencies for which entry `i` waits."""
     q.entry[i].waits -= 1
     if q.entry[i].waits:
         return
@@ -38,10 +38,10 @@ cdef void release(Control* q, int32_t i) noexcept nogil:
 
 
 cdef void count(Control* q, int32_t i) noexcept nogil:
-    """An entry is complete."""
+    """Count an entry as complete."""
     q.completed += 1
     q.tied -= q.entry[i].tied
-    if q.completed == q.end:          # END counts one wait for "everything before it"
+    if q.completed == q.end:          # END counts one dependency for all earlier entries
         release(q, q.end)
 
 
@@ -57,7 +57,7 @@ cdef void complete(Control* q, int32_t i) noexcept nogil:
 
 
 cdef void control_open(Control* q) noexcept nogil:
-    """Before cycle 0: what waits for nothing is ready."""
+    """Before cycle 0: mark entries without dependencies as ready."""
     cdef int32_t i
     q.cursor = -1
     q.mmio_at = NEVER
@@ -74,7 +74,7 @@ cdef void control_open(Control* q) noexcept nogil:
 
 
 cdef void control_release(Control* q, int32_t first) noexcept nogil:
-    """P2 of a group by itself: nothing waits any more for its jobs that have ended, the `first` and later ones of the list."""
+    """P2 of a single group: release the dependents of its ended jobs, beginning with number `first` of the list."""
     cdef int32_t k, i
     for i in range(first, q.n_finished):
         for k in range(q.entry[q.finished[i]].after, q.entry[q.finished[i] + 1].after):
@@ -82,7 +82,7 @@ cdef void control_release(Control* q, int32_t first) noexcept nogil:
 
 
 cdef int32_t control_take(Control* q, cycle_t now) noexcept nogil:
-    """Issue the first job that is ready; -1 where there is none. Its number is not yet the right one (`control_settle`)."""
+    """Issue the first ready job; -1 if there is none. The number of the job is preliminary (`control_settle`)."""
     cdef int32_t i
     if q.n_ready_jobs == 0:
         return -1
@@ -95,7 +95,7 @@ cdef int32_t control_take(Control* q, cycle_t now) noexcept nogil:
 
 
 cdef void control_settle(Control* q, cycle_t before) noexcept nogil:
-    """Jobs that ended before that cycle are complete: what waited for them was released when they ended."""
+    """Complete the jobs that ended before this cycle; their dependents were released when the jobs ended."""
     cdef int32_t k, i, n = 0
     for k in range(q.n_finished):
         i = q.finished[k]
@@ -109,7 +109,7 @@ cdef void control_settle(Control* q, cycle_t before) noexcept nogil:
 
 
 cdef int32_t next_ready(Control* q, bint jobs_allowed) noexcept nogil:
-    """Take the first ready entry that no barrier holds back; -1 where there is none."""
+    """Take the first ready entry that no barrier holds back; -1 if there is none."""
     cdef int32_t gate = q.barriers[q.passed] if q.passed < q.n_barriers else q.n
     cdef int32_t control = q.ready_control[0] if q.n_ready_control else q.n + 1
     cdef int32_t job = q.ready_jobs[0] if q.n_ready_jobs and jobs_allowed else q.n + 1
@@ -119,12 +119,12 @@ cdef int32_t next_ready(Control* q, bint jobs_allowed) noexcept nogil:
 
 
 cdef int32_t control_issue(Control* q, cycle_t now, submit_fn submit, void* sim) noexcept nogil:
-    """P2 of cycle `now`; returns how many entries were issued."""
+    """P2 of cycle `now`; returns the number of issued entries."""
     cdef int32_t i, k, issued = 0, jobs = 0
     q.cursor = -1
     for k in range(q.n_finished):
         complete(q, q.finished[k])
-        q.finished[k] = 0                         # nothing that is over is left in a snapshot
+        q.finished[k] = 0                         # cleared, because a snapshot must not contain data of finished work
     q.n_finished = 0
     if q.mmio != NULL:
         i = mmio_arrived(q.mmio, now)

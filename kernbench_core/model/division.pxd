@@ -1,17 +1,17 @@
-"""Division of whole numbers that are not negative."""
+"""Division of integers that are not negative."""
 from kernbench_core.types cimport int64_t, uint32_t, uint64_t
 
 cdef inline int64_t quotient(int64_t a, int64_t b) noexcept nogil:
-    """a // b for a >= 0 and b > 0: 32-bit division costs a third, and nearly always does."""
+    """a // b for a >= 0 and b > 0: a 32-bit division takes a third of the time, and is nearly always sufficient."""
     return <int64_t>(<uint32_t>a // <uint32_t>b) if (a | b) >> 32 == 0 else a // b
 
 cdef inline uint64_t reciprocal(int64_t b) noexcept nogil:
-    """What `divided` wants to know of its divisor; 0 where it must do without."""
+    """The reciprocal that `divided` needs of its divisor; 0 if it must work without one."""
     return (<uint64_t>1 << 32) // <uint64_t>b if b >> 32 == 0 else 0
 
 cdef inline int64_t divided(int64_t a, int64_t b, uint64_t inverse) noexcept nogil:
-    """a // b for a >= 0: the estimate from the reciprocal is at most one too small, and two multiplications are a third of a
-    division."""
+    """a // b for a >= 0: the estimate from the reciprocal is at most one too small, and two multiplications take a third of the
+    time of a division."""
     cdef int64_t q
     if inverse == 0 or a >> 32:
         return a // b

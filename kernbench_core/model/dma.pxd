@@ -4,65 +4,66 @@ from kernbench_core.model.bank cimport BLOCK
 from kernbench_core.types cimport CHANNELS, cycle_t, int8_t, int16_t, int32_t, int64_t, nbytes_t, slot_t, uint32_t
 
 cdef struct DmaJob:
-    Extent extent             # the bytes that it moves
-    int64_t t_start           # KV_STORE_TILE: its place in the order of its group
-    nbytes_t nbytes           # [B] aligned, what travels
-    int32_t entry             # of the command queue
-    int32_t engine            # DMA engine that executes it
-    int32_t memory            # its DRAM side
-    int32_t route             # of its first channel
-    int32_t peer              # between scratchpads: the other one, which it asks too (`dram_addr` is there); NONE: there is DRAM
-    int32_t group             # KV stores with one (base, head, kind) on one engine; NONE: not ordered
+    Extent extent             # the bytes that the job moves
+    int64_t t_start           # KV_STORE_TILE: its position in the order of its group
+    nbytes_t nbytes           # [B] aligned size, which is what is transferred
+    int32_t entry             # its entry in the command queue
+    int32_t engine            # the DMA engine that executes it
+    int32_t memory            # the memory on its DRAM side
+    int32_t route             # the route of its first channel
+    # between scratchpads: the other scratchpad, whose banks it also requests (`dram_addr` is there); NONE: the other side is
+    int32_t peer  # DRAM
+    int32_t group             # KV stores with the same (base, head, kind) on one engine; NONE: not ordered
     int8_t channel            # Channel
-    int8_t write              # to DRAM: it reads the scratchpad
-    int8_t state              # DmaState; written by dma_transition alone
-    int8_t reason             # @reason StallReason of the open episode
-    cycle_t stalled_at        # @past begin of the open episode
+    int8_t write              # direction to DRAM: the job reads the scratchpad
+    int8_t state              # DmaState; only dma_transition writes this field
+    int8_t reason             # @reason StallReason of the open stall episode
+    cycle_t stalled_at        # @past start of the open stall episode
     cycle_t started           # the cycle in which it started
-    cycle_t head              # [cycle] of its head latency
+    cycle_t head              # [cycle] head latency
     int64_t seq               # submission number
-    slot_t next               # in its channel's queue
-    slot_t prev               # the job before it in its queue
-    slot_t flows              # its flows, by `sibling`
-    int32_t live              # flows not finished; 0 in head latency
-    int32_t out               # of those, out for backpressure
-    int32_t pressed_channel   # @resource? DRAM channel of the flow that went out first
-    int8_t in_head            # in its head latency
+    slot_t next               # the next job in the queue of its channel
+    slot_t prev               # the job before it in the queue
+    slot_t flows              # the first of its flows, linked by `sibling`
+    int32_t live              # flows that have not finished; 0 during the head latency
+    int32_t out               # of those, flows that are out for backpressure
+    int32_t pressed_channel   # @resource? DRAM channel of the first flow that went out
+    int8_t in_head            # whether it is in its head latency
 
 cdef struct DmaChannel:
-    slot_t first              # pending jobs in submission order
-    slot_t last               # the last job in its queue, or NONE
+    slot_t first              # pending jobs, in submission order
+    slot_t last               # the last job in the queue, or NONE
     int32_t outstanding       # TRANSFERRING
 
-cdef struct DmaLimit:         # of a channel
-    int32_t max_concurrent    # transfers at a time, at most
-    int32_t score, weight     # priority, with the bonus for KV loads; of its flows
-    int32_t tie               # among channels of equal score the least goes first; all 0: the order of submission decides
-    bint seen                 # P3: it had room at some turn,
-    slot_t since_seen         # and the job of it that started after the last such turn
+cdef struct DmaLimit:         # the limits of a channel
+    int32_t max_concurrent    # largest number of concurrent transfers
+    int32_t score, weight     # priority, including the bonus for KV loads; weight of its flows
+    int32_t tie  # among channels of equal score, the lowest goes first; if all are 0, the order of submission decides
+    bint seen                 # P3: whether the channel had room in some turn
+    slot_t since_seen         # its job that started after the last such turn
 
-cdef struct DmaEngine:        # up to `id` it is state; behind that what is constant, or of one cycle or block
+cdef struct DmaEngine:        # the fields up to `id` are state; the others are constant, or belong to one cycle or block
     int32_t active            # TRANSFERRING
     int32_t pending           # QUEUED
-    DmaChannel channel[CHANNELS]  # its queues: by Channel, then that of COMM
-    int64_t jobs              # counters: completed jobs
-    nbytes_t nbytes           # of finished flows
-    cycle_t queue_full        # @count job-cycles of closed episodes
+    DmaChannel channel[CHANNELS]  # its queues: by Channel, followed by that of COMM
+    int64_t jobs              # counter of completed jobs
+    nbytes_t nbytes           # [B] of finished flows
+    cycle_t queue_full        # @count job-cycles of closed stall episodes
     cycle_t deferred          # @count
-    int32_t free              # transfers in head latency + flows not held: busy if there is one
-    int32_t backpressured     # transfers whose job is stalled so
-    int32_t activity          # @activity Activity of the cycles since `since`
+    int32_t free              # transfers in head latency + flows that are not held: the engine is busy if this is above 0
+    int32_t backpressured     # transfers whose job is stalled by backpressure
+    int32_t activity          # @activity Activity in the cycles since `since`
     cycle_t since             # @past
     cycle_t spent[4]          # @past cycles before `since`, by Activity
-    bint watched              # on the list of engines whose activity may change
+    bint watched              # whether it is on the list of engines whose activity may change
     int32_t id                # engine id
-    cycle_t period            # [cycle] it acts in multiples of this
-    int32_t max_concurrent    # without those of COMM
+    cycle_t period            # [cycle] the engine acts in multiples of this period
+    int32_t max_concurrent    # limit of transfers, without those of COMM
     int32_t queue_depth       # queue_depth_per_master
     DmaLimit limit[CHANNELS]  # the limits of these
-    int64_t last_started      # submission number of the last job in queue order that started in this P3
-    uint32_t changed          # cycles of the block of its scratchpad in which `free` changes,
-    int16_t change[BLOCK]     # and by how much
+    int64_t last_started      # submission number of the last job, in queue order, that started in this P3
+    uint32_t changed          # cycles of the block of its scratchpad in which `free` changes
+    int16_t change[BLOCK]     # the changes in these cycles
 
 cdef enum Activity:
     IDLE = 0

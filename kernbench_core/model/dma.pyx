@@ -1,19 +1,20 @@
-"""Admission and state of DMA jobs. The caller opens flows, decides when a job is complete, and says which cycle it is.
+"""Admission and state of DMA jobs. The caller opens flows, decides when a job is complete, and passes the cycle.
 
-A turn of P3 is `dma_pick`, then `dma_start` or `dma_stall`; `dma_begin_admission` and `dma_defer` stand around the turns. All jobs of
-a channel have one score, so the pick is the best of three queue heads. Only KV stores may be passed over inside their queue.
-The channel COMM stands apart: nothing but its own limit holds its jobs, and they hold no others.
+A turn of P3 is `dma_pick`, followed by `dma_start` or `dma_stall`; `dma_begin_admission` comes before all turns, and
+`dma_defer` after them. All jobs of a channel have the same score, so `dma_pick` chooses the best of three queue heads. Only KV
+stores may be passed inside their queue. The channel COMM is separate: only its own limit holds its jobs, and its jobs hold no
+others.
 """
 from kernbench_core.types cimport (
     CHANNELS, COMM, DMA_COMPLETED, DMA_QUEUED, DMA_TRANSFERRING, NONE, NOT_STALLED, PRIORITY_DEFERRED, QUEUE_FULL, cycle_t,
     int32_t, int64_t, slot_t)
 
-# The legal edges: LEGAL[from] is the only state that may follow.
+# The legal transitions: LEGAL[from] is the only state that may follow.
 cdef int32_t[3] LEGAL = [DMA_TRANSFERRING, DMA_COMPLETED, -1]
 
 
 cdef bint dma_transition(DmaJob* j, int32_t state) noexcept nogil:
-    """The only writer of `state`; false, and nothing written, where the edge is illegal."""
+    """The only function that writes `state`; if the transition is illegal, it returns false and writes nothing."""
     if LEGAL[j.state] != state:
         return False
     j.state = state
@@ -70,7 +71,7 @@ cdef void dma_begin_admission(DmaEngine* e) noexcept nogil:
 
 
 cdef slot_t dma_pick(DmaEngine* e, DmaJob* jobs) noexcept nogil:
-    """The eligible job of the highest score, the earliest submitted of those; NONE where none is eligible."""
+    """The eligible job with the highest score, and among those the one submitted first; NONE if no job is eligible."""
     cdef slot_t best = NONE, job
     cdef int32_t k, score = 0, tie = 0
     if e.pending == 0 or e.active - e.channel[COMM].outstanding >= e.max_concurrent:
@@ -88,7 +89,7 @@ cdef slot_t dma_pick(DmaEngine* e, DmaJob* jobs) noexcept nogil:
 
 
 cdef slot_t dma_pick_comm(DmaEngine* e, DmaJob* jobs) noexcept nogil:
-    """The next job of the channel COMM, NONE where none may start."""
+    """The next job of the channel COMM; NONE if none may start."""
     return NONE if e.channel[COMM].first == NONE else eligible_head(e, jobs, COMM)
 
 
@@ -101,7 +102,7 @@ cdef void close_episode(DmaEngine* e, DmaJob* j, cycle_t now) noexcept nogil:
 
 
 cdef bint dma_start(DmaEngine* e, DmaJob* jobs, slot_t job, cycle_t now) noexcept nogil:
-    """QUEUED -> TRANSFERRING: out of the queue, into head latency. False where that edge is illegal."""
+    """QUEUED -> TRANSFERRING: the job leaves its queue, and its head latency begins. False if this transition is illegal."""
     cdef DmaJob* j = &jobs[job]
     cdef DmaChannel* c = &e.channel[j.channel]
     if not dma_transition(j, DMA_TRANSFERRING):
@@ -126,7 +127,7 @@ cdef bint dma_start(DmaEngine* e, DmaJob* jobs, slot_t job, cycle_t now) noexcep
 
 
 cdef bint dma_stall(DmaEngine* e, DmaJob* j, int32_t reason, cycle_t now) noexcept nogil:
-    """Open an episode; one that is open keeps its reason. True where one was opened."""
+    """Open a stall episode; an episode that is already open keeps its reason. True if an episode was opened."""
     if j.reason != NOT_STALLED:
         return False
     j.reason = reason
@@ -135,8 +136,8 @@ cdef bint dma_stall(DmaEngine* e, DmaJob* j, int32_t reason, cycle_t now) noexce
 
 
 cdef bint was_in_order(DmaEngine* e, DmaJob* jobs, DmaJob* j) noexcept nogil:
-    """`in_order` as it stood at the last turn at which the channel had room: pending jobs only leave, so later is as good but for
-    the one job that started after that turn."""
+    """`in_order` at the last turn in which the channel had room. Pending jobs only leave the queue, so a later evaluation gives
+    the same result, except for the one job that started after that turn."""
     cdef slot_t last = e.limit[j.channel].since_seen
     if j.group != NONE and last != NONE and jobs[last].group == j.group and jobs[last].t_start < j.t_start:
         return False
@@ -144,7 +145,8 @@ cdef bint was_in_order(DmaEngine* e, DmaJob* jobs, DmaJob* j) noexcept nogil:
 
 
 cdef int32_t dma_defer(DmaEngine* e, DmaJob* jobs, cycle_t now) noexcept nogil:
-    """After the turns: who was eligible and was overtaken by a later submission is deferred. Returns how many newly were."""
+    """After the turns: mark eligible jobs that a job with a later submission overtook as deferred. Returns the number of newly
+    deferred jobs."""
     cdef int32_t k, n = 0
     cdef slot_t job
     for k in range(COMM):
@@ -159,7 +161,7 @@ cdef int32_t dma_defer(DmaEngine* e, DmaJob* jobs, cycle_t now) noexcept nogil:
 
 
 cdef bint dma_complete(DmaEngine* e, DmaJob* j) noexcept nogil:
-    """TRANSFERRING -> COMPLETED: frees its slots. False where that edge is illegal."""
+    """TRANSFERRING -> COMPLETED: free the slots of the job. False if this transition is illegal."""
     if not dma_transition(j, DMA_COMPLETED):
         return False
     j.reason = NOT_STALLED
@@ -170,7 +172,7 @@ cdef bint dma_complete(DmaEngine* e, DmaJob* j) noexcept nogil:
 
 
 cdef void dma_activity(DmaEngine* e, cycle_t now) noexcept nogil:
-    """After P6 of cycle `now`: what the engine is in this cycle; the cycles before it are counted."""
+    """After P6 of cycle `now`: set the activity of the engine in this cycle; earlier cycles are counted."""
     cdef int32_t activity
     if e.free:
         activity = BUSY

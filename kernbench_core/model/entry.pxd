@@ -1,4 +1,4 @@
-"""Start and end of an entry's job."""
+"""Start and end of the job of an entry."""
 from kernbench_core.model.sim cimport Sim
 from kernbench_core.types cimport cycle_t, int32_t
 

@@ -1,4 +1,4 @@
-"""What a job's start and end mean to those who wait for it: the command queue, the trace, the component that submitted it."""
+"""The effects of a job's start and end on the command queue, the trace, and the component that submitted the job."""
 from kernbench_core.plugin.abi cimport KB_JOB
 from kernbench_core.model.overlap cimport overlap_ended, overlap_started
 from kernbench_core.model.compute cimport Compute, ComputeJob
@@ -20,7 +20,7 @@ cdef void entry_started(Sim* s, int32_t entry, cycle_t now) noexcept nogil:
 
 
 cdef void count_work(Sim* s, Ghost* g, ComputeJob* j) noexcept nogil:
-    """What the energy of a component's job is made of: the queue's jobs are known before the run."""
+    """Count the work of a component's job for its energy; the jobs of the command queue are known before the run."""
     cdef Compute* e = &s.compute[j.engine]
     cdef int64_t bits = g.job.params[BITS_AT] if g.job.n_params > BITS_AT else BITS
     cdef int32_t k

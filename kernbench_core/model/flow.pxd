@@ -1,4 +1,4 @@
-"""What a flow asks its scratchpad for: whole pieces, within its carry (docs/model/sharing.md, P5)."""
+"""The request of a flow to its scratchpad: whole pieces, within its carry (docs/model/sharing.md, P5)."""
 from kernbench_core.model.division cimport quotient
 from kernbench_core.model.bank cimport Spm, set_banks
 from kernbench_core.model.dma cimport DmaJob
@@ -14,17 +14,17 @@ cdef inline void cap_carry(Flow* f, Spm* p) noexcept nogil:
         f.carry = p.row * f.den
 
 cdef inline bint reaches_piece(Flow* f) noexcept nogil:
-    """The carry covers the next piece; if not, nothing is asked for."""
+    """Whether the carry covers the next piece; if not, the flow makes no request."""
     return f.carry >= f.piece * f.den
 
 cdef inline bint reaches_end(Flow* f, Spm* p) noexcept nogil:
-    """The carry covers the rest of the run: the last piece may go on in the next."""
+    """Whether the carry covers the rest of the run: the last piece may continue in the next run."""
     return f.at.run_left <= p.row and f.carry >= f.at.run_left * f.den
 
 cdef inline bint flow_want(Flow* f, Spm* p, Dram* memories, DmaJob* j, uint64_t* mask) noexcept nogil:
-    """P5, the carry being accrued: true where something is asked for: `asked` bytes, its banks added to `mask`.
+    """P5, after the carry was accrued: true if bytes are requested: `asked` bytes, whose banks are added to `mask`.
 
-    `j`: its job, which is not read inside a run.
+    `j`: the job of the flow; it is not read inside a run.
     """
     cdef int64_t n
     if not reaches_piece(f):
@@ -39,7 +39,7 @@ cdef inline bint flow_want(Flow* f, Spm* p, Dram* memories, DmaJob* j, uint64_t*
     return True
 
 cdef inline void take_pieces(Flow* f, Spm* p, int64_t n) noexcept nogil:
-    """Spend the carry on `n` pieces, at most one a bank, that end inside the run."""
+    """Spend the carry on `n` pieces that end inside the run, at most one in each bank."""
     cdef int64_t asked = f.piece + (n - 1) * p.line
     cdef int32_t bank = f.bank + <int32_t>n
     f.bank = bank - p.banks if bank >= p.banks else bank

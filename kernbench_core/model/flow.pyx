@@ -1,4 +1,4 @@
-"""Asking piece by piece, where a request may cross the end of a row or of an interleave chunk."""
+"""Requests piece by piece, if a request may cross the end of a row or of an interleave chunk."""
 from kernbench_core.model.bank cimport Spm, bank_of, line_of
 from kernbench_core.model.dram.extent cimport Cursor, Dram, Extent, cursor_advance, cursor_sync
 from kernbench_core.model.share.membership cimport Flow
@@ -6,7 +6,7 @@ from kernbench_core.types cimport int32_t, int64_t, nbytes_t, uint64_t
 
 
 cdef void settle_cursor(Flow* f, Spm* p) noexcept nogil:
-    """After the cursor moved: the bank of its line and the bytes up to the end of the line or run."""
+    """After the cursor moved: update the bank of its line, and the bytes up to the end of the line or run."""
     cdef int64_t line = line_of(p, f.at.addr)
     f.bank = bank_of(p, line)
     f.piece = (line + 1) * p.line - f.at.addr
@@ -15,7 +15,8 @@ cdef void settle_cursor(Flow* f, Spm* p) noexcept nogil:
 
 
 cdef nbytes_t next_piece(Cursor* at, nbytes_t left, Spm* p, Dram* d, Extent* x, int32_t channel) noexcept nogil:
-    """Move the cursor over the next piece, which may go on in the next run; return its bytes. `left`: to the end of the flow."""
+    """Move the cursor over the next piece, which may continue in the next run; return the bytes of the piece. `left`: the bytes
+    to the end of the flow."""
     cdef int64_t line = line_of(p, at.addr)
     cdef nbytes_t size = 0, step
     while True:
@@ -29,7 +30,7 @@ cdef nbytes_t next_piece(Cursor* at, nbytes_t left, Spm* p, Dram* d, Extent* x, 
 
 
 cdef bint ask_pieces(Flow* f, Spm* p, Dram* d, Extent* x, uint64_t* mask) noexcept nogil:
-    """The longest run of whole next pieces that the carry reaches and in which no bank has two lines."""
+    """Request the longest sequence of whole next pieces that the carry covers and in which no bank has two lines."""
     cdef Cursor probe
     cdef nbytes_t left = f.left, asked = 0, size, budget = f.carry // f.den
     cdef int32_t bank

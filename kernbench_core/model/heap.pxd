@@ -2,8 +2,8 @@
 from kernbench_core.types cimport cycle_t, int32_t
 
 cdef struct Timer:
-    cycle_t at                # cycle in which it is due
-    int32_t id                # of what: a job or an engine; breaks ties
+    cycle_t at                # the cycle in which the timer is due
+    int32_t id                # the job or engine of the timer; the id breaks ties
 
 cdef struct TimerHeap:
     Timer* item               # the heap, the earliest first
@@ -62,7 +62,7 @@ cdef inline void int_push(int32_t* item, int32_t* n, int32_t v) noexcept nogil:
 cdef inline int32_t int_pop(int32_t* item, int32_t* n) noexcept nogil:
     cdef int32_t top = item[0], last = item[n[0] - 1], i = 0, kid
     n[0] -= 1
-    item[n[0]] = 0          # nothing that is over is left in a snapshot
+    item[n[0]] = 0          # cleared, because a snapshot must not contain data of finished work
     while True:
         kid = 2 * i + 1
         if kid >= n[0]:

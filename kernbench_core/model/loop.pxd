@@ -1,4 +1,4 @@
-"""The cycle: the phases of docs/model/time_and_phases.md, P1 to P7, in their order."""
+"""One cycle: the phases of docs/model/time_and_phases.md, P1 to P7, in their order."""
 from kernbench_core.model.cache cimport caches_due
 from kernbench_core.model.cache_flows cimport caches_complete
 from kernbench_core.model.control cimport control_issue
@@ -15,12 +15,12 @@ cdef inline bint finished(Sim* s) noexcept nogil:
     return s.control.completed + s.control.n_finished == s.control.n and (s.plugs == NULL or s.plugs.open == 0)
 
 cdef inline bint pending(Sim* s) noexcept nogil:
-    """The next cycle has work for P2, P3 or P4, or must be looked at by itself."""
+    """Whether the next cycle has work for P2, P3 or P4, or must be simulated by itself."""
     return (s.any_wanted or s.control.limited or s.n_rejoin or s.share.n_dirty or s.control.n_finished
             or (s.control.in_flight == 0 and s.control.mmio_at == NEVER and (s.plugs == NULL or s.plugs.open == 0)) or s.stops.hit)
 
 cdef inline bint wake_phase(Sim* s, cycle_t now) noexcept nogil:
-    """P1; false where the run is over."""
+    """P1; false if the run has ended."""
     if finished(s):
         s.status = DONE
         return False
@@ -31,9 +31,9 @@ cdef inline bint wake_phase(Sim* s, cycle_t now) noexcept nogil:
     return True
 
 cdef inline bint control_phase(Sim* s, cycle_t now) noexcept nogil:
-    """P2; false where the run is over."""
+    """P2; false if the run has ended."""
     cdef int32_t issued = 0
-    if finished(s):                            # also before cycle 0 of an empty program
+    if finished(s):                            # also before cycle 0, for an empty program
         s.status = DONE
         return False
     if s.control.n_finished or s.control.limited or now == 0 or s.control.in_flight == 0 or s.control.mmio_at <= now:
@@ -47,7 +47,7 @@ cdef inline bint control_phase(Sim* s, cycle_t now) noexcept nogil:
     return True
 
 cdef inline bint begin_cycle(Sim* s, cycle_t now) noexcept nogil:
-    """P1 and P2; false where the run is over."""
+    """P1 and P2; false if the run has ended."""
     if now >= s.max_cycles and not finished(s):
         s.status = ABORTED
         return False
@@ -58,11 +58,11 @@ cdef inline bint begin_cycle(Sim* s, cycle_t now) noexcept nogil:
     return control_phase(s, now)
 
 cdef inline bint goes_on(Sim* s, cycle_t limit) noexcept nogil:
-    """There is a cycle to run before `limit`. A trace with a batch of records is written first."""
+    """Whether there is a cycle to run before `limit`. If a trace has a batch of records, the batch must be written first."""
     return s.status == RUNNING and s.cycle < limit and not s.stops.hit and (s.trace == NULL or s.trace.n < s.trace.full)
 
 cdef inline bint start_and_share(Sim* s, cycle_t now) noexcept nogil:
-    """P3 and P4; false where the run is over before the end of the cycle."""
+    """P3 and P4; false if the run ends before the end of the cycle."""
     if s.any_wanted:
         start_phase(s, now)
         if s.status != RUNNING:
@@ -75,7 +75,7 @@ cdef inline bint start_and_share(Sim* s, cycle_t now) noexcept nogil:
     return True
 
 cdef inline void end_cycle(Sim* s, cycle_t now) noexcept nogil:
-    """P7. A component's or an arbiter's mistake since P1 ends the run after this cycle."""
+    """P7. A failure of a component or an arbiter since P1 ends the run after this cycle."""
     if s.n_pressed or s.n_done_flow or s.n_done_compute or s.ends.n:
         complete_phase(s, now)
     if caches_due(s.caches, now):

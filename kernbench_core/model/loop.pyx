@@ -1,6 +1,6 @@
-"""The tick loop of the plain model: every phase of every cycle, and every scratchpad in it.
+"""The loop of the plain model: every phase of every cycle, for every scratchpad.
 
-fast/loop.pyx runs the same phases, and leaves out what it is licensed to.
+fast/loop.pyx runs the same phases, and skips work as far as its licences allow.
 """
 from kernbench_core.model.dram.models cimport dram_still
 from kernbench_core.model.noc.transfers cimport routers_phase
@@ -11,7 +11,8 @@ from kernbench_core.types cimport DEADLOCK, NEVER, int32_t, int64_t, slot_t
 
 
 cdef bint stuck(Sim* s) noexcept nogil:
-    """After P2: jobs are in flight, and nothing can ever happen again. A refresh of DRAM that no transfer waits for is nothing."""
+    """After P2: jobs are in flight, and nothing can ever happen again. A refresh of DRAM for which no transfer waits does not
+    count."""
     cdef int32_t k, i
     if pending(s) or s.control.mmio_at != NEVER or s.joins.n or s.ends.n or s.plugs != NULL and component_next(s.plugs) != NEVER:
         return False
@@ -27,8 +28,8 @@ cdef bint stuck(Sim* s) noexcept nogil:
 
 
 cdef void begin_plain(Sim* s) noexcept nogil:
-    """A snapshot writes down when each flow asks next; here every member that is not held is looked at from the next cycle on. All
-    scratchpads are at the cycle of the run."""
+    """A snapshot contains the next request cycle of each flow; in a plain run, every member that is not held is tested from the
+    next cycle on. All scratchpads are at the cycle of the run."""
     cdef int32_t k, i
     cdef slot_t requester
     for k in range(s.n_spm):
@@ -40,7 +41,7 @@ cdef void begin_plain(Sim* s) noexcept nogil:
 
 
 cdef void run_plain(Sim* s, cycle_t limit) noexcept nogil:
-    """Run the cycles before `limit`, one after the other."""
+    """Run the cycles before `limit`, one after another."""
     cdef cycle_t now
     cdef int64_t denied = s.denied
     begin_plain(s)

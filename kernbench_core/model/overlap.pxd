@@ -1,4 +1,4 @@
-"""`check_overlap`: scratchpad ranges of jobs that run at one time (docs/model/banks_and_arbiters.md)."""
+"""`check_overlap`: scratchpad ranges of concurrent jobs (docs/model/banks_and_arbiters.md)."""
 from kernbench_core.model.sim cimport Sim
 from kernbench_core.types cimport int32_t
 

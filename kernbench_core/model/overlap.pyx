@@ -1,11 +1,11 @@
-"""Compares the ranges of a job about to start with those of every started job that has not ended."""
+"""Compares the ranges of a job that is about to start with the ranges of every started job that has not ended."""
 from kernbench_core.model.compute cimport MAX_REGIONS, ComputeJob, writes_to
 from kernbench_core.model.control cimport Entry
 from kernbench_core.model.dma cimport DmaJob
 from kernbench_core.types cimport FAILED, NONE, OP_DMA, OVERLAP_ERROR, OVERLAP_NONE, int32_t, nbytes_t
 
 
-cdef struct Range:            # of a scratchpad
+cdef struct Range:            # a range of a scratchpad
     int32_t spm
     nbytes_t addr
     nbytes_t nbytes
@@ -22,7 +22,7 @@ cdef Range range_of(int32_t spm, nbytes_t addr, nbytes_t nbytes, bint write) noe
 
 
 cdef int32_t ranges_of(Sim* s, int32_t entry, Range* out) noexcept nogil:
-    """The ranges that an entry's job touches; returns how many."""
+    """The ranges that the job of an entry touches; returns their number."""
     cdef Entry* e = &s.control.entry[entry]
     cdef DmaJob* d
     cdef ComputeJob* c
@@ -54,7 +54,8 @@ cdef bint clash(Range* a, int32_t n_a, Range* b, int32_t n_b) noexcept nogil:
 
 
 cdef bint overlap_allows(Sim* s, int32_t entry) noexcept nogil:
-    """Before a start: note the first entry in file order that it overlaps; false, and the run has failed, where that is an error."""
+    """Before a start: record the first entry in file order that the job overlaps; false, with the run failed, if an overlap is
+    an error."""
     cdef Range[MAX_REGIONS] mine
     cdef Range[MAX_REGIONS] theirs
     cdef int32_t n, k, m, other, found = NONE

@@ -1,4 +1,4 @@
-"""Transfers between two scratchpads: one flow that asks both (docs/model/systems.md)."""
+"""Transfers between two scratchpads: one flow that requests banks of both (docs/model/systems.md)."""
 from kernbench_core.model.pair_requesters cimport far_requester
 from kernbench_core.model.sim cimport Sim, lacks_banks
 from kernbench_core.types cimport cycle_t, slot_t
@@ -9,5 +9,5 @@ cdef void pair_ask(Sim* s, slot_t flow, cycle_t now) noexcept nogil
 cdef void pair_judge(Sim* s, slot_t flow, cycle_t now) noexcept nogil
 
 cdef inline bint pair_lacks(Sim* s, slot_t flow) noexcept nogil:
-    """Either side lacks a bank."""
+    """Whether a bank is missing on either side."""
     return lacks_banks(s, flow) or lacks_banks(s, far_requester(s, flow))

@@ -1,9 +1,11 @@
 """Transfers between two scratchpads.
 
-Such a flow is a requester of both. Each cycle it asks both for the same lines, each scratchpad arbitrates for itself, and the bytes move
-when neither side lacks a bank. So its request is formed before any bank is arbitrated, and judged after all are.
+The flow of such a transfer is a requester of both scratchpads. In each cycle the flow requests the same lines of both
+scratchpads, and each scratchpad arbitrates for itself. The bytes move when no bank is missing on either side. The request is
+therefore formed before any bank is arbitrated, and it is judged after all banks are arbitrated.
 
-Lines of both sides coincide: addresses are multiples of the line, and all scratchpads have the same line (`kernbench` checks it).
+The lines of both sides coincide, because addresses are multiples of the line and all scratchpads have the same line
+(`kernbench` checks this).
 """
 from kernbench_core.model.bank cimport Requester, Spm, bank_of, line_of, order_remove, requester_held
 from kernbench_core.model.dma cimport DmaJob
@@ -20,7 +22,7 @@ from kernbench_core.types cimport NEVER, int32_t, nbytes_t, uint64_t
 
 
 cdef void pair_open(Sim* s, slot_t flow) noexcept nogil:
-    """Both requesters of the flow stand in their scratchpads' order."""
+    """Insert both requesters of the flow into the order of their scratchpads."""
     cdef slot_t far = far_requester(s, flow)
     s.requester[flow].paired = True
     s.requester[far].paired = True
@@ -29,13 +31,13 @@ cdef void pair_open(Sim* s, slot_t flow) noexcept nogil:
 
 
 cdef void leave(Sim* s, int32_t spm, cycle_t now) noexcept nogil:
-    """The scratchpad has one such requester less."""
+    """Count one such requester less in the scratchpad."""
     scratchpad_changes(s, spm, now)
     s.spm[spm].n_pairs -= 1
 
 
 cdef void pair_close(Sim* s, slot_t flow, cycle_t now) noexcept nogil:
-    """The flow's last byte has moved in the cycle before `now`: its far requester goes."""
+    """The flow's last byte has moved in the cycle before `now`: remove its far requester."""
     cdef slot_t far = far_requester(s, flow)
     order_remove(&s.spm[s.requester[far].spm], far)
     leave(s, s.requester[flow].spm, now)
@@ -43,7 +45,7 @@ cdef void pair_close(Sim* s, slot_t flow, cycle_t now) noexcept nogil:
 
 
 cdef inline bint add_bank(uint64_t* mask, int32_t bank) noexcept nogil:
-    """False where it is there already."""
+    """Add a bank; false if it is already in the mask."""
     cdef uint64_t bit = <uint64_t>1 << (bank & 63)
     if mask[bank >> 6] & bit:
         return False
@@ -52,7 +54,8 @@ cdef inline bint add_bank(uint64_t* mask, int32_t bank) noexcept nogil:
 
 
 cdef bint ask_both(Sim* s, slot_t flow, Spm* near, Spm* far) noexcept nogil:
-    """The longest run of whole next lines that the carry reaches and in which no bank of either side has two."""
+    """Request the longest sequence of whole next lines that the carry covers and in which no bank of either side has two
+    lines."""
     cdef Flow* f = &s.share.flow[flow]
     cdef DmaJob* j = &s.dma_job[f.job]
     cdef uint64_t* here = reads_of(s, flow) if j.write or not near.split else writes_of(s, flow)
@@ -84,7 +87,7 @@ cdef bint ask_both(Sim* s, slot_t flow, Spm* near, Spm* far) noexcept nogil:
 
 
 cdef void pair_ask(Sim* s, slot_t flow, cycle_t now) noexcept nogil:
-    """P5, before any arbitration: what the flow asks of both in this cycle, if anything."""
+    """P5, before any arbitration: form the request of the flow to both sides in this cycle, if any."""
     cdef Requester* a = &s.requester[flow]
     cdef Requester* b = &s.requester[far_requester(s, flow)]
     cdef Flow* f = &s.share.flow[flow]
@@ -102,7 +105,7 @@ cdef void pair_ask(Sim* s, slot_t flow, cycle_t now) noexcept nogil:
 
 
 cdef void pair_judge(Sim* s, slot_t flow, cycle_t now) noexcept nogil:
-    """P6, after both sides were arbitrated: the bytes move, or the flow is held."""
+    """P6, after both sides were arbitrated: move the bytes, or hold the flow."""
     cdef Requester* a = &s.requester[flow]
     cdef Requester* b = &s.requester[far_requester(s, flow)]
     cdef Spm* p = &s.spm[a.spm]

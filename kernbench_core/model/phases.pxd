@@ -15,12 +15,12 @@ cdef void share_phase(Sim* s, cycle_t now) noexcept nogil
 cdef void complete_phase(Sim* s, cycle_t now) noexcept nogil
 
 cdef inline bint share_due(Sim* s, cycle_t now) noexcept nogil:
-    """P4 has something to do in this cycle."""
+    """Whether P4 has work in this cycle."""
     return (s.n_rejoin or s.share.n_dirty or (s.joins.n and s.joins.item[0].at <= now)
             or (s.share.devices != NULL and s.share.devices_next <= now))
 
 cdef inline cycle_t share_next(Sim* s, cycle_t limit) noexcept nogil:
-    """No flow joins, and no DRAM channel has something to do, in an earlier cycle; at most `limit`."""
+    """No flow joins, and no DRAM channel has work, in an earlier cycle; at most `limit`."""
     if s.joins.n:
         limit = min(limit, s.joins.item[0].at)
     if s.share.devices != NULL:

@@ -36,7 +36,8 @@ cdef extern from *:
 
 
 cdef void submit_entry(void* sim, int32_t entry, int64_t seq) noexcept nogil:
-    """P2 issued an entry: a job goes into its engine's queue. With ARRIVED it has only come into the command queue."""
+    """P2 issued an entry: append its job to the queue of its engine. With ARRIVED, the entry has only arrived in the command
+    queue."""
     cdef Sim* s = <Sim*>sim
     cdef Entry* e = &s.control.entry[entry]
     cdef int32_t engine, group
@@ -55,7 +56,7 @@ cdef void submit_entry(void* sim, int32_t entry, int64_t seq) noexcept nogil:
         compute_enqueue(&s.compute[engine], s.compute_job, e.job)
         engine += s.n_dma
     want(s, engine)
-    if s.groups.n > 1:                          # it is nobody's turn
+    if s.groups.n > 1:                          # no group is being run
         group = s.groups.word[s.groups.seat[engine] >> 6]
         s.groups.group[group].any_wanted = True
         s.groups.at[group] = 0
@@ -73,12 +74,12 @@ cdef void open_requester(
     a.backpressure_at = NEVER
     a.to_writes = writes and s.spm[spm].split
     a.paired = False
-    a.rounds = 1                                # of a TE or VE: it goes before the others once in so many cycles
+    a.rounds = 1                                # the requester of a TE or VE that has priority once in this number of cycles
     order_insert(&s.spm[spm], s.tie_break, requester)
 
 
 cdef void describe_flow(Sim* s, Flow* f) noexcept nogil:
-    """What follows from its job and channel."""
+    """Set the fields of a flow that follow from its job and channel."""
     cdef DmaJob* j = &s.dma_job[f.job]
     cdef Dram* m = &s.memory[j.memory]
     f.line = s.spm[s.dma_spm[j.engine]].line
@@ -95,7 +96,7 @@ cdef void describe_flow(Sim* s, Flow* f) noexcept nogil:
 
 
 cdef void open_flow(Sim* s, slot_t job, int32_t channel) noexcept nogil:
-    """Make the flow of one channel of a starting transfer; it is a member of nothing yet."""
+    """Make the flow of one channel of a starting transfer; the flow is not yet a member of any resource."""
     cdef DmaJob* j = &s.dma_job[job]
     cdef Dram* m = &s.memory[j.memory]
     cdef slot_t slot
@@ -125,7 +126,7 @@ cdef void open_flow(Sim* s, slot_t job, int32_t channel) noexcept nogil:
 
 
 cdef void flow_bytes(Sim* s, slot_t job) noexcept nogil:
-    """The bytes of each flow of a starting transfer, into `channel_bytes`."""
+    """Write the bytes of each flow of a starting transfer into `channel_bytes`."""
     cdef DmaJob* j = &s.dma_job[job]
     if j.extent.cached == NULL:
         channel_bytes(s.channel_bytes, &s.memory[j.memory], &j.extent)
@@ -169,7 +170,7 @@ cdef void start_transfer(Sim* s, slot_t job, cycle_t now) noexcept nogil:
 
 
 cdef void trace_deferred(Sim* s, DmaEngine* e, cycle_t now) noexcept nogil:
-    """Write down the jobs that were deferred in this cycle."""
+    """Record the jobs that were deferred in this cycle."""
     cdef int32_t k
     cdef slot_t job
     for k in range(CHANNELS):
@@ -215,7 +216,7 @@ cdef void admit(Sim* s, DmaEngine* e, cycle_t now) noexcept nogil:
 
 
 cdef void start_compute(Sim* s, int32_t c, cycle_t now) noexcept nogil:
-    """P3 of one TE or VE: the head of its queue starts."""
+    """P3 of one TE or VE: start the head of its queue."""
     cdef Compute* e = &s.compute[c]
     cdef int32_t spm = s.compute_spm[c]
     cdef int32_t entry = s.compute_job[e.queue_first].entry
@@ -224,7 +225,7 @@ cdef void start_compute(Sim* s, int32_t c, cycle_t now) noexcept nogil:
         return
     scratchpad_changes(s, spm, now)
     body = compute_start(e, s.compute_job, &s.spm[spm], now)
-    s.ahead[c].job = NONE               # a component's jobs take the same places again
+    s.ahead[c].job = NONE               # jobs of components use the same places again
     entry_started(s, entry, now)
     if body == NEVER:
         timer_push(&s.ends, e.done_at, c)
@@ -234,12 +235,13 @@ cdef void start_compute(Sim* s, int32_t c, cycle_t now) noexcept nogil:
 
 
 cdef inline bint starts_later(Sim* s, int32_t engine, cycle_t now) noexcept nogil:
-    """Of a perturbed run: the engine's PE has not started yet."""
+    """In a perturbed run: whether the engine's PE has not started yet."""
     return now < s.perturbed.ready[s.dma_spm[engine] if engine < s.n_dma else s.compute_spm[engine - s.n_dma]]
 
 
 cdef void start_phase(Sim* s, cycle_t now) noexcept nogil:
-    """P3: DMA engines admit, idle TEs and VEs start, in tie-break order. An engine whose period has not come stays wanted."""
+    """P3: DMA engines admit jobs, and idle TEs and VEs start jobs, in tie-break order. An engine whose period has not come
+    stays in `wanted`."""
     cdef int32_t w, bit, engine
     cdef uint64_t todo
     cdef bint more = False
@@ -275,7 +277,7 @@ cdef void start_phase(Sim* s, cycle_t now) noexcept nogil:
 
 
 cdef void join_transfer(Sim* s, slot_t job, cycle_t now) noexcept nogil:
-    """The head latency is over: every flow becomes a requester of the scratchpad and enters its resources."""
+    """The head latency has ended: every flow becomes a requester of the scratchpad and enters its resources."""
     cdef DmaJob* j = &s.dma_job[job]
     cdef slot_t flow = j.flows
     cdef int64_t key = grant_key(s.perturbed, j.engine, j.engine)
@@ -307,7 +309,7 @@ cdef void share_phase(Sim* s, cycle_t now) noexcept nogil:
         shuffle(s, s.rejoin, s.n_rejoin)
         shuffle(s, s.share.dirty, s.share.n_dirty)
     for k in range(s.n_rejoin):
-        if not s.share.flow[s.rejoin[k]].out and not is_full(s, s.rejoin[k]):   # since it was put there (T3)
+        if not s.share.flow[s.rejoin[k]].out and not is_full(s, s.rejoin[k]):   # since it was added (T3)
             share_enter(&s.share, s.rejoin[k], now)
     s.n_rejoin = 0
     while s.joins.n and s.joins.item[0].at <= now:
@@ -366,7 +368,7 @@ cdef void finish_flow(Sim* s, slot_t flow, cycle_t now) noexcept nogil:
 
 
 cdef void by_channel(Sim* s, slot_t* flow, int32_t n) noexcept nogil:
-    """Sort flows by DRAM channel: of several of one job the lowest is named."""
+    """Sort flows by DRAM channel, because the lowest channel of a job is reported."""
     cdef int32_t k, i
     cdef slot_t moved
     for k in range(1, n):
@@ -379,7 +381,7 @@ cdef void by_channel(Sim* s, slot_t* flow, int32_t n) noexcept nogil:
 
 
 cdef void press(Sim* s, slot_t flow, cycle_t now) noexcept nogil:
-    """A flow held for backpressure_cycles leaves its resources; its job is stalled until it is served."""
+    """A flow that was held for backpressure_cycles leaves its resources; its job is stalled until the flow is served."""
     cdef Flow* f = &s.share.flow[flow]
     cdef DmaJob* j = &s.dma_job[f.job]
     share_quit(&s.share, flow, now + 1)

@@ -1,4 +1,4 @@
-"""What happens to a requester of a scratchpad: it moves, it is held, it is served (docs/model/banks_and_arbiters.md)."""
+"""Events of a requester of a scratchpad: it moves, is held, or is served (docs/model/banks_and_arbiters.md)."""
 from kernbench_core.model.bank cimport Spm
 from kernbench_core.model.sim cimport Sim
 from kernbench_core.types cimport cycle_t, int32_t, slot_t

@@ -1,4 +1,5 @@
-"""Events of requesters. Most cycles bring none: the walks over a scratchpad's requesters call these when something changes."""
+"""Events of requesters. Most cycles have no such event; the walks over a scratchpad's requesters call these functions only when
+something changes."""
 from kernbench_core.fast.fast_state cimport requests_changed
 from kernbench_core.model.bank cimport Requester, Spm, nobody_held
 from kernbench_core.model.compute cimport Compute, compute_body_done
@@ -16,7 +17,7 @@ cdef extern from *:
 
 
 cdef void body_over(Sim* s, Spm* p, slot_t requester, cycle_t now) noexcept nogil:
-    """The last body cycle of a TE or VE was `now`: finalize follows, or the end."""
+    """The last body cycle of a TE or VE was `now`: the finalize or the end follows."""
     cdef int32_t c = requester - s.n_flows
     cdef Compute* e = &s.compute[c]
     compute_body_done(e, s.compute_job, now)
@@ -37,8 +38,8 @@ cdef void flow_over(Sim* s, slot_t requester) noexcept nogil:
 
 
 cdef void free_flows(Sim* s, Spm* p, int32_t dma, cycle_t now, int32_t more) noexcept nogil:
-    """From this cycle on that many more flows of the engine are not held. The requesters of a block do not come in the order of its
-    cycles, so what the engine was doing is settled when all have been walked."""
+    """From this cycle on, a given number of additional flows of the engine are not held. The requesters of a block are not
+    handled in the order of its cycles, so the activity of the engine is settled after all have been handled."""
     cdef DmaEngine* e = &s.dma[dma]
     e.changed |= <uint32_t>1 << (now - p.done)
     e.change[now - p.done] += more
@@ -46,7 +47,8 @@ cdef void free_flows(Sim* s, Spm* p, int32_t dma, cycle_t now, int32_t more) noe
 
 
 cdef void activity_phase(Sim* s, Spm* p) noexcept nogil:
-    """Between P6 and P7 of each cycle of a block: what the DMA engines of the scratchpad did, where that may have changed."""
+    """Between P6 and P7 of each cycle of a block: set the activity of the DMA engines of the scratchpad, if it may have
+    changed."""
     cdef int32_t k, c
     cdef uint32_t todo
     cdef DmaEngine* e
@@ -67,14 +69,14 @@ cdef void activity_phase(Sim* s, Spm* p) noexcept nogil:
 
 
 cdef void press_later(Sim* s, slot_t requester) noexcept nogil:
-    """In P7 of this cycle the flow leaves its resources."""
+    """The flow leaves its resources in P7 of this cycle."""
     s.requester[requester].backpressure_at = NEVER
     s.pressed[s.n_pressed] = requester
     s.n_pressed += 1
 
 
 cdef void hold(Sim* s, Spm* p, slot_t requester, cycle_t now) noexcept nogil:
-    """A request was denied for the first time: its age begins, and its way to backpressure."""
+    """A request was denied for the first time: its age and its backpressure time begin."""
     cdef Requester* a = &s.requester[requester]
     a.first_denied = now
     p.n_held += 1
@@ -101,7 +103,7 @@ cdef void unhold(Sim* s, Spm* p, slot_t requester, cycle_t now) noexcept nogil:
         return
     a.backpressure_at = NEVER
     f = &s.share.flow[requester]
-    f.seen = now + 1                    # nothing is earned in the cycle in which a held request is served
+    f.seen = now + 1                    # the flow earns nothing in the cycle in which a held request is served
     j = &s.dma_job[f.job]
     free_flows(s, p, j.engine, now, 1)
     if not f.out:

@@ -1,4 +1,4 @@
-"""Routes that are found while a run goes on."""
+"""Routes that are added at run time."""
 from kernbench_core.state.arena cimport Arena
 from kernbench_core.model.sim cimport Sim
 from kernbench_core.types cimport int64_t

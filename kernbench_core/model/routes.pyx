@@ -1,7 +1,8 @@
-"""Routes that are found while a run goes on: their tables grow.
+"""Routes that are added at run time: their tables grow.
 
-They grow where Python stands inside a call of a component, or between two cycles: nothing of the loop holds a pointer into them then,
-and flows keep numbers. What snapshots hold grows with them, so a run whose tables have grown is in none.
+The tables grow while Python runs inside a call of a component, or between two cycles. At these points the loop holds no pointer
+into the tables, and flows keep numbers. The content of snapshots would grow with the tables, so a run whose tables have grown
+cannot be saved in a snapshot.
 """
 from kernbench_core.model.dram.extent cimport Dram, flows_of
 from kernbench_core.model.share.membership cimport Route
@@ -9,17 +10,17 @@ from kernbench_core.state.interface_layout cimport add_segments
 from kernbench_core.types cimport NONE, int32_t, int64_t, slot_t
 
 cdef enum:
-    LONGEST = 1 << 20         # links of a route
-    MOST = 1 << 29            # routes, links of all routes, nodes of member lists: slots have 31 bits
+    LONGEST = 1 << 20         # largest number of links of a route
+    MOST = 1 << 29  # limit of the routes, of the links of all routes, and of the nodes of member lists: slots have 31 bits
 
 
 cdef slot_t renumbered(slot_t node, int32_t old, int32_t shift) noexcept nogil:
-    """A node of the member lists, with room for longer routes."""
+    """The number of a node of the member lists after there is room for longer routes."""
     return NONE if node == NONE else ((node >> old) << shift) + (node & ((1 << old) - 1))
 
 
 cdef void renumber(slot_t* table, slot_t flows, int32_t old, int32_t shift) noexcept nogil:
-    """From the end: nothing is written over before it was moved."""
+    """From the end, so that no entry is overwritten before it was moved."""
     cdef slot_t flow
     cdef int32_t h
     for flow in range(flows - 1, -1, -1):
@@ -28,7 +29,7 @@ cdef void renumber(slot_t* table, slot_t flows, int32_t old, int32_t shift) noex
 
 
 cdef int widen(Sim* s, Arena a, int32_t shift) except -1:
-    """Room for longer routes in the member lists."""
+    """Make room for longer routes in the member lists."""
     cdef int32_t old = s.share.hop_shift, k
     if <int64_t>s.n_flows << shift > MOST:
         raise ValueError(f"a route over {1 << shift} links for {s.n_flows} flows: there is place for {MOST} in all")
@@ -63,7 +64,7 @@ cdef int check(Sim* s, int64_t memory, list links, int64_t latency) except -1:
 
 
 cdef int make_room(Sim* s, Arena a, int64_t routes, int64_t path) except -1:
-    """Tables double: a route more costs little."""
+    """Double the tables, so that an additional route costs little on average."""
     if routes > s.routes.room:
         s.routes.room = <int32_t>(2 * routes)
         a.grow(<void**>&s.route, s.routes.room, sizeof(Route))
@@ -84,8 +85,9 @@ cdef int check_through(Sim* s, list links, through) except -1:
 
 
 cdef int64_t route_add(Sim* s, Arena a, int64_t memory, list links, int64_t latency, through) except -1:
-    """A route for each channel of a memory, over that channel, its cache and these links, and one over the cache alone; the number of
-    the first, which transfers name. `through`, with routers: how many of the links flows are members of, and the segments."""
+    """Add a route for each channel of a memory, over this channel, its cache and these links, and a route that goes only over
+    the cache; return the number of the first route, which transfers name. `through`, with routers: the number of links of which
+    flows are members, and the segments."""
     cdef int32_t channels, k, n = <int32_t>len(links), segment = 0, more = 0
     cdef Dram* d
     cdef object most
@@ -126,7 +128,7 @@ cdef int64_t route_add(Sim* s, Arena a, int64_t memory, list links, int64_t late
 
 
 cdef int route_refuse_snapshot(Sim* s) except -1:
-    """What a snapshot holds has another size by now."""
+    """Refuse a snapshot, because its content would have another size."""
     if s.routes.grown:
         raise ValueError("routes were found while it went on, and such a run cannot be saved")
     return 0

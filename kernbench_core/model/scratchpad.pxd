@@ -1,4 +1,4 @@
-"""One cycle of a scratchpad: who asks, who is granted, what moves (P5 and P6)."""
+"""One cycle of a scratchpad: requests, grants and progress (P5 and P6)."""
 from kernbench_core.model.bank cimport Spm
 from kernbench_core.model.sim cimport Sim
 from kernbench_core.types cimport cycle_t

@@ -1,9 +1,10 @@
 """P5 and P6 of a scratchpad in one cycle.
 
-In P5 every requester that may ask in this cycle forms its request, and the arbiter grants banks. In P6 whoever was granted all that it
-asked for goes on: bytes move, a body cycle is done. Who was not is held, and asks again for what it lacks after the penalty.
+In P5 every requester that may make a request in this cycle forms it, and the arbiter grants banks. In P6 every requester whose
+request was granted completely makes progress: its bytes move, or a body cycle is done. Every other requester is held, and
+requests the missing banks again after the penalty.
 
-What a requester asks for depends on its own state only, so the order in which requests are formed does not matter.
+A request depends only on the state of its own requester, so the order in which requests are formed does not matter.
 """
 from kernbench_core.model.arbiter.arbiter cimport ARBITERS
 from kernbench_core.model.arbiter.grant cimport traces_requests
@@ -23,12 +24,13 @@ from kernbench_core.types cimport NEVER, int32_t, slot_t
 
 
 cdef inline bint of_component(Sim* s, slot_t requester) noexcept nogil:
-    """The requester is a component's request; the far side of a transfer is none of those that are looked at here."""
+    """The requester is a request of a component; the far side of a transfer is never among the requesters that are tested
+    here."""
     return s.n_asks and requester >= s.n_flows + s.n_compute
 
 
 cdef inline bint flow_asks(Sim* s, Spm* p, slot_t requester, cycle_t now, bint traced) noexcept nogil:
-    """P5 of a flow: it earns this cycle's share, and asks for the whole lines that this pays for."""
+    """P5 of a flow: it earns the share of this cycle, and requests the whole lines that its carry covers."""
     cdef Requester* a = &s.requester[requester]
     cdef Flow* f = &s.share.flow[requester]
     if traced:
@@ -55,7 +57,7 @@ cdef inline void body_cycle(Sim* s, Spm* p, slot_t requester, cycle_t now) noexc
 
 
 cdef inline bint body_asks(Sim* s, Spm* p, slot_t requester, cycle_t now, bint traced) noexcept nogil:
-    """P5 of a TE or VE: the banks of its next body cycle. A body cycle that touches none is done at once."""
+    """P5 of a TE or VE: the banks of its next body cycle. A body cycle without requests is done at once."""
     cdef Compute* e = &s.compute[requester - s.n_flows]
     cdef bint asks
     if traced:
@@ -69,19 +71,20 @@ cdef inline bint body_asks(Sim* s, Spm* p, slot_t requester, cycle_t now, bint t
 
 
 cdef inline bint requests(Sim* s, Spm* p, slot_t requester, cycle_t now, bint traced) noexcept nogil:
-    """The requester asks in this cycle; its masks hold the banks."""
+    """The requester makes a request in this cycle; its masks have the banks."""
     cdef Requester* a = &s.requester[requester]
     if a.next_at > now and (requester >= s.n_flows or a.paired or a.first_denied != NEVER or not gives(s, requester)):
         return False
     if a.first_denied != NEVER or a.paired:
-        return True                             # for what it still lacks; for what pair.pyx has asked for
+        return True                             # for the banks that it still lacks; for the request that pair.pyx has made
     if not a.compute:
         return flow_asks(s, p, requester, now, traced)
     return of_component(s, requester) or body_asks(s, p, requester, now, traced)
 
 
 cdef inline int32_t who_asks(Sim* s, Spm* p, cycle_t now, bint traced) noexcept nogil:
-    """The requests of this cycle, in tie-break order; how many they are. Inlined, where `traced` is a constant."""
+    """The requests of this cycle, in tie-break order; returns their number. The function is inlined where `traced` is a
+    constant."""
     cdef slot_t* order = p.order
     cdef slot_t* asking = p.asking
     cdef int32_t k, n = 0
@@ -93,7 +96,7 @@ cdef inline int32_t who_asks(Sim* s, Spm* p, cycle_t now, bint traced) noexcept 
 
 
 cdef void requests_phase(Sim* s, Spm* p, cycle_t now) noexcept nogil:
-    """P5: requests, and what the arbiter grants of them."""
+    """P5: form the requests, and let the arbiter grant banks."""
     p.n_asking = who_asks(s, p, now, True) if traces_requests(s) else who_asks(s, p, now, False)
     if p.n_asking:
         open_ports(p)
@@ -116,7 +119,7 @@ cdef inline void ask_served(Sim* s, Spm* p, slot_t requester, cycle_t now) noexc
 
 
 cdef inline void served(Sim* s, Spm* p, slot_t requester, cycle_t now, bint traced) noexcept nogil:
-    """P6: the request was granted in whole."""
+    """P6: handle a request that was granted completely."""
     cdef Requester* a = &s.requester[requester]
     cdef Flow* f
     if of_component(s, requester):
@@ -140,7 +143,7 @@ cdef inline void served(Sim* s, Spm* p, slot_t requester, cycle_t now, bint trac
 
 
 cdef inline void judge(Sim* s, Spm* p, cycle_t now, bint traced) noexcept nogil:
-    """Serve or hold each request of this cycle. Inlined, where `traced` is a constant."""
+    """Serve or hold each request of this cycle. The function is inlined where `traced` is a constant."""
     cdef int32_t k
     cdef slot_t requester
     cdef Requester* a
@@ -159,7 +162,8 @@ cdef inline void judge(Sim* s, Spm* p, cycle_t now, bint traced) noexcept nogil:
 
 
 cdef void progress_phase(Sim* s, Spm* p, cycle_t now) noexcept nogil:
-    """P6: requests that were granted in whole are served, the others are held. Transfers between scratchpads are judged by pair.pyx."""
+    """P6: serve the requests that were granted completely, and hold the others. pair.pyx judges transfers between
+    scratchpads."""
     cdef int32_t k
     if traces_requests(s):
         record_conflicts(s, p, now)
@@ -172,7 +176,7 @@ cdef void progress_phase(Sim* s, Spm* p, cycle_t now) noexcept nogil:
 
 
 cdef int32_t pairs_of(Sim* s) noexcept nogil:
-    """The transfers between scratchpads that are past their head latency, into `Sim.pair`; how many."""
+    """Write the transfers between scratchpads that are past their head latency into `Sim.pair`; return their number."""
     cdef int32_t k, i, n = 0
     cdef Spm* p
     for k in range(s.n_spm if s.far_requesters else 0):

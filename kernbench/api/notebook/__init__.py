@@ -1,6 +1,6 @@
-"""The notebook view of a run: a timeline with zoom, as one piece of HTML that loads nothing.
+"""The notebook view of a run: a timeline with zoom, as one piece of HTML that loads no other file.
 
-Without scripts, as in a notebook that is not trusted, the whole run is there as a picture.
+A notebook that is not trusted runs no scripts; there the view shows the whole run as a picture.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ if TYPE_CHECKING:
     from kernbench.api.run import Run
     from kernbench.api.why import Explanation
 
-MOST_LANES = 40  #: engines; of more the busiest
-MOST_TRACKS = 4  #: of an engine; what further ones have is in the last
-MOST_SPANS = 20_000  #: most spans of all lanes; neighbours are joined above it
+MOST_LANES = 40  #: engines; if there are more, the busiest are shown
+MOST_TRACKS = 4  #: tracks of an engine; the last track has the jobs of all further tracks
+MOST_SPANS = 20_000  #: spans of all lanes; if there are more, neighbouring spans are joined
 LANE = 20  #: [px] height of a lane
-WIDTH = 1000  #: units of the picture across
+WIDTH = 1000  #: width of the picture, in units of its view box
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ class Lane:
     tracks: Sequence[Track]
 
     def place(self, lane: int, track: int) -> tuple[float, float]:
-        """Top and height [px] of a track."""
+        """The top and the height [px] of a track."""
         height = (LANE - 6) / len(self.tracks)
         return LANE * lane + 3 + height * track, height - (0.5 if len(self.tracks) > 1 else 0)
 
@@ -72,7 +72,7 @@ class Lanes:
 
 
 def lanes_of(timeline: Timeline) -> Lanes:
-    """Engines with work, in the machine's order; of more than MOST_LANES the busiest."""
+    """The engines with work, in the machine's order; if there are more than MOST_LANES, the busiest."""
     spans, kinds = timeline.spans, [KINDS.index(kind) for kind in JOBS]
     jobs = np.flatnonzero(np.isin(spans["kind"], kinds))
     unit = spans["unit"][jobs]
@@ -99,7 +99,8 @@ def lanes_of(timeline: Timeline) -> Lanes:
 
 
 def _gap(starts: Any, lengths: Any, units: Any, last: int) -> int:
-    """[cycle] up to which neighbours are joined so that at most MOST_SPANS are left; -1: none is."""
+    """[cycle] The largest gap over which neighbouring spans are joined, so that at most MOST_SPANS are left; -1: no spans are
+    joined."""
     if len(starts) <= MOST_SPANS:
         return -1
     order = np.lexsort((starts, units))
@@ -109,7 +110,7 @@ def _gap(starts: Any, lengths: Any, units: Any, last: int) -> int:
 
 
 def _joined(starts: Any, lengths: Any, codes: Any, gap: int) -> tuple[list[int], list[int], list[int], list[int]]:
-    """Spans in order; spans that overlap, or are at most `gap` apart, are joined, with the label of the first."""
+    """The spans in order; spans that overlap or are at most `gap` apart are joined, with the label of the first span."""
     order = np.argsort(starts, kind="stable")
     begins: list[int] = []
     ends: list[int] = []
@@ -128,7 +129,7 @@ def _joined(starts: Any, lengths: Any, codes: Any, gap: int) -> tuple[list[int],
 
 
 def run_html(run: Run, why: Explanation | None) -> str:
-    """All of it. `why`: where it is known already."""
+    """The HTML of a run; `why`: the explanation, if it is already known."""
     bound = run.bound
     facts = f"{escape(run.target)} on {escape(run.machine.source)}"
     if bound.cycles:
@@ -151,7 +152,7 @@ def run_html(run: Run, why: Explanation | None) -> str:
 
 
 def answer_bar(why: Explanation) -> str:
-    """The groups as one bar, waits hatched, with a key below it."""
+    """The groups of an explanation as one bar with a key; waits are hatched."""
     whole = why.cycles or 1
     bars, key = [], []
     for group in why.found.groups:
@@ -203,7 +204,7 @@ def _timeline(run: Run) -> Sequence[str]:
 
 
 def _picture(lanes: Lanes) -> str:
-    """The whole run; spans less than a unit apart are joined."""
+    """The picture of the whole run; spans that are less than one unit apart are joined."""
     height = LANE * len(lanes.shown)
     scale = WIDTH / max(1, lanes.last)
     tops = (LANE * i + 2 for i in range(len(lanes.shown)))
@@ -217,7 +218,7 @@ def _picture(lanes: Lanes) -> str:
 
 
 def _boxes(track: Track, scale: float, top: float, height: float) -> str:
-    """The spans of a track, those next to each other as one box."""
+    """The rectangles of a track's spans; adjacent spans become one rectangle."""
     found: list[list[float]] = []
     for start, length in track.bars:
         left, right = start * scale, max((start + length) * scale, start * scale + 0.5)
@@ -229,19 +230,19 @@ def _boxes(track: Track, scale: float, top: float, height: float) -> str:
 
 
 def _plain(track: Track) -> dict[str, Any]:
-    """The data for the script: starts as differences, and counts if one is above 1."""
+    """The data of a track for the script: starts as differences, and counts if any count is above 1."""
     starts = [value - before for value, before in zip(track.starts, [0, *track.starts], strict=False)]
     plain: dict[str, Any] = {"start": starts, "length": list(track.lengths), "label": list(track.labels)}
     return plain | ({"count": list(track.counts)} if max(track.counts) > 1 else {})
 
 
 def _axis(last: int) -> str:
-    """Four marks; the script draws better ones."""
+    """Four axis labels; the script replaces them."""
     return "".join(f'<span style="left:{100 * i / 4:.0f}%">{last * i // 4:,}</span>' for i in range(5))
 
 
 def _short_names(names: Sequence[str]) -> list[str]:
-    """Names without the beginning that all of them have, up to a dot: `pe0.pe_dma` of `sip0.cube0.pe0.pe_dma`."""
+    """Names without their common prefix, which ends at a dot: `pe0.pe_dma` of `sip0.cube0.pe0.pe_dma`."""
     steps = [name.split(".") for name in names]
     shared = 0
     while all(len(one) > shared + 1 and one[shared] == steps[0][shared] for one in steps):
@@ -257,6 +258,6 @@ def _part(name: str) -> str:
 
 @cache
 def _style() -> str:
-    """The style sheet; notebooks and editors mark dark pages in different ways."""
+    """The style sheet; it handles the different ways in which notebooks and editors mark dark pages."""
     dark = '[data-jp-theme-light="false"], .vscode-dark, :root[data-theme="dark"]'
     return (scoped_css(".kb-run, .kb-bar, .kb-key", dark, "kb-") + _part("notebook.css")).strip()

@@ -1,1 +1,1 @@
-"""The look of pages, pictures and the terminal: the tokens, and what is derived from them."""
+"""The look of pages, pictures and the terminal: the design tokens, and the values that are derived from them."""

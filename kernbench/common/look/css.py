@@ -1,4 +1,4 @@
-"""Style sheets and the table of the scripts, made from the tokens."""
+"""Style sheets, and the token table of the scripts, made from the design tokens."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from kernbench.common.look.palette import THEMES, Theme, colour, slots, text_on,
 
 
 def theme_css() -> str:
-    """Custom properties of both themes: dark where the system prefers it or `data-theme` says so."""
+    """Custom properties of both themes; the dark theme applies if the system prefers it or `data-theme` selects it."""
     light, dark = ("".join(_theme(theme)) for theme in THEMES)
     return (
         f":root {{ color-scheme: light dark; {''.join(_sizes())}{light}}}\n"
@@ -21,7 +21,7 @@ def theme_css() -> str:
 
 
 def page_css() -> str:
-    """The properties and the parts that all pages share: header, card, table, control, chip, tooltip."""
+    """The properties and the elements that all pages share: header, card, table, control, chip, tooltip."""
     return theme_css() + _part("page.css")
 
 
@@ -30,7 +30,8 @@ def _part(name: str) -> str:
 
 
 def docs_css() -> str:
-    """For the documentation (Furo, which marks `body` with `data-theme`): `--kb-ink`, `--kb-dram`, ..., light and dark."""
+    """The style sheet of the documentation (Furo, which marks `body` with `data-theme`): `--kb-ink`, `--kb-dram`, ..., light
+    and dark."""
     light, dark = ("".join(_theme(theme, "kb-")) for theme in THEMES)
     return (
         f"body {{ {''.join(_sizes('kb-'))}{light}}}\n"
@@ -40,7 +41,8 @@ def docs_css() -> str:
 
 
 def scoped_css(selectors: str, dark_roots: str, prefix: str) -> str:
-    """The properties on some selectors of a page that is not ours; `dark_roots`: what is around them where it is dark."""
+    """The properties on some selectors of a page that is not from kernbench; `dark_roots`: the ancestors that mark the dark
+    theme."""
     light, dark = ("".join(_theme(theme, prefix)) for theme in THEMES)
     inside = ", ".join(f":is({dark_roots}) {one.strip()}" for one in selectors.split(","))
     return f"{selectors} {{ {''.join(_sizes(prefix))}{light}}}\n{inside} {{ {dark}}}\n"
@@ -73,7 +75,7 @@ def _theme(theme: Theme, prefix: str = "") -> Iterator[str]:
 
 
 def look_js() -> str:
-    """The tokens that the pages' scripts draw with, as the constant `LOOK`, and what all of these scripts share."""
+    """The tokens for the scripts of pages as the constant `LOOK`, and the code that all these scripts share."""
     told = tokens()
     themes = {
         theme: {

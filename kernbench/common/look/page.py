@@ -1,4 +1,5 @@
-"""The frame of the HTML reports: the head with its policy, templates, scripts and JSON. A page loads nothing from elsewhere."""
+"""The frame of the HTML reports: the head with the content security policy, templates, scripts and JSON. A page loads no other
+files."""
 
 from __future__ import annotations
 
@@ -28,9 +29,10 @@ _TOP = """\
 def page_html(
     body: str, values: dict[str, str], *, title: str, style: str, scripts: Sequence[str], attributes: str = ""
 ) -> bytes:
-    """The whole page, UTF-8. `body`: a template from the first element to the end of the file, filled with `values`.
+    """The whole page, UTF-8. `body`: a template from the first element to the end of the file; `values` are filled in.
 
-    `title`: as HTML. `scripts`: the only scripts that the policy of the page lets run. `attributes`: of the root element.
+    `title`: as HTML. `scripts`: the only scripts that the content security policy of the page allows. `attributes`: the
+    attributes of the root element.
     """
     known = " ".join(f"'sha256-{_hash(script)}'" for script in scripts)
     top = filled(_TOP, {"ATTRIBUTES": attributes, "SCRIPTS": known, "TITLE": title, "STYLE": style})
@@ -38,13 +40,13 @@ def page_html(
 
 
 def filled(template: str, values: dict[str, str]) -> str:
-    """The template with each `@NAME@` replaced, once; what is put in is not looked at again."""
+    """The template with each `@NAME@` replaced once; the inserted text is not searched again."""
     pieces = template.split("@")
     return "".join(values[piece] if i % 2 else piece for i, piece in enumerate(pieces))
 
 
 def page_json(value: Any) -> str:
-    """JSON for a page: nothing in the text can end a script or begin a comment, and all characters are ASCII."""
+    """JSON for a page: no text in it can end a script or begin a comment, and all characters are ASCII."""
     text = json.dumps(value, separators=(",", ":"), allow_nan=False)
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 

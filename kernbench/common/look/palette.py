@@ -1,4 +1,5 @@
-"""Colours by what they say: hue is the resource, fill is work or wait, slots are labels. All of them are in `tokens.toml`."""
+"""Colours by their meaning: the hue shows the resource, the fill shows work or wait, and slots show labels. All colours are in
+`tokens.toml`."""
 
 from __future__ import annotations
 
@@ -12,9 +13,9 @@ from kernbench.common.parse_cache import kept
 
 Theme = Literal["light", "dark"]
 THEMES: tuple[Theme, ...] = ("light", "dark")
-SLOTS = 7  #: colours of labels; all other labels are `other`
-NONE = "none"  #: label for a missing value
-_STORE = 0.45  #: how far the colour of a store lies between its engine's and the lane's
+SLOTS = 7  #: number of colours for labels; all other labels are `other`
+NONE = "none"  #: the label of a missing value
+_STORE = 0.45  #: position of the colour of a store between the colours of its engine and of the lane
 
 
 @cache
@@ -23,7 +24,7 @@ def tokens() -> dict[str, Any]:
     text = (package_folder("kernbench.common") / "look" / "tokens.toml").read_text(encoding="utf-8")
 
     def parsed() -> dict[str, Any]:
-        import tomllib  # inside: the tokens are often kept from before
+        import tomllib  # imported here, because the tokens usually come from a cache
 
         return tomllib.loads(text)
 
@@ -39,7 +40,7 @@ def colour(name: str, theme: Theme = "light") -> str:
 
 @cache
 def _resources() -> dict[str, dict[str, Any]]:
-    """The resources by all of their names."""
+    """The resources by all their names."""
     return {name: told for own, told in tokens()["resource"].items() for name in (own, *told.get("also", ()))}
 
 
@@ -51,12 +52,12 @@ def slots(theme: Theme = "light") -> tuple[str, ...]:
 
 
 def ramp(name: str, theme: Theme = "light") -> tuple[str, ...]:
-    """Stops from least to most: `use`, `denied`; from best to worst: `goal`."""
+    """Colour stops: `use` and `denied` go from least to most; `goal` goes from best to worst."""
     return tuple(tokens()["ramp"][theme][name])
 
 
 def style(name: str) -> str:
-    """The terminal's style for a use: `work`, `wait`, `fail`, ..."""
+    """The terminal style of a use: `work`, `wait`, `fail`, ..."""
     return str(tokens()["terminal"][name])
 
 
@@ -66,13 +67,13 @@ def channels(text: str) -> tuple[int, int, int]:
 
 
 def mixed(first: str, second: str, part: float) -> str:
-    """A mix of two colours; `part` is the share of the second."""
+    """A mix of two colours; `part` is the share of the second colour."""
     pairs = zip(channels(first), channels(second), strict=True)
     return "#" + "".join(f"{round(a + (b - a) * part):02x}" for a, b in pairs)
 
 
 def tinted(name: str, theme: Theme = "light") -> str:
-    """A colour by its name, or `dram/20`: 20% of it on the card."""
+    """The colour of a name, or of `dram/20`: 20% of the colour `dram` over the colour of the card."""
     own, _, part = name.partition("/")
     return mixed(colour("card", theme), colour(own, theme), int(part) / 100) if part else colour(own, theme)
 
@@ -90,17 +91,17 @@ def contrast(first: str, second: str) -> float:
 
 
 def text_on(fill: str) -> str:
-    """The colour of text on a fill: of the light and the dark one that with the higher contrast."""
+    """The colour of text on a fill: the light or the dark colour, whichever has the higher contrast."""
     return max(map(str, tokens()["text"].values()), key=lambda one: contrast(one, fill))
 
 
 def resource_of(name: str) -> str:
-    """The resource of a unit, a component, an opcode or a group of `trace why`; `control` where it is none of them."""
+    """The resource of a unit, a component, an opcode or a group of `trace why`; `control` for anything else."""
     lowered = name.lower()
     return next((resource for pattern, resource in _KINDS if re.search(pattern, lowered)), "control")
 
 
-#: For a name in lower case, the first match.
+#: The first entry that matches a name in lower case decides.
 _KINDS = (
     (r"^(dram|hbm|write-back)|hbm_ctrl", "dram"),
     (r"^(noc|link|llc|cache)|\.llc$|ucie|pcie|-r\d|_noc|^sip\d+-", "link"),
@@ -113,15 +114,15 @@ _KINDS = (
 
 
 def cause_look(cause: str, resource: str) -> tuple[str, str]:
-    """Resource whose hue a cause has, and its fill: `solid` (work) or `hatch` (a wait)."""
+    """The resource whose hue a cause has, and the fill of the cause: `solid` (work) or `hatch` (a wait)."""
     told = tokens()["cause"].get(cause, {"resource": "own", "fill": "hatch"})
     return (resource_of(resource) if told["resource"] == "own" else told["resource"]), told["fill"]
 
 
 def label_colours(labels: Sequence[str], axis: str, shares: Mapping[str, float] | None = None,
                   theme: Theme = "light") -> list[str]:  # fmt: skip
-    """A colour a label. Opcodes have their engine's, phases of the planner their slots; other labels take the slots that are
-    left by their share, the highest first, and what finds none is `other`."""
+    """A colour for each label. An opcode has the colour of its engine, and a phase of the planner has its own slot. The other
+    labels get the remaining slots in order of their shares, the highest first; labels without a slot are `other`."""
     if axis == "opcode":
         return [opcode_colour(label, theme) for label in labels]
     found, colours = label_slots(labels, axis, shares), slots(theme)
@@ -139,7 +140,7 @@ def label_slots(labels: Sequence[str], axis: str, shares: Mapping[str, float] | 
 
 
 def opcode_colour(opcode: str, theme: Theme = "light") -> str:
-    """The hue of the engine; stores are nearer to the lane."""
+    """The hue of the engine; the colour of a store is nearer to that of the lane."""
     if opcode == NONE:
         return colour("other", theme)
     own = colour(resource_of(opcode), theme)

@@ -1,4 +1,4 @@
-"""Pictures by matplotlib in the look of the pages: settings, a figure as bytes, bars of waits."""
+"""Pictures made with matplotlib in the look of the pages: settings, a figure as bytes, bars of waits."""
 
 from __future__ import annotations
 
@@ -11,16 +11,17 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 POINT = 72 / 96  #: [pt] of a CSS pixel
-_FACE = "DejaVu Sans"  #: the font that matplotlib measures with; it is always there
+_FACE = "DejaVu Sans"  #: the font with which matplotlib measures text; it is always installed
 
 
 def size(use: str) -> float:
-    """[pt] of text by its use: `label`, `dense`, `body`, ..."""
+    """[pt] The size of text by its use: `label`, `dense`, `body`, ..."""
     return float(tokens()["type"][use]) * POINT
 
 
 def settings(theme: Theme = "light") -> Any:
-    """For `matplotlib.rc_context`: colours of the theme, sizes of text, labels in the order of their slots."""
+    """Settings for `matplotlib.rc_context`: colours of the theme, sizes of text, and label colours in the order of the
+    slots."""
     from cycler import cycler
 
     ink, soft, line, card = (colour(name, theme) for name in ("ink", "soft", "line", "card"))
@@ -38,7 +39,8 @@ def settings(theme: Theme = "light") -> Any:
 
 
 def saved(figure: Figure, form: str) -> bytes:
-    """`svg` or `png`; the same figure and matplotlib make the same bytes. The text of an SVG has the pages' font."""
+    """The figure as `svg` or `png`; the same figure and version of matplotlib give the same bytes. The text of an SVG has the
+    font of the pages."""
     data = io.BytesIO()
     metadata = {"Date": None, "Creator": "kernbench"} if form == "svg" else {"Software": "kernbench"}
     figure.savefig(data, format=form, metadata=metadata, dpi=144)
@@ -47,6 +49,6 @@ def saved(figure: Figure, form: str) -> bytes:
 
 
 def waiting(hue: str, theme: Theme = "light") -> dict[str, Any]:
-    """Arguments of a bar of waits: stripes of a hue over the same at a part of its strength."""
+    """Arguments for a bar of waits: stripes in a hue, over the same hue at reduced strength."""
     ground = mixed(colour("card", theme), hue, tokens()["hatch"]["ground"])
     return {"color": ground, "edgecolor": hue, "hatch": "////", "linewidth": 0}

@@ -10,7 +10,7 @@ from typing import Literal, NamedTuple, get_args
 from kernbench.common.errors import InputError, Problem
 
 Way = Literal["replicate", "row_wise", "column_wise", "tiled"]
-Range = tuple[int, int]  #: first index and number of indices along an axis
+Range = tuple[int, int]  #: first index, and number of indices, along an axis
 
 
 class Size(NamedTuple):
@@ -33,23 +33,23 @@ class Shard:
 
     @property
     def elements(self) -> int:
-        """How many elements the PE has."""
+        """The number of elements on the PE."""
         return prod(self.shape)
 
     @property
     def index(self) -> tuple[slice, ...]:
-        """What selects the shard from an array of the whole tensor."""
+        """The index that selects the shard from an array of the whole tensor."""
         return tuple(slice(at, at + length) for at, length in zip(self.offset, self.shape, strict=True))
 
 
 @dataclass(frozen=True, slots=True)
 class DPPolicy:
-    """How a tensor is placed on the PEs of a system, level by level.
+    """The placement of a tensor on the PEs of a system, level by level.
 
-    `sip`, `cube`, `pe`: `replicate` gives every unit of the level the whole tensor, `row_wise` splits its first axis,
-    `column_wise` its last axis, and `tiled` both, over a grid that is as square as possible and has no more rows than columns.
-    If `L` indices are split over `n` units, the first `L % n` units get one more. `sips`, `cubes`, `pes`: use only the first
-    units of the level; None uses all.
+    `sip`, `cube`, `pe`: `replicate` gives the whole tensor to every unit of the level. `row_wise` splits the first axis,
+    `column_wise` the last axis, and `tiled` splits both, over a grid that is as square as possible and has no more rows than
+    columns. If `L` indices are split over `n` units, each of the first `L % n` units gets one index more. `sips`, `cubes`,
+    `pes`: use only this number of units of the level, from the first on; None means all.
 
     InputError for an unknown word, and for a number below 1.
 
@@ -83,7 +83,7 @@ class DPPolicy:
     def shards(self, shape: tuple[int, ...], size: Size) -> tuple[Shard, ...]:
         """The shard of each participating PE, ordered by SIP, cube and PE.
 
-        InputError if a level has too few units, or the tensor does not have an axis to split.
+        InputError if a level has too few units, and if the tensor does not have an axis to split.
         """
         counts = self._counts(size)
         self._check_axes(shape, counts)
@@ -130,12 +130,12 @@ def _cut(whole: tuple[Range, ...], way: Way, count: int) -> Iterator[tuple[Range
 
 
 def _grid_rows(count: int) -> int:
-    """Rows of the most nearly square grid of `count` units."""
+    """The number of rows of the most nearly square grid of `count` units."""
     return next(rows for rows in range(isqrt(count), 0, -1) if count % rows == 0)
 
 
 def _piece(whole: Range, number: int, count: int) -> Range:
-    """One of `count` nearly equal pieces of a range, the longer ones first."""
+    """One of `count` nearly equal parts of a range; the longer parts come first."""
     start, length = whole
     least, longer = divmod(length, count)
     return start + number * least + min(number, longer), least + (number < longer)

@@ -1,4 +1,4 @@
-"""Which memory an address is in, and where the processors and endpoints of a system are."""
+"""The memory of an address, and the locations of the processors and endpoints of a system."""
 
 from __future__ import annotations
 
@@ -20,22 +20,23 @@ class HbmPlace(NamedTuple):
 
     sip: int
     cube: int  #: in the SIP
-    slice: int  #: of the cube's stack
-    offset: int  #: [byte] in the slice
+    slice: int  #: number of the slice in the stack of the cube
+    offset: int  #: [byte] offset in the slice
 
 
 @dataclass(frozen=True)
 class Region:
     """Equal, consecutive windows."""
 
-    kind: str  #: node ids of the components that hold these bytes
+    kind: str  #: the node kind of the components with these bytes
     base: int  #: address of the first window
-    nbytes: int  #: of memory in a window
+    nbytes: int  #: [B] memory in a window
     count: int  #: windows
 
     @classmethod
     def after(cls, end: int, kind: str, nbytes: int, count: int) -> Region:
-        """The region at the first place at or above `end` at which its windows are aligned; without bytes it has no place."""
+        """The region moved to the first address at or above `end` at which its windows are aligned; a region without bytes has
+        no address."""
         if not nbytes:
             return cls(kind, 0, 0, 0)
         window = _window(nbytes)
@@ -43,20 +44,20 @@ class Region:
 
     @cached_property
     def window(self) -> int:
-        """Bytes of address space of one window."""
+        """[B] The address space of one window."""
         return _window(self.nbytes)
 
     @cached_property
     def end(self) -> int:
-        """The first address behind the last window."""
+        """The first address after the last window."""
         return self.base + self.count * self.window
 
     def address(self, window: int, offset: int) -> int:
-        """The address of a byte of a window."""
+        """The address of a byte in a window."""
         return self.base + window * self.window + offset
 
     def split(self, address: int) -> tuple[int, int]:
-        """Window and offset of an address between `base` and `end`; the offset may be beyond the memory."""
+        """The window and the offset of an address between `base` and `end`; the offset may be beyond the memory."""
         return divmod(address - self.base, self.window)
 
 
@@ -67,7 +68,7 @@ def _window(nbytes: int) -> int:
 
 @dataclass(frozen=True, kw_only=True)
 class AddressMap:
-    """Where every memory of a machine is, from how many there are and how large each is; an NPU has its DRAM alone."""
+    """The addresses of all memories of a machine, derived from their numbers and sizes; an NPU has only its DRAM."""
 
     sips: int
     cubes: int  #: of a SIP
@@ -102,7 +103,7 @@ class AddressMap:
         return self.hbm_bytes // self.slices
 
     def region(self, address: int) -> Region | None:
-        """The region with a window that contains an address, or None."""
+        """The region with a window that contains the address, or None."""
         for one in self._regions:
             if one.base <= address < one.end:
                 return one
@@ -110,7 +111,7 @@ class AddressMap:
 
 
 def address_map(config: NpuConfig | SystemConfig) -> AddressMap:
-    """Where every memory of a machine is."""
+    """The address map of a machine."""
     sips, cubes, pes = config.shape
     return AddressMap(
         sips=sips,
@@ -125,16 +126,16 @@ def address_map(config: NpuConfig | SystemConfig) -> AddressMap:
 
 @dataclass(frozen=True, slots=True)
 class VirtualRange:
-    """`[virtual, virtual + nbytes)` stands for `[physical, physical + nbytes)`."""
+    """Maps the virtual addresses `[virtual, virtual + nbytes)` to `[physical, physical + nbytes)`."""
 
     virtual: int
     physical: int
     nbytes: int
-    name: str = ""  #: its content, for errors
+    name: str = ""  #: the content of the range, for errors
 
     @property
     def end(self) -> int:
-        """The first virtual address after it."""
+        """The first virtual address after the range."""
         return self.virtual + self.nbytes
 
     def __str__(self) -> str:
@@ -143,9 +144,9 @@ class VirtualRange:
 
 
 class VirtualMap:
-    """The physical address of a virtual address. Several ranges can map to one location, which is then shared.
+    """The mapping of virtual addresses to physical addresses. Several ranges can map to the same physical location.
 
-    Raises InputError for a range that is empty, that begins below 0, or that overlaps another in virtual addresses.
+    InputError for a range that is empty, that begins below 0, or that overlaps another range in virtual addresses.
     """
 
     def __init__(self, ranges: Iterable[VirtualRange] = (), *, name: str = "virtual map") -> None:
@@ -173,7 +174,7 @@ class VirtualMap:
                 yield Problem(f"{self._name}: {second}", rule, remedy="give each virtual address one range")
 
     def translate(self, address: int, nbytes: int = 1) -> int:
-        """The physical address of the first of `nbytes` bytes, all of which lie in one range. Else InputError."""
+        """The physical address of the first of `nbytes` bytes; all bytes must be in one range. Else InputError."""
         place = bisect_right(self._starts, address) - 1
         found = self._ranges[place] if place >= 0 else None
         if found is None or address >= found.end:
@@ -184,19 +185,19 @@ class VirtualMap:
         return found.physical + (address - found.virtual)
 
     def _near(self, place: int) -> str:
-        """The ranges below and above an address that is in none."""
+        """The ranges directly below and above an address that is in no range."""
         around = [str(item) for item in self._ranges[max(place, 0) : place + 2]]
         if not around:
             return "it has none"
         return f"the nearest {'are' if len(around) > 1 else 'is'} {' and '.join(around)}"
 
 
-MOST_BYTES = 2**63  # of address space: an address is a signed 64-bit number in the core
+MOST_BYTES = 2**63  # [B] of address space: an address is a signed 64-bit number in the core
 Where = tuple[int | None, int | None, int | None]  #: SIP, cube, PE
 
 
 class AddressResolver:
-    """Looks up addresses and nodes of one topology.
+    """Finds addresses and nodes of one topology.
 
     Addresses are physical; with `through` they are virtual and are translated first. Every method raises InputError for an
     address or node that does not exist.
@@ -215,18 +216,18 @@ class AddressResolver:
             raise self._refusal(f"its memories take addresses of {bits} bits, and 63 is the limit")
 
     def resolve(self, address: int, *, through: VirtualMap | None = None) -> str:
-        """The node that holds a byte: an `hbm_ctrl`, `sram` or `pe_tcm`."""
+        """The node that has a byte: an `hbm_ctrl`, `sram` or `pe_tcm`."""
         return self.locate(address, through=through)[0]
 
     def slice_of(self, address: int, *, through: VirtualMap | None = None) -> HbmPlace:
-        """SIP, cube, slice and offset in the slice of a byte of HBM."""
+        """The SIP, the cube, the slice and the offset in the slice of a byte of HBM."""
         node, place = self.locate(address, through=through)
         if place is None:
             raise self._refusal(f"the address {address:#x} is in {node}, and slices are of HBM")
         return place
 
     def locate(self, address: int, *, through: VirtualMap | None = None) -> tuple[str, HbmPlace | None]:
-        """The node that holds a byte, and for HBM the result of `slice_of`."""
+        """The node that has a byte, and for HBM also the result of `slice_of`."""
         region, window, offset = self._split(address, through)
         node = self._holder(region, window)
         if region is not self.map.hbm:
@@ -234,7 +235,7 @@ class AddressResolver:
         return node, HbmPlace(*divmod(window, self.map.cubes), *divmod(offset, self.map.slice_bytes))
 
     def address(self, sip: int, cube: int, slice: int, offset: int = 0) -> int:
-        """The physical address of a byte of HBM, the inverse of `slice_of`."""
+        """The physical address of a byte of HBM; the inverse of `slice_of`."""
         limits = {
             "sip": (sip, self.map.sips),
             "cube": (cube, self.map.cubes),
@@ -260,19 +261,19 @@ class AddressResolver:
         return self._first("m_cpu", (sip, cube, None))
 
     def find_pcie_ep(self, sip: int) -> str:
-        """The PCIe endpoint of a SIP; of several the first."""
+        """The PCIe endpoint of a SIP; if there are several, the first."""
         return self._first("pcie_ep", (sip, None, None))
 
     def find_io_cpu(self, sip: int) -> str:
-        """The IO processor of a SIP; of several the first."""
+        """The IO processor of a SIP; if there are several, the first."""
         return self._first("io_cpu", (sip, None, None))
 
     def find_all_pcie_eps(self) -> list[str]:
-        """Every PCIe endpoint, SIP by SIP."""
+        """Every PCIe endpoint, ordered by SIP."""
         return [node.id for node in self._topology.nodes if node.kind == "pcie_ep"]
 
     def _split(self, address: int, through: VirtualMap | None) -> tuple[Region, int, int]:
-        """Region, window and offset of a byte that exists."""
+        """The region, the window and the offset of an existing byte."""
         physical = address if through is None else through.translate(address)
         region = self.map.region(physical)
         if region is None:

@@ -1,6 +1,6 @@
-"""Which way data and commands travel: shortest paths over the four adjacency graphs, and paths with their edges.
+"""Routes of data and commands: shortest paths over the four adjacency graphs, and paths with their edges.
 
-The ends of a route are named as people name them: a node, a PE, which is its DMA engine, or an address, which is its memory.
+The user can give each end of a route as a node, as a PE (its DMA engine), or as an address (its memory).
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Route:
 
     @classmethod
     def along(cls, topology: Topology, path: tuple[str, ...]) -> Route:
-        """The route along a path of `topology`. KeyError for an edge that does not exist."""
+        """The route along a path of nodes of `topology`. KeyError for an edge that does not exist."""
         return cls(path, tuple(topology.edge[pair] for pair in pairwise(path)))
 
     @cached_property
@@ -56,25 +56,25 @@ class Route:
 
     @cached_property
     def bottleneck(self) -> Edge | None:
-        """The edge of the least bandwidth, of equal ones the first; None if none limits anything."""
+        """The edge with the least bandwidth, and of equal edges the first; None if no edge has a limit."""
         limiting = [edge for edge in self.edges if edge.bytes_per_cycle is not None]
         return min(limiting, key=lambda edge: edge.bytes_per_cycle or Fraction(0), default=None)
 
 
-Path = tuple[str, ...]  #: node ids from source to target, both among them
+Path = tuple[str, ...]  #: node ids from source to target, including both
 
 
 class NoPath(InputError):
-    """Two nodes without a path between them in this graph."""
+    """There is no path between two nodes in this graph."""
 
 
 class PathRouter:
-    """Paths of one topology, each found once.
+    """The paths of one topology; each is computed once.
 
-    A path goes as seldom as can be from a cube into an IO chiplet. It is the shortest of those `by` weight or distance, of
-    equal ones the shorter by the other measure, then the one of fewer hops, then the one whose names come first, name by name
-    from the source on. So it is unique, it does not depend on the order of nodes and edges, and a path and the path back are
-    equally long. Names are compared as text.
+    A path enters IO chiplets from cubes as few times as possible. Among such paths, the path is the shortest `by` weight or
+    distance. Ties are broken by the other measure, then by the number of hops, and then by node names, compared one by one from
+    the source on. A path is therefore unique and does not depend on the order of nodes and edges. A path and the path back have
+    the same length. Names are compared as text.
 
     Every method raises InputError for an unknown node, and NoPath if there is no path.
     """
@@ -90,38 +90,38 @@ class PathRouter:
 
     @property
     def resolver(self) -> AddressResolver:
-        """What looks up the addresses of `find_memory_path`."""
+        """The resolver of the addresses in `find_memory_path`."""
         if self._resolver is None:
             self._resolver = AddressResolver(self.topology)
         return self._resolver
 
     def find_path(self, source: str, target: str, *, by: Measure = Measure.WEIGHT) -> Path:
-        """The way of data: over every edge but commands."""
+        """The path of data: over all edges except command edges."""
         return self.find(source, target, Graph.DATA, by)
 
     def find_path_with_distance(self, source: str, target: str, *, by: Measure = Measure.WEIGHT) -> tuple[Path, Fraction]:
-        """The same, and its length in millimetres."""
+        """The path of data, and its length in millimetres."""
         path = self.find_path(source, target, by=by)
         return path, self.route(path).mm
 
     def find_mcpu_dma_path(self, source: str, target: str, *, by: Measure = Measure.WEIGHT) -> Path:
-        """The way of a copy by an M_CPU: it enters no PE."""
+        """The path of a copy by an M_CPU; the path enters no PE."""
         return self.find(source, target, Graph.MCPU, by)
 
     def find_node_path(self, source: str, target: str, *, by: Measure = Measure.WEIGHT) -> Path:
-        """The way over every edge, commands among them."""
+        """The path over all edges, including command edges."""
         return self.find(source, target, Graph.ALL, by)
 
     def find_local_path(self, source: str, target: str, *, by: Measure = Measure.WEIGHT) -> Path:
-        """The route of data that does not leave the cube."""
+        """The path of data that does not leave the cube."""
         return self.find(source, target, Graph.LOCAL, by)
 
     def find_memory_path(self, source: str, address: int, *, by: Measure = Measure.WEIGHT, read: bool = False,
                          through: VirtualMap | None = None, graph: Graph | None = None) -> Path:  # fmt: skip
-        """The way from a node to the memory that holds an address, or with `read` from there to the node.
+        """The path from a node to the memory of an address; with `read`, the path from the memory to the node.
 
-        HBM is entered and left where the address's slice is attached. Without a `graph` it is the way of data, and a node's own
-        cube is not left.
+        A path enters and leaves HBM at a router to which the slice of the address is attached. Without `graph`, the path is a
+        path of data, and a path to memory of the node's own cube stays in this cube.
         """
         memory, place = self.resolver.locate(address, through=through)
         graph = graph or self._graph_between(source, memory)
@@ -130,7 +130,7 @@ class PathRouter:
         return self.find(memory, source, graph, by) if read else self.find(source, memory, graph, by)
 
     def memory_graph(self, source: str, address: int) -> Graph:
-        """The graph of the way of data between a node and the memory of an address."""
+        """The graph for data between a node and the memory of an address."""
         return self._graph_between(source, self.resolver.resolve(address))
 
     def find(self, source: str, target: str, graph: Graph, by: Measure) -> Path:
@@ -146,7 +146,7 @@ class PathRouter:
         return path
 
     def route(self, path: Path) -> Route:
-        """A path with its edges and what they add up to."""
+        """A path with its edges and their sums."""
         return Route.along(self.topology, path)
 
     def _search(self, graph: Graph, by: Measure) -> Search:
@@ -159,7 +159,7 @@ class PathRouter:
         return Graph.LOCAL if (here.sip, here.cube) == (there.sip, there.cube) else Graph.DATA
 
     def _hbm_path(self, source: str, memory: str, place: HbmPlace, graph: Graph, by: Measure, read: bool) -> Path:
-        """The best of the ways over the routers at which the slice is attached: as a rule there is one."""
+        """The best path over the routers to which the slice is attached; usually there is one router."""
         if source == memory:
             return (memory,)
         found = []
@@ -177,7 +177,7 @@ class PathRouter:
         return (*both, len(path), path)
 
     def _routers_of(self, memory: str, number: int, read: bool) -> list[str]:
-        """The node at which a slice of a stack is written or read."""
+        """The nodes at which a slice of a stack is read or written."""
         if not self._ports:
             ports: dict[tuple[str, int, bool], list[str]] = {}
             for edge in self.topology.edges:
@@ -200,7 +200,7 @@ class PathRouter:
         return NoPath(Problem(where, f"there is no path in the graph {graph}, which leaves out {left_out}"))
 
 
-MOST_KEPT = 4  #: a sweep seldom changes more between one point and the next; a system of 1,024 PEs is some 20 MB
+MOST_KEPT = 4  #: a sweep seldom changes more from one point to the next; a system of 1,024 PEs takes about 20 MB
 
 Sections = tuple[Any, ...]
 
@@ -217,7 +217,7 @@ _lock = Lock()
 
 
 def topology_and_router(config: SystemConfig) -> tuple[Topology, PathRouter]:
-    """The graph of a system and its paths, those found before among them. InputError for a system that cannot be built."""
+    """The graph of a system and its router; earlier results are reused. InputError for a system that cannot be built."""
     check_components(config)
     mesh, sections = mesh_of(config), _sections(config)
     with _lock:
@@ -233,7 +233,7 @@ def topology_and_router(config: SystemConfig) -> tuple[Topology, PathRouter]:
 
 
 def _sections(config: SystemConfig) -> Sections:
-    """What decides nodes and edges."""
+    """The parts of the configuration that determine nodes and edges."""
     return config.system, config.sip, config.cube, config.io, config.wires, config.pe.link
 
 
@@ -246,20 +246,20 @@ class End:
 
     node: str
     address: int | None = None
-    meaning: str = ""  #: memory and byte of an address
+    meaning: str = ""  #: the memory and the byte of an address
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A path between two ends as they were named."""
+    """A path between two ends, with the ends as the user named them."""
 
     path: Path
-    graph: Graph  #: the one that was searched: with an address of the own cube `local`
+    graph: Graph  #: the graph that was searched; for an address of the own cube, `local`
     meanings: tuple[str, ...]
 
 
 def end_of(router: PathRouter, text: str) -> End:
-    """The node of a name or an address. InputError for an address in no memory; other names are taken to be nodes."""
+    """The node of a name or address. InputError for an address that is in no memory; other names are treated as nodes."""
     if _ADDRESS.fullmatch(text):
         address = int(text, 0) if text[:2].lower() == "0x" else int(text)
         node, place = router.resolver.locate(address)
@@ -276,7 +276,7 @@ def end_of(router: PathRouter, text: str) -> End:
 def find_between(
     router: PathRouter, source: str, target: str, graph: Graph = Graph.DATA, by: Measure = Measure.WEIGHT
 ) -> Found:
-    """The path between two ends. HBM is entered and left where the address's slice is attached.
+    """The path between two ends. A path enters and leaves HBM at a router to which the slice of the address is attached.
 
     InputError for an unknown node, for two addresses, and if there is no path.
     """

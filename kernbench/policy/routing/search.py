@@ -1,4 +1,4 @@
-"""Shortest paths in one adjacency graph: one search backwards from each target, carried on as far as sources ask for."""
+"""Shortest paths in one adjacency graph: one backward search from each target, extended as far as the sources need."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from threading import Lock
 from kernbench.common.naming import IO_NOC
 from kernbench.topology.graph import LEFT_OUT, Edge, EdgeKind, Graph, Measure, Topology
 
-#: Paths begin or end at nodes of these kinds and never pass through one: a stack of HBM has a port at many routers,
-#: and what goes from one to another does not go through its controller.
+#: Paths begin or end at nodes of these kinds and never pass through one: an HBM stack has ports at many routers, but traffic
+#: between these routers does not go through its controller.
 ENDS = frozenset({"hbm_ctrl", "sram", "host"})
 
 
 class Adjacency:
-    """One graph: nodes are numbered in the order of their names, so that a smaller number is an earlier name.
+    """One graph; nodes are numbered in the order of their names, so a smaller number means an earlier name.
 
-    A cost is one integer and compares as (exits, weight, distance, hops) do, or (exits, distance, weight, hops); every edge
-    costs at least 1. An exit is an edge from a cube into an IO chiplet: routes use chiplets to leave a SIP, not to go from
-    cube to cube (docs/model/systems.md, Routes). So two paths of equal weight but different length are no tie, and a path and
+    A cost is one integer that compares as (exits, weight, distance, hops) or (exits, distance, weight, hops) does; every edge
+    costs at least 1. An exit is an edge from a cube into an IO chiplet: routes use chiplets to leave a SIP, not to go from cube
+    to cube (docs/model/systems.md, Routes). Two paths of equal weight but different length are therefore no tie, and a path and
     its reverse have the same length.
     """
 
@@ -29,21 +29,21 @@ class Adjacency:
         self.number = {name: i for i, name in enumerate(self.names)}
         self.is_end = [topology.by_id[name].kind in ENDS for name in self.names]
         edges = [edge for edge in topology.edges if edge.kind not in LEFT_OUT[graph]]
-        into: list[list[tuple[int, int]]] = [[] for _ in self.names]  # by target: (source, cost) of every edge into it
+        into: list[list[tuple[int, int]]] = [[] for _ in self.names]  # for each target: (source, cost) of every incoming edge
         exits = [edge.kind is EdgeKind.UCIE_IO and topology.by_id[edge.target].kind == IO_NOC for edge in edges]
         for edge, cost in zip(edges, _costs(edges, exits, by, len(self.names)), strict=True):
             into[self.number[edge.target]].append((self.number[edge.source], cost))
-        #: the only neighbour of a node (a dead end, or the rest of a tree of them); else the node itself
+        #: the only neighbour of a node that is a dead end or part of a tree of dead ends; otherwise the node itself
         self.parent = _parents(into, self.is_end)
-        #: `into` without the nodes that hang on the rest: a search passes through none of them. Instead of the cost of an edge
-        #: it has the key of the edge's source where the target costs nothing (`_Tree`).
+        #: `into` without the nodes in these trees: a search never passes through them. Instead of the cost of the
+        #: edge, an entry has the key (`_Tree`) that the source would have if the target had cost 0.
         nodes = len(self.names)
         self.across = [
             [(source, cost * nodes + source) for source, cost in edges if self.parent[source] == source] for edges in into
         ]
 
     def chain(self, node: int) -> list[int]:
-        """A chain of nodes with one neighbour each, up to one with more than one."""
+        """The chain of nodes with one neighbour each, up to a node with more than one."""
         nodes = [node]
         while self.parent[node] != node:
             node = self.parent[node]
@@ -54,14 +54,14 @@ class Adjacency:
 def _costs(edges: list[Edge], exits: list[bool], by: Measure, nodes: int) -> list[int]:
     weights, lengths = _integers([edge.weight for edge in edges]), _integers([edge.mm for edge in edges])
     first, second = (weights, lengths) if by is Measure.WEIGHT else (lengths, weights)
-    above = nodes * max(second, default=0) + 1  # more than `second` adds up to on any path
+    above = nodes * max(second, default=0) + 1  # larger than the sum of `second` on any path
     costs = [(one * above + other) * nodes + 1 for one, other in zip(first, second, strict=True)]
     exit_cost = nodes * max(costs, default=0) + 1
     return [cost + exit_cost if out else cost for cost, out in zip(costs, exits, strict=True)]
 
 
 def _integers(values: list[Fraction]) -> list[int]:
-    """The values times their common denominator, over what divides them all."""
+    """The values as integers: multiplied by their common denominator, and divided by their greatest common divisor."""
     denominator = math.lcm(*{value.denominator for value in values})
     scaled = [value.numerator * (denominator // value.denominator) for value in values]
     divisor = math.gcd(*scaled) or 1
@@ -69,9 +69,9 @@ def _integers(values: list[Fraction]) -> list[int]:
 
 
 def _parents(into: list[list[tuple[int, int]]], is_end: list[bool]) -> list[int]:
-    """Remove nodes with one neighbour repeatedly, and remember the neighbour of each.
+    """Repeatedly remove nodes with one neighbour, and store the neighbour of each.
 
-    This needs edges in both directions, and a neighbour through which paths can pass.
+    The edges must exist in both directions, and paths must be able to pass through the neighbour.
     """
     sources = [{source for source, _ in edges} for edges in into]
     around = [set(found) for found in sources]
@@ -82,7 +82,7 @@ def _parents(into: list[list[tuple[int, int]]], is_end: list[bool]) -> list[int]
     leaves = [node for node, found in enumerate(around) if len(found) == 1]
     while leaves:
         node = leaves.pop()
-        if len(around[node]) != 1:  # its last neighbour hangs on it
+        if len(around[node]) != 1:  # its last neighbour was removed already
             continue
         (only,) = around[node]
         if is_end[only] or only not in sources[node] or node not in sources[only]:
@@ -95,19 +95,20 @@ def _parents(into: list[list[tuple[int, int]]], is_end: list[bool]) -> list[int]
 
 
 class Search:
-    """Shortest paths of one graph, each found once.
+    """The shortest paths of one graph; each is computed once.
 
-    Of paths with equal cost, the first in the order of their node names, compared from the source on.
+    Of paths with equal cost, the first by node names is chosen, compared from the source on.
     """
 
     def __init__(self, adjacency: Adjacency) -> None:
         self._graph = adjacency
         self._trees: dict[int, _Tree] = {}
         self._paths: dict[tuple[int, int], tuple[str, ...] | None] = {}
-        self._lock = Lock()  # machines of several threads use it, so only one of them extends a tree at a time
+        # machines of several threads use the search, so a lock lets only one of them extend a tree at a time
+        self._lock = Lock()
 
     def path(self, source: str, target: str) -> tuple[str, ...] | None:
-        """The nodes of the shortest path, both ends among them; None: there is no path. KeyError for an unknown node."""
+        """The nodes of the shortest path, including both ends; None if there is no path. KeyError for an unknown node."""
         key = (self._graph.number[source], self._graph.number[target])
         if key not in self._paths:
             with self._lock:
@@ -117,7 +118,8 @@ class Search:
         return self._paths[key]
 
     def _find(self, source: int, target: int) -> list[int] | None:
-        """Out of the tree that the source hangs in, across, and into the target's: only across is there a choice."""
+        """Follow the chain of the source, then the search tree, then the chain of the target; only the middle part has
+        alternatives."""
         up, down = self._graph.chain(source), self._graph.chain(target)
         if up[-1] == down[-1]:
             meeting = next(node for node in up if node in down)
@@ -132,10 +134,10 @@ class Search:
 
 
 class _Tree:
-    """The next node on the path to one target, for the nodes that Dijkstra's search has settled so far.
+    """The next node on the path to one target, for all nodes that Dijkstra's search has settled so far.
 
-    The key of a node is its cost, times the number of nodes, plus its own number: one integer, by which nodes are settled in
-    the order of their costs, and of equal ones in the order of their names.
+    The key of a node is its cost times the number of nodes, plus its own number. Nodes are therefore settled in the order of
+    their costs, and nodes of equal cost in the order of their names.
     """
 
     def __init__(self, adjacency: Adjacency, target: int) -> None:
@@ -143,11 +145,11 @@ class _Tree:
         self._target = target
         self._keys = {target: target}  # of the nodes seen so far
         self._next = {target: target}
-        self._last = -1  # the key of the node that was settled last: all nodes with keys up to it are settled
+        self._last = -1  # the key of the last settled node: all nodes with keys up to this key are settled
         self._heap = [target]
 
     def walk(self, source: int) -> list[int] | None:
-        """The nodes from `source` to the target; None: it cannot be reached."""
+        """The nodes from `source` to the target; None if there is no path."""
         key = self._keys.get(source)
         if (key is None or key > self._last) and not self._settle(source):
             return None
@@ -158,9 +160,10 @@ class _Tree:
         return nodes
 
     def _settle(self, wanted: int) -> bool:
-        """Settle the nearest node and look at the edges into it, again and again up to `wanted`; False: there is no path.
+        """Settle the nearest node and relax its incoming edges, repeatedly until `wanted` is settled; False if there is no
+        path.
 
-        All nodes between a settled node and the target are settled before it, so that its next node is final.
+        All nodes between a settled node and the target are settled before it, so the next node of a settled node is final.
         """
         graph, keys, onward, heap, target = self._graph, self._keys, self._next, self._heap, self._target
         across, is_end, pop, push, nodes = graph.across, graph.is_end, heapq.heappop, heapq.heappush, len(graph.names)

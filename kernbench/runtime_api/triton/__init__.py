@@ -1,1 +1,1 @@
-"""Launches of Triton kernels on machines of their own."""
+"""Launches of Triton kernels, each on a new machine."""

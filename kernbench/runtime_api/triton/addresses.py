@@ -1,4 +1,4 @@
-"""Arguments that hold addresses of torch tensors, as `data_ptr` returns them."""
+"""Arguments with addresses of torch tensors, as `data_ptr` returns them."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ import numpy as np
 
 from kernbench.triton.arguments import TensorPointers, array_of
 
-MOST = 4096  #: elements of an argument that is searched for addresses
-LEAST = 1 << 32  #: the lowest number that is taken for an address; smaller integers are offsets and sizes
+MOST = 4096  #: largest number of elements of an argument that is searched for addresses
+LEAST = 1 << 32  #: smallest number that is treated as an address; smaller integers are offsets and sizes
 
 
 def resolved(kernel: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
@@ -40,7 +40,7 @@ def resolved(kernel: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _tensors_at(addresses: set[int]) -> dict[int, Any]:
-    """Find the torch tensor on the host that begins at each address; of several, the one with the most elements."""
+    """The torch tensor on the host that begins at each address; if there are several, the one with the most elements."""
     import torch
 
     found: dict[int, Any] = {}

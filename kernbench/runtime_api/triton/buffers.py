@@ -1,4 +1,4 @@
-"""Arrays of a launch in the machine's memory: each stretch of host memory once, views at their places in it."""
+"""The arrays of a launch in the machine's memory: each range of host memory is stored once, and views are ranges in it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from kernbench.triton.tools.tensor_descriptor import TensorDescriptor
 
 @dataclass(eq=False)
 class _Stretch:
-    """Host memory that one or more arrays lie in."""
+    """Host memory that contains one or more arrays."""
 
     name: str
     low: int
@@ -37,7 +37,7 @@ class Buffers:
     def __init__(self, kernel: str, arguments: dict[str, Any]) -> None:
         self._kernel = kernel
         self._stretches: list[_Stretch] = []
-        self._unsigned: set[str] = set()  #: arguments of uint64, which are stored as i64
+        self._unsigned: set[str] = set()  #: arguments of type uint64, which are stored as i64
         self._empty: dict[str, Array] = {}  #: arguments without elements
         for name, value in arguments.items():
             for label, array in arrays_in(f"{kernel}: argument {name}", value):
@@ -72,10 +72,10 @@ class Buffers:
         self._stretches.append(made)
 
     def deploy(self, ctx: Context, arguments: dict[str, Any]) -> dict[str, Any]:
-        """Put all into the machine's memory; the arguments as programs get them."""
+        """Copy all arrays into the machine's memory, and return the arguments of the programs."""
         for one in self._stretches:
             if one.flat is None:
-                # Their values at the first launch, with which a repeated run begins.
+                # The values at the first launch; a repeated run begins with these values.
                 one.flat = _memory(one).view(one.kind).copy()
             one.tensor = ctx.from_numpy(one.flat, name=one.name)
         given = {name: self._given(ctx, name, value) for name, value in arguments.items()}
@@ -84,7 +84,7 @@ class Buffers:
         return given
 
     def _given(self, ctx: Context, name: str, value: Any) -> Any:
-        """An argument as programs get it."""
+        """An argument in the form that programs receive."""
         if isinstance(value, TensorPointers):
             addresses = [int(self._pointer(f"{name}.{i}")) for i in range(len(value.tensors))]
             return ctx.from_numpy(np.asarray(addresses, np.int64), name=name).pointer(0, "")
@@ -103,16 +103,16 @@ class Buffers:
         return [one.pointer(0, "") for one in ctx.tensors.values()]
 
     def stretch_of(self, name: str) -> str:
-        """The name of the memory that an array lies in."""
+        """The name of the memory range that contains an array."""
         return next((one.name for one in self._stretches if any(label == name for label, _ in one.arrays)), "")
 
     def had_nan(self, names: set[str]) -> bool:
-        """Whether one of these ranges contained NaN before the launch."""
+        """Whether one of these memory ranges contained NaN before the launch."""
         floats = [one.flat for one in self._stretches if one.name in names and dtype_of(one.kind).kind == "float"]
         return any(flat is not None and bool(np.isnan(flat.astype(np.float32)).any()) for flat in floats)
 
     def _pointer(self, name: str) -> DevicePointer:
-        if name in self._empty:  # no access is inside of it
+        if name in self._empty:  # no access is inside an empty array
             kind = dtype_of(self._empty[name].dtype).name
             return DevicePointer(0, name=name, shape=(0,), dtype=kind, tensor_shape=(0,), window=0)
         for one in self._stretches:
@@ -132,7 +132,8 @@ class Buffers:
         raise TritonError(f"{self._kernel}: {name} is not an array")
 
     def bring_back(self, store: MemoryStore, written: set[str]) -> dict[str, Array]:
-        """Write what was stored to into the arrays; all arrays by their names. TritonError for one that cannot be written."""
+        """Write the stored ranges back into the arrays, and return all arrays by name. TritonError for an array that cannot be
+        written."""
         for one in self._stretches:
             if one.name not in written or one.tensor is None:
                 continue
@@ -145,13 +146,13 @@ class Buffers:
 
 
 def _memory(stretch: _Stretch) -> Array:
-    """The range of host memory that it occupies, as integers. Bytes between the elements of views belong to the memory too."""
+    """The host memory of a range, as integers. Bytes between the elements of views belong to the memory too."""
     first = min((array for _, array in stretch.arrays), key=lambda array: np.lib.array_utils.byte_bounds(array)[0])
     count = (stretch.high - stretch.low) // stretch.kind.itemsize
-    # Stretches are put together where they overlap, so all of one is inside the one array that its views are of.
+    # Overlapping ranges are merged, so each range lies inside the one array whose views it contains.
     return np.lib.stride_tricks.as_strided(_bits(first), (count,), (stretch.kind.itemsize,))
 
 
 def _bits(array: Array) -> Array:
-    """The elements as integers: numpy has views of those alone by strides, and not of f8."""
+    """The elements as integers, because numpy can make strided views of integers but not of f8."""
     return array.view(f"u{array.itemsize}")

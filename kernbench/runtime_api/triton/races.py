@@ -1,4 +1,5 @@
-"""Races between the programs of a launch: two touch one address, one of them writes, and nothing orders them."""
+"""Data races between the programs of a launch: two programs access the same address, at least one of them writes, and nothing
+orders the accesses."""
 
 from __future__ import annotations
 
@@ -22,7 +23,7 @@ class Race:
     tensor: str
     element: int  #: the first
     address: int  #: its own
-    elements: int  #: that accesses of these two lines race for
+    elements: int  #: number of elements for which accesses of these two lines race
     first: str  #: `program 0 (store, kernel.py:12, cycle 400)`
     second: str
 
@@ -35,7 +36,7 @@ class Race:
 def races(accesses: Sequence[Access]) -> list[Race]:
     """The races of a launch, one for each pair of source lines, by tensor and address.
 
-    Atomic ops do not race with each other. Programs that did atomic ops on one address are taken to be ordered by them.
+    Atomic ops do not race with each other. Programs with atomic ops on the same address are assumed to be ordered by these ops.
     """
     by_tensor: dict[str, list[Access]] = {}
     for one in accesses:
@@ -62,7 +63,8 @@ def races(accesses: Sequence[Access]) -> list[Race]:
 
 
 def _shared(group: Sequence[Access]) -> Iterator[tuple[int, int, list[int]]]:
-    """Accesses that share addresses between programs, with a write among them: the first address, how many, and which."""
+    """Groups of accesses of several programs to the same addresses, with at least one write: the first address, the number of
+    elements, and the accesses."""
     if _apart(group):
         return
     addresses = np.concatenate([one.addresses for one in group])
@@ -87,7 +89,8 @@ def _shared(group: Sequence[Access]) -> Iterator[tuple[int, int, list[int]]]:
 
 
 def _apart(group: Sequence[Access]) -> bool:
-    """Whether the range from the first to the last address of each program touches that of no other program."""
+    """Whether the address ranges of the programs do not overlap; a range extends from the first to the last address of a
+    program."""
     ranges: dict[int, tuple[int, int]] = {}
     for one in group:
         if one.addresses.size:
@@ -104,7 +107,7 @@ def _race(a: Access, b: Access) -> bool:
 
 
 def _ordered(accesses: Sequence[Access]) -> set[tuple[int, int]]:
-    """Pairs of programs that did atomic ops on one address."""
+    """Pairs of programs with atomic ops on the same address."""
     at: dict[int, set[int]] = {}
     for one in accesses:
         if one.kind.startswith("atomic") and one.addresses.size == 1:
@@ -117,7 +120,7 @@ def _shown(one: Access) -> str:
 
 
 def left_out_notes(options: Options) -> list[str]:
-    """A sentence for each store of elements that depend on such lanes."""
+    """One sentence for each store whose elements depend on masked-out lanes."""
     found = []
     for (lines, line), elements in options.reached.items():
         lanes = counted(sum(options.left_out[one] for one in lines), "lane")
@@ -130,7 +133,7 @@ def left_out_notes(options: Options) -> list[str]:
 
 
 def twice_notes(options: Options) -> list[str]:
-    """A sentence for each store of which several lanes write to one address."""
+    """One sentence for each store in which several lanes write to the same address."""
     return [
         f"tl.store at {line} to {name}: {counted(lanes, 'lane')} write to an address that another lane of the same store "
         "writes; the last one stays here, on a GPU any may"
@@ -139,7 +142,8 @@ def twice_notes(options: Options) -> list[str]:
 
 
 def nan_of_masks(options: Options, buffers: Buffers, arrays: Mapping[str, Array]) -> list[str]:
-    """A sentence for each array that has NaN now, where none was in what the kernel loaded."""
+    """One sentence for each array that contains NaN after the launch, although the data that the kernel loaded contained
+    none."""
     if not options.bare or buffers.had_nan(options.read):
         return []
     found = []

@@ -1,4 +1,4 @@
-"""Launches of Triton kernels: a machine of their own for each, arrays there and back."""
+"""Launches of Triton kernels: each launch has its own machine, and arrays are copied to the machine and back."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class _Machine:
 
 _CHOSEN: ContextVar[_Machine | None] = ContextVar("kernbench_machine", default=None)
 CHECKS = ("memory", "races")
-DEFAULT_MACHINE = "single_cube"  #: a grid has many programs: where no machine is named, they have the PEs of a cube
+DEFAULT_MACHINE = "single_cube"  #: the machine if none is named: a grid has many programs, so the default has the PEs of a cube
 
 
 @contextmanager
@@ -100,7 +100,7 @@ def machine(
 
 
 def _name_of(config: MachineConfig, given: object) -> str:
-    """The key of a machine in caches."""
+    """The name of a machine as a key of caches."""
     return repr(config) if isinstance(given, MachineConfig) else str(given)
 
 
@@ -116,7 +116,7 @@ def _default_config() -> MachineConfig:
 
 
 def machine_name() -> str:
-    """Of the machine that launches run on now."""
+    """The name of the machine on which launches run now."""
     found = _CHOSEN.get()
     return DEFAULT_MACHINE if found is None else found.name
 
@@ -127,7 +127,7 @@ def machine_tunes() -> bool:
 
 
 def device_properties() -> dict[str, int]:
-    """The machine that launches run on, in the words of Triton's `driver.active.utils.get_device_properties`."""
+    """The machine on which launches run, with the names of Triton's `driver.active.utils.get_device_properties`."""
     config = _machine().config
     places = Places(config)
     pe = places.config
@@ -146,7 +146,7 @@ def device_properties() -> dict[str, int]:
 
 @contextmanager
 def recorded() -> Iterator[list[KernelRun]]:
-    """The runs of launches inside of the `with` block, on the machine that launches run on."""
+    """The runs of the launches inside the `with` block, on the machine on which launches run now."""
     around = _machine()
     inside = _Machine(around.config, around.name, around.portable, around.checks, around.tune, around=_CHOSEN.get())
     token = _CHOSEN.set(inside)
@@ -158,8 +158,8 @@ def recorded() -> Iterator[list[KernelRun]]:
 
 @dataclass(eq=False, repr=False)
 class KernelRun:
-    """A launch of a Triton kernel. `cycles` counts the kernel alone, without the launch itself; `arrays` are the tensors after
-    it.
+    """A launch of a Triton kernel. `cycles` counts the kernel without the launch itself; `arrays` are the tensors after the
+    launch.
 
     >>> import kernbench as kb
     >>> with kb.machine("single_cube") as runs:  # kernels that are launched here append a KernelRun each
@@ -172,7 +172,7 @@ class KernelRun:
     timing: TimingResult
     engine: GraphEngine
     bench: Bench
-    arrays: dict[str, Array]  #: tensors by the names of arguments, as the kernel left them
+    arrays: dict[str, Array]  #: tensors after the launch, by the names of arguments
     notes: list[str] = field(default_factory=list)
     printed: list[str] = field(default_factory=list)  #: lines of `tl.device_print`
     races: list[Race] = field(default_factory=list)  #: if `check` requests them
@@ -181,7 +181,7 @@ class KernelRun:
 
     @property
     def cycles(self) -> int:
-        """From the first program's start to the end of the last command."""
+        """[cycle] From the start of the first program to the end of the last command."""
         launch = self.timing.launches[0]
         assert launch.start is not None and launch.end is not None
         return launch.end - launch.start
@@ -195,7 +195,7 @@ class KernelRun:
         return f"{self.name}: {counted(self.cycles, 'cycle')}, {self.t_ns:,.0f} ns"
 
     def verify(self, expected: Mapping[str, Any]) -> Verification:
-        """Compare tensors, by the names of arguments, with arrays, by the tolerances of their types."""
+        """Compare tensors with arrays, by the names of arguments and within the tolerances of their types."""
         failures: list[Failure] = []
         for name, array in expected.items():
             if name not in self.arrays:
@@ -208,7 +208,7 @@ class KernelRun:
         return Verification(tuple(expected), tuple(failures))
 
     def trace(self, path: str | os.PathLike[str], level: str = "full") -> None:
-        """Run it again on the arrays that it got, and write a trace of that."""
+        """Run the kernel again on the same arguments, and write a trace."""
         engine = GraphEngine(self.engine.config, op_log=False)
         prepared = engine.prepare(self.bench)
         with TraceFile(path) as file:
@@ -220,14 +220,14 @@ class KernelRun:
 
 
 class EmptyRun(KernelRun):
-    """A launch of a grid without programs: nothing ran, in no time."""
+    """A launch of a grid without programs; the launch takes no time."""
 
     @property
     def cycles(self) -> int:
         return 0
 
     def trace(self, path: str | os.PathLike[str], level: str = "full") -> None:
-        """TritonError: there is nothing to trace."""
+        """Raise TritonError, because there is nothing to trace."""
         raise TritonError(f"{self.name}: the grid has no programs, so there is no trace")
 
 
@@ -239,7 +239,7 @@ def _nothing(kernel: JITFunction, arguments: Mapping[str, Any], hints: Mapping[s
 
 
 def _with_line(error: KernelFailed) -> KernbenchError:
-    """What Python raised inside of a kernel, with the line there."""
+    """The error for an exception inside a kernel, with the line of the kernel."""
     cause = error.__cause__
     line = raised_at(cause.__traceback__) if cause is not None else ""
     if cause is None or not line or isinstance(cause, KernbenchError):
@@ -259,7 +259,7 @@ def _notes(hints: Mapping[str, Any], options: Options) -> list[str]:
 def _bench(
     kernel: JITFunction, grid: tuple[int, ...], arguments: dict[str, Any], buffers: Buffers, options: Options
 ) -> Bench:  # fmt: skip
-    """A bench that launches the kernel once, under the names of the scopes around it."""
+    """A bench that launches the kernel once, under the names of the enclosing scopes."""
     around = scopes()
 
     def run(ctx: Context) -> None:
@@ -277,7 +277,7 @@ def _bench(
 
 
 def _check_asserts(options: Options, executor: DataExecutor) -> None:
-    """TritonError for the first `tl.device_assert` whose computed condition is false somewhere."""
+    """Raise TritonError for the first `tl.device_assert` whose computed condition has a false element."""
     for op_id, line, msg, lanes in options.asserts:
         found = executor.watched[op_id] != 0
         if lanes is not None:
@@ -287,9 +287,9 @@ def _check_asserts(options: Options, executor: DataExecutor) -> None:
 
 
 def run_kernel(kernel: JITFunction, grid: tuple[int, ...], arguments: dict[str, Any], hints: dict[str, Any]) -> KernelRun:
-    """Run a kernel, and write what it stored back into the arrays among its arguments.
+    """Run a kernel, and write the stored data back into the arrays among its arguments.
 
-    TritonError for arguments that no machine takes; KernelFailed, or TritonError as the kernel raised it, from inside.
+    TritonError for arguments that no machine accepts; KernelFailed or TritonError for an error inside the kernel.
     """
     if 0 in grid:
         return _nothing(kernel, arguments, hints)

@@ -1,1 +1,1 @@
-"""`tl`: what a kernel calls, one file a group of functions."""
+"""`tl`: the functions that a kernel calls, one file for each group of functions."""

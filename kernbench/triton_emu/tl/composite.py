@@ -1,4 +1,4 @@
-"""Composite ops of `tl`: whole tensors, from memory to memory, in tiles that walk through the PE (seed ADR-0020)."""
+"""Composite ops of `tl`: ops on whole tensors from memory to memory, which the PE executes tile by tile (seed ADR-0020)."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class TlComposite:
         def _physical(self, addr: int, nbytes: int, line: str) -> int: ...
 
     def ref(self, addr: int, shape: Sequence[int], dtype: str) -> MemoryTensor:
-        """A contiguous tensor in memory that a composite op streams tile by tile. It takes no time and no scratchpad.
+        """A contiguous tensor in memory that a composite op streams tile by tile. The call takes no time and no scratchpad.
 
         `addr`: [B] a pointer, plus an offset. Raises KernelError for an address outside of the tensors, and for an empty
         tensor.
@@ -81,9 +81,10 @@ class TlComposite:
         `op="gemm"` writes `epilogue(a @ b)` to memory at `out_ptr`, `op="math"` writes `math_op` of `a`, or of `a` and `b`. An
         operand is streamed if it is from `tl.ref` or is the result of another composite op; a tensor of `tl.load` stays in the
         scratchpad. `epilogue`: names of elementwise ops, or pairs of a name and a second operand. `tile`: (m, n, k), or (rows,
-        elements); by default the largest of which `buffers` fit. `wait`: False returns at once. The result is pending.
+        elements); the default is the largest tile for which the scratchpad has room for `buffers` buffers. `wait`: if False,
+        the call returns immediately. The result is pending.
 
-        Raises KernelError for an op, shapes, a tile or a channel that is not possible.
+        Raises KernelError for an op, shapes, a tile or a channel that is not valid.
 
         >>> def kernel(x, tl):
         ...     a = tl.ref(x, (32, 32), "f32")
@@ -208,11 +209,13 @@ class TlComposite:
             elements //= 2
 
     def _room(self) -> int:
-        """[byte] of buffers that a composite op may take: half of the largest free piece, as others need some too."""
+        """[byte] The room for the buffers of a composite op: half of the largest free piece, because other commands need room
+        too."""
         return self._runner.pad.largest // 2
 
     def _rings(self, wanted: _Wanted, wholes: list[Whole]) -> Any:
-        """Allocate scratchpad for operands without buffers: `wholes` get their rings; returns the owner of the bytes."""
+        """Allocate scratchpad for operands without buffers: the operands in `wholes` get their rings of buffers. Returns the
+        owner of the bytes."""
         line_bytes = self._runner.pe.tcm_line
         sizes = [ceil_div(one.tile_bytes, line_bytes) * line_bytes if one.ring == RING else 0 for one in wholes]
         size = wanted.buffers * sum(sizes)
@@ -233,7 +236,7 @@ class TlComposite:
         return out
 
     def _whole(self, value: Any, line: str) -> TensorHandle:
-        """An operand: streamed, or pinned in the scratchpad."""
+        """An operand, which is streamed or stays in the scratchpad."""
         if isinstance(value, MemoryTensor):
             if value.flight is not None:
                 self._runner.wait_implicitly(value.flight, value.handle_id, line)
@@ -257,12 +260,12 @@ class TlComposite:
         return MemoryTensor(f"t{self._count}", at, shape, dtype, self._runner.memory.space_of(at), line)
 
 
-MOVED = frozenset({"full", "transpose"})  #: ops of one operand that are none of each element by itself
-RING = -2  #: in place of a ring of buffers that a tensor has not got yet
+MOVED = frozenset({"full", "transpose"})  #: ops of one operand that are not elementwise
+RING = -2  #: in place of the ring of buffers of a tensor that has no ring yet
 
 
 class _Wanted(NamedTuple):
-    """How a composite op was asked for."""
+    """The arguments of a composite op."""
 
     line: str
     out_ptr: int
@@ -280,7 +283,7 @@ def _wanted(line: str, out_ptr: int, tile: Sequence[int] | None, buffers: int, c
 
 
 def _check_epilogue(steps: Sequence[Epilogue], shape: tuple[int, ...], dtype: str, line: str) -> None:
-    """KernelError for a step that elements of a product, or its operand's shape, do not fit."""
+    """KernelError if the elements of the product, or the shape of the operand, are not valid for a step of the epilogue."""
     for one in steps:
         where = f"{line}: {one.op} of the epilogue"
         try:

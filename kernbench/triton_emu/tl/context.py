@@ -1,4 +1,4 @@
-"""The `tl` of a kernel (seed ADR-0020 D3): it issues commands, and switches to the core when it waits."""
+"""The `tl` of a kernel (seed ADR-0020 D3): it issues commands, and switches to the core when the kernel waits."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ class Limits:
 
     scratchpad_bytes: int
     free_bytes: int
-    line_bytes: int  #: tiles begin at a multiple of this
-    align_bytes: int  #: transfers are widened to multiples of this
+    line_bytes: int  #: [B] tiles begin at a multiple of this
+    align_bytes: int  #: [B] transfers are widened to multiples of this
     dma_engines: int
     tensor_engines: int
     vector_engines: int
@@ -37,7 +37,7 @@ class Limits:
 
 
 class TLContext(TlQueues, TlFunctions, TlComposite, TlParts, TlMessages):
-    """The interface of one program of a kernel to its PE: every kernel gets one as `tl`.
+    """The interface of one program of a kernel to its PE; every kernel receives it as `tl`.
 
     In the examples of its functions, `kernbench.testing.evaluate.evaluate` runs a kernel on one PE of `single_cube`.
 
@@ -50,7 +50,7 @@ class TLContext(TlQueues, TlFunctions, TlComposite, TlParts, TlMessages):
         self._program = program
         self._grid = grid
 
-    # Where the program is.
+    # Functions for the position of the program.
 
     def program_id(self, axis: int = 0) -> int:
         """The index of this program along an axis of the grid; indices of the last axis vary fastest.
@@ -91,7 +91,7 @@ class TLContext(TlQueues, TlFunctions, TlComposite, TlParts, TlMessages):
         return Limits(pe.tcm_bytes, pad.free, pe.tcm_line, pe.align, pe.dma, pe.te, pe.ve, tuple(DTYPES))
 
     def wait_for_data(self, tile: KernelTensor, frame: FrameType) -> None:
-        """Wait for a tensor in flight whose elements the kernel reads, if its command makes them known."""
+        """Wait for a tensor in flight whose elements the kernel reads, if the command makes the elements known."""
         if tile.poison:
             self._refuse_poison(tile, line_of(frame))
         flight = tile.flight

@@ -1,4 +1,4 @@
-"""The functions of `tl` with one operand, elementwise; each has the name of its op."""
+"""The elementwise functions of `tl` with one operand; each function has the name of its op."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from kernbench.triton_emu.handle import KernelTensor
 
-UNARY = {  # what it computes, and an operand with its result as an example
+UNARY = {  # the definition, and an operand with its result as an example
     "exp": ("`e` to the power of each element.", 0.0, "1."),
     "exp2": ("2 to the power of each element.", 3.0, "8."),
     "log": ("The natural logarithm of each element.", 1.0, "0."),

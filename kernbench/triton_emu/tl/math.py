@@ -1,4 +1,4 @@
-"""Math of `tl`: integers and truth values that are known are evaluated at once, all else goes to a vector engine."""
+"""Math of `tl`: ops on known integers and truth values are evaluated immediately; a vector engine executes all other ops."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from kernbench.triton_emu.op_types import TO_BOOL, TO_INDEX, broadcast, elementw
 from kernbench.triton_emu.tl.products import TlProducts, check_acc
 
 _UP, _frame = caller_of(__file__), sys._getframe
-MATERIALIZED = 64  # elements of a result that Phase 1 computes itself, at most
+MATERIALIZED = 64  # most elements of a result that Phase 1 computes itself
 
 
 @cache
@@ -29,18 +29,19 @@ def _type_of(op: str, dtypes: tuple[str, ...]) -> str:
 
 
 class TlMath(TlProducts):
-    """The part of `tl` that computes elementwise and along axes."""
+    """The elementwise ops and the reductions of `tl`."""
 
     # Elementwise.
 
     def unary(
         self, op: str, x: Any, frame: FrameType, *, out: Any = None, dtype: str | None = None, materialize: bool = False
     ) -> KernelTensor:
-        """An op with one operand, called from a frame."""
+        """Run an op with one operand; `frame` is the frame of the caller."""
         return self._elementwise(op, (x,), frame, out, dtype, materialize)
 
     def binary(self, op: str, x: Any, y: Any, frame: FrameType, *, out: Any = None) -> KernelTensor:
-        """An op with two operands, called from a frame. Integers: `truediv` makes f32, `floordiv` cuts towards zero."""
+        """Run an op with two operands; `frame` is the frame of the caller. On integers, `truediv` gives f32, and `floordiv`
+        truncates."""
         if op in ("truediv", "floordiv"):
             floats = self._is_float(x) or self._is_float(y)
             if op == "truediv" and not floats:
@@ -87,7 +88,7 @@ class TlMath(TlProducts):
 
     @staticmethod
     def _shape_of(op: str, tensors: list[KernelTensor], line: str) -> tuple[int, ...]:
-        """Of an elementwise op on these."""
+        """The shape of the result of an elementwise op."""
         shape = tensors[0].shape
         for one in tensors:
             if one.shape != shape:
@@ -129,7 +130,8 @@ class TlMath(TlProducts):
         how: dict[str, Any] | None,
         materialize: bool,
     ) -> KernelTensor:
-        """At once where all is known and nothing is a float; else by a vector engine. `how`: axis, keep_dims, dtype_acc."""
+        """Evaluate the op immediately if all operands are known and no type is a float; otherwise use a vector engine. `how`:
+        axis, keep_dims, dtype_acc."""
         runner = self._runner
         if out is None and _is_known(operands, dtype):
             runner.scalar_work()
@@ -150,7 +152,7 @@ class TlMath(TlProducts):
         return tile
 
     def _materialized(self, msg: MathCmd, line: str) -> Array:
-        """The result of a small op on known operands, for the kernel to look at; Phase 2 verifies it."""
+        """The result of a small op on known operands, so that the kernel can read it; Phase 2 verifies the result."""
         for one in msg.handles:
             if one.value is None:
                 raise KernelError(f"{line}: {msg.op} cannot be materialized: {one.handle_id} ({one.line}) is pending itself")
@@ -163,7 +165,7 @@ class TlMath(TlProducts):
     def add(self, x: Any, y: Any, *, out: Any = None, materialize: bool = False) -> KernelTensor:
         """`x + y`, elementwise.
 
-        `x`, `y`: tensors whose shapes broadcast, or one tensor and a number. `out`: a tile that gets the result. Raises
+        `x`, `y`: tensors whose shapes broadcast, or one tensor and a number. `out`: a tile that receives the result. Raises
         KernelError if the shapes do not fit.
 
         >>> evaluate(lambda x, tl: tl.add(tl.load(x, (2,), "i64"), 3), [1, 2])
@@ -174,7 +176,7 @@ class TlMath(TlProducts):
     def sub(self, x: Any, y: Any, *, out: Any = None, materialize: bool = False) -> KernelTensor:
         """`x - y`, elementwise.
 
-        `x`, `y`: tensors whose shapes broadcast, or one tensor and a number. `out`: a tile that gets the result. Raises
+        `x`, `y`: tensors whose shapes broadcast, or one tensor and a number. `out`: a tile that receives the result. Raises
         KernelError if the shapes do not fit.
 
         >>> evaluate(lambda x, tl: tl.sub(tl.load(x, (2,), "i64"), 3), [1, 2])
@@ -185,7 +187,7 @@ class TlMath(TlProducts):
     def mul(self, x: Any, y: Any, *, out: Any = None, materialize: bool = False) -> KernelTensor:
         """`x * y`, elementwise.
 
-        `x`, `y`: tensors whose shapes broadcast, or one tensor and a number. `out`: a tile that gets the result. Raises
+        `x`, `y`: tensors whose shapes broadcast, or one tensor and a number. `out`: a tile that receives the result. Raises
         KernelError if the shapes do not fit.
 
         >>> evaluate(lambda x, tl: tl.mul(tl.load(x, (2,), "i64"), 3), [1, 2])
@@ -196,7 +198,7 @@ class TlMath(TlProducts):
     def div(self, x: Any, y: Any, *, out: Any = None) -> KernelTensor:
         """`x / y`, elementwise; the quotient of two integers is f32.
 
-        `x`, `y`: tensors whose shapes broadcast, or one tensor and a number. `out`: a tile that gets the result. Raises
+        `x`, `y`: tensors whose shapes broadcast, or one tensor and a number. `out`: a tile that receives the result. Raises
         KernelError if the shapes do not fit.
 
         >>> evaluate(lambda x, tl: tl.div(tl.load(x, (2,), "i64"), 2), [1, 2])
@@ -207,7 +209,7 @@ class TlMath(TlProducts):
     def maximum(self, x: Any, y: Any, *, out: Any = None, materialize: bool = False) -> KernelTensor:
         """The larger of `x` and `y`, elementwise.
 
-        `x`, `y`: tensors whose shapes broadcast, or one tensor and a number. `out`: a tile that gets the result. Raises
+        `x`, `y`: tensors whose shapes broadcast, or one tensor and a number. `out`: a tile that receives the result. Raises
         KernelError if the shapes do not fit.
 
         >>> evaluate(lambda x, tl: tl.maximum(tl.load(x, (2,), "i64"), 3), [1, 5])
@@ -218,7 +220,7 @@ class TlMath(TlProducts):
     def minimum(self, x: Any, y: Any, *, out: Any = None, materialize: bool = False) -> KernelTensor:
         """The smaller of `x` and `y`, elementwise.
 
-        `x`, `y`: tensors whose shapes broadcast, or one tensor and a number. `out`: a tile that gets the result. Raises
+        `x`, `y`: tensors whose shapes broadcast, or one tensor and a number. `out`: a tile that receives the result. Raises
         KernelError if the shapes do not fit.
 
         >>> evaluate(lambda x, tl: tl.minimum(tl.load(x, (2,), "i64"), 3), [1, 5])
@@ -227,10 +229,10 @@ class TlMath(TlProducts):
         return self._elementwise("minimum", (x, y), _frame(_UP), out, None, materialize)
 
     def where(self, condition: Any, x: Any, y: Any, *, out: Any = None, materialize: bool = False) -> KernelTensor:
-        """`x` where the condition is true, else `y`, elementwise.
+        """`x` where the condition is true, and `y` elsewhere.
 
-        `condition`: a bool tensor. `x`, `y`: tensors or numbers; all three shapes broadcast. Raises KernelError if they do
-        not.
+        `condition`: a bool tensor. `x`, `y`: tensors or numbers; all three shapes broadcast. Raises KernelError if the shapes
+        do not broadcast.
 
         >>> evaluate(lambda tl: tl.where(tl.arange(4) > 1, tl.arange(4), 0))
         array([0, 0, 2, 3], dtype=int32)
@@ -242,7 +244,8 @@ class TlMath(TlProducts):
         return self._elementwise("where", (condition, x, y), frame, out, None, materialize)
 
     def cast(self, x: Any, dtype: str, *, out: Any = None, materialize: bool = False) -> KernelTensor:
-        """The elements of `x` as another type, rounded to nearest even. Raises KernelError for a type that does not exist.
+        """The elements of `x` converted to another type, rounded to the nearest value and ties to even. Raises KernelError for
+        a type that does not exist.
 
         >>> evaluate(lambda tl: tl.cast(tl.arange(3), "f32"))
         array([0., 1., 2.], dtype=float32)
@@ -292,7 +295,7 @@ class TlMath(TlProducts):
         first, last = (0, start) if stop is None else (start, stop)
         return self._known(np.arange(first, last).astype(dtype_of(dtype).numpy), dtype, line)
 
-    # Along axes.
+    # Reductions and normalisations along axes.
 
     def _reduce(
         self, op: str, x: Any, axis: int | None, keep_dims: bool, frame: FrameType, materialize: bool, dtype_acc: str = ""
@@ -320,7 +323,7 @@ class TlMath(TlProducts):
         """The sum along an axis.
 
         `axis`: None reduces all elements to a tensor without axes. `keep_dims`: keep the axis with length 1. `materialize`: as
-        of `exp`. Raises KernelError for an axis that the tensor does not have. `dtype_acc`: round to this type after each
+        in `exp`. Raises KernelError for an axis that the tensor does not have. `dtype_acc`: round to this type after each
         addition.
 
         >>> evaluate(lambda x, tl: tl.sum(tl.load(x, x.shape, x.dtype), axis=0), [[1, 5], [3, 2]])
@@ -332,7 +335,7 @@ class TlMath(TlProducts):
         """The largest element along an axis.
 
         `axis`: None reduces all elements to a tensor without axes. `keep_dims`: keep the axis with length 1. `materialize`: as
-        of `exp`. Raises KernelError for an axis that the tensor does not have.
+        in `exp`. Raises KernelError for an axis that the tensor does not have.
 
         >>> evaluate(lambda x, tl: tl.max(tl.load(x, x.shape, x.dtype), axis=0), [[1, 5], [3, 2]])
         array([3, 5])
@@ -343,7 +346,7 @@ class TlMath(TlProducts):
         """The smallest element along an axis.
 
         `axis`: None reduces all elements to a tensor without axes. `keep_dims`: keep the axis with length 1. `materialize`: as
-        of `exp`. Raises KernelError for an axis that the tensor does not have.
+        in `exp`. Raises KernelError for an axis that the tensor does not have.
 
         >>> evaluate(lambda x, tl: tl.min(tl.load(x, x.shape, x.dtype), axis=0), [[1, 5], [3, 2]])
         array([1, 2])
@@ -354,7 +357,7 @@ class TlMath(TlProducts):
         """The index of the largest element along an axis; of equal elements, the first.
 
         `axis`: None reduces all elements to a tensor without axes. `keep_dims`: keep the axis with length 1. `materialize`: as
-        of `exp`. Raises KernelError for an axis that the tensor does not have.
+        in `exp`. Raises KernelError for an axis that the tensor does not have.
 
         >>> evaluate(lambda x, tl: tl.argmax(tl.load(x, x.shape, x.dtype), axis=0), [[1, 5], [3, 2]])
         array([1, 0], dtype=int32)
@@ -373,8 +376,8 @@ class TlMath(TlProducts):
     def softmax(self, x: Any, axis: int = -1) -> KernelTensor:
         """`exp(x - max(x)) / sum(exp(x - max(x)))` along an axis.
 
-        The result has the shape of `x`; integers become f32. It is one op of a vector engine. Raises KernelError for an axis
-        that the tensor does not have.
+        The result has the shape of `x`; integers become f32. The function is one op of a vector engine. Raises KernelError for
+        an axis that the tensor does not have.
 
         >>> evaluate(lambda x, tl: tl.softmax(tl.load(x, x.shape, x.dtype)), np.array([1, 1], np.float32)).round(3)
         array([0.5, 0.5], dtype=float32)
@@ -384,8 +387,8 @@ class TlMath(TlProducts):
     def layernorm(self, x: Any, eps: float = 1e-5, axis: int = -1) -> KernelTensor:
         """`(x - mean) / sqrt(variance + eps)` along an axis.
 
-        The result has the shape of `x`; integers become f32. It is one op of a vector engine. Raises KernelError for an axis
-        that the tensor does not have.
+        The result has the shape of `x`; integers become f32. The function is one op of a vector engine. Raises KernelError for
+        an axis that the tensor does not have.
 
         >>> evaluate(lambda x, tl: tl.layernorm(tl.load(x, x.shape, x.dtype)), np.array([1, 3], np.float32)).round(3)
         array([-1.,  1.], dtype=float32)
@@ -395,8 +398,8 @@ class TlMath(TlProducts):
     def rmsnorm(self, x: Any, eps: float = 1e-5, axis: int = -1) -> KernelTensor:
         """`x / sqrt(mean(x * x) + eps)` along an axis.
 
-        The result has the shape of `x`; integers become f32. It is one op of a vector engine. Raises KernelError for an axis
-        that the tensor does not have.
+        The result has the shape of `x`; integers become f32. The function is one op of a vector engine. Raises KernelError for
+        an axis that the tensor does not have.
 
         >>> evaluate(lambda x, tl: tl.rmsnorm(tl.load(x, x.shape, x.dtype)), np.array([1, 3], np.float32)).round(3)
         array([0.447, 1.342], dtype=float32)

@@ -23,12 +23,12 @@ from kernbench_core.numbers import TRANSFER_CHANNELS as CHANNELS
 _UP, _frame = caller_of(__file__), sys._getframe
 _USUAL = CHANNELS[0]
 _FAR = 1 << 62
-_WINDOWS = 4  # of tensors that a program moved last: most go on with the same
+_WINDOWS = 4  # recently used tensors of a program: most accesses are to the same tensors again
 _ALIGN = {name: one.align for name, one in DTYPES.items()}
 
 
 class Completion:
-    """What `tl.store` and `tl.send` return: `tl.wait` takes it, and waits until the transfer has ended.
+    """The result of `tl.store` and `tl.send`; `tl.wait` waits until its transfer has ended.
 
     >>> def kernel(x, tl):
     ...     done = tl.store(x, tl.full((2,), 7, "i64"))
@@ -42,7 +42,8 @@ class Completion:
         """`target`: the receiver of a send."""
         self.flight: Flight | None = flight
         self.op_id = op_id
-        self.known_name, self.number = tile.known_name, tile.number  #: of the tile, which it does not keep
+        #: name and number of the tile; the handle does not keep the tile itself
+        self.known_name, self.number = tile.known_name, tile.number
         self.target = target
 
     @property
@@ -68,10 +69,10 @@ class TlMemory(TlTiles):
     ) -> KernelTensor:
         """Load a tensor from memory into the scratchpad.
 
-        `addr`: [B] a pointer, plus an offset. `shape`: lengths of the axes. `strides`: [B] distance from one index of each
-        axis to the next; None for contiguous rows. `wait`: False returns at once, and the tensor is in flight. `channel`:
-        act_weight, kv_load or kv_store. `out`: a tile to load into. The elements are known when the transfer ends, unless the
-        memory holds pending ones.
+        `addr`: [B] a pointer, plus an offset. `shape`: lengths of the axes. `strides`: [B] distance from one index of each axis
+        to the next; None for contiguous rows. `wait`: if False, the call returns immediately, and the tensor is in flight.
+        `channel`: act_weight, kv_load or kv_store. `out`: a tile to load into. The elements are known when the transfer ends,
+        unless the memory has pending elements.
 
         Raises KernelError for an address outside of the tensors or not aligned to its element type, and for an empty tensor.
 
@@ -93,7 +94,7 @@ class TlMemory(TlTiles):
         channel: str,
         out: KernelTensor | None,
     ) -> KernelTensor:
-        """The load asked for at a line."""
+        """Load a tensor for the source line of the caller."""
         if channel is not _USUAL and channel not in CHANNELS:
             self._refuse_channel(channel, line)
         runner = self._runner
@@ -136,10 +137,10 @@ class TlMemory(TlTiles):
         wait: bool = False,
         channel: str = _USUAL,
     ) -> Completion:
-        """Store a tensor to memory; every load that is issued later sees it.
+        """Store a tensor to memory; every load that is issued later reads the stored elements.
 
-        `addr`, `strides`, `channel`: as in `load`. `wait`: True waits for the transfer. Returns a handle for `wait`. Raises
-        KernelError as `load` does.
+        `addr`, `strides`, `channel`: as in `load`. `wait`: if True, wait for the transfer. Returns a handle for `wait`. Raises
+        KernelError in the same cases as `load`.
 
         >>> def kernel(x, tl):
         ...     tl.store(x + 8, tl.full((1,), 7, "i64"))
@@ -152,7 +153,7 @@ class TlMemory(TlTiles):
     def store_at(
         self, addr: int, value: Any, line: str, strides: Sequence[int] | None, wait: bool, channel: str
     ) -> Completion:
-        """The store asked for at a line."""
+        """Store a tensor for the source line of the caller."""
         tile = self.operand_tile(value, line)
         runner = self._runner
         steps = None if strides is None else self._strides(strides, tile.shape, tile.dtype, line)
@@ -177,9 +178,10 @@ class TlMemory(TlTiles):
         return done
 
     def alloc(self, shape: Sequence[int] | int, dtype: str, name: str = "") -> KernelTensor:
-        """Allocate a tile in the scratchpad, to be written as `out=` of a load or an op.
+        """Allocate a tile in the scratchpad, as the `out=` of a load or an op.
 
-        Raises KernelError if a command reads the tile before one writes it, and ScratchpadFullError if there is no room.
+        Raises KernelError if a command reads the tile before another command writes it, and ScratchpadFullError if there is no
+        room.
 
         >>> def kernel(x, tl):
         ...     tile = tl.alloc((2,), "i64")
@@ -213,11 +215,11 @@ class TlMemory(TlTiles):
     def _in_memory(
         self, addr: Any, shape: tuple[int, ...], steps: tuple[int, ...] | None, dtype: str, nbytes: int, line: str
     ) -> int:
-        """The same for modules that are not compiled."""
+        """The same as `place_of`, for modules that are not compiled."""
         return self.place_of(addr, shape, steps, dtype, nbytes, line)
 
     def _physical(self, addr: Any, nbytes: int, line: str) -> int:
-        """The physical address of bytes, which must be contiguous."""
+        """The physical address of bytes, which must be physically contiguous."""
         if type(addr) is not int:
             try:
                 addr = int(addr.__index__())

@@ -1,4 +1,4 @@
-"""Messages of the user's own: `tl.issue` hands one to a component that was added to the machine (seed ADR-0020 D4)."""
+"""User-defined messages: `tl.issue` sends a message to a component that was added to the machine (seed ADR-0020 D4)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class Issued(Completion):
-    """What `tl.issue` returns: `tl.wait` takes it, and waits until the component has served the message."""
+    """The result of `tl.issue`; `tl.wait` waits until the component has completed the message."""
 
     @property
     def handle_id(self) -> str:
@@ -28,13 +28,13 @@ class TlMessages:
     _runner: KernelRunner
 
     def issue(self, msg: MsgBase, *, to: str, wait: bool = False) -> Issued:
-        """Give a message to a component of the machine; it becomes one job of that component.
+        """Send a message to a component of the machine; the message becomes one job of that component.
 
-        `msg`: an object of a class of your own that derives from `MsgBase`. If its `data_op` is true, the op log records the
-        message when the component has completed the job. `to`: the name under which the component was added; its class
-        derives from `ComponentBase`. `wait`: True waits for the end of the job. Returns a handle for `wait`.
+        `msg`: an object of a class that derives from `MsgBase`. If its `data_op` is true, the op log records the message when
+        the component has completed the job. `to`: the name under which the component was added; its class derives from
+        `ComponentBase`. `wait`: if True, wait for the end of the job. Returns a handle for `wait`.
 
-        Raises KernelError for anything but such a message, and InputError for an unknown component.
+        Raises KernelError for any other object, and InputError for an unknown component.
 
         >>> from kernbench.common.pe_commands import MsgBase
         >>> from kernbench.components.base import ComponentBase

@@ -1,4 +1,4 @@
-"""Parts of tiles: some elements of a tensor in the scratchpad as a tensor of their own."""
+"""Parts of tiles: some elements of a tensor in the scratchpad, as a separate tensor."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ class TlParts:
         def _placed(self, value: Any, line: str) -> KernelTensor: ...
 
     def part(self, tile: KernelTensor, first: int, count: int) -> KernelTensor:
-        """Elements `[first, first + count)` of a tile, counted in row-major order, as a tensor with one axis. It takes no
+        """Elements `[first, first + count)` of a tile, counted in row-major order, as a tensor with one axis. The call takes no
         time.
 
         A part shares the bytes of its tile: `out=` with a part writes into the tile. The kernel waits until the tile is
-        complete. The elements of a part are pending, because other parts may have been written. Raises KernelError for
-        elements outside of the tile. A part of a tile that nothing has written can only be an `out=`.
+        complete. The elements of a part are pending, because other parts may have been written. Raises KernelError for elements
+        outside of the tile. A part of a tile that no command has written can be used only as an `out=`.
 
         >>> def kernel(x, tl):
         ...     return tl.part(tl.load(x, (4,), "f32"), 1, 2)

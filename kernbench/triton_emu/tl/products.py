@@ -1,4 +1,4 @@
-"""Products of `tl`."""
+"""Matrix products of `tl`."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ _UP, _frame = caller_of(__file__), sys._getframe
 
 @cache
 def _product_of(dtype: str) -> tuple[str, str]:
-    """The name of a product of such elements, and the default type of its result."""
+    """The name of the product of elements of these types, and the default type of its result."""
     return f"gemm_{dtype}", dtype if dtype_of(dtype).kind == "float" else "i32"
 
 
 def check_acc(dtype_acc: str, line: str) -> None:
-    """KernelError if sums are to be rounded to a type that there is not."""
+    """KernelError if the accumulation type does not exist."""
     if dtype_acc and dtype_acc not in DTYPES:
         raise KernelError(f"{line}: dtype_acc = {dtype_acc!r}, but it must be one of {', '.join(DTYPES)}")
 
@@ -38,7 +38,7 @@ class TlProducts(TlMemory):
 
     def __init__(self, runner: KernelRunner, translation: Translation | None) -> None:
         super().__init__(runner, translation)
-        # What the last product was like: in a loop the next one's shapes are the same objects.
+        # The types and shapes of the last product: in a loop, the next product has the same shape objects.
         self._found: tuple[Any, ...] | None = None
 
     def dot(
@@ -58,7 +58,7 @@ class TlProducts(TlMemory):
         `a`: `[..., m, k]`, `b`: `[..., k, n]`, `acc` and the result: `[..., m, n]`. `out_dtype`: the type of the result; by
         default that of `acc`, else that of `a`, and i32 for integers. `dtype_acc`: the type in which products are added; by
         default f32, and i32 for integers. `transpose_a`, `transpose_b`: swap the last two axes of an operand. `out`: a tile
-        that gets the result.
+        that receives the result.
 
         Raises KernelError if the shapes do not fit or a type does not exist.
 
@@ -91,7 +91,7 @@ class TlProducts(TlMemory):
         transpose_b: bool = False,
         out: KernelTensor | None = None,
     ) -> KernelTensor:
-        """The product asked for at a frame."""
+        """Compute a product for the frame of the caller."""
         line = self.line_of(frame)
         one, two = self.operand_tile(a, line), self.operand_tile(b, line)
         check_acc(dtype_acc, line)
@@ -132,5 +132,5 @@ class TlProducts(TlMemory):
         transpose_b: bool = False,
         out: KernelTensor | None = None,
     ) -> KernelTensor:
-        """The same for modules that are not compiled."""
+        """The same as `multiplied`, for modules that are not compiled."""
         return self.multiplied(a, b, frame, acc, out_dtype, dtype_acc, transpose_a, transpose_b, out)

@@ -1,4 +1,4 @@
-"""Queues between PEs in `tl`: send, receive, who is where."""
+"""Queues between PEs in `tl`: send, receive, and the ranks of neighbours."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class TlQueues(TlWaits):
 
     @property
     def slots(self) -> int:
-        """The number of messages that each queue of the PE has room for; 0 without queues.
+        """The number of messages that each queue of the PE can hold; 0 without queues.
 
         >>> evaluate(lambda tl: tl.slots)
         0
@@ -70,7 +70,7 @@ class TlQueues(TlWaits):
 
     @property
     def slot_bytes(self) -> int:
-        """[B] The size of the longest message; 0 without queues.
+        """[B] The largest size of a message; 0 without queues.
 
         >>> evaluate(lambda tl: tl.slot_bytes)
         0
@@ -89,9 +89,9 @@ class TlQueues(TlWaits):
     def send(self, direction: str, tile: Any, *, plane: int = 0, wait: bool = False) -> Completion:
         """Send a tensor to the neighbour in a direction (N, E, S or W) of a plane; `TlQueues` has an example.
 
-        The transfer waits until the neighbour has a free slot; the kernel does not, unless `wait` is True. Returns a handle
-        for `wait`. Raises KernelError for a direction without a neighbour, and for a tensor that is larger than a slot.
-        The directions REDUCE and MULTICAST are those of queues through switches (docs/reference/queues.md).
+        The transfer waits until the neighbour has a free slot; the kernel does not wait, unless `wait` is True. Returns a
+        handle for `wait`. Raises KernelError for a direction without a neighbour, and for a tensor that is larger than a slot.
+        The directions REDUCE and MULTICAST belong to queues through switches (docs/reference/queues.md).
 
         >>> try:
         ...     evaluate(lambda tl: tl.send("E", tl.zeros((1,), "f32")))
@@ -106,7 +106,7 @@ class TlQueues(TlWaits):
         return done
 
     def _send(self, direction: str, tile: Any, plane: int, line: str) -> Completion:
-        """The send asked for at a line."""
+        """Send a tensor for the source line of the caller."""
         runner = self._runner
         ring = self._ring(runner.scheduler.queues.queues_out, direction, plane, line)
         sent = self.operand_tile(tile, line)
@@ -126,10 +126,10 @@ class TlQueues(TlWaits):
     def recv(self, direction: str, shape: Sequence[int] | int, dtype: str, *, plane: int = 0, copy_to: Any = None) -> Any:
         """Wait for the next tensor from the neighbour in a direction, and return it; `TlQueues` has an example.
 
-        `shape`, `dtype`: those of the tensor that was sent. `copy_to`: a tile, or an address in memory, to which the message
-        is copied; this frees its slot. Without it the tensor occupies the slot until nothing uses it. Returns the tensor, the
-        tile, or what `store` returns. Raises KernelError for a direction without a neighbour, and if the shape or type is not
-        that of the send.
+        `shape`, `dtype`: the shape and the type of the tensor that was sent. `copy_to`: a tile, or an address in memory, to
+        which the message is copied; this frees its slot. Without `copy_to`, the tensor occupies the slot until nothing uses the
+        tensor. Returns the tensor, the tile, or the result of `store`. Raises KernelError for a direction without a neighbour,
+        and if the shape or type differs from that of the send.
 
         >>> try:
         ...     evaluate(lambda tl: tl.recv("W", (1,), "f32"))
@@ -151,7 +151,8 @@ class TlQueues(TlWaits):
         return self.store_at(copy_to, tile, self.line_of(frame), None, True, CHANNELS[0])
 
     def recv_async(self, direction: str, shape: Sequence[int] | int, dtype: str, *, plane: int = 0) -> KernelTensor:
-        """Receive the next tensor without waiting for it; it is in flight, and its first use waits. Raises as `recv` does.
+        """Receive the next tensor without waiting for it; the tensor is in flight, and its first use waits. Raises the same
+        errors as `recv`.
 
         >>> try:
         ...     evaluate(lambda tl: tl.recv_async("W", (1,), "f32"))
@@ -221,7 +222,7 @@ class TlQueues(TlWaits):
 
 
 def take(msg: IpcqRecvCmd) -> None:
-    """A message is there: its tensor is as it was sent. KernelError if it is not what the receive asked for."""
+    """A message has arrived: return its tensor. KernelError if the shape or type differs from that of the receive."""
     tile: KernelTensor = msg.handle  # type: ignore[assignment]  # of kernels it is one
     message: IpcqSendCmd = msg.message
     ring: Ring = msg.ring

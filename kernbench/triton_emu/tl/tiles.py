@@ -1,4 +1,4 @@
-"""The tiles of a program: where they are, how commands take them as operands, and what becomes of results."""
+"""The tiles of a program: their locations, their use as operands of commands, and the storage of results."""
 
 from __future__ import annotations
 
@@ -21,25 +21,25 @@ if TYPE_CHECKING:
     from kernbench.triton_emu.memory.side import Translation
 
 _nbytes = cache(nbytes_of)
-_OF_ONE = (DmaReadCmd, DmaWriteCmd, IpcqSendCmd, IpcqRecvCmd)  # commands on one tile
+_OF_ONE = (DmaReadCmd, DmaWriteCmd, IpcqSendCmd, IpcqRecvCmd)  # commands with one tile
 
 
 class TlTiles:
-    """The part of `tl` that has the scratchpad."""
+    """The part of `tl` that manages the scratchpad."""
 
     def __init__(self, runner: KernelRunner, translation: Translation | None) -> None:
         self._runner = runner
         self._translation = translation
-        self._windows: list[tuple[int, int, int]] = []  # of addresses, and where they are in memory: those used last
+        self._windows: list[tuple[int, int, int]] = []  # recently used ranges of addresses, and their locations in memory
         self._count = 0
-        self._after: tuple[int, ...] = ()  # ops that were waited for by name: the next command comes after them
-        self._shape: tuple[int, ...] | None = None  # whose size was asked for last,
+        self._after: tuple[int, ...] = ()  # ops that were waited for explicitly: the next command depends on them
+        self._shape: tuple[int, ...] | None = None  # the last shape whose size was computed
         self._dtype = ""
-        self._nbytes = 0  # and what it was
-        self._owner: Owner | None = None  # of the last tile, but its number
-        self._code: Any = None  # that asked for a line last,
-        self._lines: dict[int, str] = {}  # and its lines so far, by the instruction;
-        self._codes: dict[int, dict[int, str]] = {}  # of all, by the codes' id(), as in errors.py
+        self._nbytes = 0  # [B] and its size
+        self._owner: Owner | None = None  # owner of the last tile, without its number
+        self._code: Any = None  # the code object that last requested a line
+        self._lines: dict[int, str] = {}  # the source lines of this code so far, by instruction
+        self._codes: dict[int, dict[int, str]] = {}  # the source lines of all code objects, by their id(), as in errors.py
 
     def line_of(self, frame: FrameType) -> str:
         """The source line of a frame."""
@@ -54,10 +54,10 @@ class TlTiles:
             line = self._lines[at] = line_of(frame)
         return line
 
-    # Operands and results.
+    # Operands and results of commands.
 
     def operand_tile(self, value: Any, line: str) -> KernelTensor:
-        """A tensor as a command needs it: complete, and in the scratchpad."""
+        """A tensor as the operand of a command: complete, and in the scratchpad."""
         tile = self.placed_tile(value, line)
         if tile.shared:
             for flight in self._writers(tile):
@@ -65,7 +65,7 @@ class TlTiles:
         return tile
 
     def placed_tile(self, value: Any, line: str) -> KernelTensor:
-        """The same, but its parts may still be written."""
+        """A tensor in the scratchpad; its parts may still be in the process of being written."""
         if not isinstance(value, KernelTensor):
             raise KernelError(f"{line}: an operand must be a tensor of tl, and this is a {type(value).__name__}")
         tile: KernelTensor = value
@@ -100,7 +100,7 @@ class TlTiles:
         return tile
 
     def _into(self, out: KernelTensor, shape: tuple[int, ...], dtype: str, line: str) -> KernelTensor:
-        """A tile that is written again: after everything that still uses it."""
+        """A tile as the destination of a new write, which must come after all commands that still use the tile."""
         if out.shape != shape or out.dtype != dtype:
             raise KernelError(
                 f"{line}: the result is {dtype}{list(shape)}, and out is {out.dtype}{list(out.shape)} "
@@ -116,7 +116,7 @@ class TlTiles:
         whole = out.whole
         if whole is not None:
             whole.poison = ""
-            if whole.value is not None:  # what Phase 1 knows of it holds no longer
+            if whole.value is not None:  # the elements that Phase 1 knows are no longer valid
                 whole.value, whole.op, whole.line = None, "an op on a part of it", line
         return out
 
@@ -129,7 +129,7 @@ class TlTiles:
         return tile
 
     def _place(self, tile: KernelTensor, line: str) -> None:
-        """Known elements that an engine needs go into the scratchpad, in no time."""
+        """Place known elements that an engine needs into the scratchpad; this takes no time."""
         room = self.new_tile(tile.shape, tile.dtype, tile.nbytes, line)
         tile.block, tile.addr = room.block, room.addr
         assert tile.value is not None
@@ -140,7 +140,7 @@ class TlTiles:
     def new_tile(
         self, shape: tuple[int, ...], dtype: str, nbytes: int, line: str, travel: int = 0, name: str = ""
     ) -> KernelTensor:
-        """A tile of the scratchpad."""
+        """Allocate a tile of the scratchpad."""
         if nbytes == 0:
             self._refuse_empty(shape, dtype, line)
         self._count += 1
@@ -163,7 +163,7 @@ class TlTiles:
         return tile
 
     def _take(self, nbytes: int, who: Owner, number: int = 0) -> Block:
-        """Scratchpad; the kernel waits where commands in flight may make room."""
+        """Allocate scratchpad; if there is no room, the kernel waits for commands in flight that may free some."""
         runner = self._runner
         while True:
             block = runner.pad.take(nbytes, who, number)
@@ -178,7 +178,7 @@ class TlTiles:
             return self._nbytes
         for one in shape:
             if type(one) is not int:
-                lengths_of(shape, line)  # KernelError if it is not an integer at all
+                lengths_of(shape, line)  # raises KernelError if a length is not an integer
                 break
         if shape and min(shape) < 0:
             raise KernelError(f"{line}: a tensor of {dtype}{list(shape)}: a size is negative")
@@ -189,7 +189,8 @@ class TlTiles:
         self._shape, self._dtype, self._nbytes = shape, dtype, nbytes
         return nbytes
 
-    # The same for modules that are not compiled: a call through a method that a class may replace costs more than what it does.
+    # The same functions for modules that are not compiled: a call through a method that a class may override costs more than
+    # the function itself.
 
     def operand(self, value: Any, line: str) -> KernelTensor:
         return self.operand_tile(value, line)
@@ -220,7 +221,7 @@ class TlTiles:
 
 
 def _alike(shape: tuple[int, ...], known: tuple[int, ...] | None) -> bool:
-    """Whether a shape has one axis, given as a plain integer, and equals the known one."""
+    """Whether a shape has one axis, given as a plain integer, and equals the known shape."""
     return known is not None and len(shape) == 1 and len(known) == 1 and type(shape[0]) is int and shape[0] == known[0]
 
 
@@ -247,7 +248,7 @@ def _writes(msg: Any, tile: KernelTensor) -> bool:
 
 
 def _touch(one: Any, tile: KernelTensor) -> bool:
-    """Whether they share bytes: parts of a tile are in its block."""
+    """Whether two tiles share bytes: parts of a tile are in the block of the tile."""
     if one is tile:
         return True
     if not isinstance(one, KernelTensor):

@@ -18,7 +18,8 @@ class TlWaits(TlMath):
     """The part of `tl` that waits."""
 
     def wait(self, *handles: Any) -> None:
-        """Wait until the commands of these tensors and handles have ended; without arguments, until all commands so far have.
+        """Wait until the commands of these tensors and handles have ended; without arguments, until all commands issued so far
+        have ended.
 
         Pending elements stay pending. Raises KernelError for anything but tensors and the handles of `store`, `send` and
         `composite`.
@@ -58,9 +59,10 @@ class TlWaits(TlMath):
                 self._runner.wait_for(writer, ("tl.wait({})", tile))
 
     def wait_any(self, *handles: Any) -> int:
-        """Wait until the command of one of these has ended; return its position among them, the first if there are several.
+        """Wait until the command of one argument has ended; return the position of this argument, or the first position if
+        several commands have ended.
 
-        Raises KernelError without arguments, and as `wait` does.
+        Raises KernelError without arguments, and in the same cases as `wait`.
 
         >>> def kernel(x, tl):
         ...     first, second = (tl.load(x, (2,), "i64", wait=False) for _ in range(2))

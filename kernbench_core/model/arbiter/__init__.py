@@ -1,1 +1,1 @@
-"""Arbitration: who is granted a bank where more requesters ask for it than it has ports. A rule a file."""
+"""Arbitration: which requests are granted if a bank has more requests than ports. Each rule is in one file."""

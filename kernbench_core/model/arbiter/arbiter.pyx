@@ -1,4 +1,4 @@
-"""The table of arbiters. A new rule is a file beside this one and a line here (docs/how-to/add_a_rule.md)."""
+"""The table of arbiters. A new rule is a new file in this folder and a new line in this table (docs/how-to/add_a_rule.md)."""
 from kernbench_core.model.arbiter.oldest_first cimport oldest_first
 from kernbench_core.model.arbiter.round_robin cimport round_robin
 from kernbench_core.plugin.plugged_arbiter cimport plugged_in

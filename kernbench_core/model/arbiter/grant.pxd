@@ -1,4 +1,4 @@
-"""What arbiters grant and deny requests with, and who asks."""
+"""The functions by which arbiters grant and deny requests, and the numbers of the clients."""
 from kernbench_core.model.bank cimport Spm, grant, grant_words
 from kernbench_core.model.pair_requesters cimport flow_of
 from kernbench_core.model.sim cimport Sim, reads_of, writes_of
@@ -7,7 +7,7 @@ from kernbench_core.trace.record_requests cimport open_asking, record_asking, re
 from kernbench_core.types cimport cycle_t, int32_t, slot_t, uint64_t
 
 cdef inline bint traces_requests(Sim* s) noexcept nogil:
-    """The run writes down every request."""
+    """The run records every request."""
     return s.trace != NULL and s.trace.level >= TRACE_FULL
 
 cdef inline int32_t clients(Sim* s) noexcept nogil:
@@ -15,7 +15,7 @@ cdef inline int32_t clients(Sim* s) noexcept nogil:
     return s.n_dma + s.n_compute + s.n_plugs
 
 cdef inline int32_t client_of(Sim* s, slot_t requester) noexcept nogil:
-    """The client whose request it is."""
+    """The client that makes a request."""
     if requester < s.n_flows or requester >= s.n_flows + s.n_compute + s.n_asks:
         return s.share.flow[flow_of(s, requester)].engine
     if requester < s.n_flows + s.n_compute:
@@ -23,7 +23,8 @@ cdef inline int32_t client_of(Sim* s, slot_t requester) noexcept nogil:
     return s.n_dma + s.n_compute + s.plugs.ask[requester - s.plugs.first_requester].by
 
 cdef inline void grant_request(Sim* s, Spm* p, slot_t requester, cycle_t now, bint traced) noexcept nogil:
-    """Grant a request the ports that are left; its masks keep the banks that it lacks. Inlined, where `traced` is a constant."""
+    """Grant a request the ports that are left; its masks keep the banks that it still lacks. The function is inlined where
+    `traced` is a constant."""
     if traced:
         record_asking(s, p, requester, reads_of(s, requester), writes_of(s, requester), now)
     if s.mask_words == 1:
@@ -32,13 +33,13 @@ cdef inline void grant_request(Sim* s, Spm* p, slot_t requester, cycle_t now, bi
         grant(p, reads_of(s, requester), writes_of(s, requester))
 
 cdef inline void open_askings(Sim* s, Spm* p, cycle_t now) noexcept nogil:
-    """Before an arbiter goes bank by bank: all requests are written down."""
+    """Record all requests, before an arbiter goes from bank to bank."""
     cdef int32_t k
     for k in range(p.n_asking if traces_requests(s) else 0):
         open_asking(s, p, p.asking[k], reads_of(s, p.asking[k]), writes_of(s, p.asking[k]), now)
 
 cdef inline uint64_t banks_asked(Sim* s, Spm* p, int32_t w) noexcept nogil:
-    """The banks of the w-th word that some request asks for."""
+    """The banks of the w-th word that some request needs."""
     cdef uint64_t asked = 0
     cdef int32_t k
     for k in range(p.n_asking):
@@ -46,13 +47,14 @@ cdef inline uint64_t banks_asked(Sim* s, Spm* p, int32_t w) noexcept nogil:
     return asked
 
 cdef inline void deny_bank(Sim* s, Spm* p, int32_t k, int32_t bank, bint no_read, bint no_write) noexcept nogil:
-    """The k-th request of the cycle is denied a bank, for lack of these ports."""
+    """Deny a bank to the k-th request of the cycle, for lack of these ports."""
     p.denials.count[bank] += 1
     if traces_requests(s):
         record_denied(s, p, k, bank, no_read, no_write)
 
 cdef inline bint grant_bank(Sim* s, Spm* p, int32_t k, int32_t bank, int32_t* left) noexcept nogil:
-    """Grant the k-th request of the cycle a bank, if it asks for it and has its ports among those that are `left` there."""
+    """Grant a bank to the k-th request of the cycle, if the request needs the bank and its port is among the ports `left`
+    there."""
     cdef uint64_t* reads = reads_of(s, p.asking[k]) + (bank >> 6)
     cdef uint64_t* writes = writes_of(s, p.asking[k]) + (bank >> 6)
     cdef int32_t read = reads[0] >> (bank & 63) & 1, write = writes[0] >> (bank & 63) & 1

@@ -1,6 +1,6 @@
-"""`oldest_first` of docs/model/banks_and_arbiters.md, P5: one order of requesters for all banks of a cycle.
+"""`oldest_first` of docs/model/banks_and_arbiters.md, P5: the same order of requesters for all banks of a cycle.
 
-Requests that have waited `max_wait_cycles` go first, the oldest before the others; then the tie-break order.
+Requests that have waited `max_wait_cycles` come first, sorted by age; the others follow in tie-break order.
 """
 from kernbench_core.model.arbiter.grant cimport grant_request, traces_requests
 from kernbench_core.model.bank cimport Spm
@@ -8,11 +8,11 @@ from kernbench_core.model.sim cimport Sim
 from kernbench_core.types cimport NEVER, OLDEST_FIRST, cycle_t, int32_t, slot_t
 
 cdef inline bint by_age(Spm* p) noexcept nogil:
-    """The scratchpad has this arbiter: fast paths know no other."""
+    """The scratchpad has this arbiter; fast paths support no other."""
     return p.arbiter == OLDEST_FIRST
 
 cdef inline bint may_be_aged(Spm* p, cycle_t now) noexcept nogil:
-    """A request may have waited `max_wait_cycles` in cycle `now`; if not, the order is the tie-break order."""
+    """In cycle `now`, some request may have waited `max_wait_cycles`; if not, the order is the tie-break order."""
     return p.n_held and now + 1 - p.oldest > p.max_wait
 
 cdef inline slot_t* order_of(Sim* s, Spm* p, cycle_t now) noexcept nogil:
@@ -20,9 +20,10 @@ cdef inline slot_t* order_of(Sim* s, Spm* p, cycle_t now) noexcept nogil:
     return aged_first(s, p, p.order, p.n_order, now) if may_be_aged(p, now) else p.order
 
 cdef inline slot_t* aged_first(Sim* s, Spm* p, slot_t* order, int32_t n, cycle_t now) noexcept nogil:
-    """The order of arbitration of `n` requesters, given in tie-break order: aged requests by age, ties and the rest as given.
+    """The order of arbitration of `n` requesters, which are given in tie-break order: aged requests by age, and then ties and
+    all others as given.
 
-    Returns `order` itself where no request has aged, else `p.turn`.
+    Returns `order` itself if no request is aged, else `p.turn`.
     """
     cdef int32_t k, i, first = 0
     cdef cycle_t since, oldest = NEVER, aged = now - p.max_wait
@@ -48,7 +49,7 @@ cdef inline slot_t* aged_first(Sim* s, Spm* p, slot_t* order, int32_t n, cycle_t
     return p.turn
 
 cdef inline void oldest_first(Sim* s, Spm* p, cycle_t now) noexcept nogil:
-    """Grant the requests of this cycle, one after the other, what ports are left."""
+    """Grant the ports that are left to the requests of this cycle, one request after another."""
     cdef slot_t* order = p.asking
     cdef int32_t k
     if may_be_aged(p, now):

@@ -8,7 +8,7 @@ cdef extern from *:
     int trailing_zeros "__builtin_ctzll"(uint64_t v) noexcept nogil
 
 cdef inline void grant_round(Sim* s, Spm* p, int32_t bank) noexcept nogil:
-    """Grant one bank to the clients from its pointer on; those of a cycle stand in tie-break order."""
+    """Grant one bank to the clients, beginning at its pointer; the clients of a cycle are in tie-break order."""
     cdef int32_t[2] left
     cdef int32_t first = 0, k
     left[0], left[1] = p.ports[0], p.ports[1]

@@ -1,4 +1,5 @@
-"""Where a burst is: C4 of docs/model/dram_controller.md. The number of a burst is cut into fields, which are hashed."""
+"""The address of a burst: C4 of docs/model/dram_controller.md. The number of a burst is divided into fields, and the fields are
+hashed."""
 from libc.string cimport memset
 
 from kernbench_core.model.controller.requests cimport (
@@ -8,7 +9,7 @@ from kernbench_core.model.controller.timing cimport BANK, GROUP, PSEUDO, RANK, S
 from kernbench_core.types cimport int32_t, int64_t
 
 cdef inline void place_burst(Controllers* d, Request* q) noexcept nogil:
-    """Write bank and row of the burst with this number."""
+    """Write the bank and the row of the burst with this number."""
     cdef AddressFields* m = &d.map
     cdef int64_t[<int>N_FIELDS] value
     cdef int64_t rest = q.number

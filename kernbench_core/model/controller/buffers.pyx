@@ -1,7 +1,7 @@
-"""What flows have in their buffers, who queues bursts, and who is a member.
+"""The contents of the buffers of flows, the flows that queue bursts, and the members.
 
-Between the cycles in which this looks at a channel nothing changes for it: it says when that is (`Channel.due`), and looks whenever
-a flow enters, leaves or gets another rate.
+Nothing changes for a channel between the cycles in which this module handles it. The module computes the next such cycle
+(`Channel.due`), and also handles the channel when a flow enters, leaves or gets another rate.
 """
 from libc.string cimport memset
 
@@ -24,7 +24,7 @@ cdef extern from *:
 
 
 cdef void port_open(Share* s, slot_t flow, Extent* x, int32_t memory, bint write) noexcept nogil:
-    """A transfer starts: its bursts are to be queued from the first on."""
+    """A transfer starts: its bursts are queued from the first on."""
     cdef Controllers* d = <Controllers*>s.devices
     cdef Port* p = &d.port[flow]
     cdef Place* ring = p.ring
@@ -37,7 +37,7 @@ cdef void port_open(Share* s, slot_t flow, Extent* x, int32_t memory, bint write
 
 
 cdef void port_close(Share* s, slot_t flow) noexcept nogil:
-    """A flow's last byte has moved: what it wrote stays in the queue, and nobody waits for it."""
+    """The last byte of a flow has moved: its writes stay in the queue, but no job waits for them."""
     cdef Controllers* d = <Controllers*>s.devices
     cdef Channel* c = &d.channel[s.flow[flow].bus]
     cdef int32_t k
@@ -55,7 +55,7 @@ cdef void port_close(Share* s, slot_t flow) noexcept nogil:
 
 
 cdef int64_t missing(Share* s, slot_t flow, nbytes_t end, cycle_t now) noexcept nogil:
-    """What the flow still has to earn up to byte `end`, in units of its carry; 0 or less: it has."""
+    """The carry that the flow still has to earn up to byte `end`, in units of the carry; 0 or less: nothing."""
     cdef Flow* f = &s.flow[flow]
     cdef bint held
     cdef int64_t carry
@@ -71,25 +71,25 @@ cdef int64_t missing(Share* s, slot_t flow, nbytes_t end, cycle_t now) noexcept 
 
 
 cdef bint has_to_ask(Share* s, slot_t flow) noexcept nogil:
-    """Some of its bytes are in no request yet."""
+    """Whether some bytes of the flow are not yet part of a request."""
     cdef Flow* f = &s.flow[flow]
     return f.left > (f.asked if s.requester[flow].first_denied != NEVER else 0)
 
 
 cdef inline clock_t clock_from(Controllers* d, cycle_t now) noexcept nogil:
-    """The first DRAM clock that is in this cycle or later."""
+    """The first DRAM clock in this cycle or later."""
     return clock_up_to(d, now - 1) + 1 if now > 0 else 0
 
 
 cdef bint has_place(Share* s, Controllers* d, slot_t flow) noexcept nogil:
-    """The flow has a burst to queue, and room for it."""
+    """Whether the flow has a burst to queue, and room for it."""
     cdef Port* p = &d.port[flow]
     return p.asked < s.flow[flow].total and (
         p.queued - p.there < OPEN_WRITES if p.write else p.queued - p.free < d.places)
 
 
 cdef void mark_whole(Channel* c, slot_t flow, int64_t seq) noexcept nogil:
-    """The data of a write burst are there."""
+    """Mark write bursts whose data have arrived."""
     cdef int32_t k
     for k in range(c.n[1]):
         if c.queue[1][k].flow == flow and c.queue[1][k].seq == seq:
@@ -99,14 +99,14 @@ cdef void mark_whole(Channel* c, slot_t flow, int64_t seq) noexcept nogil:
 
 
 cdef void arrive(Controllers* d, Port* p, cycle_t now) noexcept nogil:
-    """Bursts that a flow reads are there."""
+    """Record that bursts which a flow reads have arrived."""
     while p.there < p.queued and p.ring[p.there % d.places].at <= now:
         p.limit = p.ring[p.there % d.places].end
         p.there += 1
 
 
 cdef void port_update(Share* s, Controllers* d, Channel* c, slot_t flow, cycle_t now) noexcept nogil:
-    """C1 of a flow."""
+    """Apply C1 to a flow."""
     cdef Port* p = &d.port[flow]
     if p.write:
         while p.there < p.queued and missing(s, flow, p.ring[p.there % d.places].end, now) <= 0:
@@ -123,7 +123,7 @@ cdef void port_update(Share* s, Controllers* d, Channel* c, slot_t flow, cycle_t
 
 
 cdef int32_t order_of(Turn* t, Flow* f) noexcept nogil:
-    """Below 0, 0 or above 0: the flow's transfer comes before the one that queued last, is it, or comes behind."""
+    """Compare the flow's transfer with the transfer that queued last: negative: before it; 0: the same; positive: after it."""
     if f.started != t.started:
         return 1 if f.started > t.started else -1
     if f.engine != t.engine:
@@ -134,7 +134,7 @@ cdef int32_t order_of(Turn* t, Flow* f) noexcept nogil:
 
 
 cdef slot_t next_flow(Share* s, Controllers* d, Turn* t, slot_t bus, bint write) noexcept nogil:
-    """Who queues a burst of this direction."""
+    """The next flow that queues a burst of this direction."""
     cdef slot_t flow = s.line[bus], first = NONE, behind = NONE
     cdef int32_t order
     while flow != NONE:
@@ -151,7 +151,7 @@ cdef slot_t next_flow(Share* s, Controllers* d, Turn* t, slot_t bus, bint write)
 
 
 cdef void queue_next(Share* s, Controllers* d, Channel* c, slot_t flow, clock_t now) noexcept nogil:
-    """The flow's next bytes, up to the end of their burst."""
+    """Queue the flow's next bytes, up to the end of their burst."""
     cdef Port* p = &d.port[flow]
     cdef Dram* m = &d.memory[p.memory]
     cdef Place* place = &p.ring[p.queued % d.places]
@@ -168,7 +168,7 @@ cdef void queue_next(Share* s, Controllers* d, Channel* c, slot_t flow, clock_t 
 
 
 cdef bint fill(Share* s, Controllers* d, Channel* c, slot_t bus, clock_t now) noexcept nogil:
-    """C3: the queues take what they have room for; whether there was something."""
+    """C3: fill the queues as far as there is room; return whether a burst was queued."""
     cdef int32_t way
     cdef slot_t flow
     cdef Turn* t
@@ -194,7 +194,7 @@ cdef bint fill(Share* s, Controllers* d, Channel* c, slot_t bus, clock_t now) no
 
 
 cdef void channel_phase(Share* s, Controllers* d, slot_t bus, cycle_t now) noexcept nogil:
-    """Buffers, clocks, members of one channel."""
+    """P4 of one channel: buffers, clocks, members."""
     cdef Channel* c = &d.channel[bus]
     cdef slot_t flow = s.line[bus]
     cdef clock_t last = clock_up_to(d, now), after
@@ -216,7 +216,7 @@ cdef void channel_phase(Share* s, Controllers* d, slot_t bus, cycle_t now) noexc
     while flow != NONE:
         f = &s.flow[flow]
         if not d.port[flow].write:
-            arrive(d, &d.port[flow], now)       # of a command of this cycle, where a cycle has several DRAM clocks
+            arrive(d, &d.port[flow], now)       # for a command of this cycle, if a cycle has several DRAM clocks
         gap = missing(s, flow, d.port[flow].limit, now)
         last_bytes = d.port[flow].limit == f.total
         able = has_to_ask(s, flow) if last_bytes else gap > 0
@@ -231,7 +231,8 @@ cdef void channel_phase(Share* s, Controllers* d, slot_t bus, cycle_t now) noexc
 
 
 cdef void member_rate(Share* s, Controllers* d, slot_t flow, cycle_t now) noexcept nogil:
-    """C2: its links by weight, the channel's peak, and what is left of what it may earn."""
+    """C2: the minimum of the shares of its links by weight, the peak of the channel, and the remainder of what the flow may
+    earn."""
     cdef Flow* f = &s.flow[flow]
     cdef int64_t num = d.peak_num, den = d.peak_den, part, of, gap, g
     cdef int32_t h
@@ -265,7 +266,7 @@ cdef void member_rate(Share* s, Controllers* d, slot_t flow, cycle_t now) noexce
 
 
 cdef cycle_t flow_due(Share* s, Controllers* d, slot_t flow, cycle_t now) noexcept nogil:
-    """The first cycle behind `now` in which C1 or C2 may say something new of a flow."""
+    """The first cycle after `now` in which C1 or C2 can give a new result for a flow."""
     cdef Flow* f = &s.flow[flow]
     cdef Port* p = &d.port[flow]
     cdef cycle_t due = NEVER
@@ -277,7 +278,7 @@ cdef cycle_t flow_due(Share* s, Controllers* d, slot_t flow, cycle_t now) noexce
     if s.requester[flow].first_denied != NEVER:
         return now + 1
     gap = missing(s, flow, p.limit, now)
-    if p.limit == f.total:              # a member until it has asked for all, which is seen when it may have
+    if p.limit == f.total:              # a member until it has requested everything; the test is made when this is possible
         due = min(due, now + (quotient(gap - 1, f.num) + 1 if gap > 0 else 1))
     else:
         due = min(due, now + max(1, quotient(gap, f.num)))
@@ -293,7 +294,7 @@ cdef cycle_t flow_due(Share* s, Controllers* d, slot_t flow, cycle_t now) noexce
 
 
 cdef void look_ahead(Share* s, Controllers* d, slot_t bus, cycle_t now) noexcept nogil:
-    """When this channel has something to do again, if nothing changes."""
+    """The next cycle in which this channel must be handled, if nothing changes."""
     cdef Channel* c = &d.channel[bus]
     cdef slot_t flow = s.line[bus]
     c.due = cycle_of(d, c.next_clock) if c.next_clock != NEVER else NEVER
@@ -303,7 +304,7 @@ cdef void look_ahead(Share* s, Controllers* d, slot_t bus, cycle_t now) noexcept
 
 
 cdef void controllers_phase(Share* s, cycle_t now) noexcept nogil:
-    """P4: every channel that has something to do, then the rates of all whose resources changed."""
+    """P4: handle every channel that is due, then the rates of all flows whose resources changed."""
     cdef Controllers* d = <Controllers*>s.devices
     cdef int32_t k
     cdef slot_t node
@@ -328,7 +329,7 @@ cdef void controllers_phase(Share* s, cycle_t now) noexcept nogil:
 
 
 cdef bint controllers_still(Share* s) noexcept nogil:
-    """After P4 of a cycle: no controller can do anything for a transfer until a flow enters, refreshes or not."""
+    """After P4 of a cycle: no controller can do any work for a transfer until a flow enters; refreshes do not count."""
     cdef Controllers* d = <Controllers*>s.devices
     cdef Channel* c
     cdef int32_t k

@@ -1,6 +1,6 @@
-"""The command buses of a DRAM channel: from which clock on a command is allowed (C5).
+"""The command buses of a DRAM channel: the clock from which a command is allowed (C5).
 
-Its bus is free, no time forbids it, and it may begin in this phase of the device's clock.
+A command is allowed if its bus is free, no timing parameter forbids it, and it may begin in this phase of the device's clock.
 """
 from kernbench_core.model.controller.requests cimport Channel, Controllers
 from kernbench_core.model.controller.timing cimport (
@@ -8,9 +8,9 @@ from kernbench_core.model.controller.timing cimport (
 from kernbench_core.types cimport NONE, int32_t
 
 cdef enum:
-    COLUMN_BUS = 0            # or the only one
+    COLUMN_BUS = 0            # or the only bus
     ROW_BUS = 1
-    ONE_BUS = 2               # of all commands
+    ONE_BUS = 2               # the bus of all commands
 
 cdef inline bint of_columns(int32_t command) noexcept nogil:
     return command == RD or command == WR or command == CAS
@@ -19,7 +19,7 @@ cdef inline int32_t bus_of(Timing* t, int32_t command) noexcept nogil:
     return ROW_BUS if t.buses == 2 and not of_columns(command) else COLUMN_BUS
 
 cdef inline clock_t allowed_at(Controllers* d, Channel* c, int32_t bank, int32_t command, clock_t now) noexcept nogil:
-    """The first clock from `now` on in which the command is allowed, if nothing else is given before."""
+    """The first clock from `now` on in which the command is allowed, if no other command is issued before."""
     cdef Timing* t = &d.timing
     cdef clock_t at = max(now, c.bus_free[bus_of(t, command)])
     if command != ACT2:
@@ -34,7 +34,7 @@ cdef inline clock_t allowed_at(Controllers* d, Channel* c, int32_t bank, int32_t
     return at
 
 cdef inline void hold_bus(Controllers* d, Channel* c, int32_t bank, int32_t command, clock_t now) noexcept nogil:
-    """The command takes its bus."""
+    """Let the command occupy its bus."""
     c.bus_free[bus_of(&d.timing, command)] = now + d.timing.clocks[command]
     if d.timing.phases == 2 and not now & 1 and not of_columns(command):
         c.pair_at = now + d.timing.clocks[command]

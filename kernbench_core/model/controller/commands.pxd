@@ -1,4 +1,4 @@
-"""Which command is given in a DRAM clock: C5 and C7 of docs/model/dram_controller.md."""
+"""The commands of a DRAM clock: C5 and C7 of docs/model/dram_controller.md."""
 from kernbench_core.model.controller.requests cimport Channel, Controllers, Request
 from kernbench_core.model.controller.timing cimport clock_t
 from kernbench_core.types cimport int32_t

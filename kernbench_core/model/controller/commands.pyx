@@ -1,4 +1,4 @@
-"""Gives the commands of a clock, and finds the next clock in which one can be given."""
+"""Issues the commands of a clock, and finds the next clock in which a command is possible."""
 from libc.string cimport memmove
 
 from kernbench_core.model.controller.bus cimport COLUMN_BUS, ONE_BUS, ROW_BUS, allowed_at, bus_of, hold_bus, of_columns
@@ -13,7 +13,7 @@ cdef enum:
 
 
 cdef void choose_direction(Controllers* d, Channel* c) noexcept nogil:
-    """Reads are served, or writes."""
+    """Choose whether reads or writes are served."""
     if c.writes:
         c.writes = c.whole > d.low or c.n[0] == 0
     else:
@@ -35,7 +35,7 @@ cdef inline void take_out(Request* queue, int32_t* n, int32_t k) noexcept nogil:
 
 
 cdef void give_column(Controllers* d, Channel* c, int32_t which, int32_t k, clock_t now) noexcept nogil:
-    """RD or WR of the k-th request of a list."""
+    """Issue RD or WR for the k-th request of a list."""
     cdef Request* list_ = c.active if which == ACTIVE_LIST else c.queue[which]
     cdef Request* q = &list_[k]
     cdef BankState* b = &c.device.bank[q.bank]
@@ -68,7 +68,7 @@ cdef void give_column(Controllers* d, Channel* c, int32_t which, int32_t k, cloc
 
 
 cdef void give_act(Controllers* d, Channel* c, int32_t which, int32_t k, clock_t now) noexcept nogil:
-    """ACT, or ACT1, for the k-th burst of a queue, which leaves it."""
+    """Issue ACT, or ACT1, for the k-th burst of a queue, and remove the burst from the queue."""
     cdef Request* q = &c.queue[which][k]
     cdef BankState* b = &c.device.bank[q.bank]
     command_to_bank(&c.device, &d.timing, q.bank, ACT, now)
@@ -93,7 +93,8 @@ cdef void give_act(Controllers* d, Channel* c, int32_t which, int32_t k, clock_t
 
 
 cdef bint give_act2(Controllers* d, Channel* c, clock_t by, clock_t now) noexcept nogil:
-    """The second part of the activation whose time ends first, if it does up to clock `by`; whether it was given."""
+    """Issue the second part of the activation with the earliest deadline, if the deadline is at most clock `by`; return whether
+    it was issued."""
     cdef int32_t k, best = NONE
     cdef BankState* b
     if c.bus_free[bus_of(&d.timing, ACT2)] > now:
@@ -113,7 +114,7 @@ cdef bint give_act2(Controllers* d, Channel* c, clock_t by, clock_t now) noexcep
 
 
 cdef void column_or_cas(Controllers* d, Channel* c, int32_t which, int32_t k, clock_t now) noexcept nogil:
-    """RD or WR, or what has to come before it."""
+    """Issue RD or WR, or the command that must come before it."""
     if d.timing.running == 0 or now < c.data_clock:
         give_column(d, c, which, k, now)
     elif not (c.opening and give_act2(d, c, now + 1, now)):
@@ -211,7 +212,7 @@ cdef clock_t serve(Controllers* d, Channel* c, int32_t bus, clock_t now, bint* g
 
 
 cdef bint wanted(Channel* c, int32_t bank) noexcept nogil:
-    """A request waits for the open row of a bank."""
+    """Whether a request waits for the open row of a bank."""
     cdef int32_t which, k
     if c.device.bank[bank].active:
         return True
@@ -243,7 +244,8 @@ cdef clock_t close_page(Controllers* d, Channel* c, clock_t now, bint* gave) noe
 
 
 cdef clock_t controller_clock(Controllers* d, Channel* c, clock_t now) noexcept nogil:
-    """What can be given in this clock is; the next clock in which something may be, while nothing changes."""
+    """Issue the possible commands of this clock; return the next clock in which a command may be possible, while nothing
+    changes."""
     cdef bint column = False, row = False
     cdef clock_t soonest
     if c.cas:

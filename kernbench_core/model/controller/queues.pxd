@@ -6,7 +6,8 @@ from kernbench_core.types cimport int32_t, int64_t, slot_t
 
 cdef inline void enqueue(
         Controllers* d, Channel* c, slot_t flow, int64_t seq, int64_t number, bint write, bint whole, clock_t now) noexcept nogil:
-    """Takes a burst into a queue that has room. `whole`: of a write, its data are there. The burst comes in clock `now`."""
+    """Append a burst to a queue that has room. `whole`: for a write, whether its data have arrived. The burst arrives in clock
+    `now`."""
     cdef Request* q = &c.queue[<int>write][c.n[<int>write]]
     q.flow = flow
     q.seq = seq

@@ -1,11 +1,11 @@
-"""Refresh: C7 of docs/model/dram_controller.md. Which refresh waits, and its next command."""
+"""Refresh: C7 of docs/model/dram_controller.md. The pending refresh, and its next command."""
 from kernbench_core.model.controller.bus cimport allowed_at, hold_bus
 from kernbench_core.model.controller.requests cimport Channel, Controllers
 from kernbench_core.model.controller.timing cimport PRE, PREA, RANK, REF, REFB, clock_t, command_to_bank, command_to_rank
 from kernbench_core.types cimport NEVER, NONE, int32_t, int64_t
 
 cdef inline bint requested(Channel* c, int32_t bank) noexcept nogil:
-    """A request is there, for this bank or, with NONE, for any."""
+    """Whether a request is waiting for this bank; with NONE, for any bank."""
     cdef int32_t which, k
     if bank == NONE:
         return c.n_active or c.n[0] or c.n[1]
@@ -18,7 +18,8 @@ cdef inline bint requested(Channel* c, int32_t bank) noexcept nogil:
     return False
 
 cdef inline clock_t refresh_look(Controllers* d, Channel* c, clock_t now) noexcept nogil:
-    """At the beginning of a clock: whether a refresh waits, and of which bank. The clock in which the next becomes due."""
+    """At the beginning of a clock: whether a refresh is pending, and for which bank. The clock in which the next refresh
+    becomes due."""
     cdef clock_t refi = d.timing.refi
     cdef int64_t each = 1 if d.per_bank else d.timing.nodes[<int>RANK], due
     cdef int32_t bank
@@ -35,7 +36,7 @@ cdef inline clock_t refresh_look(Controllers* d, Channel* c, clock_t now) noexce
     return (now // refi + 1) * refi
 
 cdef inline clock_t refresh_command(Controllers* d, Channel* c, clock_t now, bint* gave) noexcept nogil:
-    """The next command of the refresh that waits, if it is allowed; else the clock in which it may be."""
+    """Issue the next command of the pending refresh, if it is allowed; else return the clock in which it may be allowed."""
     cdef int32_t first, k, command, n = 1
     cdef bint open_row = False
     cdef clock_t at

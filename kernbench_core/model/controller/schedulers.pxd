@@ -11,10 +11,11 @@ cdef enum ControllerScheduler:  # in the order of SCHEDULERS in kernbench/config
     N_CONTROLLER_SCHEDULERS
 
 cdef struct ControllerPolicy:   # a rule
-    # A command of a burst of the served queue may be given, times apart. `first`: the burst is the oldest of the queue.
+    # Whether a command for a burst of the served queue may be issued, apart from timing parameters. `first`: whether the burst
+    # is the oldest of the queue.
     bint (*may)(Controllers* d, Channel* c, Request* q, int32_t command, bint first) noexcept nogil
-    bint hits_first             # RD and WR go before ACT and PRE, whatever their age
-    bint marks                  # the rule asks what `mark_queue` writes
+    bint hits_first             # whether RD and WR come before ACT and PRE, whatever their age
+    bint marks                  # whether the rule reads the marks of `mark_queue`
 
 cdef ControllerPolicy[<int>N_CONTROLLER_SCHEDULERS] CONTROLLER_POLICIES
 

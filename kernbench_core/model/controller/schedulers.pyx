@@ -1,10 +1,11 @@
-"""The rules `fcfs` to `oldest_ready_hits` of docs/model/dram_controller.md, C5. A new one is a function and a line in the table."""
+"""The rules `fcfs` to `oldest_ready_hits` of docs/model/dram_controller.md, C5. A new rule is a function and a line in the
+table."""
 from kernbench_core.model.controller.timing cimport PRE, RD, WR, BankState
 from kernbench_core.types cimport NEVER, int32_t
 
 
 cdef void mark_queue(Channel* c, Request* queue, int32_t n) noexcept nogil:
-    """Of each bank: what the oldest burst of the queue wants, and how many want the open row."""
+    """For each bank: find the row of the oldest burst of the queue, and count the bursts that need the open row."""
     cdef int32_t k
     cdef BankState* b
     c.looks += 1
@@ -24,17 +25,17 @@ cdef void mark_queue(Channel* c, Request* queue, int32_t n) noexcept nogil:
 
 
 cdef bint only_oldest(Controllers* d, Channel* c, Request* q, int32_t command, bint first) noexcept nogil:
-    """`fcfs`: nothing for a burst behind another one."""
+    """`fcfs`: no command for a burst that has an older one in the queue."""
     return first and (c.n_active == 0 or (command != RD and command != WR))
 
 
 cdef bint open_rows(Controllers* d, Channel* c, Request* q, int32_t command, bint first) noexcept nogil:
-    """`fr_fcfs`: a row is not closed while a burst wants it."""
+    """`fr_fcfs`: a row is not closed while a burst needs it."""
     return command != PRE or c.device.bank[q.bank].hits == 0
 
 
 cdef bint open_rows_capped(Controllers* d, Channel* c, Request* q, int32_t command, bint first) noexcept nogil:
-    """`fr_fcfs_cap`: the same, until `cap` have passed the oldest of the bank."""
+    """`fr_fcfs_cap`: the same, until `cap` bursts have passed the oldest burst of the bank."""
     cdef BankState* b = &c.device.bank[q.bank]
     cdef bint enough = b.passed >= d.cap and b.wanted != b.row
     if command == PRE:
@@ -43,12 +44,12 @@ cdef bint open_rows_capped(Controllers* d, Channel* c, Request* q, int32_t comma
 
 
 cdef bint anything(Controllers* d, Channel* c, Request* q, int32_t command, bint first) noexcept nogil:
-    """`oldest_ready`: whatever comes next."""
+    """`oldest_ready`: any command."""
     return True
 
 
 cdef bint older_hits(Controllers* d, Channel* c, Request* q, int32_t command, bint first) noexcept nogil:
-    """`oldest_ready_hits`: a row is not closed while a burst wants it that came no later."""
+    """`oldest_ready_hits`: a row is not closed while a burst needs it that is not younger."""
     return command != PRE or c.device.bank[q.bank].hit_came > q.came
 
 

@@ -1,8 +1,8 @@
-"""A DRAM device under row_buffer_v2: banks, open rows, and from which clock on each command is allowed (C6).
+"""A DRAM device under row_buffer_v2: banks, open rows, and the clock from which each command is allowed (C6).
 
-All times here are DRAM clocks.
+All times in this file are DRAM clocks.
 
-Who gives a command to a bank or a rank has seen that nothing forbids it.
+The caller that issues a command to a bank or a rank must have tested that the command is allowed.
 """
 from kernbench_core.types cimport NONE, int8_t, int32_t, int64_t
 
@@ -19,9 +19,9 @@ cdef enum:                    # commands, in the order of kernbench/cmdq/control
     ACT2 = 7                  # the second part of an activation
     CAS = 8                   # starts the data clock
     COMMANDS = 9
-    WINDOW = 4                # activations that t_faw counts
+    WINDOW = 4                # activations that t_faw limits
 
-cdef enum:                    # scopes of times, in the order of SCOPES there
+cdef enum:                    # scopes of timing parameters, in the order of SCOPES there
     PSEUDO = 0
     RANK = 1
     STACK = 2
@@ -29,44 +29,44 @@ cdef enum:                    # scopes of times, in the order of SCOPES there
     BANK = 4
     LEVELS = 5
 
-cdef struct Timing:           # of all channels; state/controller_layout.pyx writes it, and nothing changes it
+cdef struct Timing:           # of all channels; state/controller_layout.pyx writes the struct, and nothing changes it later
     int32_t banks             # of a channel
     int32_t rank_banks        # of a rank
-    int32_t nodes[LEVELS]     # how many of each scope a channel has
-    int32_t clocks[COMMANDS]  # for which a command holds its bus
-    int32_t buses             # 1: one command at a time; 2: row and column commands have a bus each
+    int32_t nodes[LEVELS]     # number of nodes of each scope in a channel
+    int32_t clocks[COMMANDS]  # clocks for which a command occupies its bus
+    int32_t buses             # 1: one command at a time; 2: separate buses for row and column commands
     int32_t phases            # 2: only PRE may begin in an odd clock
-    clock_t burst             # for which a burst is on the data bus
-    clock_t to_read           # from RD to its first data
-    clock_t to_write          # from WR to its first data
-    clock_t early             # from the first data of a burst on until it may be drained
-    clock_t faw               # from an ACT to the fourth one after it
-    clock_t refi              # from refresh to refresh, of all banks or of one; 0: there is none
-    clock_t two_part          # at most so many from ACT1 to ACT2; 0: ACT is one command
-    clock_t running           # for which the data clock goes on behind the last data; 0: it never stops
-    clock_t gap[LEVELS][COMMANDS][COMMANDS]    # from the first command to the second of one node, at least; 0: any time
-    clock_t other[LEVELS][COMMANDS][COMMANDS]  # the same to another node below the same parent
+    clock_t burst             # clocks for which a burst occupies the data bus
+    clock_t to_read           # from RD to the first data
+    clock_t to_write          # from WR to the first data
+    clock_t early             # from the first data of a burst to the first clock in which it may be drained
+    clock_t faw               # from an ACT to the fourth ACT after it
+    clock_t refi              # from one refresh to the next, of all banks or of one; 0: no refresh
+    clock_t two_part          # largest time from ACT1 to ACT2; 0: ACT is a single command
+    clock_t running           # clocks for which the data clock continues after the last data; 0: it never stops
+    clock_t gap[LEVELS][COMMANDS][COMMANDS]  # smallest time from the first command to the second at the same node; 0: no limit
+    clock_t other[LEVELS][COMMANDS][COMMANDS]  # the same to another node with the same parent
 
 cdef struct BankState:
     int64_t row               # @row? the open row, or NONE
-    int32_t node[LEVELS]      # its pseudo-channel, rank, stack, group and itself, by number
-    int32_t active            # requests for which ACT was given, and no column command yet
+    int32_t node[LEVELS]      # the numbers of its pseudo-channel, rank, stack, group and bank
+    int32_t active            # requests for which ACT was issued, without a column command so far
     bint opening              # @flag it waits for ACT2
-    clock_t act2_by           # @later the last clock for that
-    int32_t passed            # @count bursts of the open row that passed the oldest of the bank
-    clock_t used              # @later of the last column command
-    int64_t look              # in which the fields below were written: `mark_queue`
-    int64_t wanted            # the row of the oldest burst of the served queue
-    int32_t hits              # bursts of the served queue that want the open row
-    clock_t hit_came          # the clock in which the oldest of those came
+    clock_t act2_by           # @later the last clock for ACT2
+    int32_t passed            # @count bursts of the open row that passed the oldest burst of the bank
+    clock_t used              # @later clock of the last column command
+    int64_t look              # the run of `mark_queue` that wrote the fields below
+    int64_t wanted            # the row of the oldest burst in the served queue
+    int32_t hits              # bursts of the served queue that need the open row
+    clock_t hit_came          # the clock in which the oldest of these bursts came
 
 cdef struct DeviceState:      # of one channel
     BankState* bank           # [banks]
-    clock_t* ready[LEVELS]    # [nodes][COMMANDS] from which clock on each command is allowed
+    clock_t* ready[LEVELS]    # [nodes][COMMANDS] the clock from which each command is allowed
     clock_t* opened           # [ranks][WINDOW] clocks of the last activations, the oldest first
 
 cdef inline clock_t bank_ready(DeviceState* d, int32_t bank, int32_t command) noexcept nogil:
-    """The clock from which on no time forbids a command to a bank."""
+    """The clock from which no timing parameter forbids a command to a bank."""
     cdef BankState* b = &d.bank[bank]
     cdef clock_t at = d.ready[0][b.node[0] * COMMANDS + command]
     cdef int32_t k
@@ -75,19 +75,19 @@ cdef inline clock_t bank_ready(DeviceState* d, int32_t bank, int32_t command) no
     return at
 
 cdef inline clock_t rank_ready(DeviceState* d, int32_t bank, int32_t command) noexcept nogil:
-    """The same of a command to the rank of a bank."""
+    """The same for a command to the rank of a bank."""
     cdef BankState* b = &d.bank[bank]
     return max(d.ready[<int>PSEUDO][b.node[<int>PSEUDO] * COMMANDS + command], d.ready[<int>RANK][b.node[<int>RANK] * COMMANDS + command])
 
 cdef inline void later(clock_t* ready, clock_t* gaps, clock_t now) noexcept nogil:
-    """What may follow a command of clock `now`, and when."""
+    """Update which commands may follow a command of clock `now`, and when."""
     cdef int32_t k
     for k in range(COMMANDS):
         if gaps[k]:
             ready[k] = max(ready[k], now + gaps[k])
 
 cdef inline void follow(DeviceState* d, Timing* t, BankState* b, int32_t levels, int32_t command, clock_t now) noexcept nogil:
-    """In the first `levels` scopes of a bank, and in what lies beside them below the same parent."""
+    """Update the first `levels` scopes of a bank, and the nodes with the same parents."""
     cdef int32_t k, node, first, beside
     for k in range(levels):
         later(d.ready[k] + b.node[k] * COMMANDS, t.gap[k][command], now)
@@ -100,7 +100,7 @@ cdef inline void follow(DeviceState* d, Timing* t, BankState* b, int32_t levels,
                 later(d.ready[k] + node * COMMANDS, t.other[k][command], now)
 
 cdef inline void command_to_bank(DeviceState* d, Timing* t, int32_t bank, int32_t command, clock_t now) noexcept nogil:
-    """ACT, PRE, RD, WR or REFB; the caller says which row ACT opens."""
+    """ACT, PRE, RD, WR or REFB; the caller sets the row that ACT opens."""
     cdef BankState* b = &d.bank[bank]
     cdef int32_t rank = b.node[<int>RANK], k
     cdef clock_t* ring = d.opened + rank * WINDOW

@@ -1,1 +1,1 @@
-"""DRAM: where the bytes of a transfer are, and the banks, queues and commands of a channel with row buffers."""
+"""DRAM: the addresses of a transfer's bytes, and the banks, queues and commands of a channel with row buffers."""

@@ -1,6 +1,6 @@
-"""Which command is given: rules R5 to R7 of docs/model/dram_rows.md.
+"""The choice of commands: rules R5 to R7 of docs/model/dram_rows.md.
 
-A channel gives at most one column command (RD, WR) and one row command (ACT, PRE, REF) in a DRAM clock.
+A channel issues at most one column command (RD, WR) and one row command (ACT, PRE, REF) in a DRAM clock.
 """
 from libc.string cimport memmove
 
@@ -12,12 +12,12 @@ from kernbench_core.model.dram.scheduler.scheduler cimport SCHEDULERS
 from kernbench_core.types cimport NEVER, NONE, cycle_t, int32_t
 
 cdef inline void look(Devices* d, Controller* c) noexcept nogil:
-    """What each burst in the queue may do now, times apart."""
+    """Find the possible commands of each queued burst, apart from timing parameters."""
     d.looks += 1
     SCHEDULERS[d.scheduler].mark(d, c)
 
 cdef inline void give_burst(Devices* d, Controller* c, int32_t k, cycle_t now) noexcept nogil:
-    """RD or WR of the k-th burst in the queue."""
+    """Issue RD or WR for the k-th burst in the queue."""
     cdef Burst* q = &c.queue[k]
     cdef Given* g = &c.given[c.n_given]
     device_give(&c.device, &d.timing, q.bank, WR if q.write else RD, now)
@@ -36,7 +36,7 @@ cdef inline void give_burst(Devices* d, Controller* c, int32_t k, cycle_t now) n
     memmove(q, q + 1, (c.queued - k) * sizeof(Burst))
 
 cdef inline cycle_t column_turn(Devices* d, Controller* c, cycle_t now) noexcept nogil:
-    """Give a RD or WR: `now`; else the cycle from which on one may be given."""
+    """Issue a RD or WR and return `now`; else return the cycle from which one may be issued."""
     cdef cycle_t soonest
     cdef int32_t k
     if c.n_given == d.room:
@@ -48,7 +48,7 @@ cdef inline cycle_t column_turn(Devices* d, Controller* c, cycle_t now) noexcept
     return now
 
 cdef inline cycle_t page_turn(Devices* d, Controller* c, cycle_t now) noexcept nogil:
-    """Close a row that the page policy does not keep: `now`; else the cycle from which on one may be closed."""
+    """Close a row that the page policy does not keep and return `now`; else return the cycle from which one may be closed."""
     cdef cycle_t soonest
     cdef int32_t bank = PAGE_POLICIES[d.page].closes(d, c, now, &soonest)
     if bank == NONE:
@@ -57,7 +57,8 @@ cdef inline cycle_t page_turn(Devices* d, Controller* c, cycle_t now) noexcept n
     return now
 
 cdef inline cycle_t row_turn(Devices* d, Controller* c, cycle_t now) noexcept nogil:
-    """Open a row for the oldest burst of a bank, or close the one in its way: `now`; else when that may be done."""
+    """Open a row for the oldest burst of a bank, or close the row that blocks it, and return `now`; else return the cycle from
+    which this is possible."""
     cdef int32_t k, command
     cdef Burst* q
     cdef Bank* b
@@ -80,7 +81,8 @@ cdef inline cycle_t row_turn(Devices* d, Controller* c, cycle_t now) noexcept no
     return min(soonest, page_turn(d, c, now))
 
 cdef inline cycle_t refresh_turn(Devices* d, Controller* c, cycle_t now) noexcept nogil:
-    """A refresh is due: close all banks, then refresh; `now`, or when the next of these may be done."""
+    """A refresh is due: close all banks, then refresh; return `now`, or the cycle from which the next of these commands is
+    possible."""
     cdef bint closed
     cdef cycle_t at = device_closable(&c.device, &d.timing, &closed)
     if closed:
@@ -96,7 +98,7 @@ cdef inline cycle_t refresh_turn(Devices* d, Controller* c, cycle_t now) noexcep
     return now
 
 cdef inline void controller_turn(Devices* d, Controller* c, cycle_t now) noexcept nogil:
-    """Give what can be given in this cycle, and find the next in which something can."""
+    """Issue the possible commands of this cycle, and find the next cycle in which a command is possible."""
     cdef cycle_t column, row = NEVER, refi = d.timing.refi
     if now % d.timing.period:
         c.command_at = (now // d.timing.period + 1) * d.timing.period

@@ -1,27 +1,27 @@
-"""Walks a transfer's bytes in address order, row after row, and keeps those of one channel.
+"""Walks over a transfer's bytes in address order, row after row, and keeps the bytes of one channel.
 
-Behind a last-level cache these are the ones of lines that do not move over the cache alone; the others are a flow by themselves,
-whatever their channel.
+Behind a last-level cache, these are the bytes of lines that do not move only over the cache; the other bytes form a separate
+flow, whatever their channel.
 """
 from kernbench_core.types cimport int32_t, int64_t, nbytes_t
 
 
 cdef void open_row(Cursor* c, Dram* d, Extent* x) noexcept nogil:
     cdef int64_t first = x.dram_addr + c.row * x.stride
-    cdef int64_t spm = c.row_end + c.shift          # rows are packed: this one begins where the last ended
+    cdef int64_t spm = c.row_end + c.shift          # rows are packed: this row begins where the last row ended
     c.dram = first // d.align * d.align
     c.row_end = (first + x.row_bytes + d.align - 1) // d.align * d.align
     c.shift = spm - c.dram
 
 
 cdef inline bint cached(Dram* d, Extent* x, int64_t row, int64_t line) noexcept nogil:
-    """A line of a row moves over the cache alone."""
+    """A line of a row moves only over the cache."""
     cdef int64_t bit = row * x.pitch + line - rows_begin(d, x, row) // d.line
     return x.cached[bit >> 6] >> (bit & 63) & 1
 
 
 cdef bint find_lines(Cursor* c, Dram* d, Extent* x, int32_t channel) noexcept nogil:
-    """`find_chunk` behind a cache: a run is made of lines of one kind, and ends with the chunk of a channel."""
+    """`find_chunk` behind a cache: a run consists of lines of one kind, and ends with the chunk of a channel."""
     cdef bint alone = channel == d.channels
     cdef int64_t line, chunk, end, ahead
     while c.dram < c.row_end:
@@ -46,7 +46,7 @@ cdef bint find_lines(Cursor* c, Dram* d, Extent* x, int32_t channel) noexcept no
 
 
 cdef bint find_chunk(Cursor* c, Dram* d, Extent* x, int32_t channel) noexcept nogil:
-    """From `dram` on, go to the first byte of this row on the channel; false where there is none."""
+    """From `dram` on, move to the first byte of this row on the channel; false if there is none."""
     cdef int64_t chunk, ahead
     if x.cached != NULL:
         return find_lines(c, d, x, channel)
@@ -66,7 +66,7 @@ cdef bint find_chunk(Cursor* c, Dram* d, Extent* x, int32_t channel) noexcept no
 
 
 cdef void cursor_open(Cursor* c, Dram* d, Extent* x, int32_t channel) noexcept nogil:
-    """Stand before the first byte on `channel`; the transfer must touch it."""
+    """Move to the first byte on `channel`; the transfer must touch this channel."""
     c.row = 0
     c.row_end = 0
     c.shift = x.spm_addr
@@ -110,7 +110,8 @@ cdef void channel_bytes(nbytes_t* out, Dram* d, Extent* x) noexcept nogil:
 
 
 cdef void source_bytes(nbytes_t* out, Dram* d, Extent* x) noexcept nogil:
-    """The same behind a cache: bytes of each channel, and then of the cache alone, into `out[channels + 1]`."""
+    """The same behind a cache: the bytes of each channel, and then the bytes that move only over the cache, into `out[channels
+    + 1]`."""
     cdef int64_t row, at, last, line, step
     cdef int32_t k
     for k in range(d.channels + 1):

@@ -1,4 +1,4 @@
-"""The models of DRAM that have a state of their own: row_buffer_v1 (model/dram) and row_buffer_v2 (model/controller)."""
+"""The DRAM models with a state of their own: row_buffer_v1 (model/dram) and row_buffer_v2 (model/controller)."""
 from kernbench_core.model.dram.extent cimport Extent
 from kernbench_core.model.share.membership cimport Share
 from kernbench_core.types cimport cycle_t, int32_t, slot_t

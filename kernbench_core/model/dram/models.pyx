@@ -1,4 +1,4 @@
-"""Calls the model of the run's allocation."""
+"""Calls the DRAM model of the run's allocation rule."""
 from kernbench_core.model.controller.buffers cimport controllers_phase, controllers_still, port_close, port_open
 from kernbench_core.model.dram.queue cimport queue_forget
 from kernbench_core.model.dram.row_buffer cimport device_phase, devices_still, fetch_open
@@ -30,5 +30,5 @@ cdef void dram_phase(Share* s, cycle_t now) noexcept nogil:
 
 
 cdef bint dram_still(Share* s) noexcept nogil:
-    """After P4 of a cycle: nothing can be done for a transfer until a flow enters."""
+    """After P4 of a cycle: no work is possible for a transfer until a flow enters."""
     return controllers_still(s) if s.rule == CONTROLLER_MODEL else devices_still(s)

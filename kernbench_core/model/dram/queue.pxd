@@ -1,4 +1,4 @@
-"""The queue of a DRAM controller: flows append bursts in turn, and a flow that ends takes its bursts out."""
+"""The queue of a DRAM controller: flows append bursts in turns, and the remaining bursts of a flow that ends are removed."""
 from kernbench_core.model.dram.devices cimport Controller, Devices
 from kernbench_core.model.share.membership cimport Share
 from kernbench_core.types cimport slot_t

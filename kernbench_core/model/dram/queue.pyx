@@ -1,4 +1,4 @@
-"""Which burst is queued next: docs/model/dram_rows.md, R1 and R4."""
+"""The next burst to queue: docs/model/dram_rows.md, R1 and R4."""
 from kernbench_core.model.dram.devices cimport Burst, Controller, Devices, Fetch
 from kernbench_core.model.dram.extent cimport Dram, cursor_advance
 from kernbench_core.model.dram.map.address_map cimport ADDRESS_MAPS
@@ -7,7 +7,7 @@ from kernbench_core.types cimport NONE, int32_t, int64_t, slot_t
 
 
 cdef int32_t order_of(Controller* c, Flow* f) noexcept nogil:
-    """Below 0, 0 or above 0: the flow's transfer comes before the one that queued last, is it, or comes behind."""
+    """Compare the flow's transfer with the transfer that queued last: negative: before it; 0: the same; positive: after it."""
     if f.started != c.turn_started:
         return 1 if f.started > c.turn_started else -1
     if f.engine != c.turn_engine:
@@ -18,7 +18,7 @@ cdef int32_t order_of(Controller* c, Flow* f) noexcept nogil:
 
 
 cdef slot_t next_turn(Share* s, Devices* d, Controller* c, slot_t bus) noexcept nogil:
-    """The flow that queues a burst: in turn, `weight` bursts each."""
+    """The flow that queues the next burst: flows take turns, with `weight` bursts in each turn."""
     cdef slot_t flow = s.line[bus], first = NONE, behind = NONE
     cdef int32_t order
     while flow != NONE:
@@ -35,7 +35,7 @@ cdef slot_t next_turn(Share* s, Devices* d, Controller* c, slot_t bus) noexcept 
 
 
 cdef void queue_burst(Share* s, Devices* d, Controller* c, slot_t flow) noexcept nogil:
-    """The flow's next bytes, up to the end of their burst, go to the end of the queue."""
+    """Append the flow's next bytes, up to the end of their burst, to the queue."""
     cdef Fetch* x = &d.fetch[flow]
     cdef Dram* m = &d.memory[x.memory]
     cdef Burst* q = &c.queue[c.queued]
@@ -71,8 +71,8 @@ cdef void queue_fill(Share* s, Devices* d, slot_t bus) noexcept nogil:
 
 
 cdef void queue_forget(Share* s, slot_t flow) noexcept nogil:
-    """A flow's last byte has moved: its bursts that are left here are dropped. It may be out for backpressure, and nothing else
-    wakes the controller then."""
+    """Remove the queued bursts of a flow whose last byte has moved. The flow may be out for backpressure, and then nothing else
+    wakes the controller."""
     cdef Devices* d = <Devices*>s.devices
     cdef Controller* c = &d.channel[s.flow[flow].bus]
     cdef int32_t k, n = 0, before = c.n_given + c.queued

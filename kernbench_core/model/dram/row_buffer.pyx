@@ -1,7 +1,7 @@
-"""Who has the data bus of each DRAM channel under row_buffer_v1, and how fast its burst moves (docs/model/dram_rows.md, R3).
+"""The member of each DRAM channel under row_buffer_v1, and the rate of its burst (docs/model/dram_rows.md, R3).
 
-A channel has at most one member: the flow whose burst is on its data bus. That is a flow like any other, so its bytes reach the
-scratchpad by its carry; the burst is over when the flow has earned it.
+A channel has at most one member: the flow whose burst is on its data bus. This flow is like any other: its bytes reach the
+scratchpad by its carry, and the burst ends when the flow has earned its bytes.
 """
 from libc.string cimport memset
 
@@ -15,7 +15,7 @@ from kernbench_core.types cimport NEVER, NONE, cycle_t, int32_t, int64_t, nbytes
 
 
 cdef void fetch_open(Share* s, slot_t flow, Extent* x, int32_t memory, bint write) noexcept nogil:
-    """A transfer starts: its bursts are to be fetched from the first on."""
+    """A transfer starts: its bursts are fetched from the first on."""
     cdef Devices* d = <Devices*>s.devices
     memset(&d.fetch[flow], 0, sizeof(d.fetch[flow]))
     d.fetch[flow].extent = x[0]
@@ -25,7 +25,8 @@ cdef void fetch_open(Share* s, slot_t flow, Extent* x, int32_t memory, bint writ
 
 
 cdef int64_t missing(Share* s, Given* g, cycle_t now, bint* over) noexcept nogil:
-    """What the flow still has to earn of its burst, in units of its carry; `over`: it has, and of its last burst asked for it."""
+    """The carry that the flow still has to earn for its burst, in units of the carry; `over`: the flow has earned it, and has
+    requested all bytes of its last burst."""
     cdef Flow* f = &s.flow[g.flow]
     cdef bint held
     cdef int64_t carry
@@ -43,7 +44,7 @@ cdef int64_t missing(Share* s, Given* g, cycle_t now, bint* over) noexcept nogil
 
 
 cdef int32_t on_bus(Share* s, Controller* c, cycle_t now) noexcept nogil:
-    """The first burst that has arrived, of a flow that may use its resources; NONE where there is none."""
+    """The first burst that has arrived and whose flow may use its resources; NONE if there is none."""
     cdef int32_t k
     for k in range(c.n_given):
         if c.given[k].at > now:
@@ -54,7 +55,7 @@ cdef int32_t on_bus(Share* s, Controller* c, cycle_t now) noexcept nogil:
 
 
 cdef void take_off(Controller* c, int32_t k) noexcept nogil:
-    """The k-th burst is over."""
+    """Remove the k-th burst, which has ended."""
     cdef int32_t i
     c.n_given -= 1
     for i in range(k, c.n_given):
@@ -62,11 +63,11 @@ cdef void take_off(Controller* c, int32_t k) noexcept nogil:
 
 
 cdef int32_t end_bursts(Share* s, Controller* c, cycle_t now) noexcept nogil:
-    """Take bursts that are over off the bus; the one that has it then."""
+    """Remove the ended bursts from the bus, and return the burst that is on the bus next."""
     cdef int32_t k
     cdef bint over
     for k in range(c.n_given):
-        if c.given[k].flow == c.serving:        # it was on the bus in the cycle before, whoever has that now
+        if c.given[k].flow == c.serving:  # its burst was on the bus in the cycle before, whichever burst is on the bus now
             missing(s, &c.given[k], now, &over)
             if over:
                 take_off(c, k)
@@ -82,7 +83,7 @@ cdef int32_t end_bursts(Share* s, Controller* c, cycle_t now) noexcept nogil:
 
 
 cdef void take_bus(Share* s, Controller* c, slot_t bus, int32_t k, cycle_t now) noexcept nogil:
-    """Let the flow of the k-th burst be the channel's member, or nobody."""
+    """Make the flow of the k-th burst the member of the channel; NONE: no flow."""
     cdef slot_t flow = c.given[k].flow if k != NONE else NONE, member = s.res[bus].first
     if member != NONE:
         member = member >> s.hop_shift
@@ -98,7 +99,7 @@ cdef void take_bus(Share* s, Controller* c, slot_t bus, int32_t k, cycle_t now) 
 
 
 cdef void burst_share(Share* s, Devices* d, slot_t flow, cycle_t now) noexcept nogil:
-    """As shared_bw_v1, but that the channel gives its burst the time of a whole one."""
+    """The same as shared_bw_v1, except that the channel gives every burst the time of a whole burst."""
     cdef Flow* f = &s.flow[flow]
     cdef int64_t num = 0, den = 1, part, of
     cdef int32_t h
@@ -121,7 +122,7 @@ cdef void burst_share(Share* s, Devices* d, slot_t flow, cycle_t now) noexcept n
 
 
 cdef void look_ahead(Share* s, Controller* c, cycle_t now) noexcept nogil:
-    """When the burst on the bus may be over, at the earliest, or the next arrives."""
+    """The earliest cycle in which the burst on the bus may end, or in which the next burst arrives."""
     cdef int32_t k = on_bus(s, c, now)
     cdef int64_t gap
     cdef bint over
@@ -139,7 +140,7 @@ cdef void look_ahead(Share* s, Controller* c, cycle_t now) noexcept nogil:
 
 
 cdef void device_phase(Share* s, cycle_t now) noexcept nogil:
-    """P4: every channel that has something to do, then the rates of all whose resources changed."""
+    """P4: handle every channel that is due, then the rates of all flows whose resources changed."""
     cdef Devices* d = <Devices*>s.devices
     cdef Controller* c
     cdef int32_t k, served
@@ -154,7 +155,7 @@ cdef void device_phase(Share* s, cycle_t now) noexcept nogil:
         served = end_bursts(s, c, now)
         if now % d.timing.period == 0:
             queue_fill(s, d, k)
-        controller_turn(d, c, now)     # what is given now arrives later, and stands behind
+        controller_turn(d, c, now)     # commands issued now have later arrivals, so their bursts are at the end of the list
         take_bus(s, c, k, served, now)
     for k in range(s.n_dirty):
         node = s.res[s.dirty[k]].first
@@ -173,7 +174,7 @@ cdef void device_phase(Share* s, cycle_t now) noexcept nogil:
 
 
 cdef bint devices_still(Share* s) noexcept nogil:
-    """After P4 of a cycle: no controller can do anything for a transfer until a flow enters, refreshes or not."""
+    """After P4 of a cycle: no controller can do any work for a transfer until a flow enters; refreshes do not count."""
     cdef Devices* d = <Devices*>s.devices
     cdef Controller* c
     cdef int32_t k, i

@@ -6,7 +6,7 @@ cdef extern from *:
 
 
 cdef inline int32_t turn(int32_t place, int32_t pointer, int32_t n) noexcept nogil:
-    """How far a place is from the pointer, cyclically."""
+    """The cyclic distance of a position from the pointer."""
     return place - pointer if place >= pointer else place - pointer + n
 
 
@@ -31,7 +31,7 @@ cdef inline void count(Input* p, int32_t more, cycle_t now) noexcept nogil:
 
 
 cdef void arrive(Network* w, Arrival* e, cycle_t now) noexcept nogil:
-    """F1: a flit is in the buffer of its channel."""
+    """F1: a flit arrives in the buffer of its channel."""
     cdef Input* p = &w.input[e.place]
     cdef int32_t at = e.place * w.channels + e.channel
     cdef InputVc* v = &w.in_vc[at]
@@ -49,7 +49,7 @@ cdef void arrive(Network* w, Arrival* e, cycle_t now) noexcept nogil:
 
 
 cdef void eject(Network* w, Output* o, Arrival* e, cycle_t now) noexcept nogil:
-    """F6: a terminal takes a flit; with the tail, its packet has ended."""
+    """F6: a terminal takes a flit; its packet ends with the tail."""
     cdef Packet* p = &w.packet[e.flit.packet]
     schedule(w, now + o.credit, <int32_t>(o - w.output), e.channel, NONE, -1)
     if e.flit.number < p.flits - 1:
@@ -83,19 +83,19 @@ cdef void arrivals(Network* w, cycle_t now) noexcept nogil:
 
 
 cdef inline bint idle(Output* o, cycle_t now) noexcept nogil:
-    """The link takes a flit in this clock."""
+    """Whether the link takes a flit in this clock."""
     return now * o.num >= o.busy
 
 
 cdef inline void occupy(Output* o, cycle_t now) noexcept nogil:
-    """A flit takes den/num clocks of it. What is less than a clock is not lost between flits that follow each other."""
+    """A flit occupies the link for den/num clocks. Fractions of a clock are carried over between consecutive flits."""
     cdef int64_t at = now * o.num
     o.busy = (o.busy if o.busy > at - o.num else at) + o.den
     o.flits += 1
 
 
 cdef void leave(Network* w, int32_t output, int32_t channel, slot_t packet, int32_t number, cycle_t now) noexcept nogil:
-    """A flit is on its way to the input or the terminal behind an output."""
+    """Send a flit to the input or the terminal at the end of an output."""
     cdef Output* o = &w.output[output]
     cdef OutputVc* v = &w.out_vc[output * w.channels + channel]
     occupy(o, now)
@@ -106,7 +106,7 @@ cdef void leave(Network* w, int32_t output, int32_t channel, slot_t packet, int3
 
 
 cdef int32_t free_channel(Network* w, Terminal* t) noexcept nogil:
-    """F6: for a new packet the first channel behind that of the last one which is free and has a credit."""
+    """F6: the channel for a new packet: the first channel after that of the last packet that is free and has a credit."""
     cdef int32_t _k, channel = t.channel
     for _k in range(w.channels):
         channel = channel + 1 if channel + 1 < w.channels else 0
@@ -154,17 +154,17 @@ cdef void inject(Network* w, cycle_t now) noexcept nogil:
 
 
 cdef inline void wait(Network* w, int32_t input, int32_t channel, int32_t why) noexcept nogil:
-    """The first flit of a channel does not go on in this clock."""
+    """Count a clock in which the first flit of a channel does not move."""
     cdef int32_t at = input * w.channels + channel
     w.packet[w.flit[at * w.depth + w.in_vc[at].first].packet].waits[why] += 1
 
 
 cdef void match_switch(Network* w, Router* r, cycle_t now) noexcept nogil:
-    """F4: which flits of a router leave in this clock. Nothing is changed but the pointers."""
-    cdef int32_t[MOST_PORTS * MOST_PORTS] chosen           # by output, input: the channel that asks
-    cdef int32_t[MOST_PORTS] winner                        # by output: the input
-    cdef uint64_t[MOST_PORTS] asks                         # by output: the inputs
-    cdef uint64_t[MOST_PORTS] offers                       # by input: outputs
+    """F4: choose the flits of a router that leave in this clock. Only the pointers change."""
+    cdef int32_t[MOST_PORTS * MOST_PORTS] chosen           # by output and input: the requesting channel
+    cdef int32_t[MOST_PORTS] winner                        # by output: the input that wins
+    cdef uint64_t[MOST_PORTS] asks                         # by output: the requesting inputs
+    cdef uint64_t[MOST_PORTS] offers                       # by input: the outputs that offer
     cdef int32_t i, o, k, channel
     cdef uint64_t todo, set
     cdef Input* p
@@ -177,7 +177,7 @@ cdef void match_switch(Network* w, Router* r, cycle_t now) noexcept nogil:
         p = &w.input[r.input + i]
         todo = p.ready
         while todo:
-            # Channels from the pointer on, then those before it.
+            # Channels from the pointer on, then the channels before it.
             set = todo >> p.channel << p.channel
             channel = trailing_zeros(set if set else todo)
             todo &= ~(<uint64_t>1 << channel)
@@ -227,7 +227,7 @@ cdef void match_switch(Network* w, Router* r, cycle_t now) noexcept nogil:
 
 
 cdef void ask_channels(Network* w, Router* r, int32_t output, int32_t vc, int32_t low, int32_t high, int32_t* n) noexcept nogil:
-    """Ask for each free channel from `low` to `high` of an output."""
+    """Request each free channel from `low` to `high` of an output."""
     cdef int32_t o = output - r.output
     cdef Request* q = &w.request[n[0]]
     q.vc = vc
@@ -253,7 +253,7 @@ cdef void ask(Network* w, Router* r, int32_t input, int32_t channel, int32_t* n)
         ask_channels(w, r, h.output, vc, h.low, h.high, n)
         return
     row = &w.adaptive[4 * (w.input[input].router * w.terminals + p.target)]
-    if row[2] == NONE:                                      # it is there
+    if row[2] == NONE:                                      # the packet is at its target
         ask_channels(w, r, row[0], vc, 0, w.channels - 1, n)
         return
     ask_channels(w, r, row[2], vc, row[3], row[3], n)
@@ -265,7 +265,7 @@ cdef void ask(Network* w, Router* r, int32_t input, int32_t channel, int32_t* n)
 
 
 cdef void offer_channel(Network* w, Router* r, int32_t o, int32_t channel) noexcept nogil:
-    """A free channel of an output is offered to the first that asks for it, from its pointer on."""
+    """Offer a free channel of an output to the first request for it, from its pointer on."""
     cdef OutputVc* c = &w.out_vc[(r.output + o) * w.channels + channel]
     cdef int32_t best = NONE, best_turn = 0, k = w.head[o], one, number = o * w.channels + channel, n = r.inputs * w.channels
     cdef Request* q
@@ -286,7 +286,7 @@ cdef void offer_channel(Network* w, Router* r, int32_t o, int32_t channel) noexc
 
 
 cdef void accept_channel(Network* w, Router* r, int32_t vc) noexcept nogil:
-    """A head takes the channel that was offered to it: the first from its pointer on."""
+    """A head takes one of the channels that were offered to it: the first from its pointer on."""
     cdef InputVc* v = &w.in_vc[r.input * w.channels + vc]
     cdef int32_t number = w.offer[vc], inputs = r.inputs * w.channels, outputs = r.outputs * w.channels
     cdef OutputVc* c = &w.out_vc[r.output * w.channels + number]
@@ -331,11 +331,11 @@ cdef void match_channels(Network* w, Router* r) noexcept nogil:
                 wait(w, r.input + vc // w.channels, vc % w.channels, WAIT_NO_CHANNEL)
         elif w.offer[vc] >= 0:
             accept_channel(w, r, vc)
-            w.offer[vc] = -2                                # several requests of one head
+            w.offer[vc] = -2                                # several requests of the same head
 
 
 cdef void depart(Network* w, Grant* g, cycle_t now) noexcept nogil:
-    """F5: a granted flit leaves its buffer, and its credit goes back."""
+    """F5: a granted flit leaves its buffer, and its credit is returned."""
     cdef int32_t at = g.input * w.channels + g.channel
     cdef InputVc* v = &w.in_vc[at]
     cdef Input* p = &w.input[g.input]
@@ -364,7 +364,7 @@ cdef void depart(Network* w, Grant* g, cycle_t now) noexcept nogil:
 
 
 cdef void network_send(Network* w, slot_t packet) noexcept nogil:
-    """A packet enters the queue of its terminal; it may leave in this clock, if that has not been run."""
+    """Append a packet to the queue of its terminal; the packet may leave in this clock, if the clock has not been run."""
     cdef Packet* p = &w.packet[packet]
     cdef Terminal* t = &w.terminal[p.source]
     p.next = NONE
@@ -378,7 +378,7 @@ cdef void network_send(Network* w, slot_t packet) noexcept nogil:
 
 
 cdef void network_clock(Network* w, cycle_t now) noexcept nogil:
-    """One clock. What it ends is listed from `ended` on, for the caller to take."""
+    """One clock. Packets that end are listed from `ended` on, and the caller removes them."""
     cdef int32_t k
     w.ended = NONE
     w.n_granted = 0
@@ -386,7 +386,8 @@ cdef void network_clock(Network* w, cycle_t now) noexcept nogil:
     inject(w, now)
     if w.n_flits == 0:
         return
-    # All allocators see the state at the beginning of the clock, so what the switches grant is carried out at its end.
+    # All allocators read the state at the beginning of the clock, so the grants of the switches are carried out at the end of
+    # the clock.
     for k in range(w.routers):
         if w.router[k].n:
             match_switch(w, &w.router[k], now)
@@ -396,7 +397,7 @@ cdef void network_clock(Network* w, cycle_t now) noexcept nogil:
 
 
 cdef cycle_t network_next(Network* w, cycle_t now) noexcept nogil:
-    """The next clock in which anything moves or is counted; NEVER where the network is empty."""
+    """The next clock in which anything moves or is counted; NEVER if the network is empty."""
     cdef int32_t k
     if w.n_flits or w.n_queued:
         return now + 1

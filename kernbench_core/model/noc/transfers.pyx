@@ -12,7 +12,7 @@ from kernbench_core.types cimport NONE, int64_t
 
 
 cdef void interface_open(Sim* s, slot_t flow) noexcept nogil:
-    """P3: the flow's transfer starts."""
+    """P3: open the state of a flow whose transfer starts."""
     cdef Interface* i = &s.noc.at[flow]
     cdef DmaJob* j = &s.dma_job[s.share.flow[flow].job]
     memset(i, 0, sizeof(Interface))
@@ -31,7 +31,7 @@ cdef bint comes_before(Sim* s, slot_t one, slot_t other) noexcept nogil:
 
 
 cdef void interface_join(Sim* s, slot_t flow) noexcept nogil:
-    """P4: the head latency is over."""
+    """P4: add a flow whose head latency has ended."""
     cdef Interfaces* x = s.noc
     cdef int32_t k = x.n_active
     while k and comes_before(s, flow, x.active[k - 1]):
@@ -42,7 +42,7 @@ cdef void interface_join(Sim* s, slot_t flow) noexcept nogil:
 
 
 cdef void interface_close(Sim* s, slot_t flow) noexcept nogil:
-    """P7: the flow has ended."""
+    """P7: close the state of a flow that has ended."""
     cdef Interfaces* x = s.noc
     cdef int32_t k = 0
     while x.active[k] != flow:
@@ -54,13 +54,13 @@ cdef void interface_close(Sim* s, slot_t flow) noexcept nogil:
 
 
 cdef inline void cap(Flow* f, Spm* p) noexcept nogil:
-    """What is saved up is at most one row of banks; a host copy has none."""
+    """Limit the unspent carry to one row of banks; a host copy has no unspent carry."""
     if not p.nowhere:
         f.carry = min(f.carry, p.row * f.den)
 
 
 cdef bint want_ejected(Sim* s, Spm* p, slot_t flow, uint64_t* mask) noexcept nogil:
-    """T1: pieces within what is ejected and in no request yet."""
+    """T1: request pieces of bytes that are ejected and not yet requested."""
     cdef Flow* f = &s.share.flow[flow]
     cdef Interface* i = &s.noc.at[flow]
     cdef int64_t carry = f.carry, den = f.den
@@ -74,7 +74,7 @@ cdef bint want_ejected(Sim* s, Spm* p, slot_t flow, uint64_t* mask) noexcept nog
 
 
 cdef bint want_in_window(Sim* s, Spm* p, slot_t flow, cycle_t now, uint64_t* mask) noexcept nogil:
-    """T2: pieces within the carry and the window."""
+    """T2: request pieces within the carry and the window."""
     cdef Flow* f = &s.share.flow[flow]
     cdef Interface* i = &s.noc.at[flow]
     cdef int64_t carry
@@ -90,14 +90,14 @@ cdef bint want_in_window(Sim* s, Spm* p, slot_t flow, cycle_t now, uint64_t* mas
 
 
 cdef bint routed_want(Sim* s, Spm* p, slot_t flow, cycle_t now, uint64_t* mask) noexcept nogil:
-    """P5: true where something is requested, as of `flow_want`."""
+    """P5: true if bytes are requested, as in `flow_want`."""
     if s.noc.at[flow].gives:
         return want_ejected(s, p, flow, mask)
     return s.share.flow[flow].member and want_in_window(s, p, flow, now, mask)
 
 
 cdef bint may_ask_both(Sim* s, slot_t flow) noexcept nogil:
-    """P5 of a transfer between scratchpads: bytes are ejected and in no request yet."""
+    """P5 of a transfer between scratchpads: whether bytes are ejected and not yet requested."""
     return s.noc.at[flow].ejected > s.noc.at[flow].asked
 
 
@@ -116,7 +116,7 @@ cdef void put(Interfaces* x, Packet* q, Segment* g, cycle_t now) noexcept nogil:
 
 
 cdef void pack(Sim* s, slot_t flow, cycle_t now) noexcept nogil:
-    """T5: what entered, in packets."""
+    """T5: divide the bytes that entered into packets."""
     cdef Interfaces* x = s.noc
     cdef Interface* i = &x.at[flow]
     cdef Flow* f = &s.share.flow[flow]
@@ -158,7 +158,7 @@ cdef void enter(Sim* s, slot_t flow, cycle_t now) noexcept nogil:
 
 
 cdef void find_room(Sim* s, slot_t flow, cycle_t now) noexcept nogil:
-    """T3 and T8: a flow with no room for a packet, or with no more bytes to enter, leaves its resources."""
+    """T3 and T8: a flow without room for a packet, or without more bytes to enter, leaves its resources."""
     cdef Interface* i = &s.noc.at[flow]
     cdef Flow* f = &s.share.flow[flow]
     cdef nbytes_t under_way = i.entered - (f.total - f.left if i.gives else i.ejected)
@@ -180,7 +180,7 @@ cdef bint goes_before(Sim* s, slot_t one, slot_t other) noexcept nogil:
 
 
 cdef void go_on(Sim* s, slot_t packet) noexcept nogil:
-    """The packet enters its next segment in the next cycle."""
+    """Let the packet enter its next segment in the next cycle."""
     cdef Interfaces* x = s.noc
     cdef int32_t k = x.n_going_on
     while k and goes_before(s, packet, x.going_on[k - 1]):
@@ -191,7 +191,7 @@ cdef void go_on(Sim* s, slot_t packet) noexcept nogil:
 
 
 cdef void count(Interfaces* x, Interface* i, Packet* q, Segment* g) noexcept nogil:
-    """What a packet did in a segment."""
+    """Count the flits, clocks and waits of a packet in a segment."""
     cdef int32_t k
     i.packets += 1
     i.flits += q.flits
@@ -202,7 +202,7 @@ cdef void count(Interfaces* x, Interface* i, Packet* q, Segment* g) noexcept nog
 
 
 cdef void ejected(Sim* s, slot_t packet) noexcept nogil:
-    """F6: the tail of a packet was ejected."""
+    """F6: handle the ejection of a packet's tail."""
     cdef Interfaces* x = s.noc
     cdef Packet* q = &x.net.packet[packet]
     cdef slot_t flow = <slot_t>(q.tag >> 32)

@@ -1,1 +1,1 @@
-"""How members of a resource share its bandwidth: membership, and a rule a file."""
+"""How members of a resource share its bandwidth: the membership, and one file for each rule."""

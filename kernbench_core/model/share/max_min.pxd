@@ -1,7 +1,7 @@
 """`max_min_v1` of docs/model/sharing.md, P4: weighted max-min shares by progressive filling, in exact rationals.
 
-All shares rise together; those whose resource is full are frozen; the rest goes on. Every membership change refills everything:
-under this rule a change can reach any flow.
+All shares rise together. When a resource is full, the shares of its members are frozen, and the others continue to rise. Every
+change of membership recomputes all shares, because under this rule a change can affect any flow.
 """
 from kernbench_core.model.share.membership cimport Flow, Share, set_rate
 from kernbench_core.types cimport NONE, cycle_t, int32_t, int64_t, slot_t
@@ -15,13 +15,14 @@ cdef extern from "model/share/ratio.h" nogil:
     bint kb_less(kb_ratio a, kb_ratio b, int* bad)
     void kb_rate(kb_ratio r, int64_t k, int64_t* num, int64_t* den, int* bad)
 
-cdef struct Fill:             # one resource while shares are filled
-    kb_ratio left             # capacity that no frozen flow takes [B/cycle]
-    int64_t weight            # of the members that are not frozen
-    int64_t freezing          # of those that freeze at this level
+cdef struct Fill:             # one resource during progressive filling
+    kb_ratio left             # [B/cycle] capacity that no frozen flow uses
+    int64_t weight            # weight of the members that are not frozen
+    int64_t freezing          # weight of the members that freeze at this level
 
 cdef inline int32_t tightest(Share* s, Fill* fill, kb_ratio* level, int* bad) noexcept nogil:
-    """Index of the resource that fills first, NONE where none has unfrozen members; its share per weight in `level`."""
+    """The index of the resource that fills first, and its share for each unit of weight in `level`; NONE if no resource has
+    unfrozen members."""
     cdef int32_t i, best = NONE
     cdef kb_ratio share
     for i in range(s.n_res):
@@ -60,7 +61,7 @@ cdef inline void max_min_rates(Share* s, cycle_t now) noexcept nogil:
             f.frozen = True
             kb_rate(level, f.weight, &num, &den, &bad)
             if bad:
-                break                       # there is no rate to set, and the run ends in this phase
+                break                       # no rate can be set, and the run ends in this phase
             set_rate(s, flow, num, den, now)
             for h in range(f.route.length):
                 fill[s.path[f.route.first + h]].freezing += f.weight

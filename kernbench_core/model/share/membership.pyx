@@ -1,8 +1,10 @@
-"""Membership of resources, and what follows from a rate. Which rates follow from membership, the rules beside this file say.
+"""Membership of resources, and the values that follow from a rate. The other files of this folder define which rates follow
+from membership.
 
-`share_enter` and `share_quit` are the doors: a flow that could use its resources enters, one that is done or out for backpressure
-quits. Under `shared_bw_v1` and `max_min_v1` who enters is a member at once; under the others it stands in line: the first of each
-channel's line is the member under `fifo_v1`, and model/dram/row_buffer.pyx chooses under `row_buffer_v1`.
+`share_enter` and `share_quit` are the entry points: a flow that can use its resources enters, and a flow that is done or out
+for backpressure quits. Under `shared_bw_v1` and `max_min_v1`, a flow that enters is a member at once. Under the other rules it
+waits in a line. Under `fifo_v1` the first flow in the line of each channel is the member, and under `row_buffer_v1`
+model/dram/row_buffer.pyx chooses the member.
 """
 from libc.string cimport memset
 
@@ -11,11 +13,11 @@ from kernbench_core.model.bank cimport CALM, Requester
 from kernbench_core.types cimport NEVER, NONE, cycle_t, int32_t, int64_t, slot_t, uint64_t
 
 cdef enum:
-    MANY = 1 << 20            # askings of one bank: more than may matter
+    MANY = 1 << 20            # requests for one bank: more than can matter
 
 
 cdef void share_accrue(Resource* r, cycle_t now) noexcept nogil:
-    """Count cycles up to `now` with the members that were there."""
+    """Count the cycles up to `now` with the members of these cycles."""
     if r.members:
         r.busy += now - r.since
         r.member_cycles += r.members * (now - r.since)
@@ -48,7 +50,7 @@ cdef void share_join(Share* s, slot_t flow, cycle_t now) noexcept nogil:
     cdef slot_t node, res
     settle(s, flow, now)
     f.member = True
-    f.raw_den = 0                       # whatever its rate was, it is set again
+    f.raw_den = 0                       # forces the rate to be set again, whatever it was
     for h in range(f.route.length):
         res = s.path[f.route.first + h]
         r = &s.res[res]
@@ -65,7 +67,7 @@ cdef void share_join(Share* s, slot_t flow, cycle_t now) noexcept nogil:
 
 
 cdef void share_leave(Share* s, slot_t flow, cycle_t now) noexcept nogil:
-    """The flow was a member up to and without cycle `now`."""
+    """The flow was a member before cycle `now`."""
     cdef Flow* f = &s.flow[flow]
     cdef Resource* r
     cdef int32_t h
@@ -130,7 +132,7 @@ cdef void share_quit(Share* s, slot_t flow, cycle_t now) noexcept nogil:
 
 
 cdef void find_pace(Pace* t, int64_t num, int64_t den, Flow* f) noexcept nogil:
-    """What follows from a rate: divisions, which most flows of a resource share."""
+    """The values that follow from a rate; the divisions are shared, because most flows of a resource have the same rate."""
     cdef int64_t g = gcd(num, den), line = f.line
     t.raw_num = num
     t.raw_den = den
@@ -144,7 +146,7 @@ cdef void find_pace(Pace* t, int64_t num, int64_t den, Flow* f) noexcept nogil:
     t.rest = t.cost - t.every * t.num
     t.rounds = 0
     t.span = (<uint64_t>1 << min(quotient(CALM * t.num, t.cost) + 2, 63)) - 1 if line else 0
-    if line:                            # what it earns, rounded up, a line that it was denied, and parts of lines before and behind
+    if line:  # the bytes that it earns, rounded up, a line that it was denied, and parts of lines at both ends
         t.rounds = <int32_t>min(quotient((quotient((CALM + 1) * t.num, t.cost) + 4) * line - 1, f.row) + 1, MANY)
 
 
@@ -159,10 +161,10 @@ cdef inline void take_pace(Flow* f, Pace* t) noexcept nogil:
 
 
 cdef void pace_rebuild(Flow* f) noexcept nogil:
-    """The rate of a flow that a snapshot brought back; its line and row are known."""
+    """Recompute the rate of a flow from a restored snapshot; its line and row are known."""
     cdef Pace t
     memset(&t, 0, sizeof(t))
-    t.den = 1                           # never rated
+    t.den = 1                           # never had a rate
     if f.raw_den:
         find_pace(&t, f.raw_num, f.raw_den, f)
     take_pace(f, &t)
@@ -170,7 +172,7 @@ cdef void pace_rebuild(Flow* f) noexcept nogil:
 
 
 cdef void share_rebuild(Share* s) noexcept nogil:
-    """The lists of members, which a snapshot brought back, backwards."""
+    """Recompute the backward lists of members after a snapshot was restored."""
     cdef int32_t k
     cdef slot_t node, before
     for k in range(s.n_res):
@@ -183,8 +185,8 @@ cdef void share_rebuild(Share* s) noexcept nogil:
 
 
 cdef void set_rate(Share* s, slot_t flow, int64_t num, int64_t den, cycle_t now) noexcept nogil:
-    """Give the flow the rate num/den on its resources from `now` on; its carry keeps its value in bytes, rounded down to the new
-    unit."""
+    """Set the rate of the flow on its resources to num/den from `now` on; the carry keeps its value in bytes, rounded down to
+    the new unit."""
     cdef Flow* f = &s.flow[flow]
     cdef Requester* a = &s.requester[flow]
     cdef Pace* t = &s.pace

@@ -1,1 +1,1 @@
-"""Address maps of DRAM: in which bank and row of its channel a burst is. A rule a file."""
+"""Address maps of DRAM: the bank and the row of a burst in its channel. Each rule is in one file."""

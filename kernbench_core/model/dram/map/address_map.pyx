@@ -1,4 +1,5 @@
-"""The table of address maps. A new rule is a file beside this one and a line here (docs/how-to/add_a_rule.md)."""
+"""The table of address maps. A new rule is a new file in this folder and a new line in this table
+(docs/how-to/add_a_rule.md)."""
 from kernbench_core.model.dram.map.row_bank_column_group cimport row_bank_column_group
 from kernbench_core.model.dram.map.row_column_bank_group cimport row_column_bank_group
 from kernbench_core.types cimport ROW_BANK_COLUMN_GROUP, ROW_COLUMN_BANK_GROUP

@@ -1,1 +1,1 @@
-"""Page policies of DRAM: when a row is closed that nobody waits for. A rule a file."""
+"""Page policies of DRAM: when a row that no burst needs is closed. Each rule is in one file."""

@@ -1,10 +1,10 @@
-"""`closed` of docs/model/dram_rows.md, R6: a row is closed as soon as no burst in the queue wants it."""
+"""`closed` of docs/model/dram_rows.md, R6: a row is closed as soon as no burst in the queue needs it."""
 from kernbench_core.model.dram.device cimport PRE, Bank, device_ready
 from kernbench_core.model.dram.devices cimport Controller, Devices
 from kernbench_core.types cimport NEVER, NONE, cycle_t, int32_t
 
 cdef inline int32_t close_unwanted(Devices* d, Controller* c, cycle_t now, cycle_t* soonest) noexcept nogil:
-    """The first bank that may be closed of those whose open row no queued burst wants."""
+    """The first bank that may be closed among the banks whose open row no queued burst needs."""
     cdef int32_t k
     cdef Bank* b
     cdef cycle_t at

@@ -1,4 +1,5 @@
-"""The table of page policies. A new rule is a file beside this one and a line here (docs/how-to/add_a_rule.md)."""
+"""The table of page policies. A new rule is a new file in this folder and a new line in this table
+(docs/how-to/add_a_rule.md)."""
 from kernbench_core.model.dram.page.closed_page cimport close_unwanted
 from kernbench_core.model.dram.page.open_page cimport keep_open
 from kernbench_core.types cimport CLOSED_PAGE, OPEN_PAGE

@@ -1,1 +1,1 @@
-"""Schedulers of DRAM: which queued burst gets the next column command. A rule a file."""
+"""Schedulers of DRAM: the choice of the queued burst for the next column command. Each rule is in one file."""

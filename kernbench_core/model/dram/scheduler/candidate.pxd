@@ -1,10 +1,10 @@
-"""What schedulers choose with: who leads a bank, and when a column command may be given."""
+"""Functions of the schedulers: the burst that leads a bank, and the cycle from which a column command may be issued."""
 from kernbench_core.model.dram.device cimport RD, WR, Bank, device_ready
 from kernbench_core.model.dram.devices cimport Burst, Controller, Devices
 from kernbench_core.types cimport cycle_t, int32_t, int64_t
 
 cdef inline void mark_burst(Burst* q, Bank* b, int64_t look) noexcept nogil:
-    """The next burst of a look: the first of a bank leads it, and nobody is a candidate there yet."""
+    """Mark the next burst of a look: the first burst of a bank leads the bank, and the bank has no candidate so far."""
     q.leads = b.marked != look
     if q.leads:
         b.marked = look

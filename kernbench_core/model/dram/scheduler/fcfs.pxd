@@ -5,7 +5,7 @@ from kernbench_core.model.dram.scheduler.candidate cimport column_ready, mark_bu
 from kernbench_core.types cimport NEVER, NONE, cycle_t, int32_t
 
 cdef inline void mark_oldest(Devices* d, Controller* c) noexcept nogil:
-    """The one candidate is the oldest burst, where its row is open."""
+    """The only candidate is the oldest burst, if its row is open."""
     cdef int32_t k
     cdef Burst* q
     cdef Bank* b
@@ -17,7 +17,7 @@ cdef inline void mark_oldest(Devices* d, Controller* c) noexcept nogil:
         b.candidates += q.candidate
 
 cdef inline int32_t oldest(Devices* d, Controller* c, cycle_t now, cycle_t* soonest) noexcept nogil:
-    """Reads and writes go as they came."""
+    """Reads and writes are served in the order of arrival."""
     cdef cycle_t at
     soonest[0] = NEVER
     if not (c.queued and c.queue[0].candidate):

@@ -2,10 +2,12 @@
 from kernbench_core.model.dram.devices cimport Controller, Devices
 from kernbench_core.types cimport N_SCHEDULERS, cycle_t, int32_t
 
-cdef struct Scheduler:        # a rule
-    # In a new look: which queued bursts are candidates, times apart, and which lead their banks.
+cdef struct Scheduler:        # one scheduler
+    # At a new look: mark the queued bursts that are candidates, apart from timing parameters, and the bursts that lead their
+    # banks.
     void (*mark)(Devices* d, Controller* c) noexcept nogil
-    # The place in the queue of the candidate that is given now; or NONE, and in `soonest` the cycle from which one may be.
+    # The position in the queue of the candidate whose command is issued now; or NONE, with the cycle from which one may be
+    # issued in `soonest`.
     int32_t (*choose)(Devices* d, Controller* c, cycle_t now, cycle_t* soonest) noexcept nogil
 
-cdef Scheduler[N_SCHEDULERS] SCHEDULERS  # by `SchedulerRule`
+cdef Scheduler[N_SCHEDULERS] SCHEDULERS  # indexed by `SchedulerRule`

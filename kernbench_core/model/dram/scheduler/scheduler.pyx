@@ -1,4 +1,4 @@
-"""The table of schedulers. A new rule is a file beside this one and a line here (docs/how-to/add_a_rule.md)."""
+"""The table of schedulers. A new rule is a new file in this folder and a new line in this table (docs/how-to/add_a_rule.md)."""
 from kernbench_core.model.dram.scheduler.fcfs cimport mark_oldest, oldest
 from kernbench_core.model.dram.scheduler.fr_fcfs cimport mark_open, oldest_of_batch
 from kernbench_core.model.dram.scheduler.fr_fcfs_cap cimport mark_capped

@@ -359,7 +359,9 @@ class Machine:
         return {k for k, at in enumerate(self.arrivals() or ()) if at is None or at > last}
 
     def _times(self) -> list[EntryTimes]:
-        columns = [[None if at < 0 else at for at in column.tolist()] for column in self._core.entries()]
+        columns: list[list[int | None]] = [column.tolist() for column in self._core.entries()]
+        if self._core.status != Status.DONE:
+            columns = [[None if at is None or at < 0 else at for at in column] for column in columns]
         entries = self.rows.entries
         return [
             EntryTimes(entry.id, entry.opcode, issue, start, end)

@@ -7,13 +7,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import msgspec
+
 from kernbench.common.extras import Library, frame_of, new_axes
 
 MODEL_VERSION = 1  #: version of the timing rules: a change that changes cycles increases it
 
 
-@dataclass(frozen=True, slots=True)
-class EntryTimes:
+class EntryTimes(msgspec.Struct, frozen=True, gc=False):
     """[cycle] The issue, start and end of an entry; None for an event that has not happened. For control entries all three are
     equal.
 

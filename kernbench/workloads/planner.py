@@ -9,9 +9,10 @@ chosen. On systolic arrays the products take the cycles of their shapes.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
+from functools import cache, lru_cache
 from itertools import combinations, product
 
 from kernbench.common.errors import InputError, Problem
@@ -34,13 +35,17 @@ _FEW_TILES = [(64, 4), (32, 4), (64, 3), (32, 3), (64, 2), (32, 2), (16, 4), (16
 _KV = [(1, 8, 2), (1, 4, 2), (2, 4, 2), (4, 4, 2), (8, 4, 1), (16, 2, 1), (64, 2, 1)]  # parts, tiles in the ring, depth
 
 
-def _levels(config: NpuConfig) -> list[Buffering]:
+def _levels(config: NpuConfig) -> Sequence[Buffering]:
     """Ways to divide the scratchpad, best first: two weight tiles per DMA engine in flight and one per tensor
     engine in use, as large as they can be, on systolic arrays as small; then fewer and smaller ones, and smaller KV tiles."""
     wanted = 2 * config.dma.engines + config.te.engines
-    sizes = _ARRAY_TILE_KIB if config.te.timing == "systolic" else tile_sizes(config, _TILE_KIB)
+    return _levels_of(wanted, _ARRAY_TILE_KIB if config.te.timing == "systolic" else tile_sizes(config, _TILE_KIB))
+
+
+@lru_cache(maxsize=16)
+def _levels_of(wanted: int, sizes: tuple[int, ...]) -> tuple[Buffering, ...]:
     weights = [*((kib, wanted) for kib in sizes), *(few for few in _FEW_TILES if few[1] < wanted)]
-    return [Buffering(kib << 10, tiles, *kv) for (kib, tiles), kv in product(weights, _KV)]
+    return tuple(Buffering(kib << 10, tiles, *kv) for (kib, tiles), kv in product(weights, _KV))
 
 
 @dataclass(frozen=True)
@@ -158,29 +163,29 @@ def _verdict(plan: LayerPlan | None, used: LayerPlan) -> str:
 
 def _best(buffers: LayerBuffers, level: Buffering) -> LayerPlan | None:
     """The plan that takes least at this buffering; ties to less DRAM traffic, then to more in the scratchpad."""
-    best: LayerPlan | None = None
+    best, least = None, (0, 0)
     for resident in _choices():
-        plan = _try(buffers, level, resident)
-        if plan is not None and (best is None or (plan.least_cycles, plan.dram_bytes) < (best.least_cycles, best.dram_bytes)):
-            best = plan
-    return best
+        plan, cycles = _try(buffers, level, resident)
+        if plan is not None and (best is None or (cycles, plan.dram_bytes) < least):
+            best, least = plan, (cycles, plan.dram_bytes)
+    return None if best is None else replace(best, least_cycles=least[0])
 
 
-def _choices() -> Iterator[frozenset[str]]:
-    for count in range(len(TENSORS), -1, -1):
-        yield from map(frozenset, combinations(TENSORS, count))
+@cache
+def _choices() -> tuple[frozenset[str], ...]:
+    return tuple(frozenset(some) for count in range(len(TENSORS), -1, -1) for some in combinations(TENSORS, count))
 
 
-def _try(buffers: LayerBuffers, level: Buffering, resident: frozenset[str]) -> LayerPlan | None:
-    """The plan of a division. What does not depend on the DRAM is kept in `buffers`."""
+def _try(buffers: LayerBuffers, level: Buffering, resident: frozenset[str]) -> tuple[LayerPlan | None, int]:
+    """The plan of a division without its cycles, and these. What does not depend on the DRAM is kept in `buffers`."""
     blocks = _blocks(buffers, level, resident)
     if blocks is None:
-        return None
+        return None, 0
     key = level, resident, tuple(blocks)
     if key not in buffers.divided:
         buffers.divided[key] = _divided(buffers, level, resident, blocks)
     plan = buffers.divided[key]
-    return None if plan is None else replace(plan, least_cycles=_least_cycles(buffers, level, plan.dram_bytes, blocks))
+    return plan, 0 if plan is None else _least_cycles(buffers, level, plan.dram_bytes, blocks)
 
 
 def _divided(buffers: LayerBuffers, level: Buffering, resident: frozenset[str], blocks: list[int]) -> LayerPlan | None:

@@ -58,6 +58,7 @@ class LayerBuffers:
         self.page_tokens = page_tokens
         self.matrices = model.matrices
         self._widest = {matrix.name: self._most_bits(matrix) for matrix in self.matrices}
+        self._longest_column = max(ceil_div(m.rows * self.widest(m), 8) for m in self.matrices)  # [byte]
         self._tile_cols: dict[int, dict[str, int]] = {}  # by tile_bytes: asked for again and again
         self._shared_live: dict[tuple[Buffering, frozenset[str]], list[int]] = {}  # as well: `_shared_bytes`,
         self._live: dict[tuple[Buffering, frozenset[str], int, int], int] = {}  # and `live_bytes`
@@ -81,7 +82,7 @@ class LayerBuffers:
 
     def has_tiles(self, level: Buffering) -> bool:
         """Whether one column of every matrix fits a tile."""
-        return all(ceil_div(m.rows * self.widest(m), 8) <= level.tile_bytes for m in self.matrices)
+        return self._longest_column <= level.tile_bytes
 
     def widest(self, matrix: Matrix) -> int:
         """Most bits of a weight of a matrix: some heads may have more than others."""

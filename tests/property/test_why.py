@@ -182,7 +182,7 @@ def given_rates(shares: Shares, flow: Flow) -> dict[int, Fraction]:
         if hold is None and not reason:
             for share in shares.of(flow, start, end):
                 rates |= dict.fromkeys(range(share.start, share.end), share.rate)
-                assert sum(part for _, part in share.others) == (1 if share.others else 0)
+                assert sum(weight for _, weight in share.others) == share.weight
                 assert share.others or share.rate == shares.full_rate(flow)[0]
     return rates
 

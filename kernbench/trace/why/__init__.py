@@ -102,12 +102,15 @@ def explain_or_error(trace: Trace) -> Why | InputError:
 
 def merged(spans: Iterable[Span]) -> list[Part]:
     """The parts of some spans, those with equal cause, resource, blockers and bank added up, in order of appearance."""
-    found: dict[tuple[str, str, tuple[int, ...], int | None], Fraction] = {}
+    found: dict[tuple[str, str, tuple[int, ...], int | None], dict[int, int]] = {}  # numerators by denominator
     for span in spans:
         for part in span.parts:
-            key = (part.cause, part.resource, part.by, part.bank)
-            found[key] = found.get(key, Fraction(0)) + part.cycles
-    return [Part(cause, resource, cycles, by, bank) for (cause, resource, by, bank), cycles in found.items()]
+            sums = found.setdefault((part.cause, part.resource, part.by, part.bank), {})
+            sums[part.cycles.denominator] = sums.get(part.cycles.denominator, 0) + part.cycles.numerator
+    return [
+        Part(cause, resource, sum((Fraction(top, below) for below, top in sums.items()), Fraction(0)), by, bank)
+        for (cause, resource, by, bank), sums in found.items()
+    ]
 
 
 def names(resources: Iterable[str]) -> str:

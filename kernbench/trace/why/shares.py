@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from itertools import pairwise
-from math import floor
+from math import floor, lcm
 
 from kernbench.trace.why.history import Flow, History, WriteBack
 
@@ -30,7 +30,8 @@ class Share:
     end: int
     rate: Fraction  #: [B/cycle]
     limit: str  #: the resource that gives no more
-    others: tuple[tuple[Member, Fraction], ...]  #: its other members there, with the part of the loss that is theirs
+    others: tuple[tuple[Member, int], ...]  #: its other members there, with their weights: they lose it in proportion
+    weight: int  #: of all others
 
 
 @dataclass(slots=True)
@@ -92,8 +93,8 @@ class Shares:
         at = members.at(start)
         others = [other for other in members.members[at] if other is not flow]
         weight = members.weights[at] - flow.weight
-        shares = tuple((other, Fraction(other.weight, weight)) for other in others)
-        return Share(start, end, least * flow.weight, limit, shares)
+        weights = tuple((other, other.weight) for other in others)
+        return Share(start, end, least * flow.weight, limit, weights, weight)
 
     def _by_filling(self, flow: Flow, start: int, end: int) -> Share:
         everyone = self._on[""]
@@ -108,9 +109,10 @@ class Shares:
         rates = self._filled[key]
         rate, limit = rates[flow.weight, flow.route]
         others = [other for other in members if other is not flow and limit in other.route]
-        taken = sum((rates[other.weight, other.route][0] for other in others), Fraction(0))
-        shares = tuple((other, rates[other.weight, other.route][0] / taken) for other in others)
-        return Share(start, end, rate, limit, shares)
+        taken = [rates[other.weight, other.route][0] for other in others]
+        scale = lcm(*(one.denominator for one in taken))  # rates in units of 1/scale are whole numbers
+        whole = [one.numerator * (scale // one.denominator) for one in taken]
+        return Share(start, end, rate, limit, tuple(zip(others, whole, strict=True)), sum(whole))
 
 
 def member_spans(flow: Member) -> list[tuple[int, int]]:

@@ -353,12 +353,13 @@ def _parted(
 
 def _lost(share: Share, cycles: Fraction) -> Iterator[Part]:
     """Cycles that the others took, by command; and those of what a cache writes back."""
-    by: dict[int, Fraction] = {}
-    for other, part in share.others:
+    by: dict[int, int] = {}  # weights: whole numbers add up faster than fractions
+    for other, weight in share.others:
         if isinstance(other, WriteBack):
-            yield Part("write_back", share.limit, cycles * part)
+            yield Part("write_back", share.limit, cycles * Fraction(weight, share.weight))
             continue
         command = other.job.command.id
-        by[command] = by.get(command, Fraction(0)) + cycles * part
-    for command, theirs in by.items():
-        yield Part("share", share.limit, theirs, (command,))
+        by[command] = by.get(command, 0) + weight
+    taken = {weight: cycles * Fraction(weight, share.weight) for weight in set(by.values())}  # most weights are equal
+    for command, weight in by.items():
+        yield Part("share", share.limit, taken[weight], (command,))

@@ -324,14 +324,18 @@ def test_a_table_of_a_sweep_is_not_cut(page: Page, pages: dict[str, Path]) -> No
     assert left == 0
 
 
-def test_the_documentation_has_pictures_of_every_page(page: Page, pages: dict[str, Path], tmp_path: Path) -> None:
+@pytest.mark.parametrize("sizes", [("desktop",), pytest.param(tuple(SIZES), marks=pytest.mark.nightly)], ids=["wide", "all"])
+def test_the_documentation_has_pictures_of_every_page(
+    sizes: tuple[str, ...], page: Page, pages: dict[str, Path], tmp_path: Path
+) -> None:
     """`python -m tests.browser.screenshots` makes them; the pages of the documentation show each, and no other is kept."""
     wanted = {stored(name, size, scheme) for name in PAGES for size in SIZES for scheme in SCHEMES}
     assert {path.name for path in FOLDER.iterdir()} == wanted
     texts = "".join(path.read_text(encoding="utf-8") for path in FOLDER.parents[1].rglob("*.md"))
     assert all(name in texts for name in wanted)
-    made = screenshots(tmp_path, pages)
-    assert {path.name for path in made} == {name for name in wanted if name.split("_")[0] in pages}
+    made = screenshots(tmp_path, pages, {size: SIZES[size] for size in sizes})
+    names = {stored(name, size, scheme) for name in pages for size in sizes for scheme in SCHEMES}
+    assert {path.name for path in made} == names
     for path in made:
         data = path.read_bytes()
         assert data[:4] == b"RIFF" and data[8:12] == b"WEBP" and len(data) > 5000

@@ -57,8 +57,16 @@ def _files(_place: None) -> None:
     Path("small_model.yaml").write_text(SMALL_MODEL, encoding="utf-8")
 
 
-@pytest.mark.parametrize("width", WIDTHS)
-@pytest.mark.parametrize("name", COMMANDS)
+# A traced layer on a system takes seconds: one width of it.
+LONG = ("system", WIDTHS[0])
+SHOWN = [
+    pytest.param(name, width, marks=[pytest.mark.nightly] if (name, width) == LONG else [])
+    for name in COMMANDS
+    for width in WIDTHS
+]
+
+
+@pytest.mark.parametrize(("name", "width"), SHOWN)
 def test_output_is_as_pinned(name: str, width: int, kbsim: Kbsim) -> None:
     check_pinned(kbsim, PINNED / name, COMMANDS[name], width)
 

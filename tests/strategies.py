@@ -196,7 +196,7 @@ def te_tile(site: Site) -> dict[str, Any]:
     size = st.one_of(st.just(1), _upto(32))
     shape = {"m": draw(size), "n": draw(size), "k": draw(size)}
     qw, qa = draw(sampled_from(QBITS)), draw(sampled_from(QBITS))
-    fixed = {"opcode": draw(sampled_from(TE_OPCODES)), "qbits_weight": qw, "qbits_activation": qa}
+    fixed = {"opcode": draw(sampled_from(TE_OPCODES)), "qbits_weight": qw, "qbits_activation": qa, **_result(draw)}
     if te["timing"] == "mma":
         fixed |= draw(sampled_from([{}, {"tile_m": 2, "tile_n": 3}, {"tile_m": 1, "tile_n": 4, "split_k": 3}]))
     origin = {f"{name}_{part}": 0 for name in ("ifm", "wgt", "ofm") for part in ("bank", "offset")}
@@ -221,6 +221,7 @@ def ve_tile(site: Site) -> dict[str, Any]:
     op = draw(sampled_from(VE_ELEMENTWISE + VE_REDUCING))
     length, batch = draw(sampled_from([1, 7, 64, 100, 300, 1000])), draw(sampled_from([None, 1, 2, 5]))
     fixed: dict[str, Any] = {"opcode": f"VE_{op}_TILE", "qbits_activation": draw(sampled_from(QBITS))}
+    fixed |= _result(draw)
     if batch is not None:
         fixed["batch"] = batch
     names = ("in", "in2", "out") if op in ("ADD", "MUL") else ("in", "out")
@@ -228,7 +229,7 @@ def ve_tile(site: Site) -> dict[str, Any]:
     while True:
         work = ve_work({**fixed, "length": length, **origin}, 0, ve, site.spm)
         (_, in_bytes), (_, out_bytes) = work.reads[0], work.writes[0]
-        if length == 1 or (work.total * ve["period"] <= site.allowance and in_bytes <= site.spm_bytes):
+        if length == 1 or (work.total * ve["period"] <= site.allowance and max(in_bytes, out_bytes) <= site.spm_bytes):
             break
         length //= 2
     if work.total * ve["period"] > site.allowance:
@@ -238,6 +239,12 @@ def ve_tile(site: Site) -> dict[str, Any]:
     for name in names:
         places |= site.place(name, out_bytes if name == "out" else in_bytes)
     return {**fixed, **site.engine("ve"), "length": length, **places}
+
+
+def _result(draw: Draw) -> dict[str, int]:
+    """Most results are as wide as the inputs."""
+    bits = draw(sampled_from([None, None, *QBITS]))
+    return {} if bits is None else {"qbits_result": bits}
 
 
 def _nop(site: Site) -> dict[str, Any]:

@@ -28,7 +28,9 @@ from kernbench.cmdq.footprint import (
     compressed_bytes,
     flat_address,
     kv_rows,
+    lane_bits,
     moved_bytes,
+    select,
     te_bytes,
     tile_rows,
     tiling_of,
@@ -409,7 +411,7 @@ def _fill_host_copies(group: _Group) -> None:
 def _fill_products(group: _Group) -> None:
     engine = group.check_engine("te")
     m, n, k, weight, act = (group.numbers(name) for name in ("m", "n", "k", "qbits_weight", "qbits_activation"))
-    sizes = te_bytes(m, n, k, weight, act)
+    sizes = te_bytes(m, n, k, weight, act, _result_bits(group, act))
     places = [group.place(prefix) for prefix in ("ifm", "wgt", "ofm")]
     for prefix, addr, nbytes in zip(("ifm", "wgt", "ofm"), places, sizes, strict=True):
         group.check_place(prefix, addr, nbytes)
@@ -419,6 +421,12 @@ def _fill_products(group: _Group) -> None:
     _fill_service(group, shapes, lambda shape: te_service(te, *shape), times(times(m, n), k), "m", te.period)
     group.put(group.columns.compute, engine=engine, regions=3)
     _put_regions(group, places, sizes, (False, False, True))
+
+
+def _result_bits(group: _Group, bits: Any) -> Any:
+    """[bit] of an element of each output; `bits`: of the input, which those have that state no other."""
+    stated = group.numbers("qbits_result")
+    return select(stated == ABSENT, bits, stated)
 
 
 def _half_a_tiling(group: _Group, name: str, k: int) -> FieldProblem:
@@ -445,13 +453,14 @@ def _fill_vectors(group: _Group) -> None:
     two = np.array([op in VE_BINARY_OPS for op in ops], dtype=np.bool_)
     for name in ("in2_bank", "in2_offset"):
         group.columns.regular &= bool(((group.numbers(name) != ABSENT) == two).all())
-    read, written = ve_bytes(length, batch, bits, reduces)
+    result = _result_bits(group, bits)
+    read, written = ve_bytes(length, batch, bits, result, reduces)
     source, second, out = (group.place(prefix) for prefix in ("in", "in2", "out"))
     group.check_place("in", source, read)
     group.check_place("in2", second, read, two)
     group.check_place("out", out, written)
     ve = group.pe.ve
-    shapes = list(zip(ops, *(one.tolist() for one in (length, batch, bits)), strict=True))
+    shapes = list(zip(ops, *(one.tolist() for one in (length, batch, lane_bits(bits, result, reduces))), strict=True))
     _fill_service(group, shapes, lambda shape: ve_service(ve, *shape), times(length, batch), "length", ve.period)
     group.put(group.columns.compute, engine=engine, regions=np.where(two, 3, 2))
     places = [source, np.where(two, second, out), np.where(two, out, 0)]

@@ -168,6 +168,7 @@ class TeEntry(Entry, frozen=True, kw_only=True):
     wgt_offset: Natural
     ofm_bank: Natural
     ofm_offset: Natural
+    qbits_result: Bits | None = None  #: None: qbits_activation
     tile_m: Positive | None = None
     tile_n: Positive | None = None
     split_k: Positive | None = None
@@ -190,6 +191,7 @@ class VeEntry(Entry, frozen=True, kw_only=True):
     out_offset: Natural
     in2_bank: Natural | None = None
     in2_offset: Natural | None = None
+    qbits_result: Bits | None = None  #: None: qbits_activation
 
     @property
     def engine_id(self) -> int:

@@ -108,16 +108,27 @@ def kv_rows(
     return first_bit, rows, row_bytes, select(rows > 1, step // 8, row_bytes), step
 
 
-def te_bytes(m: Numbers, n: Numbers, k: Numbers, qbits_weight: Numbers, qbits_activation: Numbers) -> tuple[Numbers, ...]:
+def te_bytes(
+    m: Numbers, n: Numbers, k: Numbers, qbits_weight: Numbers, qbits_activation: Numbers, qbits_result: Numbers
+) -> tuple[Numbers, ...]:
     """Bytes of input, weights and output of a product."""
-    act = qbits_activation
-    return bytes_of(times(m, k), act), bytes_of(times(k, n), qbits_weight), bytes_of(times(m, n), act)
+    return bytes_of(times(m, k), qbits_activation), bytes_of(times(k, n), qbits_weight), bytes_of(times(m, n), qbits_result)
 
 
-def ve_bytes(length: Numbers, batch: Numbers, qbits: Numbers, reduces: Any) -> tuple[Numbers, Numbers]:
+def ve_bytes(length: Numbers, batch: Numbers, qbits: Numbers, qbits_result: Numbers, reduces: Any) -> tuple[Numbers, Numbers]:
     """Bytes of each input and of the output of a vector op; `reduces`: it has one result a row."""
-    rows = bytes_of(times(length, batch), qbits)
-    return rows, select(reduces, bytes_of(batch, qbits), rows)
+    elements = times(length, batch)
+    return bytes_of(elements, qbits), bytes_of(select(reduces, batch, elements), qbits_result)
+
+
+def result_bits(entry: TeEntry | VeEntry) -> int:
+    """[bit] of an element of the output."""
+    return entry.qbits_activation if entry.qbits_result is None else entry.qbits_result
+
+
+def lane_bits(qbits: Numbers, qbits_result: Numbers, reduces: Any) -> Numbers:
+    """[bit] of an element in the lanes of a vector engine: the wider of input and output, in a reduction those of the input."""
+    return select((qbits >= qbits_result) | reduces, qbits, qbits_result)
 
 
 def tiling_of(tile_m: int | None, tile_n: int | None, split_k: int | None) -> Tiling | None:
@@ -131,7 +142,8 @@ def service_cycles(entry: Entry, config: NpuConfig) -> ServiceTime:
         tiling = tiling_of(entry.tile_m, entry.tile_n, entry.split_k)
         return te_service(config.te, entry.m, entry.n, entry.k, entry.qbits_weight, entry.qbits_activation, tiling)
     if isinstance(entry, VeEntry):
-        return ve_service(config.ve, entry.op, entry.length, entry.batch, entry.qbits_activation)
+        bits = lane_bits(entry.qbits_activation, result_bits(entry), entry.op in VE_REDUCTIONS)
+        return ve_service(config.ve, entry.op, entry.length, entry.batch, bits)
     raise InternalError(f"{entry.where} is neither a TE nor a VE entry")
 
 
@@ -228,14 +240,15 @@ def regions_of(entry: Entry, config: NpuConfig) -> tuple[Region, ...]:
     """
     spm = config.spm
     if isinstance(entry, TeEntry):
-        sizes = te_bytes(entry.m, entry.n, entry.k, entry.qbits_weight, entry.qbits_activation)
+        sizes = te_bytes(entry.m, entry.n, entry.k, entry.qbits_weight, entry.qbits_activation, result_bits(entry))
         return (
             Region(flat_address(entry.ifm_bank, entry.ifm_offset, spm), sizes[0], False),
             Region(flat_address(entry.wgt_bank, entry.wgt_offset, spm), sizes[1], False),
             Region(flat_address(entry.ofm_bank, entry.ofm_offset, spm), sizes[2], True),
         )
     if isinstance(entry, VeEntry):
-        read, written = ve_bytes(entry.length, entry.batch, entry.qbits_activation, entry.op in VE_REDUCTIONS)
+        bits, reduces = (entry.qbits_activation, result_bits(entry)), entry.op in VE_REDUCTIONS
+        read, written = ve_bytes(entry.length, entry.batch, *bits, reduces)
         regions = [Region(flat_address(entry.in_bank, entry.in_offset, spm), read, False)]
         if entry.in2_bank is not None and entry.in2_offset is not None:
             regions.append(Region(flat_address(entry.in2_bank, entry.in2_offset, spm), read, False))

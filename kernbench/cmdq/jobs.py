@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from kernbench.cmdq.entries import Entry, TeEntry, VeEntry
-from kernbench.cmdq.footprint import flat_address
+from kernbench.cmdq.footprint import flat_address, result_bits
 from kernbench.cmdq.opcodes import VE_BINARY_OPS, VE_REDUCTIONS
 from kernbench.cmdq.program import Program
 from kernbench.common.errors import InputError, Problem
@@ -136,7 +136,7 @@ def _tiles(entry: TeEntry, spm: Spm, scheduler: MicroScheduler) -> Iterator[_Job
                 fields = {"m": rows, "n": columns, "k": depth}
                 fields |= _moved(entry, "ifm", row * k + rows * at, entry.qbits_activation, spm)
                 fields |= _moved(entry, "wgt", column * k + columns * at, entry.qbits_weight, spm)
-                fields |= _moved(entry, "ofm", row * n + rows * column, entry.qbits_activation, spm)
+                fields |= _moved(entry, "ofm", row * n + rows * column, result_bits(entry), spm)
                 yield _Job(fields, partial=at + depth < k)
 
 
@@ -154,7 +154,7 @@ def _chunks(entry: VeEntry, spm: Spm, scheduler: MicroScheduler) -> Iterator[_Jo
         fields = shape | _moved(entry, "in", read, bits, spm)
         if entry.op in VE_BINARY_OPS:
             fields |= _moved(entry, "in2", read, bits, spm)
-        yield _Job(fields | _moved(entry, "out", start if entry.op in VE_REDUCTIONS else read, bits, spm))
+        yield _Job(fields | _moved(entry, "out", start if entry.op in VE_REDUCTIONS else read, result_bits(entry), spm))
 
 
 def _moved(entry: Entry, prefix: str, elements: int, bits: int, spm: Spm) -> dict[str, int]:

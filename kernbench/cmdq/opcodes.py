@@ -52,6 +52,11 @@ def _qbits(name: str, what: str) -> FieldSpec:
     return FieldSpec(name, "choice", f"bits per element of {what}", choices=QBITS)
 
 
+def _qbits_result() -> FieldSpec:
+    doc = "bits per element of the output; those of the input where it is left out"
+    return FieldSpec("qbits_result", "choice", doc, default=None, choices=QBITS)
+
+
 def _place(prefix: str, what: str) -> tuple[FieldSpec, FieldSpec]:
     return (
         _int(f"{prefix}_bank", f"scratchpad bank where {what} begins"),
@@ -147,10 +152,11 @@ _TE = (
     _int("n", "columns of the weights and of the output", low=1),
     _int("k", "columns of the input and rows of the weights", low=1),
     _qbits("qbits_weight", "the weights"),
-    _qbits("qbits_activation", "input and output"),
+    _qbits("qbits_activation", "the input"),
     *_place("ifm", "the input"),
     *_place("wgt", "the weights"),
     *_place("ofm", "the output"),
+    _qbits_result(),
     _int("tile_m", "rows of a block, on an engine with timing mma; with tile_n", low=1, default=None),
     _int("tile_n", "columns of a block; with tile_m", low=1, default=None),
     _int("split_k", "number of parts of k, each with its own blocks; default 1; with tile_m", low=1, default=None),
@@ -159,9 +165,10 @@ _VE = (
     _VE_ID,
     _int("length", "elements of a row", low=1),
     _int("batch", "rows", low=1, default=1),
-    _qbits("qbits_activation", "input and output"),
+    _qbits("qbits_activation", "the input"),
     *_place("in", "the input"),
     *_place("out", "the output"),
+    _qbits_result(),
 )
 _IN2 = _place("in2", "the second input")
 

@@ -36,7 +36,7 @@ def te_work(entry: dict[str, Any], seq: int, te: dict[str, Any], spm: Scratchpad
         _region(spm, entry, "ifm", byte_count(m * k, qa)),
         _region(spm, entry, "wgt", byte_count(k * n, qw)),
     ]
-    writes = [] if entry.get("partial") else [_region(spm, entry, "ofm", byte_count(m * n, qa))]
+    writes = [] if entry.get("partial") else [_region(spm, entry, "ofm", byte_count(m * n, entry.get("qbits_result") or qa))]
     total = max(1, te["init_cycles"] + body + te["finalize_cycles"])
     return Work(entry, seq, te["init_cycles"], body, total, reads, writes, m * n * k)
 
@@ -128,12 +128,14 @@ def ve_work(entry: dict[str, Any], seq: int, ve: dict[str, Any], spm: Scratchpad
     """The job of a VE_*_TILE entry."""
     op = entry["opcode"].removeprefix("VE_").removesuffix("_TILE").lower()
     length, batch, qbits = entry["length"], entry.get("batch", 1), entry["qbits_activation"]
-    body = ceil(_ve_body(op, length, batch, qbits, ve) / exact(ve.get("clock_ratio", 1)))
+    result = entry.get("qbits_result") or qbits
+    lanes = qbits if op in ("sum", "max", "min") else max(qbits, result)
+    body = ceil(_ve_body(op, length, batch, lanes, ve) / exact(ve.get("clock_ratio", 1)))
     size = byte_count(length * batch, qbits)
     reads = [_region(spm, entry, "in", size)]
     if op in ("add", "mul"):
         reads.append(_region(spm, entry, "in2", size))
-    out_size = byte_count(batch, qbits) if op in ("sum", "max", "min") else size
+    out_size = byte_count(batch if op in ("sum", "max", "min") else length * batch, result)
     writes = [_region(spm, entry, "out", out_size)]
     total = ve["init_cycles"] + body + ve["finalize_cycles"]
     return Work(entry, seq, ve["init_cycles"], body, total, reads, writes, length * batch)

@@ -71,7 +71,7 @@ def _tiles(entry: Entry, limits: dict[str, int], spm: dict[str, Any]) -> Iterato
         made = {**entry, "m": rows, "n": columns, "k": depth, "partial": l < count[2] - 1}
         _move(made, "ifm", i * tm * k + rows * l * tk, entry["qbits_activation"], spm)
         _move(made, "wgt", j * tn * k + columns * l * tk, entry["qbits_weight"], spm)
-        _move(made, "ofm", i * tm * n + rows * j * tn, entry["qbits_activation"], spm)
+        _move(made, "ofm", i * tm * n + rows * j * tn, entry.get("qbits_result") or entry["qbits_activation"], spm)
         yield made
 
 
@@ -88,7 +88,9 @@ def _chunks(entry: Entry, most: int | None, spm: dict[str, Any]) -> Iterator[Ent
         made = {**entry, **shape}
         for prefix in ("in", "in2", "out"):
             if f"{prefix}_bank" in entry:
-                _move(made, prefix, start // length if prefix == "out" and op in ROWS[:3] else start, bits, spm)
+                out = prefix == "out"
+                width = entry.get("qbits_result") or bits if out else bits
+                _move(made, prefix, start // length if out and op in ROWS[:3] else start, width, spm)
         yield made
 
 

@@ -219,6 +219,13 @@ def test_regions_of_other_ve_ops() -> None:
     assert regions_of(add, machine()) == (Region(0, 11, False), Region(16, 11, False), Region(1024, 11, True))
 
 
+def test_a_result_may_have_another_width() -> None:
+    assert regions_of(entry_of(**TE, qbits_result=32), machine())[2] == Region(2 * 256 + 16 + 1, 60, True)
+    exp = regions_of(entry_of(opcode="VE_EXP_TILE", **VE, qbits_result=32), machine())
+    assert exp == (Region(0, 11, False), Region(1024, 84, True))
+    assert regions_of(entry_of(opcode="VE_MAX_TILE", **VE, qbits_result=32), machine())[1] == Region(1024, 12, True)
+
+
 def test_what_has_no_transfer_or_regions_is_our_bug() -> None:
     with pytest.raises(InternalError, match="is not a DMA entry"):
         transfer_of(entry_of(opcode="NOP"), machine())

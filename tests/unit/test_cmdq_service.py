@@ -24,9 +24,9 @@ def gemm(m: int, n: int, k: int, weight_bits: int = 4, activation_bits: int = 8)
     return entry("TE_GEMM_TILE", m=m, n=n, k=k, qbits_weight=weight_bits, qbits_activation=activation_bits, **PLACES)
 
 
-def vector(op: str, length: int, batch: int = 1, bits: int = 8) -> Entry:
+def vector(op: str, length: int, batch: int = 1, bits: int = 8, **more: int) -> Entry:
     second = {"in2_bank": 0, "in2_offset": 0} if op in ("add", "mul") else {}
-    return entry(f"VE_{op.upper()}_TILE", length=length, batch=batch, qbits_activation=bits, **VE_PLACES, **second)
+    return entry(f"VE_{op.upper()}_TILE", length=length, batch=batch, qbits_activation=bits, **VE_PLACES, **second, **more)
 
 
 @pytest.mark.parametrize(
@@ -44,6 +44,18 @@ def test_golden_gemms(te: dict[str, Any], shape: tuple[int, int, int], cycles: i
 @pytest.mark.parametrize(("op", "cycles"), [("layernorm", 96), ("softmax", 180)])
 def test_golden_vector_ops(op: str, cycles: int) -> None:
     assert service_cycles(vector(op, 4096), load_config({})).total == cycles
+
+
+def test_lanes_have_the_wider_of_input_and_result() -> None:
+    config = load_config({"ve": {"lanes": 32, "ops_per_lane": 1, "f_a": {8: 1, 32: "1/4"}}})
+
+    def body(op: str, bits: int, result: int) -> int:
+        return service_cycles(vector(op, 1024, bits=bits, qbits_result=result), config).body
+
+    assert body("copy", 8, 8) == 32 and body("copy", 8, 32) == body("copy", 32, 8) == body("copy", 32, 32) == 128
+    assert body("max", 32, 8) - body("max", 8, 32) == 128 - 32  # a reduction has the lanes of its input
+    product = entry("TE_GEMM_TILE", m=4, n=4, k=4096, qbits_weight=8, qbits_activation=8, qbits_result=32, **PLACES)
+    assert service_cycles(product, load_config({})) == service_cycles(gemm(4, 4, 4096, weight_bits=8), load_config({}))
 
 
 def test_the_body_is_rounded_up_once_in_exact_arithmetic() -> None:

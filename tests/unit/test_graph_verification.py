@@ -7,13 +7,15 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import pytest
 
 pytest.importorskip("onnx", reason="onnx is not installed")
-from onnx import numpy_helper
+from onnx import TensorProto, numpy_helper
 
 from kernbench.cli.main import exit_code
+from kernbench.common.errors import InputError
 from kernbench.config import load_config
 from kernbench.workloads.graphs.emit import others
 from kernbench.workloads.graphs.memory import Memory
@@ -58,6 +60,31 @@ def test_other_widths(tmp_path: Path) -> None:
     for bits in (16, 32):
         found = check(tmp_path, "mlp", "roomy", bits)
         assert found.passed, found
+
+
+def integers() -> Builder:
+    """Operations on 32-bit integers, and between them and activations of 8 bits."""
+    b = Builder()
+    x, y = (b.input(name, 6, 40, kind=TensorProto.INT32) for name in "xy")
+    divided = b.node("Div", x, b.node("Add", y, b.constant("one", 1, np.int32)))
+    chosen = b.node("Where", b.node("Greater", x, y), divided, y)
+    index = b.node("ArgMax", b.node("Relu", b.input("z", 6, 40)), axis=1)
+    power = b.node("Pow", b.node("Cast", index, to=TensorProto.FLOAT), b.node("ReduceSum", chosen, b.constant("axes", [1])))
+    b.output(power, b.node("Cast", chosen, to=TensorProto.FLOAT))
+    return b
+
+
+def test_integers_are_as_wide_as_what_they_hold(tmp_path: Path) -> None:
+    file = integers().save(tmp_path / "model.onnx")
+    found = verify_file(file, {}, load_config("npu_mobile"), w=8, a=8)
+    assert found.passed and found.jobs > 10, found
+
+
+def test_random_operators_are_refused(tmp_path: Path) -> None:
+    b = Builder()
+    b.output(b.node("Add", b.node("RandomUniformLike", b.input("x", 8)), "x"))
+    with pytest.raises(InputError, match="its results are random, so they cannot be compared"):
+        verify_file(b.save(tmp_path / "model.onnx"), {}, load_config("npu_mobile"), w=8, a=8)
 
 
 def plant_wrong_tile(patch: pytest.MonkeyPatch) -> None:
@@ -140,6 +167,8 @@ def test_errors_are_counted_in_tolerances() -> None:
     assert error_of(np.array([1, 2]), np.array([1, 2])) == 0
     ends = np.array([1, -np.inf, np.inf, np.nan], np.float32)
     assert error_of(ends, ends) == 0 and error_of(ends * np.float32(1.0001), ends) < 1 < error_of(ends * np.float32(1.01), ends)
+    half = np.array([1, np.nan], ml_dtypes.bfloat16)
+    assert error_of(half, half) == 0 and error_of(half, np.array([2, np.nan], ml_dtypes.bfloat16)) > 1
     for wrong, right in (([1, np.inf], [1, -np.inf]), ([np.inf, 1], [1, 1]), ([1, 1], [np.inf, 1])):
         assert error_of(np.float32(wrong), np.float32(right)) == float("inf")
 

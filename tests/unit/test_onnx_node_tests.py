@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 
 pytest.importorskip("onnx", reason="onnx is not installed")
-from onnx import numpy_helper
+from onnx import TensorProto, numpy_helper
 from onnx.backend.test.case import node
 from onnx.backend.test.case.node import collect_testcases
 
@@ -64,12 +64,17 @@ def verified(case: Any) -> str:
             path = Path(folder) / "model.onnx"
             path.write_bytes(model.SerializeToString())
             made = GraphProgram(read_onnx(path, dims, 8, 8), load_config("npu_mobile"), 8)
-        given = {item.name: np.asarray(value) for item, value in zip(case.model.graph.input, inputs, strict=False)}
+        given = {item.name: array_of(value) for item, value in zip(case.model.graph.input, inputs, strict=False)}
         weights = {item.name: numpy_helper.to_array(item) for item in model.graph.initializer}
-        expected = {item.name: np.asarray(value) for item, value in zip(case.model.graph.output, outputs, strict=False)}
+        expected = {item.name: array_of(value) for item, value in zip(case.model.graph.output, outputs, strict=False)}
         return "equal" if verify(made, given, weights, expected).passed else "differs"
     except InputError:
         return "refused"
+
+
+def array_of(value: Any) -> Any:
+    """The values of an input or output: of types that numpy does not have, a case has a TensorProto."""
+    return numpy_helper.to_array(value) if isinstance(value, TensorProto) else np.asarray(value)
 
 
 def reason_of(outcome: str) -> str:

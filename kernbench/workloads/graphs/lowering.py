@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Protocol
 
 from kernbench.workloads.graphs.folding import fold_moves
-from kernbench.workloads.graphs.graph import Array, Graph, Lowered, Node, Tensor, Window, Work
+from kernbench.workloads.graphs.graph import Array, Copy, Graph, Lowered, Node, Tensor, Vector, Window, Work
 from kernbench.workloads.graphs.patterns import Patterns, find_patterns
 from kernbench.workloads.graphs.stored import Layouts
 
@@ -169,23 +169,38 @@ class Lowering:
 
     def operand(self, name: str) -> str:
         """A tensor as vector engines read it: constants at the activations' width."""
-        tensor = self.tensor(name)
-        if tensor.source != "weight":
-            return name
-        own = f"{name} (operand)"
-        self.result.tensors.setdefault(own, replace(tensor, name=own, bits=self.activation_bits))
+        return self._constant(name, "operand", self.activation_bits) if self.tensor(name).source == "weight" else name
+
+    def _constant(self, name: str, what: str, bits: int) -> str:
+        """A constant at another width, which it has before the run."""
+        own = f"{name} ({what})"
+        self.result.tensors.setdefault(own, replace(self.tensor(name), name=own, bits=bits))
         return own
 
-    def temporary(self, *shape: int) -> str:
-        """A new tensor of activations."""
+    def temporary(self, *shape: int, like: str = "") -> str:
+        """A new tensor of activations; `like`: of elements of the width that another tensor has."""
         self._temporaries += 1
         name = f"{self.graph.nodes[self._number].name}:{self._temporaries}"
-        self.result.tensors[name] = Tensor(name, shape, self.activation_bits)
+        self.result.tensors[name] = Tensor(name, shape, self.tensor(like).bits if like else self.activation_bits)
         return name
 
     def add(self, work: Work) -> None:
-        """A piece of work of this node."""
+        """A piece of work of this node. A vector engine streams two inputs of one width: the other one is converted before."""
+        if isinstance(work, Vector) and work.b:
+            a, b, out = (self.tensor(name) for name in (work.a, work.b, work.out))
+            if a.bits != b.bits and a.bits != out.bits:
+                work = replace(work, a=self._converted(a, b))
+            elif a.bits != b.bits:
+                work = replace(work, b=self._converted(b, a))
         self.result.jobs.append((self._number, work))
+
+    def _converted(self, tensor: Tensor, like: Tensor) -> str:
+        """A copy of a tensor with elements of the width that another tensor has."""
+        if tensor.source == "weight":
+            return self._constant(tensor.name, f"of {like.bits} bits", like.bits)
+        name = self.temporary(*tensor.shape, like=like.name)
+        self.result.jobs.append((self._number, Copy((tensor.name,), name)))
+        return name
 
     def view(self, out: str, of: str, note: str = "the same bytes") -> None:
         """`out` is the bytes of another tensor."""

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from itertools import product
 from math import prod
 
+from kernbench.cmdq.footprint import lane_bits
 from kernbench.common.errors import InputError
 from kernbench.common.units import ceil_div
 from kernbench.components.service import te_body, ve_service
@@ -283,7 +284,7 @@ def product_cycles(work: Work, sizes: Sizes, size: Size | None = None) -> int:
     if not isinstance(work, Product):
         return 0
     te, tensors = sizes.config.te, sizes.lowered.tensors
-    bits = tensors[work.b].bits, tensors[work.out].bits
+    bits = tensors[work.b].bits, tensors[work.a].bits
     if size is not None and te.timing != "macs":
         return ceil_div(sum(count * te_body(te, *shape, *bits) for shape, count in _cut(work, size).items()), te.engines)
     rate = te.rate(*bits) * te.engines
@@ -299,7 +300,8 @@ def vector_cycles(work: Work, sizes: Sizes) -> int:
     ve, tensors = sizes.config.ve, sizes.lowered.tensors
     match work:
         case Vector():
-            return ve_service(ve, work.op, work.length, work.batch, tensors[work.out].bits).body
+            bits = lane_bits(tensors[work.a].bits, tensors[work.out].bits, work.reduces)
+            return ve_service(ve, work.op, work.length, work.batch, bits).body
         case Pool():
             total = work.window.positions * tensors[work.out].elements
             return ve_service(ve, "add", total, 1, tensors[work.out].bits).body

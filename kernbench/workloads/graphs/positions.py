@@ -27,7 +27,7 @@ def addresses(at: Lowering, name: str) -> None:
     if name in at.graph.known or at.tensor(name).source == "weight":
         return
     length, batch = rows_of(at, name)
-    at.add(Vector("add", name, at.temporary(*at.shape(name)), length, batch))
+    at.add(Vector("add", name, at.temporary(*at.shape(name), like=name), length, batch))
 
 
 @rule("GatherElements", "GatherND")
@@ -45,7 +45,7 @@ def scatter(at: Lowering, node: Node) -> None:
         indices, updates = node.input(2), node.input(1)
     if indices:
         addresses(at, indices)
-    out, moved = at.out(node).name, at.temporary(*at.shape(updates))
+    out, moved = at.out(node).name, at.temporary(*at.shape(updates), like=updates)
     at.add(Copy((at.operand(updates),), moved))
     length, batch = rows_of(at, out)
     at.add(Vector("add", at.operand(data), out, length, batch, params=(moved,)))
@@ -55,7 +55,7 @@ def scatter(at: Lowering, node: Node) -> None:
 def one_hot(at: Lowering, node: Node) -> None:
     """A comparison of each position with each index."""
     out = at.out(node)
-    wide = at.temporary(*out.shape)
+    wide = at.temporary(*out.shape, like=node.inputs[0])
     at.add(Copy((at.operand(node.inputs[0]),), wide))
     chain(at, ("add",), wide, out.name)
 
@@ -100,7 +100,7 @@ def sort(at: Lowering, x: str, length: int, passes: int) -> None:
     shape = at.shape(x)
     place = x
     for _ in range(passes):
-        target = at.temporary(*shape)
+        target = at.temporary(*shape, like=x)
         at.add(Vector("add", place, target, length, prod(shape) // length))
         place = target
 
@@ -132,7 +132,7 @@ def non_zero(at: Lowering, node: Node) -> None:
     """Counted by passes over neighbours, then copied; of as many results as there are elements."""
     x, out = at.operand(node.inputs[0]), at.out(node).name
     shape = at.shape(x)
-    counted = at.temporary(*shape)
+    counted = at.temporary(*shape, like=out)
     chain(at, ("add",) * max((prod(shape) - 1).bit_length(), 1), x, counted)
     at.add(Copy((counted,), out))
 
@@ -143,7 +143,7 @@ def unpool(at: Lowering, node: Node) -> None:
     addresses(at, node.inputs[1])
     out, x = at.out(node).name, at.operand(node.inputs[0])
     length, batch = rows_of(at, out)
-    spread = at.temporary(*at.shape(out))
+    spread = at.temporary(*at.shape(out), like=out)
     at.add(Copy((x,), spread))
     at.add(Vector("copy", spread, out, length, batch))
 
@@ -162,7 +162,7 @@ def add_overlaps(at: Lowering, columns: str, out: str) -> None:
     if overlap < 2:
         at.add(Copy((columns,), out))
         return
-    beside = at.temporary(*shape, overlap)
+    beside = at.temporary(*shape, overlap, like=out)
     at.add(Copy((columns,), beside))
     at.add(Vector("sum", beside, out, overlap, elements, reduces=True))
 

@@ -56,7 +56,7 @@ def gemm(at: Lowering, node: Node) -> None:
     for name in (a, b):
         at.ranks(name, 2)
     if node.attributes.get("transA", 0):
-        turned = at.temporary(*at.shape(a)[::-1])
+        turned = at.temporary(*at.shape(a)[::-1], like=at.operand(a))
         at.add(Copy((at.operand(a),), turned))
         a = turned
     swapped = bool(node.attributes.get("transB", 0))
@@ -67,10 +67,10 @@ def gemm(at: Lowering, node: Node) -> None:
     out = at.out(node)
     out_name = at.patterns.absorbed.get(out.name, out.name)
     scaled = node.attributes.get("alpha", 1.0) != 1 and at.tensor(b).source != "weight"
-    place = at.temporary(m, n) if node.input(2) or scaled else out_name
+    place = at.temporary(m, n, like=out.name) if node.input(2) or scaled else out_name
     at.add(Product(at.operand(a), b, place, m, n, k, swapped=swapped))
     if scaled:
-        target = at.temporary(m, n) if node.input(2) else out_name
+        target = at.temporary(m, n, like=out.name) if node.input(2) else out_name
         at.add(Vector("mul", place, target, n, m))
         place = target
     if node.input(2):
@@ -168,14 +168,14 @@ def conv(at: Lowering, node: Node) -> None:
     final = at.patterns.absorbed.get(out, out)
     biased = (bool(node.input(bias)) and node.op != "ConvInteger") or final != out
     scaled = quantised or (node.op == "ConvInteger" and len(node.inputs) > 2)
-    place = at.temporary(m, filters) if biased or scaled else out
+    place = at.temporary(m, filters, like=out) if biased or scaled else out
     if window.plain and groups == 1:
         at.add(Product(x, weight_name, place, m, n, k, swapped=True))
     else:
         at.add(_windows(at, Product(x, weight_name, place, m, n, k, swapped=True, window=window, groups=groups)))
     if biased:
         params = (at.operand(node.input(bias)),) if node.input(bias) else ()
-        target = at.temporary(m, filters) if scaled else final
+        target = at.temporary(m, filters, like=out) if scaled else final
         at.add(Vector("add", place, target, filters, m, params=params))
         place = target
     if scaled:
@@ -247,7 +247,7 @@ def integer_matmul(at: Lowering, node: Node) -> None:
     second = 3 if node.op == "QLinearMatMul" else 1
     out = at.out(node)
     scaled = node.op == "QLinearMatMul" or len(node.inputs) > 2
-    place = at.temporary(*out.shape) if scaled else out.name
+    place = at.temporary(*out.shape, like=out.name) if scaled else out.name
     matmul(at, replace(node, inputs=(node.inputs[0], node.inputs[second]), outputs=(place,)))
     if scaled:
         length = out.shape[-1] if out.shape else 1
@@ -302,7 +302,7 @@ def _contract(
     b = _ordered(at, b, of_b, both + depth + columns, sizes)
     stack, m, n, k = (prod(sizes[label] for label in labels) for labels in (both, rows, columns, depth))
     labels = "".join(both + rows + columns)
-    place = out if out and labels == result else at.temporary(*(sizes[label] for label in labels))
+    place = out if out and labels == result else at.temporary(*(sizes[label] for label in labels), like=a)
     multiply(at, a, b, place, stack, m, n, k)
     return place, labels
 
@@ -314,12 +314,12 @@ def _summed(at: Lowering, a: str, labels: str, needed: set[str], sizes: dict[str
         return a, labels
     wanted = dict.fromkeys(labels)
     if len(wanted) < len(labels):
-        diagonal = at.temporary(*(sizes[label] for label in wanted))
+        diagonal = at.temporary(*(sizes[label] for label in wanted), like=a)
         at.add(Copy((a,), diagonal))
         a = diagonal
     length = prod(sizes[label] for label in wanted if label not in needed)
     if length > 1:
-        total = at.temporary(*(sizes[label] for label in kept))
+        total = at.temporary(*(sizes[label] for label in kept), like=a)
         at.add(Vector("sum", a, total, length, prod(sizes[label] for label in kept), reduces=True))
         a = total
     return a, kept
@@ -328,7 +328,7 @@ def _summed(at: Lowering, a: str, labels: str, needed: set[str], sizes: dict[str
 def _ordered(at: Lowering, a: str, labels: str, order: list[str], sizes: dict[str, int]) -> str:
     if labels == "".join(order):
         return a
-    turned = at.temporary(*(sizes[label] for label in order))
+    turned = at.temporary(*(sizes[label] for label in order), like=a)
     at.add(Copy((a,), turned))
     return turned
 

@@ -22,7 +22,7 @@ def find_scales(graph: Graph, found: Patterns) -> None:
     makers = {name: node for node in graph.nodes for name in node.outputs if name}
     fixed = _fixed(graph)
     for node in graph.nodes:
-        out = node.outputs[0]
+        out = node.outputs[0] if node.outputs else ""
         if node.op == "Mul" and not node.domain and out in graph.tensors and out not in found.functions:
             x = _scaled(graph, node)
             maker = _absorbs(graph, found, makers, fixed, x) if x else None

@@ -152,7 +152,7 @@ class Sizes:
         Of almost equal ways that with the smallest blocks: the next node can begin with the first of them.
         """
         shape = (m, most, cols, work.n, work.k, work.groups, len(work.matrices), work.window, work.tile)
-        bits = self.lowered.tensors[work.b].bits, self.lowered.tensors[work.out].bits
+        bits = self.lowered.tensors[work.b].bits, self.lowered.tensors[work.a].bits
         if (known := self._cut.get((shape, bits))) is not None:
             return known
         te, window = self.config.te, work.window

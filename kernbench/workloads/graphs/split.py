@@ -165,7 +165,7 @@ class Splitter:
         te, ve = self.config.te, self.config.ve
         slabs = ceil_div(work.k, cut.depth)
         loads = (cut.slab + cut.tiles * cut.tile) / self.rate + (1 + cut.tiles) * self.setup
-        one = te_body(te, cut.rows, cut.cols, cut.depth, bits[1], bits[2]) + te.init_cycles + te.finalize_cycles
+        one = te_body(te, cut.rows, cut.cols, cut.depth, bits[1], bits[0]) + te.init_cycles + te.finalize_cycles
         add = ve_service(ve, "add", cut.rows * cut.cols, 1, bits[2]).total
         products, sums = ceil_div(cut.tiles, te.engines) * one, ceil_div(cut.tiles, ve.engines) * add
         of_slab = float(max(products, sums) if cut.partials > te.engines else products + sums)

@@ -62,7 +62,7 @@ def chain(at: Lowering, operators: tuple[str, ...], a: str, out: str) -> None:
     shape = at.shape(out)
     length = shape[-1] if shape else 1
     for number, op in enumerate(operators):
-        target = out if number == len(operators) - 1 else at.temporary(*shape)
+        target = out if number == len(operators) - 1 else at.temporary(*shape, like=out)
         at.add(Vector(op, a, target, length, prod(shape) // length))
         a = target
 
@@ -81,7 +81,7 @@ def binary(at: Lowering, node: Node) -> None:
         return
     names = [at.operand(name) for name in node.inputs if name]
     for number, b in enumerate(names[1:]):
-        target = out if number == len(names) - 2 else at.temporary(*at.shape(out))
+        target = out if number == len(names) - 2 else at.temporary(*at.shape(out), like=out)
         combine(at, BINARY[node.op], names[0], b, target)
         names[0] = target
     if len(names) == 1:
@@ -94,7 +94,7 @@ def combine(at: Lowering, op: str, a: str, b: str, out: str) -> None:
     if at.tensor(a).elements < elements and at.tensor(b).elements == elements:
         a, b = b, a
     if at.tensor(a).elements < elements:  # both: the first is spread out
-        wide = at.temporary(*shape)
+        wide = at.temporary(*shape, like=a)
         at.add(Copy((a,), wide))
         a = wide
     length = shape[-1] if shape else 1
@@ -132,7 +132,7 @@ def div(at: Lowering, node: Node) -> None:
         return
     divisor = at.operand(b)
     if at.tensor(b).source != "weight":
-        divisor = at.temporary(*at.shape(b))
+        divisor = at.temporary(*at.shape(b), like=b)
         chain(at, ("exp",), b, divisor)
     combine(at, "mul", at.operand(a), divisor, out)
 
@@ -159,7 +159,7 @@ def where(at: Lowering, node: Node) -> None:
     """One input times the condition, plus the other input."""
     condition, x, y = (at.operand(name) for name in node.inputs)
     out = at.out(node)
-    chosen = at.temporary(*out.shape)
+    chosen = at.temporary(*out.shape, like=out.name)
     combine(at, "mul", x, condition, chosen)
     combine(at, "add", chosen, y, out.name)
 
@@ -178,8 +178,8 @@ def softmax(at: Lowering, node: Node) -> None:
     turned = not old and prod(shape[axis + 1 :]) > 1
     if turned:
         a = _moved(at, a)
-    last = at.temporary(*shape) if turned else out
-    place = at.temporary(*shape) if node.op == "LogSoftmax" else last
+    last = at.temporary(*shape, like=out) if turned else out
+    place = at.temporary(*shape, like=out) if node.op == "LogSoftmax" else last
     at.add(Vector("softmax", a, place, length, prod(shape) // length))
     if place != last:
         chain(at, ("exp",), place, last)
@@ -189,7 +189,7 @@ def softmax(at: Lowering, node: Node) -> None:
 
 def _moved(at: Lowering, a: str) -> str:
     """A copy of a tensor whose dimensions are in another order."""
-    turned = at.temporary(*at.shape(a))
+    turned = at.temporary(*at.shape(a), like=a)
     at.add(Copy((a,), turned))
     return turned
 
@@ -200,7 +200,7 @@ def hardmax(at: Lowering, node: Node) -> None:
     shape, a, out = at.shape(node.inputs[0]), at.operand(node.inputs[0]), at.out(node).name
     axis = at.axis(node, 1 if node.opset < 13 else -1, len(shape))
     length = prod(shape[axis:]) if node.opset < 13 else shape[axis]
-    largest = at.temporary(prod(shape) // length)
+    largest = at.temporary(prod(shape) // length, like=a)
     if node.opset >= 13 and prod(shape[axis + 1 :]) > 1:
         a = _moved(at, a)
     at.add(Vector("max", a, largest, length, prod(shape) // length, reduces=True))
@@ -258,7 +258,7 @@ def mean(at: Lowering, node: Node) -> None:
     """The sum of all inputs, times a constant."""
     out, place = at.out(node), at.operand(node.inputs[0])
     for name in node.inputs[1:]:
-        target = at.temporary(*out.shape)
+        target = at.temporary(*out.shape, like=out.name)
         combine(at, "add", place, at.operand(name), target)
         place = target
     chain(at, ("mul",), place, out.name)
@@ -374,7 +374,7 @@ def reduction(at: Lowering, node: Node) -> None:
     length = prod(shape[axis] for axis in chosen)
     first = min(chosen, default=0)
     if any(shape[axis] > 1 for axis in range(first, len(shape)) if axis not in chosen):
-        turned = at.temporary(*shape)
+        turned = at.temporary(*shape, like=a)
         at.add(Copy((a,), turned))
         a = turned
     _reduce(at, node, a, length)
@@ -393,10 +393,10 @@ def _reduce(at: Lowering, node: Node, a: str, length: int) -> None:
     before, op, after = _REDUCTIONS[pools.get(node.op, node.op)]
     shape, out = at.shape(node.inputs[0]), at.out(node)
     if before:
-        squared = at.temporary(*shape)
+        squared = at.temporary(*shape, like=a)
         chain(at, (before,), a, squared)
         a = squared
-    target = at.temporary(*out.shape) if after else out.name
+    target = at.temporary(*out.shape, like=out.name) if after else out.name
     at.add(Vector(op, a, target, length, prod(shape) // length, reduces=True))
     if after:
         chain(at, (after,), target, out.name)
@@ -408,11 +408,11 @@ def pool(at: Lowering, node: Node) -> None:
     a, out = at.operand(node.inputs[0]), at.tensor(node.outputs[0])
     at.only(node, 2 if node.op == "MaxPool" else 1)
     if node.op == "LpPool":
-        powers = at.temporary(*at.shape(a))
+        powers = at.temporary(*at.shape(a), like=a)
         chain(at, ("mul",), a, powers)
         a = powers
     after = {"MaxPool": (), "AveragePool": ("mul",), "LpPool": ("exp",)}[node.op]
-    target = at.temporary(*out.shape) if after else out.name
+    target = at.temporary(*out.shape, like=out.name) if after else out.name
     kernel = tuple(node.attributes["kernel_shape"])
     if len(at.shape(a)) == 5:
         _pool_volumes(at, node, a, target, kernel)
@@ -431,7 +431,7 @@ def _pool_images(at: Lowering, a: str, out: str, window: Window) -> None:
     if window.size[0] * columns * wide + rows * columns * high >= rows * columns * high * wide:
         at.add(Pool(a, out, window))
         return
-    line = at.temporary(window.images, window.channels, window.size[0], columns)
+    line = at.temporary(window.images, window.channels, window.size[0], columns, like=out)
     at.add(Pool(a, line, _along(window, 1)))
     at.add(Pool(line, out, replace(_along(window, 0), size=(window.size[0], columns))))
 
@@ -456,7 +456,7 @@ def _pool_volumes(at: Lowering, node: Node, a: str, target: str, kernel: tuple[i
     """The images of each place of the kernel's depth side by side, pooled, and then over those places."""
     slices, flat = volume(at, node, a, kernel)
     window = window_of(at, flat, kernel[1:])
-    pooled = at.temporary(*at.shape(flat.outputs[0]))
+    pooled = at.temporary(*at.shape(flat.outputs[0]), like=target)
     _pool_images(at, slices, pooled, window)
     if kernel[0] == 1:
         at.add(Copy((pooled,), target))

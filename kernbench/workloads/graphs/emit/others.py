@@ -7,7 +7,7 @@ from typing import Any
 
 from kernbench.cmdq.footprint import bytes_of
 from kernbench.common.units import ceil_div
-from kernbench.workloads.graphs.emit.products import Place, ProductJobs, pieces, window_source
+from kernbench.workloads.graphs.emit.products import Place, ProductJobs, pieces, widths, window_source
 from kernbench.workloads.graphs.emit.slabs import SlabJobs
 from kernbench.workloads.graphs.graph import Copy, Pool, Product, Rows, Vector, Work
 from kernbench.workloads.graphs.memory import Memory
@@ -61,7 +61,7 @@ def _vector(memory: Memory, work: Vector, size: Size, meta: dict[str, Any]) -> N
         place = memory.place(work.out, at, results * out)
         if work.op in ("add", "mul") and second is None:
             second = source  # what is broadcast is not a stream
-        fields = {"length": count if flat else length, "batch": 1 if flat else count, "qbits_activation": out * 8}
+        fields = {"length": count if flat else length, "batch": 1 if flat else count, **widths(a * 8, out * 8)}
         job = emit.ve(work.op, source, place, second, **fields, **meta)
         for place_of in beside:
             emit.after(job, *place_of)
@@ -154,7 +154,7 @@ def _copy_block(memory: Memory, work: Copy, name: str, first: int, count: int, p
     for done, part in pieces(count, tensor.elements):
         span = span_of(work.order, first + done, part)
         source = _gathered(memory, name, first + done, part, span, meta)
-        fields = {"length": part, "batch": 1, "qbits_activation": bits}
+        fields = {"length": part, "batch": 1, **widths(tensor.bits, bits)}
         emit.ve("copy", source, place + done * bits // 8, **fields, **meta)
         if _stays(memory, name):
             memory.wait_for(name, span)

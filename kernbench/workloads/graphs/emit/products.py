@@ -62,7 +62,7 @@ class ProductJobs:
             for group, number, col, cols in strip:
                 wgt, waits = self._weights(of_b + group, number, col, cols)
                 sizes = {"m": rows, "n": cols, "k": work.k, "tile_id": number}
-                bits = {"qbits_weight": self.b_bits, "qbits_activation": self.out_bits}
+                bits = {"qbits_weight": self.b_bits, **widths(self.a_bits, self.out_bits)}
                 job = self.emit.te(work.op, sources[group], wgt, at, **sizes, **bits, **self.meta)
                 self.emit.after(job, *waits)
                 at += rows * cols * element
@@ -155,6 +155,11 @@ class ProductJobs:
         if groups == 1:
             self.emit.join(place, total, **self.meta)
         return [place + number * group for number in range(groups)]
+
+
+def widths(bits: int, result: int) -> dict[str, int]:
+    """The fields of an entry with the bits of an element of its input and of its result."""
+    return {"qbits_activation": bits} | ({"qbits_result": result} if result != bits else {})
 
 
 def copied_at_once(group: int, groups: int, source: int, engines: int) -> int:

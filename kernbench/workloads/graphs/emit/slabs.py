@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from kernbench.cmdq.footprint import bytes_of
+from kernbench.workloads.graphs.emit.products import widths
 from kernbench.workloads.graphs.graph import Product
 from kernbench.workloads.graphs.memory import Memory
 from kernbench.workloads.graphs.sizes import Size
@@ -60,7 +61,7 @@ class SlabJobs:
         m, n, k = shape
         target = self.memory.rings["partials"].take(m * n * self.out_bits // 8) if slab else at
         fields = {"m": m, "n": n, "k": k, "tile_id": number}
-        bits = {"qbits_weight": self.b_bits, "qbits_activation": self.out_bits}
+        bits = {"qbits_weight": self.b_bits, **widths(self.a_bits, self.out_bits)}
         self.emit.te(self.work.op, left, right, target, **fields, **bits, **self.meta)
         if slab:
             adds = {"length": m * n, "batch": 1, "qbits_activation": self.out_bits}

@@ -20,7 +20,7 @@ from kernbench.workloads.llm.run import ROLES
 from kernbench.workloads.llm.steps import PHASES, Job
 from kernbench.workloads.models.files import load_model
 from kernbench.workloads.models.precision import load_precision, uniform_precision
-from kernbench.workloads.parallel.layout import Layout
+from kernbench.workloads.parallel.layout import Layout, layout_in_ranks
 from kernbench.workloads.parallel.run import job_programs, run_model
 from kernbench.workloads.routing import routing_of
 
@@ -147,6 +147,7 @@ def llm(
     policy: str | os.PathLike[str] | None = None,
     page: int = 0,
     tp: int = 1,
+    rank: str = "pe",
     pp: int = 1,
     micro_batches: int = 0,
     dp: int = 1,
@@ -170,7 +171,8 @@ def llm(
     - `w`, `a`, `kv`: the bits of weights, activations and the KV cache.
     - `policy`: a YAML file with the bits by role, layer and head.
     - `page`: the number of tokens in a page of the KV cache; 0 means no pages.
-    - `tp`: the number of PEs of a system that share each layer.
+    - `tp`: the number of PEs of a system that share each layer, or of other ranks.
+    - `rank`: what `tp` counts: `pe`, or `cube` or `sip`, which divide their share of a layer over all of their PEs.
     - `reduce`: how these PEs add their parts: `direct`, `ring`, `tree`, `recursive_doubling`, or `auto` for the fastest
       algorithm.
     - `ep`: whether these PEs have whole experts.
@@ -215,7 +217,7 @@ def llm(
     )
     machine = machine_of(config, overrides, allow_code=allow_code)
     limit = machine.max_cycles if _sets_max_cycles(overrides) else None  # type: ignore[attr-defined]  # both kinds have it
-    layout = Layout(tp, pp, dp, micro_batches, cp, sp)
+    layout = layout_in_ranks(Layout(tp, pp, dp, micro_batches, cp, sp), rank, machine, where="kernbench.llm")  # type: ignore[arg-type]
     programs = job_programs(found, precision, machine, job, layout, max_cycles=limit)  # type: ignore[arg-type]
     return LlmRun(report_of(run_model(programs, reuse=reuse)))
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -91,6 +91,16 @@ Page = Annotated[
 ]
 Parallel = Annotated[int, typer.Option("--tp", metavar="N", help="Tensor parallelism: the number of PEs that share each "
     "layer of the model.")]
+class RankKinds(StrEnum):
+    """What a rank of --tp is."""
+
+    PE = "pe"
+    CUBE = "cube"
+    SIP = "sip"
+
+
+RankKind = Annotated[RankKinds, typer.Option("--rank", help="What --tp counts: PEs, or whole cubes or SIPs of a system. A cube "
+    "or a SIP divides its share of each layer over all of its PEs.")]
 Stages = Annotated[
     int,
     typer.Option(
@@ -207,6 +217,7 @@ def llm(
     policy: Policy = None,
     page: Page = 0,
     tp: Parallel = 1,
+    rank: RankKind = RankKinds.PE,
     pp: Stages = 1,
     micro_batches: Micro = 0,
     dp: Replicas = 1,
@@ -237,7 +248,7 @@ def llm(
 
     asked = Asked(model, config, tuple(overrides or ()), tuple(allow_code or ()), phase.value, prompt, tokens, batch, layers)
     asked = replace(asked.with_bits(w, a, kv, policy, page, tp, reduce.value), ep=ep, mtp=mtp, routing=routing, seed=seed)
-    asked = replace(asked, pp=pp, dp=dp, cp=cp, sp=sp, micro_batches=micro_batches, source=source)
+    asked = replace(asked, rank=rank.value, pp=pp, dp=dp, cp=cp, sp=sp, micro_batches=micro_batches, source=source)
     files, traced = {"emit": emit, "trace": trace, "live_map": live_map}, Traced(trace_level, trace_window, trace_cycles)
     check_files(files, plot, (model, config, policy), traced, compared=bool(compare))
     if dark and plot is None and live_map is None:
@@ -355,6 +366,7 @@ class Asked:
     source: int = 0
     cp: int = 1
     sp: bool = False
+    rank: str = "pe"
 
     def with_bits(
         self, w: int | None, a: int | None, kv: int | None, policy: Path | None, page: int, tp: int, reduction: Reduction
@@ -364,11 +376,12 @@ class Asked:
 
     def programs(self) -> LlmPrograms | ParallelPrograms:
         """Lower everything to a plan. InputError if something does not fit."""
-        from kernbench.workloads.parallel.layout import Layout
+        from kernbench.workloads.parallel.layout import Layout, layout_in_ranks
         from kernbench.workloads.parallel.run import job_programs
 
-        layout = Layout(self.tp, self.pp, self.dp, self.micro_batches, self.cp, self.sp)
         model, precision, machine, job, limit = self.parts()
+        layout = Layout(self.tp, self.pp, self.dp, self.micro_batches, self.cp, self.sp)
+        layout = layout_in_ranks(layout, self.rank, machine)
         return job_programs(model, precision, machine, job, layout, max_cycles=limit)
 
     def parts(self) -> tuple[Model, Precision, NpuConfig | SystemConfig, Job, int | None]:
@@ -596,6 +609,7 @@ def search_layouts(
             Problem("kbsim llm", "the search compares layouts already", "--parallel", remedy="leave out --compare")
         )
     given = [name for name in ("tp", "cp", "pp", "dp", "sp") if getattr(asked, name) > (name != "sp")]
+    given += ["rank"] * (asked.rank != "pe")
     if given:
         rule = f"the search finds {', '.join(f'--{name}' for name in given)} itself"
         raise InputError(Problem("kbsim llm", rule, "--parallel", "auto", "leave them out, or leave out --parallel"))
@@ -609,7 +623,7 @@ def search_layouts(
             "status": "done",
             "layouts": [
                 {
-                    **asdict(one.layout), "pes": one.layout.pes, "least_bytes": one.least_bytes, "estimate": one.estimate,
+                    **one.layout.to_dict(), "pes": one.layout.pes, "least_bytes": one.least_bytes, "estimate": one.estimate,
                     "cycles": one.cycles, "verdict": one.verdict,
                     "tokens_per_s": None if one.report is None else one.report.tokens_per_s,
                 }
@@ -760,6 +774,9 @@ def _head(report: LlmReport) -> Iterator[widgets.Text]:
     yield widgets.Text(f"{layers} layers, {used}, {simulated}", "dim")
     if report.layout is not None:
         cut = report.layout
+        if cut.rank_pes > 1:
+            each = counted(cut.rank_pes, "PE")
+            yield widgets.Text(f"{counted(cut.ranks, 'rank')} of tensor parallelism, each a {cut.rank} of {each}", "dim")
         micro = len(programs.sizes)  # type: ignore[union-attr]
         sizes = f"{counted(cut.dp, 'replica')} of {counted(cut.pp, 'stage')} of {counted(cut.tp * cut.cp, 'PE')}"
         yield widgets.Text(f"{sizes}, {micro} micro-batch{'es' * (micro > 1)}", "dim")

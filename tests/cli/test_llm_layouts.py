@@ -37,6 +37,26 @@ def test_a_pipeline_is_in_the_output(kbsim: Kbsim) -> None:
     assert names == ["all-reduce", "hand-off", "words back"]
 
 
+def test_a_rank_may_be_a_cube(kbsim: Kbsim) -> None:
+    Path("m.json").write_text(json.dumps(CONFIG | {"num_attention_heads": 8, "head_dim": 32}), encoding="utf-8")
+    pes, cubes = (json.loads(kbsim(*RUN, "--tp", *tp, "--json").out) for tp in (["8"], ["1", "--rank", "cube"]))
+    assert cubes["cycles"] == pes["cycles"] and cubes["layout"]["tp"] == 8
+    assert cubes["layout"]["rank"] == {"kind": "cube", "pes": 8, "tp": 1}
+    assert "1 rank of tensor parallelism, each a cube of 8 PEs" in kbsim(*RUN, "--rank", "cube").out
+    two = kbsim(*RUN, "--tp", "2", "--rank", "cube")
+    assert 'layout = "--tp 2 --rank cube", but single_cube.yaml has 8 PEs' in " ".join(two.err.split()) and two.code == 2  # there is one cube
+
+
+def test_one_npu_has_no_cubes(kbsim: Kbsim) -> None:
+    said = kbsim("llm", "-m", "m.json", "-c", "npu_server", "--rank", "sip")
+    assert said.code == 2 and "is one NPU, which has no cubes and no SIPs; leave out --rank" in " ".join(said.err.split())
+
+
+def test_larger_ranks_are_proposed_where_these_fit(kbsim: Kbsim) -> None:
+    run = ("llm", "--model", "llama3-70b", "-c", "pod_8sip", "--w", "4", "--tokens", "1", "--phase", "decode")
+    assert "--tp 8 --rank cube" in " ".join(kbsim(*run, "--tp", "8").err.split())
+
+
 def test_a_trace_of_a_pipeline_has_its_hand_offs(kbsim: Kbsim) -> None:
     said = kbsim(*RUN, "--pp", "2", "--emit", "all.json", "--phase", "decode")
     assert said.code == 0
@@ -60,6 +80,8 @@ def test_the_search_says_why(kbsim: Kbsim) -> None:
     [
         (("--parallel", "auto", "--tp", "2"), "the search finds --tp itself"),
         (("--parallel", "auto", "--emit", "x.json"), "a search for a layout cannot write this file"),
+        (("--parallel", "auto", "--rank", "cube"), "the search finds --rank itself"),
+        (("--rank", "cube"), "tp = 1, but 1 cube of 8 PEs share each layer, so their number of PEs, 8, must divide 4"),
         (("--pp", "9"), "runs 4 layers, and each stage of a pipeline needs one; take at most --pp 4"),
     ],
 )

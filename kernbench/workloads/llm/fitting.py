@@ -48,7 +48,8 @@ def _stages(model: Model, precision: Precision, config: NpuConfig | SystemConfig
         from kernbench.workloads.parallel.layout import Layout
 
         layout = Layout(job.shards, dp=job.sharers, cp=job.contexts, sp=job.splits_rows, shared_experts=job.sharers > 1)
-        yield from (way for way in suggested(model, precision, config, job, layout) if "--pp" in way or "--cp" in way)
+        ways = suggested(model, precision, config, job, layout)
+        yield from (way for way in ways if any(option in way for option in ("--pp", "--cp", "--rank")))
 
 
 def _layers(model: Model, precision: Precision, config: NpuConfig | SystemConfig, job: Job, fits: Fits) -> Iterator[str]:

@@ -183,7 +183,7 @@ class LlmReport:
                 return {}
             grid = {"tp": job.shards, "pp": 1, "dp": job.sharers, "micro_batches": 1, "cp": job.contexts, "sp": job.splits_rows}
             return {"layout": {**grid, "shared_experts": job.sharers > 1}}
-        return {"layout": asdict(programs.layout) | {"micro_batches": len(programs.sizes)}}
+        return {"layout": programs.layout.to_dict() | {"micro_batches": len(programs.sizes)}}
 
     def _phase(self, phase: PhaseReport) -> dict[str, Any]:
         name, bound = phase.limit

@@ -16,7 +16,15 @@ from kernbench.workloads.llm.model import Model
 from kernbench.workloads.llm.steps import Job
 from kernbench.workloads.models.parts import LatentAttention
 from kernbench.workloads.models.precision import Precision
-from kernbench.workloads.parallel.layout import Layout, check_layout, cut_layers, expert_bits, layer_bits
+from kernbench.workloads.parallel.layout import (
+    RANKS,
+    Layout,
+    check_layout,
+    cut_layers,
+    expert_bits,
+    layer_bits,
+    layout_in_ranks,
+)
 
 TRIED = 6  #: layouts that are placed to find one that fits
 
@@ -54,13 +62,16 @@ def cache_bytes(model: Model, precision: Precision, job: Job, layout: Layout) ->
 
 
 def layouts_that_may_fit(
-    model: Model, precision: Precision, config: NpuConfig | SystemConfig, job: Job, tp: int = 0
+    model: Model, precision: Precision, config: NpuConfig | SystemConfig, job: Job, tp: int = 0, unit: int = 1
 ) -> Iterator[Layout]:
-    """Layouts of one replica whose weights and caches the DRAM holds, the fewest PEs first. `tp`: only these shards."""
+    """Layouts of one replica whose weights and caches the DRAM holds, the fewest PEs first.
+
+    `tp`: only these shards; `unit`: the PEs of a rank, of which there are whole ones.
+    """
     pes = config.pes
     layers = job.layers or model.layers
     capacity = as_npu(config).dram.capacity_bytes
-    shards = (tp,) if tp else tuple(1 << k for k in range(pes.bit_length()) if 1 << k <= pes)
+    shards = (tp,) if tp else tuple(unit << k for k in range(pes.bit_length()) if unit << k <= pes)
     stages = sorted({*(1 << k for k in range(layers.bit_length())), *(n for n in range(1, layers + 1) if layers % n == 0)})
     found = [Layout(each, count) for each in shards for count in stages if count <= min(layers, pes // each)]
     for layout in sorted(found, key=lambda one: (one.pes, one.pp)):
@@ -84,14 +95,31 @@ def suggested(model: Model, precision: Precision, config: NpuConfig | SystemConf
     """Layouts that fit: with the same shards and more stages, and with the fewest PEs."""
     found: list[str] = []
     for tp in (layout.tp, 0):
-        for one in islice(layouts_that_may_fit(model, precision, config, job, tp), TRIED):
-            one = replace(one, sp=layout.sp and one.tp > 1)
+        for one in islice(layouts_that_may_fit(model, precision, config, job, tp, layout.rank_pes), TRIED):
+            one = replace(one, sp=layout.sp and one.tp > 1, rank=layout.rank, rank_pes=layout.rank_pes)
             if one.pp * one.tp > layout.pp * layout.tp * layout.cp and fits(model, precision, config, job, one):
                 if one.text not in found:
                     found.append(one.text)
                 break
     found += more_ranks(model, precision, config, job, layout)
+    found += larger_ranks(model, precision, config, job, layout)
     return found
+
+
+def larger_ranks(
+    model: Model, precision: Precision, config: NpuConfig | SystemConfig, job: Job, layout: Layout
+) -> Iterator[str]:
+    """The same layout with a cube or a SIP for each rank of tensor parallelism, whichever fits first."""
+    if layout.tp == 1 or layout.rank_pes > 1 or not isinstance(config, SystemConfig):
+        return
+    for rank in RANKS[1:]:
+        one = layout_in_ranks(layout, rank, config)
+        if one.pes > config.pes or one.rank_pes == 1:
+            return
+        may = least_bytes(model, precision, job, one) <= as_npu(config).dram.capacity_bytes
+        if may and fits(model, precision, config, job, one):
+            yield one.text
+            return
 
 
 def more_ranks(

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 from itertools import accumulate
+from typing import Any
 
 from kernbench.common.errors import InputError, Problem
 from kernbench.common.json_shapes import counted
@@ -24,6 +25,7 @@ class Layout:
 
     Of each shard there are `cp` ranks, which share the tokens of each sequence. `sp`: shards have rows of their own between
     products. `shared_experts`: replicas share the experts of a mixture, so that they run each layer together.
+    `rank`, `rank_pes`: `tp` was given in ranks of this kind, which have so many PEs; `tp` itself counts PEs.
     """
 
     tp: int = 1
@@ -33,6 +35,8 @@ class Layout:
     cp: int = 1
     sp: bool = False
     shared_experts: bool = False
+    rank: str = "pe"
+    rank_pes: int = 1
 
     @property
     def pes(self) -> int:
@@ -57,9 +61,22 @@ class Layout:
     @property
     def text(self) -> str:
         """As it is typed: `--tp 8 --pp 2`."""
-        named = (("tp", self.tp), ("cp", self.cp), ("pp", self.pp), ("dp", self.dp))
+        named = (("tp", self.ranks), ("cp", self.cp), ("pp", self.pp), ("dp", self.dp))
         found = [f"--{name} {count}" for name, count in named if count > 1] or ["--tp 1"]
+        if self.rank_pes > 1:
+            found.append(f"--rank {self.rank}")
         return " ".join([*found, *(["--sp"] if self.sp else [])])
+
+    @property
+    def ranks(self) -> int:
+        """The ranks that have a shard of each layer; a rank divides its shard over its PEs."""
+        return self.tp // self.rank_pes
+
+    def to_dict(self) -> dict[str, Any]:
+        """For `--json`; the kind of rank only if a rank is more than a PE."""
+        found = asdict(self)
+        kind, pes = found.pop("rank"), found.pop("rank_pes")
+        return found | ({"rank": {"kind": kind, "pes": pes, "tp": self.ranks}} if pes > 1 else {})
 
     def micro_sizes(self, batch: int) -> list[int]:
         """[sequence] of each micro-batch of the largest replica, or of replicas that share experts; larger ones first."""
@@ -76,6 +93,25 @@ class Layout:
         Replicas that share experts are next to each other in each stage.
         """
         return (replica * self.pp + stage) * self.stage_pes
+
+
+RANKS = ("pe", "cube", "sip")  #: what a rank of tensor parallelism is
+
+
+def layout_in_ranks(
+    layout: Layout, rank: str, config: NpuConfig | SystemConfig, *, where: str = "kbsim llm"
+) -> Layout:
+    """The layout whose `tp` counts ranks of this kind, with `tp` in PEs. InputError for a machine without this kind."""
+    if rank not in RANKS:
+        raise InputError(Problem(where, f"it must be one of {', '.join(RANKS)}", "rank", rank))
+    if rank == "pe":
+        return layout
+    if not isinstance(config, SystemConfig):
+        rule = f"{config.source} is one NPU, which has no cubes and no SIPs"
+        raise InputError(Problem(where, rule, "rank", rank, "leave out --rank, or choose a system"))
+    pes = config.cube.pes * (config.cubes if rank == "sip" else 1)
+    tp = layout.tp * pes if type(layout.tp) is int else layout.tp
+    return replace(layout, tp=tp, rank=rank, rank_pes=pes)
 
 
 def check_layout(

@@ -11,6 +11,7 @@ import msgspec
 
 from kernbench.cmdq.program import Program
 from kernbench.common.errors import InputError
+from kernbench.common.json_shapes import counted
 from kernbench.common.units import even_parts
 from kernbench.config.kinds import as_npu
 from kernbench.config.schema import NpuConfig
@@ -121,7 +122,10 @@ class ParallelPrograms:
                 self.job, batch=size, cached=layout.replica(self.job.batch), stage=self.stages[number],
                 first_pe=layout.first_pe(replica, number), staging=STAGING_BYTES if layout.pp > 1 else 0,
             )  # fmt: skip
-            made = programs_of(self.model, self.precision, self._config, job, max_cycles=self.max_cycles)
+            try:
+                made = programs_of(self.model, self.precision, self._config, job, max_cycles=self.max_cycles)
+            except InputError as error:
+                raise _in_ranks(error, layout) from None
             if replica:
                 return made
             self._made[key] = made
@@ -226,6 +230,16 @@ class ParallelPrograms:
         emit_hand_off(emits[0], emits[1], self._whole_pe, elements, bits, source, target, meta)
         _gated(program, begin + 1, gate)
         return last_ones(program, begin)
+
+
+def _in_ranks(error: InputError, layout: Layout) -> InputError:
+    """The refusal of a number of PEs, as one of a number of ranks if the layout has larger ranks."""
+    problem = error.problems[0]
+    if layout.rank_pes == 1 or (problem.field, problem.value) != ("tp", layout.tp):
+        return error
+    rule = f"{counted(layout.ranks, layout.rank)} of {counted(layout.rank_pes, 'PE')} share each layer, so {problem.rule}"
+    rule = rule.replace("so it must", f"so their number of PEs, {layout.tp}, must")
+    return InputError(replace(problem, rule=rule, value=layout.ranks, remedy="take fewer ranks, or --rank pe"))
 
 
 def grid_job(job: Job, layout: Layout) -> Job:

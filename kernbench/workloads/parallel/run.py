@@ -29,7 +29,7 @@ def job_programs(
 ) -> LlmPrograms | ParallelPrograms:  # fmt: skip
     """The programs of a job on a layout. InputError if something does not fit."""
     layout = shared_layout(model, job, layout)
-    if layout.pp == layout.copies == 1 and not layout.micro_batches:
+    if layout.pp == layout.copies == layout.rank_pes == 1 and not layout.micro_batches:
         if layout.stage_pes > layout.tp or layout.cp < 1:
             check_layout(layout, model, config, job.batch, job.layers or model.layers)
         return programs_of(model, precision, config, grid_job(job, layout), max_cycles=max_cycles)

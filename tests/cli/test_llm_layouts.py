@@ -44,12 +44,13 @@ def test_a_rank_may_be_a_cube(kbsim: Kbsim) -> None:
     assert cubes["layout"]["rank"] == {"kind": "cube", "pes": 8, "tp": 1}
     assert "1 rank of tensor parallelism, each a cube of 8 PEs" in kbsim(*RUN, "--rank", "cube").out
     two = kbsim(*RUN, "--tp", "2", "--rank", "cube")
-    assert 'layout = "--tp 2 --rank cube", but single_cube.yaml has 8 PEs' in " ".join(two.err.split()) and two.code == 2  # there is one cube
+    assert 'layout = "--tp 2 --rank cube", but single_cube.yaml has 8 PEs' in " ".join(two.err.split()) and two.code == 2
 
 
 def test_one_npu_has_no_cubes(kbsim: Kbsim) -> None:
     said = kbsim("llm", "-m", "m.json", "-c", "npu_server", "--rank", "sip")
-    assert said.code == 2 and "is one NPU, which has no cubes and no SIPs; leave out --rank" in " ".join(said.err.split())
+    text = "a rank is a SIP of a system, but npu_server.yaml is a single NPU; leave out --rank"
+    assert said.code == 2 and text in " ".join(said.err.split())
 
 
 def test_larger_ranks_are_proposed_where_these_fit(kbsim: Kbsim) -> None:

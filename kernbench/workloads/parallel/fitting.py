@@ -110,7 +110,7 @@ def larger_ranks(
     model: Model, precision: Precision, config: NpuConfig | SystemConfig, job: Job, layout: Layout
 ) -> Iterator[str]:
     """The same layout with a cube or a SIP for each rank of tensor parallelism, whichever fits first."""
-    if layout.tp == 1 or layout.rank_pes > 1 or not isinstance(config, SystemConfig):
+    if layout.tp == 1 or layout.rank_pes > 1 or config.pes == 1:
         return
     for rank in RANKS[1:]:
         one = layout_in_ranks(layout, rank, config)

@@ -10,7 +10,7 @@ from typing import Any
 from kernbench.common.errors import InputError, Problem
 from kernbench.common.json_shapes import counted
 from kernbench.common.units import even_parts
-from kernbench.config.kinds import larger
+from kernbench.config.kinds import a_system, larger
 from kernbench.config.schema import NpuConfig
 from kernbench.config.system import SystemConfig
 from kernbench.workloads.llm.model import Model
@@ -106,10 +106,8 @@ def layout_in_ranks(
         raise InputError(Problem(where, f"it must be one of {', '.join(RANKS)}", "rank", rank))
     if rank == "pe":
         return layout
-    if not isinstance(config, SystemConfig):
-        rule = f"{config.source} is one NPU, which has no cubes and no SIPs"
-        raise InputError(Problem(where, rule, "rank", rank, "leave out --rank, or choose a system"))
-    pes = config.cube.pes * (config.cubes if rank == "sip" else 1)
+    system = a_system(where, config, f"a rank is a {rank.upper() if rank == 'sip' else rank} of a system", "leave out --rank")
+    pes = system.cube.pes * (system.cubes if rank == "sip" else 1)
     tp = layout.tp * pes if type(layout.tp) is int else layout.tp
     return replace(layout, tp=tp, rank=rank, rank_pes=pes)
 

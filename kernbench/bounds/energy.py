@@ -1,4 +1,4 @@
-"""Energy of a run from its counters and the machine's `energy` section; it decides no cycle.
+"""The energy of a run, from its counters and the machine's `energy` section; no cycle depends on it.
 
     dram    bytes of all DRAM channels * dram_pj_per_byte
     noc     bytes of all links * noc_pj_per_byte_hop
@@ -8,7 +8,7 @@
     ve      ops of completed VE jobs * ve_op_pj
     static  static_mw * time [ns]
 
-The core counts the work of component jobs; it is added.
+The work of component jobs is counted by the core, and added.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Conservation laws of every run, checked once, in its counters, at the end.
+"""Conservation laws that hold in every run; they are checked once, for the counters at the end of the run.
 
 Counters are compared with the work of the program and with the limits of the machine. A broken law is a bug of the simulator
 or of a plugged-in engine.
@@ -26,13 +26,13 @@ LAWS: dict[str, str] = {
     "conserving": "while a flow is a member, some resource moves all that it can",
 }
 Array = npt.NDArray[np.int64]
-ENDED = ("done", "aborted", "deadlock")  #: statuses that leave no cycle half done
+ENDED = ("done", "aborted", "deadlock")  #: statuses in which no cycle is incomplete
 MOST = 5  #: most violations in a report
-NEAR = 1e-9  #: relative, of what is computed in floating point before it is looked at exactly
+NEAR = 1e-9  #: relative: a result in floating point that is nearer to the limit is checked exactly
 
 
 class BrokenLaw(KernbenchError):
-    """A run broke a law of LAWS; the text says which, where and by how much."""
+    """A run violated a law of LAWS; the text gives the law, the place and the difference."""
 
     exit_code = 5
 
@@ -50,8 +50,9 @@ class Ran(msgspec.Struct, frozen=True):
     resources: Array  #: by resource: [B] in each direction, cycles with a member, member-cycles
     banks: list[tuple[Array, Array]]  #: by scratchpad: grants and denials of each bank
     plugged: bool  #: the run had components, whose jobs count too
-    foreign: int  #: [byte] of flows that components opened
-    written_back: list[tuple[dict[str, Any], int]]  #: of each last-level cache: its table, and lines that it wrote back
+    foreign: int  #: [byte] bytes of flows that components opened
+    #: for each last-level cache: its table, and the number of lines that it wrote back
+    written_back: list[tuple[dict[str, Any], int]]
 
 
 def check_laws(plan: Plan, cycles: int, status: str, core: Any, components: Sequence[str]) -> None:
@@ -65,9 +66,9 @@ def check_laws(plan: Plan, cycles: int, status: str, core: Any, components: Sequ
 
 
 def check_counters(plan: Plan, cycles: int, status: str, core: Any) -> None:
-    """Look at a core that was taken up from a file, wherever it stands; BrokenLaw if a run cannot have counted that.
+    """Check a core that was restored from a file, at any point of its run; BrokenLaw if no run can have these counters.
 
-    Laws of whole runs are not looked at: a run that is done would not go on.
+    Laws of whole runs are not checked, because a run that is done would not continue.
     """
     so_far = "aborted" if status == "running" else status
     if so_far not in ENDED:
@@ -78,7 +79,7 @@ def check_counters(plan: Plan, cycles: int, status: str, core: Any) -> None:
 
 
 def what_ran(plan: Plan, cycles: int, status: str, core: Any, components: Sequence[str]) -> Ran:
-    """The counters of a finished core that laws check."""
+    """The counters of a finished core that the laws need."""
     dma, compute, resources, banks, _ = core.totals()
     written_back = []
     if plan.caches:
@@ -142,9 +143,9 @@ def _bytes(ran: Ran) -> Iterator[str]:
     if ran.plan.caches:
         yield from _bytes_of_caches(ran, on_channels)
         return
-    if _routed(ran) and not ran.done:  # bytes that the channels gave are on their way through routers
+    if _routed(ran) and not ran.done:  # some bytes that the channels delivered are in flight in the routers
         return
-    if ran.plugged or not ran.done:  # of a system, engines move bytes past all channels as well
+    if ran.plugged or not ran.done:  # on a system, engines also move bytes that pass no channel
         whole = not ran.plan.machine.get("own_routes") or ran.plan.ratios is not None
         right = on_channels <= moved.sum() if whole else on_channels == moved.sum()
         if not ran.foreign and not right:
@@ -154,7 +155,8 @@ def _bytes(ran: Ran) -> Iterator[str]:
 
 
 def _bytes_of_caches(ran: Ran, on_channels: int) -> Iterator[str]:
-    """Behind a last-level cache a channel moves what missed and what is written back; the cache moves that and what hit."""
+    """Behind a last-level cache, a channel moves missed bytes and write-backs; the cache moves these bytes and the bytes of
+    hits."""
     over = sum(int(ran.resources[k, :2].sum()) for k in ran.plan.caches)
     if on_channels > over:
         yield f"channels moved {on_channels} bytes, and last-level caches {over}"
@@ -166,12 +168,12 @@ def _bytes_of_caches(ran: Ran, on_channels: int) -> Iterator[str]:
 
 
 def _routed(ran: Ran) -> bool:
-    """Transfers move over routers, which may hold flows back."""
+    """Whether transfers move over routers, which may hold flows back."""
     return ran.plan.machine.get("network") is not None
 
 
 def _asked(plan: Plan, engines: int) -> tuple[Array, int]:
-    """[byte] of the program's transfers: by engine, and of those that have channels."""
+    """[byte] The bytes of the program's transfers: by engine, and of transfers with channels."""
     jobs = plan.program["dma"]
     channels = np.array([table["first"] >= 0 for table in plan.machine["memories"]], dtype=np.bool_)[jobs["memory"]]
     by_engine = np.zeros(engines, dtype=np.int64)
@@ -228,18 +230,19 @@ def _ports(ran: Ran) -> Iterator[str]:
 
 
 def _conserving(ran: Ran) -> Iterator[str]:
-    """Under every allocation rule, the scarcest resource of a cycle is used completely. But held flows wait for banks, and a
-    partial burst of DRAM rows takes the time of a whole one.
+    """Under every allocation rule, the scarcest resource of a cycle is used completely. However, held flows wait for banks, and
+    a partial burst of DRAM rows takes the time of a whole one.
     """
     if ran.plan.machine.get("devices") is not None or ran.plan.machine.get("controllers") is not None or _routed(ran):
         return
-    if ran.plan.ratios is not None:  # what stays unused at the end of a flow depends on its ratio
+    if ran.plan.ratios is not None:  # the unused capacity at the end of a flow depends on its ratio
         return
     if ran.plugged or not ran.done or any(denials.any() for _, denials in ran.banks) or not _uncut(ran):
         return
     moved, busy = (ran.resources[:, 0] + ran.resources[:, 1]).astype(np.float64), ran.resources[:, 2]
     spare = _spare(ran)
-    full = (moved + spare) * _float(ran, "resource_den") / _float(ran, "resource_num")  # [cycle] that it was used up, at most
+    # [cycle] upper bound of the cycles in which it was used completely
+    full = (moved + spare) * _float(ran, "resource_den") / _float(ran, "resource_num")
     alone = ran.plan.machine.get("own_routes") and len(ran.resources) == ran.plan.channels
     reached = full if alone else np.full(len(full), full[busy > 0].sum())
     for k in np.flatnonzero(busy > reached * (1 + NEAR) + (ran.cycles >> 20) + 1):
@@ -253,13 +256,13 @@ def _uncut(ran: Ran) -> bool:
     The lines of a flow are consecutive; after an interleave chunk they continue after the chunks of the other channels.
     """
     machine, jobs = ran.plan.machine, ran.plan.program["dma"]
-    if ran.plan.caches:  # the lines of a flow are any lines
+    if ran.plan.caches:  # the lines of a flow may be any lines
         return False
     starts, path = machine["route_start"], machine["route_path"]
     if len(path) == 0 or (np.diff(starts) == 0).any():
         return False
     rates = machine["resource_num"].astype(np.float64) / machine["resource_den"]
-    most = int(np.minimum.reduceat(rates[path], starts[:-1]).max()) + 1  # [byte] that a flow earns in a cycle, and one more
+    most = int(np.minimum.reduceat(rates[path], starts[:-1]).max()) + 1  # [byte] that a flow earns in a cycle, plus one
     for table in machine["spm"][: len(ran.plan.scratchpads)]:
         line, banks = table["line"], table["banks"]
         lines = 2 + most // line
@@ -274,8 +277,8 @@ def _uncut(ran: Ran) -> bool:
 
 
 def _spare(ran: Ran) -> float:
-    """[byte] of a resource's capacity that may stay unused: of each flow less than a line and a cycle at its end, and of each
-    member less than a byte when rates change."""
+    """[byte] The capacity of a resource that may stay unused: for each flow, less than a line and a cycle at its end, and for
+    each member, less than a byte when rates change."""
     jobs = len(ran.plan.program["dma"]["rows"])
     memories, engines = ran.plan.machine["memories"], ran.plan.machine["dma"]
     flows = jobs * max((max(1, table["channels"]) for table in memories), default=1)

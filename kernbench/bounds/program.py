@@ -1,7 +1,7 @@
-"""Lower bounds of a run's cycles, known before it: no simulation of the program on this machine ends earlier.
+"""Lower bounds of a run's cycles, known before the run: no simulation of the program on this machine ends earlier.
 
-Each bound follows from a rule of docs/model: a resource never moves more than its capacity times the cycles (sharing.md),
-an engine works on one job at a time (compute.md) or on a limited number (dma.md), and a job starts when what it waits for has
+Each bound follows from a rule of docs/model: a resource never moves more than its capacity times the cycles (sharing.md), an
+engine works on one job at a time (compute.md) or on a limited number (dma.md), and a job starts when its dependencies have
 ended (control.md). They hold for runs that end `done`.
 """
 
@@ -19,22 +19,22 @@ from kernbench.config import NpuConfig, SystemConfig
 from kernbench_core.numbers import Opkind
 
 CRITICAL_PATH = "critical path"
-NEVER = -(1 << 63)  # before all cycles
+NEVER = -(1 << 63)  # earlier than all cycles
 
 
 @dataclass(frozen=True)
 class Bounds:
-    """Cycles that a run takes at least, one bound a reason."""
+    """Lower bounds of the cycles of a run, one bound for each reason."""
 
-    critical_path: int  #: the longest chain of jobs that wait for each other, each at its full speed
+    critical_path: int  #: the longest chain of dependent jobs, each at its full speed
     path: tuple[int, ...]  #: ids along that chain
-    depth: int  #: entries on the longest chain, counted in entries
+    depth: int  #: number of entries on the longest chain
     dram: dict[str, int]  #: per DRAM channel: its bytes at its capacity
     links: dict[str, int]  #: per mesh link that has traffic: its bytes at its capacity
     engines: dict[
         str, int
-    ]  #: by engine with jobs: the sum of their service times over the jobs that can run at a time
-    stuck: tuple[int, ...]  #: ids that can never be issued: the run ends in a deadlock; they count in no bound
+    ]  #: by engine with jobs: the sum of their service times, divided by the number of concurrent jobs
+    stuck: tuple[int, ...]  #: ids that can never be issued: the run ends in a deadlock; no bound includes them
 
     @property
     def cycles(self) -> int:
@@ -43,7 +43,8 @@ class Bounds:
 
     @property
     def limit(self) -> str:
-        """The name of the largest: `critical path`, or a resource's or engine's. The first of equals, in this order."""
+        """The name of the largest bound: `critical path`, or the name of a resource or engine. If bounds are equal, the first
+        in this order."""
         named = {CRITICAL_PATH: self.critical_path, **self.dram, **self.links, **self.engines}
         return max(named, key=lambda name: named[name])
 
@@ -68,7 +69,7 @@ Shape = tuple[int, int, int, tuple[int, ...]]  #: of a transfer: engine, memory,
 
 
 class _Moves(NamedTuple):
-    """The transfers of a program: the different ones, and for each transfer its entry and the number of its shape."""
+    """The transfers of a program: the different shapes, and for each transfer its entry and the number of its shape."""
 
     shapes: list[Shape]
     entries: list[int]
@@ -76,15 +77,15 @@ class _Moves(NamedTuple):
 
 
 class _Order(NamedTuple):
-    """What follows from the dependencies alone."""
+    """Data that follow from the dependencies alone."""
 
-    entries: list[int]  #: those that can be issued, each after all that it waits for
+    entries: list[int]  #: entries that can be issued, each after all its dependencies
     depths: list[int]  #: per entry, the length of its longest chain, counted in entries
     stuck: list[int]  #: entries that can never be issued
 
 
 class _Run:
-    """The jobs of one program on one machine, each without contention, and their dependencies. All is made from the plan's
+    """The jobs of one program on one machine, each without contention, and their dependencies. All data come from the plan's
     columns.
     """
 
@@ -93,10 +94,11 @@ class _Run:
         self.plan = plan
         self.own = bool(plan.machine.get("own_routes"))  # an NPU has its own routes
         count = len(self.entries)
-        self.cycles, self.period = [0] * count, [1] * count  # from start to end; it starts in multiples of
+        # [cycle] duration from start to end; a job starts in multiples of the period
+        self.cycles, self.period = [0] * count, [1] * count
         self.occupies = [0] * count  # [cycle] for which its engine, or a slot of a DMA engine, is busy
         self.moves: _Moves = plan.kept("moves", self._moves)
-        self.ways: list[On] = []  #: of each of the shapes of transfers
+        self.ways: list[On] = []  #: resources and bytes of each shape of transfer
         self._add_transfers()
         self._add_works()
 
@@ -109,7 +111,7 @@ class _Run:
             self.occupies[entry] = ticks * period
 
     def _add_transfers(self) -> None:
-        """The least cycles of a transfer; bank conflicts with itself may add more."""
+        """The smallest number of cycles of a transfer; bank conflicts with itself may add more."""
         engines = self.plan.machine["dma"]
         found = []
         for shape in self.moves.shapes:
@@ -135,7 +137,7 @@ class _Run:
             return self._way_over_cache(memory, route, sum(moved))
         pad = machine["spm"][machine["dma"][engine]["spm"]]
         row = pad["banks"] * pad["line"]  # the limit of the requests of a flow in a cycle
-        ratio = 1 if self.plan.ratios is None else self.plan.ratios[memory]  # [B] of requests for each byte on the channels
+        ratio = 1 if self.plan.ratios is None else self.plan.ratios[memory]  # [B] requested for each byte on the channels
         start, path, latencies = (machine[f"route_{name}"] for name in ("start", "path", "latency"))
         on: dict[int, int] = {}
         latency, moving = 0, 1
@@ -150,8 +152,8 @@ class _Run:
         return machine["memories"][memory]["setup"] + latency + moving, tuple(on.items())
 
     def _way_over_cache(self, memory: int, route: int, nbytes: int) -> tuple[int, On]:
-        """The same behind a last-level cache, where all of it may hit, or nothing: every byte moves over the cache, after the
-        head latency of what hits or of what misses."""
+        """The same behind a last-level cache, in which all bytes or none may hit: every byte moves over the cache, after the
+        head latency of a hit or of a miss."""
         machine = self.plan.machine
         table = machine["caches"][machine["memories"][memory]["cache"]]
         last = route + machine["memories"][memory]["channels"]
@@ -161,7 +163,7 @@ class _Run:
         return min(missed, table["latency"] + latencies[-1]) + moving, ((table["resource"], nbytes),)
 
     def _resources(self, counts: Counter[int], numbers: range, *, idle: bool = False) -> dict[str, int]:
-        """Cycles of resources for so many transfers of each shape; `idle`: also of those without traffic."""
+        """The cycles of resources for a number of transfers of each shape; `idle`: include resources without traffic."""
         totals = dict.fromkeys(numbers, 0) if idle else {}
         for number, way in enumerate(self.ways):
             for resource, nbytes in way if counts[number] else ():
@@ -172,17 +174,17 @@ class _Run:
         return {plan.resources[r]: ceil_div(max(0, totals[r] - waiting[r]), plan.capacities[r]) for r in numbers if r in totals}
 
     def _counts(self, stuck: Set[int]) -> Counter[int]:
-        """How many transfers of each shape can be issued."""
+        """The number of transfers of each shape that can be issued."""
         if not stuck:
             return self.plan.kept("counts", lambda: Counter(self.moves.numbers))
         moves = zip(self.moves.entries, self.moves.numbers, strict=True)
         return Counter(number for entry, number in moves if entry not in stuck)
 
     def _engines(self, stuck: Set[int]) -> dict[str, int]:
-        """The same for each engine with jobs that can be issued.
+        """The cycles of each engine with jobs that can be issued.
 
-        A TE or VE executes its jobs one by one; with a period, it waits for its clock after each job except the last.
-        A DMA engine has at most `max_concurrent_transfers` at a time, and that of an NPU as many as its channels have together.
+        A TE or VE executes its jobs one by one; with a period, it waits for its clock after each job except the last. A DMA
+        engine has at most `max_concurrent_transfers` at a time, and the engine of an NPU as many as its channels have together.
         """
         plan = self.plan
         dma: dict[int, int] = {}
@@ -208,7 +210,7 @@ class _Run:
 
     @property
     def waits(self) -> list[tuple[int, ...]]:
-        """Per entry, indices of what it waits for, barriers and END included."""
+        """For each entry, the indices of its dependencies, including barriers and END."""
         return self.plan.kept("waits", self._waits)
 
     def _waits(self) -> list[tuple[int, ...]]:
@@ -244,7 +246,7 @@ class _Run:
         )
 
     def _dependents(self) -> list[list[int]]:
-        """Per entry, indices of what waits for it."""
+        """For each entry, the indices of its dependents."""
         dependents: list[list[int]] = [[] for _ in self.entries]
         for i, waits in enumerate(self.waits):
             for other in waits:
@@ -274,7 +276,7 @@ class _Run:
         dependents = self.plan.kept("dependents", self._dependents)
         ends = [-1] * len(self.entries)
         before: list[int | None] = [None] * len(self.entries)
-        ready = [NEVER] * len(self.entries)  # the latest end of what it waits for
+        ready = [NEVER] * len(self.entries)  # the latest end of its dependencies
         cycles, period = self.cycles, self.period
         for i in order.entries:
             begin = max(0, ready[i])

@@ -18,7 +18,7 @@ __all__ = ["Bounds", "ProgramSummary", "lower_bounds", "summarise"]
 
 @dataclass(frozen=True)
 class ProgramSummary:
-    """A program at a glance, for `kbsim program check|show`."""
+    """The summary of a program, for `kbsim program check|show`."""
 
     name: str
     entries: int
@@ -26,7 +26,7 @@ class ProgramSummary:
     jobs: dict[str, int]  #: entries by engine: `dma0`, `te1`, ...; every engine of the machine
     dram_read: dict[str, int]  #: [byte] per DRAM channel, alignment included
     dram_written: dict[str, int]  #: [byte] per DRAM channel, alignment included
-    elsewhere: int  #: [byte] over no DRAM channel: between scratchpads, and from and to SRAMs
+    elsewhere: int  #: [byte] that pass no DRAM channel: between scratchpads, and from and to SRAMs
     asked_bytes: int  #: [B] of all transfers, without alignment
     macs: dict[str, int]  #: per tensor engine
     ops: dict[str, int]  #: per vector engine, `length * batch` of its jobs
@@ -34,7 +34,7 @@ class ProgramSummary:
 
     @property
     def moved_bytes(self) -> int:
-        """Bytes that travel."""
+        """The transferred bytes."""
         return sum(self.dram_read.values()) + sum(self.dram_written.values()) + self.elsewhere
 
 
@@ -44,7 +44,7 @@ def summarise(program: Program, config: NpuConfig | SystemConfig) -> ProgramSumm
 
 
 def summarise_plan(program: Program, plan: Plan) -> ProgramSummary:
-    """The summary of a program from its plan. On a system only nodes that the program names are in it."""
+    """The summary of a program from its plan. On a system, it contains only nodes that the program names."""
     jobs = dict.fromkeys((*plan.dma, *plan.compute), 0)
     for entry, unit in zip(plan.rows(program).entries, plan.units, strict=True):
         if entry.engine != "control":

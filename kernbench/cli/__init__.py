@@ -1,1 +1,1 @@
-"""The `kbsim` command: one file a command; they parse, call and print."""
+"""The `kbsim` command, with one file for each command; the files parse arguments, call the library and print results."""

@@ -1,4 +1,4 @@
-"""The commands of `kbsim`, put together."""
+"""The commands of `kbsim`, combined."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from kernbench.cli.overview import COMMANDS, EXIT_CODES, OPTIONS, PURPOSE, colou
 
 
 class Deferred(TyperCommand):
-    """A command, or a group of commands, that is not imported yet."""
+    """A command, or a group of commands, whose module is not imported yet."""
 
     def load(self) -> Any:
         """The command itself."""
@@ -69,7 +69,7 @@ class Commands(TyperGroup):
             raise Interrupted(interrupt) from None
 
     def loaded(self) -> Commands:
-        """This, with all commands imported."""
+        """This group, with all commands imported."""
         self.commands = {name: command.load() for name, command in self._deferred.items()}
         return self
 

@@ -1,4 +1,4 @@
-"""`kbsim calibrate`: a user's measured kernels in, a calibrated machine and profile out."""
+"""`kbsim calibrate`: fits a machine and a profile to kernels that the user has measured."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def calibrate(
 
 
 def calibration_text(found: Calibration, width: int, written: list[str]) -> Iterator[RenderableType]:
-    """Constants with their intervals, errors of rows seen and unseen, and the rows that are furthest off."""
+    """Constants with their intervals, errors of rows with and without use in the fit, and the rows with the largest errors."""
     from kernbench.analysis.chips.calibrate import ONE_CLASS
 
     wide = width >= WIDE

@@ -1,4 +1,4 @@
-"""The help of a command: its usage, what it does, and a panel for each kind of its arguments and options."""
+"""The help of a command: its usage, its purpose, and a panel for each kind of its arguments and options."""
 
 from __future__ import annotations
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-#: Options and arguments whose values have names: by what they are called, the kind of `names_of`.
+#: Options and arguments whose values have names: the kind of `names_of`, by the name of the option or argument.
 _OPTIONS = {"--config": "machines", "--from": "machines", "--model": "models", "--runtime": "runtimes", "--algo": "algorithms",
             "--free": "resources", "--device": "devices"}  # fmt: skip
 _ARGUMENTS = {"TARGET": "targets", "NAME|FILE": "machines", "BENCH": "benches", "WORKLOAD": "workloads", "SUITE": "suites",
@@ -20,13 +20,13 @@ _FILES = ("FILE", "PATH", "DIR", "CKPT", "STORE", "SPEC", "TRACE", "OUT", "MODEL
 class Parameter:
     """An option or an argument."""
 
-    names: tuple[str, ...]  #: of an option, the long one first; of an argument none
-    value: str  #: how help calls its value: `NAME|FILE`, `dot|mermaid`; empty for a flag
-    choices: tuple[str, ...]  #: where only some values are allowed
-    kind: str  #: of names that it takes (`names_of`); empty where it takes none
+    names: tuple[str, ...]  #: names of an option, the long one first; empty for an argument
+    value: str  #: the name of the value in help: `NAME|FILE`, `dot|mermaid`; empty for a flag
+    choices: tuple[str, ...]  #: the allowed values, if only some are allowed
+    kind: str  #: the kind of names that it accepts (`names_of`); empty if it accepts none
     files: bool  #: whether a value may be a file or a folder
     required: bool
-    default: str  #: as text; empty where there is none to show
+    default: str  #: as text; empty if there is no default to show
     help: str
     limits: str = ""  #: of a number: `at least 1`, `0 to 16`; empty if all are allowed
     panel: str = ""  #: the panel of the help in which it stands; empty for `Options` or `Arguments`
@@ -65,7 +65,7 @@ def command_tree() -> CommandNode:
 
 
 def names_of(kind: str) -> list[str]:
-    """The names that the package has of a kind of thing: machines, models, benches, ... KeyError for another kind."""
+    """The names that the package has for a kind of object: machines, models, benches, ... KeyError for an unknown kind."""
     from kernbench.analysis.whatif import RESOURCES
     from kernbench.ccl.collectives import COLLECTIVES
     from kernbench.ccl.registry import read_registry

@@ -42,7 +42,7 @@ COMMAND_SYNONYMS: dict[str, dict[str, str]] = {
 TRACES = (".jsonl", ".jsonl.gz", ".jsonl.zst")  #: endings of trace files
 #: Intended commands that belong to `kbsim` itself, not to the group.
 TOP = {("kbsim bench", "run"), ("kbsim program", "run")}
-#: Options of other tools: those meant, the first that the command has.
+#: Options of other tools: the options of kernbench that they mean, of which the first that the command has is suggested.
 OPTION_SYNONYMS: dict[str, tuple[str, ...]] = {
     "--html": ("--report", "--html", "--out"),
     "--output": ("--out",),
@@ -103,7 +103,7 @@ OPTION_SYNONYMS: dict[str, tuple[str, ...]] = {
     "--verbose": ("--debug",),
 }
 _NETWORK = "--size and --kind describe the network; to measure the links of a machine: kbsim probe -c NAME"
-#: What to type where an option is missing or is unknown, by command and option; as a remedy.
+#: The text to suggest if an option is missing or unknown, by command and option.
 OPTION_REMEDIES = {
     ("kbsim serve capacity", "--slo"): 'write the latency targets, such as --slo "p99 ttft<200ms, p99 tpot<50ms"',
     ("kbsim calibrate", "--config"): "name the chip and the file of measured kernels: kbsim calibrate DATA.csv -c h100",
@@ -114,7 +114,7 @@ OPTION_REMEDIES = {
     ("kbsim noc load", "-c"): _NETWORK,
     ("kbsim noc load", "--config"): _NETWORK,
 }
-#: Options that take several values with commas between them.
+#: Options that take several values, separated by commas.
 LISTS = ("--algo", "--by", "--dtype", "--free", "--rates", "--sizes", "--vary")
 
 
@@ -156,7 +156,7 @@ def _compare_meant(args: list[str]) -> str:
 
 
 def _all_given(names: Sequence[str], args: Sequence[str]) -> list[str]:
-    """What an option was given, every time."""
+    """All values that were given for an option."""
     after = [value for one, value in pairwise(args) if one in names]
     return after + [one.partition("=")[2] for one in args if one.partition("=")[0] in names and "=" in one]
 
@@ -252,7 +252,7 @@ def _sentence(text: str) -> str:
     return " ".join(text.split()).replace("Value error, ", "").rstrip(".")
 
 
-#: Names of values in other tools, and ours.
+#: Names of values in other tools, and the names in kernbench.
 VALUE_SYNONYMS = {"npu": "machine", "config": "machine", "pod": "system", "topology": "system", "pftrace": "perfetto",
                   "json": "chrome", "tensorboard": "chrome", "catapult": "chrome", "random": "uniform"}  # fmt: skip
 
@@ -272,13 +272,13 @@ def _missing(param: Any, said: str) -> str:
 
 
 def _given(option: str, arguments: Sequence[str]) -> str:
-    """What an option was given on a command line."""
+    """The value that was given for an option on a command line."""
     after = dict(zip(arguments, [*arguments[1:], ""], strict=True))
     return next((one.partition("=")[2] for one in arguments if one.startswith(f"{option}=")), after.get(option, ""))
 
 
 def _setting_meant(name: str, command: Any, arguments: Sequence[str]) -> str:
-    """`--set dram.channels=4` for an option `--dram.channels 4`, `--set m=64` for `--m 64` of a bench; empty where the command
+    """`--set dram.channels=4` for an option `--dram.channels 4`, `--set m=64` for `--m 64` of a bench; empty if the command
     takes no such values.
     """
     if "--set" not in options_of(command):

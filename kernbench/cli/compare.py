@@ -137,7 +137,7 @@ def _named(given: Sequence[str]) -> dict[str, str]:
 
 
 def _one(given: Sequence[str]) -> dict[str, str]:
-    """The machine of `--noc`. InputError for none, and for several."""
+    """The machine of `--noc`. InputError for no machine, and for several."""
     if len(given) != 1:
         remedy = "kbsim compare TARGET -c npu_server --noc"
         raise InputError(Problem("kbsim compare", "--noc needs one machine", "--config", ", ".join(given), remedy))
@@ -145,7 +145,7 @@ def _one(given: Sequence[str]) -> dict[str, str]:
 
 
 def _check_plot(plot: Path | None, read: Sequence[str], *, no_why: bool) -> None:
-    """InputError, before any run, where the picture could not be written."""
+    """InputError, before any run, if the picture cannot be written."""
     from kernbench.common.files import check_apart, check_writable
 
     if plot is None:
@@ -272,7 +272,8 @@ def _cut(name: str) -> str:
 
 
 def _reasons(found: Compared) -> Iterator[widgets.Text]:
-    """A line a machine: what takes more or less time than on the first, and the keys that decide it."""
+    """For each machine, one line: the causes that take more or less time than on the first machine, and the keys that decide
+    them."""
     for name in found.done:
         if name == found.first or found.first not in found.done:
             continue

@@ -13,7 +13,7 @@ from kernbench.cli.command_tree import CommandNode, Parameter, command_tree, nam
 
 
 class Shell(StrEnum):
-    """What there is a script for."""
+    """Shells for which there is a script."""
 
     BASH = "bash"
     ZSH = "zsh"
@@ -34,7 +34,7 @@ def completion(
 
 
 def script(shell: str) -> str:
-    """The script for `bash`, `zsh` or `fish`. It names what the package has, and calls nothing."""
+    """The script for `bash`, `zsh` or `fish`. The script contains the names of the package, and calls no program."""
     tree = command_tree()
     if shell == Shell.FISH:
         return "\n".join(_fish(tree)) + "\n"
@@ -42,11 +42,11 @@ def script(shell: str) -> str:
 
 
 def values_of(parameter: Parameter) -> list[str]:
-    """The values that can be offered, files aside."""
+    """The values that can be offered, except files."""
     return [*parameter.choices, *(names_of(parameter.kind) if parameter.kind else ())]
 
 
-#: How the shells find what is being completed; `_kbsim_tables` sets commands, options, values and files.
+#: How the shells find the current word; `_kbsim_tables` sets commands, options, values and files.
 _BASH = [
     r"",
     r"_kbsim() {",
@@ -82,7 +82,7 @@ _ZSH = [
 
 
 def _tables(tree: CommandNode) -> Iterator[str]:
-    """What bash and zsh know in common: the paths of commands, and what may follow each."""
+    """The common tables of bash and zsh: the paths of commands, and the words that may follow each."""
     nodes = list(tree.walk())
     known = "|".join(f'"{node.path}"' for node in nodes if node.path)
     yield "_kbsim_enter() {"

@@ -110,7 +110,7 @@ def _script(path: Path) -> list[str]:
 
 
 def _do(session: Session, lines: list[str]) -> None:
-    """Do commands one after the other; each is printed before what it shows. An error ends the script."""
+    """Run commands one after another; each is printed before its output. An error ends the script."""
     from kernbench.debug.commands import QuitError, execute
 
     for k, line in enumerate(lines):

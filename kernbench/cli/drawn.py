@@ -1,6 +1,8 @@
-"""Texts and tables of a run's summary. For a file or a pipe they are drawn here; for a terminal rich draws them, with colours.
+"""Texts and tables of a run's summary. For a file or a pipe they are formatted here; for a terminal rich formats them, with
+colours.
 
-The import of rich takes as long as a short run. What is drawn here is what rich draws; whatever would not fit is left to it.
+Importing rich takes as long as a short run. The format is the same as that of rich; texts and tables that do not fit are left
+to rich.
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
 APART = "  "  # between the columns of a table
-#: Characters of one column each that break no line.
+#: Characters of one column that do not break lines.
 _PLAIN = re.compile(rf"[ -~{text.BUSY}{text.STALLED}{text.IDLE}{text.EIGHTHS}]*")
 _WORD = re.compile(r"\s*\S+\s*")
 
@@ -59,9 +61,10 @@ class Table:
         self.rows.append(cells)
 
     def fit_first(self, width: int) -> None:
-        """Break names in the first column, between the ends of a link, or before a count, where the table is too wide.
+        """If the table is too wide, break names in the first column, between the ends of a link or before a count.
 
-        A table that is too wide loses the ends of all its cells: numbers are never to be cut to make room for a name.
+        Otherwise a table that is too wide loses the ends of all its cells, and numbers must never be cut to make room for a
+        name.
         """
         sizes = _sizes(self, _texts(self))
         room = width - sum(sizes[1:]) - len(APART) * (len(sizes) - 1)
@@ -153,7 +156,7 @@ def _cell(cell: Cell) -> str:
 
 
 def headed(head: str) -> Line:
-    """The bold beginning of a line that is its own section."""
+    """The bold beginning of a line that forms its own section."""
     return Line((head, "bold"), "  ")
 
 

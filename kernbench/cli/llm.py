@@ -265,7 +265,7 @@ def llm(
 
 
 def _show_plans(programs: LlmPrograms | ParallelPrograms, *, as_json: bool) -> int:
-    """Show what the planner compared for the first layer of each phase's first step."""
+    """Show the plans that the planner compared for the first layer of each phase's first step."""
     from kernbench.workloads.planner import TENSORS, Candidate, compared_plans
 
     programs = _first_stage(programs)
@@ -466,7 +466,7 @@ def _refused(rule: str, option: str, path: Path, remedy: str = "") -> InputError
 def run_job(
     asked: Asked, files: dict[str, Path | None], traced: Traced, theme: Theme, *, reuse: bool, as_json: bool, quiet: bool
 ) -> LlmReport | None:
-    """Runs it and writes the `files` that are wanted; None if a program was wanted instead of a run.
+    """Run the job and write the requested `files`; None if a program was requested instead of a run.
 
     `traced`: the trace options.
     """
@@ -683,14 +683,14 @@ def comparison_table(runs: Runs) -> Table:
 
 
 def draw_comparison(runs: Runs, path: Path, theme: Theme) -> None:
-    """Tokens a second, and DRAM bytes a token by role, a bar a run."""
+    """Draw tokens per second, and DRAM bytes per token by role, with one bar for each run."""
     from kernbench.common.files import write_whole
 
     write_whole(path, comparison_picture(runs, path.suffix.lower().removeprefix("."), theme))
 
 
 def comparison_picture(runs: Runs, form: str, theme: Theme = "light") -> bytes:
-    """The picture; the same runs and matplotlib make the same bytes."""
+    """The picture; the same runs and version of matplotlib give the same bytes."""
     import matplotlib
     from matplotlib.figure import Figure
 

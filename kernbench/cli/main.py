@@ -20,31 +20,32 @@ REFUSED, INTERRUPTED = 2, 130  #: exit codes, as `output` has them
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """The entry point: run one command and leave with its exit code."""
-    # A command keeps the modules and tables that it creates, so a garbage collection every 700 objects finds nothing.
+    # A command keeps the modules and tables that it creates, so a garbage collection after every 700 objects finds nothing.
     gc.set_threshold(100_000, 20, 20)
-    # The threads that numpy's OpenBLAS starts busily wait for work as it is imported: 2^20 clock ticks each, for 2^26.
+    # The threads that numpy's OpenBLAS starts wait busily for work while it is imported: for 2^20 clock ticks each, instead of
+    # 2^26.
     os.environ.setdefault("OPENBLAS_THREAD_TIMEOUT", "20")
     given = list(sys.argv[1:] if arguments is None else arguments)
-    if given in ([], ["--help"], ["-h"]) and _overview():  # without an import of anything that a command needs
+    if given in ([], ["--help"], ["-h"]) and _overview():  # imports nothing that a command needs
         sys.exit(0 if given else REFUSED)
-    if not sys.warnoptions:  # a user's module that imports an old name gets a warning with the new one
+    if not sys.warnoptions:  # if a user's module imports an old name, the user gets a warning with the new name
         import warnings
 
         warnings.filterwarnings("default", message=r"kernbench\.", category=DeprecationWarning)
     signal.signal(signal.SIGTERM, _told_to_stop)
     code = exit_code(given)
-    gc.freeze()  # it ends with the process, and Python would go through all of it for garbage first
+    gc.freeze()  # the memory is freed when the process ends; Python would first search all of it for garbage
     sys.exit(code)
 
 
 def _overview() -> bool:
-    """Print the help of `kbsim` itself. False where the terminal cannot show it as it is."""
+    """Print the help of `kbsim` itself. False if the terminal cannot show the text."""
     from kernbench.cli.overview import coloured, help_text, terminal_width
 
     try:
-        sys.stdout.write(help_text(terminal_width(), coloured()) + "\n")  # a line feed more, as behind the help of commands
+        sys.stdout.write(help_text(terminal_width(), coloured()) + "\n")  # one more line feed, as after the help of commands
         sys.stdout.flush()
-    except BrokenPipeError:  # nobody reads it any more
+    except BrokenPipeError:  # the reader is gone
         from kernbench.cli import output
 
         output.silence_stdout()
@@ -78,7 +79,7 @@ def _invoke(arguments: Sequence[str], as_json: bool) -> int:
         from kernbench.cli.run_target import run_target
 
         return run_target(plain)
-    import typer  # inside, as the commands are: an interrupt while they are loaded is one like any other
+    import typer  # imported here, like the commands: an interrupt during the import is handled like any other
     from typer.main import get_command
 
     from kernbench.cli.app import Interrupted, app
@@ -93,7 +94,7 @@ def _invoke(arguments: Sequence[str], as_json: bool) -> int:
         return INTERRUPTED
     except Interrupted as error:
         raise error.interrupt from None
-    except SystemExit:  # typer leaves so when nobody reads its help any more
+    except SystemExit:  # typer exits in this way when the reader of its help is gone
         return 0
     return code if isinstance(code, int) else 0
 

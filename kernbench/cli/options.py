@@ -118,7 +118,7 @@ SystemConfigOption = Annotated[
         show_default=DEFAULT_SYSTEM,
     ),
 ]
-#: The position of the machine argument of these commands before 0.2.
+#: The positional machine argument that these commands had before version 0.2.
 SystemArgument = Annotated[str | None, typer.Argument(metavar="SYSTEM", help="Deprecated: use --config SYSTEM.", hidden=True)]
 
 
@@ -159,7 +159,7 @@ Quiet = Annotated[
     bool, typer.Option("--quiet", "-q", help="Print no summary and no progress; only the exit code shows the outcome.")
 ]
 
-#: Of a traced run (`tracing`).
+#: The trace options (`tracing`).
 TraceTo = Annotated[
     Path | None,
     typer.Option(
@@ -217,5 +217,5 @@ def count_of(text: str | int) -> int:
 
 
 def max_cycles_of(overrides: Sequence[str], config: NpuConfig | SystemConfig) -> int | None:
-    """The limit of a run of a whole model: `max_cycles` if --set gives it. The one in a file is meant for one program."""
+    """The limit of a run of a whole model: `max_cycles` if --set gives it. The limit in a file is meant for one program."""
     return config.max_cycles if any(text.partition("=")[0].strip() == "max_cycles" for text in overrides) else None

@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 OK, WRONG, REFUSED, STOPPED, INTERRUPTED = 0, 1, 2, 3, 130
 ENDINGS = {"running": 0, "done": 0, "aborted": STOPPED, "deadlock": 4, "failed": 5}  #: status of a run: exit code
 
-ASCII = str.maketrans("█▒·╭╮╰╯─│…▏▎▍▌▋▊▉", "#=.++++-|~----+++")  #: what bars, frames and cuts are where they cannot be shown
+#: replacements of characters in bars, frames and cuts if they cannot be shown
+ASCII = str.maketrans("█▒·╭╮╰╯─│…▏▎▍▌▋▊▉", "#=.++++-|~----+++")
 
 
 def console(stream: TextIO, like: Console | None = None) -> Console:
@@ -35,7 +36,7 @@ def console(stream: TextIO, like: Console | None = None) -> Console:
 
 
 def is_file(stream: TextIO) -> bool:
-    """Whether a stream is surely no terminal and takes no colours, by the rules of rich."""
+    """Whether a stream is certainly not a terminal and has no colours, by the rules of rich."""
     environment = os.environ
     if "FORCE_COLOR" in environment or environment.get("TTY_COMPATIBLE") == "1" or "IPython" in sys.modules:
         return False
@@ -61,7 +62,8 @@ def width() -> int:
 
 
 def show_summary(drawables: Iterable[RenderableType]) -> bool:
-    """`show` what `drawn` has, without rich if stdout is a file or a pipe. False if the reader has closed the pipe."""
+    """Call `show` for the content of `drawn`, without rich if stdout is a file or a pipe. False if the reader has closed the
+    pipe."""
     from kernbench.cli.drawn import lines_of
 
     found = list(drawables)
@@ -70,7 +72,7 @@ def show_summary(drawables: Iterable[RenderableType]) -> bool:
 
 
 def show(renderables: Iterable[RenderableType], *, whole: bool = False) -> bool:
-    """Print for a person, on stdout. `whole`: lines stay lines where the terminal is narrower, as programs may read them.
+    """Print readable output on stdout. `whole`: lines are not wrapped on a narrow terminal, because programs may read them.
 
     False if the reader has closed the pipe."""
     target = console(sys.stdout)
@@ -79,13 +81,13 @@ def show(renderables: Iterable[RenderableType], *, whole: bool = False) -> bool:
     for renderable in renderables:
         drawn.print(renderable if whole else _glued(renderable), soft_wrap=whole)
     text = page.getvalue().replace(SPACE, " ")
-    if not target.is_terminal:  # tables are padded to their width: of no use in a file
+    if not target.is_terminal:  # tables are padded to their width, which is useless in a file
         text = "\n".join(line.rstrip() for line in text.split("\n"))
     return write(text)
 
 
 def _glued(renderable: RenderableType) -> RenderableType:
-    """A text whose numbers stay on the line of their units; other renderables as they are."""
+    """A text in which numbers stay on the line of their units; other renderables are returned unchanged."""
     from rich.text import Text
 
     if hasattr(renderable, "__rich__"):
@@ -111,7 +113,7 @@ def write(text: str) -> bool:
     try:
         try:
             sys.stdout.write(text)
-        except UnicodeEncodeError:  # a terminal without this character gets a similar one
+        except UnicodeEncodeError:  # a terminal that lacks the character gets a similar one
             encoding = sys.stdout.encoding or "ascii"
             sys.stdout.write(text.translate(ASCII).encode(encoding, "replace").decode(encoding))
         sys.stdout.flush()
@@ -135,7 +137,7 @@ def note(text: str) -> None:
     try:
         sys.stderr.write(text + "\n")
         sys.stderr.flush()
-    except OSError:  # nowhere is left to say it
+    except OSError:  # no output is left for the message
         return
 
 

@@ -1,4 +1,4 @@
-"""The help of `kbsim` itself: its commands and what each does. It is drawn without typer, so that it is there at once."""
+"""The help of `kbsim` itself: its commands and what each does. It is formatted without typer, so that it appears at once."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ EXIT_CODES = (
     "Exit codes: 0 done, 1 a tensor, a validation or a trace fails its check, 2 bad input or usage, 3 stopped at max_cycles, "
     "4 deadlock, 5 a check, a component or a kernel failed, 70 internal error, 130 interrupted."
 )
-#: name, which is that of the module in `kernbench.cli` too: what it does, the first paragraph of its own help
+#: The name of each command, which is also that of its module in `kernbench.cli`, and its purpose, which is the first paragraph
+#: of its help
 COMMANDS = {
     "run": "Run a bench or a program to the end, and report how many cycles the run took and what limited the run.",
     "step": "Run some cycles and print the state of every engine.",
@@ -81,7 +82,7 @@ def terminal_width() -> int:
 
 
 def coloured() -> bool:
-    """Whether stdout takes colours: a terminal that has some, and NO_COLOR is not set; FORCE_COLOR says yes."""
+    """Whether stdout shows colours: a terminal with colours, without NO_COLOR; FORCE_COLOR overrides this."""
     if os.environ.get("NO_COLOR"):
         return False
     terminal = sys.stdout is not None and sys.stdout.isatty() and os.environ.get("TERM", "") not in ("", "dumb", "unknown")

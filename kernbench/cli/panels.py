@@ -1,11 +1,11 @@
-"""Help as text: its usage line, paragraphs, and panels of rows. It imports nothing, so that help is there at once."""
+"""Help as text: its usage line, paragraphs, and panels of rows. The module imports nothing, so that help appears at once."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
 NAME, FRAME, VALUE, HEAD, OFF = "\x1b[1;36m", "\x1b[2m", "\x1b[1;33m", "\x1b[1m", "\x1b[0m"
-_MOST = 26  #: columns of names beside which a description starts on the same line, in a page of 80 columns
+_MOST = 26  #: the most columns of names for which a description starts on the same line, in a page of 80 columns
 _APART = 2  #: columns between names and description
 
 #: The names of an option or a command, the value that it takes, and what it does.

@@ -1,7 +1,7 @@
 """Plain command lines of `kbsim run`, read without typer, whose import takes as long as a short run.
 
-A line is plain if it has one target, known options each at most once (lists more often), and a value behind each option that
-takes one. Every other line is left to typer, which reads it, or refuses it with its usage.
+A line is plain if it has one target, known options that are given at most once (lists may be repeated), and a value after each
+option that takes one. Every other line is passed to typer, which reads it or refuses it with its usage.
 """
 
 from __future__ import annotations

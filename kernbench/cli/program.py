@@ -167,7 +167,8 @@ PATH_ENDS = 6  # ids shown at either end of a long critical path
 def program_summary(
     summary: ProgramSummary, graph: Graph, machine: str, width: int, nothing: str = ""
 ) -> Iterator[RenderableType]:
-    """Facts about a program on a machine, for a terminal of `width` columns. `nothing`: the reason why it has no jobs."""
+    """Facts about a program on a machine, for a terminal of `width` columns. `nothing`: the reason why the program has no
+    jobs."""
     bounds = summary.bounds
     yield widgets.Text.assemble((summary.name or "a program", "bold"), f" on {machine}, {counted(summary.entries, 'entry')}")
     if nothing:
@@ -257,7 +258,7 @@ def _jobs(summary: ProgramSummary, name: str) -> str:
 
 
 def program_dict(summary: ProgramSummary, graph: Graph, machine: str) -> dict[str, Any]:
-    """The same for `--json`, in full."""
+    """The same summary for `--json`, in full."""
     bounds = summary.bounds
     return {
         "status": "valid",

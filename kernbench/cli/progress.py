@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from kernbench.sim_engine.machine import Machine
 
 AFTER_SECONDS = 1.0  # a run that ends sooner needs no bar
-EVERY_SECONDS = 0.2  # the rate is that of so long a time at least
+EVERY_SECONDS = 0.2  # [s] shortest time over which the rate is measured
 
 
 class ProgressBar:

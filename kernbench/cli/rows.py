@@ -1,4 +1,4 @@
-"""Rows of a table that show the same are joined into one: `dram.ch0..7  99.1%`."""
+"""Joins rows of a table with the same content: `dram.ch0..7  99.1%`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `kbsim run` does: a bench or a program on a machine, with a trace, a page and a summary where they are asked for."""
+"""The work of `kbsim run`: a bench or a program on a machine, with a trace, a page and a summary if requested."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def run_target(given: RunOptions) -> int:
         options=options,
         checks=given.checks == "on",
         whole=given.whole,
-        debugger=None if given.report is None else _debugger(given),  # a page names it
+        debugger=None if given.report is None else _debugger(given),  # a page shows it
     )
     if given.check is not None:
         _only_check(

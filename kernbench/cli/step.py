@@ -64,7 +64,7 @@ class ProgramStepper:
     def around(
         self, start: Path | None, save: Path | None, trace: Path | None, options: TraceOptions | None
     ) -> AbstractContextManager[None]:
-        """Around the steps: from a checkpoint, into a trace, to a checkpoint."""
+        """The context of the steps: restore a checkpoint, write a trace, save a checkpoint."""
         if start is not None:
             self.machine.load(start)
         return traced(self.machine, trace, options, save)
@@ -106,7 +106,7 @@ class BenchStepper:
 
     @contextmanager
     def around(self, start: Path | None, save: Path | None, trace: Path | None, options: TraceOptions | None) -> Iterator[None]:
-        """Around the steps: from a checkpoint by running again, into a trace, to a checkpoint."""
+        """The context of the steps: repeat the run to a checkpoint, write a trace, save a checkpoint."""
         from kernbench.sim_engine.kernel_checkpoint import restore_run, save_run
 
         if trace is not None and (start is not None or save is not None):
@@ -298,7 +298,7 @@ def _frames() -> Iterator[Callable[[list[RenderableType]], object]]:
 ACTIVITY_STYLES = {"idle": "dim", "busy": WORK, "bank_conflict": WAIT, "backpressure": WAIT}
 MOST_JOBS = 16  # most transfers of one engine in the list
 MOST_QUEUED = 6
-MANY_ENGINES = 16  # of more, idle ones are counted
+MANY_ENGINES = 16  # if there are more engines, idle ones are only counted
 MOST_MEMBERS = 8
 
 
@@ -409,7 +409,7 @@ def _queue(engine: EngineState) -> widgets.Text:
     return text
 
 
-MOST_PES = 16  # that are listed; of more the rest is counted
+MOST_PES = 16  # limit of listed PEs; the others are only counted
 
 
 def kernel_state(engine: GraphEngine, note: str = "") -> Iterator[RenderableType]:

@@ -51,7 +51,7 @@ def run_summary(summary: RunSummary, width: int, *, whole: bool = False) -> Iter
     """
     result = summary.result
     yield from headline(summary)
-    if result.status != "deadlock":  # the bounds are those of a run that comes to its end
+    if result.status != "deadlock":  # the bounds apply to a run that ends normally
         yield from bound_lines(summary)
     yield from ending(summary)
     if not result.cycles:
@@ -101,7 +101,7 @@ def headline(summary: RunSummary) -> Iterator[Line]:
 def bound_lines(summary: RunSummary) -> Iterator[Line]:
     """The lower bound: `DRAM bound 6.41 M, achieved 6.63 M, 97%`; then the largest bounds of other kinds."""
     bound = summary.bound
-    if not bound.cycles:  # there is nothing to do
+    if not bound.cycles:  # there is no work
         return
     text = Line(f"{bound.kind} bound ", (f"{bound.cycles:,}", LIMIT))
     if summary.result.status == "done":
@@ -168,7 +168,7 @@ def warnings(result: Result) -> Iterator[Drawable]:
 
 
 WORK_UNITS = {"dma": "B", "te": "MAC", "ve": "op", "cpu": "launch"}
-MOST_ENGINES = 4  # rows of a kind; of more the busiest are shown
+MOST_ENGINES = 4  # rows of a kind; if there are more engines, the busiest are shown
 SHORT_NAME = 12  # characters of an engine's name beside which a bar has room, in 80 columns
 
 

@@ -57,11 +57,10 @@ def _span(value: str) -> tuple[int, int]:
 
 @contextmanager
 def traced(machine: Machine, path: Path | None, options: TraceOptions | None, save: Path | None = None) -> Iterator[None]:
-    """Around a run: its trace goes to `path`. However the run ends, the file is a valid trace up to there.
+    """The context of a run whose trace is written to `path`. However the run ends, the file is a valid trace up to there.
 
-    A machine that was loaded from a checkpoint goes on with the file where the checkpoint left it, with the options of then;
-    InputError if `options` are others.
-    `save`: make a checkpoint at the end; a trace of a run that still goes on has no last line then.
+    A machine from a checkpoint continues the file of the checkpoint with the same options; InputError if `options` differ.
+    `save`: make a checkpoint at the end; the trace of a run that still continues then has no last line.
     """
     if path is None:
         yield
@@ -107,8 +106,8 @@ def check_page(command: str, page: Path) -> None:
 def reported(
     machine: Machine, trace: Path | None, page: Path | None, options: TraceOptions | None, debugger: str | None = None
 ) -> Iterator[None]:
-    """`traced`, and a page of the trace after the run, even if the trace itself is not kept. `debugger`: the command line that
-    debugs the run, for the page.
+    """The context of `traced`, and a page of the trace after the run, even if the trace itself is not kept. `debugger`: the
+    command line that debugs the run, for the page.
     """
     if page is None:
         with traced(machine, trace, options):

@@ -92,7 +92,7 @@ def check_script(
             found += [f"{path}: it ended with exit({error.code!r})"] if error.code not in (None, 0) else []
         except KeyboardInterrupt:
             raise
-        except BaseException as error:  # the script is the user's: what it raises need be no Exception
+        except BaseException as error:  # the script belongs to the user: its exception need not be an Exception
             found.append(_raised(path, error))
     found += [f"{one.name}: {text}" for one in runs for text in (*one.problems, *map(str, one.races))]
     if as_json:
@@ -124,7 +124,7 @@ def _nothing(launches: int) -> str:
 
 
 def _in_lines(text: str) -> str:
-    """A text as it is for a file or a pipe, and in lines of the width of a terminal (or of `COLUMNS`)."""
+    """A text unchanged for a file or a pipe, and wrapped to the width of a terminal (or of `COLUMNS`)."""
     if not sys.stdout.isatty() and "COLUMNS" not in os.environ:
         return text
     import shutil

@@ -1,4 +1,4 @@
-"""Command queue programs: reading, building, checking and looking at them."""
+"""Command queue programs: read, build, check and inspect them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _MOVED = ("Bounds", "ProgramSummary", "lower_bounds", "summarise")
 
 
 def __getattr__(name: str) -> Any:
-    """`program_json_schema`, which most runs do not need, and names that were here before 0.2."""
+    """`program_json_schema`, which most runs do not need, and names from before version 0.2."""
     if name == "program_json_schema":
         return import_module("kernbench.cmdq.json_schema").program_json_schema
     if name not in _MOVED:

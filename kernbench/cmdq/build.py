@@ -1,4 +1,4 @@
-"""Builds a program from Python: one method an opcode, keyword arguments named as in docs/model/formats.md.
+"""Builds a program in Python: one method for each opcode, with keyword arguments named as in docs/model/formats.md.
 
     program = Program("toy")
     weights = program.dma_load(tensor_role="weight", qbits=4, dram_addr=0, num_elements=4096, spm_bank=0, spm_offset=0)
@@ -7,7 +7,7 @@
     program.save("toy.json")
 
 Every method appends one entry and returns its id. Fields are checked immediately, with the same rules as those of a file.
-InputError names the problem. Ids and dependencies are checked by `check_program`: an entry may wait for one that comes later.
+InputError names the problem. `check_program` checks ids and dependencies, because an entry may wait for a later one.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class ProgramBuilder:
         return self._append({"opcode": opcode, "id": self._next_id(), **fields}).id
 
     def _append(self, raw: dict[str, Any]) -> Entry:
-        """The entry of a mapping with an opcode and an id, which is the last one now."""
+        """Append the entry of a mapping that has an opcode and an id."""
         index = len(self.entries)
         for name in _ID_LISTS:
             if name in raw:
@@ -108,13 +108,13 @@ class ProgramBuilder:
         return self.append("HOST_COPY_TILE", **fields)
 
     def launch(self, **fields: Any) -> int:
-        """On systems, append the launch of work on the cube of the M_CPU `node`. It completes when the M_CPU has accepted the
+        """On systems, append a launch of work on the cube of the M_CPU `node`. It completes when the M_CPU has accepted the
         launch.
         """
         return self.append("LAUNCH", **fields)
 
     def te(self, op: str, **fields: Any) -> int:
-        """A tensor engine job `op`, one of gemm, matmul, qkt and av.
+        """Append a tensor engine job `op`: gemm, matmul, qkt or av.
 
         Fields: m, n, k, qbits_weight, qbits_activation, and a bank and offset each for ifm, wgt and ofm.
         """
@@ -137,9 +137,9 @@ class ProgramBuilder:
         return self.te("av", **fields)
 
     def ve(self, op: str, **fields: Any) -> int:
-        """A vector engine job `op`, as softmax.
+        """Append a vector engine job `op`, such as softmax.
 
-        Fields: length, batch, qbits_activation, and a bank and offset each for in and out, for add and mul also in2.
+        Fields: length, batch, qbits_activation, and a bank and offset each for in and out; add and mul also have in2.
         """
         return self.append(self._opcode("VE", op, VE_OPS), **fields)
 
@@ -221,7 +221,7 @@ class ProgramBuilder:
 
 
 def _id_list(ids: Any) -> Any:
-    """One id or any iterable of ids as a list; what is neither is left for the field's check to refuse."""
+    """One id or any iterable of ids as a list; any other value is returned unchanged, and the check of the field refuses it."""
     if isinstance(ids, int):
         return [ids]
     return list(ids) if isinstance(ids, Iterable) and not isinstance(ids, (str, bytes, dict)) else ids

@@ -1,4 +1,4 @@
-"""Checks a program against one NPU: everything of docs/model/endings.md, before cycle 0."""
+"""Checks a program against one NPU before cycle 0, by all rules of docs/model/endings.md."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _OF_SYSTEMS = frozenset(name for name, spec in OPCODES.items() if spec.system)
 
 
 def checked_columns(program: Program, config: NpuConfig) -> Columns:
-    """The columns of a program that can be run; InputError naming every problem of one that cannot."""
+    """The columns of a valid program; InputError with all problems of any other program."""
     columns = Columns(program, config)
     foreign = list(_system_problems(program.entries, config))
     refuse([*columns.structure, *foreign, *columns.problems], program)
@@ -26,7 +26,7 @@ def checked_columns(program: Program, config: NpuConfig) -> Columns:
 
 
 def refuse(problems: list[tuple[int, FieldProblem]], program: Program) -> None:
-    """InputError if there are problems of entries, by position."""
+    """Raise InputError if entries have problems, which are given by position."""
     if problems:
         names = {index: program.entries[index].where for index, _ in problems}
         raise InputError(entry_problems(problems, names, program.document, program.source))

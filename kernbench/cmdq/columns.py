@@ -1,9 +1,9 @@
-"""Entries of a program as columns: what each moves, reads, writes and takes on a PE, found and checked once.
+"""Entries of a program as columns: what each entry moves, reads, writes and occupies on a PE, computed and checked once.
 
-Derived values of an entry are a row of these columns. Checks, bounds, traces and the core use these columns; `table_rules.py`
-defines each of them. `docs/walks.md` shows the way of an entry from its file to its trace.
+The derived values of an entry are one row of these columns. Checks, bounds, traces and the core use these columns;
+`table_rules.py` defines each of them. `docs/walks.md` follows an entry from its file to its trace.
 
-Columns are int64. Columns whose intermediate values could exceed 64 bits hold Python integers, so that errors name the right
+Columns are int64. Columns whose intermediate values could exceed 64 bits have Python integers, so that errors show the right
 value; accepted values fit.
 """
 
@@ -46,7 +46,8 @@ from kernbench.config import NpuConfig
 from kernbench.config.fields import WIDE_LIMIT
 from kernbench_core.numbers import Opkind
 
-#: Columns of transfers. `route`: that of its memory's first channel, the others follow; `peer`: a scratchpad, or -1.
+#: Columns of transfers. `route`: the route of the first channel of its memory; the routes of the other channels follow. `peer`:
+#: a scratchpad, or -1.
 TRANSFER = (
     "engine", "channel", "group", "write", "t_start", "dram_addr", "row_bytes", "stride", "rows", "spm_addr", "nbytes", "entry",
     "memory", "route", "peer",
@@ -55,7 +56,7 @@ TRANSFER = (
 COMPUTE = ("engine", "init", "body", "finalize", "work", "regions", "entry")
 OPERAND = ("region_addr", "region_bytes", "region_write")
 MAX_REGIONS = 4
-PLAIN = 2**40  # numbers of entries below it are taken as int64: sums of them stay far from 2^63
+PLAIN = 2**40  # limit below which numbers of entries are treated as int64: sums of them stay far below 2^63
 
 _CONTROL = {"NOP": Opkind.OP_NOP, "BARRIER": Opkind.OP_BARRIER, "END": Opkind.OP_END}
 _BY_ENGINE = {"dma": Opkind.OP_DMA, "te": Opkind.OP_COMPUTE, "ve": Opkind.OP_COMPUTE, "cpu": Opkind.OP_COMPUTE}
@@ -69,10 +70,11 @@ Say = Callable[[int], FieldProblem]  #: problems of an entry, by its position am
 
 
 class Columns:
-    """The columns of entries on a PE, and by position what is wrong with them there (`problems`) and anywhere (`structure`).
+    """The columns of entries on a PE, and their problems by position: problems on this machine (`problems`) and on any machine
+    (`structure`).
 
-    `engine` is counted among the engines of its kind of one PE; memory, route, peer and group are what a machine adds.
-    Ids, dependencies and END are looked at here if the program has not been parsed: one that is built from Python.
+    `engine` is numbered among the engines of its kind in one PE; memory, route, peer and group depend on the machine. Ids,
+    dependencies and END are checked here if the program was built in Python instead of being parsed.
     """
 
     def __init__(self, program: Program, pe: NpuConfig) -> None:
@@ -83,7 +85,7 @@ class Columns:
         self.edges = edges_of(entries) if known is None else known
         self.structure = structure_problems(entries, self.edges) if known is None else []
         self.problems: list[tuple[int, FieldProblem]] = []
-        self.regular = True  #: each entry is as reading makes it; those of a binary file may not be
+        self.regular = True  #: whether each entry is one that reading can produce; entries of a binary file may not be
         opcodes = list(map(attrgetter("opcode"), entries))
         self.op: Column = np.fromiter(map(_OP.__getitem__, opcodes), np.int64, len(entries))
         self.job: Column = np.full(len(entries), -1)
@@ -99,7 +101,7 @@ class Columns:
             self.job[rows] = np.arange(len(rows))
         there = set(self._kinds)
         filled = sum(_Group(self, kind).fill() for kind in _FILL if kind in there)
-        launches = opcodes.count("LAUNCH")  # the system decides which sizes they can have
+        launches = opcodes.count("LAUNCH")  # the system determines their possible sizes
         if filled + launches != len(moves) + len(works):
             raise InternalError("an entry has the fields of another opcode")
 
@@ -109,20 +111,20 @@ class Columns:
             raise InternalError(f"{source}: an entry is not as reading makes it")
 
     def positions(self, kind: type[Entry]) -> list[int]:
-        """Columns of the entries of a class."""
+        """The columns of the entries of a class, as positions."""
         if not self._positions:
             for k, one in enumerate(self._kinds):
                 self._positions.setdefault(one, []).append(k)
         return self._positions.get(kind, [])
 
     def dram_range(self, index: int) -> tuple[int, int]:
-        """The aligned DRAM bytes `[start, end)` of a transfer, rows and what lies between them."""
+        """The aligned DRAM bytes `[start, end)` of a transfer, including the bytes between its rows."""
         row, align = self.job[index], self.pe.dma.alignment_bytes
         first, rows, row_bytes, stride = (int(self.dma[name][row]) for name in ("dram_addr", "rows", "row_bytes", "stride"))
         return first // align * align, -(-(first + (rows - 1) * stride + row_bytes) // align) * align
 
     def tables(self) -> dict[str, Any]:
-        """In the form that the core takes. Only for entries without problems."""
+        """The columns in the form of the core's tables. Only for entries without problems."""
         return {
             "op": self.op,
             "job": self.job,
@@ -155,7 +157,7 @@ def order_groups(columns: Columns) -> None:
 
 
 def column(values: Sequence[int]) -> Column:
-    """Integers in the form that the core takes."""
+    """Integers in the form that the core requires."""
     return np.array(values, dtype=np.int64)
 
 
@@ -166,7 +168,7 @@ def _table(names: Sequence[str], entries: Column) -> dict[str, Column]:
 
 
 def _widen(table: dict[str, Any], name: str, values: Any) -> None:
-    """Change the type of a column to Python integers, if it needs them."""
+    """Convert a column to Python integers, if it needs them."""
     if isinstance(values, np.ndarray) and values.dtype.hasobject:
         table[name] = table[name].astype(object)
 
@@ -176,7 +178,7 @@ def _narrow(values: Column) -> Column:
 
 
 class _Group:
-    """The entries of one class, their rows, and their fields as columns, made on first use."""
+    """The entries of one class, their rows, and their fields as columns, which are made on first use."""
 
     def __init__(self, columns: Columns, kind: type[Entry]) -> None:
         self.columns, self.pe = columns, columns.pe
@@ -184,16 +186,17 @@ class _Group:
         self.at = columns.positions(kind)
         self.entries: list[Any] = list(map(columns.entries.__getitem__, self.at))
         self.rows: Any = columns.job[self.at]
-        self.sound = np.ones(len(self.at), dtype=np.bool_)  #: nothing is wrong that makes no sense of the rest
+        #: whether an entry has no problem that makes its other values meaningless
+        self.sound = np.ones(len(self.at), dtype=np.bool_)
         self._known: dict[str, Any] = {}
 
     def fill(self) -> int:
-        """Their rows; how many there are."""
+        """Fill their rows, and return their number."""
         _FILL[self.kind](self)
         return len(self.at)
 
     def numbers(self, name: str) -> Any:
-        """A field; ABSENT if it is None."""
+        """A field as a column; ABSENT if it is None."""
         if name not in self._known:
             self._known[name] = self._numbers(name)
         return self._known[name]
@@ -212,13 +215,13 @@ class _Group:
         return np.array([value in wanted for value in map(attrgetter(name), self.entries)], dtype=np.bool_)
 
     def put(self, table: dict[str, Any], **values: Any) -> None:
-        """Columns of their rows."""
+        """Write columns of their rows."""
         for name, column in values.items():
             _widen(table, name, column)
             table[name][self.rows] = column
 
     def refuse(self, wrong: Any, say: Say) -> None:
-        """Entries for which it holds are wrong, unless they already have another problem."""
+        """Add a problem to the entries for which the condition holds, unless they already have one."""
         if wrong.any():
             found = np.flatnonzero(wrong & self.sound).tolist()
             self.columns.problems += [(self.at[k], say(k)) for k in found]
@@ -236,7 +239,7 @@ class _Group:
         return flat_address(self.numbers(f"{prefix}_bank"), self.numbers(f"{prefix}_offset"), self.pe.spm)
 
     def check_place(self, prefix: str, addr: Any, nbytes: Any, among: Any = True) -> None:
-        """The bank exists, and the bytes from there on are inside the scratchpad."""
+        """Check that the bank exists, and that the bytes are inside the scratchpad."""
         beyond = (self.numbers(f"{prefix}_bank") >= self.pe.spm.num_banks) | (addr + nbytes > self.pe.spm.size_bytes)
         for k in np.flatnonzero(among & self.sound & beyond).tolist() if beyond.any() else ():
             problem = place_problem(self.entries[k], prefix, int(nbytes[k]), self.pe)
@@ -275,7 +278,7 @@ def _fill_tiles(group: _Group) -> None:
 
 
 def _compress(group: _Group, rows: Any, row_bytes: Any, stride: Any) -> tuple[Any, Any]:
-    """Bytes of a row in DRAM, and from row to row, of tiles of which some are compressed."""
+    """The bytes of a row in DRAM, and from row to row, for tiles of which some are compressed."""
     codec, codecs = group.numbers("codec"), group.pe.dma.codecs
     there = f"the machine has {len(codecs)} (dma.codecs in {group.pe.source})"
     unknown = codec >= len(codecs)
@@ -291,14 +294,15 @@ def _compress(group: _Group, rows: Any, row_bytes: Any, stride: Any) -> tuple[An
 
 
 def _fill_kv(group: _Group) -> None:
-    group.columns.regular &= not any("head_id" in entry.meta for entry in group.entries)  # a field of these, and no metadata
+    # a field of these entries, and not metadata
+    group.columns.regular &= not any("head_id" in entry.meta for entry in group.entries)
     engine = group.check_engine("dma")
     layouts, source = group.pe.kv_layouts, group.pe.source
     layout = group.numbers("kv_layout_id")
     there = f"the machine has {len(layouts)} (kv_layouts in {source})"
     group.refuse(layout >= len(layouts), lambda k: FieldProblem(("kv_layout_id",), there, int(layout[k])))
     group.sound &= layout < len(layouts)
-    # the last one is of the problems
+    # the last one belongs to the problems
     shapes = np.array([*((one.t_max, one.head_dim) for one in layouts), (1, 1)], dtype=object)
     t_max, head_dim = (_plain(shapes[np.minimum(layout, len(layouts)).astype(np.int64), k]) for k in (0, 1))
     names = ("dram_base_addr", "head_id", "t_start", "t_len", "d_start", "d_len", "qbits_kv")
@@ -343,12 +347,12 @@ def _fill_kv(group: _Group) -> None:
 
 
 def _plain(values: Any) -> Any:
-    """Python's integers as int64, where all are plain."""
+    """Python's integers as int64, if all are below PLAIN."""
     return values.astype(np.int64) if not len(values) or max(values) < PLAIN else values
 
 
 def _fill_moves(group: _Group, engine: Any, write: Any, kv: Any, addr: Any, rows: Any, row_bytes: Any, stride: Any) -> None:
-    """Transfers between DRAM and the scratchpad."""
+    """Fill the columns of transfers between DRAM and the scratchpad."""
     pe = group.pe
     align, capacity = pe.dma.alignment_bytes, pe.dram.capacity_bytes
     is_kv = group.kind is KvEntry
@@ -387,7 +391,8 @@ def _fill_moves(group: _Group, engine: Any, write: Any, kv: Any, addr: Any, rows
 
 
 def _fill_pairs(group: _Group) -> None:
-    """Between scratchpads: that of the peer is where DRAM would be. The system reports the problems."""
+    """Fill the columns of transfers between scratchpads: the location at the peer is in the columns of DRAM. The system reports
+    the problems."""
     nbytes = bytes_of(group.numbers("num_elements"), group.numbers("qbits"))
     write = group.flags("opcode", ("DMA_SEND_TILE",))
     kv = group.flags("tensor_role", ("kv",))
@@ -399,7 +404,8 @@ def _fill_pairs(group: _Group) -> None:
 
 
 def _fill_host_copies(group: _Group) -> None:
-    """A transfer by an endpoint, without a scratchpad: all aligned bytes. The system reports the problems."""
+    """Fill the columns of transfers by an endpoint, without a scratchpad: all aligned bytes. The system reports the
+    problems."""
     align = group.pe.dma.alignment_bytes
     first = group.numbers("dram_addr")
     start = first // align * align
@@ -434,7 +440,7 @@ def _half_a_tiling(group: _Group, name: str, k: int) -> FieldProblem:
 
 
 def _tilings(group: _Group) -> list[Tiling | None]:
-    """How each product is divided into blocks, if the entry says so; only engines with timing mma use it."""
+    """The division of each product into blocks, if the entry gives it; only engines with timing mma use it."""
     tile = [group.numbers(name) for name in ("tile_m", "tile_n", "split_k")]
     given = [one != ABSENT for one in tile]
     if not any(one.any() for one in given):
@@ -479,7 +485,7 @@ def _put_regions(group: _Group, places: Sequence[Any], sizes: Sequence[Any], wri
 def _fill_service(
     group: _Group, shapes: Sequence[Any], service: Callable[[Any], ServiceTime], work: Any, field: str, period: int
 ) -> None:
-    """The time of a job, once for all of one shape."""
+    """Fill the service times; each is computed once for all jobs of the same shape."""
     known = {shape: service(shape) for shape in dict.fromkeys(shapes)}
     longest = max(time.total for time in known.values()) * period
     if max(longest, int(work.max())) >= WIDE_LIMIT:

@@ -1,14 +1,14 @@
-"""Compiled programs: a `.kbp` file that a user makes, and the tables that a program carries with it.
+"""Compiled programs: `.kbp` files that users make, and the tables that belong to a program.
 
-The file has a program's entries, and the core's tables of them on one machine:
+The file has the entries of a program, and the core's tables of these entries on one machine:
 
     KBPROG 3\n
     SHA-256 of all that follows its line, in hex
     one line of JSON: versions, name, digest of the machine or null, the entries' classes, the tables' types and shapes
     the entries of each class as MessagePack, then the tables, little-endian and of the narrowest type that holds them
 
-The file is pure data: reading it runs no code. Entries come back with every field of its type and in its range, tables as
-int64 arrays.
+The file is pure data: reading it runs no code. Reading restores entries with every field of its type and in its range, and
+tables as int64 arrays.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ _DAMAGED = (msgspec.MsgspecError, ValueError, KeyError, IndexError, TypeError, O
 
 
 class Unreadable(Exception):
-    """Why some bytes are not a program that this version reads; a rule, as errors have it."""
+    """Why bytes are not a program that this version can read; the text is a rule, as errors use it."""
 
 
 class Head(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
@@ -76,7 +76,7 @@ class Packed:
 
 
 def pack(name: str, entries: list[Entry], machine: str | None, tables: Tables | None) -> bytes:
-    """The bytes of a program; the same program gives the same bytes.
+    """The bytes of a program; equal programs give equal bytes.
 
     ValueError if `meta` has a number that MessagePack cannot represent.
     """
@@ -101,7 +101,7 @@ def pack(name: str, entries: list[Entry], machine: str | None, tables: Tables | 
 
 
 def unpack(data: bytes) -> Packed:
-    """The inverse of `pack`. Unreadable for other or damaged bytes, and for another version."""
+    """The inverse of `pack`. Unreadable for other or damaged bytes, and for bytes of another version."""
     if not data.startswith(MAGIC):
         raise Unreadable("it is not a compiled program of version 3")
     begin = len(MAGIC) + SEAL + 1
@@ -125,7 +125,7 @@ def unpack(data: bytes) -> Packed:
 
 
 def _entries(head: Head, body: memoryview) -> tuple[list[Entry], int]:
-    """The entries in file order, and where the tables begin."""
+    """The entries in file order, and the offset of the tables."""
     count = sum(group[1] for group in head.entries)
     if not 0 <= count <= len(body):
         raise ValueError(f"{count} entries")
@@ -200,12 +200,12 @@ REMEDY = "make it again with `kbsim program compile`"
 
 
 def lowered_on(program: Program, config: MachineConfig) -> None:
-    """Let the program carry its plan for a machine; InputError if it is not valid there."""
+    """Store the plan for a machine in the program; InputError if the program is not valid on the machine."""
     program.lowered = Lowered(config.digest(), list(program.entries), plan_program(program, config))  # type: ignore[arg-type]
 
 
 def packed(program: Program) -> bytes:
-    """The program and the tables that it carries in binary form; ValueError if its metadata have none."""
+    """The program and its stored tables in binary form; ValueError if its metadata have no binary form."""
     lowered = program.lowered
     if lowered is None:
         return pack(program.name, program.entries, None, None)
@@ -213,9 +213,9 @@ def packed(program: Program) -> bytes:
 
 
 def unpacked(data: bytes, source: str, config: MachineConfig | None) -> tuple[Packed, Program]:
-    """The program in binary form, with its tables where they are for this machine.
+    """The program in binary form, with its tables if they are for this machine.
 
-    Unreadable if they do not fit it, or are not those of the entries; InputError if the entries are not valid there.
+    Unreadable if the tables do not fit the machine or the entries; InputError if the entries are not valid on the machine.
     """
     found = unpack(data)
     program = Program(found.name, (), source)
@@ -232,7 +232,7 @@ def unpacked(data: bytes, source: str, config: MachineConfig | None) -> tuple[Pa
 
 
 def _plan_of(program: Program, config: Any) -> Plan:
-    """The plan that the entries of a file have on a machine."""
+    """The plan of a file's entries on a machine."""
     try:
         return plan_program(program, config, regular=True)
     except (InputError, InternalError):  # their problems are reported as for a text file
@@ -243,9 +243,9 @@ def _plan_of(program: Program, config: Any) -> Plan:
 
 
 def save_compiled(program: Program, config: MachineConfig, path: str | os.PathLike[str]) -> None:
-    """Write a program and its tables for a machine to a `.kbp` file, whole or not at all.
+    """Write a program and its tables for a machine to a `.kbp` file; the file is written completely or not at all.
 
-    InputError if the program is not valid on the machine, the name ends otherwise, or the file cannot be written.
+    InputError if the program is not valid on the machine, the name has another ending, or the file cannot be written.
     """
     target = os.fspath(path)
     if Path(target).suffix.lower() != SUFFIX:
@@ -263,10 +263,10 @@ def save_compiled(program: Program, config: MachineConfig, path: str | os.PathLi
 def load_compiled(
     path: str | os.PathLike[str], config: MachineConfig | None = None, *, max_bytes: int = PROGRAM_BYTES
 ) -> Program:
-    """The program in a `.kbp` file. On the machine it was compiled for, its tables are taken from there.
+    """The program in a `.kbp` file. On the machine for which it was compiled, the tables of the file are used.
 
-    For any other machine its entries are read as if they were JSON, with every check. InputError if the file cannot be
-    read, is larger than `max_bytes`, is damaged, or is of another version.
+    For any other machine, its entries are read as if they were JSON, with every check. InputError if the file cannot be read,
+    is larger than `max_bytes`, is damaged, or has another version.
     """
     source = os.fspath(path)
     data = read_bounded(source, max_bytes, remedy="raise max_bytes to read it")

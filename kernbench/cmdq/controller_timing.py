@@ -15,14 +15,16 @@ import numpy as np
 from kernbench.config.dram_controller import FIELDS, PAGES, SCHEDULERS, map_fields, map_pairs
 from kernbench.config.schema import Dram
 
-SCOPES = ("pseudo", "rank", "stack", "group", "bank")  #: positions are the core's (kernbench_core/model/controller/timing.pxd)
-COMMANDS = ("ACT", "PRE", "RD", "WR", "PREA", "REF", "REFB", "ACT2", "CAS")  #: as are these
+#: the positions are the numbers in the core (kernbench_core/model/controller/timing.pxd)
+SCOPES = ("pseudo", "rank", "stack", "group", "bank")
+COMMANDS = ("ACT", "PRE", "RD", "WR", "PREA", "REF", "REFB", "ACT2", "CAS")  #: the same holds for these positions
 JEDEC = "JESD79-4 (DDR4), JESD79-5 (DDR5), JESD209-5 (LPDDR5), JESD235 (HBM2), JESD238 (HBM3)"
 BUS = "the data bus takes one burst at a time"
 
 
 class Rule(msgspec.Struct, frozen=True):
-    """From a command to another of a scope, or `other` than its node: at least the sum of `times`; `-t_cl` is subtracted."""
+    """The smallest time from a command to another in the same scope, or, with `other`, at another node: the sum of `times`;
+    `-t_cl` is subtracted."""
 
     scope: str
     after: str
@@ -32,7 +34,7 @@ class Rule(msgspec.Struct, frozen=True):
     other: bool = False
 
     def clocks(self, values: Mapping[str, Any]) -> int:
-        """[DRAM clock] with the values of a controller; 0 or less: any time."""
+        """[DRAM clock] The time for the values of a controller; 0 or less: no limit."""
         total = sum(-values[name[1:]] if name.startswith("-") else values[name] for name in self.times)
         after, before = _held(self.after, values), _held(self.before, values)
         return int(total + after - before) if total > 0 else 0
@@ -40,7 +42,7 @@ class Rule(msgspec.Struct, frozen=True):
 
 WRITTEN = ("t_cwl", "t_bl")  #: from WR to the end of its data
 
-#: Besides these: t_faw, from an ACT to the fourth ACT after it in a rank.
+#: In addition: t_faw, from an ACT to the fourth ACT after it in a rank.
 RULES: tuple[Rule, ...] = (
     Rule("bank", "ACT", "RD", ("t_rcd",)),
     Rule("bank", "ACT", "WR", ("t_rcd_wr",)),
@@ -94,7 +96,7 @@ def _held(command: str, values: Mapping[str, Any]) -> int:
 
 
 def nodes(values: Mapping[str, Any]) -> tuple[int, ...]:
-    """How many pseudo-channels, ranks, stacks, groups and banks a channel has."""
+    """The numbers of pseudo-channels, ranks, stacks, groups and banks of a channel."""
     out = [1]
     for name in ("pseudo_channels", "ranks", "stacks", "bank_groups", "banks_per_group"):
         out.append(out[-1] * values[name])
@@ -102,12 +104,12 @@ def nodes(values: Mapping[str, Any]) -> tuple[int, ...]:
 
 
 def controllers_of(dram: Dram) -> dict[str, Any] | None:
-    """The controllers of a memory's channels as the core takes them; None without `controller`."""
+    """The controllers of a memory's channels in the form of the core; None without `controller`."""
     return controller_table(dram.controller.values()) if dram.controller is not None else None
 
 
 def controller_table(values: Mapping[str, Any]) -> dict[str, Any]:
-    """The controller of a channel as the core takes it; `values` are those of `DramController.values`."""
+    """The controller of a channel in the form of the core; `values` are those of `DramController.values`."""
     rules = [
         (
             SCOPES.index(rule.scope),

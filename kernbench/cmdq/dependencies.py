@@ -14,8 +14,8 @@ import numpy.typing as npt
 from kernbench.cmdq.entries import BarrierEntry, Entry
 from kernbench.cmdq.read_entry import FieldProblem
 
-_CIRCLES_SHOWN = 3  # one search finds any number of circles, and each may be as long as the program
-_CIRCLE_ENDS = 12  # entries of a long circle that are printed
+_CIRCLES_SHOWN = 3  # limit of printed cycles: one search may find many cycles, and each may be as long as the program
+_CIRCLE_ENDS = 12  # entries of a long cycle that are printed
 
 Positions = npt.NDArray[np.int64]
 Edges = tuple[Positions, Positions]  #: dependency and dependent
@@ -38,7 +38,7 @@ def edges_of(entries: Sequence[Entry]) -> Edges | None:
     source = np.concatenate((before[1], behind[0], waited[1]))
     target = np.concatenate((before[0], behind[1], gates[waited[0]]))
     edges = np.sort(source * count + target)
-    if (edges[1:] == edges[:-1]).any():  # said twice
+    if (edges[1:] == edges[:-1]).any():  # listed twice
         edges = np.unique(edges)
     return edges // max(count, 1), edges % max(count, 1)
 
@@ -54,10 +54,10 @@ def _named(lists: Sequence[tuple[int, ...]], ranked: Positions, order: Positions
 
 
 def predecessors(entries: Sequence[Entry]) -> list[tuple[int, ...]]:
-    """Per entry, the indices of the entries it waits for: its `deps_before` and `wait_for`, and whoever lists it in
-    `deps_after`. Sorted, each once; ids that do not exist and the entry itself are left out.
+    """For each entry, the indices of its dependencies: its `deps_before` and `wait_for`, and the entries that list it in
+    `deps_after`. The list is sorted without duplicates; ids that do not exist and the entry itself are left out.
 
-    Not in it: that BARRIER holds up what follows it in the file, and that END waits for everything before it.
+    It does not include that a BARRIER holds up the entries after it in the file, and that END waits for all entries before it.
     """
     index_of = first_with_id(entries)
     waits: list[set[int]] = [set() for _ in entries]
@@ -80,7 +80,7 @@ def first_with_id(entries: Sequence[Entry]) -> dict[int, int]:
 
 
 def _edges(entry: Entry) -> Iterator[tuple[str, int, int]]:
-    """(field, position in it, id) of what an entry says it waits for."""
+    """(field, position in it, id) for the dependencies that an entry lists."""
     for k, other in enumerate(entry.deps_before):
         yield "deps_before", k, other
     if isinstance(entry, BarrierEntry):
@@ -123,7 +123,7 @@ def _reference(
 
 
 def _circles(entries: Sequence[Entry]) -> list[tuple[int, FieldProblem]]:
-    """Circles of waiting, each printed once. Depth first without recursion: every edge is looked at once."""
+    """Cycles of dependencies, each printed once. Depth-first search without recursion: every edge is visited once."""
     waits = predecessors(entries)
     new, open_, done = 0, 1, 2
     state = [new] * len(entries)
@@ -157,7 +157,7 @@ def _circle_problem(entries: Sequence[Entry], circle: list[int]) -> tuple[int, F
     return min(circle), FieldProblem((), f"it waits for itself in a circle: {text} (each waits for the next)")
 
 
-#: Names of the fills of boxes, by engine; their text is dark.
+#: Names of the fill colours of boxes, by engine; the text of these boxes is dark.
 _FILLS = {"dma": "dma/30", "te": "te/30", "ve": "ve/30", "control": "control/20"}
 
 
@@ -166,29 +166,30 @@ class Edge(msgspec.Struct, frozen=True):
 
     source: int
     target: int
-    implied: bool  #: by BARRIER or END
+    implied: bool  #: whether BARRIER or END implies the edge
 
 
 class Graph(msgspec.Struct, frozen=True):
     """The dependencies, and the depth of each entry."""
 
     edges: tuple[Edge, ...]  #: by target, then source
-    levels: tuple[int | None, ...]  #: per entry, entries on the longest chain before it; None: it can never be issued
+    #: for each entry, the number of entries on the longest chain before it; None: it can never be issued
+    levels: tuple[int | None, ...]
 
     @property
     def depth(self) -> int:
-        """Entries on the longest chain."""
+        """The number of entries on the longest chain."""
         return max((level + 1 for level in self.levels if level is not None), default=0)
 
     @property
     def width(self) -> int:
-        """Entries on the level that has most."""
+        """The number of entries on the level with the most entries."""
         counts = Counter(level for level in self.levels if level is not None)
         return max(counts.values(), default=0)
 
 
 def dependency_graph(entries: Sequence[Entry]) -> Graph:
-    """The graph of a program whose ids and dependencies are sound; circles through barriers may be in it."""
+    """The graph of a program whose ids and dependencies are valid; it may contain cycles through barriers."""
     edges = _lines_of(entries)
     return Graph(tuple(edges), tuple(_levels(len(entries), edges)))
 
@@ -235,7 +236,7 @@ def _levels(count: int, edges: Sequence[Edge]) -> list[int | None]:
 
 def dot_text(entries: Sequence[Entry], graph: Graph) -> str:
     """The graph for Graphviz; implied edges are dashed."""
-    from kernbench.common.look.palette import tinted  # of pictures only
+    from kernbench.common.look.palette import tinted  # needed only for pictures
 
     fills = {engine: tinted(name) for engine, name in _FILLS.items()}
     lines = ["digraph program {", "  rankdir=LR;", '  node [shape=box, style=filled, fontname="sans-serif"];']
@@ -246,7 +247,7 @@ def dot_text(entries: Sequence[Entry], graph: Graph) -> str:
 
 def mermaid_text(entries: Sequence[Entry], graph: Graph) -> str:
     """The graph for Mermaid; implied edges are dashed."""
-    from kernbench.common.look.palette import tinted  # of pictures only
+    from kernbench.common.look.palette import tinted  # needed only for pictures
 
     lines = ["flowchart LR"]
     lines += [f'  n{e.index}["{_label(e)}"]:::{e.engine}' for e in entries]

@@ -1,6 +1,6 @@
 """The timing rules between commands to DRAM banks, and the tables of `row_buffer_v1` for the core.
 
-`docs/model/dram_rows.md` says what the controller does between them.
+`docs/model/dram_rows.md` specifies the controller that obeys them.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ import numpy as np
 from kernbench.config.dram_device import ADDRESS_MAPS, PAGE_POLICIES, SCHEDULERS
 from kernbench.config.schema import Dram
 
-SCOPES = ("bank", "group", "channel")  #: positions are the core's (kernbench_core/state/device_layout.pyx)
-COMMANDS = ("ACT", "PRE", "RD", "WR", "REF")  #: as are these (kernbench_core/model/dram/device.pxd)
+SCOPES = ("bank", "group", "channel")  #: the positions are the numbers in the core (kernbench_core/state/device_layout.pyx)
+COMMANDS = ("ACT", "PRE", "RD", "WR", "REF")  #: the same holds for these positions (kernbench_core/model/dram/device.pxd)
 JESD235 = "JESD235 (HBM), AC timings"
 BUS = "the data bus takes one burst at a time"
 
 
 class Rule(msgspec.Struct, frozen=True):
-    """From one command to another in a scope: at least the sum of the `times`, `turn` DRAM clocks more.
+    """The smallest time from one command to another in a scope: the sum of the `times`, plus `turn` DRAM clocks.
 
-    `-t_cwl` is taken off; `burst` is `dram_burst_cycles`.
+    `-t_cwl` is subtracted; `burst` is `dram_burst_cycles`.
     """
 
     scope: str
@@ -34,15 +34,15 @@ class Rule(msgspec.Struct, frozen=True):
     turn: int = 0
 
     def clocks(self, times: Mapping[str, int]) -> int:
-        """[DRAM clock] with the times of a device."""
+        """[DRAM clock] The time for the timing parameters of a device."""
         total = self.turn
         for name in self.times:
             total += -times[name[1:]] if name.startswith("-") else times[name]
         return total
 
 
-#: Besides these: ACT to the fourth ACT behind it on a channel, t_faw (JESD235); one command a clock on the row bus (ACT, PRE,
-#: REF) and one on the column bus (RD, WR), as HBM has two.
+#: In addition: t_faw from an ACT to the fourth ACT after it on a channel (JESD235); one command in a clock on the row bus (ACT,
+#: PRE, REF) and one on the column bus (RD, WR), because HBM has two buses.
 RULES: tuple[Rule, ...] = (
     Rule("bank", "ACT", "RD", ("t_rcd",), f"{JESD235}: tRCDRD"),
     Rule("bank", "ACT", "WR", ("t_rcd_wr",), f"{JESD235}: tRCDWR"),
@@ -65,7 +65,7 @@ RULES: tuple[Rule, ...] = (
 
 
 def device_table(dram: Dram) -> dict[str, Any] | None:
-    """The banks of a machine's DRAM channels as the core takes them, in core cycles; None without `dram.row_buffer`."""
+    """The banks of a machine's DRAM channels in the form of the core, in core cycles; None without `dram.row_buffer`."""
     device = dram.row_buffer
     if device is None:
         return None

@@ -1,7 +1,7 @@
-"""Entries of a CMDQ program as typed records: attributes are the fields of docs/model/formats.md, defaults filled in.
+"""Entries of a CMDQ program as typed records: attributes are the fields of docs/model/formats.md, with defaults filled in.
 
-Defaults and ranges stand in `opcodes.py`; these classes say which attributes an entry of each engine has, and of which
-type: the binary form is decoded by these types (`compiled.py`). A test compares them with the table of `opcodes.py`.
+`opcodes.py` has the defaults and ranges; these classes define the attributes of the entries of each engine, and their types.
+The binary form is decoded by these types (`compiled.py`). A test compares them with the table of `opcodes.py`.
 """
 
 from __future__ import annotations
@@ -45,8 +45,8 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True, array_like=True, gc=False
     opcode: str
     deps_before: tuple[Natural, ...] = ()  #: ids that must be complete before this entry is issued
     deps_after: tuple[Natural, ...] = ()  #: ids of entries that wait for this one
-    node: str | None = None  #: node of a system; None for the first that can run it
-    meta: Metadata = {}  #: the common metadata that was given: layer_id, phase, token, irq_line, marker, ...
+    node: str | None = None  #: node of a system; None for the first node that can run the entry
+    meta: Metadata = {}  #: the common metadata that were given: layer_id, phase, token, irq_line, marker, ...
 
     @property
     def engine(self) -> Engine:
@@ -65,13 +65,13 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True, array_like=True, gc=False
 
     @property
     def command_id(self) -> int:
-        """The id of its command: its own, unless it is one of several jobs of a command (`jobs.py`)."""
+        """The id of its command: its own id, unless it is one of several jobs of a command (`jobs.py`)."""
         found: int = self.meta.get("command_id", self.id)
         return found
 
     @property
     def where(self) -> str:
-        """How errors name the entry: `cmdq[12] (id 12, TE_GEMM_TILE)`."""
+        """The name of the entry in errors: `cmdq[12] (id 12, TE_GEMM_TILE)`."""
         meta = self.meta
         if meta.get("jobs", 1) > 1:
             job = f", job {meta['job']} of {meta['jobs']}"
@@ -146,7 +146,7 @@ class KvEntry(Entry, frozen=True, kw_only=True):
     t_start: Natural
     t_len: Positive
     d_start: Natural
-    d_len: Positive | None  #: None for up to head_dim of the layout
+    d_len: Positive | None  #: None: up to head_dim of the layout
 
     @property
     def engine_id(self) -> int:
@@ -154,7 +154,7 @@ class KvEntry(Entry, frozen=True, kw_only=True):
 
 
 class TeEntry(Entry, frozen=True, kw_only=True):
-    """TE_GEMM_TILE and its kin."""
+    """TE_GEMM_TILE and the other opcodes of tensor engines."""
 
     te_id: Natural
     m: Positive

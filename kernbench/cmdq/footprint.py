@@ -1,7 +1,7 @@
 """The footprint of an entry: the DRAM and scratchpad bytes of a transfer, or the operand regions of a TE or VE job.
 
-Each formula is here once, for numbers or columns: `columns.py` calls it for a whole program, and `transfer_of` and
-`regions_of` for one entry, for planners that place one entry after the other.
+Each formula is defined once, for numbers or columns: `columns.py` calls it for a whole program, and `transfer_of` and
+`regions_of` call it for one entry, for planners that place entries one after another.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from kernbench.config.fields import WIDE_LIMIT
 from kernbench.config.schema import NpuConfig, Spm
 from kernbench_core.numbers import Channel
 
-MOST_ROWS = 2**24  # of a transfer: the core goes through them one by one
+MOST_ROWS = 2**24  # limit of the rows of a transfer, because the core visits them one by one
 READS_SCRATCHPAD = frozenset({"DMA_STORE_TILE", "KV_STORE_TILE"})
 _ACT_WEIGHT, _KV_LOAD, _KV_STORE = (int(channel) for channel in Channel)
-ABSENT = -1  # value in a formula of an optional field that is not given
+ABSENT = -1  # value of an optional field that is not given
 
 #: An integer or a column of integers: int64, or Python integers (dtype object) if 64 bits may not be enough.
 Numbers = Any
@@ -40,7 +40,7 @@ def select(condition: Any, yes: Numbers, no: Numbers) -> Numbers:
 
 
 def times(a: Numbers, b: Numbers) -> Numbers:
-    """The exact product of numbers that are not negative: in Python's integers where 64 bits may not hold it."""
+    """The exact product of numbers that are not negative: in Python's integers if 64 bits may not be sufficient."""
     if type(a) is int and type(b) is int:
         return a * b
     wide = [one.astype(object) if isinstance(one, np.ndarray) else one for one in (a, b)] if _is_wide(a, b) else (a, b)
@@ -58,17 +58,17 @@ def bytes_of(elements: int, qbits: int) -> int: ...
 @overload
 def bytes_of(elements: Numbers, qbits: Numbers) -> Numbers: ...
 def bytes_of(elements: Numbers, qbits: Numbers) -> Numbers:
-    """Whole bytes that hold `elements` of `qbits` bits each."""
+    """The number of whole bytes for `elements` of `qbits` bits each."""
     return (times(elements, qbits) + 7) // 8
 
 
 def compressed_bytes(nbytes: int, codec: Codec) -> int:
-    """Bytes in DRAM of a tile that a codec compresses."""
+    """The DRAM bytes of a tile that a codec compresses."""
     return -(-nbytes * codec.ratio.denominator // codec.ratio.numerator)
 
 
 def unpacked_bits(qbits: int) -> int:
-    """The width at which engines read elements of the KV cache: the next of the widths that engines have."""
+    """The width at which engines read elements of the KV cache: the next larger width that engines support."""
     return {3: 4, 5: 8, 6: 8}.get(qbits, qbits)
 
 
@@ -78,7 +78,7 @@ def flat_address(bank: Numbers, offset: Numbers, spm: Spm) -> Numbers:
         return times(bank, spm.bank_size_bytes) + offset
     width = spm.bank_width_bytes
     line, byte = offset // width, offset % width
-    if spm.num_banks * width < 2**20:  # times a number below 2^40, or one of Python's, no product is too wide
+    if spm.num_banks * width < 2**20:  # times a number below 2^40, or times Python integers, no product is too large
         return (line * spm.num_banks + bank) * width + byte
     return times(times(line, spm.num_banks) + bank, width) + byte
 
@@ -86,7 +86,7 @@ def flat_address(bank: Numbers, offset: Numbers, spm: Spm) -> Numbers:
 def tile_rows(
     num_elements: Numbers, rows: Numbers, row_elements: Numbers, stride_bytes: Numbers, qbits: Numbers
 ) -> tuple[Numbers, Numbers, Numbers]:
-    """(rows, bytes of a row, bytes from row to row) of a DMA_* tile: one row where it is contiguous."""
+    """(rows, bytes of a row, bytes from row to row) of a DMA_* tile: one row if it is contiguous."""
     whole = num_elements != ABSENT
     row_bytes = bytes_of(select(whole, num_elements, row_elements), qbits)
     return select(whole, 1, rows), row_bytes, select(whole, row_bytes, stride_bytes)
@@ -98,7 +98,7 @@ def kv_rows(
 ) -> tuple[Numbers, Numbers, Numbers, Numbers, Numbers]:  # fmt: skip
     """(first bit, rows, bytes of a row, bytes from row to row, bits from row to row) of a KV range in a layout.
 
-    One that covers the whole head dimension is contiguous; any other has a row for each token.
+    A range that covers the whole head dimension is contiguous; any other has one row for each token.
     """
     d_len = select(d_len == ABSENT, head_dim - d_start, d_len)
     first_bit = base * 8 + times(times(times(head, t_max) + t_start, head_dim) + d_start, qbits)
@@ -116,7 +116,7 @@ def te_bytes(
 
 
 def ve_bytes(length: Numbers, batch: Numbers, qbits: Numbers, qbits_result: Numbers, reduces: Any) -> tuple[Numbers, Numbers]:
-    """Bytes of each input and of the output of a vector op; `reduces`: it has one result a row."""
+    """The bytes of each input and of the output of a vector op; `reduces`: the op has one result for each row."""
     elements = times(length, batch)
     return bytes_of(elements, qbits), bytes_of(select(reduces, batch, elements), qbits_result)
 
@@ -137,7 +137,7 @@ def tiling_of(tile_m: int | None, tile_n: int | None, split_k: int | None) -> Ti
 
 
 def service_cycles(entry: Entry, config: NpuConfig) -> ServiceTime:
-    """The service time of a TE or VE entry; a job that would take no cycle gets one that touches nothing (`init`)."""
+    """The service time of a TE or VE entry; a job without any cycles gets one cycle without requests (`init`)."""
     if isinstance(entry, TeEntry):
         tiling = tiling_of(entry.tile_m, entry.tile_n, entry.split_k)
         return te_service(config.te, entry.m, entry.n, entry.k, entry.qbits_weight, entry.qbits_activation, tiling)
@@ -157,17 +157,18 @@ def work_of(entry: Entry) -> int:
 
 
 class Transfer(msgspec.Struct, frozen=True):
-    """One entry's transfer. Row `i` is `[dram_addr + i * stride, ... + row_bytes)`, widened by itself to `alignment`."""
+    """One entry's transfer. Row `i` is `[dram_addr + i * stride, ... + row_bytes)`, and each row is widened separately to
+    `alignment`."""
 
     write: bool  #: True: scratchpad to DRAM
-    channel: int  #: of the DMA engine
+    channel: int  #: the channel of the DMA engine
     dram_addr: int  #: first byte of the first row, not aligned
     rows: int
     row_bytes: int  #: bytes of a row, not aligned
     stride: int  #: bytes from row to row; row_bytes for a tile without rows
     alignment: int
     spm_addr: int  #: flat scratchpad address of the first aligned byte
-    bytes_aligned: int  #: bytes at the scratchpad: all rows at their aligned lengths, as a codec expands them
+    bytes_aligned: int  #: bytes at the scratchpad: all rows at their aligned lengths, after expansion by a codec
 
     @property
     def bytes_total(self) -> int:
@@ -176,12 +177,12 @@ class Transfer(msgspec.Struct, frozen=True):
 
     @property
     def dram_start(self) -> int:
-        """The first DRAM byte that travels."""
+        """The first DRAM byte that is transferred."""
         return self.dram_addr // self.alignment * self.alignment
 
     @property
     def dram_end(self) -> int:
-        """One past the last DRAM byte that travels."""
+        """The first DRAM address after the transferred bytes."""
         return self.aligned_row(self.rows - 1)[1]
 
     def aligned_row(self, i: int) -> tuple[int, int]:
@@ -200,7 +201,7 @@ class Region(msgspec.Struct, frozen=True):
 
 
 def channel_of(kv: Any, write: Any) -> Numbers:
-    """The channel of the DMA engine that a transfer goes through; `kv`: it is of the KV cache."""
+    """The DMA engine channel of a transfer; `kv`: whether it is a transfer of the KV cache."""
     return select(kv, select(write, _KV_STORE, _KV_LOAD), _ACT_WEIGHT)
 
 
@@ -257,7 +258,7 @@ def regions_of(entry: Entry, config: NpuConfig) -> tuple[Region, ...]:
 
 
 def aligned_bytes(dram_addr: int, rows: int, row_bytes: int, stride: int, alignment: int) -> int:
-    """Bytes that travel when each row is widened to `alignment` by itself, without walking the rows.
+    """The bytes that are transferred if each row is widened separately to `alignment`, without iterating over the rows.
 
     Row `i` moves `alignment * (floor(last / alignment) - floor(first / alignment) + 1)` bytes, where `first` and
     `last` are its outermost bytes; both floors are summed over an arithmetic progression.
@@ -301,7 +302,7 @@ def _floor_sum(count: int, modulus: int, step: int, start: int) -> int:
         modulus, step = step, modulus
 
 
-MAX_ROWS = 2**18  # rows, or distinct row positions, that are looked at one by one
+MAX_ROWS = 2**18  # rows, or distinct row positions, that are handled one by one
 
 
 def bytes_on_channels(
@@ -309,9 +310,9 @@ def bytes_on_channels(
 ) -> Numbers:
     """[transfer][channel] bytes that each of some transfers moves on each DRAM channel: `(addr // interleave) % channels`.
 
-    Columns in, a table out. Exact where a transfer has up to 2^18 different positions of its rows relative to alignment and
-    interleave (an alignment that shares no factor with the interleave makes more); beyond, each channel has at least what is
-    given.
+    Columns in, a table out. The result is exact if a transfer has up to 2^18 different positions of its rows relative to
+    alignment and interleave (an alignment that shares no factor with the interleave makes more). Beyond this limit, each result
+    is a lower bound.
     """
     start = dram_addr // align * align
     out = _span_bytes(start, -(-(dram_addr + row_bytes) // align) * align, interleave, channels)

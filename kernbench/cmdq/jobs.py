@@ -1,7 +1,7 @@
-"""Commands that a micro-scheduler divides into jobs: tiles of products and chunks of vector ops (docs/model/jobs.md).
+"""Commands that a micro-scheduler divides into jobs: tiles of products, and chunks of vector ops (docs/model/jobs.md).
 
-The jobs of a program are a program of their own, whose entries the core runs. The last job of a command has the id of the
-command, so that what waits for the command waits for its last job.
+The jobs of a program form another program, whose entries the core runs. The last job of a command has the id of the command, so
+entries that wait for the command wait for its last job.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from kernbench.config.schema import MicroScheduler, Spm
 T = TypeVar("T")
 #: Vector ops that need all elements of a row.
 BY_ROWS = frozenset({*VE_REDUCTIONS, "layernorm", "rmsnorm", "softmax"})
-MOST_JOBS = 1 << 18  #: of a program: more take gigabytes
+MOST_JOBS = 1 << 18  #: limit of the jobs of a program: more would take gigabytes
 #: Metadata of a command that belong to its end.
 OF_END = ("token", "irq_line", "marker")
 
@@ -44,7 +44,7 @@ class Jobs:
         return range(self.first[command], self.last[command] + 1)
 
     def of_commands(self, per_job: list[T]) -> list[T]:
-        """Of values for each job, those of the first job of each command."""
+        """From values for each job: the values of the first job of each command."""
         return [per_job[job] for job in self.first]
 
 
@@ -99,7 +99,7 @@ def _check_count(program: Program, scheduler: MicroScheduler) -> None:
 
 
 def _count(entry: Entry, scheduler: MicroScheduler) -> int:
-    """How many jobs a command has; they are not made, because there may be very many."""
+    """The number of jobs of a command; the jobs are not made, because there may be very many."""
     if isinstance(entry, TeEntry):
         sizes = ((entry.m, scheduler.tile_m), (entry.n, scheduler.tile_n), (entry.k, scheduler.tile_k))
         return prod(ceil_div(size, most or size) for size, most in sizes)
@@ -121,13 +121,13 @@ def _jobs(entry: Entry, spm: Spm, scheduler: MicroScheduler) -> Iterator[_Job]:
 
 
 def _cuts(length: int, most: int | None) -> list[tuple[int, int]]:
-    """Ranges (start, length) of at most `most`."""
+    """Ranges (start, length) of at most `most` elements."""
     step = most or length
     return [(at, min(step, length - at)) for at in range(0, length, step)]
 
 
 def _tiles(entry: TeEntry, spm: Spm, scheduler: MicroScheduler) -> Iterator[_Job]:
-    """Tiles of a product: m outermost, then n, then k. Each operand lies tile after tile in the scratchpad."""
+    """Tiles of a product: m outermost, then n, then k. Each operand is stored tile after tile in the scratchpad."""
     m, n, k = entry.m, entry.n, entry.k
     depths = _cuts(k, scheduler.tile_k)
     for row, rows in _cuts(m, scheduler.tile_m):
@@ -141,7 +141,7 @@ def _tiles(entry: TeEntry, spm: Spm, scheduler: MicroScheduler) -> Iterator[_Job
 
 
 def _chunks(entry: VeEntry, spm: Spm, scheduler: MicroScheduler) -> Iterator[_Job]:
-    """Chunks of a vector op: elements where each is computed by itself, else whole rows."""
+    """Chunks of a vector op: groups of elements if each element is computed by itself, else whole rows."""
     length, batch, bits = entry.length, entry.batch, entry.qbits_activation
     most = scheduler.chunk_elements
     whole = entry.op in BY_ROWS
@@ -158,7 +158,7 @@ def _chunks(entry: VeEntry, spm: Spm, scheduler: MicroScheduler) -> Iterator[_Jo
 
 
 def _moved(entry: Entry, prefix: str, elements: int, bits: int, spm: Spm) -> dict[str, int]:
-    """Bank and offset of an operand that begins so many elements behind that of the command, at a whole byte."""
+    """The bank and the offset of an operand that begins a number of elements after that of the command, at a whole byte."""
     addr = flat_address(getattr(entry, f"{prefix}_bank"), getattr(entry, f"{prefix}_offset"), spm) + elements * bits // 8
     if spm.map == "blocked":
         bank, offset = divmod(addr, spm.bank_size_bytes)

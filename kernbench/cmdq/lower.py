@@ -1,8 +1,8 @@
 """Lowers a checked program and its machine to the plain tables that the core lays out.
 
-The tables are dicts of ints and int64 arrays; `kernbench.sim_engine.machine` hands them to the core.
-Resources stand in this order: the DRAM channels, then the mesh links, then the codecs of each DMA engine, then the last-level
-cache. Engines: DMA; then tensor, then vector engines.
+The tables are dicts of ints and int64 arrays; `kernbench.sim_engine.machine` passes them to the core. The order of resources
+is: the DRAM channels, the mesh links, the codecs of each DMA engine, the last-level cache. The order of engines is: DMA
+engines, tensor engines, vector engines.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ ALLOCATIONS = {
 }
 OVERLAPS = {"none": Overlap.OVERLAP_NONE, "warn": Overlap.OVERLAP_WARN, "error": Overlap.OVERLAP_ERROR}
 KINDS = {"te": EngineType.TE, "ve": EngineType.VE, "cpu": EngineType.COMPONENT}
-PLUGGED_IN = -1  # the arbiter of a scratchpad is an object of the run's own
+PLUGGED_IN = -1  # the arbiter of a scratchpad is a user-defined object
 
 
 def resource_names(config: NpuConfig) -> list[str]:
-    """Names of the core's resources, in its order."""
+    """The names of the core's resources, in its order."""
     links = [] if config.noc is None else mesh_links(config.noc.rows, config.noc.cols)
     channels = [naming.dram_channel(k) for k in range(config.dram.channels)]
     engines = [naming.engine("dma", k) for k in range(config.dma.engines)]
@@ -91,7 +91,7 @@ def lower_machine(config: NpuConfig) -> dict[str, Any]:
 
 
 def control_tables(control: Control) -> dict[str, Any]:
-    """The executor of the command queue, and the host that writes entries, as the core takes them."""
+    """The executor of the command queue, and the host that writes entries, in the form of the core."""
     tables: dict[str, Any] = {"issue_width": control.issue_width}
     if control.mmio is not None:
         mmio = control.mmio
@@ -108,7 +108,7 @@ def mmio_columns(entries: Sequence[Entry]) -> dict[str, Column]:
 
 
 def resource_tables(capacities: Sequence[Fraction]) -> dict[str, Column]:
-    """Capacities [byte/cycle] as the core takes them."""
+    """Capacities [byte/cycle] in the form of the core."""
     return {
         "resource_num": column([c.numerator for c in capacities]),
         "resource_den": column([c.denominator for c in capacities]),
@@ -118,9 +118,9 @@ def resource_tables(capacities: Sequence[Fraction]) -> dict[str, Column]:
 def _routes(config: NpuConfig) -> dict[str, Any]:
     """For each DMA engine, direction (load, store) and channel: its resources and the latency of its links.
 
-    Where flits move, also the routers.
+    If flits move, the result includes the routers.
 
-    With a last-level cache the route of what moves over that alone comes behind those of the channels.
+    With a last-level cache, the route that goes only over the cache follows those of the channels.
     """
     channels = config.dram.channels
     if config.llc is not None:
@@ -148,14 +148,14 @@ def _routes(config: NpuConfig) -> dict[str, Any]:
                     through.append((dma, store, channel, [ends[1] if store else ends[0], *(link[1] for link in route)]))
     tables: dict[str, Any] = {"route_start": column(start), "route_path": column(route_path), "route_latency": column(latency)}
     if flits:
-        from kernbench.noc.machine import npu_network  # inside: few machines have routers
+        from kernbench.noc.machine import npu_network  # imported here, because few machines have routers
 
         tables["network"] = npu_network(config, through)
     return tables
 
 
 def _routes_with_codecs(config: NpuConfig) -> dict[str, Column]:
-    """`_routes`, then for each codec the same over the codec of the engine."""
+    """The routes of `_routes`, and then for each codec the same routes over the codec of the engine."""
     channels, noc, codecs = config.dram.channels, config.noc, config.dma.codecs
     links = [] if noc is None else mesh_links(noc.rows, noc.cols)
     number = {link: channels + k for k, link in enumerate(links)}
@@ -173,7 +173,7 @@ def _routes_with_codecs(config: NpuConfig) -> dict[str, Column]:
 
 
 def _routes_of_cache(config: NpuConfig, llc: NpuLlc) -> dict[str, Column]:
-    """`_routes` of a machine with a cache, which stands between the channels and the engines."""
+    """The routes of a machine with a cache, which is between the channels and the engines."""
     channels, noc = config.dram.channels, config.noc
     links = [] if noc is None else mesh_links(noc.rows, noc.cols)
     number = {link: channels + k for k, link in enumerate(links)}
@@ -191,7 +191,7 @@ def _routes_of_cache(config: NpuConfig, llc: NpuLlc) -> dict[str, Column]:
 
 
 def cache_table(llc: Llc, resource: int) -> dict[str, Any]:
-    """A last-level cache as the core takes it; `resource`: of its bandwidth."""
+    """A last-level cache in the form of the core; `resource`: the resource of its bandwidth."""
     return {
         "resource": resource,
         "line": llc.line_bytes,
@@ -204,7 +204,7 @@ def cache_table(llc: Llc, resource: int) -> dict[str, Any]:
 
 
 def interleave_of(source: str, field: str, interleave: int, channels: int, reach: int) -> int:
-    """The interleave of a memory of `reach` bytes as the core takes it, which multiplies it by channels.
+    """The interleave of a memory of `reach` bytes in the form of the core, which multiplies it by the number of channels.
 
     An interleave that is not smaller than the memory puts all of it on the first channel.
     InputError if it is too large.
@@ -231,7 +231,7 @@ def _memory(config: NpuConfig) -> dict[str, Any]:
 
 
 def scratchpad_table(spm: Spm) -> dict[str, Any]:
-    """A scratchpad as the core takes it."""
+    """A scratchpad in the form of the core."""
     split = spm.ports is None
     return {
         "banks": spm.num_banks,
@@ -248,7 +248,7 @@ def scratchpad_table(spm: Spm) -> dict[str, Any]:
 
 
 def dma_table(dma: Dma, spm: int) -> dict[str, Any]:
-    """A DMA engine as the core takes it; `spm` is the number of its scratchpad."""
+    """A DMA engine in the form of the core; `spm` is the number of its scratchpad."""
     act, load, store = dma.channels
     bonus = dma.kv_load_bonus  # every job of the channel kv_load is a KV load
     return {
@@ -265,15 +265,16 @@ def dma_table(dma: Dma, spm: int) -> dict[str, Any]:
 
 
 def route_of(dma: Any, engines: int, flows: int) -> Column:
-    """The first route of each transfer, from its engine, direction and memory. `flows`: of a transfer, at most."""
+    """The first route of each transfer, from its engine, direction and memory. `flows`: the largest number of flows of a
+    transfer."""
     routes: Column = (2 * (dma["memory"] * engines + dma["engine"]) + dma["write"]) * flows
     return routes
 
 
 def lower_program(program: Program, config: NpuConfig, *, regular: bool = False) -> dict[str, Any]:
-    """The program as the core's tables; InputError if it is not valid on the machine.
+    """The program as the core's tables; InputError if the program is not valid on the machine.
 
-    `regular`: InternalError if an entry is none that reading makes.
+    `regular`: InternalError if reading cannot produce one of the entries.
     """
     columns = checked_columns(program, config)
     if regular:

@@ -1,4 +1,4 @@
-"""The one table of opcodes and their fields: what docs/model/formats.md says of a CMDQ entry.
+"""The only table of opcodes and their fields: the content of docs/model/formats.md about CMDQ entries.
 
 Reading, building, type checks, the JSON Schema and the documentation use this table, so description, range and default of a
 field are defined once.
@@ -40,7 +40,7 @@ class OpcodeSpec(msgspec.Struct, frozen=True):
     doc: str
     fields: tuple[FieldSpec, ...] = ()
     alternatives: tuple[tuple[str, ...], ...] = ()  #: exactly one of these groups of fields must be given, completely
-    op: str = ""  #: the short name of what it computes: `gemm`, `softmax`; empty for moves and control
+    op: str = ""  #: the short name of its operation: `gemm`, `softmax`; empty for moves and control
     system: bool = False  #: only for machines of `kernbench/system/1`
 
 
@@ -205,7 +205,7 @@ _SYSTEM = (
     OpcodeSpec("LAUNCH", "cpu", "the host starts work on a cube: over PCIe, the IO CPU and the cube's M_CPU", system=True),
 )
 
-#: Every opcode by name, in the order of docs/model/formats.md; those of systems follow.
+#: Every opcode by name, in the order of docs/model/formats.md; the opcodes of systems follow.
 OPCODES: dict[str, OpcodeSpec] = {
     spec.name: spec
     for spec in (

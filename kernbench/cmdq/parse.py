@@ -1,4 +1,4 @@
-"""Reads a CMDQ program from JSON, YAML or a dict, with every check that needs no machine."""
+"""Reads a CMDQ program from JSON, YAML or a dict, with every check that does not need a machine."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from kernbench.config.file_kinds import check_kind
 
 Source = str | os.PathLike[str] | Mapping[str, Any]
 _METADATA = ("version", "name")
-_MANY = 64  # entries from which it is worth making all of them at once
+_MANY = 64  # entries from which it pays to make all of them together
 
 
 def load_program(source: Source, *, max_bytes: int = PROGRAM_BYTES) -> Program:
@@ -53,12 +53,12 @@ def load_program(source: Source, *, max_bytes: int = PROGRAM_BYTES) -> Program:
 
 
 def program_of(data: Any, source: str) -> Program:
-    """`load_program` of a dict; `source`: how errors name where it came from."""
+    """`load_program` for a dict; `source`: the name of its origin in errors."""
     return _program(data_document(data, source))
 
 
 def parsed(source: str, content: bytes, suffix: str) -> Program:
-    """`load_program` of a file that has been read."""
+    """`load_program` for a file that has been read."""
     text = decoded(source, content)
     read = read_text(text) if suffix == ".json" else None
     if read is not None:
@@ -70,7 +70,7 @@ def parsed(source: str, content: bytes, suffix: str) -> Program:
 
 
 def _sound_edges(entries: list[Entry]) -> Edges | None:
-    """The pairs of entries that wait for each other; None if there is a problem with ids, dependencies or END."""
+    """The pairs of dependent entries; None if there is a problem with ids, dependencies or END."""
     edges = edges_of(entries)
     return None if edges is None or structure_problems(entries, edges) else edges
 
@@ -78,7 +78,7 @@ def _sound_edges(entries: list[Entry]) -> Edges | None:
 def _sound_program(name: str, entries: list[Entry], edges: Edges | None, document: Document) -> Program:
     program = Program(name, entries, document.source)
     program.sound = Sound(program.entries.copy(), edges) if edges is not None else None
-    program.document = replace(document, data=None) if document.text is not None else None  # entries have everything
+    program.document = replace(document, data=None) if document.text is not None else None  # the entries contain everything
     return program
 
 
@@ -124,7 +124,7 @@ def _metadata(data: Mapping[Any, Any]) -> tuple[str, list[tuple[tuple[Any, ...],
 
 
 def _entries(queue: Sequence[Any], document: Document) -> tuple[list[Entry], Edges | None]:
-    """The entries; and the pairs of those that wait for each other, where they were asked for."""
+    """The entries, and on request the pairs of dependent entries."""
     if len(queue) >= _MANY and document.text is not None and "null" not in document.text:
         known = read_entries(queue)
         if known is not None:

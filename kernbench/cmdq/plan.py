@@ -1,4 +1,4 @@
-"""A program on a machine as the core takes it, and how results call what its tables number."""
+"""A program on a machine in the form of the core, and the names of the numbered items for results."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ T = TypeVar("T")
 class Plan:
     """The core's two tables, and the names of their items in the core's order."""
 
-    pe: NpuConfig  #: the NPU, or what each PE of a system is
+    pe: NpuConfig  #: the NPU, or the common description of the PEs of a system
     machine: dict[str, Any]
     program: dict[str, Any]
     dma: tuple[str, ...]  #: DMA engines
@@ -41,10 +41,10 @@ class Plan:
     resources: tuple[str, ...]
     capacities: tuple[Fraction, ...]  #: [byte/cycle] of each
     channels: int  #: number of DRAM channels, the first resources
-    scratchpads: tuple[str, ...]  #: number of scratchpads that count; further ones represent nodes without banks
+    scratchpads: tuple[str, ...]  #: number of scratchpads with banks; further ones represent nodes without banks
 
     reach: Reach | None = None  #: of a whole system: the routes to memories, found on first use
-    _cached: dict[str, Any] = field(default_factory=dict, repr=False)  #: what follows from the program alone
+    _cached: dict[str, Any] = field(default_factory=dict, repr=False)  #: data that follow from the program alone
     extra: Mapping[int, int] = field(default_factory=dict)  #: per entry, the head latency of components [cycle]
     jobs: Jobs | None = None  #: of a machine with a micro-scheduler: the entries of all tables are jobs
 
@@ -59,12 +59,12 @@ class Plan:
 
     @property
     def whole(self) -> bool:
-        """It has every engine and resource of a system, most of which a run may never use."""
+        """Whether the plan has every engine and resource of a system, most of which a run may never use."""
         return self.reach is not None
 
     @property
     def caches(self) -> dict[int, dict[str, Any]]:
-        """Tables of the last-level caches, by the numbers of their resources, which are the last of all."""
+        """Tables of the last-level caches, by the numbers of their resources, which are the last resources."""
         return {table["resource"]: table for table in self.machine["caches"]}
 
     @property
@@ -75,7 +75,7 @@ class Plan:
 
     @cached_property
     def ratios(self) -> tuple[Fraction, ...] | None:
-        """Per memory, bytes at the scratchpad for one byte of it; None without codecs."""
+        """For each memory, the bytes at the scratchpad for one byte in memory; None without codecs."""
         found = [memory.get("ratio") for memory in self.machine["memories"]]
         return tuple(Fraction(*(ratio or (1, 1))) for ratio in found) if any(found) else None
 
@@ -138,7 +138,8 @@ class Plan:
         return rows
 
     def kept(self, name: str, make: Callable[[], T]) -> T:
-        """What was made by this name of the program, or of that and values in which all machines agree that share its plan.
+        """The value that was made under this name for the program, or for the program and those values of the machine that all
+        machines with the same plan share.
 
         Such machines may differ in rates, setups, clocks and energies; `workloads/llm/emitted.py` names the values.
         """
@@ -178,7 +179,7 @@ def plan_program(program: Program, config: NpuConfig | SystemConfig, *, whole: b
 
 
 def check_program(program: Program, config: MachineConfig | Source) -> None:
-    """Check that a program can run on a machine. InputError names every problem.
+    """Check whether a program can run on a machine. InputError names every problem.
 
     >>> import kernbench as kb
     >>> program = kb.Program("gemm")
@@ -199,12 +200,12 @@ def _with_jobs(program: Program, config: NpuConfig | SystemConfig, plan: Callabl
     scheduler = config.control.micro_scheduler
     if scheduler is None:
         return plan(program)
-    from kernbench.cmdq.jobs import jobs_of  # inside: few machines have one
+    from kernbench.cmdq.jobs import jobs_of  # imported here, because few machines have one
 
-    plan(program)  # it is valid on the machine
+    plan(program)  # checks that it is valid on the machine
     jobs = jobs_of(program, config.pe.spm, scheduler)
     found = plan(jobs.program)
-    if jobs.partial:  # they write nothing
+    if jobs.partial:  # these jobs write nothing
         table = found.program["compute"]
         rows = found.program["job"][sorted(jobs.partial)]
         table["regions"][rows] = 2
@@ -230,7 +231,7 @@ def _plan_npu(program: Program, config: NpuConfig, regular: bool) -> Plan:
 
 #: Numbers of opcodes: append, never renumber.
 NUMBERS = {opcode: number for number, opcode in enumerate(OPCODES)}
-WIDTH = 16  # the ABI's KB_PARAMS
+WIDTH = 16  # KB_PARAMS of the ABI
 
 
 def lower_parameters(program: Program, plan: Plan) -> dict[str, Any]:
@@ -244,7 +245,7 @@ def lower_parameters(program: Program, plan: Plan) -> dict[str, Any]:
 
 
 def parameters_of(entry: Entry, plan: Plan) -> list[int]:
-    """In the order of `PARAMETERS`; none of a control entry."""
+    """The values in the order of `PARAMETERS`; none for a control entry."""
     if entry.engine == "control":
         return []
     if entry.engine == "dma":

@@ -30,7 +30,7 @@ class Lowered(msgspec.Struct, frozen=True):
     """The plan of a program on one machine."""
 
     machine: str  #: digest
-    entries: list[Entry]  #: that it was made from: a program may grow
+    entries: list[Entry]  #: the entries from which it was made: a program may grow
     plan: Plan
 
 
@@ -45,7 +45,7 @@ class Program(ProgramBuilder):
     """A command queue program: a name and a list of entries. `load_program` reads one; methods append entries and return their
     ids.
 
-    `source`: how errors name it. Sizes and addresses are in bytes. A method raises InputError for a field that is not valid.
+    `source`: its name in errors. Sizes and addresses are in bytes. A method raises InputError for a field that is not valid.
 
     >>> import kernbench as kb
     >>> program = kb.Program("gemm")
@@ -63,7 +63,7 @@ class Program(ProgramBuilder):
         self.entries += [
             entry if entry.index == i else msgspec.structs.replace(entry, index=i) for i, entry in enumerate(entries)
         ]
-        self.sound: Sound | None = None  #: what its reader found of ids and dependencies
+        self.sound: Sound | None = None  #: the reader's result about ids and dependencies
 
     @property
     def known_edges(self) -> Edges | None:
@@ -132,7 +132,7 @@ def entry_dict(entry: Entry) -> dict[str, Any]:
 
 
 def _yaml(data: dict[str, Any]) -> str:
-    import yaml  # inside: only what writes YAML needs it
+    import yaml  # imported here, because only writing YAML needs it
 
     dumper = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
     text: str = yaml.dump(data, Dumper=dumper, sort_keys=False, allow_unicode=True, width=2**20)

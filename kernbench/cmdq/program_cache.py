@@ -1,4 +1,4 @@
-"""Programs that were read before, lowered for their machine: compiled files in the user's cache."""
+"""Cached programs, lowered for their machine: compiled files in the user's cache."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ MOST_KEPT = 2 << 30  # [B] of the whole cache; the least recently used programs 
 
 
 def load_cached(path: str, config: MachineConfig) -> Program:
-    """The program of a `.json` or `.yaml` file, lowered for the machine: kept from before, or read now.
+    """The program of a `.json` or `.yaml` file, lowered for the machine, from the cache or read now.
 
     With and without the cache, the program and the errors are the same; a refused program is not cached.
     """
     home = cache_folder("programs")
     if home is None or not _large(path):
         return load_program(path)
-    from kernbench.cmdq import compiled  # inside: a small file needs none of it
+    from kernbench.cmdq import compiled  # imported here, because a small file does not need it
 
     content, suffix = file_content(path, PROGRAM_BYTES)
     place = home / f"{_key(content, suffix, config)}{SUFFIX}"
@@ -103,7 +103,7 @@ def _keep(place: Path, program: Program) -> None:
 
 
 def _make_room(newest: Path) -> None:
-    """Delete what was used least recently, down to MOST_KEPT bytes; never the newest."""
+    """Delete the least recently used files, down to MOST_KEPT bytes; the newest file is never deleted."""
     found = []
     for path in newest.parent.glob(f"*{SUFFIX}"):
         status = path.stat()

@@ -1,7 +1,7 @@
-"""Entries that have no problem, quickly; `read_entry` reads the others and finds what is wrong.
+"""Fast reading of entries without problems; `read_entry` reads all others and finds their problems.
 
-`read_entries` makes all entries of a file: mappings of one opcode with the same keys become columns, which defaults complete.
-`quick_entry` makes one entry of a program that Python builds. In both, msgspec checks the values against the types of
+`read_entries` makes all entries of a file: mappings with the same opcode and keys become columns, which are completed with
+defaults. `quick_entry` makes one entry of a program that Python builds. In both, msgspec checks the values against the types of
 `entries.py`, which the binary form of a program uses too.
 """
 
@@ -25,7 +25,7 @@ _META = frozenset(field.name for field in META_FIELDS) - _CHECKED
 
 
 class _Alike:
-    """The mappings of an opcode that have the same keys."""
+    """The mappings of an opcode with the same keys."""
 
     def __init__(self, opcode: str, keys: tuple[str, ...]) -> None:
         spec = OPCODES[opcode]
@@ -38,7 +38,7 @@ class _Alike:
         self.mappings: list[dict[str, Any]] = []
 
     def entries(self) -> list[Entry] | None:
-        """In order; None if `read_entry` has to look at them."""
+        """The entries in order; None if `read_entry` must handle them."""
         kind = entry_type(self.opcode)
         rows = map(itemgetter(*self.given, "opcode"), self.mappings)  # a tuple even of a single field
         columns: dict[str, Sequence[Any]] = dict(zip((*self.given, "opcode"), zip(*rows, strict=True), strict=True))
@@ -60,7 +60,7 @@ class _Alike:
 
 
 def _open_range(columns: dict[str, Sequence[Any]], field: FieldSpec) -> bool:
-    """Make fields of the mappings of a range; False if one has other keys than it may have."""
+    """Turn the nested range of each mapping into fields; False if a range has unknown keys."""
     mappings = columns.pop(field.name)
     known = {part.name: part.default for part in field.fields}
     if not all(type(inner) is dict and inner.keys() <= known.keys() for inner in mappings):
@@ -101,13 +101,13 @@ def _form(opcode: str, *keys: str) -> _Form | None:
 
 
 def quick_entry(raw: dict[str, Any], index: int) -> Entry | None:
-    """The entry at `index` that a mapping with an opcode and an id describes; None if `read_entry` has to look at it."""
+    """The entry at `index` for a mapping with an opcode and an id; None if `read_entry` must handle it."""
     opcode = raw["opcode"]
     form = _form(opcode, *raw) if opcode in OPCODES else None
     if form is None or None in raw.values():
         return None
     for name in form.texts:
-        if type(text := raw[name]) is str and not text.isascii():  # half of a surrogate pair could be in it
+        if type(text := raw[name]) is str and not text.isascii():  # it may contain half of a surrogate pair
             return None
     values = form.values.copy()
     for name, place in form.given:
@@ -123,7 +123,7 @@ def quick_entry(raw: dict[str, Any], index: int) -> Entry | None:
 
 
 def _fits(spec: OpcodeSpec, named: set[str], keys: frozenset[str]) -> bool:
-    """Whether the keys of an entry, without metadata, are all that it needs and no others."""
+    """Whether an entry, without metadata, has exactly the keys that it needs."""
     grouped = {name for group in spec.alternatives for name in group}
     needed = {field.name for field in spec.fields if field.default is ABSENT} - grouped
     forms = [needed.union(group) for group in spec.alternatives] or [needed]
@@ -131,7 +131,7 @@ def _fits(spec: OpcodeSpec, named: set[str], keys: frozenset[str]) -> bool:
 
 
 def read_entries(queue: Sequence[Any]) -> list[Entry] | None:
-    """The entries of a queue of data that a text without null gives; None if one of them is wrong or unusual."""
+    """The entries of a queue, from a text without null; None if an entry is wrong or unusual."""
     found: dict[tuple[str, ...], _Alike] = {}
     for index, raw in enumerate(queue):
         if type(raw) is not dict:

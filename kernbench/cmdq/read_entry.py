@@ -1,4 +1,4 @@
-"""One entry from its raw mapping, checked against the table of `opcodes.py`; nothing here knows a machine."""
+"""Reads one entry from its raw mapping, checked against the table of `opcodes.py`; the module knows no machine."""
 
 from __future__ import annotations
 
@@ -34,15 +34,15 @@ _DEBUG = next(field for field in META_FIELDS if field.name == "debug")
 
 
 class _Bad(Exception):
-    """A value breaks its field's rule; the argument is the rule."""
+    """A value violates the rule of its field; the argument is the rule."""
 
 
 class _Shape(msgspec.Struct, frozen=True):
-    """An opcode's row of the table, ready for look-up by name."""
+    """An opcode's row of the table, prepared for look-up by name."""
 
     spec: OpcodeSpec
     entry_type: type[Entry]
-    fields: dict[str, FieldSpec]  #: id, deps and the opcode's own, by name
+    fields: dict[str, FieldSpec]  #: id, deps and the opcode's own fields, by name
     meta: dict[str, FieldSpec]  #: common metadata whose name is not a field of the opcode
     required: tuple[str, ...]
     defaults: dict[str, Any]
@@ -65,7 +65,7 @@ def _shape(opcode: str) -> _Shape:
 
 
 def read_entry(raw: Any, index: int) -> tuple[Entry | None, list[FieldProblem]]:
-    """The entry that `raw` (position `index` of the file) describes, or everything that is wrong with it."""
+    """The entry for `raw` (at position `index` of the file), or all problems of it."""
     if not isinstance(raw, Mapping):
         return None, [FieldProblem((), "an entry must be a mapping", raw)]
     if "opcode" not in raw:
@@ -246,7 +246,7 @@ def _read_any(field: FieldSpec, value: Any) -> Any:
 
 
 def plain_debug(value: Any) -> Any:
-    """A copy of `debug` metadata as reading gives it; ValueError if it would be refused."""
+    """A copy of `debug` metadata in the form that reading produces; ValueError if reading would refuse it."""
     try:
         return _plain(_DEBUG, value, MAX_DEBUG_DEPTH)
     except _Bad as bad:
@@ -254,7 +254,7 @@ def plain_debug(value: Any) -> Any:
 
 
 def _plain(field: FieldSpec, value: Any, depth: int) -> Any:
-    """A copy of plain data with decimals as JSON writes them; anything else cannot be saved again."""
+    """A copy of plain data with decimals in JSON form; other data cannot be saved."""
     if depth == 0:
         raise _Bad(f"it is nested deeper than {MAX_DEBUG_DEPTH} levels")
     if value is None or isinstance(value, bool):

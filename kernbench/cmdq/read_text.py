@@ -1,7 +1,8 @@
-"""Entries of a long JSON text, decoded into their classes in one pass; `parse.py` reads each text that is not sound or plain.
+"""Entries of a long JSON text, decoded into their classes in one pass; `parse.py` reads each text that has problems or special
+parts.
 
-For each opcode, msgspec decodes into a class with the fields of the entry's class, whose keys, defaults and rules are those of
-the opcode. An entry then changes to its own class.
+For each opcode, msgspec decodes into a class with the fields of the entry's class and the keys, defaults and rules of the
+opcode. The class of the entry is then replaced by its own class.
 """
 
 from __future__ import annotations
@@ -21,8 +22,8 @@ from kernbench.cmdq.program import VERSION
 from kernbench.cmdq.read_entry import stride_problem
 from kernbench.common.errors import ABSENT
 
-LONG = 1 << 16  # characters from which it is worth making the classes
-_NO_KEY = "\x7f"  # the first character of the keys of fields that no text gives; texts with it are read elsewhere
+LONG = 1 << 16  # characters from which it pays to make the classes
+_NO_KEY = "\x7f"  # the first character of the keys of fields that no text has; texts with this character are read by other code
 _UNKNOWN = -1  #: the id of an entry whose text has none
 _MANY = 2**62
 _LOCK = threading.Lock()  # the defaults count for one text at a time
@@ -47,7 +48,8 @@ class _Form:
         self.alternatives = spec.alternatives
         grouped = {name for group in self.alternatives for name in group}
         keys = own.keys() | {field.name for field in ENTRY_FIELDS}
-        #: A default for each key that may be left out. Taking it counts, because duplicate keys are found by their number.
+        #: A default for each key that may be missing. Each use of a default is counted, because duplicate keys are detected by
+        #: the number of keys.
         self.defaults: dict[str, Any] = {}
         fields: list[tuple[str, Any] | tuple[str, Any, Any]] = []
         for field in msgspec.structs.fields(self.kind):
@@ -61,7 +63,7 @@ class _Form:
                 self.defaults[field.name] = repeat(default, _MANY)
                 default = msgspec.field(default_factory=self.defaults[field.name].__next__)
             fields.append((field.name, field.type, default))
-        self.keys = len(keys) + 1  # the opcode is one
+        self.keys = len(keys) + 1  # the opcode is one key
         self.type: Any = msgspec.defstruct(
             opcode, fields, bases=(self.kind,), module=__name__, kw_only=True, frozen=False, gc=False, array_like=False,
             tag_field="opcode", tag=opcode, forbid_unknown_fields=True,
@@ -70,11 +72,11 @@ class _Form:
 
     @property
     def taken(self) -> int:
-        """How many defaults were taken since the form was made."""
+        """The number of defaults used since the form was made."""
         return sum(_MANY - length_hint(default) for default in self.defaults.values())
 
     def sound(self, entries: Sequence[Any]) -> bool:
-        """Whether each of its entries has all keys of one alternative, none of the others, and a stride that is long enough."""
+        """Whether each entry has all keys of one alternative, no keys of the others, and a stride that is long enough."""
         names = [name for group in self.alternatives for name in group]
         if not names:
             return True
@@ -87,7 +89,7 @@ class _Form:
 
 
 class _Forms:
-    """The forms of all opcodes whose fields are those of their class, and the decoder of programs of them."""
+    """The forms of all opcodes whose fields are those of their class, and the decoder for programs with these opcodes."""
 
     def __init__(self) -> None:
         made = [_Form(opcode) for opcode in OPCODES if _has_fields(opcode)]
@@ -98,7 +100,7 @@ class _Forms:
 
 
 def _has_fields(opcode: str) -> bool:
-    """Whether the class of an opcode has all its fields: those of ranges have names of their own there."""
+    """Whether the class of an opcode has all its fields; fields of ranges have other names there."""
     there = {field.name for field in msgspec.structs.fields(entry_type(opcode))}
     return all(field.name in there for field in OPCODES[opcode].fields)
 
@@ -131,7 +133,7 @@ def read_text(text: str) -> tuple[str, list[Entry]] | None:
     if name is msgspec.UNSET:
         name, given = "", 3
     given += sum(forms.by_type[kind].keys * len(some) for kind, some in alike.items()) - left_out
-    if given + name.count(":") != text.count(":"):  # each colon is that of a key, but for keys given twice
+    if given + name.count(":") != text.count(":"):  # each colon belongs to a key, unless keys are duplicate
         return None
     for kind, some in alike.items():
         form = forms.by_type[kind]

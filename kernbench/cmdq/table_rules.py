@@ -1,8 +1,8 @@
-"""Checks that the tables of a program fit their machine.
+"""Checks whether the tables of a program fit their machine.
 
-The core takes its tables as they are. Those that lowering makes are right; those of a file are compared with what is
-declared here: each column by itself (COLUMNS: shape and range), then the columns with each other. A rule is evaluated when all
-before it hold, so that no table makes a rule ask for memory, divide by zero or pass 64 bits.
+The core does not check its tables. Tables from lowering are right; tables from a file are compared with the declarations in
+this file: first each column by itself (COLUMNS: shape and range), then the relations between columns. A rule is evaluated only
+if all rules before it hold, so no table can make a rule request too much memory, divide by zero or exceed 64 bits.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from kernbench.config.fields import WIDE_LIMIT
 from kernbench.config.schema import NpuConfig
 from kernbench_core.numbers import Opkind
 
-WORDS = 2**31  # entries, jobs and dependencies are numbered in 32 bits
-MOST_OPERAND = 2**58  # [B] the core counts the lines of sixteen body cycles at once
+WORDS = 2**31  # limit of entries, jobs and dependencies, which are numbered in 32 bits
+MOST_OPERAND = 2**58  # [B] the core counts the lines of sixteen body cycles together
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class Sizes:
     jobs: int
 
     def rows(self, kind: str) -> tuple[int, ...]:
-        """The shape of a column with a row for each of that kind."""
+        """The shape of a column with one row for each item of a kind."""
         shapes = {
             "entry": (self.entries,),
             "entry, and one": (self.entries + 1,),
@@ -51,7 +51,7 @@ class Sizes:
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """One column: int64, with a row for each `of`, and values from `low` to below `limit`."""
+    """One column: int64, with one row for each item of kind `of`, and values from `low` to below `limit`."""
 
     name: str
     of: str
@@ -112,13 +112,13 @@ COLUMNS: tuple[Column, ...] = (
     Column("compute.region_bytes", "operand", 0, _operand, "[B]; 0: there is none"),
     Column("compute.region_write", "operand", 0, lambda s: 2, "1: it is written"),
 )
-TABLES = tuple(sorted(column.name for column in COLUMNS))  #: as files have them
+TABLES = tuple(sorted(column.name for column in COLUMNS))  #: the tables in files
 
-Rule = tuple[str, Any]  #: a table, and whether each of its rows is as it must be
+Rule = tuple[str, Any]  #: a table, and whether each of its rows obeys the rule
 
 
 def broken_rule(tables: dict[str, Any], entries: int, plan: Plan) -> str | None:
-    """The first column that a program of so many entries with this plan cannot have, as errors tell it; None if all fit."""
+    """The first column that a program with this plan cannot have, in the words of errors; None if all fit."""
     sections = {name: set(tables[name]) for name in ("dma", "compute") if isinstance(tables.get(name), dict)}
     top = {name for name in tables if name not in sections}
     if {*top, *(f"{section}.{name}" for section, names in sections.items() for name in names)} != set(TABLES):
@@ -184,7 +184,7 @@ def _transfers(t: dict[str, Any], plan: Plan) -> Iterator[Rule]:
 
 
 def _travels(config: NpuConfig, ratio: Fraction, addr: int, rows: int, row_bytes: int, stride: int, nbytes: int) -> bool:
-    """Whether the DRAM has room for the bytes; in Python integers, which do not overflow."""
+    """Whether the DRAM has room for the bytes; computed in Python integers, which do not overflow."""
     align = config.dma.alignment_bytes
     end = -(-(addr + (rows - 1) * stride + row_bytes) // align) * align
     return end <= config.dram.capacity_bytes and nbytes == ratio * aligned_bytes(addr, rows, row_bytes, stride, align)
@@ -193,7 +193,7 @@ def _travels(config: NpuConfig, ratio: Fraction, addr: int, rows: int, row_bytes
 def _computes(c: dict[str, Any], plan: Plan) -> Iterator[Rule]:
     config = plan.pe
     period = np.array([engine["period"] for engine in plan.machine["compute"]] or [1])[c["engine"]]
-    left = WIDE_LIMIT // period  # [tick] of its engine, which is busy for fewer than 2^62 cycles
+    left = WIDE_LIMIT // period  # [tick] limit of the service time of its engine, which is busy for fewer than 2^62 cycles
     for name in ("init", "body", "finalize"):
         yield f"compute.{name}", c[name] < left
         left = left - c[name]

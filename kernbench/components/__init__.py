@@ -1,4 +1,4 @@
-"""Parts of a machine that users bring: how they are named, found and given their jobs."""
+"""User-defined components of a machine: how they are named, found and given their jobs."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _HOMES = {"impl_of": "replacements", "load_component": "registry", "replaced_eng
 
 
 def __getattr__(name: str) -> Any:
-    """Names are imported when they are first used: a program on one NPU needs none of these parts."""
+    """Names are imported on first use: a program on one NPU needs none of these components."""
     if name not in _HOMES:
         raise AttributeError(f"module 'kernbench.components' has no attribute {name!r}")
     return getattr(import_module(f"kernbench.components.{_HOMES[name]}"), name)

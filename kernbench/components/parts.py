@@ -1,4 +1,4 @@
-"""Which passive part stands at which node of a system: the built-in one, or one of the class that `components` names."""
+"""The passive component at each node of a system: the built-in one, or one of the class that `components` names."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ BASES: dict[str, type[PassivePart]] = {naming.HBM: HbmCtrl, naming.SRAM: MemoryP
 FIXED = {
     naming.HOST: "it is the program that launches kernels",
 }
-KERNEL_KINDS = (naming.PE_CPU, naming.PE_SCHEDULER, naming.PE_FETCH_STORE, naming.PE_IPCQ)  #: kernel_parts.py has them
+KERNEL_KINDS = (naming.PE_CPU, naming.PE_SCHEDULER, naming.PE_FETCH_STORE, naming.PE_IPCQ)  #: kernel_parts.py handles them
 
 
 def passive_class(config: NpuConfig | SystemConfig, kind: str) -> type[PassivePart] | None:
@@ -78,13 +78,14 @@ class Given(NamedTuple):
     """A passive component that a machine's file names for a kind of node."""
 
     found: type[PassivePart]
-    spec: Any  #: its keys beside `impl`
+    spec: Any  #: its keys in addition to `impl`
     impl: str
     where: str  #: for errors
 
 
 def given_parts(config: NpuConfig | SystemConfig) -> dict[str, Given]:
-    """Those of a machine, by kind. InputError as of `passive_class`, and if a class does not take its keys."""
+    """The passive components of a machine, by kind. InputError in the same cases as `passive_class`, and if a class does not
+    accept its keys."""
     out = {}
     for kind, given in config.components.items():
         found = passive_class(config, kind)
@@ -117,7 +118,7 @@ class Parts:
         self._parts: dict[str, PassivePart] = {}
 
     def at(self, node: str) -> PassivePart:
-        """The part of a node that has one."""
+        """The component of a node that has one."""
         if node not in self._parts:
             kind = self._kind[node]
             given = self._given.get(kind)
@@ -125,13 +126,13 @@ class Parts:
         return self._parts[node]
 
     def setup_cycles(self, memory: str) -> int:
-        """Of a memory that DRAM addresses are in."""
+        """[cycle] The set-up time of a memory with DRAM addresses."""
         part = self.at(memory)
         assert isinstance(part, MemoryPart)
         return self._whole(memory, "setup_cycles", part.setup_cycles())
 
     def channel_rate(self, hbm: str) -> Fraction:
-        """[byte/cycle] of a channel of a stack."""
+        """[byte/cycle] The bandwidth of a channel of a stack."""
         part = self.at(hbm)
         assert isinstance(part, HbmCtrl)
         return self._rate(hbm, "channel_bytes_per_cycle", part.channel_bytes_per_cycle())
@@ -153,7 +154,7 @@ class Parts:
         raise self._wrong(node, method, value, "it must be an integer from 0 to below 2^31")
 
     def rate(self, edge: Edge) -> Fraction:
-        """[byte/cycle] of an edge that has a bandwidth, as the parts at its ends say."""
+        """[byte/cycle] The bandwidth of an edge, as set by the components at its ends."""
         for node in (edge.source, edge.target):
             if self._kind[node] in self._wide:
                 edge = replace(edge, bytes_per_cycle=self._rate(node, "bytes_per_cycle", self.at(node).bytes_per_cycle(edge)))
@@ -161,7 +162,8 @@ class Parts:
         return edge.bytes_per_cycle
 
     def _rate(self, node: str, method: str, value: Any) -> Fraction:
-        """The bandwidth that a component returns. InputError if it is not valid, or its shares would need too large terms."""
+        """The bandwidth that a component returns. InputError if it is not valid, or if the terms of its shares would be too
+        large."""
         if not isinstance(value, int | Fraction) or isinstance(value, bool) or value <= 0:
             raise self._wrong(node, method, value, "it must be an integer or Fraction above 0")
         weights = [*(channel.weight for channel in self._config.pe.dma.channels), self._config.pe.ipcq.weight]
@@ -176,12 +178,12 @@ class Parts:
 
 
 def nodes_along(edges: Sequence[Edge]) -> list[str]:
-    """The nodes of edges that follow each other."""
+    """The nodes of consecutive edges."""
     assert all(a.target == b.source for a, b in pairwise(edges))
     return [edges[0].source, *(edge.target for edge in edges)]
 
 
-#: A replacement derives from it, and is created in the same way.
+#: A replacement must derive from the class, and is created in the same way.
 BUILT_IN: dict[str, type[Any]] = {
     naming.PE_CPU: PeCpu,
     naming.PE_SCHEDULER: PeScheduler,
@@ -214,7 +216,7 @@ class KernelParts:
             self._made[kind] = found
 
     def make(self, kind: str, *given: Any, **keys: Any) -> Any:
-        """A part of a kind, made as the built-in one is; its own parameters are its `spec`."""
+        """Make a component of a kind, in the same way as the built-in one; its own parameters are its `spec`."""
         part = self._made[kind](*given, **keys)
         if kind in self._specs:
             part.spec = self._specs[kind]

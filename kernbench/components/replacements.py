@@ -31,15 +31,15 @@ def replaced_engines(engines: Sequence[str], components: Sequence[str]) -> list[
 
 
 def configured(config: NpuConfig | SystemConfig, engines: Sequence[str]) -> dict[str, Any]:
-    """The components that a machine's file puts in the place of engines, by the engines' names, each an object of its own.
+    """The components with which a machine's file replaces engines, by the engines' names; each is a separate object.
 
-    InputError for a kind of node that cannot be replaced. Passive components are not among them; routes have those.
+    InputError for a kind of node that cannot be replaced. Passive components are not included; they belong to routes.
     """
     out: dict[str, Any] = {}
     for kind, spec in sorted(config.components.items()):
         if spec.impl == BUILTIN:
             continue
-        from kernbench.components.parts import passive_class  # with all parts of a system, of which most machines replace none
+        from kernbench.components.parts import passive_class  # imported here, because few machines replace components
 
         if passive_class(config, kind) is not None:
             continue
@@ -85,10 +85,10 @@ def configured_arbiter(config: NpuConfig | SystemConfig) -> Any | None:
 
 
 def granted_by_code(table: Mapping[str, Any]) -> Mapping[str, Any]:
-    """A scratchpad's table of the core whose banks code of the user's own grants; what has no banks stays as it is."""
+    """The core's table of a scratchpad whose banks user-defined code grants; a table without banks is unchanged."""
     return table if table.get("nowhere") else {**table, "arbiter": -1}
 
 
 def arbiter_name(arbiter: Any) -> str:
-    """As failures and checkpoints name it."""
+    """The name of an arbiter in failures and checkpoints."""
     return impl_of(arbiter)

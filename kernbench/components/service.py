@@ -29,25 +29,25 @@ class ServiceTime(msgspec.Struct, frozen=True):
 
     @property
     def total(self) -> int:
-        """Cycles from start to end without waits and with period 1; at least 1."""
+        """[cycle] From start to end without waits and with period 1; at least 1."""
         return self.init + self.body + self.finalize
 
 
 def te_service(
     te: Te, m: int, n: int, k: int, qbits_weight: int, qbits_activation: int, tiling: Tiling | None = None
 ) -> ServiceTime:
-    """Of a product `(m, k) @ (k, n)`; `tiling`: how it is cut into blocks, of timing mma."""
+    """The service time of a product `(m, k) @ (k, n)`; `tiling`: its division into blocks, for timing mma."""
     return _service(te, te_body(te, m, n, k, qbits_weight, qbits_activation, tiling))
 
 
 def ve_service(ve: Ve, op: str, length: int, batch: int, qbits: int) -> ServiceTime:
-    """Of a vector op on `batch` rows of `length` elements of `qbits` bits."""
+    """The service time of a vector op on `batch` rows of `length` elements of `qbits` bits."""
     body = _ve_body(ve, op, length, batch, qbits)
     return _service(ve, body if ve.clock_ratio == 1 else ceil_div(body, ve.clock_ratio))
 
 
 def _service(engine: Te | Ve, body: int) -> ServiceTime:
-    """A job that would take no cycle gets one that touches nothing (`init`)."""
+    """A job without any cycles gets one cycle without requests (`init`)."""
     init = engine.init_cycles
     if init + body + engine.finalize_cycles == 0:
         init = 1
@@ -83,7 +83,7 @@ def _ve_body(ve: Ve, op: str, length: int, batch: int, qbits: int) -> int:
     return elementwise + (0 if op in _PLAIN else ve.sfu.get(op, 0))
 
 
-#: By kind of engine; the engines of the core take the first four of a TE or VE, and all of a DMA.
+#: By kind of engine; engines of the core use the first four for a TE or VE, and all for a DMA engine.
 PARAMETERS: dict[str, tuple[str, ...]] = {
     "dma": ("channel", "write", "dram_addr", "row_bytes", "stride", "rows"),
     "cpu": ("init", "body", "finalize", "work"),
@@ -102,11 +102,11 @@ def named(kind: str, job: Any) -> dict[str, int]:
 
 
 class Folds(msgspec.Struct, frozen=True):
-    """A product `(m, k) @ (k, n)` as folds of an array; all count as the largest does."""
+    """A product `(m, k) @ (k, n)` as folds of an array; all folds count like the largest."""
 
     count: int
-    steps: int  #: [cycle] the stream of a fold at full rate
-    load: int  #: [cycle] the stationary operand enters the array; 0 for `os`
+    steps: int  #: [cycle] duration of the stream of a fold at full rate
+    load: int  #: [cycle] time in which the stationary operand enters the array; 0 for `os`
     stream_bits: int  #: [bit] that stream into the array
     held_bits: int  #: [bit] of the stationary operand
 
@@ -141,7 +141,7 @@ def systolic_body(te: Te, m: int, n: int, k: int, qbits_weight: int, qbits_activ
 
 
 def _feed(te: Te, bits: int) -> int:
-    """[cycle] in which so many bits of operands enter the array, by `operand_bytes_per_cycle`; 0 without it."""
+    """[cycle] The time in which a number of operand bits enter the array at `operand_bytes_per_cycle`; 0 without this key."""
     return 0 if te.operand_bytes_per_cycle is None else ceil_div(bits, 8, te.operand_bytes_per_cycle)
 
 
@@ -149,7 +149,7 @@ def _feed(te: Te, bits: int) -> int:
 
 
 class Tiling(msgspec.Struct, frozen=True):
-    """How a product is cut into blocks; the planner's or the op's choice."""
+    """The division of a product into blocks; the planner or the op chooses it."""
 
     tile_m: int
     tile_n: int
@@ -162,7 +162,7 @@ class Waves(msgspec.Struct, frozen=True):
     tiling: Tiling
     blocks: int
     full: int  #: waves with `blocks_per_core` blocks on every core
-    last: int  #: blocks on the fullest core of the last wave; 0 where all waves are full
+    last: int  #: blocks on the fullest core of the last wave; 0 if all waves are full
     main: int  #: [cycle] of the matrix instructions of one block
     cycles: int  #: [cycle] of the body, at the clock of the machine
 
@@ -175,7 +175,8 @@ class Waves(msgspec.Struct, frozen=True):
 def mma_waves(
     mma: Mma, m: int, n: int, k: int, qbits_weight: int, qbits_activation: int, tiling: Tiling | None = None
 ) -> Waves:
-    """A product `(m, k) @ (k, n)` cut so; without `tiling` by the candidate of the machine that takes least."""
+    """A product `(m, k) @ (k, n)` with this division; without `tiling`, with the candidate of the machine that takes least
+    time."""
     instruction = mma.instruction(qbits_weight, qbits_activation)
     if tiling is not None:
         return _waves(mma, instruction, m, n, k, tiling)

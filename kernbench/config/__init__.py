@@ -1,4 +1,4 @@
-"""Machines: YAML or JSON to a checked, frozen `NpuConfig` or `SystemConfig`."""
+"""Machines: YAML or JSON files, read as a checked, frozen `NpuConfig` or `SystemConfig`."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""The `energy` section of a machine in the files of Accelergy, and the other way round.
+"""Conversion between the `energy` section of a machine and the files of Accelergy.
 
-Written are `architecture.yaml` (components with classes and attributes), `ERT.yaml` (energy of each action in pJ), with a table
-of components `ART.yaml` (areas), and with a run `action_counts.yaml`. Read is an ERT: by default of the names that are written,
-or of any names with a map.
+The module writes `architecture.yaml` (components with classes and attributes) and `ERT.yaml` (energy of each action in pJ).
+With a table of components it also writes `ART.yaml` (areas), and with a run `action_counts.yaml`. It reads an ERT, by default
+with the names that it writes, or with other names and a map.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from kernbench.config.document import MACHINE_BYTES, Document, read_document
 
 VERSION = 0.4  #: of Accelergy's formats
 ROOT = "machine"
-#: By key of the `energy` section, the component, its class and the action of one unit.
+#: For each key of the `energy` section: the component, its class, and the action of one unit.
 COMPONENTS: dict[str, tuple[str, str, str]] = {
     "dram_pj_per_byte": ("dram", "DRAM", "byte"),
     "noc_pj_per_byte_hop": ("noc", "wire", "byte"),
@@ -85,8 +85,8 @@ def _text(data: Any) -> str:
 def read_reference_table(path: str, freq_ghz: Fraction, mapping: str | None = None) -> dict[str, Any]:
     """The `energy` section of an ERT; keys whose component the table lacks are left out.
 
-    `mapping`: a file with `KEY: {name: COMPONENT, action: ACTION, bytes: N}` for other names: N bytes are one action.
-    InputError for a file that is no ERT, and for a component or action that it lacks.
+    `mapping`: a file with `KEY: {name: COMPONENT, action: ACTION, bytes: N}` for other names; one action covers N bytes.
+    InputError for a file that is not an ERT, and for a component or action that the file lacks.
     """
     document = read_document(path, MACHINE_BYTES)
     tables = _tables(document)
@@ -108,7 +108,7 @@ def read_reference_table(path: str, freq_ghz: Fraction, mapping: str | None = No
         if key == "mac_pj" and "qbits" in (prices[0].get("arguments") or {}):
             found[key] = {int(row["arguments"]["qbits"]): plain_number(_energy(document, row)) for row in prices}
         else:
-            value = max(_energy(document, row) for row in prices) / nbytes  # of several arguments the dearest
+            value = max(_energy(document, row) for row in prices) / nbytes  # if there are several arguments, the most expensive
             value = value * freq_ghz if key == "static_mw" else value
             found[key] = {8: plain_number(value)} if key == "mac_pj" else plain_number(value)
     return found

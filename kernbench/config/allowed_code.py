@@ -1,7 +1,7 @@
-"""Which Python code a file may name: this module checks every name of code in a machine, an algorithm or a sweep (ADR 37).
+"""The Python code that a file may name: this module checks every name of code in a machine, an algorithm or a sweep (ADR 37).
 
-Modules of kernbench and installed plug-ins (entry points of `PLUGINS`) are allowed to every file. Any other module is where
-`--allow-code`, `allow_code=` or the user's settings say, or nothing of it is imported, its packages neither.
+Every file may name modules of kernbench and of installed plug-ins (entry points of `PLUGINS`). Any other module must be allowed
+by `--allow-code`, `allow_code=` or the user's settings. Otherwise neither the module nor its packages are imported.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ PLUGINS = "kernbench.plugins"  #: the group of entry points
 OWN = "kernbench"
 OPTION = "--allow-code"
 
-#: makes an error from a rule and a remedy; the caller knows file, field and value
+#: makes an error from a rule and a remedy; the caller adds the file, the field and the value
 Refused: TypeAlias = Callable[[str, str], InputError]
 AllowCode: TypeAlias = "str | os.PathLike[str] | Iterable[str | os.PathLike[str]] | AllowedCode"
 
@@ -39,9 +39,9 @@ class AllowedCode:
     """Directories and files, from options and settings, whose modules files may name."""
 
     def __init__(self, paths: Iterable[str | os.PathLike[str]] = (), option: str = OPTION) -> None:
-        """InputError, naming the option, for a path where nothing is."""
+        """InputError, with the name of the option, for a path that does not exist."""
         self.paths = tuple(dict.fromkeys(_real(path, option) for path in paths))
-        self._settled: tuple[str, ...] | None = None  # including those of the settings, which are read here
+        self._settled: tuple[str, ...] | None = None  # including the paths of the settings, which are read here
 
     @classmethod
     def of(cls, given: AllowCode) -> AllowedCode:
@@ -51,7 +51,7 @@ class AllowedCode:
         return cls((given,) if isinstance(given, (str, os.PathLike)) else given)
 
     def module(self, name: str, refused: Refused) -> ModuleType:
-        """The module of a dotted name. `refused` where it is not allowed, is not there or cannot be imported."""
+        """The module of a dotted name. Raises `refused` if it is not allowed, does not exist or cannot be imported."""
         if _is_own(name) or _is_plugin(name):
             return _imported(name, refused)
         with _loading:
@@ -61,7 +61,7 @@ class AllowedCode:
         return sys.modules[name]
 
     def file(self, path: Path, name: str, refused: Refused) -> ModuleType:
-        """The module of a .py file, made again under this name. `refused` as `module`."""
+        """The module of a .py file, loaded anew under this name. Raises `refused` in the same cases as `module`."""
         self.check_file(path, refused)
         spec = spec_from_file_location(name, path)
         assert spec is not None
@@ -69,13 +69,13 @@ class AllowedCode:
             return _execute(spec, (), refused)
 
     def check_file(self, path: Path, refused: Refused) -> None:
-        """`refused` where a .py file is not there, or is not allowed."""
+        """Raise `refused` if a .py file does not exist or is not allowed."""
         if not path.is_file():
             raise refused("there is no such file", "check the path")
         self._check(os.path.abspath(path), refused)
 
     def origin(self, name: str, refused: Refused) -> str | None:
-        """The file of a module that has one, without importing it. `refused` where it is not allowed or not there."""
+        """The file of a module that has one, without importing it. Raises `refused` if it is not allowed or does not exist."""
         if _is_own(name) or _is_plugin(name):
             return _origin(name)
         return self._specs(name, refused)[-1].origin
@@ -91,12 +91,12 @@ class AllowedCode:
             if spec is None:
                 raise refused(f"the module {dotted} is neither installed nor in a path given by {OPTION}", _remedy())
             if dotted == name or spec.origin is not None or not spec.submodule_search_locations:
-                self._check(spec.origin or f"<{dotted}>", refused)  # of a package without a file nothing is run
+                self._check(spec.origin or f"<{dotted}>", refused)  # for a package without a file, no code is run
             found.append(spec)
         return found
 
     def _found(self, dotted: str, package: ModuleSpec | None, refused: Refused) -> ModuleSpec | None:
-        """The location of a module that is not loaded: first below the allowed paths, then on Python's path."""
+        """The location of a module that is not loaded: first under the allowed paths, then on Python's path."""
         if package is not None:
             return PathFinder.find_spec(dotted, list(package.submodule_search_locations or ()))
         here = self._roots(), [place for place in sys.path if os.path.isabs(place)]
@@ -138,7 +138,7 @@ def _real(path: str | os.PathLike[str], option: str) -> str:
         if not os.fspath(path):
             raise ValueError("it is empty")
         return str(Path(path).resolve(strict=True))
-    except (OSError, ValueError, RuntimeError) as error:  # a NUL in the name, links that lead round in a circle
+    except (OSError, ValueError, RuntimeError) as error:  # a NUL in the name, or a cycle of links
         reason = getattr(error, "strerror", None) or str(error)
         rule = f"it must be a directory or a file of Python: {reason}"
         raise InputError(Problem(option, rule, "PATH", os.fspath(path))) from None
@@ -162,8 +162,9 @@ def _is_plugin(name: str) -> bool:
 
 @cache
 def _plugins(path: tuple[str, ...]) -> frozenset[str]:
-    """Modules that installed packages offer. In the current directory, `""` on Python's path, nothing is installed."""
-    from importlib import metadata  # which takes long to import
+    """Modules that installed packages provide. The current directory, `""` on Python's path, does not count as an
+    installation."""
+    from importlib import metadata  # imported here, because importing it takes long
 
     found = metadata.distributions(path=[place for place in path if os.path.isabs(place)])
     points = (point for one in found for point in one.entry_points if point.group == PLUGINS)
@@ -182,7 +183,7 @@ def _loaded(name: str) -> ModuleSpec | None:
 
 
 def _imported(name: str, refused: Refused) -> ModuleType:
-    """An allowed module, found as Python finds modules."""
+    """An allowed module, searched for in the same way as Python does."""
     if name in sys.modules:
         return sys.modules[name]
     try:
@@ -195,7 +196,7 @@ def _imported(name: str, refused: Refused) -> ModuleType:
 
 
 def _origin(name: str) -> str | None:
-    """The file of an allowed module, which its package is imported for."""
+    """The file of an allowed module; its package is imported for this."""
     try:
         spec = find_spec(name)
     except (ImportError, ValueError):
@@ -204,7 +205,7 @@ def _origin(name: str) -> str | None:
 
 
 def _execute(spec: ModuleSpec, roots: Sequence[str], refused: Refused) -> ModuleType:
-    """Run a module. It can import modules beside it, after installed ones."""
+    """Run a module. The module can import modules beside it; installed modules come first."""
     package, _, name = spec.name.rpartition(".")
     try:
         with _at_the_end_of_the_path(roots):

@@ -14,7 +14,7 @@ from kernbench.config.node_description import GIGA, NodeDescription
 
 MAX_BYTES = 1 << 20
 KEYS = ("topology", "npus_count", "bandwidth", "latency")
-#: By the names of the dimensions: our arrangement of the SIPs.
+#: For each name of a dimension: the arrangement of the SIPs in kernbench.
 KINDS = {
     ("Ring",): "ring",
     ("FullyConnected",): "all_to_all",
@@ -23,13 +23,14 @@ KINDS = {
     ("Switch", "Switch"): "fat_tree",
 }
 MOST_NPUS = 1024
-MOST = 10**9  #: of a bandwidth [GB/s] or latency [ns]
+MOST = 10**9  #: limit of a bandwidth [GB/s] or latency [ns]
 
 Refused = Callable[..., InputError]
 
 
 def read_astra_network(path: str | os.PathLike[str]) -> NodeDescription:
-    """The network of a file. InputError with line and rule for a file that is none, and for one that no arrangement is."""
+    """The network of a file. InputError with line and rule for another kind of file, and for a network that no arrangement
+    represents."""
     document = read_document(path, MAX_BYTES)
     data = document.data
 

@@ -1,4 +1,4 @@
-"""ASTRA-sim's system files: what the system layer of an NPU costs, and which algorithms its collectives have."""
+"""ASTRA-sim's system files: the costs of the system layer of an NPU, and the algorithms of its collectives."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from kernbench.config.astra_sim import MAX_BYTES, MOST
 from kernbench.config.document import read_document
 from kernbench.config.system import SystemConfig
 
-#: By the collective of a key `all-reduce-implementation`: our algorithm by the name there.
+#: For the collective of a key `all-reduce-implementation`: the algorithm of kernbench for each name there.
 ALGORITHMS = {
     "all-reduce": {"ring": "ring", "direct": "direct", "halvingDoubling": "halving_doubling", "doubleBinaryTree": "tree"},
     "all-gather": {"ring": "ring", "direct": "direct"},
@@ -22,7 +22,7 @@ ALGORITHMS = {
     "all-to-all": {"ring": "ring", "direct": "direct"},
 }
 NUMBERS = ("endpoint-delay", "local-mem-bw")
-#: How ASTRA-sim schedules chunks; here a kernel decides that.
+#: The scheduling policies of ASTRA-sim for chunks; in kernbench the kernel decides the order.
 LEFT_OUT = (
     "scheduling-policy", "intra-dimension-scheduling", "inter-dimension-scheduling", "active-chunks-per-dimension",
     "preferred-dataset-splits", "collective-optimization", "boost-mode", "roofline-enabled", "peak-perf", "trace-enabled",
@@ -32,14 +32,14 @@ LEFT_OUT = (
 
 @dataclass(frozen=True)
 class AstraSystem:
-    """What a file says."""
+    """The content of a file."""
 
     endpoint_ns: Fraction | None  #: of each message at an NPU
     memory_gb_s: Fraction | None  #: of an NPU
-    notes: list[str]  #: what the machine leaves out, and the algorithms to name in a run
+    notes: list[str]  #: values that the machine leaves out, and algorithms to name in a run
 
     def overrides(self, base: SystemConfig) -> dict[str, Any]:
-        """The values that differ from those of a machine to start from, whose SIPs are the NPUs."""
+        """The overrides of a base machine whose SIPs represent the NPUs."""
         freq, found = Fraction(base.freq_ghz), dict[str, Any]()
         if self.endpoint_ns is not None:
             found["pe.ipcq.cycles"] = max(1, ceil(self.endpoint_ns * freq))
@@ -48,7 +48,7 @@ class AstraSystem:
             peak = (self.memory_gb_s / freq / (base.cubes * hbm.channels)).limit_denominator(10_000)
             found["cube.hbm.peak_bw_bytes_per_cycle"] = peak
             width = hbm.bus_width_bytes
-            while width < peak * hbm.dram_burst_cycles:  # the channel decides, and not its bus
+            while width < peak * hbm.dram_burst_cycles:  # the channel is the limit, and not its bus
                 width *= 2
             found["cube.hbm.bus_width_bytes"] = width
             whole = ceil(peak * base.slice_channels)
@@ -58,7 +58,7 @@ class AstraSystem:
 
 
 def read_astra_system(path: str | os.PathLike[str]) -> AstraSystem:
-    """InputError with line and rule for a file that is none."""
+    """InputError with line and rule for another kind of file."""
     document = read_document(path, MAX_BYTES)
     data = document.data
 
@@ -91,7 +91,7 @@ def read_astra_system(path: str | os.PathLike[str]) -> AstraSystem:
 
 
 def _algorithm(collective: str, names: list[str]) -> str:
-    """Which algorithm of ours to name in a run."""
+    """The algorithm of kernbench to name in a run."""
     said = f"{collective} by {', '.join(names)}"
     if len(names) == 2 and set(names) == {"ring"} and collective != "all-to-all":
         return f"{said}: run with --algo torus"

@@ -12,7 +12,7 @@ from kernbench.config.section import Field, Section
 if TYPE_CHECKING:
     from kernbench.config.schema import Noc, NpuConfig
 
-MOST_LINES = 2**24  # a typing error must not ask for gigabytes of state
+MOST_LINES = 2**24  # limit, so that a typing error does not request gigabytes of state
 
 
 class Llc(Section):
@@ -32,7 +32,7 @@ class Llc(Section):
 
     @property
     def lines(self) -> int:
-        """Lines that there is room for."""
+        """The number of lines in the cache."""
         return self.capacity_bytes // self.line_bytes
 
     @property
@@ -47,7 +47,7 @@ class Llc(Section):
 
 
 class NpuLlc(Llc):
-    """The cache of one NPU, which has a place in the mesh."""
+    """The cache of one NPU, with its position in the mesh."""
 
     at: Place | None = Field(default=None, description="[row, col] of the cache; only with a noc")
 

@@ -1,7 +1,8 @@
-"""Facts of a real chip beside its machine: what a planner of single operations needs, and whether they were calibrated.
+"""Facts of a real chip in addition to its machine: the data that a planner of single operations needs, and whether the chip was
+calibrated.
 
-No phase of the timing model reads this section. Rates that the model does read (`te`, `ve`, `dram`) are those that the chip
-sustains; the vendor's figures stand in `rated_*`.
+No phase of the timing model reads this section. Rates that the model does read (`te`, `ve`, `dram`) are sustained rates of the
+chip; `rated_*` has the vendor's figures.
 """
 
 from __future__ import annotations
@@ -77,13 +78,14 @@ class Chip(Section):
 
     @property
     def power_share(self) -> Fraction:
-        """The share of the rated rate of 16-bit products that the power limit allows; 1 without a limit that is known."""
+        """The share of the rated rate of 16-bit products that the power limit allows; 1 if no limit is known."""
         if self.power_w is None or self.flop_pj is None:
             return Fraction(1)
         rated = 2 * self.cores * self.macs(16) * self.rated_clock_ghz  # [GFLOPS]
         return min(Fraction(1), Fraction(self.power_w * 1000 / (rated * self.flop_pj)))
 
     def macs(self, bits: int) -> Any:
-        """[MAC/cycle] of one core at operands of so many bits: of the nearest wider type that it has, else of the widest."""
+        """[MAC/cycle] The rate of one core for operands of `bits` bits: the rate of the next wider type that the core has, else
+        of its widest type."""
         fits = [width for width in sorted(self.core_macs) if width >= bits]
         return self.core_macs[fits[0] if fits else max(self.core_macs)]

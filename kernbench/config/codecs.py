@@ -14,7 +14,7 @@ from kernbench.config.section import Field, Section
 if TYPE_CHECKING:
     from kernbench.config.schema import NpuConfig
 
-RULES = ("shared_bw_v1", "fifo_v1")  #: allocations under which rates keep their terms when a ratio multiplies them
+RULES = ("shared_bw_v1", "fifo_v1")  #: allocation rules under which rates keep their terms when a ratio multiplies them
 
 
 class Codec(Section):

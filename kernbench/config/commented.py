@@ -1,4 +1,4 @@
-"""A machine as a file to edit: every key with its value, and what the key means beside it."""
+"""A machine as a file to edit: every key with its value, and its meaning in a comment."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from kernbench.config.keys import Key, binary_size, fields_of, is_list, keys_of,
 from kernbench.config.machine import MachineConfig, plain_value
 from kernbench.config.section import Section
 
-COLUMN = 40  #: where comments begin
-LONGEST = 120  #: width; a comment that does not fit is put above its key
+COLUMN = 40  #: column in which comments begin
+LONGEST = 120  #: largest width; a longer comment is put above its key
 _PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_/.]*")
-#: Texts that YAML does not read as text.
+#: Texts that YAML does not read as strings.
 _QUOTED = frozenset({"y", "n", "yes", "no", "on", "off", "true", "false", "null"})
 _ORIGIN = re.compile(r".*:([0-9]+):[0-9]+")
 _COMMENT = re.compile(r"\s#\s*(.*)$")
 
 
 def commented_yaml(config: MachineConfig, *, schema: str = "") -> str:
-    """The machine as YAML that `load_config` reads back as an equal one.
+    """The machine as YAML; `load_config` reads it back as an equal machine.
 
-    Each line ends with the meaning of its key, and with the comment that the key has in the file of the machine: in presets
-    the source of the value. Keys without a value stand there as comments. `schema`: path or URL of the JSON Schema, for
+    Each line ends with the meaning of its key, and with the comment of the key in the machine's file; in presets this comment
+    is the source of the value. Keys without a value are written as comments. `schema`: path or URL of the JSON Schema, for
     editors that check YAML as it is typed.
     """
     lines = [f"# yaml-language-server: $schema={schema}"] if schema else []
@@ -43,11 +43,12 @@ class _Writer:
         self.comments = _comments(config)
         self.config = config
         machine: Any = config
-        #: Before keys that a device or policy fills in: written out, they would come before those of another device.
+        #: Comes before keys that a device or policy fills in: if the keys were written out, they would override those of
+        #: another device.
         self.filled = f"{machine.memory_path}controller." if machine.memory.device or machine.memory.policy else ""
 
     def section(self, section: Section, path: str, indent: str) -> Iterator[str]:
-        """The keys of a section, then the sections in it; at the top level with an empty line before each."""
+        """The keys of a section, and then its subsections; at the top level, an empty line precedes each section."""
         for name, field in fields_of(type(section)):
             attribute = next(one for one, spec in type(section).model_fields.items() if spec is field)
             value, at = getattr(section, attribute), f"{path}.{name}" if path else name
@@ -83,7 +84,7 @@ class _Writer:
 
 
 def _line(text: str, meaning: str, comment: str) -> Iterator[str]:
-    """A line with its comments at its end; what does not fit is put above it, the meaning before the comment."""
+    """A line followed by its comments; comments that do not fit are put above it, the meaning first."""
     indent = text[: len(text) - len(text.lstrip())]
     behind = f"{meaning}; {comment}" if comment else meaning
     above: list[str] = []
@@ -94,7 +95,7 @@ def _line(text: str, meaning: str, comment: str) -> Iterator[str]:
     yield f"{text:<{COLUMN - 1}} # {behind}" if behind else text
 
 
-MOST_CHOICES = 6  #: of a key that stand in its comment; `kbsim config keys` lists all
+MOST_CHOICES = 6  #: limit of the choices that the comment of a key lists; `kbsim config keys` lists all
 
 
 def _meaning(key: Key) -> str:
@@ -117,7 +118,7 @@ def _text(key: Key, value: Any) -> str:
 
 
 def _comments(config: MachineConfig) -> dict[str, str]:
-    """The comments of the machine's own file, by paths; one of a line with several keys by that of their section."""
+    """The comments of the machine's own file, by path; a comment of a line with several keys belongs to their section."""
     text = _file_text(config)
     lines = text.split("\n") if text is not None else []
     found: dict[str, str] = {}
@@ -134,7 +135,7 @@ def _comments(config: MachineConfig) -> dict[str, str]:
 
 
 def _shared(paths: list[str]) -> str:
-    """The section or table that all paths are in; where they are in none together, the first path."""
+    """The section or table that contains all paths; if no section contains all of them, the first path."""
     steps = [path.split(".") for path in paths]
     count = 0
     while all(len(one) > count + 1 and one[count] == steps[0][count] for one in steps):

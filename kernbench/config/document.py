@@ -1,7 +1,8 @@
-"""Reads a YAML or JSON file into plain data that still knows where each value stood.
+"""Reads a YAML or JSON file into plain data, and can find the location of each value in the file.
 
-One reader for both formats: the extension decides. Integers are ints, decimals are exact `Fraction`s, everything else is what
-JSON has. Texts that the format allows but that would be misread silently (duplicate keys, NaN, YAML's `012`, `on`, `12:30`,
+One reader handles both formats; the extension decides. Integers are ints, decimals are exact `Fraction`s, and all other values
+are those of JSON. Texts that the format allows but that would be misread silently (duplicate keys, NaN, YAML's `012`, `on`,
+`12:30`,
 ...) are refused, with their location. Locations are computed only for errors.
 """
 
@@ -43,13 +44,13 @@ class Document(msgspec.Struct, frozen=True):
 
     source: str  #: file name as given, or a description
     data: Any
-    text: str | None = None  #: text of the file; None for data that was not text
-    suffix: str = ""  #: which format the text is in
+    text: str | None = None  #: text of the file; None for data that did not come from text
+    suffix: str = ""  #: the format of the text
 
     def find(self, paths: Iterable[PathLike]) -> dict[PathLike, Place]:
-        """Line and column of each path, or of the longest prefix of it that exists; nothing without a text.
+        """The line and the column of each path, or of its longest existing prefix; nothing if there is no text.
 
-        A path ending in `KEY` means the key and not its value.
+        A path that ends in `KEY` means the key and not its value.
         """
         if self.text is None:
             return {}
@@ -67,7 +68,7 @@ class Document(msgspec.Struct, frozen=True):
         return self.problems([(path, rule, value, remedy)])[0]
 
     def problems(self, found: Iterable[tuple[PathLike, str, Any, str]]) -> list[Problem]:
-        """Problems from (path, rule, value, remedy), their places looked up together."""
+        """Problems from (path, rule, value, remedy); their locations are looked up together."""
         items = list(found)
         places = self.find(path for path, *_ in items[:MAX_PROBLEMS_SHOWN])
         return [
@@ -77,7 +78,7 @@ class Document(msgspec.Struct, frozen=True):
 
 
 def path_text(path: PathLike) -> str:
-    """A path as people write it: `dma.channels.kv_load.weight`, `kv_layouts[0].t_max`."""
+    """A path in the usual notation: `dma.channels.kv_load.weight`, `kv_layouts[0].t_max`."""
     text = ""
     for step in path:
         if step is not KEY:
@@ -94,9 +95,9 @@ def _innermost(found: dict[tuple[str, ...], Place], path: tuple[str, ...]) -> Pl
 
 
 def read_document(path: str | os.PathLike[str], max_bytes: int, *, empty: str = "") -> Document:
-    """Reads a `.json`, `.yaml` or `.yml` file of at most `max_bytes`; InputError says where and why it cannot be.
+    """Read a `.json`, `.yaml` or `.yml` file of at most `max_bytes`; InputError says where and why the file is not valid.
 
-    `empty`: what to do about a file without anything in it.
+    `empty`: the remedy for an empty file.
     """
     source = os.fspath(path)
     content, suffix = file_content(source, max_bytes)
@@ -104,7 +105,7 @@ def read_document(path: str | os.PathLike[str], max_bytes: int, *, empty: str = 
 
 
 def file_content(source: str, max_bytes: int) -> tuple[bytes, str]:
-    """(content, suffix) of a file that `read_document` takes; InputError says why it cannot be read."""
+    """(content, suffix) of a file for `read_document`; InputError says why the file cannot be read."""
     suffix = Path(source).suffix.lower()
     if suffix not in FORMATS:
         near = file_meant(source, tuple(FORMATS))
@@ -116,7 +117,7 @@ def file_content(source: str, max_bytes: int) -> tuple[bytes, str]:
 
 
 def text_document(text: str, source: str, suffix: str, empty: str = "") -> Document:
-    """The document that a text in the format of `suffix` holds; its top must be a mapping."""
+    """The document in a text with the format of `suffix`; its top level must be a mapping."""
     if not text.strip():
         raise InputError(Problem(source, "the file is empty", remedy=empty))
     try:
@@ -133,7 +134,7 @@ def text_document(text: str, source: str, suffix: str, empty: str = "") -> Docum
 
 
 def _data(text: str, suffix: str) -> Any:
-    """What the reader of the format makes of a text. Only YAML is slow enough to be kept."""
+    """The data that the reader of the format makes from a text. Only YAML is slow enough to be cached."""
     reader = FORMATS[suffix]
     if reader is not yaml_text:
         return reader.parse(text, MAX_DEPTH)
@@ -141,7 +142,7 @@ def _data(text: str, suffix: str) -> Any:
 
 
 def _other_format(text: str, source: str, suffix: str) -> str:
-    """The remedy for a file whose text is valid in the other format, not in the format of its name."""
+    """The remedy for a file whose text is valid in the other format, but not in the format of its name."""
     other = ".yaml" if suffix == ".json" else ".json"
     if text.lstrip().startswith(("{", "[")) != (other == ".json"):
         return ""
@@ -153,7 +154,7 @@ def _other_format(text: str, source: str, suffix: str) -> str:
 
 
 def data_document(data: Any, source: str) -> Document:
-    """A document from data that is already in memory; its top must be a mapping."""
+    """A document from data in memory; its top level must be a mapping."""
     if not isinstance(data, dict):
         raise InputError(
             Problem(source, f"the document must be a mapping of keys to values, but it is of type {type(data).__name__}")
@@ -162,7 +163,7 @@ def data_document(data: Any, source: str) -> Document:
 
 
 def decoded(source: str, content: bytes) -> str:
-    """The text of a file. InputError names the byte that is not UTF-8."""
+    """The text of a file. InputError names the byte that is not valid UTF-8."""
     if content.startswith(b"\xef\xbb\xbf"):
         raise InputError(
             Problem(f"{source}:1:1", "it begins with a byte order mark", remedy="save it as UTF-8 without one")

@@ -1,6 +1,6 @@
 """The controller of a DRAM channel and its device, for `allocation: row_buffer_v2` (docs/model/dram_controller.md).
 
-Times are DRAM clocks. A time that a file does not give follows from others where it has a default.
+Times are DRAM clocks. A time that a file does not give is computed from others, if it has a default.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from kernbench.config.section import Field, Section
 if TYPE_CHECKING:
     from kernbench.config.schema import Dram
 
-#: Rules of a controller; positions are the core's (kernbench_core/model/controller): append.
+#: Rules of a controller; the positions are the numbers in the core (kernbench_core/model/controller): append.
 SCHEDULERS = ("fr_fcfs_cap", "fr_fcfs", "fcfs", "oldest_ready", "oldest_ready_hits")
 PAGES = ("open", "closed", "adaptive")
 REFRESHES = ("all_bank", "per_bank", "none")
-FIELDS = ("row", "pseudo", "rank", "stack", "group", "bank", "column")  #: of a map
+FIELDS = ("row", "pseudo", "rank", "stack", "group", "bank", "column")  #: fields of a map
 DEFAULT_MAP = "row bank stack rank column group pseudo"
 
 Clocks = Annotated[int | None, integer(1, 1 << 20)]
@@ -127,7 +127,7 @@ class DramController(Section):
         return burst / Fraction(values["t_bl"] * values["clock"])
 
 
-#: Times and counts that follow from others where nothing gives them.
+#: Times and counts that are computed from others if they are not given.
 DERIVED: Mapping[str, Any] = {
     "pseudo_channels": 1,
     "ranks": 1,
@@ -155,7 +155,7 @@ DERIVED: Mapping[str, Any] = {
 
 
 def complete(values: Mapping[str, Any]) -> dict[str, Any]:
-    """`values` with the defaults of what is not there. KeyError names a key that has none."""
+    """`values`, completed with defaults. KeyError names a missing key without a default."""
     values = {name: field.default for name, field in DramController.model_fields.items() if field.default is not None} | dict(
         values
     )
@@ -174,7 +174,7 @@ def complete(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def field_sizes(values: Mapping[str, Any]) -> dict[str, int]:
-    """How many values each field of a map has."""
+    """The number of values of each field of a map."""
     return {
         "row": values["rows"],
         "pseudo": values["pseudo_channels"],
@@ -187,7 +187,8 @@ def field_sizes(values: Mapping[str, Any]) -> dict[str, int]:
 
 
 def map_fields(values: Mapping[str, Any]) -> list[tuple[str, int, int]]:
-    """`map` as (field, size, place) from the lowest up; a value counts `place` times. ValueError names the reason."""
+    """`map` as (field, size, place), from the lowest field up; a value is multiplied by `place`. ValueError names the
+    reason."""
     sizes, out, low, seen = field_sizes(values), [], 1, set()
     names = values["map"].split()
     for name in reversed(names):
@@ -230,7 +231,7 @@ def map_pairs(values: Mapping[str, Any]) -> list[tuple[str, str, int, int]]:
     return out
 
 
-#: What a file has to give.
+#: Keys that a file must give.
 REQUIRED = (
     "bank_groups",
     "banks_per_group",
@@ -254,12 +255,13 @@ REQUIRED = (
     "t_refi",
     "t_rfc",
 )
-CLOCK_LIMIT = 1 << 20  #: of the terms of `clock`
-BANK_LIMIT = 4096  #: banks of a channel
+CLOCK_LIMIT = 1 << 20  #: limit of the terms of `clock`
+BANK_LIMIT = 4096  #: limit of the banks of a channel
 
 
 def controller_rules(allocation: str, dram: Dram, channels: int, at: Path) -> Iterator[BrokenRule]:
-    """The rules between `allocation`, the DRAM at a path and its `controller`; `channels`: of those that share addresses."""
+    """The rules between `allocation`, the DRAM at a path and its `controller`; `channels`: the number of channels that share
+    addresses."""
     controller = dram.controller
     for key in ("device", "policy"):
         if getattr(dram, key) is not None and allocation != "row_buffer_v2":

@@ -1,7 +1,8 @@
-"""The banks of a DRAM channel, for `allocation: row_buffer_v1`: their shape, their times, and what the controller holds.
+"""The banks of a DRAM channel, for `allocation: row_buffer_v1`: their shape, their timing parameters, and the sizes of the
+controller.
 
 Times are DRAM clocks, each `dram.period` cycles of the core. None of them has a default, because they depend on the device: a
-file gives all of them or none.
+file must give all of them or none.
 """
 
 from __future__ import annotations
@@ -20,14 +21,14 @@ if TYPE_CHECKING:
 Clocks = Annotated[int, integer(1, 1 << 20)]
 Bursts = Annotated[int, integer(1, 4097)]
 Banks = Annotated[int, integer(1, 1025)]
-#: Rules of a controller; positions are the core's SchedulerRule, PageRule and AddressMapRule: append.
+#: Rules of a controller; the positions are the core's SchedulerRule, PageRule and AddressMapRule: append.
 SCHEDULERS = ("fr_fcfs_cap", "fr_fcfs", "fcfs")
 PAGE_POLICIES = ("open", "closed")
 ADDRESS_MAPS = ("row_bank_column_group", "row_column_bank_group")
 
 
 class RowBuffer(Section):
-    """Banks with an open row each, and refresh (docs/model/dram_rows.md)."""
+    """Banks with one open row each, and refresh (docs/model/dram_rows.md)."""
 
     younger: ClassVar[frozenset[str]] = frozenset({"scheduler", "page", "map"})
 
@@ -78,7 +79,8 @@ class RowBuffer(Section):
 
 
 def device_rules(allocation: str, dram: Dram, channels: int, at: Path) -> Iterator[BrokenRule]:
-    """The rules between `allocation`, the DRAM at a path and its `row_buffer`; `channels`: of those that share addresses."""
+    """The rules between `allocation`, the DRAM at a path and its `row_buffer`; `channels`: the number of channels that share
+    addresses."""
     device = dram.row_buffer
     if device is None:
         if allocation == "row_buffer_v1":

@@ -1,7 +1,7 @@
-"""Devices and policies of DRAM controllers by name: the files of `configs/dram` and `configs/dram_policies`.
+"""Devices and policies of DRAM controllers, by name: the files of `configs/dram` and `configs/dram_policies`.
 
 `dram.device` and `dram.policy` of a machine (`cube.hbm.device` of a system) fill in `dram.controller`: first the device, then
-the policy, then what the machine itself gives. A time of a device in nanoseconds is rounded up to whole DRAM clocks.
+the policy, then the values of the machine itself. A time of a device in nanoseconds is rounded up to whole DRAM clocks.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from kernbench.config.places import PathLike
 from kernbench.config.section import Rule
 
 DEVICES, POLICIES = "dram", "dram_policies"  #: folders of `configs`
-SECTIONS: tuple[PathLike, ...] = (("dram",), ("cube", "hbm"))  #: where a machine has its DRAM
+SECTIONS: tuple[PathLike, ...] = (("dram",), ("cube", "hbm"))  #: location of the DRAM in a machine
 ALLOCATION = "row_buffer_v2"
 
 
@@ -31,8 +31,8 @@ class DramFile(msgspec.Struct, frozen=True):
 
     name: str
     about: str
-    clock_ghz: Fraction | None  #: DRAM clocks a ns; None for a policy
-    peak_gb_per_s: Fraction | None  #: of a channel; None for a policy
+    clock_ghz: Fraction | None  #: [GHz] clock of the DRAM; None for a policy
+    peak_gb_per_s: Fraction | None  #: peak bandwidth of a channel; None for a policy
     controller: Mapping[str, Any]  #: keys of `dram.controller`, times in DRAM clocks
     where: Mapping[PathLike, str]  #: the place of a value by its path in the file: `ddr4_3200.yaml:15:10`
 
@@ -178,6 +178,6 @@ def _clock(freq_ghz: Any, clock_ghz: Fraction | None) -> Any:
 
 
 def _set(data: Mapping[str, Any], path: PathLike, value: Any) -> dict[str, Any]:
-    """A copy of mappings with another value at a path that is there but for its last step."""
+    """A copy of mappings with another value at a path; only the last step of the path may be missing."""
     first, *rest = path
     return {**data, first: _set(data[first], tuple(rest), value) if rest else value}

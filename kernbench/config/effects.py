@@ -1,6 +1,6 @@
-"""Values of a machine on which no result of any program depends, because another value decides: a table of rules.
+"""Values of a machine that no result of any program depends on, because another value decides: a table of rules.
 
-A rule holds for every program by the text of the timing model, or it is not here. Plug-in components are not counted in.
+A rule is in the table only if the text of the timing model implies it for every program. Plug-in components are not considered.
 """
 
 from __future__ import annotations
@@ -26,14 +26,15 @@ AGED = "oldest_first"  #: the arbiter that uses `spm.max_wait_cycles`
 class Unused(msgspec.Struct, frozen=True):
     """A value that has no effect on its machine."""
 
-    path: str  #: of the value, or of the table that it is in
+    path: str  #: path of the value, or of the table that contains it
     why: str
-    instead: str  #: what to set
-    beside: str = ""  #: a value that is set together with it, or after it, to say how a part is made: then it says no more
+    instead: str  #: the value to set instead
+    #: a value that is set together with it, or after it, to describe how a component is built; the value is then redundant
+    beside: str = ""
 
 
 class Told(msgspec.Struct, frozen=True):
-    """A value that the user set, which has no effect: where, and what to do."""
+    """A value without effect that the user set: its location, and the remedy."""
 
     where: str
     path: str
@@ -50,10 +51,10 @@ class Told(msgspec.Struct, frozen=True):
 
 
 def told_unused(config: MachineConfig) -> list[Told]:
-    """The values without effect that the user chose: in a file or dict, or by an override.
+    """The values without effect that the user set, in a file or dict or by an override.
 
-    Values of presets and defaults are not chosen. Neither is a value of a file that is equal to the default, because
-    `kbsim config init` writes every key.
+    Values of presets and defaults are not set by the user. A value in a file that is equal to the default does not count
+    either, because `kbsim config init` writes every key.
     """
     if not config.chosen:
         return []
@@ -110,7 +111,8 @@ def _of_engines(te: Te, spm: Spm, at: str) -> Iterator[Unused]:
 
 
 def _of_queues(dma: Dma, between_pes: int, at: str) -> Iterator[Unused]:
-    """`between_pes`: transfers at a time of the queues between PEs, which have a channel of their own; 0: there are none."""
+    """`between_pes`: the number of concurrent transfers of the queues between PEs, which have their own channel; 0: there are
+    no queues."""
     total, depth = dma.max_concurrent_transfers, dma.queue_depth_per_master
     limits = [*(channel.max_concurrent for channel in dma.channels), *([between_pes] if between_pes else [])]
     most = max(min(limit, total) for limit in limits)
@@ -129,7 +131,7 @@ def _of_queues(dma: Dma, between_pes: int, at: str) -> Iterator[Unused]:
 
 
 def _of_memory(dram: Dram, channels: int, at: str) -> Iterator[Unused]:
-    """`channels`: of those that share addresses."""
+    """`channels`: the number of channels that share addresses."""
     if dram.controller is not None:
         for key in ("bus_width_bytes", "dram_burst_cycles", "peak_bw_bytes_per_cycle", "period"):
             why = f"under row_buffer_v2 {at}.controller has the burst and the clock of a channel"
@@ -147,7 +149,7 @@ def _of_bus(dram: Dram, at: str) -> Iterator[Unused]:
     if peak > bus:
         why = f"the bus moves {at}.bus_width_bytes / {at}.dram_burst_cycles = {plain_number(bus)} bytes per cycle, and no more"
         yield Unused(f"{at}.peak_bw_bytes_per_cycle", why, "widen the bus or shorten its bursts")
-    elif peak < bus and dram.row_buffer is None:  # with rows the data bus is the peak
+    elif peak < bus and dram.row_buffer is None:  # with rows, the data bus is the peak
         why = f"{at}.peak_bw_bytes_per_cycle ({plain_number(peak)}) is less than what the bus moves, {plain_number(bus)}"
         beside, instead = f"{at}.peak_bw_bytes_per_cycle", f"raise {at}.peak_bw_bytes_per_cycle"
         yield Unused(f"{at}.bus_width_bytes", why, instead, beside)
@@ -180,7 +182,7 @@ def _of_npu(config: NpuConfig) -> Iterator[Unused]:
 
 
 def _of_ports(spm: Spm, te: Te, ve: Ve, flows: int) -> Iterator[Unused]:
-    """A request takes one port of a bank, however many of its lines are there."""
+    """A request takes one port of a bank, however many of its lines are in the bank."""
     asking = flows + te.engines * te.spm_traffic + ve.engines * ve.spm_traffic
     ports = {"ports": spm.ports, "read_ports": spm.read_ports, "write_ports": spm.write_ports}
     given = {name: count for name, count in ports.items() if count is not None}

@@ -1,4 +1,4 @@
-"""Tables of the energy of components (`configs/energy`), and the `energy` section that a machine has by one of them.
+"""Tables of the energy of components (`configs/energy`), and the `energy` section that follows from a table for a machine.
 
 A table has figures by kind of component: MACs by type, vector functions, SRAM by size and width, DRAM by kind of device, links,
 static power and area. Each figure names its source.
@@ -26,22 +26,22 @@ _KEYS = {
     "schema", "about", "technology_nm", "sources", "mac", "vector", "sram", "dram", "link", "static_mw_per_mm2", "area",
 }  # fmt: skip
 _NEEDED = ("schema", "sources", "mac", "sram", "dram")
-_TYPES = {4: "int4", 8: "int8", 16: "fp16", 32: "fp32"}  #: of a MAC, by the bits of its weights
-SPM_PLACES = 6  #: decimals of a price that a square root is in
-_DIES = ("lpddr", "gddr", "hbm", "ddr")  #: kinds of DRAM, as devices' names begin
+_TYPES = {4: "int4", 8: "int8", 16: "fp16", 32: "fp32"}  #: types of a MAC, by the bits of its weights
+SPM_PLACES = 6  #: decimals of a price that contains a square root
+_DIES = ("lpddr", "gddr", "hbm", "ddr")  #: kinds of DRAM: the first words of device names
 
 
 @dataclass(frozen=True, slots=True)
 class Price:
-    """A figure of a table for a machine, and where it is from."""
+    """A figure of a table for a machine, and its source."""
 
     key: str  #: of the `energy` section
     value: Fraction
-    why: str  #: how it follows from the table, with its source
+    why: str  #: the derivation from the table, with the source
 
 
 def table_names() -> list[str]:
-    """Names that `--table` takes beside files."""
+    """Names that `--table` accepts in addition to files."""
     return sorted(path.stem for path in (package_folder("kernbench.configs") / FOLDER).glob("*.yaml"))
 
 
@@ -59,7 +59,7 @@ class EnergyTable:
         self._check_sources(self.data, ())
 
     def _check_sources(self, value: Any, path: tuple[Any, ...]) -> None:
-        """Every mapping with a figure names a source of the table. InputError for one that does not."""
+        """Check that every mapping with a figure names a source of the table. InputError for a mapping that does not."""
         if isinstance(value, list):
             for i, item in enumerate(value):
                 self._check_sources(item, (*path, i))
@@ -73,7 +73,8 @@ class EnergyTable:
             self._check_sources(item, (*path, key))
 
     def figure(self, *path: Any) -> tuple[Fraction, str]:
-        """A figure and its source. InputError if the table does not have it, or if it is no number of at least 0."""
+        """A figure and its source. InputError if the table does not have the figure, or if the figure is not a number of at
+        least 0."""
         value: Any = self.data
         for k, step in enumerate(path):
             if not isinstance(value, Mapping) or step not in value:
@@ -99,8 +100,8 @@ class EnergyTable:
         return f"{value['source']}{checked}"
 
     def sram_per_byte(self, size_bytes: int) -> tuple[Fraction, str]:
-        """[pJ/byte] An access of a SRAM of this size: between two sizes by the square root of the size, which is the length of
-        its lines; outside the table by the nearest one."""
+        """[pJ/byte] The energy of an access to a SRAM of this size: between two sizes, interpolated by the square root of the
+        size, which is proportional to the length of the lines; outside the table, the energy of the nearest size."""
         rows = sorted(
             (int(row["size_bytes"]), self._number(("sram", i, "pj"), row["pj"]) * 8 / int(row["width_bits"]), self._source(row))
             for i, row in enumerate(self.data["sram"])
@@ -110,7 +111,7 @@ class EnergyTable:
         (low, at_low, source), (high, at_high, _) = below[-1], above[0]
         if low == high or at_low == at_high:
             return at_low, f"{source}: SRAM of {low:,} bytes"
-        if size_bytes < low or size_bytes > high:  # outside: the nearest
+        if size_bytes < low or size_bytes > high:  # outside the table: the nearest size
             return at_low, f"{source}: SRAM of {low:,} bytes"
         part = (math.sqrt(size_bytes) - math.sqrt(low)) / (math.sqrt(high) - math.sqrt(low))
         value = float(at_low) + part * float(at_high - at_low)
@@ -118,7 +119,7 @@ class EnergyTable:
 
 
 def read_table(name: str) -> EnergyTable:
-    """A table by its name or its file. InputError if there is none or it is wrong."""
+    """A table by its name or its file. InputError if the table does not exist or is not valid."""
     if "/" in name or name.endswith((".yaml", ".yml", ".json")):
         return EnergyTable(read_document(name, MACHINE_BYTES), name)
     if name not in table_names():
@@ -134,9 +135,9 @@ def dram_kind(machine: NpuConfig | SystemConfig) -> str | None:
 
 
 def prices(table: EnergyTable, machine: NpuConfig | SystemConfig, dram: str | None = None) -> list[Price]:
-    """The `energy` section of a machine by a table. `dram`: the kind of DRAM; None for that of its device.
+    """The `energy` section that follows from a table for a machine. `dram`: the kind of DRAM; None means that of its device.
 
-    InputError if the machine does not say its kind of DRAM, or the table lacks a figure.
+    InputError if the machine does not name its kind of DRAM, and if the table lacks a figure.
     """
     kind = dram or dram_kind(machine)
     if kind is None:

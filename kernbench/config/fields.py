@@ -1,7 +1,7 @@
 """Types of machine fields: integers that are integers, exact rationals, sizes with units, tables keyed by qbits.
 
-Each type refuses with a rule in the words of kernbench (`it must be at least 1`) and describes itself to the
-JSON Schema, so `schema.py` only names them.
+Each type refuses a value with a rule in the words of kernbench (`it must be at least 1`) and provides its JSON Schema, so
+`schema.py` only names the types.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from kernbench.config.remedies import MOST_GHZ
 from kernbench.config.section import JsonSchema, Refused, Rule
 
 QBITS: tuple[int, ...] = (1, 2, 4, 8, 16, 32, 64)
-TERM_LIMIT = 2**31  # terms of capacities and rates stay below it (docs/model/index.md)
-WIDE_LIMIT = 2**62  # addresses and cycle counts stay below it: 64-bit sums of two cannot overflow
-MAX_ENGINES = 4096  # engines of a kind, and DRAM channels: a typing error must not ask for gigabytes of state
+TERM_LIMIT = 2**31  # limit of the terms of capacities and rates (docs/model/index.md)
+WIDE_LIMIT = 2**62  # limit of addresses and cycle counts: 64-bit sums of two cannot overflow
+MAX_ENGINES = 4096  # limit of the engines of a kind and of DRAM channels: a typing error must not request gigabytes of state
 MAX_BANKS = 65536
 MAX_MESH_SIDE = 256
 #: VE ops without a term in `sfu` (docs/model/compute.md).
 WITHOUT_SFU = ("add", "copy", "layernorm", "max", "min", "mul", "rmsnorm", "softmax", "sum")
 
-#: `package.module:name`, for the JSON Schema.
+#: The form `package.module:name`, for the JSON Schema.
 CODE_PATTERN = "[A-Za-z_][A-Za-z0-9_.]*:[A-Za-z_][A-Za-z0-9_.]*"
 _CODE = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*(\.[A-Za-z_]\w*)*")
 
@@ -47,7 +47,7 @@ def _in_range(value: Any, low: int, limit: int) -> int:
         raise refuse("it must be an integer, without a decimal point")
     if isinstance(value, bool) or not hasattr(value, "__index__"):
         raise refuse("it must be an integer")
-    number: int = value.__index__()  # numpy's integers are integers too
+    number: int = value.__index__()  # numpy's integers are accepted too
     if number < low:
         raise refuse(f"it must be at least {low}")
     if number >= limit:
@@ -95,7 +95,7 @@ def size(low: int = 1, limit: int = WIDE_LIMIT) -> Rule:
 
 
 def rational(positive: bool, limit: int = TERM_LIMIT, most: int | None = None) -> Rule:
-    """An exact rational whose numerator and denominator stay below `limit`; positive, or not negative; at most `most`."""
+    """An exact rational whose numerator and denominator are below `limit`; positive or not negative, and at most `most`."""
 
     def check(value: Any) -> Fraction:
         try:
@@ -117,7 +117,7 @@ def rational(positive: bool, limit: int = TERM_LIMIT, most: int | None = None) -
 
 
 def _table(key_of: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """A check of a mapping's keys: made canonical, and no two of them the same."""
+    """A check of a mapping's keys: they are made canonical, and no two may be equal."""
 
     def check(value: Any) -> Any:
         if not isinstance(value, dict):

@@ -1,4 +1,4 @@
-"""What kind of file a file is, and which command takes it: for errors about a file of another kind."""
+"""The kind of a file and the command that takes it: for errors about a file of the wrong kind."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import msgspec
 from kernbench.common.errors import InputError, Problem
 from kernbench.common.files import read_bounded
 
-HEAD_BYTES: Final = 1 << 20  #: [B] a larger file of an unknown kind is not looked into
+HEAD_BYTES: Final = 1 << 20  #: [B] a larger file of an unknown kind is not inspected
 _SQLITE: Final = b"SQLite format 3\0"
 
 
@@ -19,10 +19,10 @@ class FileKind(msgspec.Struct, frozen=True):
     """A kind of input file."""
 
     noun: str  #: as in `this is a sweep`
-    usual: str  #: what to type for it; `{file}` stands for the file
-    keys: tuple[str, ...] = ()  #: a mapping that has all of these keys is one
-    schemas: tuple[str, ...] = ()  #: or whose `schema` begins with one of these
-    endings: tuple[str, ...] = ()  #: or whose name ends in one of these
+    usual: str  #: the usual command for it; `{file}` stands for the file
+    keys: tuple[str, ...] = ()  #: a mapping with all of these keys is of this kind
+    schemas: tuple[str, ...] = ()  #: a file whose `schema` begins with one of these is of this kind
+    endings: tuple[str, ...] = ()  #: a file whose name has one of these endings is of this kind
 
 
 KINDS: Final[Mapping[str, FileKind]] = {
@@ -50,7 +50,7 @@ KINDS: Final[Mapping[str, FileKind]] = {
     "runtime": FileKind("a runtime profile", "to use the profile: kbsim op --runtime {file}", (), ("kernbench/runtime/",)),
     "bench": FileKind("a Python file", "to run the bench in the file: kbsim run {file}", (), (), (".py",)),
 }  # fmt: skip
-#: What to type where a file of one kind is given for one of another, if that is not the usual: (found, wanted).
+#: The command to suggest if a file of one kind is given instead of one of another, if it is not the usual one: (found, wanted).
 _INSTEAD: Final[Mapping[tuple[str, str], str]] = {
     ("program", "trace"):
         "to record a trace of the program: kbsim run {file} --trace run.jsonl; "
@@ -74,7 +74,7 @@ _OF_MACHINES: Final = {"freq_ghz", "dma", "dram", "noc", "spm", "te", "ve", "sip
 
 
 def kind_of(data: Any) -> str:
-    """The kind of file that has this at its top; empty if it is not known."""
+    """The kind of a file with this top level; empty if it is not known."""
     if not isinstance(data, Mapping):
         return ""
     schema = data.get("schema")
@@ -87,27 +87,27 @@ def kind_of(data: Any) -> str:
 
 
 def kind_named(name: str) -> str:
-    """The kind of file that has this ending; empty for endings that several kinds have."""
+    """The kind of files with this ending; empty for endings that several kinds have."""
     lower = name.lower()
     return next((kind for kind, about in KINDS.items() if about.endings and lower.endswith(about.endings)), "")
 
 
 def other_kind(source: str, found: str, wanted: str, remedy: str = "") -> Problem:
-    """The refusal of a file of another kind than was wanted, with what to type for it."""
+    """The refusal of a file of another kind than expected, with the command to use for it."""
     remedy = remedy or _INSTEAD.get((found, wanted), KINDS[found].usual)
     rule = f"this is {KINDS[found].noun}, but {KINDS[wanted].noun} is expected"
     return Problem(source, rule, remedy=remedy.replace("{file}", source).replace("{stem}", os.path.splitext(source)[0]))
 
 
 def check_kind(source: str, data: Any, wanted: str) -> None:
-    """InputError where this is at the top of a file of another kind."""
+    """InputError if this top level belongs to a file of another kind."""
     found = kind_of(data)
     if found not in ("", wanted):
         raise InputError(other_kind(source, found, wanted))
 
 
 def check_file(path: str, wanted: str) -> None:
-    """InputError where a file, which was not read as one of the kind wanted, is of another kind."""
+    """InputError if a file that could not be read as the expected kind is of another kind."""
     from kernbench.config.document import FORMATS, decoded, text_document
 
     found = kind_named(path)
@@ -118,7 +118,7 @@ def check_file(path: str, wanted: str) -> None:
         suffix = os.path.splitext(path)[1].lower()
         if suffix in FORMATS:
             found = kind_of(text_document(decoded(path, content), path, suffix).data) or found
-    except InputError:  # whoever wanted it says what is wrong with it
+    except InputError:  # the code that expects the file reports the error
         pass
     if found not in ("", wanted):
         raise InputError(other_kind(path, found, wanted))

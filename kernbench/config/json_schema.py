@@ -15,7 +15,7 @@ from kernbench.config.system import SystemConfig
 
 
 def machine_json_schema() -> dict[str, Any]:
-    """The JSON Schema (draft 2020-12) of `kernbench/npu/1`. Rules between keys are not in it; `load_config` checks them.
+    """The JSON Schema (draft 2020-12) of `kernbench/npu/1`. The rules between keys are not in it; `load_config` checks them.
 
     >>> from kernbench.config import machine_json_schema
     >>> machine_json_schema()["properties"]["schema"]["const"]
@@ -39,7 +39,7 @@ def _schema(kind: type[MachineConfig], title: str) -> JsonSchema:
 
 
 def section_json_schema(kind: type[Section]) -> JsonSchema:
-    """The JSON Schema of a section, those of the sections inside under `$defs`."""
+    """The JSON Schema of a section, with its subsections under `$defs`."""
     inside: dict[str, JsonSchema] = {}
     whole = _section(kind, inside)
     found: JsonSchema = _sorted({"$defs": dict(sorted(inside.items())), **whole})
@@ -47,7 +47,7 @@ def section_json_schema(kind: type[Section]) -> JsonSchema:
 
 
 def _sorted(schema: Any, named: bool = False) -> Any:
-    """With keys in order, but names of fields in the order of the section. `named`: the keys are such names."""
+    """With sorted keys, but names of fields in the order of the section. `named`: whether the keys are such names."""
     if isinstance(schema, list):
         return [_sorted(one) for one in schema]
     if not isinstance(schema, dict):
@@ -84,7 +84,7 @@ def _field(key: str, field: Any, inside: dict[str, JsonSchema]) -> JsonSchema:
 
 
 def _names_a_section(schema: Mapping[str, Any]) -> bool:
-    """Whether it is a section or nothing, which has the title of the section."""
+    """Whether a schema is a section or null, with the title of the section."""
     return any("$ref" in one for one in schema.get("anyOf", ()))
 
 
@@ -108,7 +108,7 @@ def _type(hint: Any, inside: dict[str, JsonSchema]) -> JsonSchema:
         return {"additionalProperties": _type(parts[1], inside), "type": "object"}
     if isinstance(hint, type) and issubclass(hint, Section):
         if hint.__name__ not in inside:
-            inside[hint.__name__] = {}  # its place, so that a section inside itself would end
+            inside[hint.__name__] = {}  # reserves the place, so that a section inside itself ends the recursion
             inside[hint.__name__] = _section(hint, inside)
         return {"$ref": f"#/$defs/{hint.__name__}"}
     if hint is str:
@@ -127,7 +127,7 @@ def _choice(names: tuple[Any, ...]) -> JsonSchema:
 
 
 def _default(value: Any) -> Any:
-    """As JSON, exact rationals as text."""
+    """The default as JSON; exact rationals become text."""
     if isinstance(value, Fraction):
         return str(value)
     if isinstance(value, Section):

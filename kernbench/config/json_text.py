@@ -1,8 +1,8 @@
-"""JSON with exact decimals, without duplicate keys, NaN, huge numbers or lone surrogates.
+"""JSON with exact decimals; duplicate keys, NaN, huge numbers and lone surrogates are refused.
 
-The standard parser reads the text. Its hooks do not know positions, so errors are located by a second scan over the tokens,
-which also finds the position of a path. A sound document is never walked. A long text of integers and plain strings, such as
-a program, is read by msgspec, which is several times as fast and has no hooks.
+The standard parser reads the text. Its hooks do not know positions, so errors are located by a second scan over the tokens; the
+scan also finds the position of a path. A valid document is never scanned this way. A long text of integers and plain strings,
+such as a program, is read by msgspec, which is several times as fast but has no hooks.
 """
 
 from __future__ import annotations
@@ -24,19 +24,19 @@ _ESCAPED_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 MAX_PATH = 8  # steps of a path that a message shows
 _CONSTANTS = ("NaN", "Infinity", "-Infinity")
 _SHALLOW = 6  # levels of nesting that msgspec reads
-_LONG = 1 << 12  # characters from which it is worth trying msgspec first: most shorter texts are machines with decimals
+_LONG = 1 << 12  # characters from which msgspec is tried first: most shorter texts are machines with decimals
 
 
 class _Index(str):
-    """A step of a path that is an item's index in a list."""
+    """A step of a path that is the index of a list item."""
 
 
 class _Refused(Exception):
-    """Raised inside the parser's hooks; the walk then finds the place."""
+    """Raised inside the parser's hooks; the scan then finds the location."""
 
 
 def parse(text: str, max_depth: int) -> Any:
-    """The text's data; Fault with the place of the first thing refused."""
+    """The data of the text; Fault with the location of the first refused part."""
     if len(text) >= _LONG and max_depth >= _SHALLOW and "\\" not in text:
         data = _plain_data(text)
         if data is not None:
@@ -55,10 +55,10 @@ def parse(text: str, max_depth: int) -> Any:
 
 
 def _plain_data(text: str) -> Any:
-    """The data of a text without escapes, if it is sound, shallow and without decimals; None for any other.
+    """The data of a text without escapes, if it is valid, shallow and without decimals; None for any other text.
 
-    msgspec keeps the last of duplicate keys. Data that lost a key have fewer colons than their text: without escapes, each
-    colon of the text is that of a key or is in a string, and the encoder writes both again.
+    Of duplicate keys, msgspec keeps the last. Data that lost a key have fewer colons than their text: without escapes, each
+    colon of the text belongs to a key or is in a string, and the encoder writes both again.
     """
     try:
         data = _plain_decoder().decode(text)
@@ -132,8 +132,8 @@ def _walk(
 ) -> Iterator[tuple[tuple[str, ...], int, str, bool]]:
     """(path, offset, token, is a key) of keys and values in order.
 
-    `skip` is asked at each container and may answer where it ends: it is then not gone into. The text may be any:
-    where it stops making sense the walk ends.
+    `skip` is called at each container and may return the end of the container, which is then not entered. The text may be
+    anything: the walk ends where the text is no longer valid.
     """
     path: list[str] = []
     counts: list[int] = []  # per open container: items so far of a list, -1 for a mapping
@@ -188,7 +188,7 @@ def places(text: str, wanted: Collection[tuple[str, ...]]) -> Iterator[tuple[tup
 
 
 def _first_fault(text: str, max_depth: int) -> Fault:
-    """The first thing that a sound text of JSON holds and that is refused."""
+    """The first part of a valid JSON text that is refused."""
     keys: dict[int, set[str]] = {}  # of the innermost open mapping at each depth
 
     def skip_sound(path: tuple[str, ...], start: int) -> int | None:

@@ -1,6 +1,6 @@
-"""Every key of a machine file: type, default, unit, what is allowed and what it means, from the models and their JSON Schema.
+"""Every key of a machine file: type, default, unit, allowed values and meaning, from the models and their JSON Schema.
 
-`kbsim config keys`, `kbsim config init` and the reference of the docs are made from this list.
+`kbsim config keys`, `kbsim config init` and the reference documentation are made from this list.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def short_name(schema: str) -> str:
 
 
 def machine_kinds(kind: str | None = None) -> dict[str, type[MachineConfig]]:
-    """The kinds by the `schema` of their files, all or the one of this short name; InputError for any other name."""
+    """The kinds by the `schema` of their files: all kinds, or the one with this short name; InputError for any other name."""
     names = [short_name(schema) for schema in KINDS]
     if kind is not None and kind not in names:
         raise InputError(Problem("kbsim config", f"it must be one of {', '.join(names)}", "--kind", kind))
@@ -44,7 +44,7 @@ class Key:
     kind: str  #: its type in words: `integer`, `size`, `rational`, `choice`
     default: str  #: as YAML, or `absent`
     unit: str  #: empty if there is none
-    allowed: str  #: the range, or what texts and keys must look like; empty for a choice
+    allowed: str  #: the range, or the required form of texts and keys; empty for a choice
     choices: tuple[str, ...]
     meaning: str
 
@@ -107,12 +107,12 @@ def section_in(annotation: Any) -> type[Section] | None:
 
 
 def is_list(annotation: Any) -> bool:
-    """Whether a file has a list of this type."""
+    """Whether a type is a list in files."""
     return "tuple" in str(annotation)
 
 
 def split_unit(description: str) -> tuple[str, str]:
-    """The unit and the meaning of a description like `[byte] size of one bank`; `[row, col]` is a form and no unit."""
+    """The unit and the meaning in a description like `[byte] size of one bank`; `[row, col]` is a form and not a unit."""
     match = _UNIT.fullmatch(description)
     assert match is not None
     unit, meaning = match[1] or "", match[2]
@@ -198,7 +198,8 @@ def _range(schema: dict[str, Any]) -> str:
 
 
 def matching(keys: Iterable[Key], pattern: str) -> list[Key]:
-    """Keys with the pattern in their paths, `*`, `?` and `[...]` as in a shell; where no path has it, in their meanings."""
+    """Keys whose paths match the pattern, with `*`, `?` and `[...]` as in a shell; if no path matches, keys whose meanings
+    match."""
     wanted = f"*{pattern.lower()}*"
     some = list(keys)
     by_path = [key for key in some if fnmatchcase(key.path.lower(), wanted)]

@@ -1,4 +1,4 @@
-"""One NPU or a system: the refusal of an NPU with the machines that fit, and a PE of a system as one NPU."""
+"""One NPU or a system: the refusal of an NPU with suitable machines, and a PE of a system as one NPU."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ def systems_of(pes: int) -> list[SystemConfig]:
 
 
 def larger(pes: int) -> str:
-    """Those presets in the form to type: `-c two_sips, sip_4x4 or pod_8sip`; empty if there is none."""
+    """Those presets in the form that the user types: `-c two_sips, sip_4x4 or pod_8sip`; empty if there is none."""
     names = [one.source.removesuffix(".yaml") for one in systems_of(pes)]
     return f"-c {', '.join(names[:-1])}{' or ' if len(names) > 1 else ''}{names[-1]}" if names else ""
 
 
 def a_system(who: str, config: MachineConfig, why: str = "several PEs are needed", remedy: str = "") -> SystemConfig:
-    """The machine as a system; InputError for one NPU, with the machines that `who` can use. `remedy`: what helps as well."""
+    """The machine as a system; InputError for one NPU, with machines that `who` can use. `remedy`: another remedy."""
     if isinstance(config, SystemConfig):
         return config
     fit = f"machines that fit: {', '.join(preset_names(SystemConfig))}"
@@ -35,7 +35,7 @@ def a_system(who: str, config: MachineConfig, why: str = "several PEs are needed
 
 
 def pe_as_npu(config: SystemConfig) -> NpuConfig:
-    """One PE. Its DRAM has no end: what memory an address is in is checked apart."""
+    """One PE as an NPU. Its DRAM has no limit: the memory of an address is checked separately."""
     pe = config.pe
     dram = Dram(capacity_bytes=WIDE_LIMIT - 1)
     npu = NpuConfig.model_validate(
@@ -47,7 +47,7 @@ def pe_as_npu(config: SystemConfig) -> NpuConfig:
 
 
 def as_npu(config: MachineConfig) -> NpuConfig:
-    """What a program of one PE is planned for: the NPU, or a PE of the system with its share of the HBM.
+    """The machine for which a program of one PE is planned: the NPU, or a PE of the system with its share of the HBM.
 
     An entry without a node runs on the first PE, whose share begins at address 0.
     """
@@ -76,7 +76,7 @@ def with_memory(config: NpuConfig | SystemConfig, capacity_bytes: int) -> NpuCon
 
 
 def beyond_dram(config: NpuConfig, rule: str, remedy: str) -> Problem:
-    """What the DRAM cannot hold. Of `as_npu` of a system, under the key that the system's file has."""
+    """The problem of data that exceed the DRAM. For `as_npu` of a system, the problem names the key of the system's file."""
     own = config.dram.capacity_bytes
     if config._memory_of is None:
         return Problem(config.source, rule, "dram.capacity_bytes", own, remedy)
@@ -84,7 +84,7 @@ def beyond_dram(config: NpuConfig, rule: str, remedy: str) -> Problem:
 
 
 def beyond_scratchpad(config: NpuConfig, rule: str) -> Problem:
-    """What the scratchpad has no room for, as `beyond_dram`."""
+    """The problem of data that exceed the scratchpad, as in `beyond_dram`."""
     at = "" if config._memory_of is None else SystemConfig.pe_path
     field = f"{at}spm.num_banks * {at}spm.bank_size_bytes"
     return Problem(config.source, rule, field, config.spm.size_bytes, "raise one of them")

@@ -1,4 +1,4 @@
-"""Loads a machine: a preset's name, a YAML or JSON file, or a dict, with overrides on top."""
+"""Loads a machine: the name of a preset, a YAML or JSON file, or a dict, with overrides."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from kernbench.config.schema import NpuConfig
 from kernbench.config.section import Section, ValidationError
 from kernbench.config.system import SystemConfig
 
-_NAME = re.compile(r"[A-Za-z0-9_-]+")  # of a preset or chip
+_NAME = re.compile(r"[A-Za-z0-9_-]+")  # pattern of the name of a preset or chip
 
 Source = str | os.PathLike[str] | Mapping[str, Any]
 Overrides = Mapping[str, Any] | Sequence[str]
@@ -91,12 +91,13 @@ def load_config(
 
 
 def config_of(config: MachineConfig | Source) -> Any:
-    """A machine as it is, or the one that `load_config` makes of a name, a file or a dict."""
+    """A machine unchanged, or the machine that `load_config` makes from a name, a file or a dict."""
     return config if isinstance(config, MachineConfig) else load_config(config)
 
 
 def _model(document: Document, wanted: type[MachineConfig] | None) -> type[MachineConfig]:
-    """The kind of machine that the `schema` of a file names. InputError for an unknown one, or one that is not `wanted`."""
+    """The kind of machine that the `schema` of a file names. InputError for an unknown kind, and for a kind that is not
+    `wanted`."""
     name = document.data.get("schema", next(iter(KINDS)))
     model = KINDS.get(name) if isinstance(name, str) else None
     allowed = [key for key, kind in KINDS.items() if wanted is None or issubclass(kind, wanted)]
@@ -166,7 +167,7 @@ def _chips(under: str = "chips") -> list[Path]:
 
 
 def _document(source: Source, max_bytes: int) -> tuple[Document, Path | None]:
-    """The text to read, and the file that it is from, if it is from one."""
+    """The text to read, and its file, if it comes from a file."""
     if isinstance(source, str) and _NAME.fullmatch(source) and not os.path.isfile(source):
         for file in (*_presets(), *_chips(), *_chips("chips/boards")):
             if file.name == f"{source}.yaml":
@@ -188,14 +189,14 @@ def _document(source: Source, max_bytes: int) -> tuple[Document, Path | None]:
 
 
 def _default_at(model: type[MachineConfig], path: PathLike) -> Any:
-    """The default value at a path of the machine, or ABSENT: what an override of a part of it starts from."""
+    """The default value at a path of the machine, or ABSENT: the base of an override of a part of the value."""
     return value_at(model().to_dict(), path)
 
 
 def _problems(
     error: ValidationError, model: type[MachineConfig], data: Any, document: Document, applied: Sequence[Override]
 ) -> list[Problem]:
-    """Each validation error as a Problem, placed in the file or at the override that set the value."""
+    """Each validation error as a Problem, located in the file or at the override that set the value."""
     found: list[tuple[PathLike, str, Any, str]] = []
     for item in error.errors():
         path: PathLike = item["loc"]
@@ -225,7 +226,7 @@ def _of_override(item: tuple[PathLike, str, Any, str], applied: Sequence[Overrid
 
 
 def _remedy(path: PathLike, item: Any, data: Any) -> str:
-    """What to write instead of a value of a wrong type or range, as far as that is clear."""
+    """The remedy for a value of a wrong type or range, as far as it is clear."""
     if item["type"] == "choice":
         return meant(item["input"], [one for one in item["ctx"]["choices"] if isinstance(one, str)])
     if item["type"] in ("mapping", "list"):
@@ -234,14 +235,14 @@ def _remedy(path: PathLike, item: Any, data: Any) -> str:
 
 
 def _asked(path: PathLike, data: Any, applied: Sequence[Override]) -> PathLike:
-    """The path that an override had, where it made this unknown key; else the key's."""
+    """The path of the override that made this unknown key; else the path of the key."""
     return next((one.path for one in applied if normal_path(one.path)[: len(path)] == normal_path(path)), path)
 
 
 def _of_overrides(
     problems: list[Problem], model: type[MachineConfig], document: Document, applied: Sequence[Override]
 ) -> list[Problem]:
-    """The problems, each with the override that brought it, where the document alone is a sound machine."""
+    """The problems, each with the override that caused it, if the document without overrides is valid."""
     if not applied or all(problem.where.startswith("override ") for problem in problems) or not _sound(model, document, ()):
         return problems
     alone = [one for one in applied if not _sound(model, document, (one,))]
@@ -268,8 +269,8 @@ def _sound(model: type[MachineConfig], document: Document, applied: Sequence[Ove
 
 
 def _unknown_key(model: type[MachineConfig], path: PathLike, asked: PathLike) -> tuple[str, str]:
-    """What is said of a key that the schema does not have: the key that was probably meant, or else all keys there."""
-    from kernbench.config.keys import keys_of  # which reads this table of kinds
+    """The message about a key that the schema does not have: the key that was probably meant, or all keys of the section."""
+    from kernbench.config.keys import keys_of  # imported here, because that module reads this table of kinds
 
     section: Any = model
     for step in path[:-1]:

@@ -1,4 +1,4 @@
-"""The common base of machine files: sections, plain values, the origin of each value."""
+"""The common base of machine files: sections, plain values, and the origin of each value."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ class MachineConfig(Section):
     True
     """
 
-    # `load_config` sets these on each machine.
+    # `load_config` sets these attributes on each machine.
     _source: str = "machine"
     _path: Path | None = None
     _origins: Origins = NOWHERE
     _allowed_code: AllowedCode = AllowedCode()
 
     def broken_rules(self) -> list[BrokenRule]:
-        """The rules between keys that the values break."""
+        """The rules between keys that the values violate."""
         raise NotImplementedError
 
     def check_whole(self) -> None:
@@ -44,12 +44,13 @@ class MachineConfig(Section):
 
     @property
     def path(self) -> Path | None:
-        """The user's file that the machine was read from; None for a preset and for a dict."""
+        """The user's file from which the machine was read; None for a preset and for a dict."""
         return self._path
 
     @property
     def allowed_code(self) -> AllowedCode:
-        """The Python that the machine's description may name, beside that of kernbench and of installed plug-ins."""
+        """The Python code that the machine's description may name, in addition to that of kernbench and of installed
+        plug-ins."""
         return self._allowed_code
 
     def to_dict(self) -> dict[str, Any]:
@@ -59,7 +60,7 @@ class MachineConfig(Section):
 
     def digest(self) -> str:
         """The SHA-256 of `to_dict()` in hexadecimal form. Equal machines have the same digest."""
-        import hashlib  # inside: a short run needs no digest
+        import hashlib  # imported here, because a short run needs no digest
 
         text = json.dumps(self.to_dict(), sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(text.encode()).hexdigest()
@@ -67,7 +68,7 @@ class MachineConfig(Section):
     def effective(self) -> list[tuple[str, Any, str]]:
         """Every value with its path and origin: `("dram.channels", 8, "npu.yaml:12:13")`.
 
-        The origin is `default`, a place in the file, `given` (from a dict) or `override`.
+        The origin is `default`, a location in the file, `given` (from a dict) or `override`.
         """
         leaves = _leaves("", plain_value(self, whole=True))
         places = self._origins.places
@@ -102,7 +103,7 @@ class MachineConfig(Section):
 def plain_value(value: Any, *, whole: bool = False) -> Any:
     """A model's value as plain JSON: exact rationals as numbers or `p/q`, absent keys left out, keys as text.
 
-    `whole`: with `younger` fields that have their default.
+    `whole`: whether `younger` fields with default values are included.
     """
     if isinstance(value, Section):
         fields = type(value).model_fields
@@ -124,7 +125,7 @@ def _is_silent(section: Section, name: str) -> bool:
 
 
 def _leaves(path: str, value: Any) -> list[tuple[str, Any]]:
-    """The values below `value` that are no mapping, with their paths; lists of mappings are gone into."""
+    """The values below `value` that are not mappings, with their paths; lists of mappings are entered."""
     if isinstance(value, dict):
         return [leaf for key, item in value.items() for leaf in _leaves(f"{path}.{key}" if path else key, item)]
     if isinstance(value, list) and any(isinstance(item, dict) for item in value):

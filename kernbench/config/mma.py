@@ -45,7 +45,7 @@ class Mma(Section):
     epilogue_cycles: Natural = Field(default=0, description="[cycle] time after the last instruction of a block")
 
     def taken(self) -> list[MmaShape]:
-        """The instructions that jobs can use: those with the accumulator and the fidelity."""
+        """The instructions that jobs can use: those with the required accumulator and fidelity."""
         return [
             shape
             for shape in self.shapes
@@ -53,7 +53,7 @@ class Mma(Section):
         ]
 
     def instruction(self, qbits_weight: int, qbits_activation: int) -> MmaShape:
-        """The narrowest instruction whose operands hold both widths. InputError if there is none."""
+        """The narrowest instruction for operands of both widths. InputError if there is none."""
         found = [s for s in self.taken() if s.qbits_weight >= qbits_weight and s.qbits_activation >= qbits_activation]
         if not found:
             wanted = f"weights of {qbits_weight} bits and activations of {qbits_activation}"

@@ -12,9 +12,10 @@ from fractions import Fraction
 from kernbench.config.node_description import GIGA, NodeDescription
 from kernbench.config.xml_text import Element, read_xml
 
-#: [GB/s] of an NVLink each way by compute capability, from NVIDIA's data sheets: 2, 3 and 4 have 25, the first 20, 5 has 50.
+#: [GB/s] bandwidth of an NVLink in each direction by compute capability, from NVIDIA's data sheets: 25 for NVLink 2, 3 and 4;
+#: 20 for the first; 50 for 5.
 NVLINK = {60: 20, 61: 20, 70: 25, 72: 25, 75: 25, 80: 25, 86: 14, 90: 25, 100: 50, 103: 50}
-BOARDS = {80: "a100_8x", 90: "h100_8x"}  #: machines to start from, by compute capability
+BOARDS = {80: "a100_8x", 90: "h100_8x"}  #: base machines, by compute capability
 SWITCH_CLASS = "0x068000"  #: of the PCI device of an NVSwitch
 MOST_GPUS, MOST_LINKS, MOST_WIDTH = 64, 1024, 64
 MOST_SPEED = 10**8  #: [Mbit/s] of a NIC
@@ -23,17 +24,17 @@ SPEED = re.compile(r"([0-9]{1,3}(?:\.[0-9]{1,2})?) GT/s(?: PCIe)?")
 
 @dataclass
 class Gpu:
-    """One GPU, and the NVLinks that it has."""
+    """One GPU and its NVLinks."""
 
     element: Element
     busid: str
     number: int
     sm: int
-    pcie: Fraction | None  #: [B/s] of the slowest PCIe link on the way to its CPU
+    pcie: Fraction | None  #: [B/s] of the slowest PCIe link to its CPU
     cpu: int
-    above: tuple[int, ...]  #: the CPU and the PCI devices above it, by their lines
+    above: tuple[int, ...]  #: the CPU and the PCI devices above it, by their lines in the file
     to_switch: int = 0
-    to: Counter[str] = field(default_factory=Counter)  #: by the bus id of the other GPU
+    to: Counter[str] = field(default_factory=Counter)  #: number of links, by the bus id of the other GPU
 
 
 @dataclass(frozen=True)
@@ -46,8 +47,8 @@ class Nic:
 
 
 def read_nccl_topology(path: str | os.PathLike[str], nodes: int = 1) -> NodeDescription:
-    """The node of a file, or several such nodes with rails. InputError with line and rule for a file that is none, and for
-    links that no arrangement has.
+    """The node of a file, or several such nodes with rails. InputError with line and rule for another kind of file, and for
+    links that no arrangement represents.
     """
     root = read_xml(path)
     if root.tag != "system":
@@ -74,7 +75,8 @@ def read_nccl_topology(path: str | os.PathLike[str], nodes: int = 1) -> NodeDesc
 
 
 def _with_rails(root: Element, gpus: list[Gpu], nodes: int) -> NodeDescription:
-    """Nodes like that of the file. Each GPU uses a NIC that is as near as any, in PCI devices that both are below."""
+    """Several nodes like the node of the file. Each GPU uses a NIC that is nearest to it: the two share the largest number of
+    PCI devices above them."""
     nics = list(_nics(root))
     if not nics:
         raise root.problem("several nodes need NICs, but the file has no <net> with a speed", remedy="leave out --nodes")
@@ -137,7 +139,8 @@ def _below(element: Element, busid: str, rate: Fraction | None, cpu: int, above:
 
 
 def _pcie(pci: Element) -> Fraction | None:
-    """[B/s] of a link: lanes times transfers, 8 of 10 bits up to 5 GT/s and 128 of 130 above; None if the file has none."""
+    """[B/s] The bandwidth of a link: lanes times transfer rate, times 8/10 up to 5 GT/s and 128/130 above; None if the file has
+    none."""
     speed, width = pci.attributes.get("link_speed", ""), pci.integer("link_width", 0, MOST_WIDTH, 0)
     if not speed or not width:
         return None
@@ -164,7 +167,8 @@ def _nvlinks(gpus: list[Gpu]) -> None:
 
 
 def _arranged(root: Element, gpus: list[Gpu]) -> tuple[str, Fraction, int, list[str]]:
-    """The arrangement of the GPUs, bytes per second of a link, and links of a GPU. InputError if it is none of ours."""
+    """The arrangement of the GPUs, the bandwidth of a link [B/s], and the links of a GPU. InputError for any other
+    arrangement."""
     first = gpus[0]
     alike = all(one.to_switch == first.to_switch for one in gpus)
     if any(one.to_switch for one in gpus):
@@ -190,7 +194,7 @@ def _arranged(root: Element, gpus: list[Gpu]) -> tuple[str, Fraction, int, list[
 
 
 def _circle(gpus: list[Gpu]) -> list[int] | None:
-    """The numbers of the GPUs once round, if each has two neighbours and all are on one ring."""
+    """The numbers of the GPUs along the ring, if each has two neighbours and all are on one ring."""
     by_id = {one.busid: one for one in gpus}
     if any(len(+one.to) != 2 for one in gpus):
         return None
@@ -210,7 +214,7 @@ def _nvlink(gpu: Gpu) -> Fraction:
 
 
 def _over_pcie(root: Element, gpus: list[Gpu]) -> tuple[str, Fraction, int, list[str]]:
-    """Without NVLinks: the PCIe switches and the CPU are one switch, to which each GPU has its PCIe link."""
+    """Without NVLinks: the PCIe switches and the CPU form one switch, to which each GPU has its PCIe link."""
     if len({one.cpu for one in gpus}) > 1:
         raise root.problem("GPUs without NVLinks must be below one <cpu>: a link between CPUs has no bandwidth in the file")
     rates = {one.pcie for one in gpus}

@@ -1,4 +1,4 @@
-"""What files of other tools say of the SIPs of a machine: their number, arrangement and links, as values of a system."""
+"""Descriptions of SIPs from files of other tools: their number, arrangement and links, as values of a system."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ class NodeDescription:
     """Devices and the links between them; each device is a SIP."""
 
     devices: int
-    kind: str  #: as `system.kind`
-    bytes_per_second: Fraction  #: of a link, each way
+    kind: str  #: value of `system.kind`
+    bytes_per_second: Fraction  #: of a link, in each direction
     rows: int = 1
     links: int = 1  #: of a device
-    latency_ns: Fraction | None = None  #: of a link; None: as in the machine to start from
-    start: str | None = None  #: the machine to start from, if the file says which devices there are
-    notes: list[str] = field(default_factory=list)  #: what the machine leaves out
+    latency_ns: Fraction | None = None  #: of a link; None: as in the base machine
+    start: str | None = None  #: the base machine, if the file says which devices there are
+    notes: list[str] = field(default_factory=list)  #: values that the machine leaves out
     oversubscription: Fraction | None = None  #: of a fat tree
-    nics: tuple[int, ...] = ()  #: of several nodes: the rail of each device of a node
-    nic_bytes_per_second: Fraction = Fraction(0)  #: of a NIC, each way
+    nics: tuple[int, ...] = ()  #: for several nodes: the rail of each device of a node
+    nic_bytes_per_second: Fraction = Fraction(0)  #: of a NIC, in each direction
 
     def overrides(self, base: SystemConfig) -> dict[str, Any]:
-        """The values that differ from those of a machine to start from. Its cubes and PEs stay."""
+        """The overrides of a base machine. The cubes and PEs of the base machine stay the same."""
         rate = self.bytes_per_second / GIGA / Fraction(base.freq_ghz)
         found: dict[str, Any] = {
             "system.sips": self.devices,
@@ -44,7 +44,7 @@ class NodeDescription:
         if self.latency_ns is not None:
             found["system.link.cycles"] = ceil(self.latency_ns * Fraction(base.freq_ghz))
             found["system.link.mm"] = 0
-        elif self.kind in SWITCHED and base.system.kind not in SWITCHED:  # there are two links on the way, which was one
+        elif self.kind in SWITCHED and base.system.kind not in SWITCHED:  # the route has two links instead of one
             found["system.link.cycles"] = base.system.link.cycles // 2
         if self.nics:
             found["system.kind"] = "rails"
@@ -54,7 +54,7 @@ class NodeDescription:
             ).limit_denominator(10_000)
         if self.oversubscription is not None:
             found["system.switch.oversubscription"] = self.oversubscription
-        whole = ceil(rate * self.links)  # the way to the links must not be narrower than all of them
+        whole = ceil(rate * self.links)  # the route to the links must not be narrower than all of them together
         for path, now in (
             ("cube.ucie.link.bytes_per_cycle", base.cube.ucie.link.bytes_per_cycle),
             ("cube.ucie.router.bytes_per_cycle", base.cube.ucie.router.bytes_per_cycle),

@@ -1,4 +1,4 @@
-"""Where each value of a machine comes from: a place in its file, an override, or a default."""
+"""The origin of each value of a machine: a location in its file, an override, or a default."""
 
 from __future__ import annotations
 
@@ -12,18 +12,19 @@ from kernbench.config.places import PathLike
 
 
 class Origins:
-    """The origins of a machine's values by their paths in `effective`, found on first use: places need the text read again."""
+    """The origins of a machine's values by their paths in `effective`, found on first use, because finding locations requires
+    reading the text again."""
 
     def __init__(
         self, data: Any, document: Document, applied: Sequence[Override] = (), files: Mapping[PathLike, str] | None = None
     ) -> None:
-        """`data`: that of the document, with overrides and files applied; `files`: which file filled in a value."""
+        """`data`: the data of the document with overrides and files applied; `files`: the file that filled in a value."""
         self._data, self._document, self._applied = data, document, applied
         self._files = {path_text(path): where for path, where in (files or {}).items()}
 
     @property
     def filled(self) -> frozenset[str]:
-        """Values that files filled in which the machine names, such as that of its DRAM device."""
+        """Values from files that the machine names, such as that of its DRAM device."""
         return frozenset(self._files)
 
     @property
@@ -72,4 +73,4 @@ def _leaf_paths(path: PathLike, value: Any) -> Iterator[PathLike]:
         yield path
 
 
-NOWHERE = Origins({}, data_document({}, "machine"))  #: of a machine that nothing was read for: each value is a default
+NOWHERE = Origins({}, data_document({}, "machine"))  #: of a machine that was not read from anything: each value is a default

@@ -20,7 +20,7 @@ _STEP = re.compile(r"\.?([A-Za-z0-9_]+)|\[([0-9]{1,6})\]")
 class Override(msgspec.Struct, frozen=True):
     """One value set from outside the file."""
 
-    where: str  #: how errors name it: `override dram.channels=4`
+    where: str  #: its name in errors: `override dram.channels=4`
     path: PathLike
     value: Any
 
@@ -76,10 +76,10 @@ def _override(text: str, path_text: str, value: Any) -> Override:
 
 
 def apply_overrides(data: Any, overrides: Sequence[Override], default_at: Callable[[PathLike], Any]) -> Any:
-    """`data` with the overrides' values in it, in order; `data` itself is not changed.
+    """`data` with the values of the overrides, applied in order; `data` itself is not changed.
 
-    A part of a list or table that the data leaves to its default starts from that default, so that setting one
-    factor of `te.f_w` keeps the others.
+    If an override sets a part of a list or table that the data leave at its default, the override starts from that default.
+    Setting one factor of `te.f_w` therefore keeps the others.
     """
     for override in overrides:
         data = _set(data, (), override, default_at)

@@ -1,4 +1,4 @@
-"""Paths into a document, places in its text, and the fault that a reader finds at one."""
+"""Paths into a document, locations in its text, and the fault that a reader reports."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ class _Key:
         return "KEY"
 
     def __str__(self) -> str:
-        return "\0key"  # no key of a document is this: both formats refuse a bare NUL
+        return "\0key"  # no document has this key, because both formats refuse a bare NUL
 
 
 KEY: Final = _Key()  #: last step of a path that means the key itself and not its value
 
-#: The refusal of a key by either reader.
+#: The message with which both readers refuse a key.
 TWICE: Final = "the key occurs twice at the same level; write the key once, with all its values below it"
-PathLike = tuple[Any, ...]  #: steps from the top: keys and list indices
+PathLike = tuple[Any, ...]  #: steps from the top level: keys and list indices
 Place = tuple[int, int]  #: (line, column), both from 1
 
 
@@ -36,12 +36,12 @@ def value_at(data: Any, path: PathLike) -> Any:
 
 
 def normal_path(path: PathLike) -> tuple[str, ...]:
-    """A path with its steps as text, so that the keys `8` and `"8"` are one."""
+    """A path with its steps as text, so that the keys `8` and `"8"` are equal."""
     return tuple(step_text(step) for step in path)
 
 
 def step_text(step: Any) -> str:
-    """A step as text; a key of data that was never text may be anything."""
+    """A step as text; data that did not come from text may have keys of any type."""
     return shown(step) if isinstance(step, int) else str(step)
 
 

@@ -1,4 +1,4 @@
-"""What to write instead of a refused value or key of a machine."""
+"""Suggestions for a refused value or key of a machine."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 from kernbench.common.spelling import meant
 from kernbench.common.units import parse_rational, plain_number
 
-MOST_GHZ = 100  #: of a clock: a higher one is one in MHz or Hz
+MOST_GHZ = 100  #: limit of a clock: a higher number is probably in MHz or Hz
 _NUMBER = re.compile(r"([0-9]+(?:\.[0-9]+)?(?:[eE][-+]?[0-9]{1,2})?)\s*([A-Za-z/]*)")
 _SCALES = {"ghz": Fraction(1), "mhz": Fraction(1, 10**3), "khz": Fraction(1, 10**6), "hz": Fraction(1, 10**9)}
 
@@ -39,7 +39,7 @@ def clock_meant(value: Any) -> str:
 
 
 def value_meant(path: str, rule: str, value: Any, data: Any) -> str:
-    """The remedy for a value that breaks a rule of numbers, from what it looks like; empty where nothing is near."""
+    """The remedy for a value that violates a rule about numbers, guessed from its form; empty if there is no guess."""
     name = path.rpartition(".")[2]
     if name == "freq_ghz":
         clock = clock_meant(value)
@@ -56,12 +56,12 @@ def value_meant(path: str, rule: str, value: Any, data: Any) -> str:
 
 
 def section_meant(value: Any) -> str:
-    """The remedy for text where a section should be: `channels:4` lacks a space."""
+    """The remedy for a text in place of a section: `channels:4` lacks a space."""
     match = re.fullmatch(r"([A-Za-z_]+):(\S+)", value) if isinstance(value, str) else None
     return f"write {match[1]}: {match[2]}, with a space after the colon" if match else ""
 
 
-#: What people call a key: the keys that they mean, the first that the section has.
+#: Common other names of a key: the keys that they mean, of which the first that the section has is suggested.
 KEY_SYNONYMS = {
     "bandwidth": ("peak_bw_bytes_per_cycle", "bw_bytes_per_cycle", "bytes_per_cycle"),
     "bw": ("peak_bw_bytes_per_cycle", "bw_bytes_per_cycle", "bytes_per_cycle"),
@@ -71,9 +71,9 @@ KEY_SYNONYMS = {
 
 
 def key_meant(path: tuple[Any, ...], wanted: tuple[Any, ...], siblings: Iterable[str], paths: Iterable[str]) -> str:
-    """The remedy for an unknown key at a path, in the whole of its path: the nearest key beside it, or those elsewhere.
+    """The remedy for an unknown key at a path, with its full path: the nearest key in the same section, or keys elsewhere.
 
-    `wanted`: the path as somebody asked for it, which may go on below the key; `paths`: of all keys.
+    `wanted`: the path that the user gave, which may continue below the key; `paths`: the paths of all keys.
     """
     if not isinstance(path[-1], str):
         return ""

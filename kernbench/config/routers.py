@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from kernbench.config import NpuConfig
     from kernbench.config.system import SystemConfig
 
-#: Rules of sharing under which transfers may move over routers: controllers and caches expect to see each byte on its way.
+#: Allocation rules under which transfers may move over routers: controllers and caches need to observe each byte on its route.
 SHARED = ("shared_bw_v1", "max_min_v1", "fifo_v1")
 Model = Literal["fluid", "flit"]
 
@@ -37,7 +37,7 @@ class Routers(Section):
     )
 
     def flit(self, link: Fraction) -> int:
-        """[byte] of a flit on links of so many bytes per cycle."""
+        """[byte] The size of a flit, for links of `width` bytes per cycle."""
         return self.flit_bytes or -(-link.numerator // link.denominator)
 
     def packet(self, link: Fraction) -> int:
@@ -45,7 +45,7 @@ class Routers(Section):
         return self.packet_flits * self.flit(link)
 
     def link_cycles(self, latency: int) -> int:
-        """[cycle] on a link, so that a hop takes `latency` cycles if that is long enough."""
+        """[cycle] The latency of a link for which a hop takes `latency` cycles, if that is long enough."""
         return max(1, latency - 1 - self.switch_cycles)
 
 
@@ -62,7 +62,8 @@ def moves_flits(config: NpuConfig | SystemConfig) -> bool:
 def router_rules(
     routers: Routers, allocation: str, link: Fraction, width: int, cached: bool, least: int, path: Path, at: Path
 ) -> Iterator[BrokenRule]:
-    """The rules of a mesh that moves flits. `width`: of a bank; `least`: channels; `path`: of the mesh."""
+    """The rules of a mesh that moves flits. `width`: of a bank; `least`: the smallest number of channels; `path`: the path of
+    the mesh."""
     if allocation not in SHARED:
         rule = f"under {allocation} it must be fluid: flits are for {', '.join(SHARED)}"
         yield BrokenRule((*path, "model"), "flit", rule)

@@ -1,4 +1,4 @@
-"""Rules between the fields of one machine: what a check of single values cannot see."""
+"""Rules between the fields of one machine, which checks of single values cannot test."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 _ROW, _COL = 0, 1
-ONE_MEMBER = ("fifo_v1", "row_buffer_v1")  #: at most one member flow a DRAM channel
+ONE_MEMBER = ("fifo_v1", "row_buffer_v1")  #: allocation rules with at most one member flow on a DRAM channel
 
 
 def dram_weight(config: NpuConfig) -> int:
-    """The largest sum of weights on a DRAM channel, where a transfer has one flow."""
+    """The largest sum of weights on a DRAM channel; a transfer has one flow there."""
     if config.allocation in ONE_MEMBER:
         return max(channel.weight for channel in config.dma.channels)
     write_backs = 0 if config.llc is None else 1
@@ -34,14 +34,14 @@ def dram_weight(config: NpuConfig) -> int:
 
 
 def cache_weight(config: NpuConfig) -> int:
-    """The largest sum of weights at the last-level cache, and so on a mesh link to it: each transfer has a flow on each channel
-    and one over the cache alone, and each channel has its write-backs."""
+    """The largest sum of weights at the last-level cache, and thus on a mesh link to it: each transfer has a flow on each
+    channel and one that moves only over the cache, and each channel has its write-backs."""
     flows = config.dram.channels + 1
     return config.dma.engines * engine_weight(config.dma, (0, 1, 2)) * flows + config.dram.channels
 
 
 def link_weight(config: NpuConfig, noc: Noc) -> int:
-    """The largest sum of weights on a mesh link, where a transfer has as many flows as DRAM channels route over it.
+    """The largest sum of weights on a mesh link; a transfer has as many flows there as DRAM channels whose routes use the link.
 
     Some allocations have one member flow per DRAM channel.
     """
@@ -53,7 +53,7 @@ def link_weight(config: NpuConfig, noc: Noc) -> int:
 
 
 def engine_weight(dma: Dma, channels: tuple[int, ...]) -> int:
-    """The largest sum of weights of one engine's transfers that are on these channels, one flow each."""
+    """The largest sum of weights of one engine's transfers on these channels, with one flow on each."""
     room = dma.max_concurrent_transfers
     total = 0
     every = tuple(dma.channels)
@@ -80,11 +80,11 @@ class _Places:
         return before, len(coordinates) - before
 
 
-MOST_KEPT = 256  #: answers about sections
+MOST_KEPT = 256  #: cached results for sections
 
 
 def _kept(rule: Callable[P, T]) -> Callable[P, T]:
-    """A rule whose answers are kept for the objects that it was asked about: machines of a sweep have sections in common."""
+    """A rule whose results are cached for its arguments, because machines of a sweep share sections."""
     kept: dict[tuple[object, ...], tuple[object, T]] = {}
 
     @wraps(rule)
@@ -102,11 +102,11 @@ def _kept(rule: Callable[P, T]) -> Callable[P, T]:
 
 @_kept
 def _busiest_link(noc: Noc, load: int, store: int, one_flow_a_channel: bool) -> int:
-    """The largest sum on a link where each pair of engine and channel has `load` one way and `store` the other.
+    """The largest sum on a link if each pair of engine and channel has weight `load` in one direction and `store` in the other.
 
-    A route goes along the row of its source, then along the column of its target. So over the row's link from column
-    x to x + 1 go the flows from sources in this row at or before x to targets after x in any row, and over a
-    column's link those from sources before it in any column to targets in this column. `sign` -1 turns both around.
+    A route goes first along the row of its source, and then along the column of its target. Over the row link from column x to
+    x + 1 go the flows from sources in this row at or before x to targets after x in any row. Over a column link go the flows
+    from sources before it in any column to targets in this column. `sign` -1 reverses both directions.
     """
 
     def flows(channels: int, engines: int) -> int:
@@ -126,11 +126,11 @@ def _busiest_link(noc: Noc, load: int, store: int, one_flow_a_channel: bool) -> 
 
 
 Path = tuple[str | int, ...]
-MOST_HOPS = 2**22  # limit over all routes, so that a typing error does not need gigabytes of tables
+MOST_HOPS = 2**22  # limit over all routes, so that a typing error does not request gigabytes of tables
 
 
 class BrokenRule(msgspec.Struct, frozen=True):
-    """A rule that a machine breaks, at the field that has to change."""
+    """A rule that a machine violates, at the field that has to change."""
 
     path: Path
     value: Any
@@ -138,25 +138,25 @@ class BrokenRule(msgspec.Struct, frozen=True):
 
 
 def broken_rules(config: NpuConfig) -> list[BrokenRule]:
-    """Every rule between fields that `config` breaks, in the order of the file's sections."""
+    """Every rule between fields that `config` violates, in the order of the file's sections."""
     broken = [*control_rules(config.control), *engine_rules(config.spm, config.te, config.ve)]
     broken += _route_rules(config)
     if config.noc is not None:
         broken += _noc_rules(config.noc, config.dma.engines, config.dram.channels)
-    if not broken:  # only now the routes that these need are known to exist
+    if not broken:  # only now it is certain that the routes for these rules exist
         broken = _capacity_rules(config)
     return broken
 
 
 def control_rules(control: Control) -> list[BrokenRule]:
-    """A host writes whole commands, and no rule says when it would write their jobs."""
+    """A host writes whole commands, and no rule says when it would write the jobs of a command."""
     if control.mmio is None or control.micro_scheduler is None:
         return []
     return [BrokenRule(("control", "micro_scheduler"), None, "it is not allowed together with control.mmio")]
 
 
 def engine_rules(spm: Spm, te: Te, ve: Ve) -> list[BrokenRule]:
-    """The rules inside the sections that one NPU and a PE share, with paths that begin at these."""
+    """The rules inside the sections that one NPU and a PE share; paths begin at these sections."""
     return _spm_rules(spm) + _te_rules(te) + _ve_rules(ve)
 
 
@@ -185,7 +185,7 @@ def _spm_rules(spm: Spm) -> list[BrokenRule]:
 _ONLY_WITH = {
     "systolic": ("rows", "cols", "dataflow", "fill", "operand_bytes_per_cycle"),
     "mma": ("mma",),
-}  #: keys of `te` by the timing that they belong to
+}  #: keys of `te`, by the timing to which they belong
 _REQUIRED = {"macs": (), "systolic": ("rows", "cols", "dataflow"), "mma": ("mma",)}
 
 
@@ -249,7 +249,7 @@ def _noc_rules(noc: Noc, engines: int, channels: int) -> list[BrokenRule]:
 
 
 def _route_rules(config: NpuConfig) -> list[BrokenRule]:
-    """Each DMA engine has a route to each channel and back, over the links of the mesh."""
+    """Each DMA engine must have a route to each channel and back, over the links of the mesh."""
     engines, channels, noc = config.dma.engines, config.dram.channels, config.noc
     hops = 1 if noc is None else noc.rows + noc.cols
     if engines * channels * hops <= MOST_HOPS:
@@ -264,11 +264,11 @@ def _fits(value: Fraction) -> bool:
 
 
 def _capacity_rules(config: NpuConfig) -> list[BrokenRule]:
-    """The terms of every rate that can arise stay below 2^31 (docs/model/index.md)."""
+    """The terms of every possible rate must stay below 2^31 (docs/model/index.md)."""
     weights = [channel.weight for channel in config.dma.channels]
     broken = []
     if config.llc is not None:
-        weights.append(1)  # of what the cache writes back
+        weights.append(1)  # weight of the write-backs of the cache
     rule = rate_rule(config.allocation, "a DRAM channel", config.dram.capacity, weights, dram_weight(config))
     if rule:
         peak = plain_number(config.dram.peak_bw_bytes_per_cycle)
@@ -290,7 +290,7 @@ def _capacity_rules(config: NpuConfig) -> list[BrokenRule]:
 
 
 def _codec_rate_rules(config: NpuConfig, weights: list[int]) -> list[BrokenRule]:
-    """The terms of the rates of transfers through codecs: of a share of a resource, times the ratio."""
+    """The terms of the rates of transfers through codecs: a share of a resource, times the ratio."""
     broken = []
     of_engine = engine_weight(config.dma, (0, 1, 2)) * config.dram.channels
     most = max(of_engine, dram_weight(config), 1 if config.noc is None else link_weight(config, config.noc))
@@ -306,10 +306,11 @@ def _codec_rate_rules(config: NpuConfig, weights: list[int]) -> list[BrokenRule]
 
 
 def rate_rule(allocation: str, name: str, capacity: Fraction, weights: list[int], weight_sum: int) -> str:
-    """The problem with a capacity that flows of these weights share, at most `weight_sum` together; empty without a problem.
+    """The problem of a capacity that flows of these weights share, if their weights add up to at most `weight_sum`; empty if
+    there is none.
 
-    A rate is `num * w / (den * W)`: its terms are largest with the largest weight, and with the largest sum W. A common factor
-    of all weights cancels. `max_min_v1` rounds a rate down if it does not fit, so only the capacities have to fit.
+    A rate is `num * w / (den * W)`, so its terms are largest with the largest weight and the largest sum W. A common factor of
+    all weights cancels. `max_min_v1` rounds a rate down if it does not fit, so only the capacities have to fit.
     """
     factor = gcd(*weights)
     top, total = (1, 1) if allocation == "max_min_v1" else (max(weights) // factor, weight_sum // factor)

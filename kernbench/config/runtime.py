@@ -1,4 +1,5 @@
-"""Runtime profiles `kernbench/runtime/1`: what the software that starts kernels costs, and how it was timed.
+"""Runtime profiles `kernbench/runtime/1`: the costs of the software that starts kernels, and the way in which its times were
+measured.
 
 The rules are in docs/model/host.md. A profile describes software, so it applies to every chip. The time that the chip itself
 takes to start a kernel is a value of the chip.
@@ -19,7 +20,7 @@ from kernbench.config.document import MACHINE_BYTES, read_document
 from kernbench.config.fields import Count, Energy, Flag, Natural, Rate
 from kernbench.config.section import Field, Section, ValidationError
 
-CLASSES = ("matmul", "attention", "norm", "elementwise", "gather", "collective", "other")  #: of operations, as tables name them
+CLASSES = ("matmul", "attention", "norm", "elementwise", "gather", "collective", "other")  #: classes of operations in tables
 
 
 class OpCost(Section):
@@ -64,7 +65,7 @@ class AttentionCost(Section):
 
 
 class Runtime(Section):
-    """A profile. Made by `load_runtime`."""
+    """A profile. `load_runtime` makes it."""
 
     schema_name: Literal["kernbench/runtime/1"] = Field(alias="schema", description="kind and version of the file")
     about: str = Field(description="which software, and how a time under it is taken")
@@ -102,15 +103,16 @@ class Runtime(Section):
     )
 
     def launch(self, name: str, kind: str) -> Fraction:
-        """[ns] of the host before a kernel of this operation starts: by its name, how it is called, or its class."""
+        """[ns] The time of the host before a kernel of this operation starts, by the operation's name, the way it is called, or
+        its class."""
         return Fraction(self.launch_ns.get(self.call(self.launch_ns, name, kind), 0))
 
     def behind(self, name: str, kind: str) -> Fraction:
-        """[ns] of the host after its launch, beside the kernel."""
+        """[ns] The time of the host after the launch, in parallel with the kernel."""
         return Fraction(self.behind_ns.get(self.call(self.behind_ns, name, kind), 0))
 
     def call(self, table: Mapping[str, Any], name: str, kind: str) -> str:
-        """The key of `launch_ns` or `behind_ns` under which an operation is looked up; `default` if none is there."""
+        """The key of `launch_ns` or `behind_ns` that applies to an operation; `default` if there is none."""
         keys = (name, self.called_as.get(name, ""), kind)
         return next((key for key in keys if key in table), "default")
 
@@ -126,7 +128,7 @@ def runtime_names() -> list[str]:
 
 
 def load_runtime(name: str | os.PathLike[str]) -> Runtime:
-    """A profile of the package by its name, or a file; InputError if it is neither."""
+    """A profile of the package by its name, or a file; InputError for anything else."""
     text = os.fspath(name)
     if text.endswith((".yaml", ".yml", ".json")):
         path = Path(text)

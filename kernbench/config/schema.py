@@ -1,6 +1,6 @@
 """The machine `kernbench/npu/1` as frozen models: every key of docs/model/formats.md, its default, unit and range.
 
-All defaults are here. Rules between fields are in `rules.py`.
+All defaults are in this file. Rules between fields are in `rules.py`.
 """
 
 from __future__ import annotations
@@ -48,8 +48,9 @@ from kernbench.config.section import Field, Section
 Allocation = Literal["shared_bw_v1", "max_min_v1", "fifo_v1", "row_buffer_v1", "row_buffer_v2"]
 DeviceName = Annotated[str, named(DEVICES)]
 PolicyName = Annotated[str, named(POLICIES)]
-ARBITERS = ("oldest_first", "round_robin")  #: of the banks of a scratchpad; positions are the core's ArbiterRule: append
-Arbiter = Annotated[str, one_of(ARBITERS, code=True)]  #: or code of the user's own, `package.module:name`
+#: arbiters of the banks of a scratchpad; the positions are the core's ArbiterRule: append
+ARBITERS = ("oldest_first", "round_robin")
+Arbiter = Annotated[str, one_of(ARBITERS, code=True)]  #: or user-defined code, `package.module:name`
 
 
 class Mmio(Section):
@@ -63,7 +64,7 @@ class Mmio(Section):
 
 
 class MicroScheduler(Section):
-    """What divides commands of tensor and vector engines into jobs."""
+    """The unit that divides commands of tensor and vector engines into jobs."""
 
     tile_m: Count | None = Field(default=None, description="rows of a tile of a product; absent: all rows")
     tile_n: Count | None = Field(default=None, description="columns of a tile of a product; absent: all columns")
@@ -90,7 +91,7 @@ class Channel(Section):
 
 
 class Channels(Section):
-    """The three channels: index 0, 1, 2 in this order."""
+    """The three channels, with the indices 0, 1 and 2 in this order."""
 
     act_weight: Channel = Field(default_factory=Channel, description="everything but KV")
     kv_load: Channel = Field(default_factory=Channel, description="KV cache to scratchpad")
@@ -123,7 +124,7 @@ class Dma(Section):
 
 
 class Dram(Section):
-    """The DRAM channels (docs/model/sharing.md), which may have rows."""
+    """The DRAM channels (docs/model/sharing.md), optionally with rows."""
 
     younger: ClassVar[frozenset[str]] = frozenset({"controller", "device", "policy"})
 
@@ -150,9 +151,9 @@ class Dram(Section):
 
     @property
     def capacity(self) -> Fraction:
-        """Bytes per cycle that one channel can move: min(peak, bus width / burst time) / period.
+        """[B/cycle] The capacity of one channel: min(peak, bus width / burst time) / period.
 
-        Under `row_buffer_v2` that of the data buses of its controller.
+        Under `row_buffer_v2`, the bandwidth of the data buses of its controller.
         """
         if self.controller is not None:
             return self.controller.peak
@@ -208,7 +209,7 @@ class Spm(Section):
     )
 
     def complete_given(self, data: Mapping[str, Any]) -> Mapping[str, Any]:
-        """`ports` has its default only if neither of the other two keys is given."""
+        """`ports` has its default only if neither of the two other keys is given."""
         if "ports" not in data and ("read_ports" in data or "write_ports" in data):
             return {**data, "ports": None}
         return data
@@ -256,18 +257,19 @@ class Te(Section):
 
     @property
     def array_macs(self) -> Fraction:
-        """[MAC/cycle] of one engine at factor 1: `macs_per_cycle`, every cell of a systolic array, instructions of 8 bits."""
+        """[MAC/cycle] The rate of one engine at factor 1: `macs_per_cycle`, or all cells of a systolic array, or instructions
+        of 8 bits."""
         if self.mma is not None:
             return self.mma.cores * self.mma.instruction(8, 8).rate
         return Fraction(self.rows * self.cols) if self.rows and self.cols else self.macs_per_cycle
 
     def rate(self, qbits_weight: int, qbits_activation: int) -> Fraction:
-        """[MAC/cycle] of one engine at these bit widths, at most: filling and draining a systolic array come on top, and so do
-        the edges of blocks and waves of an MMA engine."""
+        """[MAC/cycle] The highest rate of one engine at these bit widths, without filling and draining a systolic array, and
+        without the edges of blocks and waves of an MMA engine."""
         return self.clock_ratio * prod(self.rates(qbits_weight, qbits_activation))
 
     def rates(self, qbits_weight: int, qbits_activation: int) -> tuple[Fraction | int, ...]:
-        """The factors of the peak rate at the clock of the machine; cells of a systolic array take operands of any width."""
+        """The factors of the peak rate at the clock of the machine; cells of a systolic array accept operands of any width."""
         if self.mma is not None:
             return self.mma.cores, self.mma.instruction(qbits_weight, qbits_activation).rate
         if self.timing == "systolic":
@@ -313,7 +315,7 @@ class KvLayout(Section):
 
 
 class EnergyModel(Section):
-    """Energy per event; it decides no cycle."""
+    """Energy for each event; no cycle depends on it."""
 
     younger: ClassVar[frozenset[str]] = frozenset({"by_cause"})
 
@@ -327,7 +329,7 @@ class EnergyModel(Section):
 
 
 class Cost(Section):
-    """What the machine costs to run, all of its parts together; it decides no cycle."""
+    """The cost of running the machine with all its parts; no cycle depends on it."""
 
     usd_per_hour: Rate | None = Field(default=None, description="[$/hour] rent, or price over hours of its life")
     watts: Rate | None = Field(default=None, description="[W] drawn from the supply while it serves")
@@ -345,8 +347,8 @@ CycleLimit = Annotated[int, integer(0, WIDE_LIMIT)]
 
 
 class NpuConfig(MachineConfig):
-    """One NPU. `load_config` makes it; keys of the file are attributes. Two are equal if all values are, whatever their
-    source.
+    """One NPU. `load_config` makes it; its attributes are the keys of the file. Two machines are equal if all values are equal,
+    whatever their source.
 
     >>> import kernbench as kb
     >>> machine = kb.load_config("npu_mobile")
@@ -375,7 +377,7 @@ class NpuConfig(MachineConfig):
     chip: Chip | None = Field(default=None, description="facts of a real chip; no phase of the model reads them")
     cost: Cost | None = COST
 
-    _memory_of: tuple[str, int] | None = None  #: of a PE of a system: key and value of the capacity of its memory
+    _memory_of: tuple[str, int] | None = None  #: for a PE of a system: key and value of the capacity of its memory
 
     # An NPU as a system of one PE: these properties have the same names on `SystemConfig`.
 
@@ -384,16 +386,16 @@ class NpuConfig(MachineConfig):
     memory_path: ClassVar[str] = "dram."
     cache_path: ClassVar[str] = "llc."
     network_path: ClassVar[str] = "noc."
-    #: SIPs, cubes of a SIP, PEs of a cube; PEs in all; slices of a stack.
+    #: SIPs, cubes of a SIP, PEs of a cube; number of all PEs; slices of a stack.
     shape: ClassVar[tuple[int, int, int]] = (1, 1, 1)
     pes: ClassVar[int] = 1
     slices: ClassVar[int] = 1
     pe_names: ClassVar[tuple[str, ...]] = ("pe0",)
-    #: [B] of a cube's SRAM, and of a PE's scratchpad, in the map of addresses: an address is always one of the DRAM.
+    #: [B] of a cube's SRAM, and of a PE's scratchpad, in the address map: on an NPU every address is in DRAM.
     sram_bytes: ClassVar[int] = 0
     tcm_bytes: ClassVar[int] = 0
-    #: Of its only PE, which has no neighbours: transfers at a time on the channel of queues between PEs, and [B/cycle] of its
-    #: link to the others, which nothing crosses.
+    #: For its only PE, which has no neighbours: concurrent transfers on the channel of queues between PEs, and [B/cycle] of its
+    #: link to other PEs, which is never used.
     comm_transfers: ClassVar[int] = 0
     link_bytes_per_cycle: ClassVar[Fraction] = Fraction(1)
 

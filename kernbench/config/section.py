@@ -1,7 +1,8 @@
-"""Sections of files as frozen objects: fields with types and defaults, the check of given values, all problems at once.
+"""Sections of files as frozen objects: fields with types and defaults; given values are checked, and all problems are reported
+together.
 
-A section declares its fields as a dataclass does. pydantic would do the same, but its import takes longer than a short run
-(ADR 52); so these few types are checked here: those with a `Rule`, texts, names of a `Literal`, lists, tables and sections.
+A section declares its fields as a dataclass does. pydantic could do the same, but its import takes longer than a short run (ADR
+52). These few types are therefore checked here: types with a `Rule`, texts, names of a `Literal`, lists, tables and sections.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ REQUIRED: Any = _Required()
 
 
 class Refused(ValueError):
-    """What a check raises: the kind of the problem, the rule that is broken, and more for whoever reports it."""
+    """Raised by a check: the kind of the problem, the violated rule, and further data for the report."""
 
     def __init__(self, kind: str, rule: str, context: Mapping[str, Any] | None = None) -> None:
         super().__init__(rule)
@@ -38,7 +39,7 @@ class Refused(ValueError):
 
 
 class ValidationError(ValueError):
-    """Every problem of the values that a section was given."""
+    """All problems of the values that were given to a section."""
 
     def __init__(self, title: str, problems: list[dict[str, Any]]) -> None:
         lines = [f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in problems]
@@ -46,7 +47,7 @@ class ValidationError(ValueError):
         self._problems = problems
 
     def errors(self) -> list[dict[str, Any]]:
-        """The problems: `type`, `loc` (the path), `msg`, `input` (the value), and `ctx` where there is more to say."""
+        """The problems: `type`, `loc` (the path), `msg`, `input` (the value), and `ctx` if there are further data."""
         return self._problems
 
 
@@ -58,7 +59,7 @@ class Rule(msgspec.Struct, frozen=True):
 
 
 class Declared:
-    """What `Field` says of a field."""
+    """The arguments of `Field` for a field."""
 
     __slots__ = ("alias", "default", "default_factory", "description", "min_length")
 
@@ -67,7 +68,7 @@ class Declared:
         self.alias, self.description, self.min_length = alias, description, min_length
 
 
-def Field(  # as dataclasses and pydantic call theirs, with a capital for what stands in a class
+def Field(  # capitalised like a class, as in dataclasses and pydantic
     *,
     default: Any = REQUIRED,
     default_factory: Callable[[], Any] | None = None,
@@ -75,7 +76,7 @@ def Field(  # as dataclasses and pydantic call theirs, with a capital for what s
     description: str | None = None,
     min_length: int = 0,
 ) -> Any:
-    """The default of a field, its name in files where that is another, what it means, and the least length of a list."""
+    """The default of a field, its name in files if it differs, its meaning, and the smallest length of a list."""
     return Declared(default, default_factory, alias, description, min_length)
 
 
@@ -122,11 +123,11 @@ FROZEN = "values of a section never change: model_copy(update=...) makes another
 
 @dataclass_transform(kw_only_default=True, eq_default=True, field_specifiers=(Field,))
 class Section:
-    """A mapping of a file: unknown keys are errors, values never change. Equal where all values are equal."""
+    """A mapping of a file: unknown keys are errors, and values never change. Sections are equal if all values are equal."""
 
     #: Fields that `to_dict` omits at their default, because they are newer than existing digests and stores.
     younger: ClassVar[frozenset[str]] = frozenset()
-    #: Whether other keys are kept, as `model_extra`.
+    #: Whether other keys are allowed; they are kept as `model_extra`.
     open_ended: ClassVar[bool] = False
     model_fields: ClassVar[dict[str, FieldInfo]] = {}
     _checks: ClassVar[list[tuple[str, str, FieldInfo, Check]] | None] = None
@@ -154,7 +155,7 @@ class Section:
 
     @classmethod
     def model_validate(cls, data: Any) -> Self:
-        """The section that a mapping is. ValidationError with every problem of it."""
+        """Make a section from a mapping. ValidationError with all problems of the mapping."""
         problems: Problems = []
         section = cls._of(data, (), problems)
         if problems:
@@ -164,14 +165,14 @@ class Section:
 
     @classmethod
     def model_construct(cls, **values: Any) -> Self:
-        """A section of values that are known to be valid, in their final types, by the names of their fields."""
+        """Make a section from values that are known to be valid, in their final types, by the names of their fields."""
         section = cls.__new__(cls)
         for name, field in cls.model_fields.items():
             section.__dict__[name] = values[name] if name in values else field.get_default()
         return section
 
     def model_copy(self, *, update: Mapping[str, Any] | None = None) -> Self:
-        """The same with some values replaced, which are not checked."""
+        """The same section with some values replaced; the new values are not checked."""
         section = type(self).__new__(type(self))
         cached = {name for name in self.__dict__ if isinstance(getattr(type(self), name, None), cached_property)}
         kept = {name: value for name, value in self.__dict__.items() if name not in cached}
@@ -184,12 +185,12 @@ class Section:
 
     @property
     def model_extra(self) -> dict[str, Any]:
-        """The keys that are no fields, of a section that is open-ended."""
+        """The keys of an open-ended section that are not fields."""
         found: dict[str, Any] = self.__dict__.get("_extra", {})
         return found
 
     def complete_given(self, data: Mapping[str, Any]) -> Mapping[str, Any]:
-        """The given values before they are checked, with defaults that depend on which are there."""
+        """Called before the check: the given values, completed with defaults that depend on which values are given."""
         return data
 
     def check_whole(self) -> None:
@@ -197,7 +198,7 @@ class Section:
 
     @classmethod
     def _of(cls, data: Any, at: Location, problems: Problems) -> Any:
-        """A section of this kind, which may be one already."""
+        """A section of this kind; the value may already be one."""
         if isinstance(data, cls):
             return data
         if not isinstance(data, dict):
@@ -264,7 +265,7 @@ class Section:
         return hash((type(self), *self._values()))
 
     def __iter__(self) -> Iterator[tuple[str, Any]]:
-        """The names of the fields, each with its value."""
+        """Iterate over the names of the fields, each with its value."""
         return iter(list(zip(self.model_fields, self._values(), strict=True)))
 
     def __repr__(self) -> str:
@@ -300,7 +301,8 @@ def check_of(hint: Any) -> Check:
     if origin is tuple:
         return _list_of(check_of(inside[0])) if inside[1:] == (...,) else _tuple_of([*map(check_of, inside)])
     if origin is dict:
-        return _table_of(_unchecked if inside[0] is int else check_of(inside[0]), check_of(inside[1]))  # integers: by the rule
+        # the rule checks integers
+        return _table_of(_unchecked if inside[0] is int else check_of(inside[0]), check_of(inside[1]))
     if isinstance(hint, type) and issubclass(hint, Section):
         return hint._of
     if hint is str:
@@ -321,7 +323,7 @@ def _annotated(hint: Any, extras: tuple[Any, ...]) -> Check:
 
 
 def _is_final(hint: Any) -> bool:
-    """Whether what a rule returns is checked already: no list, table or section whose contents have rules of their own."""
+    """Whether the result of a rule is already checked: it has no list, table or section with rules for its contents."""
     inside = get_args(hint)
     if get_origin(hint) in (Union, UnionType, tuple):
         return all(_is_final(one) and get_origin(one) is not Annotated for one in inside if one is not ...)

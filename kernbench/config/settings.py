@@ -2,7 +2,7 @@
 
     allow_code: [~/parts, /opt/plugins/fast.py]
 
-They are read when a file names code that is neither of kernbench nor of an installed plug-in, and not before.
+They are read only when a file names code that is neither of kernbench nor of an installed plug-in.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ KEYS = ("allow_code",)
 class Settings(msgspec.Struct, frozen=True):
     """The permanent settings of a user."""
 
-    allow_code: tuple[str, ...] = ()  #: directories and files, links resolved, whose modules can be named in files
+    allow_code: tuple[str, ...] = ()  #: directories and files, with links resolved, whose modules files may name
 
 
 def settings_file() -> Path | None:
@@ -38,7 +38,7 @@ def settings_file() -> Path | None:
 
 
 def read_settings() -> Settings:
-    """The settings; empty without a file. InputError, naming file and line, where they are not valid."""
+    """The settings; empty if the file does not exist. InputError, with file and line, if they are not valid."""
     file = settings_file()
     if file is None or not os.path.lexists(file):
         return Settings()
@@ -56,7 +56,7 @@ def read_settings() -> Settings:
 
 
 def _path(document: Document, at: PathLike, given: Any) -> str:
-    """A path without links; InputError for a relative one, and where nothing is."""
+    """A path without links; InputError for a relative path, and for a path that does not exist."""
     if not isinstance(given, str) or not (given.startswith("~") or os.path.isabs(given)):
         raise InputError(document.problem(at, "it must be a path that begins with / or ~", given))
     try:

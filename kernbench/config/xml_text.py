@@ -48,7 +48,7 @@ class Element:
                 raise child.problem(rule, remedy=meant(child.tag, tags))
 
     def text(self, name: str, usual: str | None = None) -> str:
-        """An attribute. InputError if it is missing and has no usual value."""
+        """An attribute. InputError if it is missing and has no default."""
         found = self.attributes.get(name, usual)
         if found is None:
             raise self.problem(f"it must have the attribute {name}")
@@ -71,7 +71,7 @@ class Element:
 
 
 def read_xml(path: str | os.PathLike[str]) -> Element:
-    """The root element of a file. InputError with the line for a file that is no XML, is too large, or declares entities."""
+    """The root element of a file. InputError with the line for a file that is not XML, is too large, or declares entities."""
     source = os.fspath(path)
     return parse_xml(read_bounded(source, MAX_BYTES), source)
 
@@ -112,6 +112,6 @@ def parse_xml(content: bytes, source: str) -> Element:
     except expat.ExpatError as error:
         rule = f"it is not XML: {expat.ErrorString(error.code)}"
         raise InputError(Problem(f"{source}:{error.lineno}:{error.offset + 1}", rule)) from None
-    except ValueError as error:  # an encoding that is none
+    except ValueError as error:  # an unknown encoding
         raise InputError(Problem(source, f"it is not XML: {shown(str(error))}")) from None
     return roots[0]

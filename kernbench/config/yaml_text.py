@@ -1,8 +1,8 @@
-"""YAML read from its events: exact decimals, no surprises.
+"""YAML read from its events: decimals are exact, and ambiguous texts are refused.
 
-Plain scalars are resolved here and not by PyYAML, so that what YAML 1.1 and 1.2 or two readers understand differently
-(`1e3`, `on`, `012`, `12:30`, `1_000`, dates) is refused, together with anchors, aliases, merge keys, tags, duplicate
-keys and further documents. Reading events, not nodes, keeps the depth under control and no alias can expand.
+This module, and not PyYAML, resolves plain scalars. Texts that YAML 1.1 and 1.2 or two readers interpret differently (`1e3`,
+`on`, `012`, `12:30`, `1_000`, dates) are therefore refused, and so are anchors, aliases, merge keys, tags, duplicate keys and
+further documents. Events are read instead of nodes, so the depth is limited and no alias can expand.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _HEX = re.compile(r"0x[0-9a-fA-F]+")
 _DECIMAL = re.compile(r"[-+]?([0-9]+\.[0-9]*|\.[0-9]+)([eE][-+][0-9]+)?")
 _QUOTE = "quote it if it is text"
 
-#: Refused texts: pattern (compiled on first use), how readers interpret them, what to write instead.
+#: Refused texts: a pattern (compiled on first use), the interpretations of readers, and the remedy.
 _TRAPS: tuple[tuple[str, str, str], ...] = (
     (r"(?i:yes|no|on|off)", "YAML 1.1 reads it as a boolean", "write true or false, or quote it"),
     (
@@ -58,7 +58,7 @@ _TRAPS: tuple[tuple[str, str, str], ...] = (
 
 
 def parse(text: str, max_depth: int) -> Any:
-    """The text's data; Fault with the place of the first thing refused."""
+    """The data of the text; Fault with the location of the first refused part."""
     try:
         text.encode()
     except UnicodeEncodeError as error:  # such text comes from a command line that is not UTF-8
@@ -104,7 +104,7 @@ def places(text: str, wanted: Collection[tuple[str, ...]]) -> Iterator[tuple[tup
 
 def _walk(text: str, max_depth: int) -> Iterator[tuple[list[Any], Place, str, Any, bool]]:
     """(path, place, `open`, `close` or `scalar`, value, is a key) in order; the path is live: copy it to keep it."""
-    import yaml  # inside: data that is kept from before needs no reader
+    import yaml  # imported here, because cached data need no reader
 
     path: list[Any] = []
     mappings: list[bool] = []  # per open container: it is a mapping
@@ -142,7 +142,7 @@ def _walk(text: str, max_depth: int) -> Iterator[tuple[list[Any], Place, str, An
 
 
 def _events(text: str) -> Iterator[tuple[yaml.Event, Place]]:
-    """The events of the one document, with what must not be in it refused."""
+    """The events of the only document; forbidden events are refused."""
     import yaml
 
     documents = 0
@@ -186,7 +186,7 @@ def _mark_place(mark: Any) -> Place:
 
 
 def _reader_place(text: str, error: yaml.reader.ReaderError, *, libyaml: bool) -> Place:
-    """PyYAML gives an index into the text, libyaml one into its UTF-8."""
+    """The location of an error: PyYAML gives an index into the text, libyaml one into its UTF-8 bytes."""
     before = text.encode()[: error.position].decode(errors="ignore") if libyaml else text[: error.position]
     return before.count("\n") + 1, len(before) - before.rfind("\n")
 

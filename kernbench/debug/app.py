@@ -1,4 +1,4 @@
-"""The debugger in a terminal, in Textual: panes with the views, a line for commands, and keys."""
+"""The debugger in a terminal, made with Textual: panes with the views, a command line, and keys."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from kernbench.debug import views
 from kernbench.debug.commands import QuitError, completions, execute, moves
 from kernbench.debug.session import Session
 
-WIDE = 120  # [column] from here on there are two columns of panes
-TALL = 34  # [row] a narrow terminal with fewer has three panes at a time, and the keys 1 to 6 show each alone
-FIRST = ("engines", "source", "waits")  # of a narrow terminal
+WIDE = 120  # [column] width from which there are two columns of panes
+TALL = 34  # [row] a narrow terminal with fewer rows shows three panes, and the keys 1 to 6 show each pane alone
+FIRST = ("engines", "source", "waits")  # the panes of a narrow terminal
 
 
 class Pane(VerticalScroll, can_focus=True):
@@ -53,7 +53,7 @@ class Completing(Suggester):
 
 
 class CommandLine(Input):
-    """The line for commands: Tab and Right complete, Up and Down go through earlier lines, Escape leaves it."""
+    """The command line: Tab and Right complete, Up and Down go through earlier lines, and Escape leaves the line."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("tab", "complete", "Complete", show=False, priority=True),
@@ -69,12 +69,12 @@ class CommandLine(Input):
         self._at = 0
 
     def keep(self, line: str) -> None:
-        """Remember a line that was done."""
+        """Store a line that was executed."""
         self._lines.append(line)
         self._at = len(self._lines)
 
     def action_complete(self) -> None:
-        """As much as all completions have in common; where it is nothing more, they are listed."""
+        """Insert the common beginning of all completions; if it adds nothing, list the completions."""
         found = completions(self._session, self.value)
         if not found:
             return
@@ -86,18 +86,18 @@ class CommandLine(Input):
             self.app.answer([Text(", ".join(one.rpartition(" ")[2] for one in found[:40]))])
 
     def action_earlier(self, by: int) -> None:
-        """The line before or after, of those that were done."""
+        """Show the earlier or later line in the history."""
         self._at = max(0, min(len(self._lines), self._at + by))
         self.value = self._lines[self._at] if self._at < len(self._lines) else ""
         self.cursor_position = len(self.value)
 
     def action_leave(self) -> None:
-        """To the panes, where single keys are commands."""
+        """Move the focus to the panes, where single keys are commands."""
         self.screen.query_one("#engines").focus()
 
 
 def _common(lines: list[str]) -> str:
-    """The longest beginning that all lines have."""
+    """The longest common beginning of all lines."""
     first, last = min(lines), max(lines)
     same = 0
     while same < min(len(first), len(last)) and first[same] == last[same]:
@@ -106,7 +106,7 @@ def _common(lines: list[str]) -> str:
 
 
 class DebugApp(App[None]):
-    """The program. It does nothing that the commands of a script cannot do."""
+    """The terminal program. It has no function that commands of a script do not have."""
 
     TITLE = "kbsim debug"
     ENABLE_COMMAND_PALETTE = False
@@ -147,8 +147,8 @@ class DebugApp(App[None]):
     def __init__(self, session: Session, **how: Any) -> None:
         super().__init__(ansi_color=True, **how)
         self.session = session
-        self.alone = ""  #: the view that has the whole room; empty: all
-        self.refused = ""  #: what the last command was refused for
+        self.alone = ""  #: the view that is shown alone; empty: all views
+        self.refused = ""  #: why the last command was refused
 
     def compose(self) -> ComposeResult:
         yield Static(id="head")
@@ -160,18 +160,18 @@ class DebugApp(App[None]):
         yield Footer()
 
     def on_mount(self) -> None:
-        """Begin with the panes, so that keys are commands."""
+        """Begin with the focus on the panes, so that keys are commands."""
         self.answer([Text("s step, b back, : a command, ? help, 1 to 6 one pane alone, 0 all", views.DIM)])
         self._arrange(self.size)
         self._show()
         self.query_one("#engines").focus()
 
     def on_resize(self, event: events.Resize) -> None:
-        """Another number of columns."""
+        """Handle another number of columns."""
         self._arrange(event.size)
 
     def _arrange(self, size: Size) -> None:
-        """Which panes are seen, and in how many columns."""
+        """Set the visible panes, and the number of columns."""
         narrow = size.width < WIDE
         few = narrow and size.height < TALL
         panes = self.query_one("#panes")
@@ -187,24 +187,24 @@ class DebugApp(App[None]):
             pane.show(self.session)
 
     def answer(self, lines: list[Any]) -> None:
-        """Show what a command said, above its line."""
+        """Show the answer of a command above the command line."""
         self.query_one("#answer", Static).update(Group(*lines))
 
     def action_line(self) -> None:
-        """To the line for commands."""
+        """Move the focus to the command line."""
         self.query_one(CommandLine).focus()
 
     def action_alone(self, name: str) -> None:
-        """One pane, or all."""
+        """Show one pane, or all."""
         self.alone = "" if name == self.alone else name
         self._arrange(self.size)
         self.query_one(f"#{self.alone or 'engines'}").focus()
 
     def action_do(self, line: str) -> None:
-        """Do a command."""
+        """Execute a command."""
         self.refused = ""
         try:
-            lines = execute(self.session, line)[moves(line) :]  # the first line has its place at the top
+            lines = execute(self.session, line)[moves(line) :]  # the first line is shown at the top
         except QuitError:
             self.exit()
             return
@@ -215,7 +215,7 @@ class DebugApp(App[None]):
         self.answer(lines)
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
-        """A line was typed."""
+        """Execute a typed line."""
         line = event.value.strip()
         event.input.value = ""
         if line:

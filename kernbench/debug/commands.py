@@ -1,4 +1,4 @@
-"""The commands of the debugger: what a line does, its help, and how it is completed. The program and `--do` have the same."""
+"""The commands of the debugger: their effects, help and completion. The terminal program and `--do` have the same commands."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from kernbench.debug.state import FIELDS
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-LONGEST = 2000  # characters of a line
+LONGEST = 2000  # characters of the longest line
 
 Lines = "list[RenderableType]"
 
@@ -31,7 +31,7 @@ class Command:
     takes: str  #: its arguments, as help shows them
     does: str
     run: Callable[[Session, str], list[RenderableType]]
-    moves: bool = False  #: it goes to another cycle
+    moves: bool = False  #: whether it moves to another cycle
     short: str = ""  #: another name
 
 
@@ -238,7 +238,7 @@ COMMANDS: list[Command] = [
 ]  # fmt: skip
 
 
-#: Commands of gdb and pdb, and ours.
+#: Commands of gdb and pdb, and the corresponding commands of kernbench.
 SYNONYMS = {"continue": "run", "c": "run", "cont": "run", "finish": "end", "exit": "quit", "info": "state", "p": "print"}
 
 
@@ -252,13 +252,13 @@ def _find(name: str) -> Command:
 
 
 def moves(line: str) -> bool:
-    """Whether a line goes to another cycle: what it shows begins with the status and the cycle then."""
+    """Whether a line moves to another cycle: its output then begins with the new status and cycle."""
     name = line.strip().partition(" ")[0]
     return any(one.moves for one in COMMANDS if name in (one.name, one.short))
 
 
 def execute(session: Session, line: str) -> list[RenderableType]:
-    """Do what a line says, and return what it shows. InputError for a line that is not a command; QuitError for `quit`."""
+    """Execute a line, and return its output. InputError for a line that is not a command; QuitError for `quit`."""
     if len(line) > LONGEST:
         raise InputError(Problem("command", f"a line has at most {LONGEST:,} characters"))
     name, _, rest = line.strip().partition(" ")
@@ -268,14 +268,14 @@ def execute(session: Session, line: str) -> list[RenderableType]:
 
 
 def names(session: Session) -> list[str]:
-    """Names that expressions can begin with."""
+    """Names with which expressions can begin."""
     state = session.state
     tensors = [f"tensor.{one}" for one in state.tensor_names]
     return ["cycle", "status", *state.objects, *tensors]
 
 
 def completions(session: Session, line: str) -> list[str]:
-    """Whole lines that this one can become: commands, kinds of events, names and their fields."""
+    """Whole lines to which this line can be completed: commands, kinds of events, names and their fields."""
     name, space, rest = line.partition(" ")
     if not space:
         return [one.name for one in COMMANDS if one.name.startswith(name)]
@@ -296,7 +296,7 @@ def _arguments(session: Session, name: str, rest: str) -> Iterator[str]:
 
 
 def _expressions(session: Session, last: str) -> Sequence[str]:
-    """The names, or fields of a name, that the last word of an expression can become."""
+    """The names, or fields of a name, to which the last word of an expression can be completed."""
     found = [one for one in names(session) if one.startswith(last) or f".{last}" in one]
     owner, dot, field = last.rpartition(".")
     kind = session.state.objects.get(session.state.find(owner) or "") if dot else None

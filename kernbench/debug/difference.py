@@ -9,7 +9,7 @@ from typing import Any
 from kernbench.debug.state import State
 from kernbench.debug.timeline import Timeline
 
-CHUNK = 64  # [cycle] between two comparisons before the first difference is known
+CHUNK = 64  # [cycle] between two comparisons, before the first difference is known
 HELD = 6  # lines of a difference in a text
 
 
@@ -18,7 +18,7 @@ class Difference:
     """The first cycle after which two runs differ."""
 
     cycle: int
-    facts: tuple[tuple[str, Any, Any], ...]  #: name, value here, value there
+    facts: tuple[tuple[str, Any, Any], ...]  #: name, value in this run, value in the other run
 
     def lines(self) -> list[str]:
         """The difference as text."""
@@ -32,10 +32,11 @@ def _text(value: Any) -> str:
 
 
 def first_difference(here: Timeline, there: Timeline, progress: Callable[[int], None] | None = None) -> Difference | None:
-    """Compare the states every 64 cycles, counters and times of entries included, then cycle by cycle where they differ.
+    """Compare the states every 64 cycles, including counters and times of entries, and then cycle by cycle in the interval in
+    which they differ.
 
-    Counters only grow and times never change, so a difference of the work done in between is still visible. None if there is
-    no difference up to the end of both runs.
+    Counters only grow and times never change, so a difference in the work in between remains visible. None if there is no
+    difference up to the end of both runs.
     """
     same, at = 0, 0
     while True:

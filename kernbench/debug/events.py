@@ -1,4 +1,4 @@
-"""What happens in a run, by cycle: the places where a debugger can go. They are read from a full trace that is kept nowhere."""
+"""The events of a run, by cycle: the cycles to which a debugger can go. They are read from a full trace that is not stored."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from kernbench.debug.subject import Live, Subject, quiet
 from kernbench.sim_engine.recording.options import TraceOptions
 from kernbench.sim_engine.run.commands import Command
 
-#: Kinds of events, with what each is, as `help` says it.
+#: Kinds of events, with their descriptions in `help`.
 KINDS = {
     "start": "a job starts on its engine",
     "end": "a job ends",
@@ -26,14 +26,15 @@ KINDS = {
 }
 MESSAGES = ("IPCQ_SEND", "IPCQ_RECV")
 _HEAD = len(b'{"event_type":"')
-_WANTED = {name[:7] for name in (b"CMD_START", b"CMD_END", b"JOB_ISSUE", b"STALL_EVENT", b"SRAM_CONFLICT")}  # of all names
-_LAUNCHES = ("KERNEL", "LAUNCH")  # commands whose marker is the name of a launch, and no line
+# the first letters of all names
+_WANTED = {name[:7] for name in (b"CMD_START", b"CMD_END", b"JOB_ISSUE", b"STALL_EVENT", b"SRAM_CONFLICT")}
+_LAUNCHES = ("KERNEL", "LAUNCH")  # commands whose marker is the name of a launch, and not a line
 _JSON = msgspec.json.Decoder()
 
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """One event. `cycle`: the number of cycles after which its effect is first seen, which is where `goto` stops."""
+    """One event. `cycle`: the number of cycles after which its effect is first visible, which is where `goto` stops."""
 
     cycle: int
     kind: str
@@ -53,15 +54,15 @@ class Events:
         self._cycle = [event.cycle for event in self.all]
 
     def after(self, cycle: int, fits: Callable[[Event], bool]) -> Event | None:
-        """The first event later than a cycle that fits; None if there is none."""
+        """The first matching event after a cycle; None if there is none."""
         return next((one for one in self.all[bisect_right(self._cycle, cycle) :] if fits(one)), None)
 
     def before(self, cycle: int, fits: Callable[[Event], bool]) -> Event | None:
-        """The last event earlier than a cycle that fits."""
+        """The last matching event before a cycle; None if there is none."""
         return next((one for one in reversed(self.all[: bisect_left(self._cycle, cycle)]) if fits(one)), None)
 
     def at(self, cycle: int) -> list[Event]:
-        """The events whose effect is first seen after this many cycles."""
+        """The events whose effect is first visible after this number of cycles."""
         return self.all[bisect_left(self._cycle, cycle) : bisect_right(self._cycle, cycle)]
 
     def of_job(self, kind: str, cmd: int) -> Event | None:
@@ -70,7 +71,7 @@ class Events:
 
 
 class _Sink:
-    """Takes lines of the trace, and keeps those that become events."""
+    """Receives lines of the trace, and stores those that become events."""
 
     def __init__(self) -> None:
         self.kept: list[dict[str, Any]] = []
@@ -80,7 +81,7 @@ class _Sink:
 
 
 def events_of(subject: Subject) -> Events:
-    """Run the subject to its end, and list what happened."""
+    """Run the subject to its end, and list its events."""
     with quiet():
         live = subject.begin()
         sink = _Sink()
@@ -93,7 +94,7 @@ def events_of(subject: Subject) -> Events:
 def _events(live: Live, kept: list[dict[str, Any]]) -> Iterator[Event]:
     commands = _commands(live)
     config = live.machine.config
-    alone = config.pe_names[0] if config.pes == 1 else ""  # what has no PE in its name is of the only one
+    alone = config.pe_names[0] if config.pes == 1 else ""  # a name without a PE belongs to the only PE
 
     def pe_of(unit: str) -> str:
         return naming.parent(unit) or alone

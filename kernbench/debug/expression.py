@@ -1,4 +1,4 @@
-"""Watch expressions: a small language over the state of a run. Nothing of Python is evaluated.
+"""Watch expressions: a small language over the state of a run. Expressions are never evaluated as Python.
 
 te0.entry == 2 and dma0.bytes_left > 0
 spm.bank[3].denials - spm.bank[3].grants > 10
@@ -21,7 +21,7 @@ Value: TypeAlias = "int | float | Fraction | str | bool | None"
 Lookup: TypeAlias = Callable[["Name"], Value]
 
 LONGEST = 1000  # characters
-DEEPEST = 40  # parentheses, and operators with one operand
+DEEPEST = 40  # limit of nested parentheses and unary operators
 _TOKEN = re.compile(
     r"\s*(?:(?P<number>\d+(?:\.\d+)?)|(?P<name>[A-Za-z_][A-Za-z0-9_\-]*)|(?P<text>\"[^\"]*\"|'[^']*')"
     r"|(?P<sign>==|!=|<=|>=|[-+*/%<>().,\[\]]))"
@@ -40,19 +40,19 @@ class Name:
 
 @dataclass(frozen=True, slots=True)
 class Expression:
-    """An expression that was read. `value` computes it for one state."""
+    """An expression after parsing. `value` computes it for one state."""
 
     text: str
     names: tuple[Name, ...]
     _run: Callable[[Lookup], Value]
 
     def value(self, lookup: Lookup) -> Value:
-        """The value; None where a name has none now, and for what cannot be computed from it."""
+        """The value; None if a name has no value now, or if the value cannot be computed."""
         return self._run(lookup)
 
 
 def read(text: str) -> Expression:
-    """Read an expression. InputError, with the position, if the text is not an expression."""
+    """Parse an expression. InputError, with the position, if the text is not an expression."""
     if len(text) > LONGEST:
         raise InputError(Problem("expression", f"it has {len(text):,} characters, and at most {LONGEST:,} are read"))
     parser = _Parser(text)
@@ -208,7 +208,7 @@ def _is_number(value: Value) -> bool:
 
 
 def _ordered(compare: Callable[[Any, Any], bool]) -> Callable[[Value, Value], Value]:
-    """An order between numbers or texts; none with anything else, such as a name that has no value now."""
+    """A comparison of numbers or of texts; None for other values, such as a name without a value."""
 
     def run(left: Value, right: Value) -> Value:
         fits = (_is_number(left) and _is_number(right)) or (isinstance(left, str) and isinstance(right, str))
@@ -242,18 +242,18 @@ def _joined(compute: Callable[[Any, Any], Any], left: Run, right: Run) -> Run:
 
 
 def _called(function: Callable[..., Any], values: Sequence[Value]) -> Value:
-    """Of numbers alone; None for anything else, and for a division by zero."""
+    """The result for numbers; None for other values, and for a division by zero."""
     if not all(map(_is_number, values)):
         return None
     try:
         found: Value = function(*values)
-    except (ArithmeticError, ValueError):  # a division by zero, a number that is none
+    except (ArithmeticError, ValueError):  # a division by zero, or a result that is not a number
         return None
     return found
 
 
 def shown(value: Value) -> str:
-    """A value as people read it."""
+    """The text of a value."""
     if value is None:
         return "none"
     if isinstance(value, bool):

@@ -34,7 +34,7 @@ class _File(msgspec.Struct, forbid_unknown_fields=True):
     version: str
     model_version: int
     kind: Literal["program", "kernel", "collective"]
-    target: str  #: of a program its name
+    target: str  #: for a program, its name
     digest: str  #: of the content of the target
     machine: dict[str, Any]
     machine_digest: str
@@ -49,7 +49,7 @@ class _File(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class _Head(msgspec.Struct):
-    """What every version has."""
+    """The common part of all versions."""
 
     kbsim_debug: int
 
@@ -79,7 +79,7 @@ def save_session(session: Session, path: str | os.PathLike[str]) -> None:
 
 
 def load_session(path: str | os.PathLike[str], target: Target | None, *, allow_code: AllowCode = ()) -> Session:
-    """As `Session.load`."""
+    """The same as `Session.load`."""
     where = os.fspath(path)
     read = _read(where)
     subject = _subject(where, read, target, allow_code)

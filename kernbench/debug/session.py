@@ -1,4 +1,4 @@
-"""A debugging session: one run that goes forward and back, with breakpoints, watch expressions and comparisons."""
+"""A debugging session: one run that moves forward and back, with breakpoints, watch expressions and comparisons."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from kernbench.config.allowed_code import AllowCode
 
 MOST = 100  # breakpoints, and watch expressions
-LAST_CYCLE = ("granted", "denied")  # fields that say what the last cycle did
+LAST_CYCLE = ("granted", "denied")  # fields that describe the last cycle
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,7 @@ class Breakpoint:
 
 @dataclass(frozen=True, slots=True)
 class Stop:
-    """Where a run or jump stopped, and why."""
+    """The cycle at which a run or jump stopped, and the reason."""
 
     cycle: int
     reason: str
@@ -45,13 +45,13 @@ class Stop:
 
 
 class Session:
-    """A run that goes to any cycle, forward and back.
+    """A run that can move to any cycle, forward and back.
 
-    `target`: what `kbsim run` takes, or a collective (`all_reduce`, `all_reduce:ring`). `config`: the machine. `settings`:
-    values of the machine and parameters of the target, as `--set` takes them. `strict_wait`, `allow_code`: as in
+    `target`: a target of `kbsim run`, or a collective (`all_reduce`, `all_reduce:ring`). `config`: the machine. `settings`:
+    values of the machine and parameters of the target, in the form of `--set`. `strict_wait`, `allow_code`: as in
     `GraphEngine`.
 
-    The position of a session is a number of cycles that have run, which is the number of the next cycle.
+    The position of a session is the number of cycles that have run, which is the number of the next cycle.
 
     >>> from kernbench.debug import Session
     >>> session = Session("vector_add", settings=["n=8192"])
@@ -93,7 +93,7 @@ class Session:
 
     @property
     def state(self) -> State:
-        """The state here; it is of no use after the session has gone on."""
+        """The state at the present cycle; it is no longer valid after the session has moved."""
         here = (self.timeline.live, self.cycle, self.timeline.before is not None, self.status)
         if self._state is None or self._of != here:
             self._state, self._of = State(self.timeline), here
@@ -101,12 +101,12 @@ class Session:
 
     @property
     def events(self) -> Events:
-        """Everything that happens in the run, by cycle. The first call runs it once, with a trace that is not kept."""
+        """All events of the run, by cycle. The first call runs it once, with a trace that is not kept."""
         if self._events is None:
             self._events = events_of(self.subject)
         return self._events
 
-    # Going -------------------------------------------------------------------------------------------------------------
+    # Movement ----------------------------------------------------------------------------------------------------------
 
     def goto(self, cycle: int) -> Stop:
         """Go to the state after `cycle` cycles; to the end if the run is shorter. InputError for a negative number."""
@@ -132,7 +132,7 @@ class Session:
         return Stop(self.cycle, f"the run ended ({self.status})", True)
 
     def next(self, kind: str, *, back: bool = False) -> Stop:
-        """Go to the next event of a kind (`KINDS`), or with `back` to the one before; stay where there is none."""
+        """Go to the next event of a kind (`KINDS`), or with `back` to the previous one; stay if there is none."""
         if kind not in KINDS:
             raise InputError(Problem("next", f"it must be one of {', '.join(KINDS)}", "kind", kind, _meant(kind, KINDS)))
         return self._go(lambda event: event.kind == kind, back, kind)
@@ -146,7 +146,7 @@ class Session:
         return self._job("end", job)
 
     def line(self, line: str, pe: str = "", *, back: bool = False) -> Stop:
-        """Go to the next command that a kernel issues from a source line (`kernel.py:12`), on one PE or on any."""
+        """Go to the next command that a kernel issues from a source line (`kernel.py:12`), on one PE or on any PE."""
         fits = self._line(line, pe)
         return self._go(fits, back, f"{line}{f' on {pe}' if pe else ''}")
 
@@ -188,7 +188,7 @@ class Session:
     def break_on(self, text: str) -> Breakpoint:
         """Add a breakpoint: an expression, a kind of event (`conflict`), `start 12`, `end 12` or `line kernel.py:12 [PE]`.
 
-        InputError if it is none of these, or names what the run does not have.
+        InputError for any other text, and for a name that the run does not have.
         """
         if len(self.breakpoints) >= MOST:
             raise InputError(Problem("break", f"a session may have at most {MOST} breakpoints", remedy="delete some"))
@@ -218,7 +218,7 @@ class Session:
         return self.breakpoints.pop(number - 1)
 
     def run(self, progress: Callable[[int], None] | None = None) -> Stop:
-        """Run to the next breakpoint, or to the end. `progress`: called with the cycle now and then."""
+        """Run to the next breakpoint, or to the end. `progress`: called with the cycle from time to time."""
         conditions = [one for one in self.breakpoints if one.condition is not None]
         limit, reason = self._next_event()
         if conditions:
@@ -241,7 +241,7 @@ class Session:
     def _scan(
         self, conditions: Sequence[Breakpoint], limit: int | None, progress: Callable[[int], None] | None
     ) -> Breakpoint | None:
-        """Step until a condition becomes true; None where the limit or the end comes first."""
+        """Step until a condition becomes true; None if the limit or the end is reached first."""
         names = [name for one in conditions if one.condition is not None for name in one.condition.names]
         whole = any(part in LAST_CYCLE for name in names for part in name.parts)
         was = [bool(one.condition and one.condition.value(self.state.value)) for one in conditions]
@@ -264,10 +264,10 @@ class Session:
                 progress(self.cycle)
         return None
 
-    # Looking -----------------------------------------------------------------------------------------------------------
+    # Inspection --------------------------------------------------------------------------------------------------------
 
     def value(self, text: str) -> Value:
-        """The value of an expression here. InputError if it is not one."""
+        """The value of an expression at the present cycle. InputError if the text is not an expression."""
         return expression.read(text).value(self.state.value)
 
     def watch(self, text: str) -> Expression:
@@ -290,24 +290,26 @@ class Session:
         return self.watches.pop(number - 1)
 
     def watched(self) -> Iterator[tuple[Expression, Value]]:
-        """Each watch expression with its value here."""
+        """Each watch expression with its value at the present cycle."""
         for one in self.watches:
             yield one, one.value(self.state.value)
 
     def waits(self) -> list[Wait]:
-        """Who waits for whom here."""
+        """The waits at the present cycle: the waiting object, what it waits for, and since when."""
         return waits_at(self.state)
 
     def here(self) -> list[Event]:
-        """What happened in the last cycle."""
+        """The events of the last cycle."""
         return self.events.at(self.cycle)
 
     def digest(self) -> str:
-        """SHA-256, in hex, of the state: equal for two runs of the same target at the same cycle, however they went there."""
+        """SHA-256, in hex, of the state: equal for two runs of the same target at the same cycle, whatever movements led
+        there."""
         return self.timeline.digest()
 
     def diff(self, other: Session, progress: Callable[[int], None] | None = None) -> Difference | None:
-        """The first cycle after which this run and another one differ, and in what; both sessions then stand there.
+        """The first cycle after which this run and another one differ, and the differences; both sessions then move to this
+        cycle.
 
         None if they never differ. Only names that both runs have are compared.
         """
@@ -323,9 +325,10 @@ class Session:
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], target: Target | None = None, *, allow_code: AllowCode = ()) -> Session:
-        """A session from a file. `target`: needed if it is a file with code (.py), which a session never names.
+        """A session from a file. `target`: required if the target is a file with code (.py), because a session never names such
+        a file.
 
-        InputError if the file is of another version, is damaged, or its target or machine is not what was saved.
+        InputError if the file has another version or is damaged, and if its target or machine differs from what was saved.
         """
         from kernbench.debug.file import load_session
 

@@ -32,7 +32,7 @@ ENTRY = ("issue", "start", "end", "opcode")
 KERNEL = ("launch", "program", "line", "waits", "since", "in_flight", "implicit_waits")
 QUEUE = ("slots", "used", "credits", "in_flight", "inbox", "waiting", "received")
 TENSOR = ("sum", "min", "max", "known")
-#: What each kind of object has, as `help names` lists it.
+#: The fields of each kind of object, as `help names` lists them.
 FIELDS = {
     "engine": ENGINE,
     "resource": RESOURCE,
@@ -52,7 +52,7 @@ class Bank:
     requests: int
     grants: int
     denials: int
-    granted: int | None  #: in the last cycle; None at cycle 0
+    granted: int | None  #: grants in the last cycle; None at cycle 0
     denied: int | None
 
 
@@ -64,15 +64,16 @@ class Queue:
     target: str
     slots: int
     used: int  #: slots that are taken
-    credits: int  #: slots that the sender may fill now or later, as it knows them
+    credits: int  #: slots that the sender may fill now or later, according to its credits
     in_flight: int  #: messages that have not arrived
-    inbox: int  #: messages that have arrived, and that nobody has received
+    inbox: int  #: messages that have arrived, but have not been received
     waiting: int  #: sends that wait for a credit
     received: int
 
 
 class State:
-    """The state of a timeline where it is now. It reads when asked, and is of no use after the timeline has gone on."""
+    """The state of a timeline at its present cycle. Values are read on demand, and are no longer valid after the timeline has
+    moved."""
 
     def __init__(self, timeline: Timeline) -> None:
         self._timeline = timeline
@@ -111,7 +112,7 @@ class State:
 
     @cached_property
     def times(self) -> tuple[Any, Any, Any]:
-        """Issue, start and end of each entry; -1 for what has not come."""
+        """Issue, start and end of each entry; -1 for an event that has not happened."""
         issue, start, end = self.machine._core.entries()
         return issue, start, end
 
@@ -142,7 +143,8 @@ class State:
 
     @cached_property
     def queues(self) -> dict[str, Queue]:
-        """Queues between PEs by name; `rank0.E` leads from rank 0 to its neighbour in the east, `rank0.E1` does in plane 1."""
+        """Queues between PEs by name; `rank0.E` leads from rank 0 to its neighbour in the east, and `rank0.E1` does so in plane
+        1."""
         if self._live.engine is None:
             return {}
         found = {}
@@ -163,7 +165,7 @@ class State:
 
     @cached_property
     def _store(self) -> Any:
-        """The memories as the commands that have ended by now leave them: Phase 2 of the log so far."""
+        """The memories after the commands that have ended so far: Phase 2 of the log so far."""
         from kernbench.sim_engine.data_executor import DataExecutor
 
         engine = self._live.engine
@@ -171,7 +173,7 @@ class State:
         return DataExecutor(engine.op_log).run().store
 
     def tensor(self, name: str) -> tuple[Array | None, str]:
-        """The elements of a tensor by now, and why there are none where that is so.
+        """The present elements of a tensor; if there are none, the reason.
 
         Elements that a store of the kernel has issued count as stored. InputError for a name that the run does not have.
         """
@@ -195,7 +197,7 @@ class State:
 
     @cached_property
     def objects(self) -> dict[str, str]:
-        """Everything that has a name, with its kind."""
+        """All named objects, with their kinds."""
         plan = self.machine.plan
         found = dict.fromkeys((*plan.dma, *plan.compute), "engine")
         found |= dict.fromkeys(plan.resources, "resource")
@@ -205,7 +207,7 @@ class State:
         return found
 
     def find(self, name: str) -> str | None:
-        """The whole name of an object; the end of a name is enough where only one object has it (`pe0.dma0`)."""
+        """The full name of an object; the end of a name is sufficient if only one object has it (`pe0.dma0`)."""
         if name in self.objects:
             return name
         ends = [one for one in self.objects if one.endswith(f".{name}")]
@@ -225,7 +227,7 @@ class State:
         return self._field(kind, found, parts[count:], name)
 
     def _resolve(self, name: Name) -> tuple[str, str, int]:
-        """Kind and whole name of the object, and how many parts of the name are its."""
+        """The kind and the full name of the object, and the number of name components that it uses."""
         words = [part for part in name.parts if isinstance(part, str)]
         for count in range(len(words), 0, -1):
             if tuple(words[:count]) != name.parts[:count]:
@@ -236,7 +238,7 @@ class State:
         raise self._unknown(name)
 
     def engine(self, name: str) -> EngineState:
-        """One engine, by its whole name."""
+        """One engine, by its full name."""
         if "peeked" in self.__dict__:
             return self.engines[name]
         return engine_state(self.machine.plan, self._known, self._engines, name, self.cycle)
@@ -339,7 +341,7 @@ class State:
     # Comparison --------------------------------------------------------------------------------------------------------
 
     def facts(self) -> dict[str, Any]:
-        """Everything that two runs can be compared by: a flat dict of engines, flows, counters, entries, kernels and queues."""
+        """All data by which two runs can be compared: a flat dict of engines, flows, counters, entries, kernels and queues."""
         found: dict[str, Any] = {"status": self.status}
         for name, engine in self.engines.items():
             for what in ENGINE:

@@ -1,4 +1,4 @@
-"""What a debugger runs: a program, a bench or a collective on a machine, which can be begun again as often as needed."""
+"""The subject of a debugger: a program, a bench or a collective on a machine, which can be started any number of times."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ if TYPE_CHECKING:
     from kernbench.runtime_api.bench import Bench
 
 PROGRAM, KERNEL, COLLECTIVE = "program", "kernel", "collective"
-RANKS, SIZE = 8, "1k"  # of a collective, if nobody says otherwise
-#: Parameters of a collective, which `--set` gives: the meaning of each is that of the option of `kbsim ccl run`.
+RANKS, SIZE = 8, "1k"  # defaults of a collective
+#: Parameters of a collective for `--set`: each has the meaning of the option of `kbsim ccl run`.
 CCL_PARAMS = ("ranks", "size", "dtype", "slots", "slot_bytes", "tier", "root", "seed")
 
 
 @dataclass(frozen=True)
 class Live:
-    """A run that has begun: its machine, and for kernels the engine that runs them."""
+    """A run that has begun: its machine and, for kernels, the engine that runs them."""
 
     machine: Machine
     engine: GraphEngine | None = None
@@ -40,9 +40,9 @@ class Live:
 
 @dataclass(frozen=True, eq=False)
 class Subject:
-    """One target on one machine. `begin` gives the same run, at cycle 0, each time.
+    """One target on one machine. `begin` returns the same run, at cycle 0, each time.
 
-    `source`: of a bench the digest of its file. `params`: of a bench or collective.
+    `source`: for a bench, the digest of its file. `params`: the parameters of a bench or collective.
     """
 
     name: str
@@ -52,10 +52,10 @@ class Subject:
     bench: Bench | None = None
     params: Mapping[str, Any] = field(default_factory=dict)
     strict_wait: bool = False
-    target: Target = ""  #: what was given
+    target: Target = ""  #: the target as given
     own: tuple[str, ...] = ()  #: the settings that are parameters of the target
-    installed: bool = True  #: whether its name alone finds it: not a file with code
-    printed: list[str] = field(default_factory=list)  #: what the code of the bench printed in the first run
+    installed: bool = True  #: whether its name alone identifies it, so that it is not a file with code
+    printed: list[str] = field(default_factory=list)  #: output of the bench's code in the first run
 
     def begin(self) -> Live:
         """The run at cycle 0."""
@@ -69,15 +69,16 @@ class Subject:
         return Live(machine, engine)
 
     def with_machine(self, config: Any = None, settings: Sequence[str] = ()) -> Subject:
-        """The same target on another machine, or on this one with other values; `settings` may be parameters of the target too.
+        """The same target on another machine, or on this machine with other values; `settings` may also be parameters of the
+        target.
 
-        A workload is planned for the machine again. InputError as `subject_of`.
+        A workload is planned for the machine again. InputError in the same cases as `subject_of`.
         """
         chosen = self.config if config is None else config
         return subject_of(self.target, chosen, [*self.own, *settings], strict_wait=self.strict_wait)
 
     def digest(self) -> str:
-        """SHA-256 of the content of the target: of a program its entries, of a bench its file and parameters."""
+        """SHA-256 of the content of the target: for a program its entries, for a bench its file and parameters."""
         if self.program is not None:
             return hashlib.sha256(msgspec.json.encode(self.program.to_dict())).hexdigest()
         assert self.bench is not None
@@ -95,7 +96,7 @@ def _file_digest(path: str) -> str:
 
 @contextlib.contextmanager
 def quiet(printed: list[str] | None = None) -> Iterator[None]:
-    """Around a run: what its code prints goes to `printed`, or nowhere in a run that is repeated."""
+    """Context of a run: the output of its code goes to `printed`, or is discarded in a repeated run."""
     text = io.StringIO()
     with contextlib.redirect_stdout(text):
         try:
@@ -113,10 +114,10 @@ def subject_of(
     strict_wait: bool = False,
     allow_code: AllowCode = (),
 ) -> Subject:
-    """The subject that a target names. `settings`: values of the machine and parameters of the target, as `--set` takes them.
+    """The subject that a target names. `settings`: values of the machine and parameters of the target, in the form of `--set`.
 
-    A target is whatever `kbsim run` takes, or a collective: `all_reduce`, or `all_reduce:ring` with its algorithm.
-    InputError if there is no such target or machine, or they do not fit each other.
+    A target is any target of `kbsim run`, or a collective: `all_reduce`, or `all_reduce:ring` with its algorithm. InputError if
+    the target or machine does not exist, or if they do not fit each other.
     """
     text = os.fspath(target) if isinstance(target, (str, os.PathLike)) else ""
     if _is_collective(text):
@@ -156,7 +157,7 @@ def _is_collective(text: str) -> bool:
 
 
 def _collective(text: str, config: Any, settings: Sequence[str], allow_code: AllowCode) -> Subject:
-    """A collective of one size: `ranks=8`, `size=4k`, ... are its parameters."""
+    """A collective of one size, with the parameters `ranks=8`, `size=4k`, ..."""
     from kernbench.ccl.collectives import CCL_DTYPES
     from kernbench.ccl.group import group_of, shape_for, smallest_machine
     from kernbench.ccl.measure import Asked, counts_of, queues_of, resolved

@@ -1,7 +1,7 @@
-"""A run at any cycle: forward by running, backward from the nearest snapshot, or, with kernels, by running again from cycle 0.
+"""A run at any cycle: forward by running, backward from the nearest snapshot or, with kernels, by running again from cycle 0.
 
-A snapshot is the core's state of the model. A kernel is Python in the middle of a function, which no snapshot holds: such a run
-is begun again from its inputs, which gives the same cycles.
+A snapshot is the model state of the core. A kernel is Python code in the middle of a function, which no snapshot contains. Such
+a run is repeated from its inputs, which gives the same cycles.
 """
 
 from __future__ import annotations
@@ -11,27 +11,27 @@ from typing import Any
 from kernbench.common.errors import InputError, Problem
 from kernbench.debug.subject import Live, Subject, quiet
 
-EVERY = 1024  # [cycle] between two snapshots at first
-MOST_BYTES = 64 << 20  # [B] of all snapshots of a timeline
+EVERY = 1024  # [cycle] first distance between snapshots
+MOST_BYTES = 64 << 20  # [B] limit of all snapshots of a timeline
 MOST_SNAPSHOTS = 512
 
 
 class Timeline:
-    """One run that goes to any cycle. `live` is the run at `cycle`; `before` has the counters one cycle earlier."""
+    """One run that can move to any cycle. `live` is the run at `cycle`; `before` has the counters of one cycle earlier."""
 
     def __init__(self, subject: Subject, *, every: int = EVERY, most_bytes: int = MOST_BYTES) -> None:
-        """`every`: [cycle] from one snapshot to the next, at first. `most_bytes`: when all snapshots have more, every second
-        one is dropped, and the distance between them doubles.
+        """`every`: [cycle] the first distance between snapshots. `most_bytes`: if all snapshots together are larger, every
+        second one is dropped, and the distance between them doubles.
         """
         self.subject = subject
         self.every, self._most = every, most_bytes
-        self.snapshots: dict[int, bytes] = {}  #: by cycle; none for a run that is begun again
+        self.snapshots: dict[int, bytes] = {}  #: by cycle; none for a run that is repeated
         self.live: Live = self._begin()
-        self.replays = self.live.machine.plugged  #: whether going back begins the run again
-        self.before: dict[str, Any] | None = None  #: counters of the core one cycle before this one; None at cycle 0
+        self.replays = self.live.machine.plugged  #: whether moving back repeats the run
+        self.before: dict[str, Any] | None = None  #: counters of the core one cycle earlier; None at cycle 0
         self._asked = 0  # the cycle of the last `seek`
-        self.names: dict[str, tuple[str, str, int]] = {}  #: names that were found: kind, whole name, parts that it takes
-        self.hashes: dict[int, str] = {}  #: of a run that is begun again: digests of states, by cycle
+        self.names: dict[str, tuple[str, str, int]] = {}  #: resolved names: kind, full name, number of name components
+        self.hashes: dict[int, str] = {}  #: for a repeated run: digests of states, by cycle
         if not self.replays:
             self.snapshots[0] = self.live.machine.snapshot()
 
@@ -51,16 +51,16 @@ class Timeline:
         return sum(map(len, self.snapshots.values()))
 
     def seek(self, cycle: int) -> int:
-        """Go to the state after `cycle` cycles, or to the end of the run if it is shorter; return where it is.
+        """Move to the state after `cycle` cycles, or to the end of the run if it is shorter; return the new cycle.
 
-        Whether a run is over shows in the cycle after its last one: the state after exactly as many cycles as the run has may
-        be `running`, as that of `Machine.run(cycles=...)` is.
+        The end of a run is visible only in the cycle after its last one: the state after exactly as many cycles as the run has
+        may be `running`, as in `Machine.run(cycles=...)`.
         """
         cycle = max(0, cycle)
         if cycle == self._asked and (self.before is not None or cycle == 0):
             return self.cycle
         self._asked = cycle
-        target = max(0, cycle - 1)  # the counters there say what the last cycle did
+        target = max(0, cycle - 1)  # the counters there describe the last cycle
         if target < self.cycle or self.live.machine.status != "running":
             self._back(target)
         self._forward(target)
@@ -73,14 +73,14 @@ class Timeline:
         return self.cycle
 
     def step(self) -> bool:
-        """Run one cycle, as `seek` does but without the counters of `before`; False where the run is over."""
+        """Run one cycle, like `seek` but without updating `before`; False if the run is over."""
         at = self.cycle
         self._asked, self.before = at + 1, None
         self._forward(at + 1)
         return self.cycle > at
 
     def _last_cycle(self) -> int:
-        """The run ended before the wanted cycle: show its last one."""
+        """The run ended before the wanted cycle: move to its last cycle."""
         end = self.cycle
         if end == 0:
             self.before = None
@@ -117,7 +117,7 @@ class Timeline:
             self.snapshots = {at: kept for at, kept in self.snapshots.items() if at % self.every == 0}
 
     def digest(self) -> str:
-        """SHA-256, in hex, of the state: equal for two runs at the same cycle, however they went there."""
+        """SHA-256, in hex, of the state: equal for two runs at the same cycle, whatever movements led there."""
         machine, engine = self.live.machine, self.live.engine
         if engine is not None:
             from kernbench.sim_engine.kernel_checkpoint import state_hash
@@ -126,7 +126,7 @@ class Timeline:
         return str(machine._core.digest())
 
     def check_replay(self) -> None:
-        """InputError if this run is at a cycle where it was before, and is in another state: its code is not deterministic."""
+        """InputError if this run is at a cycle where it was before, but in another state: its code is not deterministic."""
         if not self.replays:
             return
         found = self.digest()

@@ -1,4 +1,5 @@
-"""What a session shows: each view is a list of lines or tables for a terminal, the same in the program and in a script."""
+"""The output of a session: each view is a list of lines or tables for a terminal, which is the same in the terminal program and
+in a script."""
 
 from __future__ import annotations
 
@@ -58,7 +59,7 @@ def head(session: Session) -> Text:
 
 
 def place_of(state: State) -> str:
-    """The part that the names of all engines have in common, up to a dot: it is not repeated in every line."""
+    """The common prefix of the names of all engines, up to a dot, which is not repeated in every line."""
     names = state.machine.plan.dma[: state.machine.plan.with_scratchpad]
     if len(names) < 2 or "." not in names[0]:
         return ""
@@ -70,7 +71,7 @@ def place_of(state: State) -> str:
 
 
 def engines(session: Session) -> list[RenderableType]:
-    """Every engine: what it does, on which job, how much is left, and since when it waits."""
+    """Every engine: its activity, its job, the remaining work, and the beginning of its wait."""
     state = session.state
     place = place_of(state)
     at_work = [one for one in state.peeked.engines if one.activity != "idle" or one.queue]
@@ -105,7 +106,7 @@ class Flexible:
 
 
 def _engine_rows(engine: EngineState, name: str) -> Iterable[Sequence[Text]]:
-    """Name, activity, job, what is left, and the wait or rate: a line for each job."""
+    """Name, activity, job, remaining work, and the wait or rate: one line for each job."""
     title, does = Text(name, "bold"), Text(engine.activity.replace("_", " "), ACTIVITY[engine.activity])
     queued = Text(f"  queue {len(engine.queue)}" if engine.queue else "", WAIT)
     nothing = Text("")
@@ -132,7 +133,7 @@ def _job_name(number: int | None, opcode: str | None, line: str | None) -> str:
 
 
 def _job_wait(job: JobState) -> Text:
-    """The rate of a transfer, or what it waits for."""
+    """The rate of a transfer, or the reason of its wait."""
     if job.joins_at is not None:
         return Text(f"latency to {job.joins_at:,}", DIM)
     held = [flow.held_since for flow in job.flows if flow.held_since is not None]
@@ -173,7 +174,8 @@ def queues(session: Session) -> list[RenderableType]:
 
 
 def banks(session: Session) -> list[RenderableType]:
-    """The banks that had requests in the last cycle or most denials so far, and who shares channels and links."""
+    """The banks with requests in the last cycle or with the most denials so far, and the flows that share channels and
+    links."""
     state = session.state
     place, out = place_of(state), list[Any]()
     rows = [(name, i, bank) for name, found in state.banks.items() for i, bank in enumerate(found)]
@@ -203,7 +205,7 @@ def _bank_cells(bank: Bank) -> Iterable[Text]:
 
 
 def source(session: Session) -> list[RenderableType]:
-    """Where kernels stand in their source, or which entries of the program run and come next."""
+    """The present source lines of kernels, or the running and next entries of the program."""
     state = session.state
     if session.subject.program is not None:
         return _entries(state)
@@ -226,7 +228,7 @@ def source(session: Session) -> list[RenderableType]:
 
 
 def _file_of(session: Session, name: str) -> str | None:
-    """The file of a module of collectives, which kernels of a collective stand in."""
+    """The file of a module of collectives, which contains the kernels of a collective."""
     import kernbench.ccl
 
     found = next(Path(kernbench.ccl.__path__[0]).rglob(name), None)
@@ -293,7 +295,7 @@ def tensors(session: Session, name: str = "") -> list[RenderableType]:
 
 
 def waits(session: Session) -> list[RenderableType]:
-    """Who waits for whom."""
+    """The waits: the waiting object, and what it waits for."""
     found = session.waits()
     out: list[RenderableType] = []
     circle = circle_of(session.state)
@@ -309,7 +311,7 @@ def waits(session: Session) -> list[RenderableType]:
 
 
 def happened(session: Session) -> list[RenderableType]:
-    """What happened in the last cycle."""
+    """The events of the last cycle."""
     found = session.here()
     out: list[RenderableType] = [Text(f"{one.text}{f'  {one.line}' if one.line else ''}") for one in found[:MOST]]
     if len(found) > MOST:

@@ -1,4 +1,5 @@
-"""Who waits for whom at a cycle, for what and since when: entries of a queue, engines, kernels and PEs at their queues."""
+"""The waits at a cycle: the waiting object, what it waits for, and since when. Objects are entries of a queue, engines,
+kernels, and PEs at their queues."""
 
 from __future__ import annotations
 
@@ -20,7 +21,7 @@ class Wait:
     since: int | None  #: [cycle]
     waits_for: tuple[str, ...] = ()  #: entries or ranks
     line: str = ""  #: source line of a kernel
-    circle: bool = False  #: part of a circle, which is a deadlock
+    circle: bool = False  #: whether it is part of a wait-for cycle, which is a deadlock
 
     @property
     def text(self) -> str:
@@ -36,7 +37,7 @@ class Wait:
 
 
 def waits_at(state: State) -> list[Wait]:
-    """Every wait in this state: issued work first, then entries that are not issued, then kernels."""
+    """Every wait in this state: first issued work, then entries that are not issued, then kernels."""
     return [*_of_entries(state), *_of_kernels(state)]
 
 
@@ -55,7 +56,7 @@ def _of_entries(state: State) -> list[Wait]:
     for one in who_waits(machine.rows, times, gate, on_its_way, absent=machine.absent_entries()):
         reason = one["reason"]
         if one["id"] in started and reason not in ("scratchpad banks",) and not reason.startswith("the bus"):
-            continue  # it works
+            continue  # it is working
         names = tuple(f"{other} {opcodes.get(other, '')}".strip() for other in one["waits_for"])
         wait = Wait(f"{one['id']} {one['opcode']}", reason, one["since"], names)
         (held if one["id"] in issued else later).append(wait)

@@ -1,4 +1,5 @@
-"""The routers of a machine as tables for the core, and the way of its transfers through them (docs/model/flit_transfers.md)."""
+"""The routers of a machine as tables for the core, and the routes of its transfers through them
+(docs/model/flit_transfers.md)."""
 
 from __future__ import annotations
 
@@ -23,20 +24,20 @@ if TYPE_CHECKING:
 R = TypeVar("R", bound=Hashable)  #: a router
 SIDES = 4  #: inputs and outputs of a router before those of its terminals: east, west, south, north
 Hop = tuple[int, int, int]  #: output, lowest and highest channel
-SegmentRow = tuple[int, int, int, list[Hop]]  #: terminals of source and target, clocks of a flit alone, hops
+SegmentRow = tuple[int, int, int, list[Hop]]  #: terminals of source and target, clocks of a flit without contention, hops
 
 
 @dataclass(frozen=True)
 class Link:
     """A link between two routers."""
 
-    side: int  #: of its source: the number of the output
+    side: int  #: side of its source router: the number of the output
     latency: int  #: [cycle]
     bytes_per_cycle: Fraction
 
 
 class RouterMesh(Generic[R]):
-    """Routers with their links and terminals. A terminal is what is beside a router, by the name that it has there."""
+    """Routers with their links and terminals. A terminal is a component beside a router, with the name that it has there."""
 
     def __init__(
         self,
@@ -48,8 +49,8 @@ class RouterMesh(Generic[R]):
         halved: bool,
         source: str,
     ) -> None:
-        """`beside`: the terminals of every router, in order. `halved`: packets that turned from a column into a row have
-        channels of their own."""
+        """`beside`: the terminals of every router, in order. `halved`: whether packets that turned from a column into a row
+        have their own channels."""
         self.routers, self.flit, self.links, self.beside = routers, flit, links, beside
         self.halved, self.source = halved, source
         self._first: dict[R, int] = {}
@@ -67,7 +68,8 @@ class RouterMesh(Generic[R]):
         return self._first[router] + SIDES + self.beside[router].index(name)
 
     def segment(self, before: str, path: Sequence[R], behind: str) -> SegmentRow:
-        """Through routers, from the terminal of what is before the first to that of what is behind the last."""
+        """The segment through routers, from the terminal of the component before the first router to that of the component
+        after the last."""
         spec = self.routers
         half = spec.channels // 2 if self.halved else spec.channels
         hops: list[Hop] = []
@@ -102,7 +104,7 @@ class RouterMesh(Generic[R]):
         for (router, name), k in self.terminal.items():
             out = self.output(router, name)
             rows[out, 1:4] = k, spec.switch_cycles + 1, 1 + spec.credit_cycles
-            rows[self.outputs + k, 0] = out  # the input of a router beside that output
+            rows[self.outputs + k, 0] = out  # the input of a router beside this output
         ports = np.array([SIDES + len(names) for names in self.beside.values()], dtype=np.int64)
         return {
             "channels": spec.channels, "depth": spec.depth, "escapes": 0,
@@ -114,7 +116,7 @@ class RouterMesh(Generic[R]):
 
     @cached_property
     def names(self) -> list[str]:
-        """What outputs, and then the links of terminals into the network, lead from and to."""
+        """The two ends of outputs, and then of the links from terminals into the network."""
         out = [""] * self.outputs
         for (a, b), link in self.links.items():
             out[self._first[a] + link.side] = naming.directed(_named(a), _named(b))
@@ -128,7 +130,7 @@ def _named(router: object) -> str:
 
 
 def route_tables(routes: Iterable[tuple[int, Sequence[SegmentRow]]]) -> dict[str, Any]:
-    """Segments of all routes: of each how many of its resources flows are members of, and its segments."""
+    """The segments of all routes: for each route, the number of resources of which flows are members, and its segments."""
     members, first = [], [0]
     segments: list[tuple[int, int, int, int]] = []
     hops: list[Hop] = []
@@ -203,7 +205,7 @@ def cube_meshes(topology: Topology, rate: Callable[[Edge], Fraction]) -> RouterM
 
 
 def between_routers(mesh: RouterMesh[str], edge: Edge) -> bool:
-    """The edge joins two routers: flits move over it."""
+    """Whether the edge connects two routers, so that flits move over it."""
     return (edge.source, edge.target) in mesh.links
 
 

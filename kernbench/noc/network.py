@@ -10,7 +10,7 @@ import numpy as np
 from kernbench.common.errors import InputError, Problem
 from kernbench.noc.routers import Ints
 
-PORTS = 5  #: east, west, south, north, local: inputs by the side that they face, outputs by the side that they lead to
+PORTS = 5  #: east, west, south, north, local: inputs by the side that they face, outputs by the side to which they lead
 LOCAL = 4
 STEPS = ((1, 0), (-1, 0), (0, 1), (0, -1))
 MOST_CHANNELS, MOST_SIDE = 64, 64
@@ -28,10 +28,10 @@ class MeshSpec:
     kind: Kind = "mesh"
     routing: Routing = "xy"
     channels: int = 8  #: virtual channels of an input
-    depth: int = 8  #: flits that a channel holds
-    switch_cycles: int = 1  #: from the grant of the switch to the link
-    link_cycles: int = 2  #: on the link
-    credit_cycles: int = 2  #: that a router needs for a credit, after the link
+    depth: int = 8  #: flits for which a channel has room
+    switch_cycles: int = 1  #: clocks from the grant of the switch to the link
+    link_cycles: int = 2  #: clocks on the link
+    credit_cycles: int = 2  #: clocks that a router needs for a credit, after the link
 
     def __post_init__(self) -> None:
         torus = self.kind == "torus"
@@ -64,7 +64,7 @@ class MeshSpec:
         return 0 if self.routing == "xy" else 1 + (self.kind == "torus")
 
     def neighbour(self, router: Ints, port: int) -> Ints:
-        """The router behind an output; -1 at the edge of a mesh."""
+        """The router at the end of an output; -1 at the edge of a mesh."""
         y, x = np.divmod(router, self.columns)
         x, y = x + STEPS[port][0], y + STEPS[port][1]
         if self.kind == "torus":
@@ -73,8 +73,8 @@ class MeshSpec:
         return np.where(inside, y * self.columns + x, -1)
 
     def directions(self, router: Ints, target: Ints) -> tuple[Ints, Ints, Ints, Ints]:
-        """For each pair the port along the row and the port along the column, -1 where none is needed, and for each of them 1
-        where the wrap-around link of a torus lies ahead in that direction."""
+        """For each pair, the port along the row and the port along the column (-1 if none is needed), and for each of them 1 if
+        the wrap-around link of a torus is ahead in this direction."""
         y, x = np.divmod(router, self.columns)
         ty, tx = np.divmod(target, self.columns)
         along_x, seam_x = self._direction(x, tx, self.columns)
@@ -95,7 +95,7 @@ class MeshSpec:
         while True:
             along_x, along_y, seam_x, seam_y = self.directions(at, target)
             port = np.select([along_x >= 0, along_y >= 0], [along_x, along_y], LOCAL)
-            if self.kind == "torus":  # a route keeps its direction in a ring, also where both are as long
+            if self.kind == "torus":  # a route keeps its direction in a ring, even if both directions have the same length
                 held = (heading >= 0) & (port != LOCAL) & (heading // 2 == port // 2)
                 turned = held & (port != heading)
                 port = np.where(held, heading, port)
@@ -112,14 +112,14 @@ class MeshSpec:
         return _rows(columns)
 
     def _ahead(self, at: Ints, target: Ints, heading: Ints) -> Ints:
-        """1 where the seam lies ahead in the direction that is kept."""
+        """1 if the wrap-around link is ahead in the direction that is kept."""
         y, x = np.divmod(at, self.columns)
         ty, tx = np.divmod(target, self.columns)
         place, to = np.where(heading < 2, x, y), np.where(heading < 2, tx, ty)
         return np.where(heading % 2 == 0, to < place, to > place).astype(np.int64)
 
     def adaptive_rows(self) -> Ints:
-        """For each router and target: the two outputs that lead nearer, that of the escape network, and its channel."""
+        """For each router and target: the two outputs that lead nearer, the output of the escape network, and its channel."""
         router, target = (each.ravel() for each in np.divmod(np.arange(self.nodes * self.nodes), self.nodes))
         along_x, along_y, seam_x, seam_y = self.directions(router, target)
         first = router * PORTS
@@ -165,18 +165,18 @@ class MeshSpec:
         }
 
     def alone(self, hops: int, flits: int) -> int:
-        """[clock] of a packet from its birth to the ejection of its tail, with nothing else on the network."""
+        """[clock] The time of a packet from its birth to the ejection of its tail, without other packets on the network."""
         return self.link_cycles + (hops + 1) * (1 + self.switch_cycles + self.link_cycles) + flits - 1
 
     def names(self) -> list[str]:
-        """The names of outputs: `r{row}c{col}.east`, ..., then of the links of terminals into the network."""
+        """The names of outputs: `r{row}c{col}.east`, ..., and then of the links from terminals into the network."""
         sides = ("east", "west", "south", "north", "local")
         at = [f"r{k // self.columns}c{k % self.columns}" for k in range(self.nodes)]
         return [f"{name}.{side}" for name in at for side in sides] + [f"{name}.in" for name in at]
 
 
 def _rows(columns: list[tuple[Any, Any, Any]]) -> tuple[Ints, Ints]:
-    """Routes one after the other, each up to its first local port."""
+    """The routes one after another, each up to its first local port."""
     output, low, high = (np.stack([column[k] for column in columns], axis=1) for k in range(3))
     last = np.argmax(output % PORTS == LOCAL, axis=1)
     wanted = np.arange(output.shape[1])[None, :] <= last[:, None]

@@ -1,6 +1,6 @@
-"""Routers of a mesh, flit by flit: virtual channels with credits, and a switch that is matched again every cycle.
+"""Routers of a mesh, simulated flit by flit: virtual channels with credits, and a switch that is matched in every cycle.
 
-Everything is an array over routers, so a cycle costs the same however many flits wait. A packet is one flit.
+All state is in arrays over routers, so a cycle costs the same for any number of waiting flits. A packet is one flit.
 """
 
 from __future__ import annotations
@@ -16,20 +16,20 @@ Bools = npt.NDArray[np.bool_]
 
 PORTS = 5  #: local, east, west, south, north
 OPPOSITE = np.array([0, 2, 1, 4, 3])  #: input that receives the flits of an output
-_TURNS = 64  # more than a turn can be
+_TURNS = 64  # larger than any turn
 
 
 class Routers:
     """A `side` x `side` mesh with dimension-order routing, `channels` virtual channels of `depth` flits at each input.
 
-    Every cycle each router matches inputs and outputs once: an output grants the first input from its pointer on that asks, an
-    input takes the first output from its pointer on that grants, and pointers move on behind what was taken.
+    In every cycle each router matches inputs and outputs once: an output grants the first requesting input from its pointer on,
+    an input accepts the first granting output from its pointer on, and the pointers advance past the matched ports.
     """
 
     def __init__(self, side: int, channels: int, depth: int) -> None:
         n = side * side
         self.n, self.channels, self.depth = n, channels, depth
-        self.next = neighbours(side)  #: [router, port]: the router there, -1 at the edge
+        self.next = neighbours(side)  #: [router, port]: the neighbouring router, -1 at the edge
         self._way = directions(side)  # [router, target]: the port
         shape = (n, PORTS, channels)
         self._flit = np.zeros((*shape, depth), dtype=np.int64)
@@ -42,7 +42,8 @@ class Routers:
         self._turn = np.zeros((n, PORTS), dtype=np.int64)  # channel of an input with priority
 
     def reserve(self, router: Ints, port: Ints) -> Ints:
-        """A place at each of these inputs, in the emptiest channel; its number. There must be one."""
+        """Reserve a place at each of these inputs, in the emptiest channel, and return the number of the channel. There must be
+        a free place."""
         channel: Ints = np.argmin(self.reserved[router, port], axis=1)
         self.reserved[router, port, channel] += 1
         return channel
@@ -53,7 +54,7 @@ class Routers:
         return has
 
     def put(self, flit: Ints, target: Ints, router: Ints, port: Ints, channel: Ints) -> None:
-        """Flits have arrived in the places that were reserved."""
+        """Flits have arrived in the reserved places."""
         at = router, port, channel
         place = (self._head[at] + self._count[at]) % self.depth
         self._flit[(*at, place)] = flit
@@ -101,7 +102,7 @@ def _first(group: Ints, turn: Ints) -> Ints:
 
 @cache
 def neighbours(side: int) -> Ints:
-    """[router, port]: the router there, -1 at the edge; port 0 leads to itself."""
+    """[router, port]: the neighbouring router, -1 at the edge; port 0 leads to the router itself."""
     y, x = np.divmod(np.arange(side * side), side)
     out: Any = np.full((side * side, PORTS), -1)
     for port, (dx, dy) in enumerate(((0, 0), (1, 0), (-1, 0), (0, 1), (0, -1))):
@@ -112,7 +113,7 @@ def neighbours(side: int) -> Ints:
 
 @cache
 def directions(side: int) -> Ints:
-    """[router, target]: the port, along the row first, then along the column."""
+    """[router, target]: the port; routes go first along the row, then along the column."""
     y, x = np.divmod(np.arange(side * side), side)
     dx, dy = x[None, :] - x[:, None], y[None, :] - y[:, None]
     return np.select([dx > 0, dx < 0, dy > 0, dy < 0], [1, 2, 3, 4], 0).astype(np.int64)

@@ -1,4 +1,4 @@
-"""Synthetic traffic: which terminal sends to which, by the patterns of BookSim2."""
+"""Synthetic traffic: the target of each terminal's packets, by the patterns of BookSim2."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from kernbench.noc.routers import Ints
 
 Pattern = Literal["uniform", "transpose", "bitcomp", "bitrev", "shuffle", "tornado", "neighbor", "hotspot"]
 PATTERNS: tuple[Pattern, ...] = get_args(Pattern)
-OF_BITS = ("transpose", "bitcomp", "bitrev", "shuffle")  #: that permute the bits of a node's number
-OF_DIGITS = ("tornado", "neighbor")  #: that shift each coordinate
+OF_BITS = ("transpose", "bitcomp", "bitrev", "shuffle")  #: patterns that permute the bits of a node's number
+OF_DIGITS = ("tornado", "neighbor")  #: patterns that shift each coordinate
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,10 +26,10 @@ class Traffic:
     rate: float = 0.1  #: [flits per node and clock]
     flits: int = 1  #: of a packet
     seed: int = 1
-    hotspots: Sequence[int] = ()  #: nodes, by default the one in the middle
+    hotspots: Sequence[int] = ()  #: nodes; the default is the node in the middle
 
     def check(self, net: MeshSpec) -> None:
-        """InputError if this network does not have the pattern."""
+        """InputError if the pattern is not possible on this network."""
         n, where = net.nodes, "traffic"
         if self.pattern not in PATTERNS:
             raise InputError(Problem(where, f"it must be one of {', '.join(PATTERNS)}", "pattern", str(self.pattern)))
@@ -49,7 +49,7 @@ class Traffic:
                 raise InputError(Problem(where, f"a node is from 0 to {n - 1}", "hotspots", str(node)))
 
     def nodes_of(self, net: MeshSpec) -> Ints:
-        """The nodes among which a target is drawn; nothing for a permutation."""
+        """The nodes from which a target is drawn; empty for a permutation."""
         if self.pattern == "uniform":
             return np.arange(net.nodes)
         middle = net.rows // 2 * net.columns + net.columns // 2
@@ -57,7 +57,7 @@ class Traffic:
         return np.array(nodes, dtype=np.int64)
 
     def targets(self, net: MeshSpec, source: Ints, random: np.random.Generator) -> Ints:
-        """Where each packet goes."""
+        """The target of each packet."""
         n, width = net.nodes, net.columns
         bits = n.bit_length() - 1
         nodes = self.nodes_of(net)
@@ -77,7 +77,7 @@ class Traffic:
         return np.asarray((y + shift[1]) % net.rows * width + (x + shift[0]) % width)
 
     def pairs(self, net: MeshSpec) -> tuple[Ints, Ints]:
-        """Every source with every target that it may send to, all of equal probability."""
+        """Every source with each of its possible targets; all targets have the same probability."""
         source, nodes = np.arange(net.nodes), self.nodes_of(net)
         if len(nodes):
             return np.repeat(source, len(nodes)), np.tile(nodes, net.nodes)

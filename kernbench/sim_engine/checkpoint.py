@@ -34,7 +34,8 @@ MISMATCH = {
 
 
 def write_checkpoint(path: str | os.PathLike[str], header: Mapping[str, Any], snapshot: bytes, trace: bytes = b"") -> None:
-    """Write a checkpoint; what stood at `path` is replaced only when the new file is complete. `trace`: the state of its trace.
+    """Write a checkpoint; the previous file at `path` is replaced only when the new file is complete. `trace`: the state of the
+    trace.
 
     Raises InputError if the file cannot be written.
     """
@@ -47,10 +48,10 @@ def write_checkpoint(path: str | os.PathLike[str], header: Mapping[str, Any], sn
 def read_checkpoint(
     path: str | os.PathLike[str], expected: Mapping[str, Any], most_state_bytes: int, most_trace_bytes: int = TRACE_BYTES
 ) -> tuple[bytes, bytes]:
-    """The snapshot and the trace's state in a checkpoint whose header agrees with `expected`.
+    """Read the snapshot and the trace state of a checkpoint whose header agrees with `expected`.
 
-    `most_state_bytes`, `most_trace_bytes`: what the run that reads it can have; nothing larger is unpacked.
-    InputError if the file is of another run, larger, or damaged.
+    `most_state_bytes`, `most_trace_bytes`: the largest sizes for the run that reads it; nothing larger is unpacked. InputError
+    if the file is from another run, is larger, or is damaged.
     """
     where = os.fspath(path)
     data = read_bounded(path, FILE_BYTES, what="the checkpoint", remedy=REMEDY, unread="check the path")
@@ -81,7 +82,8 @@ def read_checkpoint(
 
 
 def replayed(where: str, state: bytes) -> tuple[int, str]:
-    """Of a run that is made again (a machine with components): up to which cycle, and the digest of its state there."""
+    """For a run that is repeated (a machine with components): the cycle up to which it is repeated, and the digest of its state
+    there."""
     try:
         body = json.loads(state)
         if type(body["cycle"]) is int and body["cycle"] >= 0 and isinstance(body["digest"], str):
@@ -92,7 +94,7 @@ def replayed(where: str, state: bytes) -> tuple[int, str]:
 
 
 def _digest(state: bytes, trace: int) -> str:
-    """The checksum of the state, and of where in it the trace's begins."""
+    """The checksum of the state, and of the offset of the trace state."""
     return hashlib.sha256(b"%d\n" % trace + state).hexdigest()
 
 

@@ -112,7 +112,7 @@ def _engine() -> Shape:
 
 
 def _queue_wait() -> dict[str, Shape]:
-    """A PE that waits for another one, over a queue between them."""
+    """A PE that waits for another PE, over a queue between them."""
     rank = {"type": ["integer", "null"], "minimum": 0}
     lines = dict.fromkeys(("held", "last_send", "last_recv"), TEXT)
     counts = dict.fromkeys(("plane", "used", "slots", "since"), COUNT)
@@ -130,7 +130,7 @@ def unreceived() -> dict[str, Shape]:
 def result_json_schema() -> Shape:
     """JSON Schema (draft 2020-12) of a result.
 
-    `engines` stands in what `kbsim step` prints, `deadlock` and `failure` after such an end.
+    `engines` is in the output of `kbsim step`; `deadlock` and `failure` are present after such an end.
     """
     opcode = {"enum": list(OPCODES)}
     broken = {"code": {"const": "COMPONENT"}, "cycle": COUNT, "component": TEXT, "message": TEXT, "traceback": TEXT}

@@ -1,7 +1,7 @@
-"""Checkpoints of runs with kernels: what was run, how far, and a hash of the state there.
+"""Checkpoints of runs with kernels: the identity of the run, its cycle, and a hash of its state there.
 
-A kernel is Python in the middle of a function, and is not saved: the run is done again from its inputs, which is exact, up to
-the same cycle, and its state is compared.
+A kernel is Python code in the middle of a function, and cannot be saved. The run is therefore repeated exactly from its inputs
+up to the same cycle, and its state is compared.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from kernbench.sim_engine.engine import GraphEngine
 
 BODY_BYTES = 16 << 20  # [B] limit of the identity of the run
 REMEDY = "make the checkpoint again with `kbsim step --save`"
-#: Keys of the identity of a run, besides `params`, with rule and remedy for a difference.
+#: Keys of the identity of a run, in addition to `params`, with rule and remedy for a difference.
 MISMATCH = {
     "bench": ("the checkpoint is of another bench", "give the bench it was saved with"),
     "source": ("the bench's code has changed since", REMEDY),
@@ -40,7 +40,7 @@ class _Body(msgspec.Struct):
 
 
 def state_hash(engine: GraphEngine) -> str:
-    """SHA-256, in hex, of what every engine, counter and kernel of a run is at, and of its inputs."""
+    """SHA-256, in hex, of the state of every engine, counter and kernel of a run, and of its inputs."""
     machine, running = engine.machine, engine.activity
     state = {
         "cycle": machine.cycle,
@@ -55,7 +55,7 @@ def state_hash(engine: GraphEngine) -> str:
 
 
 def save_run(engine: GraphEngine, path: str | os.PathLike[str], what: Mapping[str, Any]) -> None:
-    """Write a checkpoint of a run of `what`: its `params`, and the keys of `MISMATCH`.
+    """Write a checkpoint of a run; `what`: its `params`, and the keys of `MISMATCH`.
 
     InputError if the file cannot be written.
     """
@@ -68,7 +68,7 @@ def save_run(engine: GraphEngine, path: str | os.PathLike[str], what: Mapping[st
 def restore_run(engine: GraphEngine, path: str | os.PathLike[str], what: Mapping[str, Any]) -> None:
     """Run to the cycle of a checkpoint of the same run.
 
-    InputError if it is of another run, or this run does not reach the same state.
+    InputError if it is from another run, or if this run does not reach the same state.
     """
     machine, where = engine.machine, str(path)
     body = _body(where, read_checkpoint(path, machine._header(), BODY_BYTES, 0)[0])

@@ -1,7 +1,7 @@
-"""Perturbed runs (docs/model/perturbed_runs.md): the draws, and the tables that the core gets of them.
+"""Perturbed runs (docs/model/perturbed_runs.md): the draws, and the core's tables with these draws.
 
-A draw is a function of the seed, the kind, the name of what it is for and its ordinal, never of other draws. Machines that are
-made inside `perturbed(...)` run with these draws.
+A draw is a function of the seed, the kind, a name and an ordinal, and does not depend on other draws. Machines that are made
+inside `perturbed(...)` run with these draws.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ if TYPE_CHECKING:
     from kernbench.cmdq.plan import Plan
     from kernbench.cmdq.program import Program
 
-#: Kinds: append, never rename: findings are saved with them.
+#: Kinds: append, never rename, because findings are saved with them.
 LATENCY, START, TIES, CAPACITY, CREDITS, STORES = "latency", "start", "ties", "capacity", "credits", "stores"
 KINDS = (LATENCY, START, TIES, CAPACITY, CREDITS, STORES)
 Array = NDArray[Any]
-Key = tuple[str, str, int]  #: kind, name of what the draw is for, ordinal
+Key = tuple[str, str, int]  #: kind, name, ordinal of a draw
 STEPS = 8  #: factors of a capacity between 1 and the slowest
-ORDERS = 1 << 31  #: of a set of ties; 0 is the one without draws
+ORDERS = 1 << 31  #: of a set of ties; 0 is the order without draws
 _CHANNELS = 4  # of a DMA engine, with COMM
 _COMM = 3  # the channel of queues between PEs
-_MOST = 1 << 31  # numerators and denominators stay below it
+_MOST = 1 << 31  # limit of numerators and denominators
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 
 
@@ -41,24 +41,24 @@ class Ranges(msgspec.Struct, frozen=True):
     """What may vary, and by how much."""
 
     latency: int = 1024  #: [cycle] head latency grows by at most this
-    start: int = 4096  #: [cycle] a PE starts at most so much later
-    slowest: Fraction = Fraction(1, 4)  #: the least share of its capacity that a link or DRAM channel may have
-    kinds: tuple[str, ...] = KINDS  #: which kinds are drawn at all
+    start: int = 4096  #: [cycle] largest delay of the start of a PE
+    slowest: Fraction = Fraction(1, 4)  #: the smallest share of its capacity that a link or DRAM channel may have
+    kinds: tuple[str, ...] = KINDS  #: the kinds that are drawn
 
 
 USUAL = Ranges()
 
 
 def mixed(value: Array) -> Array:
-    """The finalizer of splitmix64: 64 bits of which every one depends on each of the given ones."""
+    """The finalizer of splitmix64: 64 bits, each of which depends on every bit of the input."""
     value = np.asarray(value ^ (value >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     value = (value ^ (value >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return np.asarray(value ^ (value >> np.uint64(31)))
 
 
 def seed_of(*parts: object) -> int:
-    """64 bits of these parts."""
-    import hashlib  # inside: a run without draws needs none
+    """A 64-bit seed from these parts."""
+    import hashlib  # imported here, because a run without draws does not need it
 
     return int.from_bytes(hashlib.blake2b(repr(parts).encode(), digest_size=8).digest(), "little")
 
@@ -80,7 +80,7 @@ class Draws:
 
 
 class NoDraws(Draws):
-    """The run that others are compared with."""
+    """The run with which others are compared."""
 
     def values(self, kind: str, name: str, count: int, most: int) -> list[int]:
         return [0] * count
@@ -90,7 +90,7 @@ class NoDraws(Draws):
 
 
 class SeededDraws(Draws):
-    """The draws of a seed. The seed also decides, by kind, which names have draws at all, how many of these are not 0 and how
+    """The draws of a seed. The seed also decides, by kind, which names have draws at all, how many of these are not 0, and how
     large they may be: runs with few long delays find other races than runs with many short ones.
     """
 
@@ -165,7 +165,7 @@ class Perturbed:
     draws: Draws
     ranges: Ranges = field(default_factory=Ranges)
     machine: Any = None  #: the `Machine` that ran
-    accesses: list[Any] = field(default_factory=list)  #: of kernels to memories, in the order in which they act
+    accesses: list[Any] = field(default_factory=list)  #: accesses of kernels to memories, in the order of their effects
     installed: int = 0  #: sets of queues so far
 
 
@@ -173,7 +173,7 @@ _CURRENT: ContextVar[Perturbed | None] = ContextVar("kernbench_perturbed", defau
 
 
 def current() -> Perturbed | None:
-    """The perturbed run that is being made; None outside of one."""
+    """The perturbed run whose machine is being made; None outside of such a run."""
     return _CURRENT.get()
 
 
@@ -221,13 +221,13 @@ def perturbed_plan(plan: Plan, program: Program, run: Perturbed, *, kernels: boo
 
 
 def needs_plain_walk(plan: Plan) -> bool:
-    """Fast paths know the order of P2 by position alone."""
+    """Fast paths support only the P2 order by position."""
     table = plan.machine.get("perturbed")
     return table is not None and table["issue"] is not None
 
 
 def _delays(plan: Plan, run: Perturbed, queues: int) -> list[list[int]]:
-    """More head latency of the transfers of kernels, by PE and channel."""
+    """The additional head latencies of the transfers of kernels, by PE and channel."""
     found = []
     for queue in range(queues):
         name = f"{pe_of(plan, queue // _CHANNELS)} {queue % _CHANNELS}"
@@ -250,7 +250,7 @@ def _slowed(plan: Plan, run: Perturbed) -> tuple[dict[str, Any], tuple[Fraction,
 
 
 def _grant_keys(plan: Plan, run: Perturbed) -> list[int]:
-    """P5: the places of engines in the tie-break order. The engines of a PE exchange theirs."""
+    """P5: the positions of engines in the tie-break order. The engines of a PE exchange their positions."""
     keys = [*range(len(plan.machine["dma"]))]
     keys += [(int(spec["kind"]) << 32) | int(spec["id"]) for spec in plan.machine["compute"]]
     owners = [int(spec["spm"]) for spec in (*plan.machine["dma"], *plan.machine["compute"])]
@@ -268,15 +268,15 @@ def _grant_keys(plan: Plan, run: Perturbed) -> list[int]:
 
 
 def _start_order(plan: Plan, run: Perturbed, engine: int) -> list[int]:
-    """P3: which of the channels of equal score goes first."""
+    """P3: the order of channels with equal scores."""
     orders = list(permutations(range(_CHANNELS - 1)))
     drawn = run.draws.value(TIES, f"{plan.dma[engine]} start", 0, len(orders))
     return [*orders[drawn - 1], 0] if drawn else [0] * _CHANNELS
 
 
 def _issue_ranks(plan: Plan, program: Program, run: Perturbed) -> Array | None:
-    """P2, if the issue width is limited: the order of entries that are ready at the same time. Barriers keep their places, and
-    the entries of one queue keep their order.
+    """P2, if the issue width is limited: the order of entries that are ready at the same time. Barriers keep their positions,
+    and the entries of one queue keep their order.
     """
     if not plan.machine["issue_width"] or not len(program.entries):
         return None
@@ -313,5 +313,5 @@ def _queues(plan: Plan) -> dict[int, Any]:
 
 
 def submitted_jobs(plan: Plan, counts: Sequence[int]) -> dict[str, int]:
-    """`Draws.jobs` of a run that is over."""
+    """`Draws.jobs` after a run."""
     return {f"{pe_of(plan, k // _CHANNELS)} {k % _CHANNELS}": n for k, n in enumerate(counts) if n}

@@ -1,4 +1,4 @@
-"""Axes of a sweep: what varies, over which values, and which value a number between 0 and 1 stands for."""
+"""Axes of a sweep: the values that vary, and the value for a number between 0 and 1."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ from typing import Any, Literal
 from kernbench.common.units import plain_number
 from kernbench.config.places import PathLike
 
-DIGITS = 6  # significant digits of a value inside a range, so that it is the same on every host
-MOST_LEVELS = 1_000_000  #: of one axis
+DIGITS = 6  # significant digits of a value inside a range, so that the value is the same on every host
+MOST_LEVELS = 1_000_000  #: limit of the values of one axis
 Scale = Literal["linear", "log"]
 Level = tuple[Any, ...]  #: a value for each name of an axis, in plain JSON types
 
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """A range of numbers. Its values are integers where all that is given are."""
+    """A range of numbers. Its values are integers if all given numbers are integers."""
 
     low: int | Fraction
     high: int | Fraction
     scale: Scale = "linear"
-    step: int | Fraction | None = None  #: from one value to the next
-    count: int | None = None  #: how many values, both ends among them
+    step: int | Fraction | None = None  #: distance between values
+    count: int | None = None  #: number of values, including both ends
     multiple_of: int | None = None  #: values are rounded to multiples
 
     @property
@@ -39,11 +39,12 @@ class Span:
 
     @property
     def is_grid(self) -> bool:
-        """Whether the axis lists its values, not only a range."""
+        """Whether the axis lists its values instead of giving only a range."""
         return self.step is not None or self.count is not None or (self.whole and self.scale == "linear")
 
     def levels(self) -> list[Any]:
-        """Its values, rising, each once; ValueError for more than a million, and where it does not say how many."""
+        """Its values in rising order, without duplicates; ValueError for more than a million values, and if their number is not
+        given."""
         count, step = self.count, self.step
         if count is None:
             if step is None and not (self.whole and self.scale == "linear"):
@@ -78,11 +79,11 @@ def _short(value: float) -> Fraction:
 
 @dataclass(frozen=True, slots=True)
 class Axis:
-    """One thing that varies, or several that move together: a level has a value for each of its names."""
+    """One parameter that varies, or several that vary together: a level has a value for each of its names."""
 
     names: tuple[str, ...]
     levels: tuple[Level, ...] = ()
-    span: Span | None = None  #: instead of levels, where values are drawn
+    span: Span | None = None  #: replaces levels if values are drawn
     path: PathLike = field(default=(), compare=False)  #: in the spec
 
     def place(self, name: str) -> PathLike:
@@ -90,7 +91,7 @@ class Axis:
         return (*self.path, name) if self.path[:1] == ("zip",) else self.path
 
     def at(self, part: Fraction) -> Level:
-        """The level that a part, from 0 to below 1, stands for; each of a list has an equal share."""
+        """The level for a number from 0 to below 1; each level of a list has an equal share."""
         if self.span is not None:
             return (self.span.at(part),)
         return self.levels[int(part * len(self.levels))]
@@ -102,13 +103,13 @@ def grid(axes: Sequence[Axis]) -> list[tuple[Level, ...]]:
 
 
 def drawn(axes: Sequence[Axis], parts: Sequence[Sequence[Fraction]]) -> list[tuple[Level, ...]]:
-    """Points of a unit cube as combinations of levels, each combination once, in order."""
+    """The levels for points of the unit cube; each combination occurs once, in order."""
     found = (tuple(axis.at(part) for axis, part in zip(axes, row, strict=True)) for row in parts)
     return list({repr(levels): levels for levels in found}.values())  # a value of the machine may be a list
 
 
 def sized(axes: Sequence[Axis]) -> int:
-    """How many combinations of levels there are."""
+    """The number of combinations of levels."""
     return math.prod(len(axis.levels) for axis in axes)
 
 
@@ -149,7 +150,7 @@ def random_points(count: int, dimensions: int, seed: int) -> list[tuple[Fraction
 def sobol_points(count: int, dimensions: int, seed: int = 0) -> list[tuple[Fraction, ...]]:
     """The first `count` points of Sobol's sequence; a seed other than 0 flips the same random bits in all of them.
 
-    A digital shift keeps what makes the sequence even: each dyadic interval of an axis holds its share of every 2^k points.
+    A digital shift keeps the evenness of the sequence: each dyadic interval of an axis contains its share of every 2^k points.
     ValueError for more than 21 dimensions.
     """
     if dimensions > MOST_DIMENSIONS:
@@ -159,7 +160,7 @@ def sobol_points(count: int, dimensions: int, seed: int = 0) -> list[tuple[Fract
     points = []
     for i in range(count):
         points.append(tuple(Fraction(x, 1 << BITS) for x in at))
-        lowest = (~i & (i + 1)).bit_length() - 1  # of the zero bits of i: Gray code order changes one direction a point
+        lowest = (~i & (i + 1)).bit_length() - 1  # of the zero bits of i: Gray code order changes one direction for each point
         at = [x ^ v[lowest] for x, v in zip(at, numbers, strict=True)]
     return points
 

@@ -1,4 +1,5 @@
-"""Two sweeps side by side: the same points before and after a change. A is before, B after."""
+"""Two sweeps side by side: the same points before and after a change. A is the sweep before the change, and B the sweep after
+it."""
 
 from __future__ import annotations
 
@@ -16,7 +17,7 @@ from kernbench.trace.compare.reports import markdown_cell, share, xml_text
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """A point that both have."""
+    """A point of both sweeps."""
 
     label: str
     a: Entry
@@ -24,7 +25,7 @@ class Pair:
 
     @property
     def growth(self) -> Fraction | None:
-        """The exact relative growth from A to B; None if one is not done, or A took no time."""
+        """The exact relative growth from A to B; None if one of the runs is not done, or if A took no time."""
         if self.a.row is None or self.b.row is None or self.a.status != "done" or self.b.status != "done":
             return None
         before, after = parse_rational(self.a.row.ns), parse_rational(self.b.row.ns)
@@ -32,7 +33,7 @@ class Pair:
 
     @property
     def broke(self) -> bool:
-        """It was done, and is not any more."""
+        """Whether it was done before, and is not done any more."""
         return self.a.status == "done" and self.b.status != "done"
 
     @property
@@ -49,7 +50,7 @@ class Pair:
 
 @dataclass(frozen=True)
 class Comparison:
-    """All of it."""
+    """The whole comparison."""
 
     a: SweepTable
     b: SweepTable
@@ -59,7 +60,7 @@ class Comparison:
 
     @property
     def compared(self) -> list[Pair]:
-        """Pairs with a time in both, those that grew most first."""
+        """Pairs with a time in both sweeps, those with the largest growth first."""
         known = [pair for pair in self.pairs if pair.growth is not None]
         return sorted(known, key=lambda pair: -(pair.growth or 0))
 
@@ -75,22 +76,22 @@ class Comparison:
 
     @property
     def broken(self) -> list[Pair]:
-        """Those that were done before and are not any more."""
+        """Points that were done before and are not done any more."""
         return [pair for pair in self.pairs if pair.broke]
 
     @property
     def mean(self) -> Fraction:
-        """Mean growth of all that are compared."""
+        """The mean growth of all compared points."""
         known = [pair.growth or Fraction(0) for pair in self.compared]
         return sum(known, Fraction(0)) / len(known) if known else Fraction(0)
 
     def failing(self, limit: Fraction) -> list[Pair]:
-        """Those that broke or grew above a limit, most first."""
+        """Points that broke or grew above a limit, the largest growth first."""
         return [*self.broken, *(pair for pair in self.slower if pair.fails(limit))]
 
 
 def compare_sweeps(a: SweepTable, b: SweepTable) -> Comparison:
-    """Points are the same where target, machine and the values of all axes of both sweeps are."""
+    """Two points are the same if target, machine and the values of all axes of both sweeps are equal."""
     names = tuple(dict.fromkeys((*a.names, *b.names)))
     before, after = _by_label(a, names), _by_label(b, names)
     pairs = [Pair(label, entry, after[label]) for label, entry in before.items() if label in after]
@@ -99,7 +100,7 @@ def compare_sweeps(a: SweepTable, b: SweepTable) -> Comparison:
 
 
 def _by_label(table: SweepTable, names: tuple[str, ...]) -> dict[str, Entry]:
-    """Points by what they are; where only one sweep has several targets or machines, both say theirs."""
+    """Points by label; if only one sweep has several targets or machines, the labels of both include them."""
     found: dict[str, Entry] = {}
     for entry in table.entries:
         place = table.place(entry)
@@ -114,7 +115,7 @@ MOST_ROWS = 20  #: of a table in Markdown
 
 
 def headline(found: Comparison, limit: Fraction | None) -> str:
-    """The comparison in a sentence."""
+    """The comparison in one sentence."""
     changed = sum(pair.changed for pair in found.pairs)
     text = f"{counted(len(found.pairs), 'point')} compared: {len(found.slower):,} slower, {len(found.faster):,} faster"
     text += f", {changed:,} changed, mean {share(found.mean, sign=True)}"
@@ -155,12 +156,12 @@ def _entry(entry: Entry) -> dict[str, Any]:
 
 
 def time_text(entry: Entry) -> str:
-    """A point's cycles, or how it ended."""
+    """The cycles of a point, or the status in which it ended."""
     return f"{entry.row.cycles:,}" if entry.row is not None and entry.status == "done" else entry.status
 
 
 def markdown(found: Comparison, limit: Fraction | None) -> str:
-    """Markdown, as forges show it in a comment."""
+    """The comparison in Markdown, for comments on code-hosting sites."""
     lines = [f"### Sweep {markdown_cell(found.b.name)}: {headline(found, limit)}", ""]
     tables: list[tuple[str, Sequence[Pair]]] = [("Broke", found.broken), ("Slower", found.slower), ("Faster", found.faster)]
     for title, pairs in tables:
@@ -184,7 +185,7 @@ def _table(title: str, pairs: Sequence[Pair]) -> Iterator[str]:
 
 
 def junit(found: Comparison, limit: Fraction | None) -> str:
-    """A JUnit report with a test a point: that it is still done, and its time did not grow above the limit."""
+    """A JUnit report with one test for each point: the point is still done, and its time did not grow above the limit."""
     failing = {id(pair) for pair in (found.broken if limit is None else found.failing(limit))}
     seconds = sum((_ns(pair.b) for pair in found.pairs), Fraction(0)) / 10**9
     counts = f'tests="{len(found.pairs)}" failures="{len(failing)}" errors="0" skipped="0" time="{float(seconds):.9f}"'

@@ -34,7 +34,7 @@ RULE = "it must be a comparison of axes, numbers and texts, with + - * / // %, a
 
 
 class Condition:
-    """A condition that was read. ValueError for any other text."""
+    """A parsed condition. ValueError for any other text."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -55,7 +55,8 @@ class Condition:
             raise ValueError("it divides by zero") from None
 
     def distance(self, values: Mapping[str, Any]) -> float:
-        """By how much the two sides of a comparison by size differ; 0 for any other condition. Errors as in `holds`."""
+        """The difference of the two sides of a comparison by size; 0 for any other condition. The errors are those of
+        `holds`."""
         tree = self._tree
         if not (isinstance(tree, ast.Compare) and len(tree.ops) == 1 and isinstance(tree.ops[0], _BY_SIZE)):
             return 0.0
@@ -68,7 +69,7 @@ class Condition:
 
 
 class Formula:
-    """An expression of numbers that was read. ValueError for any other text."""
+    """A parsed expression of numbers. ValueError for any other text."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -82,7 +83,7 @@ class Formula:
             raise ValueError(FORMULA)
 
     def value(self, values: Mapping[str, Any]) -> Fraction:
-        """The number, exactly. ValueError where it divides by zero."""
+        """The number, exactly. ValueError if it divides by zero."""
         try:
             return Fraction(_value(self._tree, values))
         except (TypeError, OverflowError):
@@ -92,7 +93,7 @@ class Formula:
 
 
 def _is_number(node: ast.expr) -> bool:
-    """Whether it is made of numbers, names and arithmetic alone."""
+    """Whether it consists only of numbers, names and arithmetic."""
     if isinstance(node, ast.BinOp):
         return _is_number(node.left) and _is_number(node.right)
     if isinstance(node, ast.UnaryOp):
@@ -103,7 +104,7 @@ def _is_number(node: ast.expr) -> bool:
 
 
 def _check(node: ast.expr, names: list[str]) -> None:
-    """Refuse anything but the forms of RULE, and collect names."""
+    """Refuse all syntax except the forms of RULE, and collect names."""
     if _is_name(node):
         names.append(ast.unparse(node))
     elif isinstance(node, ast.Constant):
@@ -157,7 +158,7 @@ def _value(node: ast.expr, values: Mapping[str, Any]) -> Any:
 
 
 def _exact(value: Any) -> Any:
-    """Numbers as exact rationals, also where a machine writes one as text `p/q`; anything else as it is."""
+    """Numbers as exact rationals, including texts `p/q` of a machine; all other values unchanged."""
     if isinstance(value, bool) or value is None:
         return value
     if isinstance(value, str) and "/" not in value:

@@ -1,4 +1,5 @@
-"""Goals of a sweep, and constraints on results: numbers of a row, and expressions of them, as `tokens_per_s / power_w`."""
+"""Goals of a sweep, and constraints on results: numbers of a row, and expressions of such numbers, for example `tokens_per_s /
+power_w`."""
 
 from __future__ import annotations
 
@@ -15,16 +16,16 @@ from kernbench.sweep.store.tables import METRICS, Row
 
 #: Numbers of a row that can be goals.
 GOALS = ("ns", "cycles", *(name for name in METRICS if name not in ("bound_by", "verified")))
-#: What expressions can use beside GOALS: name and meaning.
+#: Names that expressions can use in addition to GOALS, with their meanings.
 DERIVED = {"power_w": "[W] mean power: energy_pj over ns", "energy_w": "another name of power_w"}
-#: What people call them.
+#: Other common names.
 SYNONYMS = {
     "latency": "ns", "time": "ns", "runtime": "ns", "energy": "energy_pj", "throughput": "tokens_per_s", "power": "power_w",
 }  # fmt: skip
 
 
 def check_goal(text: str) -> None:
-    """ValueError if it is neither a number of a row nor an expression of such numbers."""
+    """ValueError if the text is neither a number of a row nor an expression of such numbers."""
     if text in GOALS:
         return
     formula = _formula(text)
@@ -38,7 +39,7 @@ def check_goal(text: str) -> None:
 
 
 def is_goal(text: object) -> bool:
-    """Whether `check_goal` has nothing against it."""
+    """Whether `check_goal` accepts a text."""
     if not isinstance(text, str):
         return False
     try:
@@ -57,7 +58,7 @@ def is_constraint(text: str, axes: Sequence[str]) -> bool:
 
 
 def goal_value(row: Row, name: str) -> Fraction | None:
-    """A row's number for a goal, exactly; None if it has none, or the expression divides by zero."""
+    """The exact value of a goal in a row; None if the row has none, or if the expression divides by zero."""
     if name in GOALS or name in DERIVED:
         return _number(row, name)
     formula = _formula(name)
@@ -97,12 +98,13 @@ def _formula(text: str) -> Formula:
 
 
 def keeps(row: Row, place: Mapping[str, Any], constraints: Sequence[str]) -> bool:
-    """Whether a result, at a point with these values, meets all constraints."""
+    """Whether a result, at a point with these values, satisfies all constraints."""
     return all(broken_by(row, place, text) == 0 for text in constraints)
 
 
 def broken_by(row: Row, place: Mapping[str, Any], constraint: str) -> float:
-    """By how much a result breaks a constraint; 0 if it meets it. 1 where no number says how much, or it has none."""
+    """The amount by which a result violates a constraint; 0 if the result satisfies it. 1 if no number gives the amount, or if
+    the result has no such number."""
     condition = _condition(constraint)
     values = {name: place[name] if name in place else _known(row, name) for name in condition.names}
     if None in values.values():

@@ -1,4 +1,5 @@
-"""The JSON Schema of a sweep's spec, for editors: its form. Whether names exist and values fit is `load_spec`'s to say."""
+"""The JSON Schema of a sweep's spec, for editors: it describes only the form. `load_spec` checks whether names exist and values
+are valid."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Machines of a sweep: one base and many changes of it, each section checked once for each of its contents."""
+"""Machines of a sweep: one base machine and many variants; each section is checked only once for each of its contents."""
 
 from __future__ import annotations
 
@@ -24,7 +24,8 @@ Setting = tuple[str, Any]  #: a path and its value, in plain JSON types
 
 
 class Machines:
-    """Variants of one machine. `at` gives what `load_config` would, sections that it has seen before taken as they are.
+    """Variants of one machine. `at` returns the machine that `load_config` would return, but reuses sections that it has
+    checked before.
 
     `base`: the result of `to_dict()` of a machine. `allow_code`: as in `load_config`.
     """
@@ -43,12 +44,14 @@ class Machines:
         self._defaults: dict[str, Any] = self._kind().to_dict()
 
     def at(self, settings: Sequence[Setting]) -> tuple[MachineConfig, str]:
-        """The machine with some values set, and its digest. InputError as `load_config`. Threads may share it."""
+        """The machine with some values set, and its digest. InputError in the same cases as `load_config`. Threads may share
+        the object."""
         with self._lock:
             return self._at(settings)
 
     def again(self, settings: Sequence[Setting]) -> MachineConfig:
-        """A machine that `at` has made before, here or elsewhere: the rules between its sections hold, and are not asked."""
+        """A machine that `at` has made before, here or in another process: the rules between its sections hold, and are not
+        checked again."""
         with self._lock:
             touched = _touched(settings)
             known = {name: self._sections[name].get(touched.get(name, "")) for name in self._fields}
@@ -77,7 +80,7 @@ class Machines:
         return names_files(self.base, (path for path, _ in settings))
 
     def _checked(self, settings: Sequence[Setting]) -> tuple[MachineConfig, str]:
-        """The slow path, whose errors name everything."""
+        """The slow path, whose errors give every detail."""
         config: MachineConfig = load_config(self.base, dict(settings))
         return self._named(config), config.digest()
 
@@ -90,13 +93,13 @@ class Machines:
             kept, key = self._sections[name], touched.get(name, "")
             if key not in kept:
                 if len(kept) >= MOST_KEPT:
-                    del kept[next(key for key in kept if key)]  # the base stays
+                    del kept[next(key for key in kept if key)]  # the base stays in the cache
                 value = getattr(config, field)
                 plain = plain_value(value)
                 kept[key] = value, "" if plain is None else json.dumps(plain, sort_keys=True, separators=(",", ":"))
 
     def _digest(self, touched: Mapping[str, str]) -> str:
-        """`MachineConfig.digest`, from the sections' texts."""
+        """The result of `MachineConfig.digest`, computed from the sections' texts."""
         texts = {name: self._sections[name][touched.get(name, "")][1] for name in self._fields}
         text = ",".join(f'"{name}":{texts[name]}' for name in sorted(texts) if texts[name])
         return hashlib.sha256(f"{{{text}}}".encode()).hexdigest()
@@ -123,7 +126,7 @@ def _top(path: str) -> str:
 
 
 def _touched(settings: Sequence[Setting]) -> dict[str, str]:
-    """The sections that settings change, each with what is set in it, in order, as text."""
+    """The sections that settings change, each with its settings in order, as text."""
     touched: dict[str, str] = {}
     for path, value in settings:
         top = _top(path)

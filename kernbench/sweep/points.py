@@ -24,7 +24,7 @@ from kernbench.sweep.targets.target import Target
 from kernbench.version import VERSION
 
 LEAVE_OUT = "exclude such points with where, or write invalid: skip"
-MOST_POINTS = 10_000_000  #: of one sweep
+MOST_POINTS = 10_000_000  #: limit of the points of one sweep
 
 
 class Task(msgspec.Struct, frozen=True, array_like=True):
@@ -48,19 +48,19 @@ class Point:
 
 @dataclass(frozen=True)
 class Points:
-    """All points of a spec, in order, and how many of its combinations are none."""
+    """All points of a spec, in order, and the numbers of combinations that are not points."""
 
     spec: Spec
     points: list[Point]
-    excluded: int = 0  #: by conditions
-    invalid: int = 0  #: left out because they break a rule of the machine
+    excluded: int = 0  #: excluded by conditions
+    invalid: int = 0  #: excluded because they violate a rule of the machine
 
     def __len__(self) -> int:
         return len(self.points)
 
 
 def points_of(spec: Spec) -> Points:
-    """The points. InputError with file and line of the values of which a machine or a target cannot be made."""
+    """The points. InputError with file and line of the values for which no machine or target can be made."""
     levels = _levels(spec)
     keys = Keys(spec)
     points: list[Point] = []
@@ -94,7 +94,7 @@ def points_of(spec: Spec) -> Points:
 
 
 def _levels(spec: Spec) -> list[tuple[Level, ...]]:
-    """The combinations of the axes' levels: all, or those that are drawn."""
+    """The combinations of the axes' levels: all of them, or the drawn ones."""
     if spec.sample is None:
         if (count := sized(spec.axes)) > MOST_POINTS:
             rule = f"its axes make {count} points, more than {MOST_POINTS}"
@@ -134,7 +134,7 @@ def _holds(spec: Spec, target: Target, machine: Machines, values: tuple[Any, ...
 
 
 def placed(spec: Spec, values: tuple[Any, ...], problem: Problem) -> Problem:
-    """A problem of a machine or target at the value of the axis that it is of."""
+    """The problem of a machine or target, moved to the value of the axis that causes it."""
     for axis in spec.axes:
         for k, name in enumerate(axis.names):
             value = values[spec.names.index(name)]
@@ -148,7 +148,7 @@ def placed(spec: Spec, values: tuple[Any, ...], problem: Problem) -> Problem:
             path = (*axis.place(name), KEY) if unknown else (*axis.place(name), i)
             value = ABSENT if unknown else value  # every value would be refused for it
             where = spec.document.where(spec.document.find([path])[path])
-            # That holds at one point, and not at others.
+            # A rule that holds at one point and not at others.
             remedy = "" if " is valid without this override" in problem.remedy else problem.remedy
             return Problem(where, problem.rule, problem.field or name, value, remedy or ("" if unknown else LEAVE_OUT))
     told = ", ".join(f"{name}={value}" for name, value in zip(spec.names, values, strict=True)) or "no axes"
@@ -157,7 +157,7 @@ def placed(spec: Spec, values: tuple[Any, ...], problem: Problem) -> Problem:
 
 
 class Keys:
-    """Makes tasks with their keys; what targets and machines have in common is hashed once."""
+    """Makes tasks with their keys; common data of targets and machines are hashed once."""
 
     def __init__(self, spec: Spec) -> None:
         self.spec = spec
@@ -167,7 +167,7 @@ class Keys:
         self._checked: dict[str, dict[str, Any]] = {}
 
     def task(self, target: int, machine: int, values: tuple[Any, ...]) -> Task:
-        """The task of a point. InputError if machine or parameters are not valid."""
+        """The task of a point. InputError if the machine or the parameters are not valid."""
         settings = tuple((name, values[i]) for i, name in self._settings)
         params = {name: values[i] for i, name in self._axes}
         config, digest = self.spec.machines[machine].at(settings)
@@ -175,7 +175,7 @@ class Keys:
         return Task(key_of(content), target, machine, settings, params)
 
     def _params(self, target: int, params: Mapping[str, Any]) -> dict[str, Any]:
-        """All parameters of a target, defaults too, checked once for each of their values."""
+        """All parameters of a target, including defaults, checked once for each of their values."""
         text = f"{target} {json.dumps(params, sort_keys=True)}"
         if text not in self._checked:
             self._checked[text] = self.spec.targets[target].checked(params)
@@ -183,7 +183,7 @@ class Keys:
 
 
 def key_of(content: list[Any]) -> str:
-    """The key of a result: SHA-256 over what was run on what, and by which model and package."""
+    """The key of a result: SHA-256 over the target, the machine, the model version and the package."""
     text = json.dumps([VERSION, MODEL_VERSION, *content], sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()
 
@@ -192,7 +192,7 @@ _MOST_VALUES = 4
 
 
 def unused_axes(points: Points) -> list[str]:
-    """A line for each of these axes: in how many points, with which values, and why in the first of them."""
+    """One line for each of these axes: the number of points, the values, and the reason in the first of them."""
     found: dict[str, list[tuple[object, Unused]]] = defaultdict(list)
     known: dict[tuple[int, str], dict[str, Unused]] = {}
     for point in points.points:

@@ -1,1 +1,1 @@
-"""Fast paths: each advances a scratchpad exactly as the model does, and declines what it is not licensed for."""
+"""Fast paths: each advances a scratchpad exactly as the model does, and declines cases that its licence does not cover."""

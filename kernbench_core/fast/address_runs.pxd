@@ -1,4 +1,4 @@
-"""From run to run of a flow whose runs are whole lines of the scratchpad."""
+"""Steps from one address run to the next of a flow whose address runs are whole lines of the scratchpad."""
 from kernbench_core.model.bank cimport Spm, bank_of, line_of
 from kernbench_core.model.dram.extent cimport Dram
 from kernbench_core.model.share.membership cimport Flow
@@ -19,7 +19,7 @@ cdef inline bint goes_on(Flow* f, Spm* p, Dram* d) noexcept nogil:
     return follows(f, apart_of(d, p), p.line)
 
 cdef inline void begin_run(Flow* f, Spm* p, Dram* d) noexcept nogil:
-    """All of the run has been asked for, and it `goes_on`: stand before the next one."""
+    """The whole run was requested, and `goes_on` holds: move to the next run."""
     f.at.dram += f.at.run_seen + (d.channels - 1) * d.interleave
     f.at.addr = f.at.dram + f.at.shift
     f.at.run_left = f.at.run_seen = min(d.interleave, f.at.row_end - f.at.dram)

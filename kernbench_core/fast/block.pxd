@@ -1,4 +1,4 @@
-"""Scratchpads whose banks fit one word: their requesters are walked one after the other, each over a block of cycles."""
+"""Scratchpads whose banks fit into one word: their requesters are simulated one after another, each over a block of cycles."""
 from kernbench_core.model.arbiter.oldest_first cimport by_age
 from kernbench_core.model.bank cimport Requester, Spm
 from kernbench_core.model.sim cimport Sim
@@ -20,13 +20,13 @@ cdef inline bint block_can(Spm* p) noexcept nogil:
     return p.narrow and p.n_asks == 0 and p.n_pairs == 0 and by_age(p)
 
 cdef inline void narrow_turn(Sim* s, Spm* p) noexcept nogil:
-    """The place where denials are noted is now this scratchpad's."""
+    """Make this scratchpad the one whose denials are noted."""
     if &s.spm[s.noting] != p:
         take_notes(s, p)
 
 cdef inline int32_t find_due(Sim* s, Spm* p, slot_t* order, int64_t n) noexcept nogil:
-    """Put the requesters that have something to do in the next `n` cycles into `due`; how many. Done first, without a branch: fewer that
-    nobody can predict."""
+    """Write the requesters that have work in the next `n` cycles into `due`; return their number. The test is done first and without a
+    branch, because this leaves fewer branches that cannot be predicted."""
     cdef int32_t k, n_order = p.n_order, n_due = 0
     cdef slot_t* due = p.look.due
     cdef Requester* requesters = s.requester

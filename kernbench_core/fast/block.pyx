@@ -1,12 +1,12 @@
 """P5 and P6 of a block of cycles, requester by requester.
 
-Arbitration has a fixed order, and what a requester asks for depends on its own state only: a requester is never disturbed by those
-behind it. So the first requester goes through all cycles of the block, then the second through what ports the first has left, and
-so on; a requester's state stays in registers meanwhile, and asking costs some forty instructions. The order is that of one cycle,
-so no request may come of age inside the block: model/scratchpad.pyx sees to that.
+Arbitration has a fixed order, and a request depends only on the state of its own requester, so a requester is never affected by the
+requesters after it. The first requester therefore goes through all cycles of the block, then the second requester uses the ports that the
+first has left, and so on. The state of a requester stays in registers meanwhile, and a request costs about forty instructions. The order of
+a block is the order of one cycle, so no request may become aged inside the block; model/scratchpad.pyx ensures this.
 
-`taken` has one word for each cycle and port of a bank: word k of a cycle are the banks with more than k ports taken. The words of a
-block are counted as grants when it is over.
+`taken` has one word for each cycle and port of a bank: word k of a cycle has the banks with more than k ports taken. When the block is
+over, its words are counted as grants.
 """
 from libc.string cimport memcpy, memset
 
@@ -29,7 +29,7 @@ from kernbench_core.fast.block_ports cimport PORTS, Walk, grant, note_denial, ta
 
 
 cdef void put_away(Spm* p) noexcept nogil:
-    """Keep denials that are noted and cannot be counted yet."""
+    """Keep noted denials that cannot be counted yet."""
     if p.look.n_denied >= 8:
         p.look.n_denied = tally_noted(&p.denials, p.look.denied, p.look.n_denied)
     memcpy(p.look.left, p.look.denied, sizeof(p.look.left))
@@ -42,18 +42,18 @@ cdef void take_notes(Sim* s, Spm* p) noexcept nogil:
 
 
 cdef void notes_begin(Sim* s, int32_t spm) noexcept nogil:
-    """Denials of this scratchpad are noted in `Sim.denials` from now on; before, no scratchpad's were."""
+    """Denials of this scratchpad are noted in `Sim.denials` from now on; no other scratchpad's denials may be noted there."""
     s.noting = spm
     memcpy(s.denials, s.spm[spm].look.left, sizeof(s.spm[spm].look.left))
 
 
 cdef void notes_end(Sim* s) noexcept nogil:
-    """No scratchpad's denials are noted in `Sim.denials` any more."""
+    """Denials are no longer noted in `Sim.denials`."""
     put_away(&s.spm[s.noting])
 
 
 cdef void narrow_count(Sim* s) noexcept nogil:
-    """Count all denials that are noted."""
+    """Count all noted denials."""
     cdef uint64_t[8] masks
     cdef int32_t k
     cdef Spm* p
@@ -68,15 +68,16 @@ cdef void narrow_count(Sim* s) noexcept nogil:
     s.noting = 0
 
 
-cdef struct Progress:         # of a dense engine in a block
-    uint64_t need             # what the request lacks, or that of the next body cycle
-    int64_t waits             # cycles in which it was denied so far
-    int64_t longest           # of any request
+cdef struct Progress:         # progress of a dense engine in a block
+    uint64_t need             # the banks that the request lacks, or those of the next body cycle
+    int64_t waits             # cycles in which the request was denied so far
+    int64_t longest           # the longest wait of any request
     int32_t denials
 
 
 cdef inline void take_dense(Spm* p, uint64_t* taken, uint64_t* next, int64_t n, Progress* x, int32_t ports) noexcept nogil:
-    """Ask in each of `n` cycles: for what is still lacking of the last body cycle, or for the lines of the next. Without a branch."""
+    """In each of `n` cycles, request the banks that the last body cycle still lacks, or the lines of the next body cycle. The loop has no
+    branch."""
     cdef int64_t _k, served, waits = x.waits, longest = 0
     cdef int32_t before = p.look.n_denied, denials = before
     cdef uint64_t need = x.need
@@ -85,7 +86,7 @@ cdef inline void take_dense(Spm* p, uint64_t* taken, uint64_t* next, int64_t n, 
         need &= ~take(taken, ports, need)
         taken += ports
         noted[denials] = need
-        served = -<int64_t>(need == 0)      # all ones, or none
+        served = -<int64_t>(need == 0)      # all ones, or zero
         denials += 1 + <int32_t>served
         longest = max(longest, waits)
         waits = (waits + 1) & ~served
@@ -99,7 +100,7 @@ cdef inline void take_dense(Spm* p, uint64_t* taken, uint64_t* next, int64_t n, 
 
 
 cdef inline void take_runs(Spm* p, uint64_t* taken, uint64_t* next, int64_t n, Progress* x, int32_t ports) noexcept nogil:
-    """The same, many cycles at once up to each denial."""
+    """The same, with many cycles at once up to each denial."""
     cdef int64_t c = 0, run
     cdef int32_t before = p.look.n_denied
     x.longest = 0
@@ -128,8 +129,8 @@ cdef inline void take_runs(Spm* p, uint64_t* taken, uint64_t* next, int64_t n, P
 
 
 cdef inline void walk_dense(Sim* s, Spm* p, Walk* w, Requester* a, Compute* e, uint64_t* next, int32_t ports) noexcept nogil:
-    """A dense engine that asks in every cycle of the block, which does not end its body. `next`: the requests of its body cycles, from
-    the one that it has not asked for yet."""
+    """A dense engine that makes a request in every cycle of the block, and whose body does not end in the block. `next`: the requests of
+    its body cycles, from the first that it has not yet made."""
     cdef int64_t c = a.next_at - w.begin, n = w.n - c
     cdef bint held = a.first_denied != NEVER
     cdef int64_t asked                          # cycles before this block in which the held request was denied
@@ -138,14 +139,14 @@ cdef inline void walk_dense(Sim* s, Spm* p, Walk* w, Requester* a, Compute* e, u
     x.waits = asked = w.begin + c - a.first_denied if held else 0
     x.need = a.reads if held else next[0]
     next += 1 - held
-    if ports == 2 and vectors.level:            # with one port denials are too many
+    if ports == 2 and vectors.level:            # with one port there are too many denials
         take_runs(p, w.taken[0] + c * ports, next, n, &x, ports)
     else:
         take_dense(p, w.taken[0] + c * ports, next, n, &x, ports)
     if x.longest >= w.max_wait:
         w.late = True
     s.denied += x.denials
-    e.conflict += x.denials + asked - x.waits   # those of a held request are counted when it is served
+    e.conflict += x.denials + asked - x.waits   # denials of a held request are counted when the request is served
     e.body_left -= n - x.denials
     since = w.begin + w.n - x.waits if x.waits else NEVER
     a.next_at = w.begin + w.n
@@ -157,7 +158,7 @@ cdef inline void walk_dense(Sim* s, Spm* p, Walk* w, Requester* a, Compute* e, u
 
 
 cdef inline void walk_compute(Sim* s, Spm* p, Walk* w, slot_t requester, int32_t ports, bint traced) noexcept nogil:
-    """One TE or VE over the block, request by request."""
+    """Simulate one TE or VE over the block, request by request."""
     cdef Requester* a = &s.requester[requester]
     cdef Compute* e = &s.compute[requester - s.n_flows]
     cdef int64_t c = a.next_at - w.begin
@@ -201,7 +202,7 @@ cdef inline void walk_compute(Sim* s, Spm* p, Walk* w, slot_t requester, int32_t
 
 
 cdef inline void walk_requesters(Sim* s, Spm* p, Walk* w, int32_t n_due, int32_t ports, bint traced) noexcept nogil:
-    """The requesters in `due`, one after the other."""
+    """Simulate the requesters in `due`, one after another."""
     cdef int32_t k
     cdef slot_t requester
     cdef slot_t* due = p.look.due
@@ -253,7 +254,7 @@ cdef void open_walk(Walk* w, Spm* p, int64_t n) noexcept nogil:
 
 
 cdef void walk_due(Sim* s, Spm* p, Walk* w, int32_t n_due) noexcept nogil:
-    """The requesters in `due` over a block."""
+    """Simulate the requesters in `due` over a block."""
     if p.split:
         walk_requesters(s, p, w, n_due, 0, False)
     elif p.ports[0] == 1:
@@ -265,14 +266,14 @@ cdef void walk_due(Sim* s, Spm* p, Walk* w, int32_t n_due) noexcept nogil:
 
 
 cdef void walk_due_traced(Sim* s, Spm* p, Walk* w, int32_t n_due) noexcept nogil:
-    """The same of a run that traces requests; the notes are open."""
+    """The same for a run that traces requests; the notes are open."""
     walk_requesters(s, p, w, n_due, 0, True)
 
 
 cdef bint narrow_block(Sim* s, Spm* p, int32_t n_due, int64_t n, bint hoped) noexcept nogil:
-    """The requesters in `due` over `n` cycles from `p.done` on, at most BLOCK, in which nothing changes the order; only the last may bring
-    an event. False where it was only `hoped` that nothing asks when it is of age, and something did: all is to be put back but the
-    counts of grants."""
+    """Simulate the requesters in `due` over `n` cycles from `p.done` on, at most BLOCK, in which nothing changes the order; only the last
+    cycle may have an event. False if the block was speculative and some requester made a request when it was aged: everything except the
+    counts of grants must then be undone."""
     cdef uint64_t[2 * PORTS * BLOCK + 8] words
     cdef int64_t k, used
     cdef bint traced = s.trace != NULL and s.trace.level >= TRACE_FULL
@@ -299,11 +300,11 @@ cdef bint narrow_block(Sim* s, Spm* p, int32_t n_due, int64_t n, bint hoped) noe
 
 
 cdef bint block_advance(Sim* s, Spm* p, cycle_t to) noexcept nogil:
-    """Walk a block of at most BLOCK cycles, in which the order of arbitration is one."""
+    """Simulate a block of at most BLOCK cycles in which the order of arbitration does not change."""
     cdef int64_t n = min(<int64_t>BLOCK, to - p.done)
     cdef slot_t* order = p.order
     narrow_turn(s, p)
-    if n > p.max_wait and p.look.calm > p.done:      # what is first denied in this block must not come of age in it
+    if n > p.max_wait and p.look.calm > p.done:      # a request that is first denied in this block must not become aged in the block
         n = p.max_wait if p.max_wait > 1 else 1
     if p.n_held and p.oldest < p.look.calm and p.done + n - p.oldest > p.max_wait:
         order = aged_first(s, p, p.order, p.n_order, p.done)
@@ -311,7 +312,7 @@ cdef bint block_advance(Sim* s, Spm* p, cycle_t to) noexcept nogil:
             n = 1
         elif p.oldest < p.look.calm and p.done + n - p.oldest > p.max_wait:
             n = p.oldest + p.max_wait - p.done
-    if p.n_out:                                 # a served flow that was out ends its engine's stall in that cycle
+    if p.n_out:                                 # a served flow that was out ends the stall of its engine in that cycle
         n = 1
     narrow_block(s, p, find_due(s, p, order, n), n, False)
     if p.n_watch:

@@ -1,11 +1,11 @@
-"""What a TE or VE asks for in its next body cycle, where one word holds all banks; both walks over blocks are compiled with it."""
+"""The request of a TE or VE in its next body cycle, if one word has all banks; both walks over blocks inline these functions."""
 from kernbench_core.model.bank cimport Requester, Spm, bank_of
 from kernbench_core.model.compute cimport Compute, Stream, stream_banks, stream_next
 from kernbench_core.types cimport NEVER, cycle_t, int32_t, int64_t, uint64_t
 from kernbench_core.fast.block_ports cimport Walk
 
 cdef inline uint64_t stream_line(Stream* t, Spm* p, Walk* w, cycle_t i) noexcept nogil:
-    """`stream_banks` of a sparse engine: nothing, or one line, or in the first cycle perhaps two."""
+    """`stream_banks` of a sparse engine: nothing or one line, and in the first cycle perhaps two lines."""
     cdef uint64_t mask = 0
     while t.next == i:
         mask |= <uint64_t>1 << (bank_of(p, t.line) if p.blocked else t.line)

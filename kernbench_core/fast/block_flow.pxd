@@ -1,5 +1,5 @@
-"""A flow of a scratchpad whose banks fit one word, over a block of cycles: with one shared port a bank, with two, with any; and of a run
-that traces requests."""
+"""A flow of a scratchpad whose banks fit into one word, over a block of cycles: variants for one shared port of a bank, for two, for any
+number, and for a run that traces requests."""
 from kernbench_core.model.bank cimport Spm
 from kernbench_core.model.sim cimport Sim
 from kernbench_core.types cimport slot_t

@@ -1,7 +1,7 @@
 """A flow over a block of cycles.
 
-It asks for a line whenever its carry reaches one. That is regular inside a run, and while nothing is denied: `ask_lines` and
-`ask_rows` go through such requests, and `ask_slowly` makes any other.
+The flow requests a line whenever its carry reaches one. These requests are regular inside a run, as long as none is denied: `ask_lines` and
+`ask_rows` handle regular requests, and `ask_slowly` handles all others.
 """
 from kernbench_core.model.division cimport quotient
 from kernbench_core.model.bank cimport Requester
@@ -20,8 +20,8 @@ cdef extern from *:
 
 
 cdef inline int64_t lines_ahead(Flow* f, Spm* p, Walk* w, Dram* d, bint* over, bint traced) noexcept nogil:
-    """Requests of one line each up to the end of the run. The last one is among them where the run ends with a line and another
-    follows: that is `over` then. A trace tells of the end of each run."""
+    """The number of requests of one line each up to the end of the run. The last request is included if the run ends with a line and
+    another run follows: `over` is then set. A trace records the end of each run."""
     cdef nbytes_t run = f.at.run_left
     cdef int64_t lines = run >> w.shift if w.shift >= 0 else run // w.line
     over[0] = not traced and lines * w.line == run and goes_on(f, p, d)
@@ -29,16 +29,17 @@ cdef inline int64_t lines_ahead(Flow* f, Spm* p, Walk* w, Dram* d, bint* over, b
 
 
 cdef inline void note_lines(Walk* w, slot_t requester, int64_t c, int32_t side, uint64_t mask) noexcept nogil:
-    """Granted to a traced flow."""
+    """Note lines that were granted to a traced flow."""
     put_note(w, requester, c, 0 if side else mask, mask if side else 0)
 
 
 cdef inline int64_t ask_lines(Sim* s, Spm* p, Walk* w, slot_t requester, Flow* f, int64_t c, uint64_t* taken, int32_t each, int32_t side,
                               bint traced) noexcept nogil:
-    """A flow not faster than a line a cycle asks line by line, inside its row and until it is denied: the cycle in which that ends.
+    """A flow that is not faster than one line in a cycle requests line by line, inside its row and until it is denied; returns the cycle in
+    which this ends.
 
-    Right after a request the carry is less than the cycle's share. So the next comes `every` cycles later, or one more where the carry
-    would not do."""
+    Directly after a request, the carry is less than the share of the cycle. The next request therefore comes `every` cycles later, or one
+    cycle later than this if the carry is not sufficient."""
     cdef int64_t n = w.n, num = f.num, every = f.every, rest = f.rest, spent = 0, asked = 0, late, seen = -1
     cdef int64_t carry = f.carry + (w.begin + c + 1 - f.seen) * num - f.cost                    # when the request is made
     cdef uint64_t mask = <uint64_t>1 << f.bank, behind = w.full + 1                             # the banks, as if there were one more
@@ -58,7 +59,7 @@ cdef inline int64_t ask_lines(Sim* s, Spm* p, Walk* w, slot_t requester, Flow* f
             mask <<= 1
             mask = 1 if mask == behind else mask
             carry -= rest
-            late = -<int64_t>(carry < 0)                        # all ones, or none
+            late = -<int64_t>(carry < 0)                        # all ones, or zero
             carry += num & late
             c += every - late
         f.left -= asked * w.line
@@ -80,7 +81,7 @@ cdef inline int64_t ask_lines(Sim* s, Spm* p, Walk* w, slot_t requester, Flow* f
 
 cdef inline int64_t ask_rows(Walk* w, slot_t requester, Flow* f, int64_t c, uint64_t* taken, int32_t each, int32_t side,
                              bint traced) noexcept nogil:
-    """The same for a flow that asks for lines in every cycle: always as many, or one more."""
+    """The same for a flow that requests lines in every cycle: always the same number, or one more."""
     cdef int64_t num = f.num, line = f.cost, carry = f.carry, run = f.at.run_left, bank = f.bank, k
     cdef int64_t lines = quotient(num, line), least = lines * line, enough = (lines + 2) * w.line
     cdef uint64_t mask
@@ -108,7 +109,7 @@ cdef inline int64_t ask_rows(Walk* w, slot_t requester, Flow* f, int64_t c, uint
 
 
 cdef inline int64_t ask_regularly(Sim* s, Spm* p, Walk* w, slot_t requester, int64_t c, int32_t ports, bint traced) noexcept nogil:
-    """Go through all requests that are nothing special; the cycle of the first that is, or that comes after it."""
+    """Handle all regular requests; return the cycle of the first request that is not regular, or of the first request after the block."""
     cdef Flow* f = &s.share.flow[requester]
     cdef int32_t side = 1 if ports == 0 and s.requester[requester].to_writes else 0
     cdef int32_t each = ports if ports else w.ports[side]
@@ -128,7 +129,7 @@ cdef inline int64_t ask_regularly(Sim* s, Spm* p, Walk* w, slot_t requester, int
 
 
 cdef inline void flow_block(Sim* s, Spm* p, Walk* w, slot_t requester, int32_t ports, bint traced) noexcept nogil:
-    """`ports`: of each bank, where they are shared and few, else 0."""
+    """`ports`: the ports of each bank, if they are shared and few, else 0."""
     cdef Requester* a = &s.requester[requester]
     cdef int64_t c = a.next_at - w.begin
     while True:

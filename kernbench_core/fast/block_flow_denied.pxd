@@ -1,4 +1,4 @@
-"""Requests of flows that are special, or denied (fast/block_flow.pyx has the others)."""
+"""Requests of flows that are not regular, or are denied (fast/block_flow.pyx handles the others)."""
 from kernbench_core.model.bank cimport Spm
 from kernbench_core.model.sim cimport Sim
 from kernbench_core.types cimport cycle_t, int32_t, int64_t, slot_t, uint64_t

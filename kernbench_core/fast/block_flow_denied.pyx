@@ -1,6 +1,7 @@
-"""Requests of flows that are not as regular as those of fast/block_flow.pyx, and what becomes of those that are denied.
+"""Requests of flows that are not as regular as those of fast/block_flow.pyx, and the handling of denied requests.
 
-They stand in a module of their own because a function of another module is never inlined: the regular ones keep the registers.
+These functions are in a separate module because a function of another module is never inlined: the registers are then free for the regular
+requests.
 """
 from kernbench_core.model.division cimport quotient
 from kernbench_core.model.bank cimport Requester
@@ -16,8 +17,8 @@ from kernbench_core.fast.block_ports cimport grant, note_denial, run_of, take
 
 
 cdef int64_t wait_for_bank(Sim* s, Spm* p, Walk* w, slot_t requester, int64_t c, uint64_t* taken, int32_t each) noexcept nogil:
-    """A request of `ask_lines` is denied in cycle `c`: the cycle of the next one after it is served. It is behind the block where
-    this is still held then."""
+    """A request of `ask_lines` is denied in cycle `c`: return the cycle of the next request after it is served. The returned cycle is after
+    the block if the request is still held at its end."""
     cdef Requester* a = &s.requester[requester]
     cdef Flow* f = &s.share.flow[requester]
     cdef uint64_t mask = <uint64_t>1 << f.bank
@@ -32,7 +33,7 @@ cdef int64_t wait_for_bank(Sim* s, Spm* p, Walk* w, slot_t requester, int64_t c,
         c += p.penalty
     if w.begin + (c if c < w.n else c - p.penalty) - since >= w.max_wait:
         w.late = True
-    if c < w.n:                             # as if it had been held and served, which nobody saw
+    if c < w.n:                             # as if the request had been held and served, which no other code observes
         take(taken + c * each, each, mask)
         free_flows(s, p, f.engine, since, -1)
         free_flows(s, p, f.engine, w.begin + c, 1)
@@ -50,7 +51,7 @@ cdef int64_t wait_for_bank(Sim* s, Spm* p, Walk* w, slot_t requester, int64_t c,
 
 
 cdef uint64_t ask_once(Sim* s, Spm* p, Walk* w, slot_t requester, cycle_t now) noexcept nogil:
-    """Earn up to and with this cycle, then ask as `flow_want` does; 0 where the carry reaches no piece yet."""
+    """Earn the share up to and including this cycle, then make the request of `flow_want`; 0 if the carry does not reach a piece yet."""
     cdef Requester* a = &s.requester[requester]
     cdef Flow* f = &s.share.flow[requester]
     cdef uint64_t mask = 0
@@ -59,7 +60,7 @@ cdef uint64_t ask_once(Sim* s, Spm* p, Walk* w, slot_t requester, cycle_t now) n
     f.seen = now + 1
     n = f.carry - f.piece * f.den
     a.next_at = now + 1
-    if p.blocked or reaches_end(f, p):          # if not: the piece goes on in the next run, and the carry does not reach its end
+    if p.blocked or reaches_end(f, p):          # if not, the piece continues in the next run, and the carry does not reach its end
         ask_pieces(f, p, memory_of(s, f.job), &s.dma_job[f.job].extent, &mask)
         return mask
     if n < 0:
@@ -76,7 +77,7 @@ cdef uint64_t ask_once(Sim* s, Spm* p, Walk* w, slot_t requester, cycle_t now) n
 cdef inline void tell(
         Sim* s, Spm* p, Walk* w, slot_t requester, int64_t c, uint64_t reads, uint64_t writes, uint64_t denied,
         cycle_t since) noexcept nogil:
-    """A traced request was arbitrated; it was first denied in cycle `since`."""
+    """A traced request was arbitrated; `since` is the cycle in which it was first denied."""
     if denied:
         record_denial(s, p, w, requester, c, reads, writes, denied, since == NEVER)
         return
@@ -93,7 +94,8 @@ cdef void tell_request(
 
 
 cdef inline int64_t ask_any(Sim* s, Spm* p, Walk* w, slot_t requester, int64_t c, int32_t ports, bint traced) noexcept nogil:
-    """Any request, or one that is held: the cycle in which the next comes. It is behind the block where this is still held then."""
+    """Handle any request, or a held one; return the cycle of the next request. The returned cycle is after the block if the request is
+    still held at its end."""
     cdef Requester* a = &s.requester[requester]
     cdef Flow* f = &s.share.flow[requester]
     cdef uint64_t mask = a.reads | a.writes, asked
@@ -140,10 +142,10 @@ cdef inline int64_t ask_any(Sim* s, Spm* p, Walk* w, slot_t requester, int64_t c
 
 
 cdef int64_t ask_slowly(Sim* s, Spm* p, Walk* w, slot_t requester, int64_t c, int32_t ports) noexcept nogil:
-    """`ask_any` of a run that traces no requests."""
+    """`ask_any` for a run that traces no requests."""
     return ask_any(s, p, w, requester, c, ports, False)
 
 
 cdef int64_t ask_slowly_traced(Sim* s, Spm* p, Walk* w, slot_t requester, int64_t c) noexcept nogil:
-    """`ask_any` of a run that traces requests."""
+    """`ask_any` for a run that traces requests."""
     return ask_any(s, p, w, requester, c, 0, True)

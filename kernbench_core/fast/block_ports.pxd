@@ -1,4 +1,4 @@
-"""A block of cycles of a scratchpad whose banks fit one word, and how its ports are taken."""
+"""A block of cycles of a scratchpad whose banks fit into one word, and the use of its ports."""
 from kernbench_core.model.bank cimport BLOCK, DENIED, Spm
 from kernbench_core.trace.events cimport FlowTrace, Tracer
 from kernbench_core.model.bank_counters cimport tally_noted, tally_times
@@ -12,26 +12,26 @@ cdef extern from *:
     """
 
 cdef enum:
-    PORTS = 7                 # of one kind, at most (state/layout.pyx)
+    PORTS = 7                 # largest number of ports of one kind (state/layout.pyx)
 
-cdef struct Walk:             # a block of cycles, and what of its scratchpad is needed all the time
+cdef struct Walk:             # a block of cycles, with frequently used fields of its scratchpad
     cycle_t begin             # the first cycle of the block
     int64_t n                 # cycles
     nbytes_t line             # [B] a line of the scratchpad
-    nbytes_t piece            # the same; of a blocked map none that a flow could have: its requests are looked at one by one
-    int32_t shift             # log2(line), or -1 where the line is no power of two
+    nbytes_t piece            # the same; for a blocked map a value that no flow can have, so its requests are handled one by one
+    int32_t shift             # log2(line), or -1 if the line is not a power of two
     int32_t banks             # of the scratchpad
     uint64_t full             # the mask of all banks
-    bint split                # it has read ports and write ports
+    bint split                # whether banks have separate read and write ports
     cycle_t max_wait          # [cycle] max_wait_cycles
-    bint late                 # some requester asked when it was of age: the order was another one
-    int32_t ports[2]          # ports a bank: of reads (or shared), of writes
+    bint late                 # whether some requester made a request when it was aged: the order of arbitration was then another one
+    int32_t ports[2]          # ports of a bank: for reads (or shared), for writes
     uint64_t* taken[2]        # [cycles][ports]
     Tracer* trace             # of a traced run
-    FlowTrace* flow_trace     # of a traced run: what a trace needs of each flow
+    FlowTrace* flow_trace     # of a traced run: data of the trace for each flow
 
 cdef inline uint64_t run_of(Walk* w, int64_t bank, int64_t n) noexcept nogil:
-    """The banks of `n` consecutive lines of the interleaved map, or of `n` consecutive banks, the first on `bank`."""
+    """The banks of `n` consecutive lines of the interleaved map, or of `n` consecutive banks, beginning at `bank`."""
     cdef uint64_t m
     if n >= w.banks:
         return w.full
@@ -39,7 +39,7 @@ cdef inline uint64_t run_of(Walk* w, int64_t bank, int64_t n) noexcept nogil:
     return (m << bank | (m >> 1) >> (w.banks - 1 - bank)) & w.full
 
 cdef inline void note_denial(Spm* p, uint64_t denied) noexcept nogil:
-    """To be counted with others."""
+    """Note a denial, to be counted together with others."""
     p.look.denied[p.look.n_denied] = denied
     p.look.n_denied += 1
     if p.look.n_denied >= DENIED - BLOCK:
@@ -65,7 +65,7 @@ cdef inline uint64_t take(uint64_t* taken, int32_t ports, uint64_t need) noexcep
     return got
 
 cdef inline uint64_t grant(Spm* p, Walk* w, int64_t c, int32_t ports, uint64_t reads, uint64_t writes) noexcept nogil:
-    """Arbitrate one request in cycle `c` of the block; the banks that were denied."""
+    """Arbitrate one request in cycle `c` of the block; return the denied banks."""
     cdef uint64_t got
     if ports:
         return reads & ~take(w.taken[0] + c * ports, ports, reads)

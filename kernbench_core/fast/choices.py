@@ -1,6 +1,6 @@
-"""Which fast paths and SIMD instructions runs use, where environment variables choose them.
+"""The fast paths and SIMD instructions that runs use, as far as environment variables choose them.
 
-KERNBENCH_WITHOUT names fast paths, with commas between them, that are not used. KERNBENCH_ISA names the instructions.
+KERNBENCH_WITHOUT is a comma-separated list of fast paths that are not used. KERNBENCH_ISA selects the SIMD instructions.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ LEVELS = ("plain", "avx2")  #: SIMD instructions: `plain` is the readable Cython
 
 
 def paths_without(names: Iterable[str]) -> int:
-    """The bits of all fast paths but these. ValueError where a name is no path."""
+    """The bits of all fast paths except the named ones. ValueError for a name that is not a path."""
     left_out = 0
     for name in names:
         if name not in PATHS:
@@ -23,7 +23,7 @@ def paths_without(names: Iterable[str]) -> int:
 
 
 def chosen_paths() -> int:
-    """The bits of those that KERNBENCH_WITHOUT does not name. ImportError where it names what is no path."""
+    """The bits of the paths that KERNBENCH_WITHOUT does not name. ImportError if it names something that is not a path."""
     try:
         return paths_without(filter(None, os.environ.get("KERNBENCH_WITHOUT", "").split(",")))
     except ValueError as error:
@@ -31,7 +31,8 @@ def chosen_paths() -> int:
 
 
 def chosen_level(supported: Sequence[bool]) -> int:
-    """The level that KERNBENCH_ISA asks for, else the highest that the processor supports. ImportError where it cannot be used."""
+    """The level that KERNBENCH_ISA selects, else the highest level that the processor supports. ImportError if the level cannot
+    be used."""
     asked = os.environ.get("KERNBENCH_ISA", "")
     highest = max(level for level, there in enumerate(supported) if there)
     if not asked:

@@ -1,4 +1,4 @@
-"""Many cycles of a scratchpad at once, in which nothing is denied."""
+"""Many cycles of a scratchpad at once, in which no request is denied."""
 from kernbench_core.model.bank cimport Spm
 from kernbench_core.model.dram.extent cimport Dram
 from kernbench_core.model.sim cimport Sim

@@ -1,8 +1,8 @@
-"""Closed forms of requesters that are never denied.
+"""Closed forms for requesters that are never denied.
 
-What moves then depends on time alone, and what is left to find is how often each bank was asked. A flow asks for every line once.
-So does each stream of a TE or VE; where several of its streams may come to one bank in one cycle, which counts once, a turn of the
-banks is gone through cycle by cycle and taken as often as it comes.
+The progress then depends only on time, and it remains to count the requests to each bank. A flow requests every line once. Each stream of a
+TE or VE does so too. If several streams of an engine may access the same bank in one cycle, which counts once, one recurrence period of the
+banks is simulated cycle by cycle and multiplied.
 """
 from libc.string cimport memset
 
@@ -22,13 +22,13 @@ from kernbench_core.model.bank_counters cimport Tally, tally_done, tally_eight, 
 from kernbench_core.types cimport cycle_t, int32_t, int64_t, nbytes_t, slot_t, uint64_t
 
 cdef enum:
-    TURN = 256                # body cycles that are gone through to know a turn of the banks, at most,
-    SHORT = 32                # and where all can be counted quickly
-    FULL = 240                # what a tally counts before it is drained
+    TURN = 256                # largest number of body cycles that are simulated to find a recurrence period of the banks
+    SHORT = 32                # the same, if all cycles can be counted quickly
+    FULL = 240                # counts of a tally before it is drained
 
 
 cdef void jump_in_run(Flow* f, Spm* p, int64_t cycles) noexcept nogil:
-    """`cycles` cycles at once, in which the carry stays below the end of the run: every line reached is asked for once."""
+    """Advance by `cycles` cycles in which the carry stays below the end of the run: every line that is reached is requested once."""
     cdef int64_t n
     flow_accrue(f, cycles)
     n = f.carry - f.piece * f.den
@@ -45,7 +45,8 @@ cdef void jump_in_run(Flow* f, Spm* p, int64_t cycles) noexcept nogil:
 
 
 cdef nbytes_t jump_chunks(Flow* f, Spm* p, Dram* d, nbytes_t budget) noexcept nogil:
-    """Whole chunks of the interleave, all but the last that the budget covers, of a flow that stands before one. Returns their bytes."""
+    """Advance a flow at the beginning of a chunk by whole chunks of the interleave, all except the last one that the budget covers. Returns
+    the bytes of the chunks."""
     cdef int64_t turn = d.interleave * d.channels, lines = d.interleave // p.line, hop = turn // p.line, n, _k
     n = min(budget // d.interleave, (f.at.row_end - f.at.dram - d.interleave) // turn + 1) - 1
     for _k in range(n):
@@ -57,7 +58,7 @@ cdef nbytes_t jump_chunks(Flow* f, Spm* p, Dram* d, nbytes_t budget) noexcept no
 
 
 cdef void jump_lines(Flow* f, Spm* p, Dram* d, Extent* x, int64_t cycles) noexcept nogil:
-    """The same for a flow whose runs end with lines: over the ends of runs too, to the last byte."""
+    """The same for a flow whose runs end with lines: it also advances over ends of runs, to the last byte."""
     cdef nbytes_t budget, step
     cdef int64_t n
     flow_accrue(f, cycles)
@@ -89,13 +90,13 @@ cdef void jump_lines(Flow* f, Spm* p, Dram* d, Extent* x, int64_t cycles) noexce
 
 
 cdef bint whole_lines(Flow* f, Spm* p, Dram* d, Extent* x) noexcept nogil:
-    """All its runs but the last end with a line, and begin with one."""
+    """Whether every run begins with a line, and every run except the last ends with one."""
     return not p.blocked and x.rows == 1 and x.cached == NULL and f.at.shift % p.line == 0 and d.interleave % p.line == 0
 
 
 cdef bint banks_differ(Spm* p, Dram* d, int64_t lines) noexcept nogil:
-    """Of so many lines of a flow, one after the other, no two are on one bank: a request for them is not cut. Its runs are whole
-    chunks of the interleave; between them lie those of the other channels."""
+    """Whether no two of a number of consecutive lines of a flow are in the same bank, so that a request for them is not cut. Its runs are
+    whole chunks of the interleave, with the chunks of the other channels between them."""
     cdef int64_t chunk = d.interleave // p.line, hop = chunk * (d.channels - 1), t, away
     if lines > p.banks:
         return False
@@ -109,11 +110,12 @@ cdef bint banks_differ(Spm* p, Dram* d, int64_t lines) noexcept nogil:
 
 
 cdef void flow_jump(Flow* f, Spm* p, Dram* memories, DmaJob* j, uint64_t* mask, int64_t cycles) noexcept nogil:
-    """Advance a flow that nobody can deny: in closed form inside a run, cycle by cycle where a request may cross its end."""
+    """Advance a flow that cannot be denied: in closed form inside a run, and cycle by cycle where a request may cross the end of the
+    run."""
     cdef int64_t k
     cdef int32_t w
-    # A cycle asks for less than one line more than its rate; where those lines fit one row of banks, none is cut off.
-    cdef int64_t most = quotient(f.num, f.den) + 1          # [B] that a cycle earns, and one more
+    # A cycle requests less than one line more than its rate; if these lines fit into one row of banks, no request is cut.
+    cdef int64_t most = quotient(f.num, f.den) + 1          # [B] that a cycle earns, plus one
     cdef bint uncut = not p.blocked and 2 + most // p.line < p.banks
     cdef Dram* d = &memories[j.memory]
     cdef Extent* x = &j.extent
@@ -144,13 +146,13 @@ cdef void flow_jump(Flow* f, Spm* p, Dram* memories, DmaJob* j, uint64_t* mask, 
 
 
 cdef bint apart(Compute* e, Spm* p) noexcept nogil:
-    """No two streams come to one bank in one body cycle: they move on alike, and what one asks for ends before another
-    begins."""
+    """Whether no two streams access the same bank in one body cycle: they advance at the same speed, and the lines of one end before those
+    of another begin."""
     cdef int64_t lines, away
     cdef int32_t k, j
     cdef Stream* a = &e.stream[0]
     cdef Stream* b
-    lines = (a.per_cycle - 1) // p.line + 2             # of one cycle, at most; where the first line has begun before, too
+    lines = (a.per_cycle - 1) // p.line + 2             # most lines of one cycle, including a first line that began before
     if lines > p.banks:
         return False
     for k in range(1, e.streams):
@@ -166,7 +168,7 @@ cdef bint apart(Compute* e, Spm* p) noexcept nogil:
 
 
 cdef void move_streams(Compute* e, Spm* p, int64_t i, int64_t n, bint counted) noexcept nogil:
-    """Over the body cycles `i` to `i + n`."""
+    """Move the streams from body cycle `i` to `i + n`."""
     cdef Stream* t
     cdef int64_t lines
     cdef int32_t k
@@ -181,7 +183,8 @@ cdef void move_streams(Compute* e, Spm* p, int64_t i, int64_t n, bint counted) n
 
 
 cdef int64_t turn_of(Compute* e, Spm* p, int64_t i, int64_t most) noexcept nogil:
-    """In so many body cycles all streams stand where they do now, in lines and in banks; 0: in more than `most`, or one ends before."""
+    """The number of body cycles after which all streams have the same positions in lines and banks as now; 0 if this is more than `most`,
+    or if a stream ends before."""
     cdef int64_t turn = 1, each
     cdef int32_t k
     for k in range(e.streams):
@@ -193,7 +196,7 @@ cdef int64_t turn_of(Compute* e, Spm* p, int64_t i, int64_t most) noexcept nogil
 
 
 cdef int64_t jump_turns(Compute* e, Spm* p, int64_t i, int64_t n, uint64_t* reads, uint64_t* writes) noexcept nogil:
-    """Count whole turns of the `n` body cycles from `i` on and go over them; how many body cycles that were."""
+    """Count whole recurrence periods of the `n` body cycles from `i` on and advance past them; return the number of these body cycles."""
     cdef int64_t turn = turn_of(e, p, i, SHORT if e.dense else TURN) if p.narrow else 0, times, _k
     cdef int32_t k
     for k in range(e.streams):
@@ -214,7 +217,7 @@ cdef int64_t jump_turns(Compute* e, Spm* p, int64_t i, int64_t n, uint64_t* read
 
 
 cdef int64_t jump_body(Compute* e, Spm* p, int64_t n, uint64_t* reads, uint64_t* writes) noexcept nogil:
-    """Go over many of the next `n` body cycles at once; over how many."""
+    """Advance past many of the next `n` body cycles at once; return their number."""
     cdef int64_t i = e.body - e.body_left
     if apart(e, p):
         move_streams(e, p, i, n, True)
@@ -223,9 +226,9 @@ cdef int64_t jump_body(Compute* e, Spm* p, int64_t n, uint64_t* reads, uint64_t*
 
 
 cdef cycle_t compute_jump(Compute* e, Spm* p, uint64_t* reads, uint64_t* writes, cycle_t at, cycle_t end) noexcept nogil:
-    """Body cycles from `at` on, up to and without cycle `end`, that nobody can deny; the cycle of the next, or of the last
-    where the body is done."""
-    cdef int32_t w, tries = 0 if p.blocked else 2           # the first body cycle may be unlike the others
+    """Body cycles from `at` on and before cycle `end` that cannot be denied; returns the cycle of the next body cycle, or of the last one
+    if the body is done."""
+    cdef int32_t w, tries = 0 if p.blocked else 2           # the first body cycle may differ from the others
     cdef int64_t n
     while at < end:
         n = min(e.body_left, (end - at + e.period - 1) // e.period)
@@ -253,7 +256,7 @@ cdef cycle_t compute_jump(Compute* e, Spm* p, uint64_t* reads, uint64_t* writes,
 
 
 cdef void count_ahead(Compute* e, Ahead* x, ComputeJob* jobs, Spm* p, int64_t n, Tally* t) noexcept nogil:
-    """Count the requests of the next `n` body cycles, which are worked out many at a time."""
+    """Count the requests of the next `n` body cycles, which are computed many at a time."""
     cdef cycle_t i = e.body - e.body_left
     cdef int64_t k, m
     cdef uint64_t* want
@@ -270,12 +273,12 @@ cdef void count_ahead(Compute* e, Ahead* x, ComputeJob* jobs, Spm* p, int64_t n,
 
 
 cdef int64_t count_turns(Compute* e, Ahead* x, ComputeJob* jobs, Spm* p, int64_t n) noexcept nogil:
-    """Count whole turns of the next `n` body cycles; how many body cycles these are."""
+    """Count whole recurrence periods of the next `n` body cycles; return the number of these body cycles."""
     cdef cycle_t i = e.body - e.body_left
     cdef int64_t turn = turn_of(e, p, i, FULL)
     cdef int32_t k
     cdef uint64_t[8] planes
-    cdef Tally once                             # one turn: never drained
+    cdef Tally once                             # one period: never drained
     for k in range(e.streams):
         n = min(n, e.stream[k].nbytes // e.stream[k].per_cycle - i)
     if turn == 0 or n < 2 * turn:
@@ -289,7 +292,7 @@ cdef int64_t count_turns(Compute* e, Ahead* x, ComputeJob* jobs, Spm* p, int64_t
 
 
 cdef cycle_t dense_jump(Compute* e, Ahead* x, ComputeJob* jobs, Spm* p, cycle_t at, cycle_t end) noexcept nogil:
-    """The same for a dense engine: it has a cycle a body cycle, and its streams need not follow."""
+    """The same for a dense engine: it takes one cycle for each body cycle, and its streams need not be moved."""
     cdef int64_t n = min(e.body_left, end - at)
     cdef uint64_t reads = 0, writes = 0
     cdef int64_t many = 0
@@ -304,13 +307,13 @@ cdef cycle_t dense_jump(Compute* e, Ahead* x, ComputeJob* jobs, Spm* p, cycle_t 
 
 
 cdef inline void jump_pair(Sim* s, Spm* p, slot_t requester, cycle_t to) noexcept nogil:
-    """A flow between scratchpads is moved here, by its requester at this side, unless one of them is run cycle by cycle."""
+    """Move a flow between scratchpads, by its requester at this side, unless one of the two scratchpads is run cycle by cycle."""
     if requester < s.n_flows and p.look.step == 0 and s.spm[s.requester[far_requester(s, requester)].spm].look.step == 0:
         pair_jump(s, requester, to)
 
 
 cdef bint closed_form_advance(Sim* s, Spm* p, cycle_t to) noexcept nogil:
-    """P5 and P6 of the cycles before `to`, in which nothing is denied, within the horizon of the scratchpad."""
+    """P5 and P6 of the cycles before `to`, in which no request is denied, within the horizon of the scratchpad."""
     cdef int32_t k
     cdef slot_t requester
     cdef Requester* a

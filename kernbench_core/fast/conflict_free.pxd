@@ -1,4 +1,4 @@
-"""Up to when nothing is denied."""
+"""The cycle before which no request is denied."""
 from kernbench_core.model.bank cimport Spm
 from kernbench_core.model.sim cimport Sim
 from kernbench_core.types cimport cycle_t, int32_t
@@ -9,5 +9,5 @@ cdef void keep_back_offs(Sim* s) noexcept nogil
 cdef void take_back_offs(Sim* s) noexcept nogil
 
 cdef inline bint conflict_free_can(Spm* p) noexcept nogil:
-    """The conflict-free horizon lies ahead."""
+    """Whether the conflict-free horizon is in the future."""
     return p.look.conflict_free > p.done

@@ -1,12 +1,12 @@
-"""Up to when nothing is denied, found by going through the requests to come.
+"""Finds the cycle before which no request is denied, by computing the coming requests.
 
-While nobody is denied, what a requester asks for follows from its own state. So the requests of all requesters in the next cycles
-are laid over each other, bank by bank; the first that finds no port left ends the conflict-free horizon. Where all requesters come
-to where they stand now after some cycles (a turn), and these are clear, all cycles are, until a requester, a rate or a run of
-addresses ends.
+While no request is denied, the requests of a requester follow from its own state. The requests of all requesters in the next cycles are
+therefore overlaid, bank by bank; the first request that finds no free port ends the conflict-free horizon. If all requesters return to
+their present states after some cycles (the recurrence period), and these cycles are free of conflicts, then so are all cycles until a
+requester, a rate or an address run ends.
 
-Each look goes twice as far as the one before, as long as nothing is found and nothing changes; where a denial is near, the next
-look comes later each time.
+Each look-ahead covers twice as many cycles as the one before, as long as no conflict is found and nothing changes. If a denial is near, the
+next look-ahead is made later each time.
 """
 from libc.string cimport memcpy, memset
 
@@ -27,23 +27,23 @@ from kernbench_core.types cimport NEVER, int64_t, nbytes_t, uint64_t
 from kernbench_core.fast.block_ports cimport PORTS, take
 
 cdef enum:
-    LOOK = 7                  # a look goes at most SPAN << LOOK cycles ahead
-    TRIES = 64                # looks that do not pay, of all scratchpads, before each of them looks rarely
-    RARE = 5                  # at most (SPAN << 3 * RARE) // 128 cycles are waited for the next look,
-    WORTH = 8                 # such looks that one that pays is worth
-    QUIET = 24                # and so many after a change, where looks did not pay
-    REQUESTERS = 320               # with more, or with more TEs and VEs, it is not tried
+    LOOK = 7                  # a look-ahead covers at most SPAN << LOOK cycles
+    TRIES = 64                # number of look-aheads without gain, over all scratchpads, after which look-aheads become rare
+    RARE = 5                  # longest back-off: (SPAN << 3 * RARE) // 128 cycles
+    WORTH = 8                 # number of look-aheads without gain that one with gain outweighs
+    QUIET = 24                # back-off after a change, if look-aheads had no gain
+    REQUESTERS = 320               # limit of requesters, and of TEs and VEs, above which no look-ahead is made
     BODIES = 16
 
 cdef struct Plan:             # SPAN cycles from `begin` on
     cycle_t begin
-    cycle_t end               # of the conflict-free horizon, as far as it is known
+    cycle_t end               # of the conflict-free horizon, as far as known
     int32_t each[2]           # ports
     uint64_t taken[2][PORTS * SPAN + 16]
 
 
 cdef bint open_flow(Sim* s, Spm* p, Course* x, Flow* f, Requester* a) noexcept nogil:
-    """Where a flow stands; false where its requests may be cut."""
+    """Set the course of a flow; false if its requests may be cut."""
     cdef DmaJob* j = &s.dma_job[f.job]
     cdef Dram* d = memory_of(s, f.job)
     x.at = a.next_at
@@ -52,7 +52,7 @@ cdef bint open_flow(Sim* s, Spm* p, Course* x, Flow* f, Requester* a) noexcept n
     x.side = 1 if a.to_writes else 0
     open_carry(x, f)
     x.bank = f.bank
-    x.lines = (f.at.run_left - f.piece) // p.line       # the last piece of a run may be less than a line, or go on in the next run
+    x.lines = (f.at.run_left - f.piece) // p.line       # the last piece of a run may be smaller than a line, or continue in the next run
     x.hop = -1
     if j.extent.rows == 1 and j.extent.cached == NULL and f.at.shift % p.line == 0 and d.interleave % p.line == 0:
         x.lines = 1 + (f.at.run_left - f.piece + p.line - 1) // p.line
@@ -63,7 +63,7 @@ cdef bint open_flow(Sim* s, Spm* p, Course* x, Flow* f, Requester* a) noexcept n
 
 
 cdef bint open_body(Sim* s, Spm* p, Course* x, Compute* e, Requester* a) noexcept nogil:
-    """Where a TE or VE stands; false before its first body cycle, which may be unlike the others."""
+    """Set the course of a TE or VE; false before its first body cycle, which may differ from the others."""
     cdef int32_t k
     x.at = a.next_at if e.body_left else NEVER
     if x.at == NEVER:
@@ -80,7 +80,7 @@ cdef bint open_body(Sim* s, Spm* p, Course* x, Compute* e, Requester* a) noexcep
 
 
 cdef inline bint lay_lines(Plan* w, Spm* p, Course* x, Flow* f, int32_t ports) noexcept nogil:
-    """`ports`: of a bank, where they are few, else 0."""
+    """`ports`: the ports of a bank, if they are few, else 0."""
     cdef int64_t carry = x.carry, pay = x.pay, bank = x.bank, lines = x.lines, every = f.every if f.every else 1
     cdef int64_t earned = every * f.num, num = f.num, cost = f.cost, banks = p.banks
     cdef int32_t each = ports if ports else w.each[x.side]
@@ -121,13 +121,13 @@ cdef inline bint lay_lines(Plan* w, Spm* p, Course* x, Flow* f, int32_t ports) n
 
 
 cdef bint lay_flow(Plan* w, Spm* p, Course* x, Flow* f) noexcept nogil:
-    """A flow's requests in the cycles of the plan; false where one is denied, or not known: the conflict-free horizon ends there."""
+    """Add a flow's requests in the cycles of the plan; false if a request is denied or not known, which ends the conflict-free horizon."""
     cdef int32_t each = w.each[x.side]
     return lay_lines(w, p, x, f, 1) if each == 1 else lay_lines(w, p, x, f, 2) if each == 2 else lay_lines(w, p, x, f, 0)
 
 
 cdef bint lay_body(Plan* w, Spm* p, Course* x, Compute* e) noexcept nogil:
-    """The same for a TE or VE: one port of a bank however many of its streams come there."""
+    """The same for a TE or VE: one port of a bank, however many of its streams access the bank."""
     cdef cycle_t end = min(w.begin + SPAN, w.end), next
     cdef uint64_t reads, writes
     cdef uint64_t* taken
@@ -168,7 +168,7 @@ cdef bint lay_body(Plan* w, Spm* p, Course* x, Compute* e) noexcept nogil:
 
 
 cdef bint lay_dense(Sim* s, Plan* w, Spm* p, Course* x, Compute* e) noexcept nogil:
-    """The same for a dense TE or VE, whose requests are worked out many at a time."""
+    """The same for a dense TE or VE, whose requests are computed many at a time."""
     cdef int32_t each = w.each[0]
     cdef int64_t n = min(min(w.begin + SPAN, w.end) - x.at, e.body - x.i), c
     cdef uint64_t* taken = w.taken[0] + (x.at - w.begin) * each
@@ -192,7 +192,7 @@ cdef bint lay_dense(Sim* s, Plan* w, Spm* p, Course* x, Compute* e) noexcept nog
 
 
 cdef int64_t turn_of(Sim* s, Spm* p, Course* x) noexcept nogil:
-    """After so many cycles the requester stands where it does now, its bytes apart."""
+    """The number of cycles after which the requester is in the same state as now, apart from its bytes."""
     cdef Flow* f
     cdef Compute* e
     cdef Dram* d
@@ -217,7 +217,7 @@ cdef int64_t turn_of(Sim* s, Spm* p, Course* x) noexcept nogil:
 
 
 cdef cycle_t look(Sim* s, Spm* p, Course* x, int32_t n, cycle_t to) noexcept nogil:
-    """The first cycle before `to` in which somebody is denied, or it is not known; else `to`."""
+    """The first cycle before `to` in which a request is denied or not known; else `to`."""
     cdef Plan w
     cdef int32_t k
     cdef bint clear = True
@@ -240,7 +240,7 @@ cdef cycle_t look(Sim* s, Spm* p, Course* x, int32_t n, cycle_t to) noexcept nog
 
 
 cdef int32_t open_courses(Sim* s, Spm* p, Course* x, Stream* streams) noexcept nogil:
-    """Where all requesters stand; how many, or -1 where it cannot be told what they ask for."""
+    """Set the courses of all requesters; return their number, or -1 if their requests are not known."""
     cdef int32_t k, n = 0, bodies = 0
     cdef Requester* a
     for k in range(p.n_order):
@@ -262,13 +262,13 @@ cdef int32_t open_courses(Sim* s, Spm* p, Course* x, Stream* streams) noexcept n
 
 
 cdef cycle_t known_to(Sim* s, Spm* p, Course* x, int32_t n) noexcept nogil:
-    """Before that cycle no flow comes to a piece that is less than a line, or to one whose bank is not known."""
+    """No flow reaches a piece that is smaller than a line, or a piece whose bank is not known, before this cycle."""
     cdef cycle_t to = NEVER
     cdef Flow* f
     cdef int64_t lines
     cdef int32_t k
     for k in range(n):
-        if s.requester[x[k].requester].compute or s.requester[x[k].requester].paired:       # of those all lines are known
+        if s.requester[x[k].requester].compute or s.requester[x[k].requester].paired:       # all lines of these are known
             continue
         f = &s.share.flow[x[k].requester]
         lines = x[k].lines
@@ -281,7 +281,7 @@ cdef cycle_t known_to(Sim* s, Spm* p, Course* x, int32_t n) noexcept nogil:
 
 
 cdef int64_t common_turn(Sim* s, Spm* p, Course* x, int32_t n) noexcept nogil:
-    """Of all requesters; more than are ever looked at where it is long."""
+    """The common recurrence period of all requesters; a number above the limit if it is long."""
     cdef int64_t turn = 1, each
     cdef int32_t k
     for k in range(n):
@@ -295,13 +295,13 @@ cdef int64_t common_turn(Sim* s, Spm* p, Course* x, int32_t n) noexcept nogil:
 
 
 cdef cycle_t conflict_free_to(Sim* s, Spm* p, Course* x, int32_t n) noexcept nogil:
-    """Nothing is denied before that cycle."""
+    """No request is denied before this cycle."""
     cdef cycle_t known = known_to(s, p, x, n), first = p.done, to
     cdef int64_t turn = common_turn(s, p, x, n) if p.look.back_offs <= 2 else NEVER
     cdef int64_t far = 2 * SPAN << max(0, min(LOOK - 1, -p.look.back_offs))
     cdef int32_t k
     for k in range(n):
-        first = max(first, x[k].at + 1)             # behind its first request every requester is regular
+        first = max(first, x[k].at + 1)             # after its first request, every requester is regular
     if turn > 2 * far or first > p.done + far:
         return look(s, p, x, n, min(p.done + far, known))
     to = look(s, p, x, n, min(first + turn, known))
@@ -309,8 +309,8 @@ cdef cycle_t conflict_free_to(Sim* s, Spm* p, Course* x, int32_t n) noexcept nog
 
 
 cdef void conflict_free_ends(Sim* s, Spm* p, cycle_t now) noexcept nogil:
-    """What was found held up to cycle `now`, and no longer; looks that do not pay are
-    made less often, those that do go further."""
+    """The conflict-free horizon held up to cycle `now`, and ends there; look-aheads without gain become rarer, those with gain cover more
+    cycles."""
     if now - p.look.back_off >= 4 * SPAN:
         p.look.back_offs = max(p.look.back_offs - 2, -LOOK)
         s.looks = min(s.looks + WORTH, TRIES)
@@ -322,7 +322,7 @@ cdef void conflict_free_ends(Sim* s, Spm* p, cycle_t now) noexcept nogil:
 
 
 cdef void conflict_free_over(Sim* s, Spm* p, cycle_t now) noexcept nogil:
-    """Something is done to the scratchpad in cycle `now`: what was found does not hold any more."""
+    """The scratchpad is changed in cycle `now`: the conflict-free horizon is no longer valid."""
     if p.n_pairs:
         pair_over(p, now)
         return
@@ -333,7 +333,7 @@ cdef void conflict_free_over(Sim* s, Spm* p, cycle_t now) noexcept nogil:
 
 
 cdef bint find_conflict_free(Sim* s, int32_t spm) noexcept nogil:
-    """Nothing is denied before the cycle `conflict_free` of the scratchpad, which lies ahead."""
+    """Find the cycle `conflict_free` of the scratchpad, which is in the future and before which no request is denied."""
     cdef Spm* p = &s.spm[spm]
     cdef Course[REQUESTERS] x
     cdef Stream[MAX_REGIONS * BODIES] streams
@@ -347,7 +347,8 @@ cdef bint find_conflict_free(Sim* s, int32_t spm) noexcept nogil:
             return False
         n = open_courses(s, p, x, streams)
         return pair_found(p, look(s, p, x, n, min(p.done + SPAN, known_to(s, p, x, n))) if n >= 0 else p.done)
-    if p.look.conflict_free and p.look.conflict_free - p.look.back_off >= 2 * SPAN:       # all that was looked at is over: look further
+    # the cycles of the last look-ahead are over: look further ahead
+    if p.look.conflict_free and p.look.conflict_free - p.look.back_off >= 2 * SPAN:
         p.look.conflict_free = 0
         p.look.back_offs = max(p.look.back_offs - 1, -LOOK)
     elif p.look.conflict_free:
@@ -369,7 +370,7 @@ cdef bint find_conflict_free(Sim* s, int32_t spm) noexcept nogil:
 
 
 cdef void keep_back_offs(Sim* s) noexcept nogil:
-    """A run returns, and equal states shall look alike: when to look again is put aside for the next run, in no snapshot."""
+    """A run returns, and equal states must look the same: the back-offs are kept for the next run, outside of snapshots."""
     cdef int32_t k
     for k in range(s.n_spm):
         s.kept[2 * k] = s.spm[k].look.back_off
@@ -381,7 +382,7 @@ cdef void keep_back_offs(Sim* s) noexcept nogil:
 
 
 cdef void take_back_offs(Sim* s) noexcept nogil:
-    """A run goes on, perhaps from a snapshot of an earlier cycle. Only how often it is looked depends on this."""
+    """A run continues, perhaps from a snapshot of an earlier cycle. Only the frequency of look-aheads depends on the restored values."""
     cdef int32_t k
     for k in range(s.n_spm):
         s.spm[k].look.back_off = min(s.kept[2 * k], s.cycle + (SPAN << 3 * RARE) // 128)

@@ -1,4 +1,4 @@
-"""Which scratchpads make a group, and where each group's lists are."""
+"""The division of scratchpads into groups, and the part of each group in the lists."""
 from kernbench_core.state.arena cimport Arena
 from kernbench_core.model.sim cimport Sim
 

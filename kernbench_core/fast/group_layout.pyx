@@ -1,8 +1,8 @@
 """Finds the groups of a machine and its program, and gives each its part of every list.
 
-Two scratchpads are of one group where a resource is on routes of both engines' jobs. There is one group only where more than that
-binds them: components, transfers between scratchpads, a check of all entries for overlap, rules of allocation that look at all
-channels at once. Everything of a group stands together, in the order of scratchpads and engines.
+Two scratchpads are in the same group if a resource is on routes of the jobs of both. There is only one group if anything else connects the
+scratchpads: components, transfers between scratchpads, an overlap check over all entries, or allocation rules that examine all channels
+together. The data of a group are adjacent, in the order of scratchpads and engines.
 """
 import numpy as np
 
@@ -24,7 +24,7 @@ cdef int32_t root(int32_t* up, int32_t k) noexcept nogil:
 
 
 cdef void bind(int32_t* up, int32_t a, int32_t b) noexcept nogil:
-    """The lower one is the root: scratchpads stand before resources."""
+    """The lower number becomes the root, because scratchpads come before resources."""
     a = root(up, a)
     b = root(up, b)
     if a < b:
@@ -34,13 +34,14 @@ cdef void bind(int32_t* up, int32_t a, int32_t b) noexcept nogil:
 
 
 cdef bint apart(Sim* s) noexcept nogil:
-    """Scratchpads that share no resource know nothing of each other."""
+    """Whether scratchpads that share no resource are independent of each other."""
     cdef bint bound = s.n_plugs or s.n_open or s.n_asks or s.overlap or s.far_requesters or s.caches != NULL
     return not s.share.plain and s.n_spm > 1 and not bound and SHARE_RULES[s.share.rule].local
 
 
 cdef void bind_routes(Sim* s, int32_t* up, int32_t* user) noexcept nogil:
-    """Scratchpads and the resources on the ways of their jobs. `user`: 1 + the first scratchpad that was found to use a route."""
+    """Connect scratchpads with the resources on the routes of their jobs. `user`: 1 + the first scratchpad that was found to use a
+    route."""
     cdef int32_t k, c, h, spm
     cdef slot_t route
     for k in range(s.n_dma_jobs):
@@ -56,7 +57,8 @@ cdef void bind_routes(Sim* s, int32_t* up, int32_t* user) noexcept nogil:
 
 
 cdef object groups_of(Sim* s):
-    """The group of each scratchpad, then of each resource; groups have the order of scratchpads. Resources that nobody uses: 0."""
+    """The group of each scratchpad, and then of each resource; groups are numbered in the order of scratchpads. Resources without users:
+    0."""
     up = np.arange(s.n_spm + s.share.n_res, dtype=np.int32)
     group = np.zeros(s.n_spm + s.share.n_res, dtype=np.int32)
     user = np.zeros(s.routes.n, dtype=np.int32)
@@ -79,7 +81,7 @@ cdef object groups_of(Sim* s):
 
 
 cdef list sizes_of(Sim* s, int32_t* group, list flows):
-    """Of each group how many scratchpads, flows, TEs and VEs, resources and engines it has."""
+    """For each group, the number of its scratchpads, flows, TEs and VEs, resources and engines."""
     cdef int32_t k
     sizes = [[0, 0, 0, 0, 0] for _ in range(s.groups.n)]
     for k in range(s.n_spm):
@@ -97,12 +99,12 @@ cdef list sizes_of(Sim* s, int32_t* group, list flows):
 
 
 cdef int32_t leaves_of(int32_t n):
-    """The power of two that is not below `n`."""
+    """The smallest power of two that is at least `n`."""
     return 1 << (n - 1).bit_length() if n > 1 else 1
 
 
 cdef void share_out(Sim* s, list sizes):
-    """Each group's part of a list begins where that of the one before it ends. `n_free` is how many flows it has."""
+    """The part of each group in a list begins where the part of the previous group ends. `n_free`: the number of flows of the group."""
     cdef int32_t k, spm = 0, tree = 0, flow = 0, compute = 0, res = 0, word = 0, i
     cdef Group* g
     for k in range(s.groups.n):
@@ -122,7 +124,7 @@ cdef void share_out(Sim* s, list sizes):
 
 
 cdef int seat(Sim* s, int32_t* group) except -1:
-    """A bit of `wanted` for each engine, and a place in `member` for each scratchpad."""
+    """Assign a bit of `wanted` to each engine, and a position in `member` to each scratchpad."""
     cdef int32_t k, g, w
     counts = np.zeros((2, s.groups.n), dtype=np.int32)
     cdef int32_t* spms = own_int32s(counts)
@@ -147,7 +149,7 @@ cdef int seat(Sim* s, int32_t* group) except -1:
 
 
 cdef void groups_look(Sim* s) noexcept nogil:
-    """Every scratchpad was brought up to date, and no horizon is kept: all that they do next is to be found again."""
+    """Every scratchpad was brought up to date, and no horizon is kept: all next events must be computed again."""
     cdef int32_t k, i
     cdef Group* g
     cdef cycle_t* tree
@@ -161,14 +163,14 @@ cdef void groups_look(Sim* s) noexcept nogil:
         for i in range(g.leaves):
             tree[g.leaves + i] = 0 if i < g.n_spm else NEVER
         for i in range(g.leaves - 1, 0, -1):
-            tree[i] = tree[2 * i]               # not above the right one: there are no gaps
+            tree[i] = tree[2 * i]               # not above the right child: there are no gaps
     s.n_touched = s.n_spm
-    if s.groups.n > 1:                          # nobody's turn
+    if s.groups.n > 1:                          # no group is being run
         s.n_touched = s.n_member = s.n_free = s.joins.n = s.ends.n = s.word = s.words = 0
 
 
 cdef int32_t group_of(Sim* s, int32_t* group, int32_t entry) noexcept nogil:
-    """Of the engine of a job; NONE for other entries."""
+    """The group of the engine of a job; NONE for other entries."""
     cdef Entry* e = &s.control.entry[entry]
     if e.op == OP_DMA:
         return group[s.dma_spm[s.dma_job[e.job].engine]]
@@ -176,7 +178,8 @@ cdef int32_t group_of(Sim* s, int32_t* group, int32_t entry) noexcept nogil:
 
 
 cdef void untie(Sim* s, int32_t* group, int32_t* mixed) noexcept nogil:
-    """A job that lets only jobs of its group start, which wait for nothing else, is no concern of other groups. `mixed`: zeros."""
+    """Mark jobs whose dependents are all in the same group and wait for nothing else: they do not matter to other groups. `mixed`:
+    zeros."""
     cdef Control* q = &s.control
     cdef int32_t i, k, of
     cdef bint alone
@@ -195,7 +198,8 @@ cdef void untie(Sim* s, int32_t* group, int32_t* mixed) noexcept nogil:
 
 
 cdef int lay_out_groups(Sim* s, Arena a, list flows) except -1:
-    """`flows`: how many each DMA engine can have at one time. Nobody's turn but that of an only group."""
+    """`flows`: the largest number of flows that each DMA engine can have at a time. Afterwards no group is being run, unless there is only
+    one."""
     groups = groups_of(s)
     mixed = np.zeros(s.control.n, dtype=np.int32)
     cdef int32_t* group = own_int32s(groups)

@@ -12,7 +12,7 @@ cdef void groups_run(Sim* s, cycle_t to) noexcept nogil
 cdef cycle_t groups_next(Sim* s, cycle_t limit) noexcept nogil
 
 cdef inline bint group_cycle(Sim* s, cycle_t now) noexcept nogil:
-    """P3 to P7 of the group whose turn it is; false where the run is over before the end of the cycle."""
+    """P3 to P7 of the group that is being run; false if the run ends before the end of the cycle."""
     if not start_and_share(s, now):
         return False
     scratchpad_phase(s, now)

@@ -1,12 +1,12 @@
 """Cycles of one group of scratchpads after another.
 
-A group is what transfers bind together: scratchpads, their engines, and the resources on the routes of their jobs. Nothing but the
-command queue stands between two groups: a job that ends may let one of another group start. So each cycle is run group by group, P3
-to P7. And while no such job is left, a group goes ahead by itself to where the run is to stop, and issues what waits for its own jobs:
-its state stays in the near caches, and comes from far memory once, not at each of its events.
+A group consists of scratchpads that transfers connect, their engines, and the resources on the routes of their jobs. Only the command queue
+connects two groups: when a job ends, a job of another group may start. Each cycle is therefore run group by group, P3 to P7. While no such
+job is left, a group runs ahead by itself up to the cycle in which the run stops, and issues the entries that wait for its own jobs. The
+state of the group then stays in the near caches, instead of being loaded from memory at each of its events.
 
-The lists and heaps of the group whose turn it is stand in `Sim`, where the phases look for them; `group_enter` and `group_leave` put
-them there and away. The only group of a machine stands there all the time.
+The lists and heaps of the group that is being run are in `Sim`, where the phases expect them; `group_enter` and `group_leave` move them
+there and back. If a machine has only one group, its lists are always there.
 """
 from kernbench_core.model.control cimport Control, Entry, control_release, control_settle, control_take
 from kernbench_core.model.dma cimport DmaJob
@@ -19,7 +19,7 @@ from kernbench_core.types cimport DMA_TRANSFERRING, NONE, OP_DMA, cycle_t, int32
 
 
 cdef void group_enter(Sim* s, Group* g) noexcept nogil:
-    """It is the turn of this group."""
+    """Make this group the one that is being run."""
     s.member += g.first_spm
     s.n_member = g.n_spm
     s.touched += g.first_spm
@@ -61,7 +61,7 @@ cdef void group_leave(Sim* s, Group* g) noexcept nogil:
 
 
 cdef cycle_t group_next(Sim* s, cycle_t at) noexcept nogil:
-    """The next cycle, from `at` on, in which anything happens in the group that others see."""
+    """The next cycle, from `at` on, in which the group has an event that other groups can observe."""
     cdef cycle_t to
     if s.any_wanted or s.n_rejoin or s.share.n_dirty:
         return at
@@ -73,7 +73,7 @@ cdef cycle_t group_next(Sim* s, cycle_t at) noexcept nogil:
 
 
 cdef void group_issue(Sim* s, int32_t first, cycle_t now) noexcept nogil:
-    """P2 of a group by itself, behind the `first` jobs that had ended before: those that waited for the others are issued."""
+    """P2 of a single group, after the `first` jobs that had ended before: issue the entries that waited for the other ended jobs."""
     cdef int32_t i
     control_release(&s.control, first)
     i = control_take(&s.control, now)
@@ -84,7 +84,7 @@ cdef void group_issue(Sim* s, int32_t first, cycle_t now) noexcept nogil:
 
 
 cdef void renumber(Sim* s, int32_t entry, int64_t seq) noexcept nogil:
-    """Let a job have the number that it has where all groups go from cycle to cycle together."""
+    """Give a job the number that it has if all groups are run cycle by cycle together."""
     cdef Entry* e = &s.control.entry[entry]
     cdef DmaJob* j
     cdef slot_t flow
@@ -102,13 +102,13 @@ cdef void renumber(Sim* s, int32_t entry, int64_t seq) noexcept nogil:
 
 
 cdef void group_run(Sim* s, int32_t k, cycle_t to) noexcept nogil:
-    """The cycles of a group before `to`. What ends a run early is in no machine of several groups (fast/group_layout.pyx)."""
+    """The cycles of a group before `to`. Machines with several groups have nothing that ends a run early (fast/group_layout.pyx)."""
     cdef cycle_t at = max(s.groups.at[k], s.cycle)
     cdef bint apart = to > s.cycle + 1
     cdef int32_t heard = s.control.n_finished
     group_enter(s, &s.groups.group[k])
     while at < to:
-        if apart and heard < s.control.n_finished:      # they ended in the cycle before: the engine is wanted
+        if apart and heard < s.control.n_finished:      # they ended in the cycle before, so P3 has work for the engine
             group_issue(s, heard, at)
             heard = s.control.n_finished
         group_cycle(s, at)
@@ -118,7 +118,7 @@ cdef void group_run(Sim* s, int32_t k, cycle_t to) noexcept nogil:
 
 
 cdef cycle_t groups_until(Sim* s, cycle_t limit) noexcept nogil:
-    """After P2 of a cycle: up to where the groups may go by themselves."""
+    """After P2 of a cycle: the cycle before which the groups may run ahead."""
     cdef Control* q = &s.control
     if (q.tied or q.mmio != NULL or q.passed < q.n_barriers or q.width and q.submitted < s.n_dma_jobs + s.n_compute_jobs or s.trace != NULL
             or s.stops.start_of != NONE or s.stops.end_of != NONE or s.stops.on_stall or s.stops.on_conflict):
@@ -127,7 +127,7 @@ cdef cycle_t groups_until(Sim* s, cycle_t limit) noexcept nogil:
 
 
 cdef void groups_run(Sim* s, cycle_t to) noexcept nogil:
-    """The cycles before `to` of all groups."""
+    """The cycles of all groups before `to`."""
     cdef cycle_t last = s.cycle + 1
     cdef int32_t k, entry
     cdef int64_t seq = s.control.submitted
@@ -138,7 +138,7 @@ cdef void groups_run(Sim* s, cycle_t to) noexcept nogil:
             if s.groups.at[k] < to:
                 group_run(s, k, to)
     if to > s.cycle + 1:
-        if s.control.in_flight == 0:            # P2 looks at it where the last job has ended
+        if s.control.in_flight == 0:            # P2 handles the cycle in which the last job has ended
             for k in range(s.control.n_finished):
                 last = max(last, s.control.entry[s.control.finished[k]].end)
             if last < to:
@@ -152,7 +152,7 @@ cdef void groups_run(Sim* s, cycle_t to) noexcept nogil:
 
 
 cdef cycle_t groups_next(Sim* s, cycle_t limit) noexcept nogil:
-    """The next cycle in which anything happens in a group."""
+    """The next cycle in which any group has an event."""
     cdef int32_t k
     for k in range(s.groups.n):
         limit = min(limit, s.groups.at[k])

@@ -1,6 +1,8 @@
-"""When each scratchpad may next bring an event that others see, and P5 and P6 of those whose time has come.
+"""The next cycle in which each scratchpad may have an event that other parts of the machine observe, and P5 and P6 of the scratchpads that
+are due.
 
-Until its horizon the requesters of a scratchpad only ask, wait and move. The horizons stand in a tree, whose root is the smallest.
+Before its horizon, the requesters of a scratchpad only make requests, wait and progress. The horizons are in a tree whose root is the
+smallest.
 """
 from kernbench_core.fast.conflict_free cimport find_conflict_free
 from kernbench_core.fast.pair_cycles cimport pair_turn, paired_cycle
@@ -18,7 +20,7 @@ from kernbench_core.types cimport NEVER, NONE, int32_t, int64_t, slot_t, uint64_
 
 
 cdef cycle_t earliest_end(Sim* s, slot_t requester) noexcept nogil:
-    """The work of a requester ends in no earlier cycle: nobody is faster for being denied."""
+    """The work of a requester ends in no earlier cycle, because a denial makes no requester faster."""
     cdef Requester* a = &s.requester[requester]
     cdef Compute* e
     cdef Flow* f
@@ -26,10 +28,10 @@ cdef cycle_t earliest_end(Sim* s, slot_t requester) noexcept nogil:
         e = &s.compute[requester - s.n_flows]
         if e.body_left < 2:
             return a.next_at if e.body_left else NEVER
-        # A held request is served in any cycle, the body cycles behind it come on the engine's period.
+        # A held request is served in any cycle; the body cycles after it follow the engine's period.
         return on_period(a.next_at + 1, e.period) + (e.body_left - 2) * e.period
     f = &s.share.flow[requester]
-    if not f.member:                    # all that it may have is a held request
+    if not f.member:                    # it can only have a held request
         return a.next_at if a.first_denied != NEVER and f.asked == f.left else NEVER
     if a.first_denied == NEVER:
         return f.seen + flow_cycles(f, f.left) - 1
@@ -37,8 +39,8 @@ cdef cycle_t earliest_end(Sim* s, slot_t requester) noexcept nogil:
 
 
 cdef inline int64_t patience(Spm* p) noexcept nogil:
-    """A flow is not pressed while all requesters together take the ports of a bank no more often than that in so many cycles; 0:
-    not known."""
+    """No flow gets backpressure while all requesters together take the ports of a bank at most as often as that in this number of cycles;
+    0: not known."""
     cdef int64_t denials = min(p.backpressure, p.max_wait)
     if p.blocked or p.n_out or p.backpressure > CALM or p.backpressure > p.max_wait + 1:
         return 0
@@ -48,7 +50,7 @@ cdef inline int64_t patience(Spm* p) noexcept nogil:
 
 
 cdef bint spread(Sim* s, Spm* p, int64_t away) noexcept nogil:
-    """In the next CALM cycles every bank is one that at least `away` flows do not come to."""
+    """Whether in the next CALM cycles, for every bank, at least `away` flows do not access the bank."""
     cdef uint64_t none = p.full if away < 4 else 0, one = p.full if away < 3 else 0, two = p.full if away < 2 else 0, three = 0
     cdef uint64_t others
     cdef int32_t k
@@ -67,7 +69,7 @@ cdef bint spread(Sim* s, Spm* p, int64_t away) noexcept nogil:
         if a.first_denied != NEVER:
             others |= a.reads | a.writes
         others = p.full & ~others
-        three |= two & others               # banks that so many flows more do not come to
+        three |= two & others               # banks that one more flow does not access
         two |= one & others
         one |= none & others
         none |= others
@@ -77,22 +79,22 @@ cdef bint spread(Sim* s, Spm* p, int64_t away) noexcept nogil:
 
 
 cdef inline cycle_t look_again(Sim* s, Spm* p) noexcept nogil:
-    """The cycle before it is looked for a conflict-free horizon again."""
+    """The cycle before which no look-ahead is made."""
     return max(p.look.back_off - 1, p.done) if s.skip and p.look.back_off > p.done else NEVER
 
 
 cdef inline bint conflict_free(Sim* s, int32_t spm) noexcept nogil:
-    """A conflict-free horizon lies ahead. A path that is left out looks for none."""
+    """Whether a conflict-free horizon is in the future. False if the path is left out."""
     return paths & CONFLICT_FREE_PATH and find_conflict_free(s, spm)
 
 
 cdef inline bint nothing_denied(Sim* s, int32_t spm) noexcept nogil:
-    """Nothing is denied while requesters stay, or before the conflict-free horizon."""
+    """No request is denied while the requesters stay the same, or before the conflict-free horizon."""
     return paths & UNCONTENDED_PATH and scratchpad_uncontended(s, spm) or conflict_free(s, spm)
 
 
 cdef cycle_t pair_next(Sim* s, int32_t spm) noexcept nogil:
-    """The same with flows to or from other scratchpads, which may all be held where the conflict-free horizon is over."""
+    """The same with flows to or from other scratchpads, which may all be held when the conflict-free horizon is over."""
     cdef Spm* p = &s.spm[spm]
     cdef int32_t k
     cdef slot_t requester
@@ -100,7 +102,7 @@ cdef cycle_t pair_next(Sim* s, int32_t spm) noexcept nogil:
     cdef cycle_t to
     if s.stops.on_conflict or not s.skip or not conflict_free(s, spm):
         return p.done
-    to = p.look.conflict_free - 1                            # behind that it is looked again before anything is asked for
+    to = p.look.conflict_free - 1                            # a new look-ahead is made after it, before any request
     for k in range(p.n_order):
         requester = p.order[k]
         a = &s.requester[requester]
@@ -113,7 +115,7 @@ cdef cycle_t pair_next(Sim* s, int32_t spm) noexcept nogil:
 
 
 cdef cycle_t first_asking(Sim* s, Spm* p) noexcept nogil:
-    """No requester asks for anything in an earlier cycle; NEVER: none does by itself."""
+    """No requester makes a request in an earlier cycle; NEVER: no request comes without another event."""
     cdef cycle_t at = NEVER
     cdef int32_t k
     for k in range(p.n_order):
@@ -122,9 +124,10 @@ cdef cycle_t first_asking(Sim* s, Spm* p) noexcept nogil:
 
 
 cdef cycle_t scratchpad_next(Sim* s, int32_t spm) noexcept nogil:
-    """The first cycle that may bring an event that others see. Until then requesters only ask, wait and move.
+    """The first cycle that may have an event that other parts of the machine observe. Before this cycle, requesters only make requests,
+    wait and progress.
 
-    Where something may be denied, a flow may be held at once, and leave its resources `backpressure_cycles` later.
+    If a request may be denied, a flow may be held at once, and leave its resources `backpressure_cycles` later.
     """
     cdef Spm* p = &s.spm[spm]
     cdef int32_t k, n_order = p.n_order, out = p.n_out
@@ -139,7 +142,7 @@ cdef cycle_t scratchpad_next(Sim* s, int32_t spm) noexcept nogil:
     if s.stops.on_conflict or p.n_asks or p.n_pairs:
         return pair_next(s, spm) if p.n_pairs else p.done
     if s.trace != NULL and s.trace.level >= TRACE_FULL:
-        to = p.done + BLOCK                     # not too many records at once
+        to = p.done + BLOCK                     # limits the number of records
     if s.skip and nothing_denied(s, spm):
         to = min(to, p.look.conflict_free) if not p.look.uncontended else to
     elif may_roll(s, p):
@@ -157,12 +160,12 @@ cdef cycle_t scratchpad_next(Sim* s, int32_t spm) noexcept nogil:
         rounds += a.rounds
         if a.compute:
             often += s.compute[order[k] - s.n_flows].often
-        if a.ends_at < to:                      # the bound may have become better
+        if a.ends_at < to:                      # the bound may have improved
             a.ends_at = earliest_end(s, order[k])
             to = min(to, a.ends_at)
         to = min(to, a.backpressure_at)
         if out and a.first_denied != NEVER and not a.compute and s.share.flow[order[k]].out:
-            to = min(to, a.next_at)             # served, it is a member again
+            to = min(to, a.next_at)             # when it is served, it is a member again
     p.look.calm = p.done if rounds + often <= 0 else NEVER
     if rounds > 0 and to > soon:
         to = min(to, p.done + CALM - 1) if spread(s, p, rounds) else soon
@@ -174,14 +177,14 @@ cdef void touch_flow(void* sim, slot_t flow, cycle_t now) noexcept nogil:
     cdef Sim* s = <Sim*>sim
     if s.plugs != NULL and flow >= s.plugs.first_flow:
         component_flow_changed(s, flow)
-    elif s.requester[flow].spm != NONE:         # else a queue of a cache, which asks no scratchpad
+    elif s.requester[flow].spm != NONE:         # else it is a queue of a cache, which makes no requests to a scratchpad
         scratchpad_touch(s, s.requester[flow].spm, now)
         if s.requester[flow].paired:
             scratchpad_touch(s, s.requester[far_requester(s, flow)].spm, now)
 
 
 cdef inline void set_horizon(Sim* s, int32_t spm, cycle_t at) noexcept nogil:
-    """Of one scratchpad, and of all above it in the tree."""
+    """Set the horizon of one scratchpad, and update the tree above it."""
     cdef int32_t i = s.leaves + s.place[spm]
     cdef cycle_t* tree = s.horizon
     tree[i] = at
@@ -194,7 +197,7 @@ cdef inline void set_horizon(Sim* s, int32_t spm, cycle_t at) noexcept nogil:
 
 
 cdef void find_touched(Sim* s) noexcept nogil:
-    """The horizons of the scratchpads in `touched`."""
+    """Compute the horizons of the scratchpads in `touched`."""
     cdef int32_t k, spm
     for k in range(s.n_touched):
         spm = s.touched[k]
@@ -206,9 +209,9 @@ cdef void find_touched(Sim* s) noexcept nogil:
 
 
 cdef int32_t next_due(Sim* s, int32_t i, cycle_t now) noexcept nogil:
-    """In the tree from its node `i` on, without what stands before that: the first scratchpad whose time has come, or 0."""
+    """In the tree from node `i` on, without the nodes before it: the first scratchpad that is due, or 0."""
     while s.horizon[i] > now:
-        while i & 1:                            # the right one of two, or the root: on behind what is above it
+        while i & 1:                            # while it is the right child or the root: continue after its parent
             i >>= 1
         if i == 0:
             return 0
@@ -219,7 +222,7 @@ cdef int32_t next_due(Sim* s, int32_t i, cycle_t now) noexcept nogil:
 
 
 cdef void scratchpad_phase(Sim* s, cycle_t now) noexcept nogil:
-    """P5 and P6 of those scratchpads that may bring an event in this cycle; the others come later, in longer blocks."""
+    """P5 and P6 of the scratchpads that may have an event in this cycle; the others are run later, in longer blocks."""
     cdef int32_t i
     find_horizons(s)
     if s.n_paired:

@@ -1,4 +1,4 @@
-"""The tick loop that goes from event to event."""
+"""The loop that goes from event to event."""
 from kernbench_core.model.sim cimport Sim
 from kernbench_core.types cimport cycle_t
 

@@ -1,9 +1,9 @@
-"""The tick loop of fast paths.
+"""The loop of fast walks.
 
-The loop goes through P1 to P7 (docs/model/time_and_phases.md) as the plain one does. Scratchpads (P5 and P6) may lie behind it: each has
-a horizon before which it brings no event that others see, and is run up to the loop's cycle when that comes, or something is done to it.
-Skipping also leaves out cycles in which nothing happens outside of scratchpads, and advances a scratchpad in which nothing can be
-denied in closed form (fast/closed_forms.pyx).
+The loop runs P1 to P7 (docs/model/time_and_phases.md) like the plain loop. Scratchpads (P5 and P6) may be behind the loop: each has a
+horizon before which it has no observable event. The scratchpad is run up to the loop's cycle when its horizon is reached, or when it is
+changed. Skipping also omits cycles without any event outside of scratchpads, and advances a scratchpad in which no request can be denied in
+closed form (fast/closed_forms.pyx).
 """
 from libc.string cimport memset
 
@@ -25,14 +25,14 @@ from kernbench_core.types cimport DEADLOCK, NEVER, NONE, RUNNING, int32_t, int64
 
 
 cdef cycle_t first_event(Sim* s) noexcept nogil:
-    """Where nothing is `pending`: the first cycle in which anything may happen; NEVER where nothing ever can. A refresh of DRAM that
-    no transfer waits for is nothing."""
+    """If nothing is `pending`: the first cycle in which anything may happen; NEVER if nothing ever can. A refresh of DRAM for which no
+    transfer waits does not count."""
     cdef cycle_t to
     if s.groups.n > 1:
         return groups_next(s, s.control.mmio_at)
     find_horizons(s)
     to = min(s.horizon[1], s.control.mmio_at)
-    if s.n_spm == 1 and s.spm[0].look.rolls:             # its horizon is that of the others (fast/rolling.pyx)
+    if s.n_spm == 1 and s.spm[0].look.rolls:             # its horizon is that of the other parts (fast/rolling.pyx)
         to = min(to, NEVER - 1)
     if s.joins.n:
         to = min(to, s.joins.item[0].at)
@@ -55,7 +55,7 @@ cdef bint stuck(Sim* s) noexcept nogil:
 
 
 cdef cycle_t next_cycle(Sim* s, cycle_t limit) noexcept nogil:
-    """After a cycle: the next in which anything happens that others see, or is found to be impossible for ever."""
+    """After a cycle: the next cycle with an observable event, or in which the run is found to be stuck."""
     cdef cycle_t at, to
     if pending(s):
         return s.cycle
@@ -72,9 +72,9 @@ cdef cycle_t next_cycle(Sim* s, cycle_t limit) noexcept nogil:
 
 
 cdef void begin_fast(Sim* s, bint skip) noexcept nogil:
-    """A run goes on. A snapshot may have come back, which does not know what was worked out ahead."""
+    """A run continues. A snapshot may have been restored, so all data computed ahead are invalid."""
     cdef int32_t k
-    s.skip = skip and (s.trace == NULL or s.trace.level < TRACE_FULL)       # a trace of requests wants every one
+    s.skip = skip and (s.trace == NULL or s.trace.level < TRACE_FULL)       # a trace of requests needs every request
     s.share.touch = touch_flow
     s.share.sim = s
     s.changing = scratchpad_touch
@@ -84,7 +84,7 @@ cdef void begin_fast(Sim* s, bint skip) noexcept nogil:
 
 
 cdef void catch_up(Sim* s) noexcept nogil:
-    """Before anybody looks: every scratchpad runs up to the run's cycle. No horizon is kept, so that equal states look alike."""
+    """Before the state is read: run every scratchpad up to the run's cycle. No horizon is kept, so that equal states look the same."""
     cdef int32_t k
     for k in range(s.n_spm):
         scratchpad_advance(s, k, s.cycle)

@@ -1,4 +1,4 @@
-"""Up to when a scratchpad with flows to or from other scratchpads denies nothing."""
+"""The cycle before which a scratchpad with flows to or from other scratchpads denies no request."""
 from kernbench_core.model.bank cimport Spm
 from kernbench_core.fast.future_requests cimport Course
 from kernbench_core.model.sim cimport Sim

@@ -1,12 +1,12 @@
-"""Flows between two scratchpads while neither denies them anything.
+"""Flows between two scratchpads, while neither scratchpad denies a request of them.
 
-Such a flow asks both sides for the same lines in the same cycle, and what it asks for follows from its own state until it is
-denied. So each side looks by itself how long nothing can be denied there (fast/conflict_free.pyx), taking for granted that the flow
-moves on: it does, unless the other side denies it something, and that tells this side (model/pair.pyx). What one of many
-scratchpads denies is no concern of the rest.
+Such a flow requests the same lines of both sides in the same cycle, and its requests follow from its own state until one is denied. Each
+side therefore computes for itself how long no request can be denied there (fast/conflict_free.pyx), on the assumption that the flow
+progresses. The flow does progress, unless the other side denies a request and notifies this side (model/pair.pyx). Denials of one
+scratchpad do not affect unrelated scratchpads.
 
-In a conflict-free horizon of both sides the flow is moved in closed form, whenever somebody wants to know where it stands. It has a
-clock of its own for that, `Flow.seen`.
+Within a conflict-free horizon of both sides, the flow is moved in closed form whenever its state is needed. For this purpose the flow has
+its own clock, `Flow.seen`.
 """
 from kernbench_core.model.division cimport quotient
 from kernbench_core.model.bank cimport Requester, bank_of, line_of
@@ -21,20 +21,19 @@ from kernbench_core.model.bank_counters cimport tally_range
 from kernbench_core.types cimport NEVER, int64_t, nbytes_t
 
 cdef enum:
-    FEW = 4                   # a conflict-free horizon of fewer cycles is not worth the look,
-    MANY = 16                 # one of more shows that looks pay
-    TRIALS = 3                # after so many that did not, the next comes (1 << TRIALS) - 2 cycles later: that is the longest pause
+    FEW = 4                   # a conflict-free horizon of fewer cycles is not worth a look-ahead
+    MANY = 16                 # a horizon of more cycles shows that look-aheads have gain
+    TRIALS = 3                # limit of the doubling of the back-off, which is at most (1 << TRIALS) - 2 cycles
 
 
 cdef bint whole(Flow* f, DmaJob* j, nbytes_t line) noexcept nogil:
-    """All its bytes are one run of whole lines, but for the first."""
+    """Whether all its bytes, apart from the first line, are one run of whole lines."""
     return j.extent.rows == 1 and f.at.run_left == f.left and (f.left - f.piece) % line == 0
 
 
 cdef bint open_pair(Sim* s, Spm* p, Course* x) noexcept nogil:
-    """Where a flow stands in this scratchpad, `x.requester` being its requester there, and after that the flow; false where its
-    requests may
-    be cut."""
+    """Set the course of a flow in this scratchpad; `x.requester` is its requester there on entry, and the flow afterwards. False if its
+    requests may be cut."""
     cdef slot_t flow = flow_of(s, x.requester)
     cdef bint far = x.requester != flow
     cdef Flow* f = &s.share.flow[flow]
@@ -56,20 +55,20 @@ cdef bint open_pair(Sim* s, Spm* p, Course* x) noexcept nogil:
 
 
 cdef bint pair_may_look(Spm* p) noexcept nogil:
-    """No conflict-free horizon is known from here on."""
+    """Whether no conflict-free horizon is known from here on."""
     if p.look.conflict_free:
         pair_over(p, p.look.conflict_free)
     return p.done >= p.look.pair_back_off and not (p.n_held or p.n_out or p.n_asks or p.blocked or not p.narrow)
 
 
 cdef void back_off(Spm* p, cycle_t now) noexcept nogil:
-    """A look did not pay: the next comes later."""
+    """A look-ahead had no gain: make the next one later."""
     p.look.pair_back_offs = min(p.look.pair_back_offs + 1, TRIALS)
     p.look.pair_back_off = now + (<int64_t>1 << p.look.pair_back_offs) - 2
 
 
 cdef bint pair_found(Spm* p, cycle_t clear) noexcept nogil:
-    """A look found that nothing is denied before that cycle; whether that is worth anything."""
+    """A look-ahead found that no request is denied before this cycle; return whether the result has a gain."""
     if clear - p.done < FEW:
         p.look.conflict_free = 0
         back_off(p, p.done)
@@ -80,7 +79,7 @@ cdef bint pair_found(Spm* p, cycle_t clear) noexcept nogil:
 
 
 cdef void pair_over(Spm* p, cycle_t now) noexcept nogil:
-    """Something is done to the scratchpad in cycle `now`: what was found does not hold any more."""
+    """The scratchpad is changed in cycle `now`: the conflict-free horizon is no longer valid."""
     if p.look.conflict_free == 0:
         return
     now = min(now, p.look.conflict_free)
@@ -92,7 +91,7 @@ cdef void pair_over(Spm* p, cycle_t now) noexcept nogil:
 
 
 cdef void pair_jump(Sim* s, slot_t flow, cycle_t to) noexcept nogil:
-    """Move a flow that nobody denies over the cycles before `to`; nothing happens where it has come there cycle by cycle."""
+    """Move a flow that no side denies over the cycles before `to`; do nothing if it has reached them cycle by cycle."""
     cdef Requester* a = &s.requester[flow]
     cdef Flow* f = &s.share.flow[flow]
     cdef DmaJob* j = &s.dma_job[f.job]

@@ -1,4 +1,4 @@
-"""Scratchpads that transfers between scratchpads bind together, cycle by cycle."""
+"""Scratchpads that are connected by transfers between scratchpads, cycle by cycle."""
 from kernbench_core.model.sim cimport Sim
 from kernbench_core.types cimport cycle_t, int32_t
 

@@ -1,7 +1,7 @@
-"""Which scratchpads with transfers between scratchpads are run cycle by cycle, and those cycles.
+"""The choice of scratchpads with transfers between scratchpads that are run cycle by cycle, and those cycles.
 
-Those that are known to deny nothing for some time (fast/pair_conflict_free.pyx) need not be: they grant whatever is asked for, and are told
-where another one denies one of their flows something.
+A scratchpad that is known to deny nothing for some time (fast/pair_conflict_free.pyx) need not be run cycle by cycle. It grants every
+request, and is notified if another scratchpad denies a request of one of its flows.
 """
 from kernbench_core.fast.paths cimport scratchpad_advance, scratchpad_touch, settle_dense
 from kernbench_core.fast.pair_conflict_free cimport pair_jump
@@ -17,7 +17,7 @@ from kernbench_core.types cimport NEVER, slot_t, uint64_t
 
 
 cdef void pair_turn(Sim* s, int32_t spm) noexcept nogil:
-    """After it was looked for a conflict-free horizon: the scratchpad is run cycle by cycle from its next one on, or is not any more."""
+    """After a look-ahead: the scratchpad is run cycle by cycle from its next cycle on, or no longer."""
     cdef Spm* p = &s.spm[spm]
     cdef int32_t k
     cdef bint steps = p.n_pairs > 0 and p.look.conflict_free <= p.done
@@ -38,7 +38,7 @@ cdef void pair_turn(Sim* s, int32_t spm) noexcept nogil:
 
 
 cdef void pair_rest(Sim* s) noexcept nogil:
-    """A run returns, and nothing is known any more of which scratchpads are run cycle by cycle."""
+    """A run returns: forget which scratchpads are run cycle by cycle."""
     cdef int32_t k
     for k in range(s.n_paired):
         s.spm[s.paired[k]].look.step = 0
@@ -46,7 +46,7 @@ cdef void pair_rest(Sim* s) noexcept nogil:
 
 
 cdef inline void take_all(Spm* p, uint64_t* reads, uint64_t* writes) noexcept nogil:
-    """A scratchpad before its conflict-free horizon grants what is asked for."""
+    """A scratchpad before its conflict-free horizon grants the request."""
     cdef int32_t w
     for w in range(p.words):
         if reads[w] | writes[w]:
@@ -57,7 +57,7 @@ cdef inline void take_all(Spm* p, uint64_t* reads, uint64_t* writes) noexcept no
 
 
 cdef void ask(Sim* s, slot_t flow, cycle_t now) noexcept nogil:
-    """P5; sides that are not run cycle by cycle grant at once."""
+    """P5; sides that are not run cycle by cycle grant immediately."""
     cdef slot_t far = far_requester(s, flow)
     pair_ask(s, flow, now)
     if s.requester[flow].next_at > now:
@@ -69,7 +69,7 @@ cdef void ask(Sim* s, slot_t flow, cycle_t now) noexcept nogil:
 
 
 cdef void judge(Sim* s, slot_t flow, cycle_t now) noexcept nogil:
-    """P6; a side that lies behind is brought up before its flow is held."""
+    """P6; a side that is behind is brought up to date before its flow is held."""
     cdef int32_t spm = s.requester[flow].spm
     if s.spm[spm].look.step == 0 and s.requester[flow].next_at <= now and s.requester[flow].first_denied == NEVER and pair_lacks(s, flow):
         scratchpad_advance(s, spm, now)
@@ -77,7 +77,7 @@ cdef void judge(Sim* s, slot_t flow, cycle_t now) noexcept nogil:
 
 
 cdef int32_t find_pairs(Sim* s) noexcept nogil:
-    """The flows that have a side in a scratchpad that is run cycle by cycle, into `pair`; how many."""
+    """Write the flows with a side in a scratchpad that is run cycle by cycle into `pair`; return their number."""
     cdef int32_t k, i, n = 0
     cdef slot_t requester, flow
     cdef Spm* p
@@ -94,7 +94,7 @@ cdef int32_t find_pairs(Sim* s) noexcept nogil:
 
 
 cdef void in_order(Sim* s) noexcept nogil:
-    """For a trace of requests: scratchpad by scratchpad."""
+    """For a trace of requests: the order scratchpad by scratchpad."""
     cdef int32_t k, i, spm
     for k in range(1, s.n_paired):
         spm = s.paired[k]
@@ -108,13 +108,13 @@ cdef void in_order(Sim* s) noexcept nogil:
 
 
 cdef void tell(Sim* s, int32_t spm, cycle_t now) noexcept nogil:
-    """A flow of a scratchpad before its conflict-free horizon was denied something by the other one: the horizon holds no more."""
+    """The other scratchpad denied a request of a flow of a scratchpad before its conflict-free horizon: the horizon is no longer valid."""
     if s.spm[spm].look.step == 0:
         scratchpad_touch(s, spm, now + 1)
 
 
 cdef void paired_cycle(Sim* s, cycle_t now) noexcept nogil:
-    """The cycle `now` of the scratchpads with such a requester that may deny something; all of them have been run up to it."""
+    """The cycle `now` of the scratchpads with such a requester that may deny a request; all of them have been run up to this cycle."""
     cdef int32_t k, n
     cdef Spm* p
     cdef slot_t flow

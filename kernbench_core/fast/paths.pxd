@@ -1,4 +1,4 @@
-"""Fast paths, and a scratchpad through time."""
+"""Fast paths, and the advance of a scratchpad through time."""
 from kernbench_core.model.bank cimport Spm
 from kernbench_core.model.sim cimport Sim
 from kernbench_core.types cimport cycle_t, int32_t, slot_t
@@ -10,7 +10,7 @@ cdef enum FastPath:           # bits of `paths`
     BLOCK_PATH = 8
     ROLLING_PATH = 16
 
-cdef int32_t paths            # those that may be used: all, but where a test leaves some out
+cdef int32_t paths            # paths that may be used: all, unless a test leaves some out
 
 cdef void scratchpad_advance(Sim* s, int32_t spm, cycle_t to) noexcept nogil
 cdef void scratchpad_due(Sim* s, int32_t spm, cycle_t to) noexcept nogil

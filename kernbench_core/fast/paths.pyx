@@ -1,10 +1,10 @@
-"""The table of fast paths, and a scratchpad through time.
+"""The table of fast paths, and the advance of a scratchpad through time.
 
-A scratchpad runs behind the run's cycle until something that others see may happen in it, or is done to it (`scratchpad_touch`). Each path
-advances it exactly as the model does, over as many cycles as it is licensed for; what none is licensed for runs in the model, cycle by
-cycle. A path is removed by deleting its file and its line in `fast_path`.
+A scratchpad may be behind the run's cycle until it may have an observable event, or is changed (`scratchpad_touch`). Each path advances the
+scratchpad exactly as the model does, over as many cycles as its licence allows; cycles without a licensed path run in the model, one by
+one. A path is removed by deleting its file and its line in `fast_path`.
 
-To show that results do not depend on a path, KERNBENCH_WITHOUT names paths, with commas between them, which are then not used.
+To show that results do not depend on a path, KERNBENCH_WITHOUT lists paths, separated by commas, that are not used.
 """
 from kernbench_core.fast.choices import chosen_paths, paths_without
 
@@ -22,7 +22,7 @@ from kernbench_core.types cimport NEVER
 
 
 def leave_out(*names):
-    """Use all fast paths but these from the next run on. ValueError where a name is no path."""
+    """Use all fast paths except the named ones from the next run on. ValueError for a name that is not a path."""
     global paths
     paths = paths_without(names)
 
@@ -31,8 +31,8 @@ paths = chosen_paths()
 
 
 cdef inline bint fast_path(Sim* s, Spm* p, cycle_t to) noexcept nogil:
-    """The fast paths, in the order in which they are asked. Each runs at least one cycle before `to` and brings `Spm.done` up to where it
-    came, or says false and has done nothing."""
+    """Try the fast paths in order. Each path either runs at least one cycle before `to` and updates `Spm.done`, or returns false and has
+    changed nothing."""
     if paths & UNCONTENDED_PATH and uncontended_can(s, p) and closed_form_advance(s, p, to):
         return True
     if paths & CONFLICT_FREE_PATH and conflict_free_can(p) and closed_form_advance(s, p, min(to, p.look.conflict_free)):
@@ -43,7 +43,7 @@ cdef inline bint fast_path(Sim* s, Spm* p, cycle_t to) noexcept nogil:
 
 
 cdef void settle_dense(Sim* s, Spm* p) noexcept nogil:
-    """Before a cycle of the model: streams of dense engines stand where walks over blocks left them."""
+    """Before a cycle of the model: move the streams of dense engines to the positions that the walks over blocks imply."""
     cdef int32_t k, c
     cdef Requester* a
     cdef Compute* e
@@ -57,7 +57,7 @@ cdef void settle_dense(Sim* s, Spm* p) noexcept nogil:
 
 
 cdef void model_cycle(Sim* s, Spm* p) noexcept nogil:
-    """One cycle of the model."""
+    """Run one cycle in the model."""
     settle_dense(s, p)
     requests_phase(s, p, p.done)
     progress_phase(s, p, p.done)
@@ -67,7 +67,7 @@ cdef void model_cycle(Sim* s, Spm* p) noexcept nogil:
 
 
 cdef void scratchpad_advance(Sim* s, int32_t spm, cycle_t to) noexcept nogil:
-    """Run the cycles before `to` that have not been run; only the last may bring an event."""
+    """Run the cycles before `to` that have not been run; only the last may have an event."""
     cdef Spm* p = &s.spm[spm]
     p.look.laid = False
     while p.done < to:
@@ -86,12 +86,12 @@ cdef inline void due(Sim* s, int32_t spm, cycle_t to) noexcept nogil:
 
 
 cdef void scratchpad_due(Sim* s, int32_t spm, cycle_t to) noexcept nogil:
-    """The cycles before `to` are run, and the horizon will be found again."""
+    """Run the cycles before `to`, and mark the horizon to be computed again."""
     due(s, spm, to)
 
 
 cdef void scratchpad_touch(void* sim, int32_t spm, cycle_t now) noexcept nogil:
-    """`Sim.changing`: before something is done to a scratchpad in cycle `now`, the cycles before it are run. Its horizon will be found
+    """`Sim.changing`: before a scratchpad is changed in cycle `now`, its earlier cycles are run. Its horizon is marked to be computed
     again."""
     cdef Sim* s = <Sim*>sim
     due(s, spm, now)

@@ -1,7 +1,8 @@
 """The requests of a dense TE or VE in its next body cycles.
 
-What a body cycle asks for depends on the job and on its number alone, not on when it comes. So the requests of many are worked out
-at once, stream by stream, and the walk over a block of cycles only takes them from a table. The table is no part of a snapshot.
+The request of a body cycle depends only on the job and the number of the body cycle, not on the time. The requests of many body cycles are
+therefore computed together, stream by stream, and the walk over a block of cycles reads them from a table. The table is not part of a
+snapshot.
 """
 from libc.string cimport memset
 
@@ -12,8 +13,8 @@ from kernbench_core.types cimport int32_t
 
 
 cdef void add_steady(uint64_t* want, int64_t n, uint64_t mask, int64_t step, Spm* p) noexcept nogil:
-    """Add banks that move on by `step` from one body cycle to the next. They come again after a few cycles: one turn is worked out,
-    each mask from the one before, and then laid over all."""
+    """Add banks that advance by `step` from one body cycle to the next. They repeat after a few cycles: one recurrence period is computed,
+    each mask from the one before, and then added to all."""
     cdef uint64_t[AHEAD] turn
     cdef int64_t k, at = 0, period = 0, banks = p.banks
     cdef uint64_t full = p.full, first = mask
@@ -32,7 +33,8 @@ cdef void add_steady(uint64_t* want, int64_t n, uint64_t mask, int64_t step, Spm
 
 
 cdef void add_stream(uint64_t* want, int64_t n, Stream* t, Spm* p, cycle_t i) noexcept nogil:
-    """Add the lines of a stream that may begin more lines in one body cycle than in another. It stands at `i`, and stays there."""
+    """Add the lines of a stream that may begin different numbers of lines in different body cycles. The stream is at `i`, and stays
+    there."""
     cdef int64_t k, lines, bank = t.line, at = t.at, end = i * t.per_cycle, q = t.per_cycle, nbytes = t.nbytes
     cdef int64_t banks = p.banks, line = p.line, shift = p.line_shift
     cdef uint64_t full = p.full, mask
@@ -48,9 +50,9 @@ cdef void add_stream(uint64_t* want, int64_t n, Stream* t, Spm* p, cycle_t i) no
 
 
 cdef void look_ahead(Ahead* x, Compute* e, ComputeJob* jobs, Spm* p, cycle_t i) noexcept nogil:
-    """Work out the requests of the body cycles from `i` on, as many as there is room for."""
+    """Compute the requests of the body cycles from `i` on, as many as there is room for."""
     cdef int64_t n = min(AHEAD, e.body - i), step = e.stream[0].step
-    cdef uint64_t mask, alike = 0           # streams that move on like the first, as all of a GEMM mostly do
+    cdef uint64_t mask, alike = 0           # streams that advance like the first, as all streams of a GEMM usually do
     cdef Stream* t
     cdef int32_t k
     x.job = e.job

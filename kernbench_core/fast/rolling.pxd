@@ -1,4 +1,4 @@
-"""A machine's only scratchpad, from request to request, up to what it brings next."""
+"""A machine's only scratchpad, from request to request, up to its next event."""
 from kernbench_core.model.bank cimport Spm
 from kernbench_core.model.sim cimport Sim
 from kernbench_core.types cimport cycle_t

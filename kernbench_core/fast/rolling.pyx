@@ -1,12 +1,11 @@
 """P5 and P6 of the only scratchpad of a machine, from request to request.
 
-Where there are several scratchpads, each runs behind the run's cycle in blocks, and a block must end before any event that it might
-bring: a bound is found for that, requester by requester. A scratchpad that is alone needs none. It is run up to the next event of
-the others, and stops behind the first that it brings. Its requesters stand on a wheel (fast/timing_wheel.pxd), so that a cycle costs as
-much as it has requests: that is for many slow flows, which ask far less often than once in a block.
+If there are several scratchpads, each runs behind the run's cycle in blocks, and a block must end before any event of the scratchpad. For
+this, a bound is computed requester by requester. A single scratchpad needs no bound. It is run up to the next event of the other parts of
+the machine, and stops after its own first event. Its requesters are on a timing wheel (fast/timing_wheel.pxd), so the cost of a cycle is
+proportional to its requests. This is for many slow flows, which make requests far less often than once in a block.
 
-It is compiled once more for runs that trace requests: the usual one writes no more than a note, and the record of a run that it
-ends.
+The code is compiled a second time for runs that trace requests: a usual request writes only a note, and the record of a run that it ends.
 """
 from libc.string cimport memset
 
@@ -32,17 +31,17 @@ cdef extern from *:
     int trailing_zeros "__builtin_ctzll"(uint64_t v) noexcept nogil
 
 cdef enum:
-    SLOW = 6                  # cycles from line to line: in most blocks such a flow asks once, or not at all
-    FLOWS = 12                # with fewer slow ones, blocks are faster
-    WORDS = 64                # of ports, before they are counted
+    SLOW = 6                  # cycles between lines: in most blocks such a flow makes at most one request
+    FLOWS = 12                # with fewer slow flows, blocks are faster
+    WORDS = 64                # words of ports before they are counted
 
-cdef struct Ports:            # those of the cycles that are not counted yet, one after the other
+cdef struct Ports:            # ports of the cycles that are not counted yet, one cycle after another
     uint64_t[WORDS + 2 * PORTS + 8] word
     int32_t n
 
 
 cdef bint may_roll(Sim* s, Spm* p) noexcept nogil:
-    """It is worth while, and nothing needs a horizon."""
+    """Whether rolling is faster, and nothing needs a horizon."""
     cdef int32_t k, slow = 0
     if not (paths & ROLLING_PATH and (s.skip or s.trace != NULL and s.trace.rolls)):
         return False
@@ -114,7 +113,7 @@ cdef void count(Spm* p, Ports* x) noexcept nogil:
 
 
 cdef inline void walk_requester(Sim* s, Spm* p, Walk* w, slot_t requester, bint traced) noexcept nogil:
-    """Any requester that is due."""
+    """Handle any requester that is due."""
     p.look.due[0] = requester
     if traced:
         walk_due_traced(s, p, w, 1)
@@ -123,7 +122,7 @@ cdef inline void walk_requester(Sim* s, Spm* p, Walk* w, slot_t requester, bint 
 
 
 cdef inline void aged_cycle(Sim* s, Spm* p, Walk* w, slot_t* order, bint traced) noexcept nogil:
-    """A cycle in which requests of age go first."""
+    """A cycle in which aged requests come first."""
     cdef int32_t k
     for k in range(p.n_order):
         if min(s.requester[order[k]].next_at, s.requester[order[k]].backpressure_at) <= w.begin:
@@ -132,7 +131,7 @@ cdef inline void aged_cycle(Sim* s, Spm* p, Walk* w, slot_t* order, bint traced)
 
 
 cdef inline void cycle(Sim* s, Spm* p, Walk* w, nbytes_t apart, int32_t hop, bint traced) noexcept nogil:
-    """Those that are due in the cycle `w.begin`, in the order of ties."""
+    """Handle the requesters that are due in cycle `w.begin`, in tie-break order."""
     cdef Wheel* x = s.wheel
     cdef int64_t spoke = w.begin - x.first
     cdef int32_t r, place
@@ -154,7 +153,7 @@ cdef inline void cycle(Sim* s, Spm* p, Walk* w, nbytes_t apart, int32_t hop, bin
 
 
 cdef inline bint event(Sim* s, int32_t ends, int64_t records) noexcept nogil:
-    """`records`: so many are enough."""
+    """`records`: the number of records that is sufficient."""
     return s.n_pressed or s.n_done_flow or s.n_done_compute or s.n_rejoin or s.ends.n != ends or records and s.trace.n >= records
 
 
@@ -177,7 +176,7 @@ cdef inline cycle_t run_on(Sim* s, Spm* p, cycle_t to, bint traced) noexcept nog
     while p.done < to and not event(s, ends, records):
         if not p.look.laid or p.done >= x.first + SPOKES:
             wheel_lay(x, p, s.requester)
-        if p.n_watch == 0:                      # else what DMA engines did is looked at after this cycle
+        if p.n_watch == 0:                      # else the activity of DMA engines is handled after this cycle
             todo = x.busy >> (p.done - x.first)
             p.done += trailing_zeros(todo) if todo else x.first + SPOKES - p.done
             if todo == 0 or p.done >= to:
@@ -204,5 +203,6 @@ cdef inline cycle_t run_on(Sim* s, Spm* p, cycle_t to, bint traced) noexcept nog
 
 
 cdef cycle_t roll(Sim* s, Spm* p, cycle_t to) noexcept nogil:
-    """Run the cycles before `to`, up to and with the first that brings an event, or enough records of a trace: that cycle, or `to`."""
+    """Run the cycles before `to`, up to and including the first that has an event, or enough records of a trace; return this cycle, or
+    `to`."""
     return run_on(s, p, to, True) if s.trace != NULL and s.trace.level >= TRACE_FULL else run_on(s, p, to, False)

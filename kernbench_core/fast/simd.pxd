@@ -1,4 +1,4 @@
-"""What of the walk over a block is done for many cycles at once, where the processor can."""
+"""The parts of the walk over a block that are done for many cycles at once, if the processor supports it."""
 from kernbench_core.types cimport int32_t, int64_t, uint64_t
 
 ctypedef int64_t (*take_fn)(uint64_t* taken, const uint64_t* want, int64_t n) noexcept nogil
@@ -8,7 +8,7 @@ ctypedef void (*lines_fn)(
 
 cdef struct Vectors:          # NULL: plain code
     int32_t level             # 0: plain, 1: AVX2
-    take_fn take[2]           # for one port a bank, for two: cycles until a request is denied
+    take_fn take[2]           # for one and for two ports of a bank: the cycles until a request is denied
     lines_fn add_lines        # the banks of a stream's lines, cycle by cycle
 
 cdef Vectors vectors

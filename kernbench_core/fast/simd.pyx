@@ -1,7 +1,7 @@
-"""Which vector instructions are used: the best that the processor has, or what the environment variable KERNBENCH_ISA says.
+"""The vector instructions in use: the best that the processor has, or those that the environment variable KERNBENCH_ISA names.
 
-`plain` is the readable Cython code, `avx2` is fast/simd.h. All do the same. ImportError where the value is another or the
-processor has no such instructions.
+`plain` is the readable Cython code, `avx2` is fast/simd.h. Both give the same results. ImportError for another value, and if the processor
+does not have the instructions.
 """
 from kernbench_core.fast.choices import LEVELS, chosen_level
 

@@ -1,9 +1,9 @@
-"""Blocks that are walked in the hope that nothing comes of age in them.
+"""Blocks that are simulated on the assumption that no request becomes aged in them.
 
-A block must be of one order of arbitration, so it would have to end where a request that is held now, or is denied at once, might come
-of age. It hardly ever does. So such a block is walked whole, and what it has changed is put back where some requester did ask when it was
-of age: then shorter blocks are walked instead. Those are also walked where more would have to be put back: where a body may end, where
-a flow is out for backpressure, and in a trace of requests.
+A block must have a single order of arbitration, so it would have to end when a request that is held, or is denied immediately, might become
+aged. This rarely happens. Such a block is therefore simulated completely; if some requester did make a request when it was aged, the
+changes are undone and shorter blocks are simulated instead. Shorter blocks are also used if more changes would have to be undone: if a body
+may end, if a flow is out for backpressure, and in a trace of requests.
 """
 from libc.string cimport memcpy
 
@@ -19,21 +19,21 @@ from kernbench_core.trace.events cimport TRACE_FULL
 from kernbench_core.types cimport NEVER, cycle_t, int32_t, int64_t, slot_t, uint32_t, uint64_t
 
 cdef inline bint speculative_can(Spm* p, cycle_t to) noexcept nogil:
-    """A block of one order of arbitration would have to be shorter than it could be."""
+    """Whether a block with a single order of arbitration would have to be shorter than possible."""
     cdef int64_t n = min(<int64_t>BLOCK, to - p.done)
     cdef bint later = p.n_held and p.oldest < p.look.calm and p.done + n - p.oldest > p.max_wait
     return p.n_order > 0 and (n > p.max_wait and p.look.calm > p.done or later) and block_can(p)
 
 cdef enum:
     REQUESTERS = 24
-    REQUESTER_WORDS = 5            # of a Requester that a block changes: its first (model/bank.pxd),
-    FLOW_WORDS = 13           # and of a Flow, from `carry` on (model/share/membership.pxd)
-    ADDS = 255 - 8            # of a tally, before it is drained
+    REQUESTER_WORDS = 5            # words of a Requester that a block changes: the first ones (model/bank.pxd)
+    FLOW_WORDS = 13           # words of a Flow that a block changes, from `carry` on (model/share/membership.pxd)
+    ADDS = 255 - 8            # counts of a tally before it is drained
 
 cdef extern from *:
     int trailing_zeros "__builtin_ctz"(uint32_t v) noexcept nogil
 
-cdef struct Kept:             # of one requester: what a block may change
+cdef struct Kept:             # saved data of one requester: the fields that a block may change
     uint64_t requester[REQUESTER_WORDS]  # the first words of its Requester
     uint64_t rest[FLOW_WORDS]  # words of its Flow from `carry` on
 
@@ -56,7 +56,7 @@ cdef inline void put_back(Sim* s, Kept* x, slot_t requester) noexcept nogil:
         memcpy(&s.share.flow[requester].carry, x.rest, sizeof(x.rest))
 
 cdef inline void forget_changes(Sim* s, Spm* p, int32_t watched) noexcept nogil:
-    """Of DMA engines, within the block; `watched` of them were on the list before."""
+    """Forget the changes of DMA engines within the block; `watched` of them were on the list before."""
     cdef DmaEngine* e
     cdef int32_t k
     for k in range(p.n_watch):
@@ -68,7 +68,7 @@ cdef inline void forget_changes(Sim* s, Spm* p, int32_t watched) noexcept nogil:
     p.n_watch = watched
 
 cdef inline bint may_try(Sim* s, Spm* p, int64_t* cycles) noexcept nogil:
-    """Nothing is of age in the first of the next cycles, and all that they change could be put back; perhaps of fewer `cycles`."""
+    """Whether no request is aged in the first of the next cycles, and all their changes could be undone; may reduce `cycles`."""
     cdef int64_t n = min(cycles[0], quotient(ADDS - DENIED, p.n_order))
     cdef int32_t k
     cdef Requester* a
@@ -97,7 +97,7 @@ cdef inline bint may_try(Sim* s, Spm* p, int64_t* cycles) noexcept nogil:
     return True
 
 cdef inline bint try_block(Sim* s, Spm* p, int64_t n) noexcept nogil:
-    """Walk the next `n` cycles in the order of ties; false where that was not the order, and nothing has happened."""
+    """Simulate the next `n` cycles in tie-break order; false if this was not the right order, and then nothing has changed."""
     cdef Kept[REQUESTERS] requesters
     cdef uint64_t[DENIED] noted
     cdef uint64_t[8] counted
@@ -106,7 +106,7 @@ cdef inline bint try_block(Sim* s, Spm* p, int64_t n) noexcept nogil:
     cdef int32_t pressed = s.n_pressed, done = s.n_done_flow, n_due
     cdef cycle_t oldest = p.oldest
     cdef bint judge = p.look.judge
-    if p.denials.adds + p.n_order * n + DENIED > ADDS:      # they shall not be drained meanwhile
+    if p.denials.adds + p.n_order * n + DENIED > ADDS:      # they must not be drained meanwhile
         tally_drain(&p.denials)
     adds = p.denials.adds
     memcpy(noted, p.look.denied, DENIED // 2 * sizeof(uint64_t))
@@ -132,7 +132,7 @@ cdef inline bint try_block(Sim* s, Spm* p, int64_t n) noexcept nogil:
     return False
 
 cdef inline bint speculative_advance(Sim* s, Spm* p, cycle_t to) noexcept nogil:
-    """Walk a block; false where it was put back, or could not be, and nothing has happened."""
+    """Simulate a block; false if it was undone, or cannot be simulated, and then nothing has changed."""
     cdef int64_t n = min(<int64_t>BLOCK, to - p.done)
     narrow_turn(s, p)
     if not (may_try(s, p, &n) and try_block(s, p, n)):

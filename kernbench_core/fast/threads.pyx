@@ -1,11 +1,11 @@
-"""Runs groups ahead in several threads of the host.
+"""Runs groups ahead in several host threads.
 
-Two groups that run ahead share no state but what the command queue counts (fast/groups.pyx). Each thread therefore has a copy of `Sim`:
-the tables are those of the run, while lists that hold something only within a cycle, and what the command queue notes, are the thread's
-own. When all groups have come to the same cycle, the notes are added up. Sums and sets do not depend on which thread ran which group, so
-neither does the result.
+Two groups that run ahead share no state except the counts of the command queue (fast/groups.pyx). Each thread therefore has a copy of
+`Sim`: the tables are those of the run, but lists that are used only within a cycle, and the notes of the command queue, belong to the
+thread. When all groups have reached the same cycle, the notes are added up. Sums and sets do not depend on the assignment of groups to
+threads, so neither does the result.
 
-Threads take groups from a common counter, several neighbours at a time: the state of neighbours shares cache lines of the host.
+Threads take groups from a common counter, several neighbours at a time, because the states of neighbours share cache lines of the host.
 """
 from kernbench_core.fast.block cimport notes_begin, notes_end
 from kernbench_core.model.bank cimport DENIED
@@ -24,26 +24,26 @@ cdef extern from *:
     int32_t kb_fetch_add(int32_t* counter, int32_t n) noexcept nogil
 
 cdef enum:
-    PARTS = 8                 # each thread takes about so many parts of the groups, so that all end at about the same time
+    PARTS = 8                 # each thread takes about this number of parts of the groups, so that all threads end at about the same time
 
 cdef struct Worker:           # one thread
     Sim sim                   # its copy of the run
     Threads* threads          # what it shares with the others
     pthread_t thread          # the handle of the thread,
-    bint started              # if there is one
+    bint started              # whether the thread was started
 
 cdef struct Threads:
-    int32_t n                 # threads, of which the first is that of the run
+    int32_t n                 # number of threads; the first is the thread of the run
     Worker* worker            # [n] the threads
     Sim* run                  # the run
     group_fn advance          # runs the cycles of a group
-    cycle_t to                # up to and without this cycle
+    cycle_t to                # the first cycle that is not run
     int32_t next              # the first group that no thread has taken
-    int32_t part              # groups that a thread takes at a time
+    int32_t part              # number of groups that a thread takes at a time
 
 
 cdef int lay_out_threads(Sim* s, Arena a, int32_t n) except -1:
-    """Let the groups of a machine run ahead in `n` threads. A machine with one group has no use for them."""
+    """Let the groups of a machine run ahead in `n` threads. The function does nothing for a machine with one group."""
     cdef Threads* t
     cdef Sim* w
     cdef int32_t k
@@ -71,12 +71,12 @@ cdef int lay_out_threads(Sim* s, Arena a, int32_t n) except -1:
 
 
 cdef int32_t threads_of(Sim* s) noexcept nogil:
-    """How many threads there can be."""
+    """The largest possible number of threads."""
     return (<Threads*>s.threads).n if s.threads != NULL else 1
 
 
 cdef int32_t channels_of(Sim* s) noexcept nogil:
-    """The most channels of a memory, and one more."""
+    """The largest number of channels of a memory, plus one."""
     cdef int32_t k, most = 0
     for k in range(s.n_memories):
         most = max(most, s.memory[k].channels)
@@ -84,7 +84,8 @@ cdef int32_t channels_of(Sim* s) noexcept nogil:
 
 
 cdef void open_worker(Worker* w, Sim* s) noexcept nogil:
-    """A copy of the run as it is now, with lists of its own. They are empty: P2 of this cycle has issued what was ready."""
+    """Make a copy of the run in its present state, with its own lists. The lists are empty, because P2 of this cycle has issued the ready
+    entries."""
     cdef Sim own = w.sim
     w.sim = s[0]
     w.sim.share.sim = &w.sim
@@ -101,7 +102,7 @@ cdef void open_worker(Worker* w, Sim* s) noexcept nogil:
 
 
 cdef void run_part(Worker* w, int32_t first, int32_t end) noexcept nogil:
-    """Some groups, one after the other."""
+    """Run some groups, one after another."""
     cdef Sim* s = &w.sim
     cdef int32_t k, last = s.groups.group[end - 1].first_spm + s.groups.group[end - 1].n_spm
     for k in range(s.groups.group[first].first_spm, last):
@@ -114,7 +115,7 @@ cdef void run_part(Worker* w, int32_t first, int32_t end) noexcept nogil:
 
 
 cdef void* work(void* of) noexcept nogil:
-    """What a thread does until no group is left."""
+    """The loop of a thread until no group is left."""
     cdef Worker* w = <Worker*>of
     cdef Threads* t = w.threads
     cdef int32_t first = kb_fetch_add(&t.next, t.part)
@@ -125,7 +126,7 @@ cdef void* work(void* of) noexcept nogil:
 
 
 cdef void close_worker(Worker* w, Sim* s) noexcept nogil:
-    """Add what a thread has noted to the run."""
+    """Add the notes of a thread to the run."""
     cdef int32_t k
     for k in range(w.sim.control.n_finished):
         s.control.finished[s.control.n_finished] = w.sim.control.finished[k]
@@ -136,7 +137,7 @@ cdef void close_worker(Worker* w, Sim* s) noexcept nogil:
 
 
 cdef void threads_run(Sim* s, group_fn advance, cycle_t to) noexcept nogil:
-    """The cycles before `to` of all groups. A thread that cannot be started is left out: the others do its work."""
+    """The cycles of all groups before `to`. A thread that cannot be started is left out, and the other threads do its work."""
     cdef Threads* t = <Threads*>s.threads
     cdef int32_t k
     t.advance = advance
@@ -153,14 +154,14 @@ cdef void threads_run(Sim* s, group_fn advance, cycle_t to) noexcept nogil:
             pthread_join(t.worker[k].thread, NULL)
     for k in range(t.n):
         close_worker(&t.worker[k], s)
-    s.looks = t.worker[0].sim.looks             # only how often it is looked for a conflict-free horizon depends on this
+    s.looks = t.worker[0].sim.looks             # only the frequency of look-aheads depends on this
     for k in range(s.n_spm):
         s.spm[k].look.denied = s.denials
     notes_begin(s, 0)
 
 
 cdef bint next_early(Sim* s, int32_t* entry) noexcept nogil:
-    """Take the first of the jobs that groups issued by themselves; false where there is none."""
+    """Take the first of the jobs that groups issued while running ahead; false if there is none."""
     cdef Threads* t = <Threads*>s.threads
     cdef TimerHeap* first = &s.groups.early
     cdef TimerHeap* heap

@@ -1,4 +1,5 @@
-"""The licence of closed forms: no bank can have more askers than ports, whatever cycle they ask in, until requesters change."""
+"""The licence of closed forms: no bank can have more requesters than ports, in whatever cycle they make requests, until the requesters
+change."""
 from kernbench_core.model.arbiter.oldest_first cimport by_age
 from kernbench_core.model.bank cimport Spm, bank_of, line_of, open_ports, set_banks, take_ports
 from kernbench_core.model.bank_mask cimport set_run
@@ -9,7 +10,7 @@ from kernbench_core.model.sim cimport Sim, reads_of, writes_of
 from kernbench_core.types cimport int32_t, int64_t, nbytes_t, slot_t, uint64_t
 
 cdef inline bint uncontended_can(Sim* s, Spm* p) noexcept nogil:
-    """Nobody asks, or no bank can have more askers than ports."""
+    """Whether no requester makes requests, or no bank can have more requesters than ports."""
     return p.n_order == 0 or s.skip and p.n_pairs == 0 and scratchpad_uncontended(s, <int32_t>(p - s.spm))
 
 cdef inline void footprint(Spm* p, uint64_t* mask, nbytes_t addr, nbytes_t nbytes) noexcept nogil:
@@ -21,7 +22,7 @@ cdef inline void footprint(Spm* p, uint64_t* mask, nbytes_t addr, nbytes_t nbyte
         set_banks(p, mask, bank_of(p, line), last - line + 1)
 
 cdef inline bint reserve(Spm* p, uint64_t* reads, uint64_t* writes) noexcept nogil:
-    """Take a port on each bank of the masks and clear them; false where some bank has none left."""
+    """Take a port on each bank of the masks and clear the masks; false if some bank has no port left."""
     cdef int32_t w
     cdef bint ok = True
     for w in range(p.words):
@@ -37,7 +38,7 @@ cdef inline bint reserve(Spm* p, uint64_t* reads, uint64_t* writes) noexcept nog
     return ok
 
 cdef inline bint crowded(Sim* s, Spm* p) noexcept nogil:
-    """More flows than a bank has ports go over every bank: a short way to say that something may be denied."""
+    """Whether more flows than a bank has ports access every bank: a quick test that a request may be denied."""
     cdef int32_t k, ports = p.ports[0]
     cdef Flow* f
     if p.blocked or p.split:
@@ -52,7 +53,7 @@ cdef inline bint crowded(Sim* s, Spm* p) noexcept nogil:
     return False
 
 cdef inline bint scratchpad_uncontended(Sim* s, int32_t spm) noexcept nogil:
-    """No bank can have more askers than ports, whatever cycle the requesters ask in: then nothing is ever denied."""
+    """Whether no bank can have more requesters than ports, in whatever cycle they make requests: no request is then ever denied."""
     cdef Spm* p = &s.spm[spm]
     cdef int32_t k, i
     cdef slot_t requester

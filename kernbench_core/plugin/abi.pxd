@@ -1,4 +1,4 @@
-"""The plug-in ABI, as `abi.h` has it."""
+"""The plug-in ABI, as declared in `abi.h`."""
 from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
 
 cdef extern from "abi.h" nogil:

@@ -1,5 +1,5 @@
-"""A request is a requester from the cycle in which it is made: last in the tie-break, held and ageing like any other. A scratchpad with
-requests of components is run cycle by cycle by the model: each may bring an event."""
+"""A request of a component is a requester from the cycle in which it is made: last in tie-break order, and held and aged like any other. A
+scratchpad with requests of components is run cycle by cycle in the model, because each request may have an event."""
 from kernbench_core.model.bank cimport Requester, order_insert
 from kernbench_core.model.sim cimport Sim, reads_of, scratchpad_changes, writes_of
 from kernbench_core.plugin.component_tables cimport Plugs
@@ -7,7 +7,7 @@ from kernbench_core.types cimport COMPONENT, NEVER, cycle_t, int32_t, int64_t, s
 
 cdef inline int64_t ask_open(
         Sim* s, int32_t c, int32_t spm, const uint64_t* reads, const uint64_t* writes, int32_t words, cycle_t at) noexcept nogil:
-    """Ask from cycle `at` on; there is a free place, and the banks are there. Returns its id."""
+    """Make a request from cycle `at` on; there is a free place, and the banks exist. Returns the id of the request."""
     cdef Plugs* p = s.plugs
     cdef slot_t k = p.free_ask[c], requester = p.first_requester + k
     cdef Requester* a = &s.requester[requester]

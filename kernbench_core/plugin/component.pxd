@@ -10,7 +10,7 @@ cdef bint component_offer(Sim* s, int32_t engine, cycle_t now) noexcept nogil
 cdef void component_complete(Sim* s, cycle_t now) noexcept nogil
 
 cdef inline int32_t component_in_place_of(Sim* s, int32_t engine) noexcept nogil:
-    """Who takes the jobs of an engine: DMA engines, TEs and VEs, then components themselves; NONE: the engine does."""
+    """The component that takes the jobs of an engine: DMA engines, TEs and VEs, then components themselves; NONE: the engine itself."""
     if engine < s.n_dma:
         return s.plugs.dma_by[engine]
     if engine < s.n_dma + s.n_compute:
@@ -21,21 +21,21 @@ cdef inline bint component_takes(Sim* s, int32_t engine) noexcept nogil:
     return component_in_place_of(s, engine) != NONE
 
 cdef inline bint component_due(Sim* s, cycle_t now) noexcept nogil:
-    """P1 has something to do."""
+    """Whether P1 has work."""
     return s.plugs != NULL and clock_next(&s.plugs.wakes) <= now
 
 cdef inline bint component_ends(Plugs* p, cycle_t now) noexcept nogil:
-    """P7 has something to do."""
+    """Whether P7 has work."""
     return p.n_touched or p.n_done or p.n_notices or p.n_served or clock_next(&p.ends) <= now
 
 cdef inline cycle_t component_next(Plugs* p) noexcept nogil:
-    """No component has a cycle in which it goes on before that; NEVER: none has any."""
+    """No component acts in an earlier cycle; NEVER: no component acts."""
     if p.n_touched or p.n_done or p.n_notices:
         return 0
     return min(clock_next(&p.wakes), clock_next(&p.ends))
 
 cdef inline void component_flow_changed(Sim* s, slot_t slot) noexcept nogil:
-    """Its end is to be found again."""
+    """The end of the flow must be computed again."""
     cdef Plugs* p = s.plugs
     cdef slot_t k = slot - p.first_flow
     if not p.flow[k].touched:

@@ -1,9 +1,9 @@
-"""P1, P3, P4 and P7 of plugged-in components: who is due runs, queued jobs are offered, changes of members and what has ended
-are told.
+"""P1, P3, P4 and P7 of plugged-in components: due components run, queued jobs are offered, and components are notified of changed members
+and ended work.
 
-A component is called in these four places only. What it asks for (plugin/component_api.pyx) counts from the same cycle on in P1 and P3,
-from the next on in P4 and P7, but for a capacity that is set in P4. Its mistakes are written down; the run ends before the cycle
-where P1 brought one, after it else.
+A component is called only in these four phases. Its requests to the core (plugin/component_api.pyx) take effect in the same cycle in P1 and
+P3, and in the next cycle in P4 and P7; a capacity that is set in P4 takes effect in the same cycle. Its mistakes are recorded; the run ends
+before the cycle for a mistake in P1, and otherwise after the cycle.
 """
 from libc.stdlib cimport qsort
 
@@ -44,7 +44,7 @@ cdef void offer_again(Sim* s, int32_t c) noexcept nogil:
 
 
 cdef void returned(Sim* s, int32_t c, int64_t to, cycle_t now) noexcept nogil:
-    """After a call that said when to run next."""
+    """Handle the next cycle that a call returned."""
     cdef Plugs* p = s.plugs
     p.calling = NONE
     if to < 0:
@@ -57,7 +57,7 @@ cdef void returned(Sim* s, int32_t c, int64_t to, cycle_t now) noexcept nogil:
 
 
 cdef void component_wake(Sim* s, cycle_t now) noexcept nogil:
-    """P1: those that are due, by id."""
+    """P1: run the components that are due, by id."""
     cdef Plugs* p = s.plugs
     cdef int32_t c, held = 0
     cdef int64_t to
@@ -75,7 +75,7 @@ cdef void component_wake(Sim* s, cycle_t now) noexcept nogil:
 
 
 cdef int32_t head_of(Sim* s, int32_t engine) noexcept nogil:
-    """The entry of the first job in an engine's or a component's queue; a replaced DMA engine's go in the order of submission."""
+    """The entry of the first job in the queue of an engine or a component; jobs of a replaced DMA engine are in the order of submission."""
     cdef int32_t k
     cdef slot_t best = NONE, job
     if engine < s.n_dma:
@@ -93,7 +93,7 @@ cdef int32_t head_of(Sim* s, int32_t engine) noexcept nogil:
 
 
 cdef void describe(Sim* s, int32_t entry, kb_job* out) noexcept nogil:
-    """A job of the command queue as a component gets it."""
+    """A job of the command queue in the form that a component receives."""
     cdef Entry* e = &s.control.entry[entry]
     cdef DmaJob* d
     cdef ComputeJob* c
@@ -148,7 +148,7 @@ cdef bint accepts(Sim* s, int32_t c, int32_t entry, cycle_t now) noexcept nogil:
 
 
 cdef void begin_compute(Compute* e, ComputeJob* jobs, cycle_t now) noexcept nogil:
-    """The head of its queue goes to the jobs that a component works on: a list from `job` on."""
+    """Move the head of its queue to the list of jobs on which a component works, which begins at `job`."""
     cdef slot_t job = e.queue_first
     e.queue_first = jobs[job].next
     if e.queue_first == NONE:
@@ -161,7 +161,7 @@ cdef void begin_compute(Compute* e, ComputeJob* jobs, cycle_t now) noexcept nogi
 
 
 cdef void begin(Sim* s, int32_t engine, int32_t entry, cycle_t now) noexcept nogil:
-    """A job was accepted: it starts."""
+    """A job was accepted: start it."""
     cdef slot_t job = s.control.entry[entry].job
     cdef PlugState* state
     if engine < s.n_dma:
@@ -184,7 +184,8 @@ cdef void begin(Sim* s, int32_t engine, int32_t entry, cycle_t now) noexcept nog
 
 
 cdef bint component_offer(Sim* s, int32_t engine, cycle_t now) noexcept nogil:
-    """P3: offer queued jobs in turn until one is refused. True: the engine's period has not come, look again."""
+    """P3: offer queued jobs one after another until one is refused. True if the engine's period has not come and the jobs must be offered
+    again."""
     cdef int32_t c = component_in_place_of(s, engine), entry
     cdef cycle_t period = 1
     if engine < s.n_dma:
@@ -244,7 +245,7 @@ cdef int by_component(const void* x, const void* y) noexcept nogil:
 
 
 cdef void give_back(Sim* s, Notice* n) noexcept nogil:
-    """Its place is free before its component is told."""
+    """Free its place before its component is notified."""
     cdef Plugs* p = s.plugs
     cdef slot_t k = <slot_t>place_in(n.id)
     cdef int32_t c = n.to
@@ -269,7 +270,7 @@ cdef void give_back(Sim* s, Notice* n) noexcept nogil:
 
 
 cdef void tell(Sim* s, cycle_t now) noexcept nogil:
-    """Every notice of this cycle; a call brings no new one, though it may complete jobs."""
+    """Send every notice of this cycle; a call makes no new notices, but may complete jobs."""
     cdef Plugs* p = s.plugs
     cdef int32_t k, c, held = 0
     cdef Notice n
@@ -278,7 +279,7 @@ cdef void tell(Sim* s, cycle_t now) noexcept nogil:
     for k in range(p.n_notices):
         n = p.notice[k]
         c = n.to
-        if c == NONE:                           # closed by its component meanwhile
+        if c == NONE:                           # its component closed it meanwhile
             continue
         give_back(s, &n)
         if p.mistake:
@@ -294,7 +295,7 @@ cdef void tell(Sim* s, cycle_t now) noexcept nogil:
 
 
 cdef void component_members(Sim* s, cycle_t now) noexcept nogil:
-    """P4, before rates are found: resources that are watched and have changed, by number."""
+    """P4, before rates are computed: the watched resources that have changed, by number."""
     cdef Plugs* p = s.plugs
     cdef int32_t k, c, held = 0
     cdef int64_t to
@@ -310,7 +311,7 @@ cdef void component_members(Sim* s, cycle_t now) noexcept nogil:
 
 
 cdef void tell_served(Sim* s) noexcept nogil:
-    """Asks that have all their banks leave the scratchpad."""
+    """Remove requests of components that have all their banks from the scratchpad."""
     cdef Plugs* p = s.plugs
     cdef int32_t k
     cdef slot_t requester
@@ -323,7 +324,7 @@ cdef void tell_served(Sim* s) noexcept nogil:
 
 
 cdef void component_complete(Sim* s, cycle_t now) noexcept nogil:
-    """P7, after the engines': flows and jobs that end, banks that were granted."""
+    """P7, after that of the engines: end flows and jobs, and report granted banks."""
     cdef Plugs* p = s.plugs
     cdef int32_t k
     cdef slot_t slot

@@ -1,4 +1,4 @@
-"""What a component may call (`kb_core_api`)."""
+"""The functions that a component may call (`kb_core_api`)."""
 from kernbench_core.plugin.abi cimport kb_core_api
 from kernbench_core.plugin.component_tables cimport Plug
 

@@ -1,4 +1,4 @@
-"""The functions of `kb_core_api`. A component's mistake ends the run; a lack of room (`KB_FULL`) is no mistake."""
+"""The functions of `kb_core_api`. A component's mistake ends the run; a lack of room (`KB_FULL`) is not a mistake."""
 from libc.string cimport memset, strcmp, strcpy, strlen
 
 from kernbench_core.plugin.abi cimport (
@@ -21,8 +21,8 @@ from kernbench_core.types cimport (
     CHANNELS, COMPONENT, CPU, DMA, FIFO, MAX_MIN, NEVER, NONE, OP_COMPONENT, OP_COMPUTE, OP_DMA, SHARED_BW, TE, VE, int32_t,
     int64_t, slot_t, uint64_t)
 
-cdef int64_t TERM = <int64_t>1 << 31       # terms of capacities and rates stay below it (docs/model/index.md)
-cdef int64_t LONGEST = <int64_t>1 << 48    # [B] or [cycle] of one job: sums of addresses and times stay far below 2**63
+cdef int64_t TERM = <int64_t>1 << 31       # limit of the terms of capacities and rates (docs/model/index.md)
+cdef int64_t LONGEST = <int64_t>1 << 48    # [B] or [cycle] limit of one job: sums of addresses and times stay far below 2**63
 
 
 cdef int64_t refuse(Plug* u, int32_t what, int64_t value) noexcept nogil:
@@ -31,7 +31,7 @@ cdef int64_t refuse(Plug* u, int32_t what, int64_t value) noexcept nogil:
 
 
 cdef bint inside(Plug* u) noexcept nogil:
-    """The core is calling this component: else what it asks for is out of turn."""
+    """Whether the core is calling this component; its requests are not allowed at any other time."""
     cdef Plugs* p = (<Sim*>u.sim).plugs
     if p.calling == u.id:
         return True
@@ -40,7 +40,7 @@ cdef bint inside(Plug* u) noexcept nogil:
 
 
 cdef int32_t engine_number(Sim* s, int32_t kind, int32_t engine) noexcept nogil:
-    """DMA engines, TEs and VEs, components; NONE where there is no such one."""
+    """The number of an engine: DMA engines, TEs and VEs, components; NONE if it does not exist."""
     cdef int32_t k, first = 0, last = s.n_compute
     if engine < 0:
         return NONE
@@ -48,9 +48,9 @@ cdef int32_t engine_number(Sim* s, int32_t kind, int32_t engine) noexcept nogil:
         return engine if engine < s.n_dma else NONE
     if kind == COMPONENT:
         return s.n_dma + s.n_compute + engine if engine < s.plugs.n else NONE
-    if kind == CPU:                     # an M_CPU: the core counts them among components
+    if kind == CPU:                     # an M_CPU: the core counts M_CPUs among components
         kind = COMPONENT
-    if kind == VE:                      # behind all tensor engines, and a large machine has many
+    if kind == VE:                      # VEs come after all tensor engines, of which a large machine has many
         while first < last:
             k = first + (last - first) // 2
             if s.compute[k].kind == TE:
@@ -67,7 +67,7 @@ cdef int32_t engine_number(Sim* s, int32_t kind, int32_t engine) noexcept nogil:
 
 
 cdef int32_t fill(Sim* s, int32_t engine, int32_t ghost, const kb_job* j) noexcept nogil:
-    """Make the core's job out of a component's; what is wrong with it, else NONE."""
+    """Make a job of the core from a component's job; return the wrong field, else NONE."""
     cdef Entry* e = &s.control.entry[s.control.n + 1 + ghost]
     e.job = ghost
     if not 0 <= j.n_params <= KB_PARAMS or not 0 <= j.n_regions <= KB_REGIONS:
@@ -114,7 +114,7 @@ cdef void enqueue(Sim* s, int32_t engine, int32_t ghost) noexcept nogil:
 
 
 cdef void keep(kb_job* to, const kb_job* job) noexcept nogil:
-    """What it says of itself; the rest of its arrays may be anything, and must not come into a snapshot."""
+    """Copy the used parts of its arrays; the other parts may have any content, and must not get into a snapshot."""
     cdef int32_t k
     to.opcode = job.opcode
     to.n_params = job.n_params
@@ -157,7 +157,7 @@ cdef int64_t api_submit(void* core, int32_t kind, int32_t engine, const kb_job* 
 
 
 cdef int32_t accepted_entry(Plug* u, int64_t job) noexcept nogil:
-    """The entry of a job that the component works on, else NONE."""
+    """The entry of a job on which the component works, else NONE."""
     cdef Sim* s = <Sim*>u.sim
     cdef int64_t entry = place_in(job)
     if job < 0 or entry > s.control.n + s.n_ghosts or s.plugs.owner[entry] != u.id:
@@ -168,7 +168,7 @@ cdef int32_t accepted_entry(Plug* u, int64_t job) noexcept nogil:
 
 
 cdef int32_t submitted_entry(Plug* u, int64_t job) noexcept nogil:
-    """That of a job which it has submitted, and whose place is not taken again, else NONE."""
+    """The entry of a job that the component submitted and whose place is not in use again, else NONE."""
     cdef Sim* s = <Sim*>u.sim
     cdef int64_t g = place_in(job) - s.control.n - 1
     if job < 0 or not 0 <= g < s.n_ghosts or s.plugs.ghost[g].by != u.id or s.plugs.ghost[g].job.id != job:
@@ -204,7 +204,7 @@ cdef int64_t api_complete(void* core, int64_t job) noexcept nogil:
 
 
 cdef bint fits(Resource* r, int64_t weight, int64_t others) noexcept nogil:
-    """No rate on the resource gets a term of 2**31 or more."""
+    """Whether no rate on the resource gets a term of 2**31 or more."""
     return weight <= TERM and r.num * weight < TERM and r.den * (r.weight + others + weight) < TERM
 
 
@@ -227,7 +227,7 @@ cdef int64_t api_open_flow(void* core, int64_t nbytes, const int32_t* path, int3
         channels += path[k] < s.share.channels
         if weight < 1 or not fits(&s.share.res[path[k]], weight, s.plugs.weight):
             return refuse(u, BAD_WEIGHT, weight)
-    if channels > 1 and s.share.rule == FIFO or channels and s.share.devices != NULL:     # two lines, or bursts without addresses
+    if channels > 1 and s.share.rule == FIFO or channels and s.share.devices != NULL:     # two waiting lines, or bursts without addresses
         return refuse(u, BAD_PATH, channels)
     if s.plugs.free_flow[u.id] == NONE:
         return KB_FULL
@@ -245,7 +245,7 @@ cdef int64_t api_close_flow(void* core, int64_t flow) noexcept nogil:
 
 
 cdef int64_t wrong_bank(const uint64_t* mask, int32_t words, int32_t banks, bint* any) noexcept nogil:
-    """The first bank of the mask that is not there, else -1."""
+    """The first bank of the mask that does not exist, else -1."""
     cdef int32_t w, b
     for w in range(words):
         if mask[w] == 0:
@@ -278,7 +278,7 @@ cdef int64_t api_ask_banks(
 
 
 cdef int32_t name_number(Plugs* p, const char* name) noexcept nogil:
-    """Where a name stands; it is put there if it is new. NONE: no room."""
+    """The index of a name; a new name is added. NONE: there is no room."""
     cdef int32_t k
     for k in range(p.n_names):
         if strcmp(p.names + k * NAME_ROOM, name) == 0:
@@ -312,7 +312,7 @@ cdef int64_t api_emit(void* core, int64_t job, const char* name, int64_t value) 
 
 
 cdef bint shared(Sim* s, int32_t resource) noexcept nogil:
-    """It is there, and its members share it by weight alone."""
+    """Whether the resource exists and its members share it by weight alone."""
     return 0 <= resource < s.share.n_res and s.share.devices == NULL and (s.share.rule == SHARED_BW or s.share.rule == MAX_MIN)
 
 
@@ -329,7 +329,7 @@ cdef int64_t api_watch(void* core, int32_t resource) noexcept nogil:
 
 
 cdef int64_t api_set_capacity(void* core, int32_t resource, int64_t num, int64_t den) noexcept nogil:
-    """The denominator stays that of the machine: terms that were checked when it was loaded stay in their bounds."""
+    """The denominator must remain that of the machine, so that the checks of terms at loading remain valid."""
     cdef Plug* u = <Plug*>core
     cdef Sim* s = <Sim*>u.sim
     cdef Resource* r
@@ -351,7 +351,7 @@ cdef int64_t api_set_capacity(void* core, int32_t resource, int64_t num, int64_t
 
 
 cdef bint before(Flow* a, Flow* b) noexcept nogil:
-    """The order of members: by start, engine and submission, and flows of one transfer by channel."""
+    """The order of members: by start, engine and submission; flows of one transfer by channel."""
     if a.started != b.started:
         return a.started < b.started
     if a.engine != b.engine:
@@ -376,7 +376,7 @@ cdef int64_t api_members(void* core, int32_t resource, kb_member* out, int32_t r
     while node != NONE:
         slot = node >> s.share.hop_shift
         f = &s.share.flow[slot]
-        rank = 0                        # of the members, how many come before it
+        rank = 0                        # number of members that come before it
         other = s.share.res[resource].first
         while other != NONE:
             rank += before(&s.share.flow[other >> s.share.hop_shift], f)
@@ -395,7 +395,7 @@ cdef int64_t api_members(void* core, int32_t resource, kb_member* out, int32_t r
             m.nbytes = on_resources(f, f.total)
             m.num = f.num if f.raw_den else 0
             m.den = f.den if f.raw_den else 1
-            if f.compressed:                    # the resource's bytes are compressed ones
+            if f.compressed:                    # the bytes of the resource are compressed
                 m.num *= f.ratio_den
                 m.den *= f.ratio_num
         node = s.share.node_next[node]

@@ -1,4 +1,4 @@
-"""The class of components written in Python."""
+"""The base class of components that are written in Python."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from kernbench_core.plugin.pycomponent import NEVER, Job, Plugged
 
 @dataclass(frozen=True)
 class NoParameters:
-    """The Spec of a component that has none."""
+    """The Spec of a component without parameters."""
 
 
 class Component(Plugged):
-    """The base class of components written in Python: parts of the machine with their own timing.
+    """The base class of components written in Python: components of the machine with their own timing.
 
-    `class Mine(Component, kind="mine")` has `step`, and `accept` if it executes jobs. Its parameters are the fields of `Spec`,
-    a frozen dataclass, given as keyword arguments. `jobs`, `flows` and `asks` limit how many submitted jobs, flows and bank
-    requests are open at a time. The phases in which methods run are in docs/reference/components.md. An exception in a method
-    ends the run as failed.
+    A class `class Mine(Component, kind="mine")` has the method `step`, and `accept` if it executes jobs. Its parameters are the
+    fields of `Spec`, a frozen dataclass, given as keyword arguments. `jobs`, `flows` and `asks` limit how many submitted jobs,
+    flows and bank requests are open at a time. The phases in which methods run are in docs/reference/components.md. An
+    exception in a method ends the run as failed.
 
     >>> from kernbench import BUSY, NEVER, Component, Machine, Program
     >>> class FixedLatency(Component, kind="fixed_latency"):
@@ -40,15 +40,15 @@ class Component(Plugged):
     10
     """
 
-    __slots__ = ()  # Python reads slots of such a class much faster than what is in its objects' dicts
+    __slots__ = ()  # Python reads slots of such a class much faster than entries of its objects' dicts
 
-    kinds: ClassVar[dict[str, type[Component]]] = {}  #: by the `kind` that classes were given
+    kinds: ClassVar[dict[str, type[Component]]] = {}  #: classes by their `kind`
     kind: ClassVar[str] = ""
     Spec: ClassVar[type[Any]] = NoParameters
-    jobs: int = 16  #: place is kept for so many submitted and not ended,
-    flows: int = 16  #: flows open,
-    no_snapshot: ClassVar[str] = ""  #: why it can never be saved
-    asks: int = 4  #: and bank requests not served, at a time
+    jobs: int = 16  #: limit of jobs that are submitted and not ended
+    flows: int = 16  #: limit of open flows
+    no_snapshot: ClassVar[str] = ""  #: why the component can never be saved
+    asks: int = 4  #: limit of bank requests that are not served
 
     def __init_subclass__(cls, kind: str = "", **rest: Any) -> None:
         """`kind`: the name of the class in machine files; a class without one has that of its base class."""
@@ -61,20 +61,21 @@ class Component(Plugged):
         self.spec = type(self).Spec(**fields) if spec is None else spec
 
     def step(self, now: int) -> int:
-        """P1 of cycle `now`: do what is due, and return the next cycle to run in, greater than `now`, or NEVER."""
+        """P1 of cycle `now`: do the work that is due, and return the next cycle in which to run, greater than `now`, or
+        NEVER."""
         raise NotImplementedError(f"{type(self).__name__} has no step")
 
     def accept(self, job: Job, now: int) -> int:
-        """P3: start the job and return the next cycle to run in, or BUSY; a refused job is offered again after this component
-        has run.
+        """P3: start the job and return the next cycle in which to run, or BUSY; a refused job is offered again after this
+        component has run.
         """
         raise NotImplementedError(f"{type(self).__name__} takes no jobs")
 
     def notify(self, notice: int, number: int, now: int) -> int:
-        """P7: a FLOW has moved its last byte, BANKS were granted, or a submitted JOB has ended. Return the next cycle to run
-        in.
+        """P7: a FLOW has moved its last byte, BANKS were granted, or a submitted JOB has ended. Return the next cycle in which
+        to run.
 
-        P4: a watched resource has other MEMBERS. `number` is the job, flow, request or resource.
+        P4: the members of a watched resource have changed (MEMBERS). `number` is the job, flow, request or resource.
         """
         return NEVER
 

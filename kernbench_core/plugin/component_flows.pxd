@@ -1,4 +1,4 @@
-"""Flows of components: bytes over resources, with no scratchpad at their end."""
+"""Flows of components: bytes over resources, without a scratchpad at the end."""
 from kernbench_core.plugin.component_tables cimport Plugs
 from kernbench_core.model.sim cimport Sim
 from kernbench_core.types cimport cycle_t, int32_t, int64_t, nbytes_t, slot_t

@@ -1,6 +1,6 @@
-"""A component's flow is a member of its resources like any other (docs/model/sharing.md), and asks no scratchpad: its bytes move, whole
-bytes, as its carry allows. So its carry is left alone until it reaches a piece of PIECE bytes, or the last ones: `Requester.next_at` is
-the cycle in which it does.
+"""A component's flow is a member of its resources like any other flow (docs/model/sharing.md), but makes no requests to a scratchpad: whole
+bytes move as its carry allows. Its carry is therefore not updated until it reaches a piece of PIECE bytes, or the last bytes:
+`Requester.next_at` is that cycle.
 """
 from libc.string cimport memset
 
@@ -12,11 +12,11 @@ from kernbench_core.model.sim cimport Sim
 from kernbench_core.types cimport FIFO, NEVER, NONE, cycle_t, int32_t, int64_t, nbytes_t, slot_t
 
 cdef enum:
-    PIECE = 1 << 30           # [B] so that PIECE * den stays below 2**61
+    PIECE = 1 << 30           # [B] a size for which PIECE * den stays below 2**61
 
 
 cdef int32_t owner_of(Plugs* p, slot_t k) noexcept nogil:
-    """The component whose place it is: they lie one after the other."""
+    """The component that owns a place: places of a component are adjacent."""
     cdef int32_t low = 0, high = p.n - 1, middle
     while low < high:
         middle = (low + high + 1) >> 1
@@ -38,7 +38,7 @@ cdef void leave(Sim* s, slot_t slot, cycle_t at) noexcept nogil:
 
 
 cdef void count(Sim* s, int32_t c, Flow* f, nbytes_t nbytes) noexcept nogil:
-    """What a closed flow moved."""
+    """Count the bytes of a closed flow."""
     cdef int32_t h
     for h in range(f.route.length):
         s.share.res[s.share.path[f.route.first + h]].bytes += nbytes
@@ -46,7 +46,7 @@ cdef void count(Sim* s, int32_t c, Flow* f, nbytes_t nbytes) noexcept nogil:
 
 
 cdef int64_t flow_open(Sim* s, int32_t c, nbytes_t nbytes, const int32_t* path, int32_t n, int32_t weight, cycle_t at) noexcept nogil:
-    """A member from cycle `at` on, under FIFO when its turn comes; there is a free place. Returns its id."""
+    """Make a flow a member from cycle `at` on, or add it to the waiting line under FIFO; there is a free place. Returns its id."""
     cdef Plugs* p = s.plugs
     cdef slot_t k = p.free_flow[c], slot = p.first_flow + k
     cdef Flow* f = &s.share.flow[slot]
@@ -72,7 +72,7 @@ cdef int64_t flow_open(Sim* s, int32_t c, nbytes_t nbytes, const int32_t* path, 
     f.engine = s.n_dma + c
     f.job_seq = p.flow[k].id >> 32
     f.bus = NONE
-    f.route.first = k * p.path_room             # the first part of the table is theirs
+    f.route.first = k * p.path_room             # components use the first part of the table
     f.route.length = n
     for h in range(n):
         s.share.path[f.route.first + h] = path[h]
@@ -87,7 +87,7 @@ cdef int64_t flow_open(Sim* s, int32_t c, nbytes_t nbytes, const int32_t* path, 
 
 
 cdef void flow_due(Sim* s, slot_t k, cycle_t now) noexcept nogil:
-    """P7: a piece has moved, often the last; then its component is told."""
+    """P7: a piece has moved, often the last one; then the component is notified."""
     cdef Plugs* p = s.plugs
     cdef slot_t slot = p.first_flow + k
     cdef Flow* f = &s.share.flow[slot]
@@ -110,7 +110,7 @@ cdef void flow_due(Sim* s, slot_t k, cycle_t now) noexcept nogil:
 
 
 cdef nbytes_t flow_moved(Sim* s, slot_t k, cycle_t at) noexcept nogil:
-    """Bytes moved before cycle `at`; looking changes nothing."""
+    """The bytes moved before cycle `at`; the flow is not changed."""
     cdef Flow* f = &s.share.flow[s.plugs.first_flow + k]
     cdef int64_t carry = f.carry
     if f.member and at > f.seen:
@@ -127,7 +127,7 @@ cdef void flow_free(Plugs* p, int32_t c, slot_t k) noexcept nogil:
 
 
 cdef int64_t flow_close(Sim* s, int32_t c, int64_t id, cycle_t at) noexcept nogil:
-    """Close it early; returns the bytes that it moved, -1 where the component has no such flow."""
+    """Close a flow early; return the bytes that it moved, or -1 if the component has no such flow."""
     cdef Plugs* p = s.plugs
     cdef slot_t k = <slot_t>place_in(id)
     cdef nbytes_t moved
@@ -135,7 +135,7 @@ cdef int64_t flow_close(Sim* s, int32_t c, int64_t id, cycle_t at) noexcept nogi
     if id < 0 or not 0 <= k < s.n_open or p.flow[k].id != id or owner_of(p, k) != c:
         return -1
     moved = flow_moved(s, k, at)
-    if p.flow[k].ended:                         # in this cycle: it is not told any more
+    if p.flow[k].ended:                         # it ended in this cycle: the component is not notified
         for i in range(p.n_notices):
             if p.notice[i].kind == KB_FLOW and p.notice[i].id == id:
                 p.notice[i].to = NONE

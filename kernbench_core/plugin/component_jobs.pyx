@@ -1,4 +1,4 @@
-"""Jobs of components as the core's own: what is wrong with one, else its place in the tables is filled."""
+"""Conversion of components' jobs to jobs of the core: finds errors, or fills the job's place in the tables."""
 from kernbench_core.plugin.abi cimport KB_PARAMS, kb_job
 from kernbench_core.model.bank cimport Spm
 from kernbench_core.model.compute cimport ComputeJob
@@ -7,11 +7,11 @@ from kernbench_core.model.dram.extent cimport channel_bytes, flows_of, lines_of
 from kernbench_core.model.sim cimport Sim
 from kernbench_core.types cimport CHANNELS, NONE, int32_t, int64_t, nbytes_t
 
-cdef int64_t LONGEST = <int64_t>1 << 48    # [B] or [cycle] of one job: sums of addresses and times stay far below 2**63
+cdef int64_t LONGEST = <int64_t>1 << 48    # [B] or [cycle] limit of one job: sums of addresses and times stay far below 2**63
 
 
 cdef int32_t wrong_region(Sim* s, int32_t spm, const kb_job* j) noexcept nogil:
-    """16 + 4 * region + field of the first that is wrong, NONE where none is."""
+    """16 + 4 * region + field of the first wrong region; NONE if all are right."""
     cdef int32_t k
     cdef nbytes_t room = s.spm[spm].bank_lines * s.spm[spm].banks * s.spm[spm].line
     for k in range(j.n_regions):
@@ -23,12 +23,13 @@ cdef int32_t wrong_region(Sim* s, int32_t spm, const kb_job* j) noexcept nogil:
 
 
 cdef nbytes_t room_in(Spm* p) noexcept nogil:
-    """[B] that a transfer can be of: what has no banks has no end."""
+    """[B] The largest size of a transfer: a memory without banks has no limit."""
     return LONGEST if p.nowhere else p.bank_lines * p.banks * p.line
 
 
 cdef int32_t fill_road(Sim* s, DmaJob* d, int32_t engine, const kb_job* j) noexcept nogil:
-    """Where its bytes are and the way there: on one NPU its own, else memory and route, and the peer's scratchpad if there is one."""
+    """The location of its bytes and their route: the own route on one NPU, else memory and route, and the far scratchpad if there is
+    one."""
     d.peer = NONE
     if s.own_routes:
         d.memory = 0
@@ -51,7 +52,7 @@ cdef int32_t fill_road(Sim* s, DmaJob* d, int32_t engine, const kb_job* j) noexc
 
 
 cdef int32_t wrong_pair(Sim* s, DmaJob* d) noexcept nogil:
-    """Between scratchpads: one run of bytes from line to line, inside both."""
+    """Between scratchpads: the bytes must be one run from line to line, inside both."""
     cdef Spm* far = &s.spm[d.peer]
     if d.extent.rows != 1:
         return 5
@@ -61,8 +62,8 @@ cdef int32_t wrong_pair(Sim* s, DmaJob* d) noexcept nogil:
 
 
 cdef int32_t fill_dma(Sim* s, DmaJob* d, int32_t engine, const kb_job* j) noexcept nogil:
-    """A transfer: channel, write, dram_addr, row_bytes, stride, rows, and on a system memory, route, and, between scratchpads, peer;
-    its one region says where in the scratchpad."""
+    """A transfer: channel, write, dram_addr, row_bytes, stride, rows; on a system also memory, route and, between scratchpads, peer. Its
+    only region is the location in the scratchpad."""
     cdef int32_t k
     cdef nbytes_t room = room_in(&s.spm[s.dma_spm[engine]])
     if j.n_params < (6 if s.own_routes else 8) or j.n_regions != 1:

@@ -1,11 +1,11 @@
-"""A heap of cycles by id in which an item's cycle can be changed: wakes of components, ends of their flows."""
+"""A heap of cycles by id, in which the cycle of an item can be changed: wakes of components, ends of their flows."""
 from kernbench_core.types cimport NEVER, cycle_t, int32_t
 
 cdef struct Clock:
-    cycle_t* at               # [ids] when it is due; NEVER: it is not in the heap
-    int32_t* heap             # ids, the earliest first, ties by id
-    int32_t* place            # [ids] where it stands in the heap
-    int32_t n                 # items in it
+    cycle_t* at               # [ids] the cycle in which it is due; NEVER: it is not in the heap
+    int32_t* heap             # ids, the earliest first; ties are broken by id
+    int32_t* place            # [ids] its position in the heap
+    int32_t n                 # number of items
 
 cdef inline bint clock_before(Clock* c, int32_t a, int32_t b) noexcept nogil:
     return c.at[a] < c.at[b] or (c.at[a] == c.at[b] and a < b)
@@ -15,7 +15,7 @@ cdef inline void clock_put(Clock* c, int32_t i, int32_t id) noexcept nogil:
     c.place[id] = i
 
 cdef inline void clock_settle(Clock* c, int32_t i) noexcept nogil:
-    """Move the item at place `i` to where it belongs."""
+    """Move the item at position `i` to its correct position."""
     cdef int32_t id = c.heap[i], kid
     while i and clock_before(c, id, c.heap[(i - 1) >> 1]):
         clock_put(c, i, c.heap[(i - 1) >> 1])
@@ -31,7 +31,7 @@ cdef inline void clock_settle(Clock* c, int32_t i) noexcept nogil:
     clock_put(c, i, id)
 
 cdef inline void clock_set(Clock* c, int32_t id, cycle_t at) noexcept nogil:
-    """It is due in cycle `at`, whatever was said before; NEVER takes it out."""
+    """Set the cycle of an item to `at`, whatever it was before; NEVER removes the item."""
     cdef bint inside = c.at[id] != NEVER
     cdef int32_t i = c.place[id]
     c.at[id] = at

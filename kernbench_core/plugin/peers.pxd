@@ -1,4 +1,4 @@
-"""Room for transfers between scratchpads that components submit, and calls of one component for another."""
+"""Room for transfers between scratchpads that components submit, and wakes of one component by another."""
 from kernbench_core.state.arena cimport Arena
 from kernbench_core.model.sim cimport Sim
 from kernbench_core.types cimport int64_t

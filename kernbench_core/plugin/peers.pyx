@@ -1,7 +1,7 @@
-"""Room for transfers between scratchpads that components submit: made when somebody first asks for it, so other runs have none.
+"""Room for transfers between scratchpads that components submit: made on the first request, so other runs have none.
 
-As with routes (model/routes.pyx), tables grow where nothing of the loop holds a pointer into them: inside a call of a component, or between
-two cycles.
+As with routes (model/routes.pyx), tables grow while the loop holds no pointer into them: inside a call of a component, or between two
+cycles.
 """
 from kernbench_core.model.bank cimport Requester, Spm, TieBreak
 from kernbench_core.plugin.cycle_heap cimport clock_set
@@ -9,11 +9,11 @@ from kernbench_core.plugin.component_tables cimport Plugs
 from kernbench_core.types cimport NEVER, int32_t, int64_t, slot_t, uint64_t
 
 cdef enum:
-    MOST = 1 << 20            # requesters of one scratchpad
+    MOST = 1 << 20            # limit of requesters of one scratchpad
 
 
 cdef int own_far_requesters(Sim* s, Arena a) except -1:
-    """A second requester for every flow, where the program did not ask for them already."""
+    """Give every flow a second requester, if the program did not need them already."""
     cdef int32_t near = s.n_flows + s.n_compute + s.n_asks, k
     a.own(<void**>&s.far_open, s.n_spm, sizeof(int32_t))
     a.own(<void**>&s.far_room, s.n_spm, sizeof(int32_t))
@@ -46,7 +46,7 @@ cdef int widen(Spm* p, Arena a, int32_t requesters) except -1:
 
 
 cdef int peers_open(Sim* s, Arena a, list room) except -1:
-    """So many requesters of other engines' flows more at each scratchpad."""
+    """Make room for a number of additional requesters of other engines' flows at each scratchpad."""
     cdef int32_t k
     if len(room) != s.n_spm:
         raise ValueError(f"room at {len(room)} scratchpads: the machine has {s.n_spm}")
@@ -64,7 +64,7 @@ cdef int peers_open(Sim* s, Arena a, list room) except -1:
 
 
 cdef int peers_wake(Sim* s, int64_t component, int64_t at) except -1:
-    """The component runs in cycle `at`, if it does not before."""
+    """Let the component run in cycle `at`, unless it runs earlier."""
     cdef Plugs* p = s.plugs
     if p == NULL or not 0 <= component < p.n:
         raise ValueError(f"component {component} is none of the {s.n_plugs} of the machine")

@@ -1,4 +1,4 @@
-"""Components before a run, and what a run says of them."""
+"""Setup of components before a run, and reports about them."""
 from kernbench_core.state.arena cimport Arena
 from kernbench_core.model.sim cimport Sim
 

@@ -1,4 +1,4 @@
-"""Checks what components say of themselves before cycle 0, lays their tables out, and reads them.
+"""Checks the declarations of components before cycle 0, lays out their tables, and reads them.
 
 `operations` is a list of addresses of `kb_engine_ops`, as ints.
 """
@@ -14,7 +14,7 @@ from kernbench_core.plugin.component_tables cimport NAME_ROOM, NAMES, Ask, Ghost
 from kernbench_core.plugin.cycle_heap cimport Clock, clock_set
 from kernbench_core.types cimport COMM, NEVER, NONE, int32_t, int64_t, slot_t
 
-MOST = 1 << 20                # jobs, flows or asks of a component
+MOST = 1 << 20                # limit of jobs, flows or requests of a component
 
 MISTAKES = (
     "",
@@ -41,7 +41,7 @@ MISTAKES = (
 
 
 def check_table(str what not None, str name not None, int64_t version, int64_t size, int64_t expected):
-    """ValueError where the head of a table of operations, a struct of that name, is not one that this core can call."""
+    """ValueError if the head of a table of operations, a struct of this name, is not compatible with this core."""
     if version != KB_ABI_VERSION:
         raise ValueError(
             f"{what}: its {name} is of ABI version {version}, this core's is {KB_ABI_VERSION}: "
@@ -53,7 +53,7 @@ def check_table(str what not None, str name not None, int64_t version, int64_t s
 
 
 def check_functions(str what not None, str name not None, dict required not None, dict saved not None):
-    """ValueError where such a table has not the functions that it needs. Values say whether a function is there."""
+    """ValueError if such a table lacks a required function. The values say whether each function exists."""
     missing = [one for one, there in required.items() if not there]
     if missing:
         raise ValueError(f"{what}: its {name} has no {missing[0]}")
@@ -62,7 +62,7 @@ def check_functions(str what not None, str name not None, dict required not None
 
 
 def check_operations(uintptr_t address, str what not None):
-    """ValueError where a `kb_engine_ops` is not one that this core can call."""
+    """ValueError if this core cannot call a `kb_engine_ops`."""
     cdef const kb_engine_ops* o = <const kb_engine_ops*>address
     check_table(what, "kb_engine_ops", o.abi_version, o.struct_size, sizeof(kb_engine_ops))
     required, saved = {"name": o.name != NULL, "advance": o.advance != NULL}, {"snapshot": o.snapshot != NULL, "restore": o.restore != NULL}
@@ -77,7 +77,7 @@ cdef const kb_engine_ops* ops_at(object address):
 
 
 cdef int plug_sizes(Sim* s, list operations) except -1:
-    """What the tables of a run need more, before they are laid out."""
+    """The additional sizes of the tables of a run, before they are laid out."""
     for address in operations:
         s.n_ghosts += ops_at(address).jobs
         s.n_open += ops_at(address).flows
@@ -130,7 +130,7 @@ cdef int own_tables(Sim* s, Arena a) except -1:
 
 
 cdef int lay_out_places(Sim* s, list operations) except -1:
-    """Every component gets its own part of the tables, as free lists."""
+    """Give every component its own part of the tables, as free lists."""
     cdef Plugs* p = s.plugs
     cdef int32_t c, k, ghosts = 0, flows = 0, asks = 0
     cdef const kb_engine_ops* o
@@ -158,12 +158,12 @@ cdef int lay_out_places(Sim* s, list operations) except -1:
         flows += o.flows
         asks += o.asks
         clock_set(&p.wakes, c, 0)
-    p.open = p.n                                # none has run yet
+    p.open = p.n                                # no component has run yet
     return 0
 
 
 cdef int lay_out_replaced(Sim* s, Arena a, dict machine) except -1:
-    """Who takes the jobs of which engine: `replaced`, a component or -1 for each DMA engine, then each TE and VE."""
+    """Set the component that takes the jobs of each engine: `replaced` has a component or -1 for each DMA engine, then each TE and VE."""
     cdef Plugs* p = s.plugs
     cdef int32_t k, c, i
     by = list(machine.get("replaced", [NONE] * (s.n_dma + s.n_compute)))
@@ -185,7 +185,7 @@ cdef int lay_out_replaced(Sim* s, Arena a, dict machine) except -1:
 
 
 cdef int lay_out_plugs(Sim* s, Arena a, list operations, dict machine, dict program) except -1:
-    """After `lay_out`: the tables of components, where there are any."""
+    """After `lay_out`: the tables of components, if there are any."""
     cdef const int64_t* opcode
     cdef const int64_t* params
     cdef int32_t k, i, width
@@ -224,7 +224,7 @@ cdef int lay_out_plugs(Sim* s, Arena a, list operations, dict machine, dict prog
 
 
 cdef str job_fault(int64_t value):
-    """Which part of a submitted job is wrong (`fill` of plugin/component_api.pyx)."""
+    """The wrong part of a submitted job (`fill` of plugin/component_api.pyx)."""
     if value >= 100:
         return "number of parameters or regions"
     if value < KB_PARAMS:
@@ -233,7 +233,7 @@ cdef str job_fault(int64_t value):
 
 
 cdef object plug_failure(Sim* s):
-    """`(component, cycle, sentence)` of a run that a component ended, else None."""
+    """`(component, cycle, sentence)` for a run that a component ended, else None."""
     cdef Plugs* p = s.plugs
     if p == NULL or p.mistake == 0:
         return None
@@ -244,7 +244,7 @@ cdef object plug_failure(Sim* s):
 
 
 cdef list plug_counters(Sim* s):
-    """Of each component: jobs completed, bytes of its closed flows, cycles that its served requests were held."""
+    """For each component: jobs completed, bytes of its closed flows, and cycles in which its served requests were held."""
     cdef int32_t k
     if s.plugs == NULL:
         return []
@@ -261,7 +261,7 @@ cdef int plug_check_snapshot(Sim* s) except -1:
 
 
 cdef bytes plug_snapshot(Sim* s):
-    """The bytes of all components, each after its length."""
+    """The bytes of all components, each after their length."""
     cdef int32_t k
     cdef int64_t n
     cdef bytes image
@@ -281,7 +281,7 @@ cdef bytes plug_snapshot(Sim* s):
 
 
 cdef int plug_restore(Sim* s, bytes image, size_t at) except -1:
-    """Give every component its bytes back, which begin at `at`."""
+    """Restore every component from its bytes, which begin at `at`."""
     cdef int32_t k
     cdef const kb_engine_ops* o
     for k in range(s.n_plugs):

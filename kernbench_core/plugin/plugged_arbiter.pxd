@@ -1,4 +1,4 @@
-"""An arbiter of the run's own: code out of tree that says who is granted which bank (abi.h, `kb_arbiter_ops`)."""
+"""A user-defined arbiter: code outside of the package that decides which request is granted which bank (abi.h, `kb_arbiter_ops`)."""
 from kernbench_core.model.bank cimport Spm
 from kernbench_core.model.sim cimport Sim
 from kernbench_core.state.arena cimport Arena

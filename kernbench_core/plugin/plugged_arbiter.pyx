@@ -1,6 +1,7 @@
-"""Checks what an arbiter out of tree says of itself before cycle 0, calls it, and checks what it grants.
+"""Checks the declarations of a user-defined arbiter before cycle 0, calls it, and checks its grants.
 
-It is called in the order of cycles, and of scratchpads in a cycle: a run with one is run by the model alone.
+The arbiter is called in the order of cycles, and within a cycle in the order of scratchpads, so the model alone runs a run with such an
+arbiter.
 """
 from libc.stdint cimport uintptr_t
 from libc.string cimport memset
@@ -16,7 +17,7 @@ from kernbench_core.types cimport int32_t, int64_t, slot_t, uint64_t
 cdef extern from *:
     int trailing_zeros "__builtin_ctzll"(uint64_t v) noexcept nogil
 
-cdef const int64_t CHANNEL = (1 << 20) - 1  # of a flow's `TieBreak.seq`; its submission stands above that
+cdef const int64_t CHANNEL = (1 << 20) - 1  # the channel bits of a flow's `TieBreak.seq`; the submission number is above them
 
 MISTAKES = (
     "",
@@ -27,7 +28,7 @@ MISTAKES = (
 
 
 def check_arbiter(uintptr_t address, str what not None):
-    """ValueError where a `kb_arbiter_ops` is not one that this core can call."""
+    """ValueError if this core cannot call a `kb_arbiter_ops`."""
     cdef const kb_arbiter_ops* o = <const kb_arbiter_ops*>address
     check_table(what, "kb_arbiter_ops", o.abi_version, o.struct_size, sizeof(kb_arbiter_ops))
     required = {"name": o.name != NULL, "arbitrate": o.arbitrate != NULL}
@@ -35,7 +36,7 @@ def check_arbiter(uintptr_t address, str what not None):
 
 
 cdef int lay_out_arbiter(Sim* s, Arena a, object address) except -1:
-    """After `lay_out`: of a run with an arbiter of its own."""
+    """After `lay_out`: set up a run with a user-defined arbiter."""
     cdef PluggedArbiter* x
     cdef kb_scratchpad* pad
     cdef int32_t k, requesters = 1
@@ -62,7 +63,7 @@ cdef int lay_out_arbiter(Sim* s, Arena a, object address) except -1:
 
 
 cdef void mistake(PluggedArbiter* x, int32_t what, int32_t spm, int32_t bank, int64_t value, cycle_t now) noexcept nogil:
-    """The run fails after this cycle; only the first mistake counts."""
+    """Record a mistake, with which the run fails after this cycle; only the first mistake counts."""
     if x.mistake == RULE_KEPT:
         x.mistake = what
         x.spm = spm
@@ -82,7 +83,8 @@ cdef void describe(Sim* s, kb_bank_request* r, slot_t requester) noexcept nogil:
 
 
 cdef void settle_bank(Sim* s, Spm* p, int32_t bank, cycle_t now) noexcept nogil:
-    """Let the requests have what they were granted of a bank. Who was not lacks the ports of which none is left, or all."""
+    """Give the requests the ports of a bank that they were granted. A request that was not granted lacks the ports of which none is left,
+    or all."""
     cdef PluggedArbiter* x = s.arbiter
     cdef int32_t[2] left
     cdef int32_t k, w = bank >> 6
@@ -103,7 +105,7 @@ cdef void settle_bank(Sim* s, Spm* p, int32_t bank, cycle_t now) noexcept nogil:
 
 
 cdef void plugged_in(Sim* s, Spm* p, cycle_t now) noexcept nogil:
-    """P5: ask the arbiter, and grant what it says."""
+    """P5: call the arbiter, and grant the banks that it returns."""
     cdef PluggedArbiter* x = s.arbiter
     cdef int32_t spm = <int32_t>(p - s.spm), k, w
     cdef int64_t said
@@ -130,7 +132,7 @@ cdef void plugged_in(Sim* s, Spm* p, cycle_t now) noexcept nogil:
 
 
 cdef object arbiter_failure(Sim* s):
-    """`(cycle, sentence)` of a run that its arbiter ended, else None."""
+    """`(cycle, sentence)` for a run that its arbiter ended, else None."""
     cdef PluggedArbiter* x = s.arbiter
     if x == NULL or x.mistake == RULE_KEPT:
         return None
@@ -138,7 +140,7 @@ cdef object arbiter_failure(Sim* s):
 
 
 cdef bytes arbiter_snapshot(Sim* s):
-    """The bytes of the arbiter after their length; nothing where there is none. ValueError where it has no snapshot."""
+    """The bytes of the arbiter after their length; nothing if there is no such arbiter. ValueError if it supports no snapshot."""
     cdef const kb_arbiter_ops* o
     cdef int64_t n
     cdef bytes image
@@ -158,7 +160,7 @@ cdef bytes arbiter_snapshot(Sim* s):
 
 
 cdef size_t arbiter_restore(Sim* s, bytes image, size_t at) except? 0:
-    """Give the arbiter its bytes back, which begin at `at`; where they end."""
+    """Restore the arbiter from its bytes, which begin at `at`; return their end."""
     cdef const kb_arbiter_ops* o
     if s.arbiter == NULL:
         return at

@@ -26,7 +26,7 @@ BankRequest.__doc__ = """A request in one cycle. Bit `b` of `reads` and `writes`
 
 
 cdef object mask_of(const uint64_t* words, int32_t n):
-    """A mask of banks as one number."""
+    """A mask of banks as one integer."""
     cdef int32_t w
     cdef object found = 0, word
     for w in range(n - 1, -1, -1):
@@ -113,7 +113,7 @@ cdef int64_t arbitrate(void* itself, const kb_scratchpad* spm, int64_t now, kb_b
 
 
 def arbiter_operations(arbiter):
-    """The address of the kb_arbiter_ops of a capsule or an `Arbiter`. ValueError where this core cannot call it."""
+    """The address of the kb_arbiter_ops of a capsule or an `Arbiter`. ValueError if this core cannot call it."""
     cdef uintptr_t address
     if isinstance(arbiter, Arbiter):
         address = (<Arbiter>arbiter).plug()
@@ -129,5 +129,5 @@ def arbiter_operations(arbiter):
 
 
 def arbiter_exception(arbiter):
-    """What ended the run in an arbiter written in Python, else None."""
+    """The exception that ended the run in an arbiter written in Python, else None."""
     return (<Arbiter>arbiter).failure if isinstance(arbiter, Arbiter) else None

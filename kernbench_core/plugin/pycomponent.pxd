@@ -1,4 +1,4 @@
-"""What components written in Python are made of, for compiled classes that derive from it."""
+"""The base of components written in Python, for compiled classes that derive from it."""
 from libc.stdint cimport uintptr_t
 
 from kernbench_core.plugin.abi cimport kb_core_api, kb_engine_ops
@@ -10,7 +10,7 @@ cdef int64_t saved_snapshot(void* itself, void* buf, int64_t room) noexcept with
 cdef int64_t saved_restore(void* itself, const void* buf, int64_t n) noexcept with gil
 
 cdef class Saved:
-    cdef readonly object failure  # what a method raised, or None
+    cdef readonly object failure  # the exception of a method, or None
 
 cdef class Plugged(Saved):
     cdef kb_engine_ops ops
@@ -18,7 +18,7 @@ cdef class Plugged(Saved):
     cdef object step_method
     cdef bytes name
     cdef bint plugged
-    cdef public object spec       # its parameters: of `Component`, which has no room of its own for classes that have two bases
+    cdef public object spec       # its parameters: a field of `Component`, which has no room for fields of classes with two bases
 
     cpdef submit(self, int32_t kind, int32_t engine, params=*, regions=*, int32_t opcode=*)
     cpdef int64_t submit_transfer(

@@ -1,6 +1,6 @@
 """Components written in Python: the only place that takes the GIL.
 
-A `Plugged` is a kb_engine_ops whose functions call methods. What a method raises is kept, and ends the run as failed.
+A `Plugged` is a kb_engine_ops whose functions call Python methods. An exception of a method is kept, and ends the run as failed.
 """
 from cpython.bytes cimport PyBytes_AS_STRING
 from cpython.mem cimport PyMem_Free, PyMem_Malloc
@@ -26,9 +26,9 @@ cdef extern from "Python.h" nogil:
     PyGILState_STATE PyGILState_Ensure()
     void PyGILState_Release(PyGILState_STATE state)
 
-NEVER = LAST_CYCLE            #: a cycle that does not come: sleep
-BUSY = KB_BUSY                #: what `accept` returns where it does not take the job now
-FLOW, BANKS, JOB, MEMBERS = KB_FLOW, KB_BANKS, KB_JOB, KB_MEMBERS  #: what `notify` is told of
+NEVER = LAST_CYCLE            #: a cycle that never comes: sleep
+BUSY = KB_BUSY                #: the result of `accept` if it does not take the job now
+FLOW, BANKS, JOB, MEMBERS = KB_FLOW, KB_BANKS, KB_JOB, KB_MEMBERS  #: the events that `notify` receives
 
 Member = namedtuple("Member", "id engine weight nbytes num den")
 Member.__doc__ = """A flow that shares a resource. `id`: of its job (the position of a queued entry), or of a flow that a component
@@ -103,9 +103,9 @@ cdef int64_t advance(void* itself, int64_t now, const kb_core_api* api) noexcept
 
 
 cdef int32_t hold(const kb_engine_ops* ops, int32_t held) noexcept nogil:
-    """Before each of the calls of one phase: of Python components that follow each other only the first waits for the GIL.
+    """Called before each call of a phase: in a sequence of Python components, only the first waits for the GIL.
 
-    `held` is what the last call returned, 0 at first; after the phase `ops` is NULL. Others are called without it.
+    `held` is the result of the last call, 0 at first; after the phase `ops` is NULL. Other components are called without the GIL.
     """
     cdef bint python = ops != NULL and ops.advance == advance
     if python and not held:
@@ -135,11 +135,11 @@ cdef int64_t notify(void* itself, int32_t notice, int64_t number, int64_t now) n
 
 
 cdef class Saved:
-    """What is plugged in and written in Python: it may save its state, and what its methods raise is kept."""
+    """A plug-in that is written in Python: it may save its state, and exceptions of its methods are kept."""
 
 
 cdef int64_t saved_snapshot(void* itself, void* buf, int64_t room) noexcept with gil:
-    """`snapshot` of a table of operations whose `self` is a `Saved`."""
+    """The `snapshot` of a table of operations whose `self` is a `Saved`."""
     cdef Saved c = <Saved>itself
     cdef bytes image
     try:
@@ -153,7 +153,7 @@ cdef int64_t saved_snapshot(void* itself, void* buf, int64_t room) noexcept with
 
 
 cdef int64_t saved_restore(void* itself, const void* buf, int64_t n) noexcept with gil:
-    """`restore` of such a table."""
+    """The `restore` of such a table."""
     cdef Saved c = <Saved>itself
     try:
         (<object>c).restore((<const char*>buf)[:n])
@@ -164,12 +164,12 @@ cdef int64_t saved_restore(void* itself, const void* buf, int64_t n) noexcept wi
 
 
 cdef class Plugged(Saved):
-    """What a `Component` (component_base.py) has of the core: its operations, and what it may ask for. Its fields stand in the .pxd."""
+    """The interface of a `Component` (component_base.py) to the core: its operations, and its requests. Its fields are in the .pxd."""
 
     cpdef submit(self, int32_t kind, int32_t engine, params=(), regions=(), int32_t opcode=0):
         """Submit a job to an engine (`EngineType`, id); return the id of the job.
 
-        The job is seen in P3 of this cycle; after a call from `notify`, in P3 of the next.
+        The job becomes visible in P3 of this cycle; after a call from `notify`, in P3 of the next cycle.
         """
         cdef kb_job job
         cdef int32_t k
@@ -189,9 +189,9 @@ cdef class Plugged(Saved):
     cpdef int64_t submit_transfer(
             self, int32_t engine, int64_t channel, bint write, int64_t addr, int64_t nbytes, int64_t memory, int64_t route,
             int64_t place, int64_t travel, int64_t peer=-1) except? -1:
-        """`submit` of contiguous bytes to a DMA engine, without tuples: `nbytes` at `addr`, `travel` bytes at `place`.
+        """`submit` of contiguous bytes to a DMA engine, without tuples: `nbytes` bytes at `addr`; `travel` bytes at `place`.
 
-        `memory` and `route` are -1 on a machine whose engines have ways of their own. `peer`: the scratchpad where `addr` is, if not -1.
+        `memory` and `route` are -1 on a machine whose engines have their own routes. `peer`: the scratchpad of `addr`, if not -1.
         """
         cdef kb_job job
         job.opcode = 0
@@ -213,7 +213,8 @@ cdef class Plugged(Saved):
     cpdef int64_t submit_compute(
             self, int32_t kind, int32_t engine, tuple params, int64_t a, int64_t a_bytes, int64_t b, int64_t b_bytes, int64_t out,
             int64_t out_bytes) except? -1:
-        """`submit` of a TE or VE job, without tuples: flat address and bytes of each operand (only one if `b` is -1) and of the result."""
+        """`submit` of a TE or VE job, without tuples: flat address and bytes of each operand (only one operand if `b` is -1) and of the
+        result."""
         cdef kb_job job
         cdef int32_t k
         if len(params) > KB_PARAMS:
@@ -232,11 +233,11 @@ cdef class Plugged(Saved):
         return self.said(self.api.submit(self.api.core, kind, engine, &job))
 
     cdef int64_t woken(self, int64_t now) except? -1:
-        """P1. A compiled class may do in its place what its `step` does, without boxes."""
+        """P1. A compiled class may override this method to do the work of `step` without boxing integers."""
         return cycle_from(self, "step", self.step_method(now))
 
     cdef int64_t told(self, int32_t notice, int64_t number, int64_t now) except? -1:
-        """P7, likewise."""
+        """P7; a compiled class may override it in the same way."""
         return cycle_from(self, "notify", self.notify(notice, number, now))
 
     cpdef int64_t started(self, int64_t job) except? -1:
@@ -274,14 +275,17 @@ cdef class Plugged(Saved):
         return self.said(self.api.close_flow(self.api.core, flow))
 
     def watch(self, int32_t resource):
-        """Be told MEMBERS with this resource in P4 of each cycle in which flows enter or leave it or its capacity was set."""
+        """Request a MEMBERS notification about this resource in P4 of each cycle in which flows enter or leave it or its capacity was
+        set."""
         self.check_called()
         self.said(self.api.watch(self.api.core, resource))
 
     def set_capacity(self, int32_t resource, int64_t num, int64_t den=1):
-        """Set the capacity of a resource to `num`/`den` [B/cycle], from the next P4 on: in `step` and for MEMBERS, of this cycle.
+        """Set the capacity of a resource to `num`/`den` [B/cycle] from the next P4 on; in `step` and in a MEMBERS notification, this is P4
+        of the same cycle.
 
-        It is above 0 and at most the machine's; `den` divides the denominator of the machine's. It lasts up to the next call.
+        The capacity must be above 0 and at most that of the machine; `den` must divide the denominator of the machine's capacity. The
+        capacity holds until the next call.
         """
         self.check_called()
         self.said(self.api.set_capacity(self.api.core, resource, num, den))
@@ -337,7 +341,7 @@ cdef class Plugged(Saved):
         return status
 
     cdef uintptr_t plug(self) except 0:
-        """Fill in the operations, once: a component belongs to one run."""
+        """Fill in the operations; allowed once, because a component belongs to one run."""
         if self.plugged:
             raise ValueError(f"this {type(self).__name__} is in a machine already: make one for each")
         self.plugged = True
@@ -361,7 +365,7 @@ cdef class Plugged(Saved):
         return <uintptr_t>&self.ops
 
     cdef bint has(self, str method):
-        """Its class gives the method: those of `Component` only say what it is."""
+        """Whether its class overrides the method, and does not only inherit it from `Component`."""
         return getattr(type(self), method).__module__ != "kernbench_core.plugin.component_base"
 
 
@@ -387,7 +391,7 @@ def exception_of(component):
 
 
 def reraise(components):
-    """Raise Ctrl-C and SystemExit again: they are no failures of a component."""
+    """Raise Ctrl-C and SystemExit again, because they are not failures of a component."""
     for component in components:
         error = exception_of(component)
         if error is not None and not isinstance(error, Exception):

@@ -1,4 +1,4 @@
-"""Commands that components submit: what the core knows of them."""
+"""The data of the core about commands that components submit."""
 from kernbench_core.model.sim cimport Sim
 from kernbench_core.types cimport int32_t, int64_t
 

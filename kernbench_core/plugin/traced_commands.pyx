@@ -1,6 +1,6 @@
-"""Jobs of components that are commands: they stand behind the entries of the queue in a trace, each at its own row.
+"""Jobs of components that are commands: in a trace they come after the entries of the queue, each with its own row.
 
-Places of jobs are taken again; rows are not. What nobody described has no row, and no events.
+Places of jobs are used again, but rows are not. A job without a description has no row and no events.
 """
 from kernbench_core.model.dma cimport DmaJob
 from kernbench_core.model.control cimport Entry
@@ -10,12 +10,12 @@ from kernbench_core.types cimport NEVER, NONE, OP_COMPUTE, OP_DMA
 
 
 cdef int32_t command_of(Sim* s, int32_t entry) noexcept nogil:
-    """The entry, or the row of a component's job; NONE where nobody described it."""
+    """The entry, or the row of a component's job; NONE if the job has no description."""
     return s.plugs.row[entry - s.control.n] if entry > s.control.n else entry
 
 
 cdef int32_t place_of(Sim* s, int64_t id) except -1:
-    """Of a job that is not over."""
+    """The place of a job that has not ended."""
     cdef int64_t g = place_in(id) - s.control.n - 1
     if id < 0 or not 0 <= g < s.n_ghosts or s.plugs.ghost[g].job.id != id or s.control.entry[s.control.n + 1 + g].end != NEVER:
         raise ValueError(f"job {id} is none that a component has submitted and that is not over")
@@ -23,8 +23,8 @@ cdef int32_t place_of(Sim* s, int64_t id) except -1:
 
 
 cdef tuple what_it_is(Sim* s, Ghost* g, Entry* e):
-    """`(kind, engine, params, more)`: OP_DMA with its engine and (bytes, scratchpad address, memory), OP_COMPUTE with the
-    engine among TEs, VEs and M_CPUs, or OP_COMPONENT."""
+    """`(kind, engine, params, more)`: OP_DMA with its engine and (bytes, scratchpad address, memory), OP_COMPUTE with the engine's number
+    among TEs, VEs and M_CPUs, or OP_COMPONENT."""
     cdef DmaJob* d
     cdef int32_t k
     params = tuple([g.job.params[k] for k in range(g.job.n_params)])
@@ -37,7 +37,7 @@ cdef tuple what_it_is(Sim* s, Ghost* g, Entry* e):
 
 
 cdef tuple describe_job(Sim* s, int64_t id, int32_t row):
-    """The job is the command at that row; what it is. ValueError where there is no such job."""
+    """Make the job the command of this row; return its description. ValueError if there is no such job."""
     cdef int32_t g
     if s.plugs == NULL:
         raise ValueError("there are no components")
@@ -49,8 +49,8 @@ cdef tuple describe_job(Sim* s, int64_t id, int32_t row):
 
 
 cdef list open_jobs(Sim* s):
-    """`(row, kind, engine, channel, issue, start)` of jobs of components that are not over; the row is NONE where nobody described
-    it, the start where it has not come."""
+    """`(row, kind, engine, channel, issue, start)` of jobs of components that have not ended; the row is NONE without a description, and
+    the start is NONE before it."""
     cdef int32_t k
     cdef Entry* e
     found = []
@@ -68,7 +68,7 @@ cdef list open_jobs(Sim* s):
 
 
 cdef tuple submitted_work(Sim* s):
-    """`(MACs by bits of the weights, operations, bytes of streamed operands)` of jobs of components that ended."""
+    """`(MACs by bits of the weights, operations, bytes of streamed operands)` of jobs of components that have ended."""
     cdef int32_t k
     if s.plugs == NULL:
         return {}, 0, 0

@@ -1,1 +1,1 @@
-"""The DMA engine by itself, for tests of its states and for users of one engine."""
+"""The DMA engine by itself, for tests of its states and for users of a single engine."""

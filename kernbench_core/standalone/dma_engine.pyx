@@ -1,7 +1,7 @@
-"""The DMA engine by itself, as the seed document has it: `submit`, `step`, `flush`.
+"""The DMA engine by itself, as the seed document specifies it: `submit`, `step`, `flush`.
 
-It is the state machine of model/dma.pyx, the same that the tick loop runs, with the memory side as an object: `CoreMemory`
-(standalone/memory.pyx) is the core's own, a test may bring another. One `step` is P3, then the memory's cycle, then P7.
+It is the same state machine of model/dma.pyx that the loop runs, with the memory side as an object: the core's own is `CoreMemory`
+(standalone/memory.pyx), and a test may use another. One `step` is P3, then the memory's cycle, then P7.
 """
 from libc.stdlib cimport free, realloc
 from libc.string cimport memset
@@ -20,9 +20,9 @@ REASONS = (None, "queue_full", "priority_deferred", "backpressure")
 cdef class DmaEngine:
     """The DMA state machine of the core alone; `step` moves bytes through a `MemoryModel`.
 
-    `channels`: for act_weight, kv_load and kv_store a mapping with `max_concurrent` (>= 1), `priority` and `weight` (>= 1).
-    `kv_load_bonus`: added to the score of KV loads. `period`: [cycle] jobs start only in multiples of it. ValueError for a
-    limit that is out of range.
+    `channels`: a mapping with `max_concurrent` (>= 1), `priority` and `weight` (>= 1) for each of act_weight, kv_load and kv_store.
+    `kv_load_bonus`: added to the score of KV loads. `period`: [cycle] jobs start only in multiples of this number. ValueError for a limit
+    that is out of range.
 
     >>> from kernbench_core import DmaEngine, DmaJob
     >>> engine = DmaEngine(max_concurrent_transfers=1)
@@ -32,7 +32,7 @@ cdef class DmaEngine:
     """
     cdef Engine engine
     cdef Job* job
-    cdef list jobs              # the DmaJob of each slot, None where it is free
+    cdef list jobs              # the DmaJob of each slot; None if the slot is free
     cdef list unused
     cdef slot_t room
     cdef int64_t submitted
@@ -94,7 +94,7 @@ cdef class DmaEngine:
         return len(self.jobs) - 1
 
     def submit(self, job):
-        """Queue a job. It is seen by the next `step`. ValueError where the job is no valid transfer (docs/model/endings.md)."""
+        """Queue a job. The next `step` handles the job. ValueError if the job is not a valid transfer (docs/model/endings.md)."""
         cdef slot_t slot
         cdef Job* j
         check_job(job)
@@ -120,9 +120,10 @@ cdef class DmaEngine:
         self.submitted += 1
 
     def step(self, int64_t cycle, memory_model, trace_engine=None):
-        """Do one cycle; the completions, in submission order. Cycles must rise. `trace_engine` may be None.
+        """Run one cycle; return the completions, in submission order. The cycles of successive calls must increase. `trace_engine` may be
+        None.
 
-        IllegalTransition where the memory side moves bytes that are not there to be moved.
+        IllegalTransition if the memory side moves bytes that the transfer does not have.
         """
         cdef slot_t slot
         if cycle <= self.last_cycle:
@@ -144,7 +145,7 @@ cdef class DmaEngine:
         return done
 
     def flush(self):
-        """RuntimeError where a job is left."""
+        """RuntimeError if a job is left."""
         left = self.active_jobs + self.pending_queue
         if left:
             names = ", ".join(f"{job.cmdq_id} ({job.state}, {job.remaining_bytes} bytes left)" for job in left)
@@ -196,13 +197,13 @@ cdef class DmaEngine:
         return 0
 
     cdef int show_access(self, job, nbytes, cycle_t cycle, trace) except -1:
-        """Tell of the bytes of one cycle: one event for each row of the job that they belong to."""
+        """Report the bytes of one cycle: one event for each row of the job to which they belong."""
         cdef int64_t first = job.bytes_aligned - job.remaining_bytes, left = nbytes, row_bytes, row, part
         if trace is None:
             return 0
         row_bytes = job.bytes_aligned // job.rows
         while left:
-            row = min(first // row_bytes, job.rows - 1)      # the last row also has what the widths of rows leave
+            row = min(first // row_bytes, job.rows - 1)      # the last row also contains the remainder after the other rows
             part = left if row == job.rows - 1 else min(left, (row + 1) * row_bytes - first)
             emit(trace, "MEM_ACCESS_EVENT", cycle, job, bytes=part, direction=job.direction, source_engine="DMA",
                  dram_addr=job.dram_addr + row * job.stride_bytes + first - row * row_bytes,
@@ -225,7 +226,7 @@ cdef class DmaEngine:
         return 0
 
     cdef int show_stall(self, slot_t slot, job, cycle_t cycle, trace) except -1:
-        """Tell of an episode that began."""
+        """Report a stall episode that began."""
         cdef Job* j = &self.job[slot]
         if j.reason == NOT_STALLED or job.stalled:
             return 0
@@ -236,7 +237,7 @@ cdef class DmaEngine:
         return 0
 
     cdef int resume(self, slot_t slot, job, cycle_t cycle, trace) except -1:
-        """End an episode, if there is one."""
+        """End the open stall episode, if there is one."""
         cdef Job* j = &self.job[slot]
         if not job.stalled:
             return 0
@@ -258,9 +259,9 @@ cdef class DmaEngine:
 
     @property
     def stats(self):
-        """Totals so far: completed jobs, bytes moved from DRAM (`read_bytes`), to DRAM (`write_bytes`) and both (`dram_bytes`),
-        `mean_latency_cycles` of completed jobs from start to end (None without one), and job-cycles of `queue_full` and
-        `priority_deferred` in episodes that have ended.
+        """Totals so far: completed jobs, bytes moved from DRAM (`read_bytes`), to DRAM (`write_bytes`) and both (`dram_bytes`).
+        `mean_latency_cycles` is the mean over completed jobs from start to end (None without any). `queue_full` and `priority_deferred` are
+        job-cycles of stall episodes that have ended.
         """
         jobs = self.engine.jobs
         return {
@@ -280,17 +281,17 @@ def submission(job):
 
 
 def story_of(job, wanted, cycle):
-    """The message of an illegal edge."""
+    """The message of an illegal transition."""
     return f"job {job.cmdq_id}: {wanted} is not reachable from {job.state} at cycle {cycle}{told(job)}"
 
 
 def told(job):
-    """A job's story, a line an event."""
+    """The story of a job, with one line for each event."""
     return "".join([f"\n  cycle {at}: {what}" for at, what in job.story])
 
 
 def emit(trace, kind, cycle, job, **fields):
-    """Tell the trace engine, where there is one."""
+    """Send an event to the trace engine, if there is one."""
     if trace is not None:
         trace.emit(kind, cycle, {"cmdq_id": job.cmdq_id, **fields})
 

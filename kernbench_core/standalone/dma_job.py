@@ -25,10 +25,10 @@ class KvRange:
 
 @dataclass(eq=False)
 class DmaJob:
-    """One transfer, as `DmaEngine.submit` takes it. Sizes are in bytes.
+    """One transfer, the argument of `DmaEngine.submit`. Sizes are in bytes.
 
-    The engine writes the fields below the comment line, and others only read them. It does not support `strides` and
-    `compressed`: `submit` raises ValueError for a job that has them.
+    The engine writes the fields below the comment line, and all other code only reads them. The engine does not support
+    `strides` and `compressed`: `submit` raises ValueError for a job that has them.
 
     >>> from kernbench_core import DmaJob
     >>> job = DmaJob(cmdq_id=0, direction="read", tensor_role="weight", bytes_total=96, bytes_aligned=96, dram_addr=0)
@@ -40,7 +40,7 @@ class DmaJob:
     direction: Literal["read", "write"]  #: read: DRAM to scratchpad
     tensor_role: str  #: activation, weight, kv or embedding
     bytes_total: int
-    bytes_aligned: int  #: what travels
+    bytes_aligned: int  #: the bytes that are transferred
     dram_addr: int
     spm_bank: int = 0
     spm_offset: int = 0
@@ -48,23 +48,23 @@ class DmaJob:
     kv_kind: Literal["k", "v"] | None = None
     kv_range: KvRange | None = None
     kv_layout_id: int | None = None
-    kv_base: int | None = None  #: of a KV store: with head_id and kv_kind, the group that keeps the order of t_start
+    kv_base: int | None = None  #: for a KV store: with head_id and kv_kind, the group in which the order of t_start is kept
     rows: int = 1
-    stride_bytes: int = 0  #: from row to row; bytes_total is that of all rows
+    stride_bytes: int = 0  #: from row to row; bytes_total is the sum over all rows
     strides: tuple[int, ...] = ()
     compressed: bool = False
     # ---
     sequence: int = field(default=-1, init=False)  #: submission number in the engine; breaks ties, also for banks
     remaining_bytes: int = field(default=0, init=False)
-    start_cycle: int = field(default=-1, init=False)  #: [cycle] in which it began to transfer; -1 before
+    start_cycle: int = field(default=-1, init=False)  #: [cycle] in which the transfer began; -1 before
     state: Literal["QUEUED", "TRANSFERRING", "COMPLETED"] = field(default="QUEUED", init=False)
     stalled: bool = field(default=False, init=False)
     stall_reason: str | None = field(default=None, init=False)  #: queue_full, priority_deferred, backpressure
-    story: list[tuple[int, str]] = field(default_factory=list, init=False, repr=False)  #: (cycle, what happened)
+    story: list[tuple[int, str]] = field(default_factory=list, init=False, repr=False)  #: (cycle, event)
 
     @property
     def channel(self) -> Literal["act_weight", "kv_load", "kv_store"]:
-        """The DMA channel that the job belongs to."""
+        """The DMA channel to which the job belongs."""
         if self.tensor_role != "kv":
             return "act_weight"
         return "kv_load" if self.direction == "read" else "kv_store"
@@ -84,7 +84,7 @@ class CompletionEvent:
 
 
 class MemoryModel(Protocol):
-    """The memory that a `DmaEngine` moves bytes through: five methods that the engine calls in every step.
+    """The memory through which a `DmaEngine` moves bytes: five methods that the engine calls in every step.
 
     >>> from kernbench_core import DmaEngine, DmaJob
     >>> class Wide:
@@ -101,7 +101,7 @@ class MemoryModel(Protocol):
     """
 
     def bus_can_enqueue(self, job: DmaJob) -> bool:
-        """Whether there is room for one more transfer of the channel of the job; False stalls the engine with `queue_full`."""
+        """Whether there is room for one more transfer in the job's channel; False stalls the engine with `queue_full`."""
 
     def enqueue(self, job: DmaJob, cycle: int) -> None:
         """The transfer starts in this cycle."""
@@ -110,7 +110,7 @@ class MemoryModel(Protocol):
         """Run this cycle; return the bytes that moved in it, by `cmdq_id`."""
 
     def backpressure(self, job: DmaJob) -> bool:
-        """Whether the transfer gets backpressure; called after `tick`."""
+        """Whether the transfer is stalled by backpressure; called after `tick`."""
 
     def dequeue(self, job: DmaJob) -> None:
         """The transfer is complete; its room is free from the next cycle on."""
@@ -126,17 +126,17 @@ class TraceEngine(Protocol):
     """
 
     def emit(self, event_type: str, cycle: int, fields: Mapping[str, Any]) -> None:
-        """An event; its fields have `cmdq_id`.
+        """Receive an event; its fields include `cmdq_id`.
 
-        ENGINE_EVENT has `what` (start or end) and `bytes`, at the end also `start_cycle` and `end_cycle`. STALL_EVENT has
-        `reason`, RESUME_EVENT also `duration`. MEM_ACCESS_EVENT tells of the bytes of one row that moved in this cycle: `bytes`,
-        `direction` (read or write), `source_engine` (DMA), `dram_addr`, `spm_bank` and `spm_offset` of the first of them; the
-        offset may be beyond the bank, as addresses of a scratchpad run on into the next bank.
+        ENGINE_EVENT has `what` (start or end) and `bytes`; the end also has `start_cycle` and `end_cycle`. STALL_EVENT has
+        `reason`; RESUME_EVENT also has `duration`. MEM_ACCESS_EVENT reports the bytes of one row that moved in this cycle:
+        `bytes`, `direction` (read or write), `source_engine` (DMA), and the `dram_addr`, `spm_bank` and `spm_offset` of the
+        first byte. The offset may exceed the size of the bank, because addresses of a scratchpad continue in the next bank.
         """
 
 
 class IllegalTransition(RuntimeError):
-    """A job was asked for a transition that its state machine does not have. The message lists the events of the job so far.
+    """A transition was requested that the state machine of a job does not have. The message lists the events of the job so far.
 
     >>> from kernbench_core import IllegalTransition
     >>> issubclass(IllegalTransition, RuntimeError)

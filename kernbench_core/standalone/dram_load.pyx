@@ -12,10 +12,10 @@ from kernbench_core.types cimport NEVER, NONE, int64_t
 
 
 cdef class DramLoad:
-    """One channel, and bursts that enter its queues in order: none is offered before the one ahead was taken.
+    """One channel, with bursts that enter its queues in order: no burst is offered before the previous one was accepted.
 
-    `spec`: as for `Core` (`kernbench.cmdq.controller_timing`). `bursts`: an int64 array of three columns: number of the burst in the
-    channel, 1 for a write, and the clock in which it is offered, which falls nowhere.
+    `spec`: the same as in `Core` (`kernbench.cmdq.controller_timing`). `bursts`: an int64 array of three columns: the number of the burst
+    in the channel, 1 for a write, and the clock in which the burst is offered; the clocks never decrease.
     """
     cdef Arena arena
     cdef Controllers all
@@ -42,7 +42,8 @@ cdef class DramLoad:
         free(self.taken)
 
     cdef int64_t offer(self, Channel* c, int64_t i, clock_t now) noexcept nogil:
-        """Let the queues take what they have room for in the clock before `now`; the first burst that they do not take."""
+        """Let the queues accept bursts, as far as they have room, in the clock before `now`; return the first burst that is not
+        accepted."""
         cdef Controllers* d = &self.all
         cdef bint write
         while i < self.n and self.burst[3 * i + 2] <= now:
@@ -60,21 +61,21 @@ cdef class DramLoad:
         out[3], out[4] = c.activations, c.refs
 
     cdef int64_t walk(self, Channel* c, int64_t i, clock_t* now, clock_t end) noexcept nogil:
-        """Clocks up to `end`."""
+        """Run the clocks up to `end`."""
         cdef clock_t at, offered
         while now[0] < end:
             i = self.offer(c, i, now[0])
             at = controller_clock(&self.all, c, now[0])
             offered = self.burst[3 * i + 2] if i < self.n else NEVER
-            if offered <= now[0]:       # a queue was full: it may have room in the next clock, if something was given
+            if offered <= now[0]:       # a queue was full: it may have room in the next clock, if a command was issued
                 offered = at
             now[0] = max(now[0] + 1, min(at, offered))
         return i
 
     def run(self, int64_t warm, int64_t clocks):
-        """`warm` clocks, then so many that are counted: a dict of counts, and `latencies`, the clocks of each read.
+        """Run `warm` clocks, and then `clocks` clocks that are counted; return a dict of counts, and `latencies`, the clocks of each read.
 
-        A read is counted when its last data are there, a write with its WR. ValueError where there are too few bursts for that.
+        A read is counted when its last data arrive, and a write at its WR. ValueError if there are too few bursts.
         """
         cdef Channel* c = &self.all.channel[0]
         cdef clock_t now = 0, end = warm + clocks

@@ -1,4 +1,4 @@
-"""A network of routers by itself, under packets that are known beforehand (`kbsim noc load`)."""
+"""A network of routers by itself, under packets that are known in advance (`kbsim noc load`)."""
 import numpy as np
 
 from kernbench_core.model.noc.network cimport Network, Packet, network_clock, network_next, network_send
@@ -9,13 +9,13 @@ from kernbench_core.types cimport NEVER, cycle_t, int64_t, slot_t
 
 
 cdef class FlitLoad:
-    """`spec`: tables of a network (`kernbench.noc.network`)."""
+    """`spec`: the tables of a network (`kernbench.noc.network`)."""
     cdef Arena arena
     cdef Network net
     cdef int64_t n                     # packets
-    cdef int64_t room                  # for packets
-    cdef int64_t sent                  # packets in queues, or beyond
-    cdef int64_t left                  # that have not ended
+    cdef int64_t room                  # room for packets
+    cdef int64_t sent                  # packets that are in queues or have left them
+    cdef int64_t left                  # packets that have not ended
     cdef cycle_t now
 
     def __init__(self, dict spec):
@@ -24,7 +24,7 @@ cdef class FlitLoad:
         lay_out_network(&self.net, self.arena, spec, 1024)
 
     def offer(self, packets):
-        """More packets, in order of birth: rows of clock of birth, source, target, first hop, flits."""
+        """Add packets, in order of birth, as rows of clock of birth, source, target, first hop, flits."""
         cdef int64_t k, n = len(packets)
         cdef const int64_t* row = int64_rows(packets, n, 5)
         cdef Packet* p
@@ -56,7 +56,7 @@ cdef class FlitLoad:
             self.now = max(self.now + 1, min(following, until))
 
     def run(self, int64_t until, bint skip=True):
-        """Run the clocks before `until`; the packets that have not ended."""
+        """Run the clocks before `until`; return the number of packets that have not ended."""
         with nogil:
             self.walk(until, skip)
         return self.left
@@ -71,7 +71,8 @@ cdef class FlitLoad:
         return out
 
     def outputs(self):
-        """For each output: flits that left, clocks without a credit, heads without a channel, requests that lost."""
+        """For each output: flits that left, clocks without a credit, clocks of heads without a channel, requests that lost the
+        arbitration."""
         cdef int64_t k
         return np.array([
             (self.net.output[k].flits, self.net.output[k].no_credit, self.net.output[k].no_channel, self.net.output[k].lost)
@@ -79,7 +80,7 @@ cdef class FlitLoad:
         ], dtype=np.int64)
 
     def inputs(self):
-        """For each input: flits in its buffers summed over clocks, and the most at once."""
+        """For each input: flits in its buffers summed over clocks, and the largest number at a time."""
         cdef int64_t k
         return np.array([
             (self.net.input[k].occupied + self.net.input[k].n * (self.now - self.net.input[k].since), self.net.input[k].most)

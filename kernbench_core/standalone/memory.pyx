@@ -1,6 +1,6 @@
-"""The core's memory side as the object that a stand-alone DMA engine asks: shares, routes, DRAM channels, banks.
+"""The core's memory side as the object that a stand-alone DMA engine uses: shares, routes, DRAM channels, banks.
 
-It is the tables and phases of the tick loop with nothing but one DMA engine's transfers in them.
+It consists of the tables and phases of the loop, with only the transfers of one DMA engine.
 """
 import numpy as np
 
@@ -18,16 +18,16 @@ CHANNEL_NAMES = ("act_weight", "kv_load", "kv_store")
 
 
 cdef class CoreMemory:
-    """The memory side of engine `engine` of a machine (its tables, as `kernbench.cmdq.lower_machine` makes them).
+    """The memory side of engine `engine` of a machine, whose tables `kernbench.cmdq.lower_machine` makes.
 
-    `flat_address(spm_bank, spm_offset)` gives a job's scratchpad address. Place is kept for `transfers` at a time.
+    `flat_address(spm_bank, spm_offset)` returns a job's scratchpad address. There is room for `transfers` concurrent transfers.
     """
     cdef Sim sim
     cdef Arena arena
     cdef object flat_address
     cdef dict slots               # cmdq_id -> slot of a transfer
     cdef list unused
-    cdef dict moved               # cmdq_id -> bytes that had moved before this cycle
+    cdef dict moved               # cmdq_id -> bytes moved before this cycle
 
     def __init__(self, dict machine not None, flat_address, *, int32_t engine=0, int32_t transfers=64):
         def same(value):
@@ -59,7 +59,7 @@ cdef class CoreMemory:
         return bool(self.sim.dma[j.engine].channel[channel].outstanding < self.sim.dma[j.engine].queue_depth)
 
     def enqueue(self, job, int64_t cycle):
-        """Start the transfer: head latency, then its flows. ValueError where its bytes do not agree with its rows."""
+        """Start the transfer: first its head latency, then its flows. ValueError if its bytes do not agree with its rows."""
         cdef slot_t slot = self.unused.pop()
         cdef DmaJob* j = &self.sim.dma_job[slot]
         cdef int32_t k
@@ -67,7 +67,7 @@ cdef class CoreMemory:
         self.moved[job.cmdq_id] = 0
         j.channel = CHANNEL_NAMES.index(job.channel)
         j.write = job.direction == "write"
-        j.route = (2 * j.engine + j.write) * self.sim.memory[j.memory].channels    # as lower_program says
+        j.route = (2 * j.engine + j.write) * self.sim.memory[j.memory].channels    # the same formula as in lower_program
         j.extent.dram_addr = job.dram_addr
         j.extent.rows = job.rows
         j.extent.row_bytes = job.bytes_total // job.rows
@@ -82,11 +82,11 @@ cdef class CoreMemory:
         j.seq = job.sequence
         j.state = 0
         j.next = j.prev = NONE
-        self.sim.dma[j.engine].pending += 1      # start_transfer takes it out of the queue that it never was in
+        self.sim.dma[j.engine].pending += 1      # start_transfer removes it from a queue, in which it never was
         start_transfer(&self.sim, slot, cycle)
 
     def tick(self, int64_t cycle):
-        """P4 to P7 of the cycle; the bytes that moved, by cmdq_id."""
+        """P4 to P7 of the cycle; return the bytes that moved, by cmdq_id."""
         cdef int32_t k
         cdef slot_t flow
         cdef int64_t left
@@ -112,7 +112,7 @@ cdef class CoreMemory:
         return out
 
     def backpressure(self, job):
-        """A flow of the transfer is out of its resources."""
+        """Whether a flow of the transfer is out for backpressure."""
         return self.job_of(job).reason == BACKPRESSURE
 
     def dequeue(self, job):

@@ -13,7 +13,7 @@ from kernbench_core.plugin.pycomponent import BUSY, NEVER, Job
 
 @dataclass(frozen=True, slots=True)
 class Timeout:
-    """A wait of some cycles, which `Environment.timeout` makes."""
+    """A wait of a number of cycles, made by `Environment.timeout`."""
 
     cycles: int
 
@@ -31,7 +31,7 @@ Waits = Generator[Timeout | Call, Any, None]
 
 
 class Environment:
-    """The `env` of a generator: its methods return what the generator may yield, and `now` is the cycle.
+    """The `env` of a generator: its methods return objects that the generator may yield, and `now` is the cycle.
 
     A job that is accepted in cycle 10 begins at 10, and `timeout(5)` ends at 15, when cycles 10 to 14 have run.
 
@@ -63,9 +63,10 @@ class Environment:
 
 
 class Process(Component):
-    """A component written as a generator: `run(env, msg)` is started for each job, which ends when the generator returns.
+    """A component written as a generator: `run(env, msg)` is started for each job, and the job ends when the generator returns.
 
-    `capacity`: jobs that run at a time. A snapshot of such a component is refused, because a generator cannot be saved.
+    `capacity`: the largest number of jobs that run at a time. A snapshot of such a component is refused, because a generator
+    cannot be saved.
 
     >>> from kernbench import Machine, Program
     >>> from kernbench_core import Process
@@ -87,17 +88,18 @@ class Process(Component):
 
     def __init__(self, spec: Any = None, **fields: Any) -> None:
         super().__init__(spec, **fields)
-        self._due: list[tuple[int, int, int, Waits, Call | None]] = []  # wake, order, logical time, who, what to ask for then
-        self._waiting: dict[int, Waits] = {}  # number of a flow, ask or job: who waits for it
-        self._jobs: dict[int, int] = {}  # by the number of their generators
+        # wake cycle, order, logical time, generator, and the request to make then
+        self._due: list[tuple[int, int, int, Waits, Call | None]] = []
+        self._waiting: dict[int, Waits] = {}  # number of a flow, request or job: the generator that waits for it
+        self._jobs: dict[int, int] = {}  # job by the number of its generator
         self._number: dict[Waits, int] = {}
-        self._ended_at = -1  # the cycle in which a job ended last,
-        self._ended = 0  # and how many did
+        self._ended_at = -1  # the cycle in which a job last ended
+        self._ended = 0  # number of jobs that ended in this cycle
         self._count = 0
         self.env = Environment()
 
     def run(self, env: Environment, msg: Job) -> Waits:
-        """The generator of a job: yield what methods of `env` return."""
+        """The generator of a job: yield the results of methods of `env`."""
         raise NotImplementedError(f"{type(self).__name__} has no run")
 
     def accept(self, job: Job, now: int) -> int:
@@ -126,7 +128,7 @@ class Process(Component):
         return self._next()
 
     def _resume(self, process: Waits, value: int | None, time: int, now: int, counts: int) -> None:
-        """Resume at logical `time`, in cycle `now`; requests to the core count from cycle `counts` on."""
+        """Resume at logical `time`, in cycle `now`; requests to the core take effect from cycle `counts` on."""
         while True:
             self.env.now = time
             try:

@@ -1,1 +1,1 @@
-"""The tables of a run: how they are laid out, saved, checked, restored and reported."""
+"""The tables of a run: their layout, snapshots, checks, restoring and reports."""

@@ -3,12 +3,12 @@
 cdef struct Block:
     char* data                # the allocated bytes
     size_t nbytes             # [B] their size
-    void** slot               # where the pointer to it is kept
-    size_t image              # where `dump` wrote it
-    bint owned                # freed with the arena
-    bint state                # changes during a run: part of a snapshot,
-    size_t size               # in items of so many bytes,
-    size_t keep               # of which so many are in it: the rest is constant, or follows from them
+    void** slot               # the location of the pointer to it
+    size_t image              # offset at which `dump` wrote it
+    bint owned                # whether the arena frees it
+    bint state                # whether it changes during a run and is part of a snapshot
+    size_t size               # [B] size of an item
+    size_t keep               # [B] of each item that snapshots contain: the rest is constant, or follows from these bytes
 
 cdef class Arena:
     cdef Block* block

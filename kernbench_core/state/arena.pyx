@@ -1,8 +1,8 @@
 """Zeroed tables with one owner.
 
-Every table is asked for together with the place that will point to it. So a snapshot knows which words of the tables are pointers:
-they are written as zero, and kept as they are when a snapshot is loaded. Of each item of a table it holds the first bytes: constants
-and what follows from the rest stand behind them (state/rebuild.pyx). Two runs that stand alike have equal snapshots.
+Every table is requested together with the location of the pointer to it. A snapshot therefore knows which words of the tables are pointers:
+they are written as zero, and are kept unchanged when a snapshot is loaded. A snapshot contains the first bytes of each item of a table;
+constants and derived values come after them (state/rebuild.pyx). Two runs in equal states have equal snapshots.
 """
 from cpython.bytes cimport PyBytes_FromStringAndSize
 from libc.stdlib cimport calloc, free, realloc
@@ -10,7 +10,7 @@ from libc.string cimport memcpy, memset
 
 
 cdef size_t copy_items(char* image, Block* b, bint out) noexcept:
-    """What is kept of a table's items, one after the other, into an image or back; how many bytes that are."""
+    """Copy the saved bytes of a table's items into an image or back; return the number of bytes."""
     cdef size_t k, items = b.nbytes // b.size
     cdef size_t keep = b.keep, size = b.size
     if keep == size:
@@ -25,7 +25,7 @@ cdef size_t copy_items(char* image, Block* b, bint out) noexcept:
 
 
 cdef size_t place_of(Block* b, char* slot) noexcept:
-    """Where in the image of its table a place of it is."""
+    """The offset of a location of a table in its image."""
     cdef size_t at = slot - b.data
     return at // b.size * b.keep + at % b.size
 
@@ -66,7 +66,8 @@ cdef class Arena:
         return self.add(data, items * size, slot, True, state, size)
 
     cdef void keep_before(self, void* place):
-        """Of the table that was asked for last, what stands before a place of its first item is state, and so of every item."""
+        """In the table that was requested last, the fields before a location in the first item are state, and so are those of every
+        item."""
         self.block[self.n - 1].keep = <char*>place - self.block[self.n - 1].data
 
     cdef Block* block_of(self, void** slot):
@@ -76,7 +77,7 @@ cdef class Arena:
         return &self.block[k]
 
     cdef int grow(self, void** slot, size_t items, size_t size) except -1:
-        """Give the table at `slot[0]`, in which no slot stands, more items, zeroed; it may move."""
+        """Give the table at `slot[0]`, which contains no pointers, additional zeroed items; the table may move."""
         cdef Block* b = self.block_of(slot)
         cdef char* data = <char*>realloc(b.data, items * size if items else size)
         if data == NULL:
@@ -89,18 +90,18 @@ cdef class Arena:
         return 0
 
     cdef int clear(self, void** slot, bint state) except -1:
-        """Zero a table, which is state from now on, or is none."""
+        """Zero a table, and set whether it is state from now on."""
         cdef Block* b = self.block_of(slot)
         memset(b.data, 0, b.nbytes)
         b.state = state
         return 0
 
     cdef int adopt(self, void* data, size_t nbytes) except -1:
-        """Make state that lives elsewhere a part of snapshots; it is not freed here."""
+        """Make state that is stored elsewhere a part of snapshots; the arena does not free it."""
         return self.add(<char*>data, nbytes, NULL, False, True, nbytes)
 
     cdef int alias(self, void** slot, void* data) except -1:
-        """Let `slot[0]` point to a table that another slot owns."""
+        """Let `slot[0]` point to a table that another pointer owns."""
         slot[0] = data
         return self.add(<char*>data, 0, slot, False, False, 1)
 
@@ -112,7 +113,7 @@ cdef class Arena:
         return total
 
     cpdef bytes dump(self):
-        """All state, table after table; pointers are zero."""
+        """Return all state, table after table; pointers are written as zero."""
         cdef size_t k, i, at = 0
         cdef bytes out = PyBytes_FromStringAndSize(NULL, self.state_bytes())
         cdef char* to = out
@@ -126,7 +127,7 @@ cdef class Arena:
             slot = <char*>self.block[i].slot
             if slot == NULL:
                 continue
-            if not self.holds(k, slot):           # neighbours lie in one table: look further only where they do not
+            if not self.holds(k, slot):           # neighbours are usually in the same table: search further only if they are not
                 k = 0
                 while k < self.n and not self.holds(k, slot):
                     k += 1
@@ -141,7 +142,7 @@ cdef class Arena:
         return b.state and b.data <= slot < b.data + b.nbytes and <size_t>(slot - b.data) % b.size < b.keep
 
     cpdef object load(self, bytes image):
-        """Put a `dump` of a run with the same tables back; ValueError where the sizes differ."""
+        """Restore a `dump` of a run with the same tables; ValueError if the sizes differ."""
         cdef size_t total = self.state_bytes(), k, at = 0
         cdef char* source = image
         if total != <size_t>len(image):

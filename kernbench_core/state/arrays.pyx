@@ -1,18 +1,18 @@
 from cpython.buffer cimport (
     PyBUF_C_CONTIGUOUS, PyBUF_FORMAT, PyBUF_WRITABLE, PyBuffer_Release, PyObject_GetBuffer)
 
-cdef int64_t nothing = 0      # where an array without elements begins
+cdef int64_t nothing = 0      # the beginning of an array without elements
 
 
 cdef bint is_integer(const char* form) noexcept:
-    """A format of `struct`, in the order of bytes and with the sizes of this machine, of a signed integer; its size is itemsize."""
+    """Whether a `struct` format, in this machine's byte order and sizes, is a signed integer; its size is itemsize."""
     if form[0] == b"@" or form[0] == b"=":
         form += 1
     return (form[0] == b"i" or form[0] == b"l" or form[0] == b"q") and form[1] == 0
 
 
 cdef void* first(object array, int flags, Py_ssize_t itemsize, int dimensions, Py_ssize_t rows, Py_ssize_t columns) except NULL:
-    """Where the elements begin. TypeError: no buffer at all; ValueError: one of another type, shape or order."""
+    """The address of the first element. TypeError if the object is no buffer; ValueError for a buffer of another type, shape or order."""
     cdef Py_buffer b
     PyObject_GetBuffer(array, &b, PyBUF_C_CONTIGUOUS | PyBUF_FORMAT | flags)
     try:

@@ -1,10 +1,10 @@
-"""What fields of a snapshot must be to each other: each is in its own range already (state/fields.pyx)."""
+"""The relations between fields of a snapshot; the range of each field is checked before (state/fields.pyx)."""
 from kernbench_core.model.sim cimport Sim
 from kernbench_core.types cimport cycle_t, int32_t, int64_t, slot_t
 
-cdef struct Known:            # of a TE or VE, from the command queue alone
-    cycle_t done_at           # of a job that streams nothing; else NEVER
-    int64_t work              # cycles of work of the jobs that are over
+cdef struct Known:            # data of a TE or VE that follow from the command queue alone
+    cycle_t done_at           # end of a job that streams nothing; else NEVER
+    int64_t work              # cycles of work of the jobs that have ended
 
 cdef int check_status(Sim* s) except -1
 cdef int check_entries(Sim* s, int32_t* by_number) except -1

@@ -1,7 +1,7 @@
-"""Refuses what no run can be at: ValueError says which entry or engine, which value, and what it would have to be.
+"""Refuses states that no run can have: the ValueError names the entry or engine, the value, and the required value.
 
-These checks keep what is made of a snapshot inside its tables, and its counters within the laws of docs/model/counters.md. They say
-nothing of how a run came to where it is.
+These checks ensure that the data of a snapshot stay inside the tables, and that its counters obey the laws of docs/model/counters.md. They
+do not check how a run reached its state.
 """
 from libc.stdlib cimport calloc, free
 
@@ -24,7 +24,7 @@ cdef bint is_job(Entry* e) noexcept nogil:
 
 
 cdef bint p2_is_over(Sim* s) noexcept nogil:
-    """The run ended in the middle of its cycle, after P2: what had ended before is complete."""
+    """Whether the run ended in the middle of its cycle, after P2: entries that had ended before are complete."""
     return s.status != RUNNING and s.status != ABORTED
 
 
@@ -37,7 +37,7 @@ cdef int64_t entries_ended(Sim* s) noexcept nogil:
 
 
 cdef int check_status(Sim* s) except -1:
-    """The status against the entries."""
+    """Check the status against the entries."""
     cdef bint over = entries_ended(s) == s.control.n
     if (s.status == FAILED) != (s.failed_entry != NONE):
         raise ValueError(f"status = {s.status} and failed_entry = {s.failed_entry}: a run that failed names its entry, no other does")
@@ -53,7 +53,7 @@ cdef int check_status(Sim* s) except -1:
 
 
 cdef int check_times(Sim* s, int32_t k) except -1:
-    """Issue, start and end of one entry."""
+    """Check the issue, start and end of one entry."""
     cdef Entry* e = &s.control.entry[k]
     cdef cycle_t last = s.cycle if p2_is_over(s) else s.cycle - 1
     if e.issue == NEVER:
@@ -72,10 +72,10 @@ cdef int check_times(Sim* s, int32_t k) except -1:
 
 
 cdef int check_order(Sim* s) except -1:
-    """Nothing is issued before what it waits for has ended, and what waits for nothing has been issued."""
+    """Check that nothing is issued before its dependencies have ended, and that entries without waiting dependencies have been issued."""
     cdef Control* q = &s.control
     cdef int32_t k, i
-    cdef cycle_t gate = 0, before = 0       # no entry behind a barrier is issued before that; the last end so far
+    cdef cycle_t gate = 0, before = 0       # no entry after a barrier is issued before this cycle; the last end so far
     cdef Entry* e
     for k in range(q.n):
         e = &q.entry[k]
@@ -96,7 +96,8 @@ cdef int check_order(Sim* s) except -1:
 
 
 cdef int check_mmio(Sim* s) except -1:
-    """The host begins to write an entry when the entry is known, one entry after the other; nothing is issued before it arrives."""
+    """Check that the host begins to write an entry when it is known, one entry after another, and that nothing is issued before it
+    arrives."""
     cdef Control* q = &s.control
     cdef Mmio* h = q.mmio
     cdef int32_t k, i
@@ -137,7 +138,7 @@ cdef int check_mmio(Sim* s) except -1:
 
 
 cdef int check_numbers(Sim* s, int32_t* by_number) except -1:
-    """Jobs are numbered in the order of their issue; `by_number`: the entry of each number."""
+    """Check that jobs are numbered in the order of their issue; `by_number`: the entry of each number."""
     cdef Control* q = &s.control
     cdef int64_t k, n = 0
     cdef Entry* e
@@ -170,7 +171,7 @@ cdef int check_entries(Sim* s, int32_t* by_number) except -1:
 
 
 cdef int check_start(Sim* s, slot_t job) except -1:
-    """Of a transfer that stands in its engine's queue, and has started."""
+    """Check the start of a transfer that was in its engine's queue and has started."""
     cdef DmaJob* j = &s.dma_job[job]
     cdef DmaEngine* d = &s.dma[j.engine]
     cdef Entry* e = &s.control.entry[j.entry]
@@ -183,7 +184,7 @@ cdef int check_start(Sim* s, slot_t job) except -1:
 
 
 cdef int check_stall(Sim* s, slot_t job) except -1:
-    """The reason of a job's stall, and since when."""
+    """Check the reason and the beginning of a job's stall."""
     cdef DmaJob* j = &s.dma_job[job]
     cdef Entry* e = &s.control.entry[j.entry]
     cdef bint waits = e.issue != NEVER and e.start == NEVER
@@ -203,7 +204,7 @@ cdef int check_stall(Sim* s, slot_t job) except -1:
 
 
 cdef int check_dma(Sim* s, int32_t engine) except -1:
-    """The cycles of a DMA engine."""
+    """Check the cycles of a DMA engine."""
     cdef DmaEngine* d = &s.dma[engine]
     if d.spent[0] + d.spent[1] + d.spent[2] + d.spent[3] != d.since:
         raise ValueError(f"dma{engine}: the cycles before {d.since} are counted as {d.spent[0]}, {d.spent[1]}, {d.spent[2]}, {d.spent[3]}")
@@ -219,7 +220,7 @@ cdef bint has_banks(Sim* s, slot_t requester) noexcept nogil:
 
 
 cdef int check_flow(Sim* s, slot_t flow) except -1:
-    """A flow of a transfer that has started: where it stands, its rate, and what it may be a member of."""
+    """Check a flow of a started transfer: its position, its rate, and its possible membership."""
     cdef Flow* f = &s.share.flow[flow]
     cdef DmaJob* j = &s.dma_job[f.job]
     cdef Requester* a = &s.requester[flow]
@@ -246,7 +247,7 @@ cdef int check_flow(Sim* s, slot_t flow) except -1:
 
 
 cdef bint within(Sim* s, slot_t requester, uint64_t* asked, bint writes) noexcept nogil:
-    """What a requester lacks is of the banks that it asked for, and on the right side."""
+    """Whether the banks that a requester lacks are among the banks that it requested, and on the right side."""
     cdef int32_t w
     cdef uint64_t* side = writes_of(s, requester) if writes else reads_of(s, requester)
     cdef uint64_t* other = reads_of(s, requester) if writes else writes_of(s, requester)
@@ -257,7 +258,7 @@ cdef bint within(Sim* s, slot_t requester, uint64_t* asked, bint writes) noexcep
 
 
 cdef bint add_lines(uint64_t* mask, Spm* p, nbytes_t addr, nbytes_t nbytes) noexcept nogil:
-    """The banks of bytes of one run; false where a bank would have two lines."""
+    """Add the banks of bytes of one run; false if a bank would have two lines."""
     cdef int64_t line = line_of(p, addr), last = line_of(p, addr + nbytes - 1)
     cdef int32_t bank
     if last - line >= p.banks:
@@ -272,7 +273,7 @@ cdef bint add_lines(uint64_t* mask, Spm* p, nbytes_t addr, nbytes_t nbytes) noex
 
 
 cdef bint lines_asked(Sim* s, slot_t flow, uint64_t* near, uint64_t* far) noexcept nogil:
-    """The banks of the request that a held flow has made; false where one request cannot be for these bytes."""
+    """The banks of the request of a held flow; false if one request cannot be for these bytes."""
     cdef Flow* f = &s.share.flow[flow]
     cdef DmaJob* j = &s.dma_job[f.job]
     cdef Spm* p = &s.spm[s.dma_spm[j.engine]]
@@ -287,7 +288,7 @@ cdef bint lines_asked(Sim* s, slot_t flow, uint64_t* near, uint64_t* far) noexce
             skip -= step
         else:
             step = min(step, left)
-            if line_of(p, at.addr) == line:     # the line goes on in the next run
+            if line_of(p, at.addr) == line:     # the line continues in the next run
                 if line_of(p, at.addr + step - 1) != line:
                     step = (line + 1) * p.line - at.addr
             elif not add_lines(near, p, at.addr, step):
@@ -301,7 +302,7 @@ cdef bint lines_asked(Sim* s, slot_t flow, uint64_t* near, uint64_t* far) noexce
 
 
 cdef int check_request(Sim* s, slot_t flow) except -1:
-    """The request of a flow past its head latency that is held, against the lines of its bytes."""
+    """Check the request of a held flow that is past its head latency against the lines of its bytes."""
     cdef Flow* f = &s.share.flow[flow]
     cdef DmaJob* j = &s.dma_job[f.job]
     cdef Spm* p = &s.spm[s.dma_spm[j.engine]]
@@ -324,7 +325,7 @@ cdef int check_request(Sim* s, slot_t flow) except -1:
 
 
 cdef int check_lacking(Sim* s, slot_t flow, str who) except -1:
-    """What a held request lacks, against the banks of its bytes."""
+    """Check the missing banks of a held request against the banks of its bytes."""
     cdef DmaJob* j = &s.dma_job[s.share.flow[flow].job]
     cdef uint64_t* masks = <uint64_t*>calloc(2 * s.mask_words, sizeof(uint64_t))
     cdef uint64_t* far = masks + s.mask_words
@@ -342,7 +343,7 @@ cdef int check_lacking(Sim* s, slot_t flow, str who) except -1:
 
 
 cdef int check_idle(Sim* s, int32_t c) except -1:
-    """A TE or VE, or the part of its job, that asks for nothing."""
+    """Check a TE or VE that makes no requests, or such a part of its job."""
     cdef Requester* a = &s.requester[s.n_flows + c]
     if a.next_at != NEVER or a.first_denied != NEVER or has_banks(s, s.n_flows + c):
         raise ValueError(f"compute engine {c}: next_at = {a.next_at}, first_denied = {a.first_denied}: it asks for nothing now")
@@ -350,7 +351,7 @@ cdef int check_idle(Sim* s, int32_t c) except -1:
 
 
 cdef int check_compute(Sim* s, int32_t c, Known* known) except -1:
-    """What a TE or VE says of its job."""
+    """Check the fields of a TE or VE against its job."""
     cdef Compute* e = &s.compute[c]
     cdef ComputeJob* j
     if e.conflict > e.job_cycles + s.cycle or e.conflict_before > e.conflict:
@@ -373,7 +374,7 @@ cdef int check_compute(Sim* s, int32_t c, Known* known) except -1:
 
 
 cdef int check_asking(Sim* s, int32_t c) except -1:
-    """A TE or VE in its body, or before it."""
+    """Check a TE or VE in its body, or before it."""
     cdef Compute* e = &s.compute[c]
     cdef ComputeJob* j = &s.compute_job[e.job]
     cdef Spm* p = &s.spm[s.compute_spm[c]]
@@ -398,7 +399,7 @@ cdef int check_asking(Sim* s, int32_t c) except -1:
 
 
 cdef uint64_t banks_word(Spm* p, int32_t w) noexcept nogil:
-    """A bit for each bank of the w-th word of a mask."""
+    """One bit for each bank of the w-th word of a mask."""
     cdef int32_t n = p.banks - 64 * w
     if n <= 0:
         return 0
@@ -406,7 +407,7 @@ cdef uint64_t banks_word(Spm* p, int32_t w) noexcept nogil:
 
 
 cdef int64_t work_done(Sim* s, int32_t c) noexcept nogil:
-    """Cycles of work of the job that a TE or VE has, up to the run's cycle."""
+    """Cycles of work done so far of the job of a TE or VE, up to the run's cycle."""
     cdef Compute* e = &s.compute[c]
     cdef ComputeJob* j = &s.compute_job[e.job]
     cdef Requester* a = &s.requester[s.n_flows + c]
@@ -420,7 +421,7 @@ cdef int64_t work_done(Sim* s, int32_t c) noexcept nogil:
 
 
 cdef int check_work(Sim* s, int32_t c, int64_t done) except -1:
-    """Of an engine that acts in every cycle: the cycles in which it was busy are the work that it has done, `done` by earlier jobs."""
+    """Check an engine that acts in every cycle: its busy cycles are its cycles of work, of which earlier jobs did `done`."""
     cdef Compute* e = &s.compute[c]
     cdef cycle_t denied = s.requester[s.n_flows + c].first_denied
     cdef int64_t busy = e.job_cycles - e.conflict
@@ -435,7 +436,8 @@ cdef int check_work(Sim* s, int32_t c, int64_t done) except -1:
 
 
 cdef int check_bursts(Sim* s, int32_t k, int64_t given) except -1:
-    """What flows have had of the channel of a controller is in bursts that were read, written, or queued to be written."""
+    """Check that the bytes that flows received from the channel of a controller are in bursts that were read, written, or queued for
+    writing."""
     cdef Controllers* d = <Controllers*>s.share.devices
     cdef Channel* c = &d.channel[k]
     if given > (c.bursts + c.n[1] + c.n_active) * d.burst:
@@ -444,7 +446,7 @@ cdef int check_bursts(Sim* s, int32_t k, int64_t given) except -1:
 
 
 cdef int check_shares(Sim* s, slot_t* live, int32_t n) except -1:
-    """What flows have moved, asked for and kept is no more than their resources could give."""
+    """Check that flows have not moved, requested and kept more than their resources could give."""
     cdef int64_t* used = <int64_t*>calloc(s.share.n_res + 1, sizeof(int64_t))
     cdef Flow* f
     cdef int32_t k, h

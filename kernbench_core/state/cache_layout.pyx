@@ -1,4 +1,4 @@
-"""Builds the tables of last-level caches from what `kernbench.cmdq.lower` makes of a machine."""
+"""Builds the tables of last-level caches from the data that `kernbench.cmdq.lower` makes of a machine."""
 from kernbench_core.model.cache cimport Cache, Caches, Line, LineSet, WriteBack
 from kernbench_core.model.cache_flows cimport cache_open_queue
 from kernbench_core.model.dram.extent cimport Dram, lines_of
@@ -11,7 +11,7 @@ cdef enum:
 
 
 cdef int lay_out_write_backs(Sim* s, Arena a, int32_t first, list caches) except -1:
-    """The routes of queues, whose resources stand from `first` on in the paths of all routes."""
+    """The routes of the queues, whose resources begin at `first` in the paths of all routes."""
     cdef int32_t k, c
     cdef Dram* d
     a.own(<void**>&s.write_back_route, s.share.channels, sizeof(Route), False)
@@ -51,7 +51,8 @@ cdef int lay_out_cache(Cache* c, Arena a, dict spec) except -1:
 
 
 cdef int64_t most_lines(Sim* s) noexcept nogil:
-    """Lines that the rows of one transfer can touch; jobs of components are in a scratchpad (plugin/component_jobs.pyx)."""
+    """The largest number of lines that the rows of one transfer can touch; jobs of components are limited by their scratchpad
+    (plugin/component_jobs.pyx)."""
     cdef int64_t most = 0, room
     cdef int32_t k, i
     cdef Dram* d
@@ -69,7 +70,7 @@ cdef int64_t most_lines(Sim* s) noexcept nogil:
 
 
 cdef int lay_out_caches(Sim* s, Arena a, list caches, int64_t flows) except -1:
-    """`flows` of transfers stand before the queues; each transfer behind a cache has room for two or more of them."""
+    """The `flows` of transfers come before the queues; each transfer behind a cache has room for at least two of them."""
     cdef Caches* d
     cdef int32_t k, areas = <int32_t>(flows // 2)
     a.own(<void**>&s.caches, 1, sizeof(Caches))

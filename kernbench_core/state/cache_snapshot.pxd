@@ -1,4 +1,4 @@
-"""The part of a snapshot that last-level caches have."""
+"""The part of a snapshot for last-level caches."""
 from kernbench_core.model.sim cimport Sim
 from kernbench_core.state.fields cimport Visitor
 from kernbench_core.types cimport int64_t

@@ -1,6 +1,6 @@
-"""What a snapshot holds of last-level caches: their lines, what was decided for transfers on their way, and queues of write-backs.
+"""The content of a snapshot for last-level caches: their lines, the lookup results of transfers in flight, and the queues of write-backs.
 
-The lines of a set are written from the oldest to the youngest; in which places they are does not matter to a run.
+The lines of a set are written from the oldest to the youngest; their places do not matter to a run.
 """
 from libc.stdlib cimport free, malloc
 from libc.string cimport memset
@@ -24,7 +24,7 @@ cdef void settle_caches(Sim* s) noexcept nogil:
 
 
 cdef int64_t lines_out(Cache* c, int64_t* used, int64_t* line, int64_t* memory) noexcept nogil:
-    """Write down the lines of each set; how many there are."""
+    """Write the lines of each set; return their number."""
     cdef int64_t k, n = 0
     cdef slot_t at
     for k in range(c.sets):
@@ -39,7 +39,7 @@ cdef int64_t lines_out(Cache* c, int64_t* used, int64_t* line, int64_t* memory) 
 
 
 cdef int lines_in(Sim* s, int32_t number, int64_t* used, int64_t* line, int64_t* memory) except -1:
-    """Make the sets of what was written down; ValueError where no run can have it."""
+    """Restore the sets; ValueError if no run can have them."""
     cdef Cache* c = &s.caches.cache[number]
     cdef int64_t k, _, n = 0
     for k in range(c.sets):
@@ -80,12 +80,12 @@ cdef int visit_lines(Sim* s, Visitor v, int32_t number) except -1:
 
 
 cdef int64_t words_of(Sim* s, slot_t job) noexcept nogil:
-    """Of the bits of a transfer."""
+    """The number of words of the bits of a transfer."""
     return (s.dma_job[job].extent.rows * s.dma_job[job].extent.pitch + 63) // 64
 
 
 cdef int visit_caches(Sim* s, Visitor v) except -1:
-    """After the entries, which say which transfers are on their way."""
+    """Called after the entries, which determine the transfers in flight."""
     cdef int32_t k
     cdef Entry* e
     for k in range(s.caches.n):
@@ -102,7 +102,7 @@ cdef int visit_caches(Sim* s, Visitor v) except -1:
 
 
 cdef int visit_write_backs(Sim* s, Visitor v) except -1:
-    """Queues, and what the flows that have finished moved: in which way does not follow from their entries."""
+    """The queues, and the bytes of finished flows by route, which does not follow from their entries."""
     cdef int32_t k
     for k in range(s.share.channels):
         v.table(&WRITEBACK, &s.caches.queue[k], sizeof(WriteBack), 1)
@@ -113,7 +113,7 @@ cdef int visit_write_backs(Sim* s, Visitor v) except -1:
 
 
 cdef int64_t most_cache_bytes(Sim* s) noexcept nogil:
-    """[B] of full caches, and of the bits of as many transfers as there can be."""
+    """[B] of full caches, and of the bits of the largest number of transfers."""
     cdef Caches* d = s.caches
     cdef int64_t most = 0
     cdef int32_t k
@@ -155,11 +155,12 @@ cdef int resume_queue(Sim* s, int32_t channel) except -1:
     cdef Flow* f = &s.share.flow[slot]
     cdef bint entered = f.entered, member = f.member
     cdef str who = f"the write-backs of DRAM channel {channel}"
-    cdef bint unrated = f.num == 0 and s.share.queues       # without a line, who enters is a member before the next P4 gives it a rate
+    # without a waiting line, a flow that enters is a member before the next P4 gives it a rate
+    cdef bint unrated = f.num == 0 and s.share.queues
     if f.asked or f.out or f.den < 1 or f.carry >= f.den or entered != (f.left > 0) or (member and (unrated or not entered)):
         raise ValueError(f"{who}: left = {f.left}, carry = {f.carry} of 1/{f.den} bytes, entered = {f.entered}, member = {f.member}")
     if s.traced and s.caches.queue[channel].told != member:
-        share_touch(&s.share, channel)          # the next P4 tells of it
+        share_touch(&s.share, channel)          # the next P4 reports it
     if f.left == 0:
         if f.num or f.carry or f.den != 1:
             raise ValueError(f"{who}: there are none, and their rate is {f.num}/{f.den}")
@@ -183,7 +184,7 @@ cdef int resume_queue(Sim* s, int32_t channel) except -1:
 
 
 cdef int resume_write_backs(Sim* s) except -1:
-    """After the flows of transfers."""
+    """Called after the flows of transfers."""
     cdef int32_t k
     for k in range(s.share.channels):
         resume_queue(s, k)

@@ -1,4 +1,4 @@
-"""Builds the tables of row_buffer_v2 from what `kernbench.cmdq.controller_timing` makes of a machine."""
+"""Builds the tables of row_buffer_v2 from the data that `kernbench.cmdq.controller_timing` makes of a machine."""
 from kernbench_core.model.controller.requests cimport MOST_FIELDS, AddressFields, Channel, Place, Port, Request
 from kernbench_core.model.controller.timing cimport COMMANDS, LEVELS, RANK, WINDOW, BankState, DeviceState, Timing, clock_t
 from kernbench_core.state.arrays cimport int64_rows
@@ -55,7 +55,7 @@ cdef int lay_out_state(DeviceState* d, Arena a, Timing* t) except -1:
 
 
 cdef int lay_out_controllers(Controllers* d, Arena a, dict spec, int32_t channels, int32_t flows) except -1:
-    """`spec`: of all channels; `flows`: slots, each with a buffer."""
+    """`spec`: the timing of all channels; `flows`: slots, each with a buffer."""
     cdef Channel* c
     cdef int32_t k, i
     fill_times(&d.timing, spec)

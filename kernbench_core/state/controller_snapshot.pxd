@@ -1,4 +1,4 @@
-"""The part of a snapshot that the controllers of DRAM channels have under row_buffer_v2."""
+"""The part of a snapshot for the controllers of DRAM channels under row_buffer_v2."""
 from kernbench_core.model.sim cimport Sim
 from kernbench_core.state.fields cimport Visitor
 from kernbench_core.types cimport int32_t, int64_t, slot_t

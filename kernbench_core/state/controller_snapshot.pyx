@@ -1,6 +1,7 @@
-"""What a snapshot holds of DRAM controllers: open rows, when commands may come, requests, and the buffers of flows.
+"""The content of a snapshot for DRAM controllers: open rows, the clocks from which commands are allowed, requests, and the buffers of
+flows.
 
-Places of bursts follow from their numbers, and cursors from the bytes that were queued: they are found again.
+Places of bursts follow from their numbers, and cursors from the queued bytes: they are computed again.
 """
 from libc.stdlib cimport calloc, free
 
@@ -18,7 +19,7 @@ cdef const cycle_t LONG_AGO = 0x10000000000      # before clock 0: activations t
 
 
 cdef clock_t longest(Timing* t) noexcept nogil:
-    """No command is kept waiting for longer by one that was given."""
+    """The longest time for which an issued command delays another."""
     cdef clock_t most = max(t.faw, max(t.to_read, t.to_write) + t.burst + t.running) + t.two_part
     cdef int32_t i, k, level
     for level in range(LEVELS):
@@ -38,14 +39,14 @@ cdef void renumber_list(Request* list_, int32_t n, slot_t* number) noexcept nogi
 
 
 cdef void renumber(Channel* c, slot_t* number) noexcept nogil:
-    """Name flows by other numbers: `number` of each."""
+    """Replace the flow numbers: `number` has the new number of each flow."""
     renumber_list(c.queue[0], c.n[0], number)
     renumber_list(c.queue[1], c.n[1], number)
     renumber_list(c.active, c.n_active, number)
 
 
 cdef void settle(Sim* s, Controllers* d) noexcept nogil:
-    """Bring buffers up to the run's cycle, whenever they were looked at last."""
+    """Bring buffers up to the run's cycle, independent of the last time that they were handled."""
     cdef int32_t k
     cdef slot_t flow
     for k in range(d.n):
@@ -56,7 +57,7 @@ cdef void settle(Sim* s, Controllers* d) noexcept nogil:
 
 
 cdef int visit_controllers(Sim* s, Visitor v, slot_t* live, int32_t n) except -1:
-    """After the flows, whose positions in `live` stand for them."""
+    """Called after the flows, which are represented by their positions in `live`."""
     cdef Controllers* d = <Controllers*>s.share.devices
     cdef Unpack u = v if isinstance(v, Unpack) else None
     cdef slot_t* position = NULL
@@ -91,7 +92,7 @@ cdef int visit_controllers(Sim* s, Visitor v, slot_t* live, int32_t n) except -1
 
 
 cdef int visit_port(Sim* s, Controllers* d, Visitor v, slot_t flow) except -1:
-    """Its counts, and the places of bursts from the first one that is not free on."""
+    """The counts of a port, and the places of bursts from the first that is not free."""
     cdef Port* p = &d.port[flow]
     cdef int64_t i
     v.table(&PORT, p, sizeof(Port), 1)
@@ -145,7 +146,7 @@ cdef void reset_controllers(Sim* s) noexcept nogil:
 
 
 cdef int resume_port(Sim* s, Controllers* d, slot_t flow) except -1:
-    """Find the cursor of a flow behind what it has queued, and its bursts' ends."""
+    """Set the cursor of a flow after its queued bytes, and the ends of its bursts."""
     cdef Flow* f = &s.share.flow[flow]
     cdef Port* p = &d.port[flow]
     cdef Dram* m = &d.memory[p.memory]
@@ -171,7 +172,7 @@ cdef int resume_port(Sim* s, Controllers* d, slot_t flow) except -1:
 
 
 cdef int resume_list(Sim* s, Controllers* d, int32_t bus, Request* list_, int32_t n, bint write, bint waits) except -1:
-    """Requests of a channel: where they are, and that they may be there."""
+    """Restore the requests of a channel, and check that they are possible."""
     cdef Channel* c = &d.channel[bus]
     cdef int32_t k
     cdef Request* q

@@ -1,11 +1,11 @@
-"""Builds the tables of row_buffer_v1 from what `kernbench.cmdq.dram_timing` makes of a machine; times are core cycles."""
+"""Builds the tables of row_buffer_v1 from the data that `kernbench.cmdq.dram_timing` makes of a machine; times are core cycles."""
 from kernbench_core.state.arrays cimport int64_rows
 from kernbench_core.model.dram.devices cimport Burst, Controller, Devices, Fetch, Given
 from kernbench_core.model.dram.device cimport COMMANDS, WINDOW, Bank, Device, DeviceTiming
 from kernbench_core.types cimport NEVER, NONE, cycle_t, int32_t, int64_t
 
 cdef enum:
-    IN_BANK = 0               # scopes of rules
+    IN_BANK = 0               # scopes of timing rules
     IN_GROUP = 1
 
 
@@ -41,7 +41,7 @@ cdef int lay_out_device(Device* d, Arena a, DeviceTiming* t) except -1:
 
 
 cdef int lay_out_devices(Sim* s, Arena a, dict spec) except -1:
-    """`spec`: None without `dram.row_buffer`. The memories and shares are laid out already."""
+    """`spec`: None without `dram.row_buffer`. The memories and shares must be laid out before."""
     cdef Devices* d
     cdef Controller* c
     cdef int32_t k

@@ -1,6 +1,7 @@
-"""What a snapshot holds of DRAM rows: open rows, when commands may come, and whose bursts wait or are in flight.
+"""The content of a snapshot for DRAM rows: open rows, the cycles from which commands are allowed, and the flows whose bursts wait or are in
+flight.
 
-The bursts of a flow follow from its bytes, so of each only the flow is kept. When the next command may come is found again.
+The bursts of a flow follow from its bytes, so only the flow of each burst is saved. The cycle of the next command is computed again.
 """
 from libc.stdlib cimport calloc, free
 
@@ -17,7 +18,7 @@ cdef const cycle_t LONG_AGO = 0x10000000000      # before cycle 0: activations t
 
 
 cdef cycle_t longest(DeviceTiming* t) noexcept nogil:
-    """No command is kept waiting for longer by one that was given."""
+    """The longest time for which an issued command delays another."""
     cdef cycle_t most = max(max(t.faw, t.to_read), t.to_write)
     cdef int32_t i, k
     for i in range(COMMANDS):
@@ -27,7 +28,7 @@ cdef cycle_t longest(DeviceTiming* t) noexcept nogil:
 
 
 cdef void renumber(Controller* c, slot_t* number) noexcept nogil:
-    """Name flows by other numbers: `number` of each."""
+    """Replace the flow numbers: `number` has the new number of each flow."""
     cdef int32_t k
     for k in range(c.queued):
         c.queue[k].flow = number[c.queue[k].flow]
@@ -38,7 +39,7 @@ cdef void renumber(Controller* c, slot_t* number) noexcept nogil:
 
 
 cdef void settle(Sim* s, Controller* c) noexcept nogil:
-    """A flow that has finished has no bus any more: the next look sees it."""
+    """A finished flow no longer has the bus; the next look updates this."""
     cdef Flow* f
     if c.serving == NONE:
         return
@@ -48,7 +49,7 @@ cdef void settle(Sim* s, Controller* c) noexcept nogil:
 
 
 cdef int visit_devices(Sim* s, Visitor v, slot_t* live, int32_t n) except -1:
-    """After the flows, whose positions in `live` stand for them."""
+    """Called after the flows, which are represented by their positions in `live`."""
     cdef Devices* d = <Devices*>s.share.devices
     cdef Unpack u = v if isinstance(v, Unpack) else None
     cdef slot_t* position = NULL
@@ -118,7 +119,7 @@ cdef void reset_devices(Sim* s) noexcept nogil:
 
 
 cdef int32_t waiting(Controller* c, slot_t flow) noexcept nogil:
-    """How many bursts of a flow are in the queue or in the buffer."""
+    """The number of bursts of a flow in the queue or in the buffer."""
     cdef int32_t k, n = 0
     for k in range(c.n_given):
         n += c.given[k].flow == flow
@@ -128,7 +129,7 @@ cdef int32_t waiting(Controller* c, slot_t flow) noexcept nogil:
 
 
 cdef int resume_bursts(Sim* s, Devices* d, slot_t flow, Burst* ring, int32_t room) except -1:
-    """The bursts of a flow up to what it has asked for: the last of them are in the buffer and in the queue."""
+    """The bursts of a flow up to the bytes that it requested: the last of them are in the buffer and in the queue."""
     cdef Flow* f = &s.share.flow[flow]
     cdef Fetch* x = &d.fetch[flow]
     cdef Controller* c = &d.channel[f.bus]

@@ -1,11 +1,11 @@
-"""Writes `field_table.pxi`: the fields of a run that a snapshot holds, as the structs declare them.
+"""Writes `field_table.pxi`: the fields of a run that a snapshot contains, as the structs declare them.
 
-A field of a struct in a `.pxd` is in snapshots where its comment begins with `@` and a range:
+A field of a struct in a `.pxd` is in snapshots if its comment begins with `@` and a range:
 
     cycle_t issue             # @past? NEVER: not yet
 
-`state/fields.pxd` lists the ranges and what they mean. Packing, checking and showing a snapshot go over the table made here, so
-a field is declared once, beside its type. The build runs this before Cython (setup.py).
+`state/fields.pxd` lists the ranges and what they mean. Code that packs, checks and shows a snapshot iterates over this table,
+so a field is declared only once, beside its type. The build runs this before Cython (setup.py).
 """
 import re
 from pathlib import Path
@@ -16,7 +16,7 @@ HEAD = '"""Made by field_table.py from the comments of the `.pxd` files: do not 
 
 
 def declared_fields(source: str) -> dict[str, list[tuple[str, str, str]]]:
-    """`{struct: [(field, length, range)]}` of the text of a `.pxd`; a length is "1" for what is not an array."""
+    """`{struct: [(field, length, range)]}` from the text of a `.pxd`; the length is "1" for a field that is not an array."""
     structs: dict[str, list[tuple[str, str, str]]] = {}
     struct = ""
     for number, line in enumerate(source.splitlines(), 1):
@@ -35,7 +35,7 @@ def declared_fields(source: str) -> dict[str, list[tuple[str, str, str]]]:
 
 
 def range_name(name: str) -> str:
-    """The constant of state/fields.pxd for a range as comments spell it: `past?` is RANGE_PAST_Q."""
+    """The constant of state/fields.pxd for a range as comments write it: `past?` is RANGE_PAST_Q."""
     return "RANGE_" + name.upper().replace("?", "_Q")
 
 
@@ -62,8 +62,8 @@ def table_of(folder: Path) -> str:
 
 
 def write_table(folder: Path) -> None:
-    """Write the table of the `.pxd` files below a folder. A file that is up to date keeps its timestamp, which decides what to
-    rebuild.
+    """Write the table of the `.pxd` files below a folder. A file that is up to date keeps its timestamp, because the timestamp
+    decides what is rebuilt.
     """
     target, text = folder / "state" / "field_table.pxi", table_of(folder)
     if not target.exists() or target.read_text() != text:

@@ -1,15 +1,16 @@
-"""The model state of a run as bytes: which fields, in which ranges, in which order.
+"""The model state of a run as bytes: the fields, their ranges and their order.
 
 A field is declared where it stands: `# @past? NEVER: not yet` behind a field of a struct in any `.pxd` says that a snapshot holds it and
-that it lies in the range `past?`. `field_table.py` makes `field_table.pxi` of these comments, and everything here goes over that table.
+that it lies in the range `past?`. `field_table.py` makes `field_table.pxi` from these comments, and all code in this file iterates over
+that table.
 """
 from kernbench_core.types cimport int32_t, int64_t
 
-cdef enum Range:              # of a value in a snapshot; `limits_of` (state/fields.pyx) says what they are for a run
-    RANGE_ANY = 0             # a mask of banks: checked against the banks that there are (state/audit.pyx)
-    RANGE_FLAG = 1            # 0, 1
-    RANGE_COUNT = 2           # of cycles, bytes or events: 0 to 2^62
-    RANGE_TERM = 3            # of a rate in lowest terms: 0 to 2^31
+cdef enum Range:              # range of a value in a snapshot; `limits_of` (state/fields.pyx) computes the limits for a run
+    RANGE_ANY = 0             # a mask of banks: checked against the existing banks (state/audit.pyx)
+    RANGE_FLAG = 1            # 0 or 1
+    RANGE_COUNT = 2           # number of cycles, bytes or events: 0 to 2^62
+    RANGE_TERM = 3            # term of a rate in lowest terms: 0 to 2^31
     RANGE_CYCLE = 4           # the run's own cycle: 0 to max_cycles
     RANGE_PAST = 5            # 0 to the run's cycle
     RANGE_PAST_Q = 6          # the same, or NEVER
@@ -22,34 +23,34 @@ cdef enum Range:              # of a value in a snapshot; `limits_of` (state/fie
     RANGE_FLOW = 13           # position among the flows of a snapshot
     RANGE_FLOW_Q = 14         # the same, or NONE
     RANGE_ROW_Q = 15          # row of a DRAM bank, or NONE
-    RANGE_WINDOW = 16         # one of the last activations
-    RANGE_QUEUED = 17         # bursts in a channel's queue
-    RANGE_GIVEN = 18          # bursts in its buffer
-    RANGE_LATER = 19          # a cycle that may lie behind the run's, by no more than the longest time between two DRAM commands
-    RANGE_CLIENT = 20         # of the machine's clients of scratchpads (model/arbiter/arbiter.pxd)
+    RANGE_WINDOW = 16         # index of one of the last activations
+    RANGE_QUEUED = 17         # number of bursts in a channel's queue
+    RANGE_GIVEN = 18          # number of bursts in its buffer
+    RANGE_LATER = 19          # a cycle that may be after the run's cycle, by at most the longest time between two DRAM commands
+    RANGE_CLIENT = 20         # one of the machine's clients of scratchpads (model/arbiter/arbiter.pxd)
     RANGE_WHEN_Q = 21         # 0 to 2^62, or NEVER
     RANGES = 22
 
-cdef struct Field:            # of a struct
-    const char* name          # of the field, as errors name it
-    size_t at                 # [B] from the begin of the struct
+cdef struct Field:            # a field of a struct
+    const char* name          # name of the field in errors
+    size_t at                 # [B] offset from the beginning of the struct
     int32_t width             # [B] of a value: 1, 4 or 8
-    int32_t length            # values: more than 1 for an array
+    int32_t length            # number of values: more than 1 for an array
     int32_t span              # Range
 
-cdef struct Record:           # what a snapshot holds of a struct
+cdef struct Record:           # the content of a snapshot for a struct
     const char* name          # of the struct
     const Field* field        # [n] its fields
-    int32_t n                 # how many these are
+    int32_t n                 # number of fields
     size_t nbytes             # [B] in a snapshot
 
-cdef struct Limits:           # of each range
-    int64_t[RANGES] low       # the least value of each range
+cdef struct Limits:           # limits of each range
+    int64_t[RANGES] low       # the smallest value of each range
     int64_t[RANGES] high      # the largest value of each range
-    int64_t[RANGES] also      # one value more: NEVER, NONE, or `low` again
+    int64_t[RANGES] also      # one additional value: NEVER, NONE, or `low` again
 
 cdef class Visitor:
-    """Goes over the tables of a run, one after the other, always in the same order (state/snapshot.pyx)."""
+    """Visits the tables of a run, one after another, always in the same order (state/snapshot.pyx)."""
     cdef int table(self, const Record* r, void* base, size_t stride, int64_t items) except -1
 
 cdef class Pack(Visitor):

@@ -1,11 +1,11 @@
-"""Packs, checks and shows the fields of a run that its snapshot holds."""
+"""Packs, checks and shows the fields of a run that a snapshot contains."""
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
 from libc.string cimport memcmp, memcpy
 
 from kernbench_core.model.dma cimport STALLED_BACKPRESSURE
 from kernbench_core.types cimport BACKPRESSURE, NEVER, NONE, OVERFLOW, int8_t
 
-cdef const int64_t MOST = 0x4000000000000000     # cycles, bytes: sums of two still fit
+cdef const int64_t MOST = 0x4000000000000000     # limit of cycles and bytes: the sum of two still fits
 
 
 cdef void set_field(Field* f, const char* name, size_t at, int32_t width, int32_t length, int32_t span) noexcept:
@@ -57,8 +57,8 @@ cdef void limit(Limits* x, int32_t span, int64_t low, int64_t high) noexcept:
 
 
 cdef void limits_of(Limits* x, int64_t cycle, int64_t most_cycles, int64_t entries, int64_t resources) noexcept:
-    """The ranges of a run that stands before `cycle`; those of clients, flows
-    and DRAM rows are known later (state/resume.pyx, state/device_snapshot.pyx)."""
+    """The ranges of a run before `cycle`; those of clients, flows and DRAM rows are known later (state/resume.pyx,
+    state/device_snapshot.pyx)."""
     cdef int32_t k
     for k in range(RANGES):
         limit(x, k, 0, -1)
@@ -131,7 +131,8 @@ cdef class Pack(Visitor):
 
 
 cdef class Unpack(Visitor):
-    """Puts the fields of a snapshot into the tables, each checked against its range first; ValueError says which is not in it."""
+    """Writes the fields of a snapshot into the tables, after each is checked against its range; the ValueError names the field that is out
+    of range."""
 
     def __init__(self, bytes image not None):
         self.image = image
@@ -184,7 +185,7 @@ cdef class Show(Visitor):
 
 
 cdef class Compare(Visitor):
-    """Finds the first value of a snapshot that differs from what the run has; `found` says which, "" where there is none."""
+    """Finds the first value of a snapshot that differs from the run; `found` names it, "" if there is none."""
 
     def __init__(self, bytes image not None):
         self.image = image
@@ -214,7 +215,7 @@ cdef class Compare(Visitor):
 
 
 def state_fields():
-    """`{struct: [(field, bytes, length, range)]}` of all that snapshots hold: what two builds must have in common to exchange them."""
+    """`{struct: [(field, bytes, length, range)]}` of all fields in snapshots: two builds must agree in them to exchange snapshots."""
     return {
         RECORDS[k].name.decode(): [
             (RECORDS[k].field[i].name.decode(), RECORDS[k].field[i].width, RECORDS[k].field[i].length, RECORDS[k].field[i].span)

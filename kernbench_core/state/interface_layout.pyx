@@ -1,4 +1,4 @@
-"""Lays out the routers of a machine and what its transfers need of them, from the tables of kernbench/noc/machine.py."""
+"""Lays out the routers of a machine and the data that its transfers need of them, from the tables of kernbench/noc/machine.py."""
 from kernbench_core.model.noc.interface cimport Interface, Interfaces, Segment
 from kernbench_core.model.noc.network cimport Hop
 from kernbench_core.state.arrays cimport int64_rows, int64s
@@ -6,7 +6,7 @@ from kernbench_core.state.network_layout cimport lay_out_network
 from kernbench_core.types cimport NONE, int32_t, int64_t, slot_t
 
 cdef enum:
-    MOST = 1 << 26            # packets, segments or hops
+    MOST = 1 << 26            # limit of packets, segments or hops
 
 
 cdef int lay_out_packets(Interfaces* x, Arena a, int64_t n) except -1:
@@ -19,7 +19,8 @@ cdef int lay_out_packets(Interfaces* x, Arena a, int64_t n) except -1:
 
 
 cdef int lay_out_segments(Sim* s, Arena a, dict spec) except -1:
-    """`route_members`, `route_segments`: of each route how many of its resources flows are members of, and where its segments begin."""
+    """`route_members`, `route_segments`: for each route, the number of resources of which flows are members, and the index of its first
+    segment."""
     cdef Interfaces* x = s.noc
     cdef int32_t k, n = len(spec["segments"]), routes = s.routes.n
     cdef const int64_t* row = int64_rows(spec["segments"], n, 4)
@@ -39,7 +40,7 @@ cdef int lay_out_segments(Sim* s, Arena a, dict spec) except -1:
 
 
 cdef int lay_out_interfaces(Sim* s, Arena a, dict m) except -1:
-    """Nothing where transfers do not move over routers."""
+    """Does nothing if transfers do not move over routers."""
     spec = m.get("network")
     if spec is None:
         return 0
@@ -70,7 +71,7 @@ cdef int lay_out_interfaces(Sim* s, Arena a, dict m) except -1:
 
 
 cdef int add_segments(Sim* s, Arena a, list segments) except -1:
-    """More segments, of a route that is found while the run goes on: rows (source, target, alone, hops), a hop (output, low, high)."""
+    """Add the segments of a route that is added at run time: rows (source, target, alone, hops), with hops (output, low, high)."""
     cdef Interfaces* x = s.noc
     cdef Hop* h
     cdef Segment* g

@@ -1,7 +1,7 @@
-"""Builds the tables of a run from a machine and a program that are valid already (`kernbench` checks them).
+"""Builds the tables of a run from a machine and a program that are already valid (`kernbench` checks them).
 
-`machine` and `program` are dicts of ints, int64 arrays and lists of dicts, as `kernbench.cmdq.lower` makes them. Sizes are settled
-here: no table grows during a run but those of routes that are added to it (model/routes.pyx).
+`machine` and `program` are dicts of ints, int64 arrays and lists of dicts, made by `kernbench.cmdq.lower`. All sizes are set here: no table
+grows during a run, except those of routes that are added at run time (model/routes.pyx).
 """
 import numpy as np
 
@@ -36,7 +36,8 @@ from kernbench_core.fast.timing_wheel cimport Wheel
 
 
 cdef int lay_out_routes(Sim* s, Arena a, dict m) except -1:
-    """Routes of all transfers; returns the resources of the longest path. Paths of components' flows stand before theirs."""
+    """The routes of all transfers; returns the number of resources of the longest path. The paths of components' flows come before those of
+    transfers."""
     cdef int32_t routes = len(m["route_latency"]), hop_count = len(m["route_path"])
     cdef const int64_t* start = int64s(m["route_start"], routes + 1)
     cdef const int64_t* path = int64s(m["route_path"], hop_count)
@@ -109,7 +110,7 @@ cdef int lay_out_tally(Tally* t, Arena a, int32_t banks, int32_t words) except -
 
 
 cdef int32_t log2_or_none(object n) except -2:
-    """The shift that divides by `n`; -1 where there is none."""
+    """The shift that divides by `n`; -1 if there is none."""
     return n.bit_length() - 1 if n & (n - 1) == 0 else -1
 
 
@@ -136,7 +137,7 @@ cdef int lay_out_spm(Spm* p, Arena a, dict m, int32_t requesters, int32_t engine
     p.requesters = max(requesters, 1)
     for side in range(2):
         p.given[side] = m["ports"][side]
-        p.ports[side] = min(p.given[side], p.requesters)                # more ports than requesters are never used up
+        p.ports[side] = min(p.given[side], p.requesters)                # more ports than requesters are never all used
         a.own(<void**>&p.free[side], <size_t>p.ports[side] * p.words, sizeof(uint64_t), False)
     lay_out_tally(&p.grants, a, p.banks, p.words)
     lay_out_tally(&p.denials, a, p.banks, p.words)
@@ -174,7 +175,7 @@ cdef int lay_out_memories(Sim* s, Arena a, dict m) except -1:
 
 
 cdef void expand(Dram* d, Extent* x) noexcept nogil:
-    """A transfer through a codec: from compressed bytes to expanded ones, which begin and end at compressed bytes."""
+    """A transfer through a codec: convert compressed bytes to expanded bytes, which begin and end at boundaries of compressed bytes."""
     cdef int64_t align = d.align * d.ratio_den // d.ratio_num, start, end
     if d.ratio_num == d.ratio_den:
         return
@@ -218,7 +219,7 @@ cdef int lay_out_dma(Sim* s, Arena a, dict m, dict p) except -1:
         e.queue_depth = spec["queue_depth"]
         s.dma_spm[k] = spec["spm"]
         for c in range(CHANNELS):
-            if c < len(spec["channels"]):               # else nothing goes through it
+            if c < len(spec["channels"]):               # else no transfer uses it
                 e.limit[c].max_concurrent, e.limit[c].score, e.limit[c].weight = spec["channels"][c]
                 if "ties" in spec:                      # of a perturbed run
                     e.limit[c].tie = spec["ties"][c]
@@ -249,7 +250,7 @@ cdef int lay_out_dma(Sim* s, Arena a, dict m, dict p) except -1:
 
 
 cdef int lay_out_streams(Sim* s, Arena a) except -1:
-    """One for each region of an engine's jobs; those of components may have as many as there are."""
+    """One stream for each region of an engine's jobs; jobs of components may have the largest number."""
     cdef int32_t k, n = 0
     of_engine = np.full(s.n_compute, MAX_REGIONS if s.n_ghosts else 0, dtype=np.int32)
     cdef int32_t* regions = own_int32s(of_engine)
@@ -264,7 +265,7 @@ cdef int lay_out_streams(Sim* s, Arena a) except -1:
 
 
 cdef int lay_out_compute(Sim* s, Arena a, dict m, dict p) except -1:
-    cdef int32_t n = len(p["engine"]), width = p["region_addr"].shape[1]        # regions that a job has room for
+    cdef int32_t n = len(p["engine"]), width = p["region_addr"].shape[1]        # regions for which a job has room
     cdef const int64_t* engine = int64s(p["engine"], n)
     cdef const int64_t* init = int64s(p["init"], n)
     cdef const int64_t* body = int64s(p["body"], n)
@@ -326,7 +327,7 @@ cdef int lay_out_issue(Control* q, Arena a, issue) except -1:
 
 
 cdef int lay_out_mmio(Control* q, Arena a, dict m, dict p) except -1:
-    """The host of a machine with one: `m` its three times, `p` which entries it writes and which raise interrupts."""
+    """The host of a machine with MMIO: `m` has its three times, `p` the entries that it writes and the entries that raise interrupts."""
     cdef const int64_t* written = int64s(p["written"], q.n)
     cdef const int64_t* raises = int64s(p["raises"], q.n)
     cdef Mmio* h
@@ -396,9 +397,9 @@ cdef int lay_out_control(Sim* s, Arena a, dict m, dict p) except -1:
 
 
 cdef list flows_at_once(Sim* s, dict program):
-    """For each DMA engine, how many flows it can have at one time."""
+    """For each DMA engine, the largest number of concurrent flows."""
     cdef int32_t k
-    most = max([flows_of(&s.memory[k]) for k in range(s.n_memories)], default=1) if s.n_ghosts else 0  # a component may reach any memory
+    most = max([flows_of(&s.memory[k]) for k in range(s.n_memories)], default=1) if s.n_ghosts else 0  # a component may access any memory
     jobs, channels = [s.n_ghosts] * s.n_dma, [most] * s.n_dma
     for k in range(s.n_dma_jobs):
         jobs[s.dma_job[k].engine] += 1
@@ -411,7 +412,7 @@ cdef list flows_at_once(Sim* s, dict program):
 
 
 cdef list far_requesters(Sim* s, n_spm, list flows):
-    """For each scratchpad, how many requesters of other engines' flows it can have at one time."""
+    """For each scratchpad, the largest number of concurrent requesters of other engines' flows."""
     cdef int32_t k
     reach = sorted({(s.dma_job[k].peer, s.dma_job[k].engine) for k in range(s.n_dma_jobs) if s.dma_job[k].peer != NONE})
     far = [0] * n_spm
@@ -422,7 +423,7 @@ cdef list far_requesters(Sim* s, n_spm, list flows):
 
 
 cdef int lay_out_traces(Sim* s, Arena a, bint wanted) except -1:
-    """What traces need of flows and streams: there is nothing of it before the first traced run."""
+    """The trace data of flows and streams: not allocated before the first traced run."""
     cdef bint there = s.flow_trace != NULL
     if wanted and not there:
         a.own(<void**>&s.flow_trace, s.n_flows, sizeof(FlowTrace))
@@ -437,7 +438,7 @@ cdef int lay_out_traces(Sim* s, Arena a, bint wanted) except -1:
 
 
 cdef int lay_out(Sim* s, Arena a, dict machine, dict program) except -1:
-    """Fill `s`; its tables belong to `a`."""
+    """Fill `s`; the tables belong to `a`."""
     cdef int32_t k, engines
     a.adopt(s, sizeof(Sim))
     s.max_cycles = machine["max_cycles"]
@@ -452,7 +453,7 @@ cdef int lay_out(Sim* s, Arena a, dict machine, dict program) except -1:
     flows = flows_at_once(s, program)
     s.n_flows = sum(flows) + s.n_open
     if machine.get("caches"):
-        s.n_flows += machine["channels"]        # queues of bytes to be written back
+        s.n_flows += machine["channels"]        # queues of write-backs
     far = far_requesters(s, len(machine["spm"]), flows)
     lay_out_share(s, a, machine)
     s.n_spm = len(machine["spm"])

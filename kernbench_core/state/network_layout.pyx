@@ -9,7 +9,7 @@ from kernbench_core.types cimport NONE, int32_t, int64_t
 
 
 cdef int lay_out_routers(Network* w, dict spec) except -1:
-    """`inputs` and `outputs`: how many each router has."""
+    """`inputs` and `outputs`: their numbers for each router."""
     cdef const int64_t* inputs = int64s(spec["inputs"], w.routers)
     cdef const int64_t* outputs = int64s(spec["outputs"], w.routers)
     cdef int32_t k, i, first_in = 0, first_out = 0
@@ -26,8 +26,8 @@ cdef int lay_out_routers(Network* w, dict spec) except -1:
 
 
 cdef int lay_out_links(Network* w, dict spec) except -1:
-    """`links`: for each output, and then for each terminal, the input behind it (-1: none), the terminal behind it (-1), the clocks
-    to the arrival and those of a credit, and num and den of the flits that it takes in a clock."""
+    """`links`: for each output, and then for each terminal: the input at its end (-1: none), the terminal at its end (-1: none), the clocks
+    to the arrival, the clocks of a credit, and num and den of the flits that it accepts in a clock."""
     cdef int32_t k, n = w.outputs + w.terminals
     cdef const int64_t* row = int64_rows(spec["links"], n, 6)
     cdef Output* o
@@ -64,7 +64,7 @@ cdef int lay_out_hops(Network* w, Arena a, dict spec) except -1:
 
 
 cdef int lay_out_calendar(Network* w, Arena a) except -1:
-    """Each output schedules a flit a clock at most; each input, and each output to a terminal, a credit."""
+    """In one clock, each output schedules at most one flit, and each input and each output to a terminal at most one credit."""
     cdef int32_t k, n = w.horizon * (2 * w.outputs + w.terminals + w.inputs) + 1
     a.own(<void**>&w.bucket, w.horizon, sizeof(int32_t), False)
     a.own(<void**>&w.arrival, n, sizeof(Arrival), False)
@@ -77,7 +77,7 @@ cdef int lay_out_calendar(Network* w, Arena a) except -1:
 
 
 cdef int lay_out_network(Network* w, Arena a, dict spec, int32_t packets) except -1:
-    """Fill `w`; its tables belong to `a`."""
+    """Fill `w`; the tables belong to `a`."""
     cdef int32_t ports
     w.channels, w.depth, w.escapes = spec["channels"], spec["depth"], spec["escapes"]
     w.routers, w.terminals = len(spec["inputs"]), spec["terminals"]

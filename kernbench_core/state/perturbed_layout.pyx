@@ -1,4 +1,4 @@
-"""Builds the tables of a perturbed run from what `kernbench.sim_engine.perturbation` draws for a machine."""
+"""Builds the tables of a perturbed run from the draws that `kernbench.sim_engine.perturbation` makes for a machine."""
 from kernbench_core.state.arrays cimport int64s
 from kernbench_core.types cimport CHANNELS, int32_t, int64_t
 

@@ -1,4 +1,4 @@
-"""What a snapshot does not hold, because it follows from what it holds."""
+"""Data that a snapshot does not contain, because they follow from its content."""
 from kernbench_core.model.sim cimport Sim
 
 cdef void fold(Sim* s) noexcept nogil

@@ -1,7 +1,7 @@
-"""What a snapshot does not hold, because it follows from what it holds.
+"""Data that a snapshot does not contain, because they follow from its content.
 
-`fold` brings it into the tables that are kept, `rebuild` makes it from them: counts that stand in planes, what follows from a rate, a
-job or a channel, links backwards. Of what is kept for speed alone nothing is known after a snapshot.
+`fold` moves such data into the saved tables, and `rebuild` computes them again: counts in bit planes, values that follow from a rate, a job
+or a channel, and backward links. Data that exist only for speed are empty after a snapshot was restored.
 """
 from kernbench_core.fast.fast_state cimport forget
 from kernbench_core.model.cache_flows cimport cache_describe_queue, cache_find_area
@@ -18,7 +18,7 @@ from libc.string cimport memset
 
 
 cdef void fold(Sim* s) noexcept nogil:
-    """Before a snapshot: all grants and denials are counted."""
+    """Before a snapshot: count all grants and denials."""
     cdef int32_t k
     for k in range(s.n_spm):
         tally_drain(&s.spm[k].grants)
@@ -31,7 +31,7 @@ cdef void empty(Tally* t) noexcept nogil:
 
 
 cdef void rebuild_flows(Sim* s, slot_t flow) noexcept nogil:
-    """Those of a transfer."""
+    """Rebuild the flows of a transfer."""
     cdef Flow* f
     while flow != NONE:
         f = &s.share.flow[flow]
@@ -41,7 +41,7 @@ cdef void rebuild_flows(Sim* s, slot_t flow) noexcept nogil:
 
 
 cdef void rebuild_caches(Sim* s) noexcept nogil:
-    """The queues of last-level caches, and where the bits of transfers are: addresses are those of this run."""
+    """Rebuild the queues of last-level caches, and the locations of the bits of transfers: addresses are those of this run."""
     cdef int32_t k
     for k in range(s.n_dma_jobs + s.n_ghosts):
         if s.caches.area[k]:
@@ -55,7 +55,7 @@ cdef void rebuild_caches(Sim* s) noexcept nogil:
 
 
 cdef void find_bits(Sim* s, slot_t flow) noexcept nogil:
-    """Of the extent that a DRAM channel has of a flow."""
+    """Find the bits of the extent that a DRAM channel has of a flow."""
     cdef Extent* x
     cdef slot_t job = s.share.flow[flow].job
     if s.share.rule == CONTROLLER_MODEL:
@@ -79,7 +79,8 @@ cdef void rebuild(Sim* s) noexcept nogil:
         s.requester[k].ends_at = 0
     for k in range(s.n_compute):
         compute_rebuild(&s.compute[k], s.compute_job, &s.spm[s.compute_spm[k]])
-    for k in range(s.n_dma_jobs + s.n_ghosts if s.n_open == 0 else 0):  # with flows of components a snapshot holds all (state/layout.pyx)
+    # with flows of components, a snapshot contains all (state/layout.pyx)
+    for k in range(s.n_dma_jobs + s.n_ghosts if s.n_open == 0 else 0):
         if s.dma_job[k].state == DMA_TRANSFERRING:
             rebuild_flows(s, s.dma_job[k].flows)
     share_rebuild(&s.share)

@@ -1,4 +1,4 @@
-"""What a run can tell while it stands still: entries, counters, engines."""
+"""The readable state of a stopped run: entries, counters, engines."""
 from kernbench_core.model.sim cimport Sim
 
 cdef tuple entries_of(Sim* s)

@@ -1,5 +1,5 @@
-"""Reads the tables of a standing run. Counters that the loop keeps as intervals are closed here up to the current cycle, on copies:
-looking changes nothing."""
+"""Reads the tables of a stopped run. Counters that the loop keeps as intervals are closed up to the current cycle on copies, so reading
+changes nothing."""
 import numpy as np
 
 from kernbench_core.state.arrays cimport own_int64s
@@ -21,8 +21,8 @@ from kernbench_core.types cimport (
     slot_t)
 
 cdef enum:
-    TOTALS = 4                # numbers of a resource or DMA engine that totals_of gives
-    OF_COMPUTE = 2            # and of a TE or VE
+    TOTALS = 4                # number of totals of a resource or DMA engine in totals_of
+    OF_COMPUTE = 2            # number of totals of a TE or VE
 
 
 cdef object seen(cycle_t at):
@@ -44,7 +44,7 @@ cdef tuple entries_of(Sim* s):
 
 cdef list tally_list(Tally* t):
     cdef int32_t k
-    tally_drain(t)                      # totals are the same, only more of them stand in `count`
+    tally_drain(t)                      # the totals stay the same, but more of them are in `count`
     return [t.count[k] for k in range(t.banks)]
 
 
@@ -84,7 +84,7 @@ cdef dict compute_counters(Sim* s, Compute* e):
 
 
 cdef dict device_counters(Sim* s, int32_t resource):
-    """What the controller of a DRAM channel gave."""
+    """The commands that the controller of a DRAM channel issued."""
     cdef Controller* c
     cdef Channel* v
     if s.share.devices == NULL or resource >= s.share.channels:
@@ -100,7 +100,7 @@ cdef dict device_counters(Sim* s, int32_t resource):
 
 
 cdef dict cache_counters(Sim* s, int32_t resource):
-    """What a last-level cache was asked for."""
+    """The lookups and write-backs of a last-level cache."""
     cdef Cache* c
     cdef int32_t k
     for k in range(s.caches.n if s.caches != NULL else 0):
@@ -114,12 +114,12 @@ cdef dict cache_counters(Sim* s, int32_t resource):
 
 
 cdef cycle_t link_cycles(Sim* s, Output* o) noexcept nogil:
-    """In how many cycles a link between routers was busy."""
+    """The number of cycles in which a link between routers was busy."""
     return min(s.cycle, (o.flits * o.den + o.num - 1) // o.num)
 
 
 cdef dict router_counters(Sim* s, int32_t resource):
-    """What flits did at a link between routers."""
+    """The counters of flits at a link between routers."""
     cdef Output* o
     cdef cycle_t busy
     if s.noc == NULL or s.noc.output[resource] == NONE:
@@ -132,7 +132,7 @@ cdef dict router_counters(Sim* s, int32_t resource):
 
 
 cdef nbytes_t moved_at(Sim* s, slot_t flow, int32_t hop) noexcept nogil:
-    """Bytes of a flow that a resource of its route has moved: those that entered the routers, or are through."""
+    """The bytes of a flow that a resource of its route has moved: bytes that entered the routers, or that have passed them."""
     cdef Flow* f = &s.share.flow[flow]
     if s.noc == NULL:
         return on_resources(f, f.total - f.left)
@@ -140,7 +140,7 @@ cdef nbytes_t moved_at(Sim* s, slot_t flow, int32_t hop) noexcept nogil:
 
 
 cdef list outputs_of(Sim* s):
-    """Of each output of a router, then of each terminal's link: flits, and clocks without a credit, without a channel, lost."""
+    """For each output of a router, and then for each terminal's link: flits, and clocks without a credit, without a channel, lost."""
     cdef int32_t k
     cdef Output* o
     if s.noc == NULL:
@@ -196,7 +196,7 @@ cdef object bank_counts(Tally* t):
 
 
 cdef object resource_totals(Sim* s):
-    """Bytes towards the scratchpad, towards DRAM, busy and member cycles of each resource."""
+    """For each resource: bytes towards the scratchpad, bytes towards DRAM, busy cycles and member-cycles."""
     cdef int32_t k, i, h
     cdef slot_t flow
     cdef cycle_t gap
@@ -228,7 +228,8 @@ cdef object resource_totals(Sim* s):
 
 
 cdef list queue_depths(Sim* s):
-    """(queued, active): of each DMA engine by channel, of each TE and VE. Without queues between PEs nobody hears of COMM."""
+    """(queued, active): for each DMA engine by channel, and for each TE and VE. Without queues between PEs, the channel COMM is left
+    out."""
     cdef int32_t k, c, channels = CHANNELS if s.far_open != NULL else COMM
     cdef slot_t job
     out = []
@@ -246,8 +247,8 @@ cdef list queue_depths(Sim* s):
 
 
 cdef tuple totals_of(Sim* s):
-    """What only grows, as int64 arrays: DMA engines (busy, backpressure, bank conflict, bytes), TEs and VEs (busy, bank conflict),
-    resources, and banks (grants, denials) of each scratchpad; and the depths of queues."""
+    """The totals that only grow, as int64 arrays: DMA engines (busy, backpressure, bank conflict, bytes), TEs and VEs (busy, bank
+    conflict), resources, and banks (grants, denials) of each scratchpad; and the depths of queues."""
     cdef int32_t k, i
     cdef DmaEngine* e
     cdef Flow* f
@@ -285,13 +286,13 @@ cdef tuple totals_of(Sim* s):
 
 
 cdef list live_flows(Sim* s):
-    """Slots of flows that are requesters of a scratchpad, in its order."""
+    """The slots of flows that are requesters of a scratchpad, in its order."""
     cdef int32_t k, i
     return [s.spm[k].order[i] for k in range(s.n_spm) for i in range(s.spm[k].n_order) if s.spm[k].order[i] < s.n_flows]
 
 
 cdef cycle_t flow_asks_at(Sim* s, slot_t slot):
-    """In which cycle it asks next, if its rate stays: the plain model looks at it in every cycle."""
+    """The cycle of the flow's next request, if its rate stays the same; the plain model tests the flow in every cycle."""
     cdef Flow* f = &s.share.flow[slot]
     return flow_next(f) if f.member and f.left and s.requester[slot].first_denied == NEVER else s.requester[slot].next_at
 
@@ -340,7 +341,7 @@ cdef dict dma_state(Sim* s, int32_t engine, list active):
 
 
 cdef cycle_t body_left(Sim* s, int32_t c):
-    """Body cycles not done, those that a requester sleeps through counted as their cycles come."""
+    """Body cycles that are not done; cycles that a requester sleeps through count when they come."""
     cdef Compute* e = &s.compute[c]
     cdef Requester* a = &s.requester[s.n_flows + c]
     cdef bint asleep = e.streams > 0 and e.idle > 0 and a.first_denied == NEVER
@@ -349,8 +350,8 @@ cdef cycle_t body_left(Sim* s, int32_t c):
 
 
 cdef cycle_t body_asks_at(Sim* s, int32_t c):
-    """In which cycle it touches a bank next, or does its last body cycle. The plain model looks at it in every cycle, and so does any walk
-    in the first cycle after a snapshot: cycles that touch nothing are gone over here."""
+    """The cycle in which it next requests a bank, or does its last body cycle. The plain model tests it in every cycle, and so does any
+    walk in the first cycle after a snapshot; cycles without requests are skipped here."""
     cdef Compute* e = &s.compute[c]
     cdef cycle_t i = e.body - e.body_left, last = e.body - 1, at = s.requester[s.n_flows + c].next_at
     cdef int32_t k
@@ -407,7 +408,7 @@ cdef dict engines_of(Sim* s):
 
 
 cdef object arrivals_of(Sim* s):
-    """The cycle in which each entry arrives in the queue; -1: the host has not begun to write it. None: there is no host."""
+    """The cycle in which each entry arrives in the queue; -1 if the host has not begun to write it. None if there is no host."""
     cdef int32_t k
     if s.control.mmio == NULL:
         return None

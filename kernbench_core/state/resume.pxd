@@ -1,4 +1,4 @@
-"""A run goes on from a snapshot (docs/adr/0009-checkpoints.md)."""
+"""Continuing a run from a snapshot (docs/adr/0009-checkpoints.md)."""
 from kernbench_core.state.arena cimport Arena
 from kernbench_core.model.sim cimport Sim
 

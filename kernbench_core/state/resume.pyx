@@ -1,11 +1,12 @@
-"""Takes a run up from a snapshot.
+"""Continues a run from a snapshot.
 
-The command queue is the skeleton: when each entry was issued, started and ended says which jobs wait, which transfer, and which are over.
-`resume` goes through the jobs in the order of their issue with the same functions that the run uses, and then sets what each transfer,
-flow and request is at. Lists, heaps, counts, shares and whatever is kept for speed are made again, so a snapshot cannot contradict them.
+The command queue is the skeleton: the issue, start and end of each entry determine which jobs wait, which transfer bytes, and which have
+ended. `resume` handles the jobs in the order of their issue with the same functions that the run uses, and then sets the state of each
+transfer, flow and request. Lists, heaps, counts, shares and all data that exist only for speed are made again, so a snapshot cannot
+contradict them.
 
-A snapshot may come from a file, and a file may hold anything. Every field is checked against its range before it is written
-(state/fields.pyx), and against the others before anything is made of it (state/audit.pyx).
+A snapshot may come from a file, and a file may have any content. Every field is checked against its range before it is written
+(state/fields.pyx), and against the other fields before it is used (state/audit.pyx).
 """
 from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport memset
@@ -45,7 +46,7 @@ from kernbench_core.types cimport (
     uint64_t)
 
 cdef enum:
-    MANY = 1 << 20            # requests for one bank: more than matter; the number is found with the rate
+    MANY = 1 << 20            # requests for one bank: more than can matter; the number is computed with the rate
 
 
 cdef void reset_groups(Sim* s) noexcept nogil:
@@ -104,7 +105,7 @@ cdef void reset_engines(Sim* s) noexcept nogil:
 
 
 cdef void reset(Sim* s) noexcept nogil:
-    """Nothing of what a run was at is left."""
+    """Clear the whole state of a run."""
     cdef int32_t k, requesters = s.n_flows + s.n_compute + s.n_asks + s.far_requesters * s.n_flows
     for k in range(s.share.n_res):
         s.share.res[k].weight = s.share.res[k].bytes = s.share.res[k].stored = 0
@@ -138,13 +139,13 @@ cdef void reset(Sim* s) noexcept nogil:
 
 
 cdef bint is_over(Control* q, int32_t entry, cycle_t now, bint p2_over) noexcept nogil:
-    """P2 has completed the entry."""
+    """Whether P2 has completed the entry."""
     cdef Entry* e = &q.entry[entry]
     return e.end != NEVER and (e.op != OP_DMA and e.op != OP_COMPUTE or p2_over or e.end < now)
 
 
 cdef void resume_control(Sim* s) noexcept nogil:
-    """The lists of the command queue, from the times of its entries."""
+    """Restore the lists of the command queue from the times of its entries."""
     cdef Control* q = &s.control
     cdef int32_t k, i
     cdef bint job, p2_over = p2_is_over(s)
@@ -185,7 +186,7 @@ cdef void resume_control(Sim* s) noexcept nogil:
 
 
 cdef void resume_mmio(Control* q, cycle_t now, bint p2_over) noexcept nogil:
-    """The lists of the host, from the ends and the arrivals of the entries."""
+    """Restore the lists of the host from the ends and the arrivals of the entries."""
     cdef Mmio* h = q.mmio
     cdef int32_t k, i, n = 0
     cdef bint raised
@@ -219,13 +220,13 @@ cdef void resume_mmio(Control* q, cycle_t now, bint p2_over) noexcept nogil:
 
 
 cdef bint mmio_is_here(Mmio* h, int32_t entry, cycle_t now, bint p2_over) noexcept nogil:
-    """The entry has arrived in the queue."""
+    """Whether the entry has arrived in the queue."""
     return h.arrival[entry] < now or (p2_over and h.arrival[entry] == now)
 
 
 cdef void sort_by_arrival(Mmio* h, int32_t n) noexcept nogil:
-    """Put the entries whose writes have begun into the order of their arrivals. The room behind the heap is enough for them, because an
-    entry is in the heap or in the list."""
+    """Put the entries whose writes have begun into the order of their arrivals. The room after the heap is sufficient for them, because an
+    entry is either in the heap or in the list."""
     cdef TimerHeap sorted_
     cdef int32_t k
     sorted_.item = h.coming.item + h.coming.n
@@ -241,7 +242,7 @@ cdef Group* group_of(Sim* s, int32_t engine) noexcept nogil:
 
 
 cdef int resume_transfer(Sim* s, slot_t job, cycle_t start) except -1:
-    """A transfer that has started: its flows, and whether it is in its head latency."""
+    """Restore a started transfer: its flows, and whether it is in its head latency."""
     cdef DmaJob* j = &s.dma_job[job]
     cdef int32_t k, n = 0
     flow_bytes(s, job)
@@ -258,7 +259,7 @@ cdef int resume_transfer(Sim* s, slot_t job, cycle_t start) except -1:
 
 
 cdef int resume_dma_job(Sim* s, Entry* e) except -1:
-    """A transfer that was issued: through its engine's queue as far as it has come."""
+    """Restore a transfer that was issued: move it through its engine's queue to its state."""
     cdef DmaJob* j = &s.dma_job[e.job]
     cdef DmaEngine* d = &s.dma[j.engine]
     cdef Group* g
@@ -284,7 +285,7 @@ cdef int resume_dma_job(Sim* s, Entry* e) except -1:
 
 
 cdef void count_route(Sim* s, int32_t route, nbytes_t nbytes, bint write) noexcept nogil:
-    """A flow that has finished is in the counters of its resources."""
+    """Count a finished flow in the counters of its resources."""
     cdef int32_t h
     cdef Resource* r
     for h in range(s.route[route].length):
@@ -295,13 +296,13 @@ cdef void count_route(Sim* s, int32_t route, nbytes_t nbytes, bint write) noexce
 
 
 cdef void count_bytes(Sim* s, slot_t job) noexcept nogil:
-    """A transfer that is over."""
+    """Count the bytes of a transfer that has ended."""
     cdef DmaJob* j = &s.dma_job[job]
     cdef Dram* m = memory_of(s, job)
     cdef int32_t k
     channel_bytes(s.channel_bytes, m, &j.extent)
     s.dma[j.engine].nbytes += j.nbytes
-    for k in range(m.channels if s.caches == NULL else 0):      # else the snapshot says which way they went
+    for k in range(m.channels if s.caches == NULL else 0):      # else the snapshot has the bytes of each route
         if s.channel_bytes[k]:
             count_route(s, j.route + k, s.channel_bytes[k] * m.ratio_den // m.ratio_num, j.write)
 
@@ -330,7 +331,7 @@ cdef int resume_compute_job(Sim* s, Entry* e, Known* known) except -1:
 
 
 cdef int resume_jobs(Sim* s, int32_t* by_number, Known* known) except -1:
-    """All jobs that were issued, in that order."""
+    """Restore all issued jobs, in the order of issue."""
     cdef int64_t n
     cdef int32_t k
     cdef Compute* c
@@ -348,7 +349,7 @@ cdef int resume_jobs(Sim* s, int32_t* by_number, Known* known) except -1:
 
 
 cdef void seek_flow(Sim* s, slot_t flow) noexcept nogil:
-    """Let the cursor of a flow stand behind what has moved and what was asked for; of an open run, the trace's at its first byte."""
+    """Set the cursor of a flow after its moved and requested bytes; for an open run, set the trace's cursor to its first byte."""
     cdef Flow* f = &s.share.flow[flow]
     cdef DmaJob* j = &s.dma_job[f.job]
     cdef Dram* m = memory_of(s, f.job)
@@ -373,7 +374,7 @@ cdef void seek_flow(Sim* s, slot_t flow) noexcept nogil:
 
 
 cdef void resume_held(Sim* s, slot_t flow, cycle_t since, cycle_t next_at) noexcept nogil:
-    """The flow's request was denied since then: both of its sides are held."""
+    """The flow's request has been denied since then: hold both of its sides."""
     cdef Flow* f = &s.share.flow[flow]
     cdef DmaJob* j = &s.dma_job[f.job]
     cdef slot_t requester = flow
@@ -421,8 +422,8 @@ cdef int resume_joined(Sim* s, slot_t flow) except -1:
         s.spm[a.spm].n_out += 1
         j.out += 1
         if s.traced and f.route.length and not s.flow_trace[flow].suspended:
-            share_touch(&s.share, s.share.path[f.route.first])      # it left in the cycle before: the next P4 tells of it
-    else:                                       # served while it was out: the next P4 lets it in
+            share_touch(&s.share, s.share.path[f.route.first])      # it left in the cycle before: the next P4 reports it
+    else:                                       # served while it was out: it enters in the next P4
         s.rejoin[s.n_rejoin] = flow
         s.n_rejoin += 1
     if since == NEVER:
@@ -467,19 +468,19 @@ cdef int resume_flows(Sim* s, slot_t* live, int32_t n) except -1:
 
 
 cdef int resume_dma(Sim* s) except -1:
-    """Stalls of jobs, and what each DMA engine is doing."""
+    """Restore the stalls of jobs, and the activity of each DMA engine."""
     cdef int32_t k
     for k in range(s.n_dma_jobs):
         check_stall(s, k)
         s.dma[s.dma_job[k].engine].backpressured += s.dma_job[k].out > 0
     for k in range(s.n_dma):
         check_dma(s, k)
-        watch(s, k)                             # the next cycle finds out what it does
+        watch(s, k)                             # the next cycle determines its activity
     return 0
 
 
 cdef int resume_compute(Sim* s, int32_t c, Known* known) except -1:
-    """What a TE or VE works on."""
+    """Restore the job of a TE or VE."""
     cdef Compute* e = &s.compute[c]
     cdef slot_t requester = s.n_flows + c
     cdef Requester* a = &s.requester[requester]
@@ -502,7 +503,7 @@ cdef int resume_compute(Sim* s, int32_t c, Known* known) except -1:
         p.oldest = min(p.oldest, since)
         for k in range(e.streams if s.traced else 0):
             s.stream_trace[c * MAX_REGIONS + k].first = max(e.stream[k].at, 0)
-        compute_seek(e, s.compute_job, p, i + 1)       # its request has been made
+        compute_seek(e, s.compute_job, p, i + 1)       # its request was made already
         for k in range(e.streams if s.traced else 0):
             s.stream_trace[c * MAX_REGIONS + k].last = min(e.stream[k].at, e.stream[k].nbytes)
     elif e.sparse and i and e.body_left:
@@ -526,7 +527,7 @@ cdef int resume_all_compute(Sim* s, Known* known) except -1:
 
 
 cdef void want_all(Sim* s) noexcept nogil:
-    """The next P3 looks at every engine: what it finds nothing at stays as it is."""
+    """Let the next P3 try every engine; an engine without work stays as it is."""
     cdef int32_t k, bit
     cdef Group* last = &s.groups.group[s.groups.n - 1]
     memset(s.wanted, 0, (last.word + last.words) * sizeof(uint64_t))
@@ -566,8 +567,8 @@ cdef int put_back(Sim* s, Unpack v, int32_t* by_number, slot_t* live, Known* kno
 
 
 cdef int resume(Sim* s, Arena a, bytes image) except -1:
-    """Let a run be where the snapshot of a run of the same machine and program was. ValueError where it is none; the run is then
-    nowhere, until another one is put back."""
+    """Set a run to the state in a snapshot of a run with the same machine and program. ValueError if it is not such a snapshot; the state
+    of the run is then undefined until another snapshot is restored."""
     cdef Unpack v = Unpack(image)
     cdef int32_t* by_number = <int32_t*>malloc((s.control.n + 1) * sizeof(int32_t))
     cdef slot_t* live = <slot_t*>malloc((s.n_flows + 1) * sizeof(slot_t))

@@ -1,8 +1,8 @@
-"""Snapshots hold the model state and nothing else: what docs/model names and what does not follow from the rest.
+"""Snapshots contain exactly the model state: the quantities of docs/model that do not follow from others.
 
-Which tables, in which order, is said here once for packing, showing, comparing and taking up (state/fields.pyx). Before any of that
-the run is settled: what it has earned is brought up to its cycle, and what means nothing where it stands is zero. So runs that
-stand alike have equal snapshots, however they were walked.
+The tables and their order are defined here once for packing, showing, comparing and resuming (state/fields.pyx). Before any of these the
+run is settled: its earnings are brought up to its cycle, and fields without a meaning in its state are zero. Runs in equal states therefore
+have equal snapshots, in plain and in fast walks.
 """
 from libc.stdlib cimport free, malloc
 
@@ -29,7 +29,7 @@ from kernbench_core.types cimport (
 
 
 cdef int visit_queue(Sim* s, Visitor v) except -1:
-    """What says which jobs there are."""
+    """The tables that determine which jobs exist."""
     v.table(&SHARE, &s.share, sizeof(s.share), 1)
     v.table(&ENTRY, s.control.entry, sizeof(Entry), s.control.n)
     if s.control.mmio != NULL:
@@ -40,7 +40,7 @@ cdef int visit_queue(Sim* s, Visitor v) except -1:
 
 
 cdef int visit_engines(Sim* s, Visitor v) except -1:
-    """Of engines, resources, banks: so many, whatever runs."""
+    """The tables of engines, resources and banks, whose sizes do not depend on the running jobs."""
     cdef int32_t k
     v.table(&DMAENGINE, s.dma, sizeof(DmaEngine), s.n_dma)
     v.table(&DMAJOB, s.dma_job, sizeof(DmaJob), s.n_dma_jobs)
@@ -92,7 +92,7 @@ cdef int visit_flows(Sim* s, Visitor v, slot_t* live, int32_t n) except -1:
 
 
 cdef int32_t live_flows(Sim* s, slot_t* live) noexcept nogil:
-    """Slots of the flows of started transfers, by job and channel; how many."""
+    """The slots of the flows of started transfers, by job and channel; returns their number."""
     cdef int32_t k, n = 0
     cdef slot_t flow
     for k in range(s.n_dma_jobs):
@@ -121,7 +121,7 @@ cdef int visit(Sim* s, Visitor v) except -1:
 
 
 cdef void settle_flow(Sim* s, slot_t slot) noexcept nogil:
-    """What a flow has earned is brought up to the run's cycle; what means nothing where it stands is zero."""
+    """Bring the earnings of a flow up to the run's cycle; set fields without a meaning in its state to zero."""
     cdef Flow* f = &s.share.flow[slot]
     cdef Requester* a = &s.requester[slot]
     cdef bint held = a.first_denied != NEVER
@@ -145,7 +145,7 @@ cdef void settle_flow(Sim* s, slot_t slot) noexcept nogil:
 
 
 cdef void wake_idle(Sim* s, int32_t c) noexcept nogil:
-    """Body cycles that were slept through beyond the run's cycle are to be done: a plain run has not slept."""
+    """Count body cycles that were slept through beyond the run's cycle as not done, because a plain run has not slept."""
     cdef Compute* e = &s.compute[c]
     cdef Requester* a = &s.requester[s.n_flows + c]
     cdef cycle_t asleep
@@ -178,7 +178,7 @@ cdef void settle_compute(Sim* s, int32_t c) noexcept nogil:
 
 
 cdef void settle_state(Sim* s) noexcept nogil:
-    """Between two runs: every field that a snapshot holds says what its declaration says, up to the run's cycle."""
+    """Between two runs: bring every field of a snapshot to its declared meaning, up to the run's cycle."""
     cdef int32_t k
     cdef slot_t flow
     cdef Entry* e
@@ -215,7 +215,7 @@ cdef bytes take_snapshot(Sim* s):
 
 
 cdef int64_t most_bytes(Sim* s):
-    """[B] of a snapshot, at most: every flow is in flight, is between scratchpads and is traced, and all queues are full."""
+    """[B] The largest size of a snapshot: every flow is in flight, is between scratchpads and is traced, and all queues are full."""
     cdef int64_t flow = FLOW.nbytes + REQUESTER.nbytes + 4 * s.mask_words * WORD.nbytes + FLOWTRACE.nbytes
     cdef int64_t streams = s.n_compute * MAX_REGIONS * <int64_t>STREAMTRACE.nbytes
     return len(take_snapshot(s)) + s.n_flows * flow + streams + most_cache_bytes(s) + (
@@ -230,7 +230,7 @@ cdef dict show_snapshot(Sim* s):
 
 
 cdef int check_same(Sim* s, bytes image) except -1:
-    """ValueError where a snapshot of the run, which was made of `image`, is not the same again."""
+    """ValueError if a snapshot of the run, which was restored from `image`, differs from `image`."""
     cdef Compare v = Compare(image)
     settle_state(s)
     visit(s, v)

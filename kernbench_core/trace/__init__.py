@@ -1,1 +1,1 @@
-"""What a traced run records, the order of records, and the lines that they become."""
+"""The records of a traced run, their order, and their format as lines."""

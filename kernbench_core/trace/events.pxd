@@ -1,8 +1,8 @@
-"""What a run tells of itself: plain records, written by the loop, sorted and formatted in batches (`Format`)."""
+"""The events of a run: plain records that the loop writes, and that are sorted and formatted in batches (`Format`)."""
 from kernbench_core.model.dram.extent cimport Cursor
 from kernbench_core.types cimport cycle_t, int32_t, int64_t, nbytes_t, slot_t, uint32_t, uint64_t
 
-cdef enum:                    # positions in the list of templates that `Format` gets: append, never renumber
+cdef enum:                    # positions in the list of templates of `Format`: append, never renumber
     REC_ISSUE = 0
     REC_CONTROL = 1
     REC_START = 2             # + kind of engine: DMA, TE, VE
@@ -20,11 +20,11 @@ cdef enum:                    # positions in the list of templates that `Format`
     REC_CONFLICT = 18
     REC_OVERLAP = 19
     REC_EMIT = 20
-    REC_RUN = 21              # REC_ACCESS and REC_MOVED of a run
+    REC_RUN = 21              # REC_ACCESS and REC_MOVED of an address run
     REC_CPU_START = 22
     REC_CPU_END = 23
-    REC_FAR = 24              # what REC_ACCESS is, in the other scratchpad of a flow between two
-    REC_FAR_STALL = 25        # REC_STALL by a bank of the other scratchpad
+    REC_FAR = 24              # the same as REC_ACCESS, in the far scratchpad of a flow between two scratchpads
+    REC_FAR_STALL = 25        # REC_STALL by a bank of the far scratchpad
     REC_ENQUEUE = 26          # a command that a component submitted, or an entry that the host wrote
     REC_LOOKUP = 27
     REC_BACK_START = 28       # bytes that a cache writes back
@@ -39,71 +39,71 @@ cdef enum TraceLevel:
     TRACE_ACCESS = 3
 
 cdef struct Event:
-    cycle_t cycle             # in which it happened
-    uint64_t place            # phase, kind of engine, engine: the order inside a cycle
-    int32_t job               # number of the job, or place of issue
-    uint32_t detail           # DRAM channel + 1, number of the (first) event type, one bit more (`late`)
-    int32_t kind              # of record
-    int32_t entry             # of the command queue; NONE
-    int64_t v[VALUES]         # what the templates ask for; MISSING where there is nothing
+    cycle_t cycle             # in which the event happened
+    uint64_t place            # phase, kind of engine, engine: the order within a cycle
+    int32_t job               # number of the job, or position of issue
+    uint32_t detail           # DRAM channel + 1, number of the (first) event type, and one bit (`late`)
+    int32_t kind              # kind of the record
+    int32_t entry             # entry of the command queue, or NONE
+    int64_t v[VALUES]         # values for the templates; MISSING for no value
 
-cdef struct Asking:           # one request of a cycle, where all requests are written down
+cdef struct Asking:           # one request of a cycle, if all requests are recorded
     slot_t requester          # whose request it is
-    uint64_t* asked_reads     # [words] banks asked for a read (or shared) port
-    uint64_t* asked_writes    # [words] for a write port
-    uint64_t* no_read         # [words] of the former, those without one
-    uint64_t* no_write        # [words] likewise
-    uint64_t* by_read         # [words] shared ports, of those without one: banks that are read, the others are written
-    bint fresh                # it was not denied before
+    uint64_t* asked_reads     # [words] banks requested with a read (or shared) port
+    uint64_t* asked_writes    # [words] banks requested with a write port
+    uint64_t* no_read         # [words] banks of asked_reads without a free port
+    uint64_t* no_write        # [words] banks of asked_writes without a free port
+    uint64_t* by_read         # [words] for shared ports: banks of no_read that are read; the others are written
+    bint fresh                # whether it was not denied before
 
-cdef struct Note:             # one request of a block of cycles, in the order of the requesters: all of it was granted
+cdef struct Note:             # one request of a block of cycles that was granted completely; in the order of the requesters
     uint64_t[2] banks         # of read (or shared) ports, of write ports
     slot_t requester          # whose request it is
     int32_t cycle             # of the block
 
-cdef struct Denial:           # likewise, some bank of it was denied
-    uint64_t[2] banks         # read ports and write ports that it asks for
-    uint64_t[2] missing       # of them
+cdef struct Denial:           # the same for a request that was denied a bank
+    uint64_t[2] banks         # read ports and write ports that it requests
+    uint64_t[2] missing       # missing ports
     uint64_t by_read          # as in Asking
     slot_t requester          # whose request was denied
     int32_t cycle             # of the block
-    bint fresh                # it was denied for the first time
-    Note* place               # it stands before this note
+    bint fresh                # whether it was denied for the first time
+    Note* place               # the note before which it belongs
 
 cdef struct Tracer:
     int32_t level             # TraceLevel
-    bint rolls                # a scratchpad that is alone need not be walked in blocks (fast/rolling.pyx)
+    bint rolls                # whether a single scratchpad may be run without blocks (fast/rolling.pyx)
     Event* event              # the records
-    int64_t n, room, full     # with `full` records the run comes back
-    int32_t* order            # [room] numbers of records, as they are to be written (trace/record_order.pyx)
+    int64_t n, room, full     # records in use; room; with `full` records the run returns
+    int32_t* order            # [room] numbers of records, in the order of the lines (trace/record_order.pyx)
     int32_t* spare            # [room]
-    bint lost                 # there was no memory for a record
-    Asking* asking            # [n_asking] of this cycle, in the order of arbitration
-    int32_t n_asking          # how many these are
-    bint denied               # one of them was denied for the first time
-    uint64_t* masks           # their bits
-    int32_t commands          # entries of the queue;
-    const int32_t* row        # behind them, what is of no entry, and jobs of components: their commands; NONE are left out
+    bint lost                 # whether there was no memory for a record
+    Asking* asking            # [n_asking] requests of this cycle, in the order of arbitration
+    int32_t n_asking          # number of these requests
+    bint denied               # whether one of them was denied for the first time
+    uint64_t* masks           # the words of their masks
+    int32_t commands          # number of entries of the queue
+    const int32_t* row        # commands after them: jobs of components, and jobs without an entry; NONE are left out
     Note* notes               # of a block: room for every requester in every cycle
     Note* note                # the next one
     Denial* denials           # likewise
-    int32_t n_denials         # how many these are
+    int32_t n_denials         # number of these denials
     uint64_t fresh            # cycles of the block with a first denial
 
-cdef struct FlowTrace:        # of a flow slot
-    bint used                 # it belongs to a running transfer
-    bint entered              # it has entered its resources
+cdef struct FlowTrace:        # trace data of a flow slot
+    bint used                 # whether it belongs to a running transfer
+    bint entered              # whether it has entered its resources
     bint suspended            # @flag
-    Cursor at                 # the first byte of the open run
-    nbytes_t left             # [B] of it, from the first byte of the open request on
-    cycle_t asked             # @past? the first asking of it; NEVER: no run is open
-    int32_t bank              # of its first byte
-    bint conflict             # @flag a request of it was denied
-    cycle_t held              # between scratchpads: the last cycle in which it was told that it is held
+    Cursor at                 # the first byte of the open address run
+    nbytes_t left             # [B] of the run, from the first byte of the open request on
+    cycle_t asked             # @past? cycle of its first request; NEVER: no run is open
+    int32_t bank              # bank of its first byte
+    bint conflict             # @flag whether a request of it was denied
+    cycle_t held              # between scratchpads: the last cycle in which the trace recorded that it is held
 
-cdef struct StreamTrace:      # of a region of a running TE or VE job
-    nbytes_t first            # [B] of the region: what the open request asks for,
-    nbytes_t last             # up to here; none where that is not above `first`
+cdef struct StreamTrace:      # trace data of a region of a running TE or VE job
+    nbytes_t first            # [B] of the region: start of the open request
+    nbytes_t last             # [B] end of the open request; none if it is not above `first`
     cycle_t asked             # @past? as in FlowTrace, for the whole region
     bint conflict             # @flag
 
@@ -117,7 +117,7 @@ cdef bint more_room(Tracer* t) noexcept nogil
 
 cdef inline Event* emit(Tracer* t, int32_t kind, cycle_t cycle, int32_t phase, int32_t engine_kind, int32_t engine, int64_t job,
                         int32_t channel, int32_t number, int32_t entry) noexcept nogil:
-    """A new record; NULL where there is no memory for it, or it is of a component's job that nobody described."""
+    """Add a record; NULL if there is no memory for it, or if it belongs to a component's job without a description."""
     cdef Event* e
     if entry >= t.commands:
         entry = t.row[entry - t.commands] if t.row != NULL else -1
@@ -136,7 +136,7 @@ cdef inline Event* emit(Tracer* t, int32_t kind, cycle_t cycle, int32_t phase, i
     return e
 
 cdef inline void late(Event* e) noexcept nogil:
-    """It stands behind other records at the same place."""
+    """Mark a record that comes after other records with the same place."""
     e.detail |= 1
 
 cdef void forget(Tracer* t, cycle_t before) noexcept nogil

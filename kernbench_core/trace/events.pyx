@@ -1,6 +1,6 @@
-"""The ring of records of a traced run.
+"""The buffer of records of a traced run.
 
-They are not written in the order of lines: `arrange` finds that.
+Records are not written in the order of lines; `arrange` finds that order.
 """
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
 from libc.stdlib cimport calloc, free, malloc, realloc
@@ -14,7 +14,7 @@ cdef enum:
 
 
 cdef bint more_room(Tracer* t) noexcept nogil:
-    """Twice the room: only where one scratchpad alone writes more than a batch in the few cycles that it runs at once."""
+    """Double the room: needed only if one scratchpad writes more than a batch in the few cycles that it runs at once."""
     cdef Event* more = <Event*>realloc(t.event, 2 * t.room * sizeof(Event))
     cdef int32_t* order
     if more == NULL:
@@ -32,7 +32,7 @@ cdef bint more_room(Tracer* t) noexcept nogil:
 
 
 cdef void forget(Tracer* t, cycle_t before) noexcept nogil:
-    """Forget the records of cycles before that; the others stay as they were written."""
+    """Remove the records of cycles before the given one; the others keep their order."""
     cdef int64_t k, n = 0
     for k in range(t.n):
         if t.event[k].cycle >= before:
@@ -42,8 +42,8 @@ cdef void forget(Tracer* t, cycle_t before) noexcept nogil:
 
 
 cdef class Trace:
-    """Records of a run at a level: 1 summary, 2 full, 3 access. `requesters` and `words`: most requests of a cycle, 64-bit words
-    of banks."""
+    """Records of a run at a level: 1 is summary, 2 is full, 3 is access. `requesters` and `words`: the largest number of requests in a
+    cycle, and of 64-bit words of banks."""
 
     def __init__(self, int32_t level, int32_t requesters, int32_t words):
         cdef int32_t k
@@ -77,11 +77,11 @@ cdef class Trace:
         free(self.tracer.denials)
 
     def dump(self):
-        """The records that are still here, as bytes."""
+        """The remaining records, as bytes."""
         return PyBytes_FromStringAndSize(<char*>self.tracer.event, self.tracer.n * sizeof(Event))
 
     def load(self, bytes records not None):
-        """Put a `dump` of the same build back. ValueError where it is none."""
+        """Restore a `dump` of the same build. ValueError if it is not such a dump."""
         cdef int64_t n = len(records) // sizeof(Event)
         if len(records) % sizeof(Event):
             raise ValueError(f"{len(records)} bytes are no records of a trace")
@@ -95,7 +95,7 @@ cdef class Trace:
         return self.tracer.n
 
     def ends(self, cycle_t after, cycle_t before):
-        """Positions of the entries whose jobs ended at cycles above `after` and below `before`, of the records that are still here."""
+        """Positions of the entries whose jobs ended at cycles above `after` and below `before`, among the remaining records."""
         cdef int64_t k
         return [
             self.tracer.event[k].entry for k in range(self.tracer.n)

@@ -1,7 +1,7 @@
-"""Records as lines of JSON, in batches, without a Python object a line.
+"""Formats records as lines of JSON, in batches, without a Python object for each line.
 
-What a line looks like is data: for each kind of record a list of templates, each a list of parts, made by `kernbench` from the schema.
-A part is a text, a value of the record, a column of its entry, or a text chosen by one of these.
+The format of a line is data: for each kind of record a list of templates, each with a list of parts, which `kernbench` makes from the
+schema. A part is a text, a value of the record, a column of its entry, or a text chosen by one of these.
 """
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from libc.stdlib cimport calloc, free, realloc
@@ -16,8 +16,8 @@ from kernbench_core.types cimport cycle_t, int32_t, int64_t
 
 TEXT, VALUE, COLUMN, CYCLE, TEXT_OF_VALUE, TEXT_OF_COLUMN = range(6)  # kinds of parts
 ALWAYS, TOKEN_ENDS = -1, -2                                            # conditions of a template, besides columns
-NOTHING = MISSING                                                      # in a column: the entry has no such value
-NO_UNIT, UNIT_OF_ENTRY = -1, -2                                        # where a template's unit is, besides the units from a number on
+NOTHING = MISSING                                                      # value of a column: the entry has no such value
+NO_UNIT, UNIT_OF_ENTRY = -1, -2                                        # sources of a template's unit, in addition to a fixed unit number
 
 cdef enum:
     P_TEXT = 0
@@ -27,22 +27,22 @@ cdef enum:
     P_TEXT_OF_VALUE = 4
     P_TEXT_OF_COLUMN = 5
 
-    PIECE = 1 << 17           # [B] of text at once, and a line more: it stays in a near cache
+    PIECE = 1 << 17           # [B] text produced at once, plus one line: it stays in a near cache
 
 cdef struct Part:
     int32_t kind
-    int32_t at                # which value or column
-    int32_t table             # of texts
+    int32_t at                # index of the value or column
+    int32_t table             # index of the table of texts
     int64_t base              # added to the value before a text is looked up
-    const char* text          # TEXT; else written before the value, and not where that is missing
+    const char* text          # for TEXT, the text; else text written before the value, unless the value is missing
     int64_t length
 
 cdef struct Template:
     int32_t first             # of its parts
     int32_t n
     int32_t only_if           # a column that must not be MISSING, ALWAYS or TOKEN_ENDS
-    int32_t unit              # NO_UNIT, UNIT_OF_ENTRY, -3 - a column that has it, or the number of the unit of value 0 ...
-    int32_t unit_value        # ... plus this value of the record; -1: plus nothing
+    int32_t unit              # NO_UNIT, UNIT_OF_ENTRY, -3 - the column of the unit, or the number of the unit of value 0 ...
+    int32_t unit_value        # ... plus this value of the record; -1: no addition
 
 cdef struct Text:
     const char* data
@@ -50,7 +50,7 @@ cdef struct Text:
 
 
 cdef bint reserve(Buffer* b, int64_t more) noexcept nogil:
-    """Room for so many bytes more, and a chunk; false where there is no memory."""
+    """Make room for a number of bytes, plus a chunk; false if there is no memory."""
     cdef char* data
     cdef int64_t room = b.n + more + CHUNK
     if room <= b.room:
@@ -64,7 +64,7 @@ cdef bint reserve(Buffer* b, int64_t more) noexcept nogil:
 
 
 cdef list padded(list texts):
-    """Each with a chunk of room behind it (trace/text.pxd)."""
+    """The texts, each with a chunk of room after it (trace/text.pxd)."""
     return [text + bytes(CHUNK) for text in texts]
 
 
@@ -90,17 +90,18 @@ cdef inline void put_part(Buffer* b, Part* p, Event* e, const int64_t** columns,
 
 
 cdef class Format:
-    """How records become lines.
+    """The conversion of records to lines.
 
-    `columns`: int64 arrays over the entries. `tables`: lists of bytes. `kinds`: for each kind of record its templates, each a tuple
-    `(only_if, unit, unit_value, parts)`, a part `(kind, at, table, base, text)`. `units`: which are kept, one byte each.
-    `unit_column`, `token_column`: the columns with an entry's unit and token group; `token_left`: entries of each group.
+    `columns`: int64 arrays over the entries. `tables`: lists of bytes. `kinds`: for each kind of record, its templates. A template is a
+    tuple `(only_if, unit, unit_value, parts)`, and a part is `(kind, at, table, base, text)`. `units`: one byte for each unit, which says
+    whether its lines are kept. `unit_column`, `token_column`: the columns with an entry's unit and token group; `token_left`: the number of
+    entries of each group.
     """
-    cdef list keep                # everything that is pointed into,
-    cdef list pieces              # and texts, padded
+    cdef list keep                # references to everything to which pointers exist
+    cdef list pieces              # padded texts
     cdef Part* part
     cdef Template* template
-    cdef int32_t* kind            # [kinds + 1] first template of each
+    cdef int32_t* kind            # [kinds + 1] first template of each kind
     cdef int32_t kinds
     cdef const int64_t** column
     cdef Text** table
@@ -111,13 +112,13 @@ cdef class Format:
     cdef int32_t groups
     cdef int64_t* token_left
     cdef int64_t* token_start
-    cdef int64_t longest          # [B] of the lines of a record, at most
+    cdef int64_t longest          # [B] largest size of the lines of a record
     cdef readonly int64_t lines   # written so far
-    cdef cycle_t first            # only events of these cycles are written
+    cdef cycle_t first            # only events from this cycle on are written
     cdef cycle_t last
     cdef Buffer out
-    cdef int64_t arranged         # records that are in order,
-    cdef int64_t at               # and how many of them are lines
+    cdef int64_t arranged         # number of records that are in order
+    cdef int64_t at               # number of those that are already lines
 
     def __init__(self, list columns, list tables, list kinds, bytes units, int32_t unit_column, int32_t token_column,
                  list token_left, list token_start, cycle_t first, cycle_t last):
@@ -153,7 +154,7 @@ cdef class Format:
         self.put_templates(kinds, self.put_tables(tables))
 
     cdef int64_t put_tables(self, list tables) except -1:
-        """Point to the texts; the longest of them [B]."""
+        """Set the pointers to the texts; return the length of the longest [B]."""
         cdef int32_t k, i
         cdef Text* texts
         longest = 0
@@ -172,7 +173,7 @@ cdef class Format:
         return longest
 
     cdef int put_templates(self, list kinds, int64_t longest_text) except -1:
-        """Lay the templates and their parts out; and how long the lines of a record can be."""
+        """Lay out the templates and their parts, and compute the largest size of the lines of a record."""
         cdef int32_t k = 0, i = 0
         for number, templates in enumerate(kinds):
             self.kind[number] = k
@@ -226,14 +227,14 @@ cdef class Format:
             unit = self.column[self.unit_column][e.entry]
         elif t.unit < -2:
             unit = self.column[-3 - t.unit][e.entry]
-            if unit == MISSING:             # of what has no banks
+            if unit == MISSING:             # unit of something without banks
                 return False
         else:
             unit = t.unit + (e.v[t.unit_value] if t.unit_value >= 0 else 0)
         return self.unit_kept[unit] != 0
 
     cdef int32_t follow_token(self, Event* e) noexcept nogil:
-        """A token group starts with its first entry and ends with its last: its number where it does that now, else -1."""
+        """A token group starts with its first entry and ends with its last: return its number if it starts or ends now, else -1."""
         cdef int64_t group
         if e.kind == REC_RUN or e.entry < 0:
             return -1
@@ -252,7 +253,7 @@ cdef class Format:
         return <int32_t>group
 
     cdef int64_t put_events(self, Event* first, int32_t* order, int64_t n) noexcept nogil:
-        """Format events up to the first that only Python can, or a piece of text; how many were. -1: no memory."""
+        """Format events up to the first that needs Python, or up to a piece of text; return their number. -1: no memory."""
         cdef int64_t k
         cdef int32_t i, j, token
         cdef Event* e
@@ -280,9 +281,9 @@ cdef class Format:
         return n
 
     def text(self, Trace trace not None, cycle_t before, said):
-        """The next lines of records of cycles before that, b"" where there are no more; the records are then forgotten.
-        `said` makes lines, or None: `said.overlap(cycle, entry, with, job)` a WARN, `said.emitted(cycle, entry, value, name)` a
-        component's event, `said.enqueued(cycle, row)` a command of a component, or an entry that the host wrote."""
+        """The next lines for records of cycles before the given one, b"" if there are no more; the records are then removed. `said` makes
+        lines, or is None: `said.overlap(cycle, entry, with, job)` makes a WARN, `said.emitted(cycle, entry, value, name)` a component's
+        event, `said.enqueued(cycle, row)` a command of a component, or an entry that the host wrote."""
         cdef int64_t done
         self.out.n = 0
         if self.arranged == 0:
@@ -304,7 +305,7 @@ cdef class Format:
         return PyBytes_FromStringAndSize(self.out.data, self.out.n)
 
     cdef int put_said(self, Event* e, said) except -1:
-        """A line that Python makes; commands stand in a file of any cycles."""
+        """Append a line that Python made; a file of any cycles contains all commands."""
         if e.kind == REC_ENQUEUE:
             line = said.enqueued(e.cycle, e.entry)
         elif not self.first <= e.cycle < self.last:
@@ -315,7 +316,7 @@ cdef class Format:
             return 0
         if not reserve(&self.out, len(line) + 1):
             raise MemoryError("no memory for the lines of a trace")
-        memcpy(self.out.data + self.out.n, PyBytes_AS_STRING(line), len(line))      # nothing may be read behind it
+        memcpy(self.out.data + self.out.n, PyBytes_AS_STRING(line), len(line))      # no byte after it may be read
         self.out.n += len(line)
         self.out.data[self.out.n] = b'\n'
         self.out.n += 1
@@ -323,7 +324,7 @@ cdef class Format:
         return 0
 
     def extend(self, list columns, list tables):
-        """There are more rows, and more texts: the same columns and tables as at first, grown."""
+        """Replace the columns and tables by grown versions with more rows and more texts."""
         cdef int32_t k
         self.keep[0], self.keep[1] = columns, tables
         for k in range(self.n_tables):
@@ -334,7 +335,7 @@ cdef class Format:
         self.put_templates(self.keep[2], self.put_tables(tables))
 
     cdef str fault_of(self, Event* e, int64_t rows, int64_t units):
-        """What is wrong with a record of which no line can be made; None where nothing is."""
+        """The reason why a record cannot become a line; None if it can."""
         cdef Template* t
         cdef Part* p
         cdef int64_t count
@@ -363,8 +364,8 @@ cdef class Format:
         return None
 
     def fault(self, Trace trace not None, int64_t rows, int64_t units, cycle_t since, cycle_t until):
-        """What is wrong with records that a file brought back, of cycles from `since` to below `until`, in words; None where nothing
-        is. `rows`, `units`: how many entries and tracks there are."""
+        """The reason why records restored from a file are wrong, for cycles from `since` to below `until`, in words; None if they are
+        right. `rows`, `units`: the numbers of entries and tracks."""
         cdef Event* e
         cdef int64_t k
         for k in range(trace.tracer.n):
@@ -377,9 +378,9 @@ cdef class Format:
         return None
 
     def tokens(self):
-        """`(left, start)` of each token group, to go on from."""
+        """`(left, start)` of each token group, from which formatting can continue."""
         return [(self.token_left[k], self.token_start[k]) for k in range(self.groups)]
 
     def count(self, int64_t lines):
-        """So many lines were written elsewhere."""
+        """Count lines that were written elsewhere."""
         self.lines += lines

@@ -1,6 +1,6 @@
 """The page of `kbsim ccl run --report` for several sizes: bandwidths and times over sizes, a curve for each algorithm.
 
-One HTML file with nothing loaded from elsewhere. The same rows make the same bytes.
+The result is one HTML file that loads no other file. The same rows give the same bytes.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from kernbench.common.look.page import page_html, page_json
 if TYPE_CHECKING:
     from kernbench.ccl.measure import Asked, InPlace, Row
 
-Series = tuple[str, "Asked", Sequence["Row"]]  #: a name, what was run, and its rows
+Series = tuple[str, "Asked", Sequence["Row"]]  #: a name, the parameters of the runs, and their rows
 SLOTS = 7  #: colours that can be told apart; further curves are dashed in the same colours
 
 _BODY = """\
@@ -99,7 +99,8 @@ def fastest(series: Sequence[Series]) -> list[tuple[str, int, int]]:
 
 
 def _bar(series: Sequence[Series]) -> dict[str, str]:
-    """The bar below the answer, and its key: the fastest curve by size; of one curve, how busy its bottleneck is."""
+    """The bar below the answer, and its key: the fastest curve for each size; for a single curve, the utilisation of its
+    bottleneck."""
     if len(series) > 1:
         keys = "".join(_key(place, name) for place, (name, _, _) in enumerate(series))
         bar = "".join(_segments(series))

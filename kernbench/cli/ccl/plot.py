@@ -58,7 +58,7 @@ def picture(lines: dict[str, Sequence[Row]], form: str, theme: Theme = "light") 
             left.plot(sizes, [row.time_us for row in rows], marker=marker, label=name)
             right.plot(sizes, [row.busbw for row in rows], marker=marker, label=name)
         for axes, label in ((left, "time [us]"), (right, "bus bandwidth [GB/s]")):
-            if any(row.size for rows in lines.values() for row in rows):  # a barrier has none
+            if any(row.size for rows in lines.values() for row in rows):  # a barrier has no size
                 axes.set_xscale("log", base=2)
                 axes.xaxis.set_major_formatter(FuncFormatter(lambda size, _: _size(size)))
             else:

@@ -1,4 +1,4 @@
-"""`kbsim ccl replay`: execution traces of other programs on our machine."""
+"""`kbsim ccl replay`: execution traces of other programs on a simulated machine."""
 
 from __future__ import annotations
 

@@ -248,11 +248,12 @@ Chakra = Annotated[
     ),
 ]
 
-_NAMES = {"half": "f16", "float": "f32", "bfloat16": "bf16", "int": "i32", "long": "i64", "char": "i8"}  # other programs' names
+# names in other programs
+_NAMES = {"half": "f16", "float": "f32", "bfloat16": "bf16", "int": "i32", "long": "i64", "char": "i8"}
 
 
 def size_of(option: str, text: str) -> int:
-    """Bytes of `4KiB`, `4k`, `4K` or `4096`; InputError for another text."""
+    """The bytes of `4KiB`, `4k`, `4K` or `4096`; InputError for another text."""
     rule = "it must be at least 1 byte and at most 1T"
     try:
         size = parse_size_text(text)
@@ -264,7 +265,8 @@ def size_of(option: str, text: str) -> int:
 
 
 def dtype_of(text: str) -> str:
-    """An element type that collectives have; InputError for another one, with ours where it has a name elsewhere."""
+    """An element type of collectives; InputError for another one, with the name in kernbench if it has another name
+    elsewhere."""
     from kernbench.ccl.collectives import CCL_DTYPES
 
     if text not in CCL_DTYPES:
@@ -283,7 +285,8 @@ def dtypes_of(text: str) -> list[str]:
 
 
 def protocols_of(text: str | None, machine: SystemConfig) -> list[str | None]:
-    """The protocols of `LL,Simple`, as keys of the machine file; None for `auto`. InputError for one that is not there."""
+    """The protocols of `LL,Simple`, as keys of the machine file; None for `auto`. InputError for a protocol that does not
+    exist."""
     from kernbench.config.system.parts import PROTOCOLS
 
     found: list[str | None] = []
@@ -340,8 +343,8 @@ class Told:
     page: Path | None = None  #: of curves
     chakra: Path | None = None  #: directory of an execution trace
     shown: int = 0  #: of the rows
-    headed: Asked | None = None  #: of the last header
-    read: bool = True  #: somebody reads stdout
+    headed: Asked | None = None  #: parameters of the last header
+    read: bool = True  #: whether the reader of stdout still exists
 
     @property
     def rows(self) -> list[tuple[Asked, Row]]:
@@ -349,7 +352,7 @@ class Told:
         return [(batch.asked, row) for batch in self.batches for row in batch.rows]
 
     def row(self, batch: Batch, row: Row) -> None:
-        """A size is done."""
+        """Handle a finished size."""
         batch.rows.append(row)
         if not (self.as_json or self.quiet):
             self._show_rows()
@@ -370,7 +373,7 @@ class Told:
         self.shown = len(self.rows)
 
     def end(self, ending: Ending, stopped: Result | None = None) -> None:
-        """The summary of the finished sizes. `stopped`: the result of the size that did not end."""
+        """The summary of the finished sizes. `stopped`: the result of the size that did not finish."""
         if self.csv is not None:
             self._write_csv(self.csv)
         if self.as_json:
@@ -392,7 +395,7 @@ class Told:
 
     @property
     def title(self) -> str:
-        """What runs, in a line."""
+        """The title of a run, on one line."""
         asked = self.batches[0].asked
         algorithms = {batch.asked.entry.full_name for batch in self.batches}
         one = len(algorithms) == 1 and asked.entry.registry is None
@@ -401,7 +404,7 @@ class Told:
         return f"{name}, {counted(asked.group.size, 'rank')} of {asked.config.source}, {dtypes}"
 
     def _json(self, ending: Ending, stopped: Result | None) -> dict[str, Any]:
-        """One object for one batch, or a list of them; those that had no turn have the status of what ended the run."""
+        """One object for one batch, or a list of them; batches that did not start have the status with which the run ended."""
         from kernbench.ccl.measure import to_json
 
         found, over = [], False
@@ -458,7 +461,7 @@ def _label(asked: Asked, batches: Sequence[Batch]) -> str:
 
 
 RANKS = 8  # the default number
-MOST_SIZES = 10_000  # of a step: a typing error must not ask for millions
+MOST_SIZES = 10_000  # limit of the sizes of a step: a typing error must not request millions
 PRESETS = ("single_cube", "two_sips", "sip_4x4", "pod_8sip")  # from the smallest to the largest
 
 
@@ -517,7 +520,8 @@ def run(
     entries = _entries_of(registry, collective, algo, msccl or [])
     if msccl and ranks is None and shape is None:
         ranks = max(one.ranks for one in entries)
-    certain = [one for one in entries if algo != "all" or not one.through_switches]  # of all, those that any machine can have
+    # of all algorithms, those that any machine can have
+    certain = [one for one in entries if algo != "all" or not one.through_switches]
     failed = ", ".join(one.removeprefix("link:") for one in fail or [])
     settings = [*(overrides or []), *([f"system.failed=[{failed}]"] if fail else [])]
     machine, group = _group(certain, config, settings, allow_code or (), ranks, shape, topo, quiet=quiet)
@@ -554,7 +558,7 @@ def run(
 
 
 def _slow_pe(text: str, group: Group) -> str:
-    """`3:2` as the PE of rank 3 and the factor, for `system.slow`. InputError for a rank that is not there."""
+    """`3:2` as the PE of rank 3 and the factor, for `system.slow`. InputError for a rank that does not exist."""
     rank, colon, factor = text.partition(":")
     if not (colon and rank.isascii() and rank.isdigit() and int(rank) < group.size):
         rule = f"it must be a rank from 0 to {group.size - 1} and a factor, like 3:2"
@@ -563,7 +567,8 @@ def _slow_pe(text: str, group: Group) -> str:
 
 
 def _operations(collective: str, op: str, dtype: str) -> list[str]:
-    """The reductions of `sum,max`; of `all` those that the element type has. InputError for one that it has not."""
+    """The reductions of `sum,max`; `all` means all reductions of the element type. InputError for a reduction that the element
+    type does not have."""
     from kernbench.ccl.collectives import COLLECTIVES
     from kernbench.ccl.reduction import FLOATS_ONLY, OPERATIONS, Reduction
     from kernbench.common.dtypes import dtype_of as kind_of
@@ -583,7 +588,8 @@ def _operations(collective: str, op: str, dtype: str) -> list[str]:
 
 
 def _numbers(ranks: int | None, number: int | None, iters: int | None) -> tuple[int | None, int]:
-    """Ranks and iterations: `-n` is the one that is not given otherwise, as nccl-tests has its iterations beside `-g`."""
+    """Ranks and iterations: `-n` is the one that is not given otherwise, because nccl-tests uses it for iterations together
+    with `-g`."""
     if number is not None and ranks is not None:
         if iters is not None:
             rule = f"--iters {iters} and -n both say how many iterations"
@@ -593,7 +599,7 @@ def _numbers(ranks: int | None, number: int | None, iters: int | None) -> tuple[
 
 
 def _entries_of(registry: Registry, collective: str | None, algo: str | None, msccl: Sequence[Path]) -> list[Entry]:
-    """The algorithms of `ring,torus`, of `all` each that the collective has, and those of files."""
+    """The algorithms of `ring,torus`; `all` means every algorithm of the collective, including those of files."""
     from kernbench.ccl.imports.msccl import read_msccl
     from kernbench.ccl.imports.mscclpp import read_mscclpp
 
@@ -706,7 +712,7 @@ def _shape(text: str) -> Shape:
 
 
 def _watched(told: Told, trace: Path | None, page: Path | None, traced: Traced, read: Sequence[str | Path | None]) -> Around:
-    """The context of a run: its trace and page, if they are wanted. InputError if it is not possible."""
+    """The context of a run: its trace and page, if requested. InputError if it is not possible."""
     from kernbench.common.files import check_apart, check_writable
 
     csv = None if told.csv == Path("-") else told.csv
@@ -727,8 +733,8 @@ def _watched(told: Told, trace: Path | None, page: Path | None, traced: Traced, 
 
 
 def _tell(told: Told, registry: Registry, around: Around) -> int:
-    """Run one size after the other and print each result at once. Finished sizes are reported, however the run ends. The exit
-    code.
+    """Run one size after another, and print each result immediately. Finished sizes are reported, however the run ends. The
+    exit code.
     """
     from kernbench.ccl.measure import check_room
 
@@ -753,7 +759,7 @@ def _tell(told: Told, registry: Registry, around: Around) -> int:
 
 
 def _run_all(told: Told, registry: Registry, around: Around) -> Result | None:
-    """All sizes, until the reader is gone; also the result of one that did not end."""
+    """Run all sizes until the reader of the output is gone; the result includes a size that did not finish."""
     from kernbench.ccl.measure import row
 
     for batch in told.batches:
@@ -790,7 +796,7 @@ LONG = 60.0  # [s] shorter times are not reported
 
 
 class Outlook:
-    """Reports the time that is left if it is long, and again if the estimate doubles."""
+    """Reports the remaining time if it is long, and again if the estimate doubles."""
 
     def __init__(self, asked: Asked, counts: Sequence[int], registry: Registry, *, quiet: bool) -> None:
         from kernbench.ccl.measure import Forecast, messages
@@ -802,7 +808,7 @@ class Outlook:
 
     @contextmanager
     def size(self) -> Iterator[Callable[[Machine], None] | None]:
-        """The next size runs in here: what is left is reported before it, and a terminal sees how far it is."""
+        """Context of the next size: reports the remaining work before it, and the progress on a terminal."""
         if self.forecast.seconds > 2 * self._told and not self._quiet:
             self._told = self.forecast.seconds
             output.note(self._text())

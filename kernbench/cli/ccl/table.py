@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from kernbench.sim_engine.result import Result
 
 PACKAGE = "kernbench.ccl.algorithms"  #: modules in it are shown without it
-MODULE = 24  # characters of a module in a line, for which 80 columns have room
+MODULE = 24  # characters of a module name for which a line of 80 columns has room
 MOST_QUEUES = 4  # with messages that were never received
 #: Names, units and widths.
 SIZE = (("size", "(B)", 11),)
@@ -31,9 +31,9 @@ WHOLE = sum(width for _, _, width in (*SIZE, *KIND, *RESULT, *RESULT))  #: of li
 
 
 def columns(asked: Asked, width: int) -> tuple[tuple[str, str, int], ...]:
-    """The columns of a run: what a size is, and its results, out of place and in place where both are measured.
+    """The columns of a run: the size, and the results, out of place and in place if both are measured.
 
-    In place, a terminal that is too narrow leaves out what the lines above the table say.
+    In place, a narrow terminal leaves out the columns that the lines above the table already give.
     """
     if not asked.in_place:
         return (*SIZE, *KIND, *RESULT)
@@ -43,7 +43,7 @@ def columns(asked: Asked, width: int) -> tuple[tuple[str, str, int], ...]:
 
 
 def protocol_name(key: str | None) -> str:
-    """As NCCL_PROTO has it."""
+    """The name in NCCL_PROTO."""
     from kernbench.config.system.parts import PROTOCOLS
 
     return "auto" if key is None else PROTOCOLS[key]
@@ -151,7 +151,7 @@ def wrong_elements(rows: Sequence[Row]) -> int:
 
 
 def notes(rows: Sequence[Row], algorithm: str = "") -> Iterator[widgets.Text]:
-    """The bottleneck of each group of sizes, and what is wrong with them; `algorithm`: its name, where there are several."""
+    """The bottleneck of each group of sizes, and the problems of the sizes; `algorithm`: its name, if there are several."""
     if not rows:
         return
     yield from _busiest(rows, algorithm)

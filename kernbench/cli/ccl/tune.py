@@ -115,7 +115,7 @@ def tune(
 def _estimated(
     config: str | None, overrides: list[str], shape: str | None, topo: str | None, simulates: bool
 ) -> tuple[SystemConfig, Group]:
-    """A machine, and a group that it need not have. InputError without a shape, and if it is to be simulated."""
+    """A machine, and a group that it need not have. InputError without a shape, and if the group must be simulated."""
     from kernbench.ccl.rings import TOPO_NAME_TO_KIND
     from kernbench.ccl.tuner import Estimated
     from kernbench.cli.ccl.run import PRESETS, _shape
@@ -182,7 +182,7 @@ def _told(
 
 
 def _named(tuner: Tuner, name: str, protocol: str) -> str:
-    """An algorithm, with its protocol where there is a choice."""
+    """An algorithm, with its protocol if there is a choice."""
     return f"{name}, {protocol_name(protocol)}" if len(tuner.protocols) > 1 else name
 
 

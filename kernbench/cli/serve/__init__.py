@@ -11,10 +11,10 @@ from kernbench.cli.serve import capacity, run, why
 
 
 class RunByDefault(TyperGroup):
-    """`kbsim serve --model ...` is `kbsim serve run --model ...`."""
+    """`kbsim serve --model ...` means `kbsim serve run --model ...`."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Parse as usual, with `run` where options come first, and with all goals behind `--goodput`, as vLLM takes them."""
+        """Parse as usual, with `run` inserted before a leading option, and with all goals after `--goodput`, as in vLLM."""
         if args and args[0].startswith("-") and args[0] not in ("-h", "--help"):
             args = ["run", *args]
         return super().parse_args(ctx, _with_goals(args))

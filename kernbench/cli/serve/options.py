@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class DatasetName(StrEnum):
-    """Where the requests come from."""
+    """The source of the requests."""
 
     RANDOM = "random"
     SHAREGPT = "sharegpt"
@@ -41,7 +41,7 @@ class RampUpStrategy(StrEnum):
 
 
 class SchedulingPolicy(StrEnum):
-    """Which request that waits is first."""
+    """Which waiting request comes first."""
 
     FCFS = "fcfs"
     PRIORITY = "priority"
@@ -49,14 +49,14 @@ class SchedulingPolicy(StrEnum):
 
 
 class PreemptionMode(StrEnum):
-    """What becomes of the blocks of a preempted request."""
+    """The handling of the blocks of a preempted request."""
 
     RECOMPUTE = "recompute"
     SWAP = "swap"
 
 
 class PrefixCacheType(StrEnum):
-    """How known tokens are found."""
+    """How the prefix cache finds known tokens."""
 
     HASH = "hash"
     RADIX = "radix"

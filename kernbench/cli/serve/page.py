@@ -1,7 +1,7 @@
-"""The page of `kbsim serve --html`: what was served, what bound it, time lines and distributions.
+"""The page of `kbsim serve --html`: the workload, its limits, timelines and distributions.
 
-One HTML file with nothing loaded from elsewhere. The same run makes the same bytes. Plots stretch with the page, so their text
-is HTML beside the SVG, which keeps its size.
+The result is one HTML file that loads no other file. The same run gives the same bytes. Plots stretch with the page, so their
+text is HTML beside the SVG, which keeps its size.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ CURVES = {"ttft": "te", "tpot": "dma", "itl": "link", "e2el": "ve"}  #: metrics 
 FILES = ("page.css", "page.js")
 COLUMNS = ("mean", "std", "p50", "p90", "p95", "p99")
 WIDE, HIGH = 1000, 100  #: of the drawing that is stretched
-_INTERVALS = 240  #: of a time line, at most
-_TAIL = 20  #: times the median: a distribution that ends beyond it has a logarithmic axis
+_INTERVALS = 240  #: limit of the intervals of a timeline
+_TAIL = 20  #: factor of the median: a distribution that extends beyond it has a logarithmic axis
 
 _BODY = """\
 <header class="top"><span class="kind">Serving</span><h1 class="title">@TITLE@</h1><span class="chip @CHIP@">@STATUS@</span>\
@@ -123,7 +123,7 @@ def _why(name: str, of: Mapping[str, Any] | None) -> str:
 
 
 def _lines(plain: Mapping[str, Any], longest_s: float) -> Iterator[str]:
-    """The time lines, all over the same time.
+    """The timelines, all over the same time.
 
     A step counts where it starts, so intervals are joined until the longest step fits into one.
     """
@@ -154,7 +154,7 @@ def _lines(plain: Mapping[str, Any], longest_s: float) -> Iterator[str]:
 
 
 def joined(values: Sequence[float], busy: Sequence[float], many: int) -> list[float]:
-    """The mean of so many intervals each, by the time in which the engine was busy.
+    """The mean of each group of consecutive intervals, weighted by the time in which the engine was busy.
 
     >>> joined([4, 0, 2], [1, 0, 0.5], 2)
     [4.0, 2.0]
@@ -168,7 +168,7 @@ def joined(values: Sequence[float], busy: Sequence[float], many: int) -> list[fl
 
 
 def stairs(values: Sequence[float], high: float, wide: float) -> str:
-    """The outline of intervals side by side, each at its value and so wide. Equal neighbours are one."""
+    """The outline of adjacent intervals, each at the height of its value. Equal neighbours are one."""
     parts = [f"M0 {HIGH}"]
     before: float | None = None
     for place, value in enumerate(values):
@@ -184,7 +184,7 @@ def _area(path: str) -> str:
 
 
 def _curve(name: str, of: Mapping[str, Any] | None, points: Sequence[tuple[float, float]]) -> str:
-    """The share of requests, or of tokens, that take at most so long; marks at p50 and p99."""
+    """The share of requests or tokens that take at most a given time; marks at p50 and p99."""
     title = TITLES[name]
     if of is None or not points:
         return f'<section class="card curve"><h2>{title}</h2><p class="none">No request has one.</p></section>'
@@ -217,7 +217,7 @@ def _card(
     title: str, unit: str, told: str, hue: str, drawn: str, xs: Iterable[tuple[float, str]], ys: Iterable[tuple[float, str]],
     ends: tuple[float, float], *, wide: bool = False, marks: str = "", part: Callable[[float], float] | None = None,
 ) -> str:  # fmt: skip
-    """A plot on a card. `xs`, `ys`: ticks and their texts. `ends`: of the axes. `part`: the place of an x, 0 to 1."""
+    """A plot on a card. `xs`, `ys`: ticks and their texts. `ends`: of the axes. `part`: the position of an x, 0 to 1."""
     right, high = ends
     places = [((part(x) if part else x / right if right else 0.0), text) for x, text in xs]
     heights = [(y / high, text) for y, text in ys]
@@ -279,7 +279,7 @@ def _run_rows(plain: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     yield "Prompts", f"{plain['prompt_tokens']:,} tokens, {plain['cached_tokens']:,} of them cached"
     yield "KV cache", f"{plain['num_gpu_blocks']:,} blocks of {plain['block_size']} tokens"
     yield "Longest request", f"{plain['max_model_len']:,} tokens"
-    table = plain["table"]  # how much of it was there before the run is not of the run
+    table = plain["table"]  # entries of the table from before the run are not counted
     yield "Step times", "each distinct step simulated" if table is None else f"interpolated{error_text(table['error'])}"
 
 

@@ -118,7 +118,7 @@ def _traced_run(scenario: Scenario, path: Path) -> ScenarioResult:
 
 
 def goals_of(texts: list[str]) -> dict[str, float]:
-    """[ms] by metric. InputError for what is no goal."""
+    """[ms] The goals by metric. InputError for a text that is not a goal."""
     from kernbench.workloads.serving.result import GOALS
 
     found: dict[str, float] = {}

@@ -19,7 +19,7 @@ def ms_text(value: float) -> str:
     return duration(value * 1e6)
 
 
-#: What the parts of `why` are, in the output.
+#: The names of the parts of `why` in the output.
 PARTS = {
     "kv_blocks": "waiting for KV blocks",
     "sequence_slots": "waiting for a place (--max-num-seqs)",
@@ -34,7 +34,7 @@ PARTS = {
 }
 
 
-#: The same where there is little room.
+#: Shorter names for narrow columns.
 SHORT_PARTS = {
     "kv_blocks": "KV blocks",
     "sequence_slots": "--max-num-seqs",
@@ -94,7 +94,7 @@ def table_text(of: Mapping[str, Any]) -> str:
 
 
 def error_text(error: Mapping[str, Any] | None) -> str:
-    """How far interpolated steps are from exact ones, as the end of a line."""
+    """The difference between interpolated and exact steps, as the end of a line."""
     if error is None:
         return ""
     steps = counted(error["steps"], "exact step")

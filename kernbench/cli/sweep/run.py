@@ -374,7 +374,7 @@ def named(points: Points, *, brief: bool = False) -> Mapping[str, str]:
 
 
 def within_constraints(points: Points) -> Callable[[Row], bool]:
-    """Whether the result of a point meets the constraints of its sweep."""
+    """Whether the result of a point satisfies the constraints of its sweep."""
     from kernbench.sweep.goals import keeps
 
     constraints, names = points.spec.constraints, points.spec.names

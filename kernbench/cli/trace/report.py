@@ -108,7 +108,7 @@ def report(
 
 
 def _drawn(trace: Trace, timeline: Timeline, view: View | None, target: Path, lanes: Lanes, by: By, dark: bool) -> bytes:
-    """The page, or the picture in the format of the target's file ending."""
+    """The page, or the picture in the format of the file ending."""
     if view is None:
         from kernbench.trace.report import report_html
         from kernbench.trace.why import explain_or_error

@@ -87,7 +87,7 @@ FEW_BLOCKERS = 4
 
 
 def run_story(why: Why, most: int, width: int) -> Iterator[RenderableType]:
-    """The output of `kbsim trace why`: the sentence, the costs, the longest spans of the critical path."""
+    """The output of `kbsim trace why`: one sentence, the costs, and the longest spans of the critical path."""
     yield from _head(why)
     if not why.history.cycles:
         return

@@ -1,4 +1,4 @@
-"""Programs on a system (`kernbench/system/1`): which node runs an entry, over which route, and the core's tables of it."""
+"""Programs on a system (`kernbench/system/1`): the node and the route of each entry, and the core's tables."""
 
 from kernbench.cmdq.system.lower import lower_system
 

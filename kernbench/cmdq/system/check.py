@@ -1,4 +1,5 @@
-"""Checks a program against a system: docs/model/endings.md for its PEs, and where entries run and their bytes are."""
+"""Checks a program against a system: docs/model/endings.md for its PEs, the nodes of entries, and the locations of their
+bytes."""
 
 from __future__ import annotations
 
@@ -14,7 +15,7 @@ from kernbench.cmdq.system.places import Places
 
 
 def columns_on_system(program: Program, places: Places) -> Columns:
-    """The columns of a program that can be run; InputError naming every problem of one that cannot."""
+    """The columns of a valid program; InputError with all problems of any other program."""
     columns = Columns(program, places.pe)
     problems = columns.structure
     wrong: dict[int, list[FieldProblem]] = {}
@@ -38,7 +39,7 @@ def _elsewhere(entry: Entry, index: int, columns: Columns, places: Places) -> It
 
 
 def _of_pe(problem: FieldProblem) -> FieldProblem:
-    """The rules of one NPU with the keys of a system: those of a PE begin with `pe`."""
+    """The rules of one NPU with the keys of a system, in which the keys of a PE begin with `pe`."""
     rule = re.sub(r"\((?=(?:dma|te|ve|spm)\b)", "(pe.", problem.rule).replace("the machine has", "a PE has", 1)
     return FieldProblem(problem.path, rule, problem.value, problem.remedy)
 

@@ -1,4 +1,4 @@
-"""Lowers a program on a system to the core's tables: only the nodes that its entries name are in them, or the whole system.
+"""Lowers a program on a system to the core's tables: they contain only the nodes that its entries name, or the whole system.
 
 Engines are ordered by PE, in the order of the topology: DMA engines, then those of PCIe endpoints; tensor engines; vector
 engines; then M_CPUs. There is one scratchpad for each PE, and one without banks for endpoints and M_CPUs.
@@ -30,7 +30,8 @@ from kernbench.cmdq.system.routes import Reach, Resources, Ways, launch_cycles, 
 from kernbench.common import naming
 from kernbench.config import SystemConfig
 
-#: Nothing is ever denied here: every lane finds a port, and a row is more than any link moves in a cycle.
+#: No request is ever denied here: every requester finds a port, and a row is larger than the bytes that any link moves in a
+#: cycle.
 WITHOUT_BANKS = {
     "banks": 64, "line": 64, "bank_lines": 1, "blocked": False, "split": False, "ports": (1 << 20, 1), "penalty": 1,
     "max_wait": 8, "backpressure": 8, "nowhere": True,
@@ -40,7 +41,7 @@ WITHOUT_BANKS = {
 def lower_system(program: Program, config: SystemConfig, *, whole: bool = False, regular: bool = False) -> Plan:
     """The plan of a program on a system; InputError if it is not valid there. `whole`: with every node of the system.
 
-    `regular`: InternalError if an entry is none that reading makes.
+    `regular`: InternalError if reading cannot produce one of the entries.
     """
     places = Places(config)
     columns = columns_on_system(program, places)
@@ -50,7 +51,7 @@ def lower_system(program: Program, config: SystemConfig, *, whole: bool = False,
 
 
 class _Lowering:
-    """The nodes in use, numbered, and what they add to the columns of the entries that use them."""
+    """The nodes in use, numbered, and the columns that depend on them."""
 
     def __init__(self, columns: Columns, places: Places, whole: bool) -> None:
         self.columns = columns
@@ -146,7 +147,8 @@ class _Lowering:
         }
 
     def _place_transfer(self, entry: Entry) -> None:
-        """Its engine, and the way of its bytes. Between scratchpads the peer's is where DRAM would be."""
+        """Set the engine and the route of a transfer. Between scratchpads, the location at the peer is in the columns of
+        DRAM."""
         dma, row, node = self.columns.dma, self.columns.job[entry.index], self.node[entry.index]
         engines = self.places.pe.dma.engines
         start, write = self.columns.dram_range(entry.index)[0], bool(dma["write"][row])
@@ -164,7 +166,7 @@ class _Lowering:
         dma["engine"][row], dma["memory"][row], dma["route"][row] = engine, memory, route
 
     def _place_compute(self, entry: Entry) -> None:
-        """Its engine; of a launch also how long it takes."""
+        """Set the engine of a job, and for a launch its duration."""
         compute, row, node = self.columns.compute, self.columns.job[entry.index], self.node[entry.index]
         npu = self.places.pe
         tensor, vector = (len(self.pes) * count for count in (npu.te.engines, npu.ve.engines))

@@ -39,7 +39,7 @@ class PePlace(NamedTuple):
 
 
 class Places:
-    """The nodes of a system that entries may name, and a PE as the one NPU that its entries are checked against."""
+    """The nodes of a system that entries may name, and a PE as an NPU, against which its entries are checked."""
 
     def __init__(self, config: SystemConfig) -> None:
         self.config = config
@@ -65,7 +65,7 @@ class Places:
         return [PePlace(*place) for place in product(*sizes)]
 
     def node_of(self, entry: Entry) -> str:
-        """The PE's name, or the id of the node, that runs an entry which `problems` finds nothing wrong with."""
+        """The name of the PE, or the id of the node, that runs an entry without problems."""
         if entry.node is not None:
             return entry.node
         if entry.opcode in ELSEWHERE:
@@ -110,7 +110,7 @@ class Places:
             yield FieldProblem((field,), rule, name)
 
     def memory_problem(self, field: str, address: int, start: int, end: int) -> Iterator[FieldProblem]:
-        """DRAM bytes `[start, end)` are in one memory: one slice of a stack, or one SRAM."""
+        """The problem if DRAM bytes `[start, end)` are not in one memory: one slice of a stack, or one SRAM."""
         memory = self.resolver.map
         for region in (memory.hbm, memory.sram):
             size = memory.slice_bytes if region is memory.hbm else region.nbytes

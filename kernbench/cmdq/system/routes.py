@@ -1,7 +1,7 @@
-"""Memories and routes of transfers, as the core numbers them: each is made when it is first used.
+"""Memories and routes of transfers, with the numbers of the core; each is made on first use.
 
-The routes of the entries of a program are known before the run. On a whole system, jobs that components submit find theirs
-while it runs.
+The routes of the entries of a program are known before the run. On a whole system, routes of jobs that components submit are
+found at run time.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from kernbench.config.fields import WIDE_LIMIT
 from kernbench.noc.machine import RouterMesh, between_routers, cube_meshes, route_tables, segments_of
 from kernbench.topology.graph import Edge
 
-#: The memory of what moves between scratchpads.
+#: The placeholder memory of transfers between scratchpads.
 BETWEEN = {"first": -1, "channels": 1, "interleave": 1 << 40, "align": 1, "setup": 0}
 
 
 @dataclass
 class Memory:
-    """One slice of a stack, or one SRAM, or what stands in their place between scratchpads."""
+    """One slice of a stack, or one SRAM, or the placeholder for transfers between scratchpads."""
 
     node: str
     channels: tuple[str, ...]  #: names of its DRAM channels; empty if only links limit it
@@ -35,28 +35,28 @@ class Memory:
 
     @property
     def flows(self) -> int:
-        """Flows of a transfer, at most: one a channel, and one over a last-level cache alone."""
+        """The largest number of flows of a transfer: one for each channel, and one that goes only over a last-level cache."""
         return max(1, len(self.channels)) + bool(self.table.get("cache", -1) >= 0)
 
 
 @dataclass(frozen=True)
 class Way:
-    """Edges in the direction of the data, and cycles of the parts that it leads over."""
+    """Edges in the direction of the data, and the cycles of the components on the route."""
 
     edges: tuple[Edge, ...]
     extra: int = 0
 
     @property
     def latency(self) -> int:
-        """Cycles from a transfer's start until its first byte may move, the memory's own apart."""
+        """[cycle] From a transfer's start until its first byte may move, without the time of the memory."""
         return sum(edge.cycles for edge in self.edges) + self.extra
 
     def head(self, mesh: RouterMesh[str] | None) -> int:
-        """The same over routers, whose links flits cross later."""
+        """The same over routers, whose links the flits cross later."""
         return self.latency - sum(edge.cycles for edge in self.edges if mesh is not None and between_routers(mesh, edge))
 
     def links(self, number: Mapping[tuple[str, str], int], mesh: RouterMesh[str] | None) -> tuple[list[int], int]:
-        """The resources of its edges, and how many of them flows are members of: links between routers come behind these."""
+        """The resources of its edges, and the number of them of which flows are members; links between routers follow these."""
         limiting = [edge for edge in self.edges if edge.bytes_per_cycle is not None]
         shared = [edge for edge in limiting if mesh is None or not between_routers(mesh, edge)]
         moved = [edge for edge in limiting if mesh is not None and between_routers(mesh, edge)]
@@ -64,20 +64,20 @@ class Way:
 
 
 class Ways:
-    """The memories and ways that a program uses, numbered in the order of their first use."""
+    """The memories and routes that a program uses, numbered in the order of their first use."""
 
     def __init__(self, places: Places) -> None:
         self.places = places
         self.memories: list[Memory] = []
         self.caches: dict[str, int] = {}  #: last-level caches by name
         self._memory: dict[Any, int] = {}
-        self.routes: list[tuple[int, Way]] = []  #: memory, way
+        self.routes: list[tuple[int, Way]] = []  #: memory and route
         self.mesh = mesh_of_routers(places)
-        self.extra: dict[int, int] = {}  #: by the number of a route: cycles of the parts on it
+        self.extra: dict[int, int] = {}  #: by the number of a route: cycles of the components on it
         self._route: dict[Any, int] = {}
 
     def memory_at(self, address: int) -> int:
-        """The memory that a DRAM address is in."""
+        """The memory of a DRAM address."""
         places, config = self.places, self.places.config
         node = places.resolver.resolve(address)
         own = {"align": config.pe.dma.alignment_bytes, "setup": places.parts.setup_cycles(node)}
@@ -148,7 +148,7 @@ class Ways:
 
 
 def mesh_of_routers(places: Places) -> RouterMesh[str] | None:
-    """The routers of all cubes; None where links are fluid."""
+    """The routers of all cubes; None if links are fluid."""
     if places.config.cube.mesh.model != "flit":
         return None
     return cube_meshes(places.topology, places.parts.rate)
@@ -165,7 +165,7 @@ def memory_way(places: Places, dma: str, address: int, write: bool) -> Way:
 
 
 def peer_way(places: Places, source: PePlace, target: PePlace) -> Way:
-    """From one PE's scratchpad to another's."""
+    """The route from one PE's scratchpad to another's."""
     router = places.router
     edges = router.route(router.find_path(source.part(naming.PE_DMA), target.part(naming.PE_DMA))).edges
     nodes = [source.part(naming.PE_TCM), *nodes_along(edges), target.part(naming.PE_TCM)]
@@ -173,7 +173,7 @@ def peer_way(places: Places, source: PePlace, target: PePlace) -> Way:
 
 
 def host_way(places: Places, endpoint: str, address: int, to_device: bool) -> Way:
-    """Between the host and the memory of an address, through an endpoint."""
+    """The route between the host and the memory of an address, through an endpoint."""
     router, edge = places.router, places.topology.edge
     inside = router.route(router.find_memory_path(endpoint, address, read=not to_device)).edges
     outside = edge[(naming.HOST, endpoint) if to_device else (endpoint, naming.HOST)]
@@ -182,7 +182,7 @@ def host_way(places: Places, endpoint: str, address: int, to_device: bool) -> Wa
 
 
 def launch_cycles(places: Places, m_cpu: str) -> int:
-    """From the host over PCIe and the IO CPU to a cube's M_CPU, which has then taken the launch."""
+    """[cycle] From the host over PCIe and the IO CPU to the M_CPU of a cube, which has then accepted the launch."""
     node = places.topology.by_id[m_cpu]
     assert node.sip is not None
     endpoint, io_cpu = places.resolver.find_pcie_ep(node.sip), places.resolver.find_io_cpu(node.sip)
@@ -193,7 +193,7 @@ def launch_cycles(places: Places, m_cpu: str) -> int:
 
 @dataclass(frozen=True)
 class Resources:
-    """The core's resources: the channels of every memory in use, then the edges in use, as the topology orders them."""
+    """The core's resources: the channels of every memory in use, and then the edges in use, in the order of the topology."""
 
     names: tuple[str, ...]
     capacities: tuple[Fraction, ...]
@@ -205,7 +205,7 @@ class Resources:
 
 
 def resources_of(ways: Ways, more: Iterable[Edge] = ()) -> Resources:
-    """Number the resources and lay the routes over them. `more`: further edges that become resources."""
+    """Number the resources and build the routes over them. `more`: further edges that become resources."""
     edges: dict[tuple[str, str], Edge] = {}
     for way in (*(way.edges for _, way in ways.routes), more):
         edges.update({(edge.source, edge.target): edge for edge in way if edge.bytes_per_cycle is not None})
@@ -259,17 +259,17 @@ def _route_tables(ways: Ways, first: Sequence[int], number: dict[tuple[str, str]
     return tables
 
 
-#: Give the core a route between a memory and an engine, over links (resources), of a latency [cycle], and through routers; its
-#: number.
+#: Adds a route to the core, between a memory and an engine, over links (resources), with a latency [cycle], and through
+#: routers; returns its number.
 AddRoute = Callable[[int, list[int], int, Any], int]
 
 
 class Reach:
-    """What a DMA job of a component names on a whole system: the memory of an address and the route there, each found once.
+    """The memory and the route of an address for DMA jobs of components on a whole system; each is computed once.
 
-    PEs, endpoints and M_CPUs go by their positions in the topology, memories stand in the order of their addresses: every
-    slice of every stack, then every SRAM; behind them what stands in the place of one between two scratchpads.
-    Methods raise InputError for bytes that are not in one memory.
+    PEs, endpoints and M_CPUs are identified by their positions in the topology. Memories are in the order of their addresses:
+    every slice of every stack, then every SRAM, and then the placeholder for transfers between scratchpads. Methods raise
+    InputError for bytes that are not in one memory.
     """
 
     def __init__(
@@ -280,7 +280,7 @@ class Reach:
         links: Mapping[tuple[str, str], int],
         mesh: RouterMesh[str] | None = None,
     ) -> None:
-        """`links`: the resources of edges, by (source, target). `mesh`: the routers, where flits move."""
+        """`links`: the resources of edges, by (source, target). `mesh`: the routers, if flits move."""
         self.places = places
         self.pes = tuple(pe.name for pe in pes)
         self.endpoints = tuple(endpoints)
@@ -300,11 +300,11 @@ class Reach:
         self._align = places.pe.dma.alignment_bytes
 
     def open(self, add_route: AddRoute) -> None:
-        """The core is there: it takes routes from now on."""
+        """The core exists: it accepts routes from now on."""
         self._add = add_route
 
     def memory_of(self, address: int, nbytes: int = 1) -> int:
-        """The number of the memory that holds bytes, and the alignment of a transfer of them."""
+        """The number of the memory of some bytes, and the alignment of a transfer of them."""
         start, end = address // self._align * self._align, -(-(address + nbytes) // self._align) * self._align
         for region, size, first, parts in (
             (self._hbm, self._slice_bytes, 0, self._slices),
@@ -343,8 +343,9 @@ class Reach:
         return self._between, self._peer_route[key]
 
     def switch_route(self, root: int, members: Sequence[int], to_root: bool) -> tuple[int, int]:
-        """(memory, route) of a transfer that switches combine on the way from all members to one of them, or copy on the way
-        from it to all others: each link carries it once. InputError for a machine whose routers move flits.
+        """(memory, route) of a transfer that switches combine on the route from all members to one of them, or copy on the
+        route from that member to all others. Each link carries the transfer once. InputError for a machine whose routers move
+        flits.
         """
         if self._mesh is not None:
             rule = "queues through switches need a mesh without flits"
@@ -354,7 +355,7 @@ class Reach:
             others = [one for one in members if one != root]
             ways = [self._peer_way(one, root) if to_root else self._peer_way(root, one) for one in others]
             edges = [edge for way in ways for edge in way.edges]
-            if to_root:  # what the root itself gives goes up to its switch
+            if to_root:  # the data of the root itself go up to its switch
                 there = {edge.target for edge in edges if edge.target.startswith(naming.SWITCH)}
                 out = self._peer_way(root, others[0]).edges
                 up = next(k for k, edge in enumerate(out) if edge.target in there)
@@ -373,7 +374,7 @@ class Reach:
         return peer_way(self.places, self._pes[source], self._pes[target])
 
     def launch_cycles(self, m_cpu: str) -> int:
-        """Cycles until an M_CPU has taken a launch of the host: what its job takes."""
+        """[cycle] From the launch by the host until the M_CPU has accepted it: the duration of its job."""
         return max(1, launch_cycles(self.places, m_cpu))
 
     def _new(self, memory: int, way: Way) -> int:

@@ -1,1 +1,1 @@
-"""The parts of a PE and of the host that run kernels, one a file."""
+"""The components of a PE and of the host that run kernels, one in each file."""

@@ -1,8 +1,8 @@
-"""A composite op in flight: tiles that walk through the parts of a PE by themselves (seed ADR-0020, seed ADR-0052 D5).
+"""A composite op in flight: tiles that move through the components of a PE (seed ADR-0020, seed ADR-0052 D5).
 
-Each tile is a token that knows its stages. While one is computed the next are read: every streamed operand has a ring of
-buffers in the scratchpad, and so has the output. Tokens compute in the order of the plan. The steps of one sum run in sequence
-on one engine, whose accumulators keep the sum until it is complete.
+Each tile is a token that knows its stages. While one tile is computed, the next tiles are read: every streamed operand has a
+ring of buffers in the scratchpad, and so has the output. Tokens are computed in the order of the plan. The steps of one sum run
+in sequence on one engine, whose accumulators keep the sum until it is complete.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class Serve(NamedTuple):
-    """A stage of a token that is to be served now, and by which of the part's engines."""
+    """A stage of a token to be served now, and the engine of the component that serves it."""
 
     token: Token
     stage: Stage
@@ -39,8 +39,8 @@ class Ring:
     def __init__(self, buffers: int) -> None:
         self._users = [0] * buffers
         self._next = 0
-        self._held: object = None  # the tile in the newest buffer,
-        self._newest = -1  # and which that is
+        self._held: object = None  # the tile in the newest buffer
+        self._newest = -1  # the index of the newest buffer
 
     def has(self, tile: object) -> bool:
         """Whether the newest buffer already holds this tile."""
@@ -51,7 +51,7 @@ class Ring:
         return self.has(tile) or self._users[self._next] == 0
 
     def take(self, tile: object) -> int:
-        """A buffer for a tile; there is room."""
+        """Take a buffer for a tile; there must be room."""
         if not self.has(tile):
             self._newest, self._held = self._next, tile
             self._next = (self._next + 1) % len(self._users)
@@ -59,7 +59,7 @@ class Ring:
         return self._newest
 
     def release(self, place: int) -> None:
-        """A token does not need it any more."""
+        """A token no longer needs the buffer."""
         self._users[place] -= 1
 
 
@@ -70,11 +70,11 @@ class Token(TileToken):
     step: Step
     places: tuple[int, ...] = ()  #: buffers of the streamed operands
     out_place: int = -1  #: buffer of its result
-    there: bool = False  #: its operands have arrived
+    there: bool = False  #: whether its operands have arrived
     computing: bool = False
 
     def port_bytes(self, stage: Stage) -> int:
-        """What a stage moves between the scratchpad and the engines: all operands, or the result."""
+        """[B] The bytes that a stage moves between the scratchpad and the engines: all operands, or the result."""
         if stage.stage_type is StageType.FETCH:
             return sum(rows.nbytes for rows in self.step.operands)
         assert self.step.out is not None
@@ -85,7 +85,7 @@ class Composite:
     """Starts the tokens of one op, and moves them from stage to stage. It yields the stages to serve, in this order."""
 
     def __init__(self, command: CompositeCmd, plan: TilePlan, engines: int) -> None:
-        """`engines`: of the PE that compute its tiles."""
+        """`engines`: the engines of the PE that compute its tiles."""
         self._command = command
         self._plan = plan
         self._engines = engines
@@ -93,7 +93,7 @@ class Composite:
         self._out = Ring(plan.buffers)
         self._steps = iter(plan.steps())
         self._next: Step | None = next(self._steps, None)
-        self._order: deque[Token] = deque()  # tokens that do not compute yet, in the order of the plan
+        self._order: deque[Token] = deque()  # tokens that are not yet being computed, in the order of the plan
         self._open = 0
 
     @property
@@ -102,7 +102,7 @@ class Composite:
         return self._next is None and self._open == 0
 
     def go_on(self) -> Iterator[Serve]:
-        """New tokens, as far as there are buffers."""
+        """Start new tokens, as far as there are buffers."""
         while self._next is not None:
             step = self._next
             if not all(ring.has_room(tile) for ring, tile in zip(self._rings, step.streamed, strict=True)):
@@ -111,7 +111,7 @@ class Composite:
             yield from self._walk(self._admit(step))
 
     def ended(self, token: TileToken) -> Iterator[Serve]:
-        """A token's stage was served: it goes to the next."""
+        """A stage of a token was served: move the token to its next stage."""
         assert isinstance(token, Token) and token.stage is not None
         if token.computing and token.stage.stage_type is self._plan.computes:
             for ring, place in zip(self._rings, token.places, strict=True):
@@ -143,7 +143,8 @@ class Composite:
                 yield from self._compute()
 
     def _compute(self) -> Iterator[Serve]:
-        """Tokens in the order of the plan, up to the first that is not there, or has no place for its result."""
+        """Start the tokens in the order of the plan, up to the first whose operands are missing or whose result has no
+        buffer."""
         while self._order and self._order[0].there:
             token = self._order[0]
             if token.step.out is not None:
@@ -158,7 +159,8 @@ class Composite:
 
 
 class TileServer(PePart):
-    """Serves composite ops for the scheduler: it logs them under the scheduler's id, and their tiles under their parts'."""
+    """Serves composite ops for the scheduler: it logs ops under the id of the scheduler, and tiles under the ids of their
+    components."""
 
     __slots__ = ("_count", "_fetch_store", "_parts", "_timed", "_walks")
 
@@ -169,15 +171,15 @@ class TileServer(PePart):
         self._parts = {type(part).kind: part for part in parts}
         self._fetch_store = fetch_store
         self._walks: dict[Flight, Composite] = {}
-        self._timed: list[tuple[int, int, Flight]] = []  # tiles in the fetch and store part: when they are done, order, tile
+        self._timed: list[tuple[int, int, Flight]] = []  # tiles in the fetch and store component: end cycle, order, tile
         self._count = 0
 
     def orders(self, msg: Any) -> Sequence[Order]:
-        """A composite op has no jobs of its own; its tiles have."""
+        """A composite op itself has no jobs; its tiles have jobs."""
         return ()
 
     def begin_tiles(self, scheduler: CommandQueue, flight: Flight, now: int) -> None:
-        """The op is handed over: its first tiles set out."""
+        """The op is handed over: start its first tiles."""
         plan: TilePlan = flight.msg.plan
         part = self._parts[plan.part]
         walk = self._walks[flight] = Composite(flight.msg, plan, len(part.engines))
@@ -185,7 +187,7 @@ class TileServer(PePart):
         self._serve(scheduler, flight, walk.go_on(), now, flight.after)
 
     def tile_ended(self, scheduler: CommandQueue, tile: Flight, end: int) -> Flight | None:
-        """A tile's stage was served up to cycle `end`: the op, where it is over."""
+        """The stage of a tile was served up to cycle `end`; returns the op if it is over."""
         flight = tile.parent
         assert flight is not None
         walk = self._walks[flight]

@@ -8,7 +8,8 @@ from kernbench.components.passive import MemoryPart
 
 
 class HbmCtrl(MemoryPart):
-    """As `cube.hbm` says. Which bytes are on which slice and channel is arithmetic of addresses, and no part's."""
+    """The parameters are those of `cube.hbm`. The slice and the channel of a byte follow from its address, and no component
+    decides them."""
 
     def setup_cycles(self) -> int:
         return self.config.cube.hbm.t_setup_cycles

@@ -1,4 +1,4 @@
-"""The host: runs its program in no time, launches work and waits for what it launched."""
+"""The host: runs its program in no time, launches work, and waits for the work."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ class HostSource(Protocol):
     """The host program; it continues when its wait has ended."""
 
     def resume(self, host: Host, now: int) -> bool:
-        """P1: go on as far as it can; true when it is over."""
+        """P1: continue as far as possible; true when the program is over."""
 
     def ended(self, host: Host, number: int, end: int) -> bool:
-        """P7: a job of the host has ended; true if the program is to be resumed in the next cycle."""
+        """P7: a job of the host has ended; true if the program continues in the next cycle."""
 
     def over(self) -> bool:
-        """Whether the program has returned, and all that it began has ended."""
+        """Whether the program has returned, and everything that it started has ended."""
 
     def next_due(self) -> int:
         """The cycle in which to resume, whatever ends before; NEVER: none."""
 
 
 class Host(ComponentBase, kind=HOST):
-    """Keeps the run going until its program is over, by a job of its own."""
+    """Keeps the run alive until its program is over, with a job of its own."""
 
     node_id = HOST
     no_snapshot = "a host program cannot be saved as bytes: keep its inputs and the cycle, and run there again"
@@ -33,8 +33,8 @@ class Host(ComponentBase, kind=HOST):
     def __init__(self, source: HostSource, *, jobs: int) -> None:
         super().__init__()
         self.source = source
-        self.jobs = jobs + 1  # and the job that keeps the run alive
-        self.position: dict[str, int] = {}  #: of components in the core, by name: whom the host can give jobs
+        self.jobs = jobs + 1  # plus the job that keeps the run alive
+        self.position: dict[str, int] = {}  #: positions in the core of components to which the host can give jobs, by name
         self._running: int | None = None
         self._own = -1  # the job that keeps the run alive
         self._begun = self._resume = False
@@ -65,7 +65,7 @@ class Host(ComponentBase, kind=HOST):
         return max(now + 1, self.source.next_due())
 
     def _end(self, now: int) -> int:
-        """The run may end. In cycle 0 the job that keeps the run alive has not started yet."""
+        """Let the run end. In cycle 0 the job that keeps the run alive has not started yet."""
         if self._running is None:
             self._resume = True
             return now + 1

@@ -1,4 +1,4 @@
-"""The processor of an IO chiplet, which hands launches on to M_CPUs."""
+"""The processor of an IO chiplet, which forwards launches to M_CPUs."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from kernbench.components.passive import Passage, PassivePart
 
 
 class IoCpu(PassivePart):
-    """`io.io_cpu.cycles` of a launch."""
+    """It adds `io.io_cpu.cycles` to a launch."""
 
     def cycles(self, passage: Passage) -> int:
         return self.config.io.io_cpu.cycles

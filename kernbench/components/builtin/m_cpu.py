@@ -1,4 +1,4 @@
-"""The management processor of a cube, which takes launches."""
+"""The management processor of a cube, which accepts launches."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from kernbench.components.passive import Passage, PassivePart
 
 
 class MCpu(PassivePart):
-    """`cube.m_cpu.cycles` of a launch."""
+    """It adds `cube.m_cpu.cycles` to a launch."""
 
     def cycles(self, passage: Passage) -> int:
         return self.config.cube.m_cpu.cycles

@@ -1,4 +1,4 @@
-"""Hands messages of kernels to components that were added to the machine (seed ADR-0020 D4)."""
+"""Passes messages of kernels to components that were added to the machine (seed ADR-0020 D4)."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from kernbench.components.builtin.part import PePart
 
 
 class MessagePart(PePart):
-    """Serves every message that no other part serves: each is one job of the component that its kernel names.
+    """Serves every message that no other component serves: each message is one job of the component that its kernel names.
 
-    The component logs the message by its own hooks.
+    The component logs the message with its own hooks.
     """
 
     __slots__ = ("_going", "_names", "_next", "_targets")
@@ -28,18 +28,18 @@ class MessagePart(PePart):
         super().__init__(node_id, (), clock, base)
         self._names: tuple[str, ...] = ()
         self._next = 0
-        self._targets: deque[int] = deque()  # of messages that are not handed over yet
+        self._targets: deque[int] = deque()  # components of the messages that are not yet passed on
         self._going: int | None = None
 
     def attach(self, components: Sequence[tuple[int, str, ComponentBase]]) -> None:
-        """The components of the machine that may get messages: position in the core, name, object."""
+        """Set the components of the machine that may receive messages: position in the core, name, object."""
         self.engines = tuple([position for position, _, _ in components])
         self._names = tuple([name for _, name, _ in components])
         self.replaced = {number: component for number, (_, _, component) in enumerate(components)}
         self.load = [0] * len(components)
 
     def send_to(self, name: str, where: str) -> None:
-        """The message that is issued next is for this component. InputError if the machine has no such component."""
+        """Send the next message that is issued to this component. InputError if the machine has no such component."""
         if name not in self._names:
             there = ", ".join(self._names) or "none"
             raise InputError(
@@ -53,7 +53,7 @@ class MessagePart(PePart):
         assert target is not None, "tl.issue has named the component"
         self._targets.append(target)
         number, self._next = self._next, self._next + 1
-        key = self.base + number  # of PEs that share a component no two have the same
+        key = self.base + number  # PEs that share a component use different keys
         self.replaced[target]._messages[key] = msg
         return (((key,), ()),)
 

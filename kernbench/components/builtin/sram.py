@@ -6,4 +6,4 @@ from kernbench.components.passive import MemoryPart
 
 
 class Sram(MemoryPart):
-    """It has neither set-up nor channels: the edge to its router has `cube.sram.bytes_per_cycle` and `cycles`."""
+    """It has neither a set-up time nor channels: the edge to its router has `cube.sram.bytes_per_cycle` and `cycles`."""

@@ -1,5 +1,5 @@
-"""Queues through switches: what several PEs send is combined on its way to one of them, or a message of one goes to all others
-(docs/model/kernels.md).
+"""Queues through switches: messages of several PEs are combined on the route to one PE, or a message of one PE is copied to all
+others (docs/model/kernels.md).
 """
 
 from __future__ import annotations
@@ -20,35 +20,35 @@ WAYS = (REDUCE, MULTICAST)
 class SwitchQueueForm:
     """A queue through switches, between ranks of different SIPs.
 
-    With REDUCE, `root` receives what all members send, combined in the order of the members. With MULTICAST, all other members
-    receive what `root` sends.
+    With REDUCE, `root` receives the messages of all members, combined in the order of the members. With MULTICAST, all other
+    members receive the messages of `root`.
     """
 
     plane: int
     way: str  #: REDUCE or MULTICAST
     root: int
     members: tuple[int, ...]
-    op: str = "add"  #: that combines: add, mul, maximum or minimum
+    op: str = "add"  #: op that combines messages: add, mul, maximum or minimum
 
 
 class SwitchQueue:
-    """The rings that a message passes together, by member.
+    """The rings that a message uses together, by member.
 
     With REDUCE each ring leads from a member to the root, and only the slots of `lead` are used. With MULTICAST each ring leads
-    from the root to another member, and has its own slots. The PE that sends over `lead` carries the transfer.
+    from the root to another member, and has its own slots. The PE that sends over the ring `lead` executes the transfer.
     """
 
     def __init__(self, rings: Sequence[Ring], lead: Ring, op: str) -> None:
         self.rings = tuple(rings)
         self.lead = lead
-        self.op = op  #: empty: it copies
+        self.op = op  #: empty: the message is copied
         self._sending = self.rings if op else (lead,)
         self._taking = (lead,) if op else self.rings
         for ring in rings:
             ring.switch = self
 
     def due(self, now: int) -> int:
-        """The first cycle from `now` on in which a message can start; NEVER while one or a credit is missing."""
+        """The first cycle from `now` on in which a message can start; NEVER while a message or a credit is missing."""
         at = now
         for ring in self._sending:
             if not ring.waiting.count:
@@ -61,11 +61,12 @@ class SwitchQueue:
         return at
 
     def missing(self) -> Ring | None:
-        """The ring of the first member that has sent nothing, while others wait for it."""
+        """The ring of the first member that has sent nothing while others wait for it."""
         return next((ring for ring in self._sending if not ring.waiting.count), None)
 
     def take(self) -> Any:
-        """The message that starts now, with a credit of each ring that has slots; its `parts` are those of all rings."""
+        """Take the message that starts now, with a credit of each ring that has slots; its `parts` are the messages of all
+        rings."""
         lead = self.lead
         message: IpcqSendCmd = lead.waiting.take()
         after = list(message.flight.after)

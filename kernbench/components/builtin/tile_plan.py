@@ -1,7 +1,7 @@
 """The division of a composite op into tiles, and the stages of each tile. Sizes, offsets and addresses are bytes.
 
-A GEMM goes over its output tile by tile, row by row, and adds up all of K before the next; a math op goes over its elements, or
-over its rows where it looks at whole ones.
+A GEMM computes its output tile by tile, row by row, and adds up all of K for one tile before the next. A math op computes its
+elements in groups, or in whole rows if the op needs whole rows.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from kernbench.common.units import ceil_div
 
 
 class Rows(NamedTuple):
-    """Bytes of a tensor that travel together: `rows` times `row_bytes`, `stride` apart, from `offset` on."""
+    """Bytes of a tensor that move together: `rows` times `row_bytes`, with distance `stride`, from `offset` on."""
 
     offset: int
     rows: int
@@ -32,8 +32,8 @@ class Rows(NamedTuple):
 class Step(NamedTuple):
     """The stages of one token."""
 
-    place: tuple[int, ...]  #: in the plan: along M, N and K, or along the elements
-    sum: int  #: which output tile it belongs to
+    place: tuple[int, ...]  #: position in the plan: along M, N and K, or along the elements
+    sum: int  #: the output tile to which it belongs
     size: tuple[int, ...]  #: m, n and k, or rows and elements of a row
     operands: tuple[Rows, ...]
     streamed: tuple[Rows, ...]  #: operands that are read from memory
@@ -41,7 +41,7 @@ class Step(NamedTuple):
 
 
 class Transfer(NamedTuple):
-    """A DMA job of a token: `rows` of memory at `addr`, and the place in the scratchpad."""
+    """A DMA job of a token: `rows` of memory at `addr`, and the location in the scratchpad."""
 
     addr: int
     rows: Rows
@@ -56,7 +56,7 @@ class Piece(NamedTuple):
 
 
 class Whole(NamedTuple):
-    """A whole tensor: `addr` of memory or of the scratchpad, and of its ring of buffers where it is streamed."""
+    """A whole tensor: `addr` in memory or in the scratchpad, and its ring of buffers if it is streamed."""
 
     addr: int
     nbytes: int
@@ -72,27 +72,27 @@ class Whole(NamedTuple):
 
 
 class TilePlan(Protocol):
-    """What `Composite` walks through."""
+    """The plan that `Composite` follows."""
 
-    computes: ClassVar[StageType]  #: after it the operands are not needed any more
-    part: ClassVar[str]  #: that computes
+    computes: ClassVar[StageType]  #: the stage after which the operands are no longer needed
+    part: ClassVar[str]  #: the component that computes
 
     @property
     def buffers(self) -> int:
-        """Of each ring."""
+        """The number of buffers of each ring."""
 
     @property
     def streams(self) -> int:
-        """How many operands are read from memory."""
+        """The number of operands that are read from memory."""
 
     def steps(self) -> Iterator[Step]:
         """In order."""
 
     def read_stages(self, step: Step, places: Sequence[int], fill: Sequence[bool]) -> list[Stage]:
-        """Up to where it can compute; `fill`: which of the buffers do not hold the tile yet."""
+        """The stages before the computation; `fill`: the buffers that do not contain the tile yet."""
 
     def compute_stages(self, step: Step, places: Sequence[int], out_place: int) -> list[Stage]:
-        """From there on; `out_place`: the buffer of the result, of a step that completes one."""
+        """The stages from the computation on; `out_place`: the buffer of the result, for a step that completes one."""
 
 
 FETCH = Stage(StageType.FETCH, PE_FETCH_STORE)
@@ -101,12 +101,12 @@ STORE = Stage(StageType.STORE, PE_FETCH_STORE)
 
 @dataclass(frozen=True, kw_only=True)
 class _Tiles:
-    """What plans have in common."""
+    """The common base of plans."""
 
     operands: tuple[Whole, ...]
     out: Whole
     buffers: int
-    channel: str  #: of the DMA engine
+    channel: str  #: the channel of the DMA engine
 
     @property
     def streams(self) -> int:
@@ -143,15 +143,15 @@ class _Tiles:
 
 @dataclass(frozen=True)
 class Matrix:
-    """A row-major matrix, as it lies or transposed."""
+    """A row-major matrix, transposed or not."""
 
-    rows: int  #: as it is used: after the transpose
+    rows: int  #: number of rows after the transpose
     cols: int
     dtype: str
     transposed: bool = False
 
     def tile(self, row: int, rows: int, col: int, cols: int) -> Rows:
-        """The bytes of the elements `[row, row + rows) x [col, col + cols)`, as it is used."""
+        """The bytes of the elements `[row, row + rows) x [col, col + cols)` after the transpose."""
         if self.transposed:
             return Matrix(self.cols, self.rows, self.dtype).tile(col, cols, row, rows)
         bits = dtype_of(self.dtype).bits
@@ -242,13 +242,13 @@ class MathTiles(_Tiles):
 
 LARGEST = 512  #: default limits of rows and columns of an output tile
 DEPTH = 128  #: default length of K of a step
-ELEMENTS = 1 << 14  #: of a tile of a math op
+ELEMENTS = 1 << 14  #: elements of a tile of a math op
 SMALLEST = 8
 BUFFERS = 2  #: slots of each ring: one is filled while the other is used
 
 
 def tile_bytes(size: tuple[int, int, int], dtypes: Sequence[str]) -> tuple[int, int, int]:
-    """[byte] of a tile of a, b and the output, of a GEMM's tile (m, n, k)."""
+    """[byte] The sizes of a tile of a, b and the output, for a GEMM tile (m, n, k)."""
     m, n, k = size
     a, b, c = (ceil_div(count * dtype_of(dtype).bits, 8) for count, dtype in zip((m * k, k * n, m * n), dtypes, strict=True))
     return a, b, c
@@ -257,7 +257,8 @@ def tile_bytes(size: tuple[int, int, int], dtypes: Sequence[str]) -> tuple[int, 
 def choose_tile(
     shape: tuple[int, int, int], dtypes: Sequence[str], streamed: Sequence[bool], room: int, buffers: int = BUFFERS
 ) -> tuple[int, int, int]:
-    """The tile (m, n, k) of a GEMM: the largest whose buffers take at most `room` bytes, so that the fewest bytes travel.
+    """The tile (m, n, k) of a GEMM: the largest whose buffers need at most `room` bytes, so that the number of transferred
+    bytes is smallest.
 
     Raises ValueError with the bytes of the smallest tile if even that does not fit.
     """

@@ -1,4 +1,4 @@
-"""The transfers of tensors: evenly spaced rows, each widened to the alignment (docs/model/bytes.md), divided at the end of a
+"""The transfers of tensors: evenly spaced rows, each widened to the alignment (docs/model/bytes.md) and divided at the end of a
 memory.
 """
 
@@ -12,7 +12,8 @@ from kernbench.common.dtypes import dtype_of
 
 
 class Rows(NamedTuple):
-    """One transfer. `offset` is from a tensor's address, or an address itself. All are bytes, but the number of rows."""
+    """One transfer. `offset` is relative to a tensor's address, or an address itself. All values are bytes, except the number
+    of rows."""
 
     offset: int
     row_bytes: int
@@ -21,22 +22,22 @@ class Rows(NamedTuple):
 
     @property
     def end(self) -> int:
-        """Past the last byte."""
+        """The first byte after the transfer."""
         return self.offset + self.row_bytes + self.stride * (self.rows - 1)
 
 
-Memory = tuple[int, int, tuple[int, ...]]  #: first byte, end, and the parameters of a job that say the way there
+Memory = tuple[int, int, tuple[int, ...]]  #: first byte, end, and the job parameters of the route
 
 
 class Ways(Protocol):
-    """What memories a PE's DMA engines reach."""
+    """The memories that the DMA engines of a PE reach."""
 
-    last: list[Memory]  #: what was found last by `of`, for reading and for writing
+    last: list[Memory]  #: the last results of `of`, for reading and for writing
 
     def of(self, address: int, write: bool) -> tuple[int, tuple[int, ...]]:
-        """Past the last byte of the memory that an address is in, and the parameters of a job that say the way there.
+        """The end of the memory that contains an address, and the job parameters of the route to it.
 
-        Raises ValueError, saying what there is, for an address in no memory.
+        ValueError, with the existing memories, for an address in no memory.
         """
 
 
@@ -54,7 +55,7 @@ class OneMemory:
 
 
 def cut(rows: Rows, ways: Ways, write: bool) -> list[tuple[Rows, tuple[int, ...]]]:
-    """The transfers that rows at their addresses are, none over the end of a memory, each with its way."""
+    """The transfers of rows at their addresses; no transfer crosses the end of a memory, and each has its route."""
     end, way = ways.of(rows.offset, write)
     if rows.end <= end:
         return [(rows, way)]
@@ -69,7 +70,7 @@ def cut(rows: Rows, ways: Ways, write: bool) -> list[tuple[Rows, tuple[int, ...]
 
 
 def footprint(first: int, row_bytes: int, stride: int, rows: int, align: int) -> int:
-    """[byte] that travel: every row widened by itself to multiples of `align`."""
+    """[byte] The transferred bytes: every row is widened separately to multiples of `align`."""
     if rows == 1:
         return -(-(first + row_bytes) // align) * align - first // align * align
     if stride % align == 0:
@@ -88,7 +89,7 @@ def rows_of(shape: tuple[int, ...], strides: tuple[int, ...], dtype: str) -> tup
     row_bytes = -(-run * bits // 8)
     if outer == 0:
         return (Rows(0, row_bytes, 0, 1),)
-    if strides[outer - 1] < row_bytes:  # rows that overlap, or run backwards, travel one by one
+    if strides[outer - 1] < row_bytes:  # rows that overlap, or are in reverse order, are transferred one by one
         outer += 1
         count, stride = 1, 0
     else:

@@ -33,8 +33,8 @@ from kernbench.config.system.rules import most_flow_weight, system_rules
 
 
 class SystemConfig(MachineConfig):
-    """A system of SIPs, cubes and PEs. `load_config` makes it; keys of the file are attributes. Two are equal if all values
-    are.
+    """A system of SIPs, cubes and PEs. `load_config` makes it; its attributes are the keys of the file. Two systems are equal
+    if all values are equal.
 
     >>> import kernbench as kb
     >>> machine = kb.load_config("single_cube")
@@ -69,7 +69,7 @@ class SystemConfig(MachineConfig):
     memory_path: ClassVar[str] = "cube.hbm."
     cache_path: ClassVar[str] = "cube.llc."
     network_path: ClassVar[str] = "cube.mesh."
-    #: Facts of a real chip: the file of a board has none of its own.
+    #: Facts of a real chip: the file of a board has none.
     chip: ClassVar[None] = None
 
     def broken_rules(self) -> list[BrokenRule]:
@@ -96,7 +96,7 @@ class SystemConfig(MachineConfig):
 
     @property
     def pe_names(self) -> tuple[str, ...]:
-        """Every PE, SIP by SIP, cube by cube: `sip0.cube1.pe2`."""
+        """Every PE, ordered by SIP and cube: `sip0.cube1.pe2`."""
         places = product(*map(range, self.shape))
         return tuple(naming.place(sip, cube=cube, pe=pe) for sip, cube, pe in places)
 

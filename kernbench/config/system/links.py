@@ -1,4 +1,4 @@
-"""Which SIPs have a link between them."""
+"""The pairs of SIPs that have a link."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ if TYPE_CHECKING:
 
 
 class Pair(NamedTuple):
-    """Two neighbours, and the side of the first at which the second is."""
+    """Two neighbours, and the side of the first on which the second is."""
 
     first: int
     second: int
     side: str
-    steps: int  #: pitches from the one to the other
+    steps: int  #: distance between the two in pitches
 
 
-SWITCHED = ("switch", "fat_tree")  #: kinds in which SIPs are linked with switches alone
+SWITCHED = ("switch", "fat_tree")  #: kinds in which SIPs are linked only with switches
 WITH_SWITCHES = (*SWITCHED, "rails")  #: kinds that have switches
 
 
@@ -34,7 +34,7 @@ def rails_of(config: SystemConfig) -> int:
 
 
 def broken_nics(config: SystemConfig) -> set[tuple[int, int]]:
-    """(row, rail) of NICs that are broken, or whose rail is."""
+    """(row, rail) of NICs that are broken, or whose rail is broken."""
     found: set[tuple[int, int]] = set()
     for name in config.system.failed:
         if name.startswith("nic"):
@@ -46,11 +46,11 @@ def broken_nics(config: SystemConfig) -> set[tuple[int, int]]:
 
 
 def all_sip_pairs(config: SystemConfig) -> list[Pair]:
-    """The SIPs with a link between them, each pair once.
+    """The pairs of SIPs with a link, each pair once.
 
-    A ring and a torus also connect the ends of a row or column of three or more; of two, the ends are neighbours as it is. In
-    `all_to_all` there is a link between every two. In a dragonfly a row is a group: there is a link between every two SIPs of
-    a group, and one between every two groups. With switches no two SIPs have a link.
+    A ring and a torus also connect the ends of a row or column of three or more SIPs; in a row of two, the ends are already
+    neighbours. In `all_to_all` every two SIPs have a link. In a dragonfly a row is a group: every two SIPs of a group have a
+    link, and every two groups have one link. With switches, no two SIPs have a link.
     """
     rows, cols = config.system.rows, config.sip_cols
     if config.system.kind in WITH_SWITCHES:
@@ -70,8 +70,8 @@ def _row_pairs(first: int, count: int) -> Iterator[Pair]:
 
 
 def _group_pairs(groups: int, count: int) -> Iterator[Pair]:
-    """A link between every two groups, whose links are dealt out to their SIPs in turn: the n-th link of a group is that of its
-    SIP `n % count`.
+    """A link between every two groups; the links of a group are assigned to its SIPs in turn: link n belongs to SIP `n %
+    count`.
     """
     for one in range(groups):
         for other in range(one + 1, groups):

@@ -1,6 +1,6 @@
 """The sections of a system's file (`kernbench/system/1`) that one NPU does not have.
 
-All defaults are here. Rules between fields are in `system/rules.py`.
+All defaults are in this file. Rules between fields are in `system/rules.py`.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ from kernbench.config.routers import Model, Routers
 from kernbench.config.schema import Dma, Dram, Spm, Te, Ve
 from kernbench.config.section import Field, Rule, Section
 
-MAX_SIDE = 1024  # SIPs, and cubes of a SIP, along a row or column
-MAX_MESH = 64  # routers of a cube along a row or column, and UCIe ports of a side
+MAX_SIDE = 1024  # limit of SIPs, and of cubes of a SIP, along a row or column
+MAX_MESH = 64  # limit of routers of a cube along a row or column, and of UCIe ports of a side
 BUILTIN = "builtin"
 
 
@@ -106,7 +106,7 @@ SlowPe = Annotated[str, Rule(_slow_pe, lambda: {"type": "string", "pattern": "^s
 
 
 class Switches(Section):
-    """The switches of a `switch` or `fat_tree`."""
+    """The switches of the kinds `switch` and `fat_tree`."""
 
     younger: ClassVar[frozenset[str]] = frozenset({"reduce"})
 
@@ -128,7 +128,7 @@ class NicLink(Link):
 
 
 class Rails(Section):
-    """The rails of `kind: rails`: each has a NIC in every row of SIPs, and a switch that connects these."""
+    """The rails of `kind: rails`: each rail has a NIC in every row of SIPs, and a switch that connects these NICs."""
 
     nics: tuple[Annotated[int, integer(0, MAX_SIDE + 1)], ...] = Field(
         default=(), description="for each column of SIPs, the rail whose NIC they use; empty: a separate rail for each column"
@@ -137,7 +137,7 @@ class Rails(Section):
 
 
 class Package(Section):
-    """The SIPs and what connects them."""
+    """The SIPs and their connections."""
 
     younger: ClassVar[frozenset[str]] = frozenset({"failed", "slow", "switch", "rails"})
 
@@ -217,7 +217,7 @@ class HbmLink(Link):
 
 
 class Hbm(Dram):
-    """The HBM stack of a cube (docs/model/sharing.md); its channels stand in slices."""
+    """The HBM stack of a cube (docs/model/sharing.md); its channels are divided into slices."""
 
     channels: Engines = Field(default=8, description="number of channels of the stack")
     capacity_bytes: Size = Field(default=16 * 2**30, description="[byte] size of the stack")
@@ -284,7 +284,7 @@ class IoCpu(Section):
 
 
 class IoLink(Link):
-    """Inside an IO chiplet."""
+    """The links inside an IO chiplet."""
 
     bytes_per_cycle: Rate = Field(default=Fraction(256), description="[byte/cycle] bandwidth, each way")
     cycles: Natural = Field(default=2, description="[cycle] fixed latency")
@@ -316,7 +316,7 @@ class PeScheduler(Section):
 
 
 class PeFetchStore(Section):
-    """What hands the tiles of composite ops over between a PE's scratchpad and its engines."""
+    """The unit that moves the tiles of composite ops between a PE's scratchpad and its engines."""
 
     younger: ClassVar[frozenset[str]] = frozenset({"bytes_per_cycle"})
 
@@ -326,12 +326,12 @@ class PeFetchStore(Section):
     )
 
 
-#: The protocols of messages between PEs by their keys, and the names that NCCL_PROTO has for them.
+#: The protocols of messages between PEs by their keys, and their names in NCCL_PROTO.
 PROTOCOLS = {"simple": "Simple", "ll": "LL", "ll128": "LL128"}
 
 
 class Protocol(Section):
-    """How the bytes of a message travel, and how its receiver learns that they are there."""
+    """How the bytes of a message travel, and how the receiver detects their arrival."""
 
     cycles: Natural = Field(
         default=0, description="[cycle] time from the end of a message's transfer until the receiver may use the message"
@@ -354,7 +354,7 @@ ONLY_SIMPLE = Protocols()
 
 
 class PeIpcq(Section):
-    """The queues of a PE to its neighbours, and the DMA channel of what goes through them."""
+    """The queues of a PE to its neighbours, and the DMA channel for their messages."""
 
     younger: ClassVar[frozenset[str]] = frozenset({"protocols"})
 
@@ -382,7 +382,7 @@ class PeIpcq(Section):
 
     @property
     def protocol_names(self) -> list[str]:
-        """Those that the machine has, simple first."""
+        """The protocols of the machine, simple first."""
         return [name for name in PROTOCOLS if self.protocol(name) is not None]
 
 
@@ -410,7 +410,7 @@ class Pe(Section):
 
 
 class Wires(Section):
-    """How fast signals are."""
+    """The speed of signals."""
 
     mm_per_cycle: Rate = Field(default=Fraction(10), description="[mm/cycle] signal speed on dies and inside a SIP")
     board_mm_per_cycle: Rate = Field(default=Fraction(150), description="[mm/cycle] signal speed between SIPs, and to the host")
@@ -426,7 +426,7 @@ Impl = Annotated[str, Rule(_impl, lambda: {"type": "string", "pattern": f"^{BUIL
 
 
 class ComponentSpec(Section):
-    """What simulates a kind of node; further keys are its own."""
+    """The component that simulates a kind of node; further keys are its own."""
 
     open_ended: ClassVar[bool] = True
 

@@ -1,4 +1,4 @@
-"""Rules between the fields of a system: what a check of single values cannot see."""
+"""Rules between the fields of a system, which checks of single values cannot test."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from kernbench.config.system.parts import NIC, RAIL
 if TYPE_CHECKING:
     from kernbench.config.system import SystemConfig
 
-MAX_NODES = 500_000  # of a topology: a typing error must not ask for gigabytes
+MAX_NODES = 500_000  # limit of the nodes of a topology: a typing error must not request gigabytes
 
 
 def system_rules(config: SystemConfig) -> list[BrokenRule]:
-    """Every rule between fields that `config` breaks, in the order of the file's sections."""
+    """Every rule between fields that `config` violates, in the order of the file's sections."""
     broken = [*control_rules(config.control), *_package_rules(config), *_io_rules(config)]
     broken += [*_cube_rules(config), *_hbm_rules(config)]
     broken += cache_rules(config.cube.llc, config.allocation, ("cube", "llc"))
@@ -38,7 +38,7 @@ def system_rules(config: SystemConfig) -> list[BrokenRule]:
 
 
 def _protocol_rules(config: SystemConfig) -> Iterator[BrokenRule]:
-    """A line holds its data."""
+    """A line of a protocol must have room for its data."""
     queues = config.pe.ipcq
     for name in queues.protocol_names:
         one = queues.protocol(name)
@@ -66,7 +66,7 @@ def _package_rules(config: SystemConfig) -> Iterator[BrokenRule]:
 
 
 def _failed_rules(config: SystemConfig) -> Iterator[BrokenRule]:
-    """A link that is broken must be there, and only once."""
+    """A broken link must exist, and must be listed only once."""
     links = {frozenset((pair.first, pair.second)) for pair in all_sip_pairs(config)}
     seen: set[frozenset[int]] = set()
     rails = rails_of(config) if config.system.kind == "rails" else 0
@@ -89,7 +89,7 @@ def _failed_rules(config: SystemConfig) -> Iterator[BrokenRule]:
 
 
 def _slow_rules(config: SystemConfig) -> Iterator[BrokenRule]:
-    """A PE that is slow must be there, and only once."""
+    """A slow PE must exist, and must be listed only once."""
     there, seen = config.shape, set[str]()
     for i, value in enumerate(config.system.slow):
         name = value.partition(":")[0]
@@ -143,10 +143,10 @@ def _hbm_rules(config: SystemConfig) -> Iterator[BrokenRule]:
 
 
 def most_flow_weight(config: SystemConfig) -> int:
-    """The largest sum of weights of all flows at a time.
+    """The largest sum of weights of all concurrent flows.
 
-    A transfer is a flow from each channel of a slice, and one over a cache; a copy by each SIP's host side comes on top of
-    those by PEs, and so does what a cache writes back to each channel of a stack.
+    A transfer has a flow from each channel of a slice, and one over a cache. Copies by each SIP's host interface, and
+    write-backs of a cache to each channel of a stack, are added to the transfers of PEs.
     """
     queues = config.pe.ipcq
     one = engine_weight(config.pe.dma, (0, 1, 2))
@@ -157,11 +157,11 @@ def most_flow_weight(config: SystemConfig) -> int:
 
 
 def _rate_rules(config: SystemConfig) -> Iterator[BrokenRule]:
-    """The terms of every rate that can arise stay below 2^31, even if the transfers of all PEs met at one place."""
+    """The terms of every possible rate must stay below 2^31, even if the transfers of all PEs use the same resource."""
     cube, weights = config.cube, [*(channel.weight for channel in config.pe.dma.channels), config.pe.ipcq.weight]
     total = most_flow_weight(config)
     if config.cube.llc is not None:
-        weights.append(1)  # of what it writes back
+        weights.append(1)  # weight of its write-backs
         rule = rate_rule(config.allocation, "the last-level cache", config.cube.llc.bw_bytes_per_cycle, weights, total)
         if rule:
             value = plain_number(config.cube.llc.bw_bytes_per_cycle)

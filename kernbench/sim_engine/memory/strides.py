@@ -16,7 +16,8 @@ from kernbench.sim_engine.replay.math_ops import evaluate
 
 
 def span_of(shape: Sequence[int], strides: Sequence[int], dtype: str) -> tuple[int, int]:
-    """[B] from a tensor's first element to its lowest byte and past its highest; (0, 0) where it has no elements."""
+    """[B] The offsets of the lowest byte, and of the first byte after the highest, from a tensor's first element; (0, 0) if it
+    has no elements."""
     if prod(shape) == 0:
         return 0, 0
     run, outer = _runs(shape, strides, dtype)
@@ -25,7 +26,7 @@ def span_of(shape: Sequence[int], strides: Sequence[int], dtype: str) -> tuple[i
 
 
 def strides_of(shape: Sequence[int], dtype: str) -> tuple[int, ...]:
-    """[B] from one index to the next of each axis of a contiguous tensor; elements that are packed count as a byte."""
+    """[B] The distance from one index to the next for each axis of a contiguous tensor; 1 if elements are packed."""
     found, step = [], dtype_of(dtype).align
     for count in reversed(shape):
         found.append(step)
@@ -34,7 +35,8 @@ def strides_of(shape: Sequence[int], dtype: str) -> tuple[int, ...]:
 
 
 def read_strided(store: MemoryStore, space: str, addr: int, shape: Sequence[int], strides: Sequence[int], dtype: str) -> Array:
-    """A contiguous copy of a tensor whose axes advance by `strides` bytes; ValueError as `MemoryStore.read`."""
+    """A contiguous copy of a tensor whose axes advance by `strides` bytes; ValueError in the same cases as
+    `MemoryStore.read`."""
     run, outer = _runs(shape, strides, dtype)
     low, high = span_of(shape, strides, dtype)
     data = store.rows_to_read(space, addr + low, addr + high) if addr % dtype_of(dtype).align == 0 else None
@@ -49,7 +51,8 @@ def read_strided(store: MemoryStore, space: str, addr: int, shape: Sequence[int]
 
 
 def write_strided(store: MemoryStore, space: str, addr: int, data: Array, strides: Sequence[int], dtype: str) -> None:
-    """Write a contiguous tensor so that its axes advance by `strides` bytes; ValueError as `MemoryStore.write`."""
+    """Write a contiguous tensor so that its axes advance by `strides` bytes; ValueError in the same cases as
+    `MemoryStore.write`."""
     run, outer = _runs(data.shape, strides, dtype)
     low, high = span_of(data.shape, strides, dtype)
     align = dtype_of(dtype).align
@@ -68,7 +71,7 @@ def write_strided(store: MemoryStore, space: str, addr: int, data: Array, stride
 def mark_strided(
     store: MemoryStore, space: str, addr: int, shape: Sequence[int], strides: Sequence[int], dtype: str, op_id: int
 ) -> None:
-    """`MemoryStore.mark_pending` of a tensor whose axes advance by `strides` bytes."""
+    """`MemoryStore.mark_pending` for a tensor whose axes advance by `strides` bytes."""
     run, outer = _runs(shape, strides, dtype)
     for offset in _offsets(shape, strides, outer):
         store.mark_pending(space, addr + offset, run * dtype_of(dtype).bits // 8, op_id)
@@ -77,13 +80,13 @@ def mark_strided(
 def _apart(
     data: NDArray[np.uint8], first: int, outer: Sequence[int], strides: Sequence[int], run: int, dtype: str
 ) -> NDArray[np.uint8]:
-    """The runs of a tensor in the bytes of its span, which has its first element at `first`."""
+    """The runs of a tensor in the bytes of its span; the first element is at `first`."""
     nbytes = run * dtype_of(dtype).align
     return np.ndarray((*outer, nbytes), np.uint8, data, first, (*strides[: len(outer)], 1))
 
 
 def _disjoint(outer: Sequence[int], strides: Sequence[int], nbytes: int) -> bool:
-    """Whether runs of `nbytes` surely share no byte: each axis steps over all that the later ones reach."""
+    """Whether runs of `nbytes` certainly share no byte: the step of each axis is larger than the reach of all later axes."""
     reach = nbytes
     for count, stride in sorted(zip(outer, map(abs, strides), strict=False), key=lambda one: one[1]):
         if count > 1 and stride < reach:
@@ -93,9 +96,10 @@ def _disjoint(outer: Sequence[int], strides: Sequence[int], nbytes: int) -> bool
 
 
 def _runs(shape: Sequence[int], strides: Sequence[int], dtype: str) -> tuple[int, int]:
-    """Elements that lie side by side in memory, and how many of the first axes step from one such run to the next.
+    """The number of elements that are adjacent in memory, and the number of leading axes that step from one such run to the
+    next.
 
-    The last axis of packed elements always lies side by side: its stride is not a whole number of bytes.
+    The elements of the last axis of a packed tensor are always adjacent, because its stride is not a whole number of bytes.
     """
     bits = dtype_of(dtype).bits
     run, outer = 1, len(shape)
@@ -111,18 +115,18 @@ def _offsets(shape: Sequence[int], strides: Sequence[int], outer: int) -> Iterat
 
 
 def read_lanes(store: MemoryStore, space: str, addr: int, lanes: Lanes, dtype: str) -> Array:
-    """The tensor of these lanes; ValueError as `MemoryStore.read`."""
+    """The tensor of these lanes; ValueError in the same cases as `MemoryStore.read`."""
     return lanes.spread(_gathered(store, space, addr, lanes, dtype), dtype)
 
 
 def write_lanes(
     store: MemoryStore, space: str, addr: int, data: Array, lanes: Lanes, rmw: str = "", compare: Array | None = None
 ) -> Array:
-    """Write the lanes of a tensor; of two lanes at one place the later stays. `rmw`: a math op on what is there and the lane,
-    `xchg` (the lane), or `cas` (the lane, where the bits of what is there are those of `compare`). Returns what was there
-    before each lane that moves, if there is an `rmw`.
+    """Write the lanes of a tensor; of two lanes at the same address, the later one is kept. `rmw`: a math op on the old value
+    and the lane, `xchg` (stores the lane), or `cas` (stores the lane if the bits of the old value equal those of `compare`).
+    With `rmw`, returns the old value for each lane that moves.
 
-    ValueError as `MemoryStore.write`, and `read` where there is an `rmw`.
+    ValueError in the same cases as `MemoryStore.write`, and `read` if there is an `rmw`.
     """
     dtype = dtype_of(data.dtype).name
     moved = lanes.picked(data)
@@ -172,7 +176,7 @@ def _bits_of(values: Array) -> Array:
 
 
 def mark_lanes(store: MemoryStore, space: str, addr: int, lanes: Lanes, op_id: int) -> None:
-    """`MemoryStore.mark_pending` of these lanes."""
+    """`MemoryStore.mark_pending` for these lanes."""
     for first, nbytes in lanes.runs:
         store.mark_pending(space, addr + first, nbytes, op_id)
 

@@ -13,7 +13,8 @@ from kernbench.sim_engine.replay.order import ordered
 
 
 def blame(log: Iterable[OpRecord], space: str, addr: int) -> list[ReplayOp]:
-    """The ops that the byte at `addr` went through, its last writer first and the one that made it last; empty: none did."""
+    """The ops through which the byte at `addr` passed, from the last writer to the op that computed it; empty if no op wrote
+    it."""
     found: list[ReplayOp] = []
     for op in reversed(list(ordered(log))):
         if not any(one == space and start <= addr < end for one, start, end in op.writes):
@@ -22,7 +23,7 @@ def blame(log: Iterable[OpRecord], space: str, addr: int) -> list[ReplayOp]:
             return [*found, op]
         source = _source(op, addr)
         if source is None:
-            continue  # the byte is between the rows that it wrote
+            continue  # the byte is between the rows that the op wrote
         found.append(op)
         space, addr = source
         if addr < 0:

@@ -1,4 +1,4 @@
-"""Where the operands of an op are, and how far they reach: computed once for all ops of a template."""
+"""The locations and extents of the operands of an op: computed once for all ops of a template."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from kernbench.common.dtypes import nbytes_of
 from kernbench.sim_engine.memory.strides import span_of
 from kernbench.sim_engine.ops.params import Params
 
-MEMORIES = frozenset({"hbm", "sram"})  #: spaces that loads read and stores write
+MEMORIES = frozenset({"hbm", "sram"})  #: spaces from which loads read and to which stores write
 
 
 class Reach(NamedTuple):
-    """One operand of all ops of a template: where its address is, and from where to where it reaches from there."""
+    """One operand of all ops of a template: the position of its address, and its extent relative to the address."""
 
-    where: int  #: of the address among the op's values
+    where: int  #: index of the address among the op's values
     space: str
     low: int
     high: int
@@ -23,7 +23,7 @@ class Reach(NamedTuple):
 
 
 def reaches_of(kind: str, params: Params) -> Iterator[Reach]:
-    """Of all operands of a kind of op that have addresses."""
+    """The extents of all operands with addresses, for a kind of op."""
     if kind == "memory":
         yield from _copy_reaches(params)
     elif kind == "gemm":
@@ -46,7 +46,7 @@ def copy_size(params: Mapping[str, Any]) -> tuple[tuple[int, ...], str]:
 
 
 def _copy_reaches(params: Params) -> Iterator[Reach]:
-    """Without a destination there is nothing to replay: such a read is Phase 1's own."""
+    """A read without a destination belongs to Phase 1 alone, so there is nothing to replay."""
     if params.get("dst_addr") is None:
         return
     shape, dtype = copy_size(params)
@@ -107,7 +107,7 @@ def _math_reaches(params: Params) -> Iterator[Reach]:
 
 
 def math_inputs(params: Mapping[str, Any]) -> tuple[list[str], list[str]]:
-    """Spaces and element types of the inputs; one space and one type for all where the record does not say more."""
+    """Spaces and element types of the inputs; if the record gives only one, it holds for all."""
     count = len(params.get("input_shapes", ()))
     spaces = params.get("input_spaces") or [params.get("addr_space") or "tcm"] * count
     return spaces, params.get("input_dtypes") or [params["dtype"]] * count

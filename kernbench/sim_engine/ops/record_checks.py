@@ -29,11 +29,11 @@ Params = Mapping[str, Any]
 
 
 class _Broken(Exception):
-    """A rule that a record breaks; its arguments are field, value and rule."""
+    """A rule that a record violates; its arguments are field, value and rule."""
 
 
 def check_record(record: OpRecord) -> None:
-    """Raise InputError if a record's fields or params are not what its op takes."""
+    """Raise InputError if a record's fields or params are not valid for its op."""
     try:
         _fields(record)
         params = record.params
@@ -111,7 +111,7 @@ def _dtype(value: Any, field: str) -> str:
 
 
 def _array(value: Any, shape: tuple[int, ...], dtype: str, field: str) -> None:
-    """Bytes that Phase 1 kept."""
+    """Bytes that Phase 1 stored."""
     if value is not None:
         fits = isinstance(value, np.ndarray) and value.shape == shape and value.dtype == dtype_of(dtype).numpy
         _need(value, fits, field, f"it must be an array of {dtype} of the shape {shape}")
@@ -124,7 +124,7 @@ def _truth(params: Params, *keys: str) -> None:
 
 
 def _memory(params: Params) -> None:
-    """Also of a read without a destination, which moves nothing: its size is worked out before that is known."""
+    """Also for a read without a destination, which moves nothing: its size is computed before this is known."""
     if "shape" in params and "dtype" in params:
         dtype = _dtype(params["dtype"], "dtype")
         shape = _shape(params["shape"], dtype, "shape")
@@ -245,7 +245,7 @@ def _math(params: Params, name: str) -> None:
 
 
 def _inputs(params: Params, dtype: str) -> list[str]:
-    """The element types of the inputs, which are as many as their addresses, shapes, spaces and snapshots."""
+    """The element types of the inputs; their number must equal that of their addresses, shapes, spaces and snapshots."""
     addresses: Any = params.get("input_addrs", [])
     count = len(addresses) if isinstance(addresses, list) else -1
     _need(addresses, 0 <= count <= INPUTS, "input_addrs", f"it must be a list of at most {INPUTS} addresses")

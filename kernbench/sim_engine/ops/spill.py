@@ -19,7 +19,8 @@ class Runs(Generic[R]):
     """Runs of records, each in order of `key`; reading merges them, and of equal keys the earlier run comes first."""
 
     def __init__(self, key: Callable[[R], float], directory: str | os.PathLike[str] | None = None) -> None:
-        """`directory`: that of the file; None for the default of the system. Raises OSError if that is not possible."""
+        """`directory`: the directory of the file; None means the default of the system. Raises OSError if that is not
+        possible."""
         self._key = key
         self._runs: list[list[tuple[int, int]]] = []
         self._size = 0
@@ -28,7 +29,7 @@ class Runs(Generic[R]):
         weakref.finalize(self, os.close, self._file)
 
     def add(self, records: Sequence[R]) -> None:
-        """Write a run, which is in order already."""
+        """Write a run, which must be in order."""
         blocks: list[tuple[int, int]] = []
         for i in range(0, len(records), _BLOCK):
             text = pickle.dumps(records[i : i + _BLOCK], protocol=5)
@@ -41,7 +42,7 @@ class Runs(Generic[R]):
         self._runs.append(blocks)
 
     def merged(self, rest: Iterable[R]) -> Iterator[R]:
-        """All records in order, those of `rest` (in order, and younger than all runs) among them."""
+        """All records in order, merged with those of `rest` (in order, and younger than all runs)."""
         return merge(*(self._read(blocks) for blocks in self._runs), rest, key=self._key)
 
     def _read(self, blocks: list[tuple[int, int]]) -> Iterator[R]:

@@ -1,4 +1,4 @@
-"""The trace of a run while it runs: what the core records becomes the lines of a file (`tracing.py`)."""
+"""The trace of a run while it runs: the records of the core become the lines of a file (`tracing.py`)."""
 
 from __future__ import annotations
 

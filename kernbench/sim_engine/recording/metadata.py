@@ -1,4 +1,5 @@
-"""TRACE_META with its tracks, and the CMD_ENQUEUE of every entry: before the first cycle, or when the host has written it."""
+"""TRACE_META with its tracks, and the CMD_ENQUEUE of every entry: before the first cycle, or when the host has written the
+entry."""
 
 from __future__ import annotations
 
@@ -74,7 +75,7 @@ def _unit(name: str, component: str, index: int, **what: Any) -> dict[str, Any]:
 
 
 def run_id(program_hash: str, config: MachineConfig) -> str:
-    """The same for the same program, machine, model version and package version."""
+    """The same for equal program, machine, model version and package version."""
     named = f"{program_hash} {config.digest()} {MODEL_VERSION} {VERSION}"
     return hashlib.sha256(named.encode()).hexdigest()[:32]
 
@@ -89,8 +90,8 @@ def meta_line(
     left_out: dict[str, Any] | None,
     impls: Mapping[str, str],
 ) -> bytes:
-    """TRACE_META. `left_out`: what the options exclude from the file. `impls`: classes of components, by the names of engines
-    or their own.
+    """TRACE_META. `left_out`: what the options exclude from the file. `impls`: the classes of components, by the names of
+    engines or of components.
     """
     sim_id = run_id(program_hash, config)
     tracks = units(plan)
@@ -117,7 +118,7 @@ def meta_line(
 
 
 def command_line(command: Command, cycle: int, *, by_cause: bool) -> bytes:
-    """CMD_ENQUEUE of a command that a component submits in that cycle. `by_cause`: also with what groups its energy."""
+    """CMD_ENQUEUE of a command that a component submits in the cycle. `by_cause`: whether the energy causes are included."""
     fields: dict[str, Any] = {name: command.meta.get(name) for name in _GIVEN}
     fields |= {"cmd_id": command.id, "cmd_type": command.opcode, "unit": command.unit, "deps": list(command.deps) or None}
     fields |= {name: command.given[name] for name in ("bytes", "work") if name in command.given}
@@ -134,7 +135,7 @@ def enqueue_lines(program: Program, plan: Plan) -> Iterator[bytes]:
 
 
 def written_by_host(plan: Plan, index: int) -> bool:
-    """Whether the host writes the entry at that position, so that the entry arrives later."""
+    """Whether the host writes the entry at a position, so that the entry arrives later."""
     return "mmio" in plan.program and bool(plan.program["mmio"]["written"][index])
 
 
@@ -159,7 +160,7 @@ def enqueue_line(program: Program, plan: Plan, entry: Entry, cycle: int) -> byte
 
 
 def _energy_causes(entry: Entry) -> dict[str, Any]:
-    """What groups the energy of an entry: the tensor that it moves, the bits of the weights that it multiplies."""
+    """The energy causes of an entry: the tensor that it moves, the bits of the weights that it multiplies."""
     if isinstance(entry, KvEntry):
         return {"tensor": "kv"}
     if isinstance(entry, TeEntry):
@@ -207,7 +208,7 @@ class TraceState(msgspec.Struct, forbid_unknown_fields=True):
     file_bytes: Count | None = None  #: of the trace's file
 
     def trace_options(self) -> TraceOptions:
-        """As a trace takes them."""
+        """The options in the form of `TraceOptions`."""
         given = self.options
         return TraceOptions(given.level, given.window, given.only, given.cycles)
 

@@ -1,4 +1,4 @@
-"""The options and the destination of a trace: all that a run without a trace imports."""
+"""The options and the destination of a trace: the only parts that a run without a trace imports."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ class Sink(Protocol):
     """The destination of lines."""
 
     def write(self, text: bytes, /) -> object:
-        """Take whole lines."""
+        """Accept whole lines."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class TraceOptions:
-    """What a trace holds. `only`: patterns of units (`dma0`, `te*`). `cycles`: events of `[from, to)`.
+    """The content of a trace. `only`: patterns of units (`dma0`, `te*`). `cycles`: events of `[from, to)`.
 
-    Both leave the first and the last line and the commands alone, and `only` events that have no unit.
+    Neither option affects the first line, the last line and the commands, and `only` does not affect events without a unit.
     """
 
     level: str = "summary"
@@ -33,7 +33,7 @@ class TraceOptions:
     cycles: tuple[int, int] | None = None
 
     def __post_init__(self) -> None:
-        from kernbench.trace.schema import LEVELS  # inside: a run without a trace needs no schema
+        from kernbench.trace.schema import LEVELS  # imported here, because a run without a trace needs no schema
 
         if self.level not in LEVELS[1:]:
             raise InputError(Problem("trace", f"it must be one of {', '.join(LEVELS[1:])}", "level", self.level))

@@ -1,4 +1,4 @@
-"""Samples and warnings, window by window, from what the core counts anyway."""
+"""Samples and warnings, window by window, from the counters of the core."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ ENERGY_PARTS = ("dram", "noc", "spm", "mac", "ve", "static")
 
 
 def _form(event: str, only: Collection[str] = (), **kinds: str) -> str:
-    """The format of a sample's line: its fields, or `only` some, in the schema's order, `%d` where nothing else is reported."""
+    """The format of a sample's line: its fields, or those in `only`, in the schema's order; `%d` is the default format."""
     names = [field.name for field in BY_NAME[event].fields]
     fields = (f',"{name}":{kinds.get(name, "%d")}' for name in names if name in only or not only)
     return f'{{"event_type":"{event}","t_cycle":%d{"".join(fields)}}}\n'
@@ -44,9 +44,9 @@ Totals = tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.int6
 
 
 class Energy:
-    """Picojoules so far, exact, by part: the windows' sum is `metrics.energy_pj` of the result.
+    """[pJ] The energy so far, exact, by part of the machine: the sum over windows is `metrics.energy_pj` of the result.
 
-    Integers over one denominator, which is that of all the machine's energies.
+    The values are integers over the common denominator of all energies of the machine.
     """
 
     def __init__(self, program: Program, plan: Plan) -> None:
@@ -61,10 +61,11 @@ class Energy:
         self.op = int(model.ve_op_pj * self.unit)
         self.cost = dict(self._costs(program, plan))
         self.macs = self.ops = 0
-        self.region_bytes = 0  # of the operand regions of jobs that ended
+        self.region_bytes = 0  # bytes of the operand regions of jobs that have ended
 
     def _costs(self, program: Program, plan: Plan) -> Iterator[tuple[int, tuple[int, int, int]]]:
-        """Of each entry of a TE or VE, by position: MACs and ops in `1 / unit` pJ, bytes of regions if they are streamed."""
+        """The costs of each TE or VE entry, by position: MACs and ops in `1 / unit` pJ, and bytes of regions if they are
+        streamed."""
         jobs, pe, entries = plan.program["compute"], plan.pe, plan.rows(program).entries
         rows = zip(jobs["entry"].tolist(), jobs["work"].tolist(), jobs["region_bytes"].sum(axis=1).tolist(), strict=True)
         for position, work, nbytes in rows:
@@ -76,7 +77,7 @@ class Energy:
                 yield position, (0, work * self.op, nbytes if pe.ve.spm_traffic else 0)
 
     def ended(self, positions: Iterable[int]) -> None:
-        """These entries' jobs are over. Later values are those of components, and in `Work`."""
+        """The jobs of these entries have ended. Later positions belong to components, whose work is in `Work`."""
         for position in positions:
             macs, ops, nbytes = self.cost.get(position, (0, 0, 0))
             self.macs += macs
@@ -98,8 +99,8 @@ class Windows:
     def __init__(
         self, program: Program, plan: Plan, length: int, totals: Totals, kept: Collection[str], samples: Any, *, banks: bool
     ) -> None:
-        """`totals`: before the first cycle. `kept`: units whose lines are written. `samples`: the core's class. `banks`: also
-        samples of banks and power states, as from level `full` on."""
+        """`totals`: the totals before the first cycle. `kept`: the units whose lines are written. `samples`: the core's class.
+        `banks`: whether samples of banks and power states are included, as from level `full` on."""
         self.length = length
         self.banks = banks
         self.kept = kept
@@ -107,16 +108,16 @@ class Windows:
         self.before = totals
         self.spent = self.energy.so_far(0, 0, 0, 0)
         self.channels, self.links_end = plan.channels, plan.links.stop
-        # [B] of each channel in a window
+        # [B] capacity of each channel in a window
         self.much = [ceil_div(95 * rate * length, 100) for rate in plan.capacities[: plan.channels]]
         self.engines, self.compute, self.resources = list(plan.dma), list(plan.compute), plan.resources
         self.components = [COMPONENTS[engine["kind"]] for engine in plan.machine["compute"]]
         self.scratchpads = plan.scratchpads
         self.with_scratchpad = plan.with_scratchpad
-        self.saturated = [0] * self.channels  # windows in a row
+        self.saturated = [0] * self.channels  # number of consecutive windows
         self.asleep: set[str] = set()
         self.units = [*self.engines, *self.compute]
-        self.worked = bytes([1] * len(self.units))  # components that are not asleep
+        self.worked = bytes([1] * len(self.units))  # whether components are not asleep
         self.bandwidth = self._samples(samples, "BANDWIDTH_SAMPLE", self.resources)
         self.engine = self._samples(samples, "ENGINE_SAMPLE", self.units)
 
@@ -156,9 +157,9 @@ class Windows:
         self.worked = bytes(unit not in self.asleep for unit in self.units)
 
     def close(self, cycles: int, length: int, totals: Totals, by_parts: Work) -> tuple[bytes, int]:
-        """The window of `length` cycles that ends with cycle `cycles - 1`: its lines, and how many.
+        """The window of `length` cycles that ends with cycle `cycles - 1`: its lines, and their number.
 
-        `by_parts`: what components' jobs did so far.
+        `by_parts`: the work of components' jobs so far.
         """
         dma, compute, resources = (now - then for now, then in zip(totals[:3], self.before[:3], strict=True))
         pairs = zip(totals[3], self.before[3], strict=True)
@@ -182,7 +183,7 @@ class Windows:
         return b"".join(lines.done), lines.count
 
     def _engines(self, lines: _Lines, dma: Any, compute: Any) -> list[tuple[str, str]]:
-        """Samples of engines; which fell asleep or woke up."""
+        """Samples of engines, and engines that fell asleep or woke up."""
         spent = np.zeros((len(self.units), 3), dtype=np.int64)
         spent[: len(dma)] = dma[:, :3]
         spent[len(dma) :, 0] = compute[:, 0]
@@ -251,5 +252,5 @@ class _Lines:
             self.add((form % (self.last, *values)).encode(), 1)
 
     def warn(self, unit: str, component: str, code: str, text: str) -> None:
-        """Its text has no more than names and numbers in it."""
+        """Its text consists of names and numbers only."""
         self.put(unit, WARN, (component, code, text, unit))

@@ -1,6 +1,6 @@
-"""What each record of the core becomes: templates in the order of the schema's fields, for `kernbench_core.Format`.
+"""The conversion of the core's records: templates in the order of the schema's fields, for `kernbench_core.Format`.
 
-The values of entries for templates: int64 columns, and the texts that some of them index.
+The values of entries for templates: int64 columns, and the texts that some columns index.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from kernbench_core.numbers import (
     EngineType,
 )
 
-#: Fields of an entry that all its events have, unless they are 0.
+#: Fields of an entry that all its events have, unless the fields are 0.
 COMMON = ("core_id", "npu_id", "tenant_id", "thread_id")
 
 _ENCODE = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode
@@ -45,7 +45,8 @@ def text(value: Any) -> bytes:
 
 
 def line(name: str, cycle: int, fields: dict[str, Any], entry: Entry | Command | None = None) -> bytes:
-    """One event and a line feed: its fields in the order of the schema, without those that are None. `entry`: whose it is."""
+    """One event and a line feed: its fields in the order of the schema, without those that are None. `entry`: the entry of the
+    event."""
     out: dict[str, Any] = {"event_type": name, "t_cycle": cycle}
     out.update((f.name, fields[f.name]) for f in BY_NAME[name].fields if fields.get(f.name) is not None)
     if entry is not None:
@@ -54,12 +55,12 @@ def line(name: str, cycle: int, fields: dict[str, Any], entry: Entry | Command |
 
 
 def common_of(entry: Entry | Command) -> dict[str, int]:
-    """The common fields of an entry that are not what TRACE_META.defaults says."""
+    """The common fields of an entry that differ from TRACE_META.defaults."""
     return {name: entry.meta[name] for name in COMMON if entry.meta.get(name)}
 
 
 def exact_text(number: Fraction) -> str:
-    """A rational as text: an integer, the shortest decimal of the nearest float where that is exact, else `p/q`."""
+    """A rational as text: an integer, the shortest decimal of the nearest float if this is exact, else `p/q`."""
     if number.denominator == 1:
         return str(number.numerator)
     shortest = repr(number.numerator / number.denominator)
@@ -71,7 +72,7 @@ HOST_COPY = "HOST_COPY"  #: job type of transfers without a scratchpad
 
 
 class Columns:
-    """Columns of a program by its plan; `names` are those of the tracks."""
+    """The columns of a program from its plan; `names` are those of the tracks."""
 
     def __init__(self, program: Program, plan: Plan, names: Iterable[str]) -> None:
         self.plan = plan
@@ -80,18 +81,18 @@ class Columns:
         self.columns = {name: np.full(len(program.entries), NOTHING, dtype=np.int64) for name in COLUMNS}
         self.tables: dict[str, list[bytes]] = {name: [text(value) for value in FIXED.get(name, ())] for name in TABLES}
         self._numbers: dict[tuple[str, bytes], int] = {}
-        self._known: dict[tuple[str, type, Any], int] = {}  # the same by values; 1 and True are different
+        self._known: dict[tuple[str, type, Any], int] = {}  # the same texts by value; 1 and True are different
         self.unit_number = {name: self._number("units", text(name)) for name in names}
         self.token_left: list[int] = []  #: entries of each token group
         self._groups: dict[int, int] = {}
-        self._rows = len(program.entries)  # that are filled
+        self._rows = len(program.entries)  # number of filled rows
         for entry in program.entries:
             for name, value in self._values(entry).items():
                 if value is not None:
                     self.columns[name][entry.index] = value
 
     def add(self, commands: Sequence[Command]) -> bool:
-        """Rows for further commands of components, of which the first so many have theirs; whether there were any."""
+        """Add rows for further commands of components, the first of which have rows already; return whether there were any."""
         new = commands[self._rows - len(self.program.entries) :]
         if not new:
             return False
@@ -124,7 +125,7 @@ class Columns:
         return self._known[key]
 
     def _common(self, entry: Entry | Command, unit: str) -> dict[str, int | None]:
-        """What every command has."""
+        """The common fields of every command."""
         meta = entry.meta
         named = common_of(entry)
         common = b"".join([b',"%s":%d' % (name.encode(), value) for name, value in named.items()]) if named else b""
@@ -143,7 +144,7 @@ class Columns:
         }
 
     def _values_of(self, command: Command) -> dict[str, int | None]:
-        """Of a command of a component: of no token group, which are counted before the run."""
+        """The values of a command of a component: without a token group, because token groups are counted before the run."""
         values, given = self._common(command, command.unit), command.given
         job_type = command.opcode.removesuffix("_TILE")
         if command.engine == "dma":
@@ -261,7 +262,7 @@ FIXED: dict[str, tuple[Any, ...]] = {
     "flags": (False, True),
     "directions": ("DRAM_TO_SRAM", "SRAM_TO_DRAM", "SRAM_TO_SRAM"),
     "accesses": ("READ", "WRITE"),
-    "served": ("WRITE", "READ"),  # of the own scratchpad, by whether the transfer writes its other end
+    "served": ("WRITE", "READ"),  # in its own scratchpad, by whether the transfer writes the other end
     "clients": tuple([kind for bit, kind in enumerate(("DMA", "TE", "VE")) if mask >> bit & 1] for mask in range(8)),
 }
 
@@ -299,7 +300,7 @@ class TextBy:
 
 @dataclass(frozen=True, slots=True)
 class Fixed:
-    """The same on every line; `unit`: the number of the track that it names."""
+    """The same value on every line; `unit`: the number of the track that it names."""
 
     text: bytes
     unit: int | None = None
@@ -322,7 +323,7 @@ Template = tuple[int, int, int, list[tuple[int, int, int, int, bytes]]]
 
 
 def templates(event: str, sources: dict[str, Source], only_if: int = ALWAYS) -> Template:
-    """The lines of one event type: where each of its fields comes from. A field without a source is never written."""
+    """The lines of one event type: the source of each field. A field without a source is never written."""
     parts = [(CYCLE, 0, 0, 0, b'{"event_type":"%s","t_cycle":' % event.encode())]
     unit, unit_value = NO_UNIT, -1
     for field in BY_NAME[event].fields:
@@ -394,8 +395,8 @@ def kinds(first_channel: int, first_link: int, first_spm: int) -> list[list[Temp
         [access],
         [moved],
         [conflict],
-        [],  # WARN OVERLAP: a sentence, made in Python
-        [],  # MARKER of a component: likewise
+        [],  # WARN OVERLAP: a sentence that Python makes
+        [],  # MARKER of a component: also made in Python
         [run, moved],
         [begin],  # a launch starts
         [end, _done(), *_said(), _whole()],
@@ -410,7 +411,7 @@ def kinds(first_channel: int, first_link: int, first_spm: int) -> list[list[Temp
 
 
 def _accesses(first_spm: int) -> list[Template]:
-    """The events at banks: served bytes, moved bytes, denials, served bytes in a record of moved bytes, and those of the other
+    """The events at banks: served bytes, moved bytes, denials, served bytes in a record of moved bytes, and the same in the far
     scratchpad.
     """
     access: dict[str, Source] = {

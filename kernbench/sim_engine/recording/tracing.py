@@ -1,4 +1,4 @@
-"""Turns what the core records into the lines of a trace file, while the run goes on."""
+"""Converts the records of the core into the lines of a trace file, while the run continues."""
 
 from __future__ import annotations
 
@@ -33,10 +33,11 @@ from kernbench_core.numbers import Opkind
 if TYPE_CHECKING:
     from kernbench.sim_engine.machine import Machine
 
-AT_ONCE = 32  #: windows that are written together: what writes them is not in the near caches when the core has run
-FEW = 1 << 11  #: records, with more there is enough to write
+#: windows that are written together, because the code that writes them is not in the near caches after the core has run
+AT_ONCE = 32
+FEW = 1 << 11  #: records; with more, writing is worthwhile
 
-MOST_NAMES = 40  #: of units that a refusal lists one by one
+MOST_NAMES = 40  #: limit of units that an error message lists one by one
 
 OPEN_ENDS = {"aborted": "TIMEOUT", "deadlock": "DEADLOCK", "failed": "CANCELLED", "interrupted": "CANCELLED"}
 
@@ -53,7 +54,7 @@ class _Ended:
 
 
 def _told(names: list[str]) -> str:
-    """Names of units; of many one of each kind."""
+    """Names of units; if there are many, one of each kind."""
     if len(names) <= MOST_NAMES:
         return ", ".join(names)
     kinds = {"-" if "-" in name else re.sub("[0-9]", "", name.rpartition(".")[2]): name for name in reversed(names)}
@@ -87,23 +88,23 @@ class Tracing:
         banks = options.level != "summary"
         self.windows = Windows(program, plan, options.window, core.totals(), self.kept, samples, banks=banks)
         self.edge = options.window  # the next end of a window [cycle]
-        self.counted = 0  # jobs that ended up to that cycle are known:
-        self.jobs: list[int] = []  # positions of those since the last window's end
-        self.ended: list[_Ended] = []  # windows whose lines are not written
+        self.counted = 0  # jobs that ended up to this cycle are counted
+        self.jobs: list[int] = []  # positions of those that ended after the end of the last window
+        self.ended: list[_Ended] = []  # windows whose lines are not written yet
         self.arrived: set[int] = set()  # positions of entries that the host has written, since the trace began or continued
         self.closed = False
-        self.inside = False  #: inside `run`: if it was interrupted there, the trace cannot continue,
-        self.writing = False  #: and the last lines may be missing
-        self._limit = 0  # [cycle] of the continued run
+        self.inside = False  #: whether `run` is active: after an interrupt there, the trace cannot continue
+        self.writing = False  #: whether lines are being written: the last ones may then be missing
+        self._limit = 0  # [cycle] end of the continued run
         self._interrupt: Callable[[], None] = no_interrupt  # set if everything is written
 
     def _tables(self) -> tuple[list[Any], list[list[bytes]]]:
-        """Columns and texts as the core takes them."""
+        """Columns and texts in the form of the core."""
         columns = self.columns
         return [columns.columns[name] for name in COLUMNS], [columns.tables[name] for name in TABLES]
 
     def _format(self, tokens: list[tuple[int, int]]) -> Any:
-        """The core's formatter; `tokens`: entries left and first start of each token group."""
+        """The core's formatter; `tokens`: the remaining entries and the first start of each token group."""
         plan = self.machine.plan
         engines = len(plan.dma) + len(plan.compute)
         return self.new_format(
@@ -162,13 +163,14 @@ class Tracing:
 
     @contextmanager
     def whole_up_to(self, limit: int) -> Iterator[None]:
-        """Runs to that cycle go in here: an interrupt waits until what the core recorded is written."""
+        """Context of a run up to a cycle: an interrupt waits until the records of the core are written."""
         self._limit = limit
         with interrupts_held() as self._interrupt:
             yield
 
     def run(self, to: int, *, skip: bool, **stops: Any) -> bool:
-        """The core runs to that cycle or the window's end, and what is sure then is written. Whether a condition came."""
+        """Run the core to the given cycle or to the window's end, and write the lines that are final then. Returns whether a
+        condition stopped the run."""
         self.inside = True
         came = bool(self.core.run(min(to, self.edge), skip=skip, trace=self.records, **stops))
         self.writing = True
@@ -178,7 +180,7 @@ class Tracing:
         return came
 
     def _sync(self, *, goes_on: bool) -> None:
-        """After the core ran: close the window where it ended, and write what is sure by now, or later if the run `goes_on`."""
+        """After the core ran: close the window if it ended there, and write the final lines, or later if the run `goes_on`."""
         cycle = int(self.core.cycle)
         self._look(cycle)
         if cycle == self.edge:
@@ -189,12 +191,12 @@ class Tracing:
         self._write(cycle)
 
     def _look(self, cycle: int) -> None:
-        """The core stands before that cycle: which jobs have ended."""
+        """The core has stopped before this cycle: find the jobs that have ended."""
         self.jobs += self.records.ends(self.counted, cycle + 1)
         self.counted = cycle
 
     def _end_window(self, cycles: int, length: int) -> None:
-        """The core is at the end of a window: keep the values for its lines."""
+        """The core is at the end of a window: store the values for its lines."""
         totals = self.core.totals()
         if self.machine.status == "failed":
             self._take_back(totals[4], cycles)
@@ -203,7 +205,7 @@ class Tracing:
         self.jobs = []
 
     def _write(self, before: int) -> None:
-        """Windows that ended, and lines of all records of cycles before that."""
+        """Write windows that ended, and lines of all records of earlier cycles."""
         for window in self.ended:
             self._write_records(window.cycles)
             self.windows.energy.ended(window.jobs)
@@ -223,7 +225,7 @@ class Tracing:
             self.sink.write(lines)
 
     def _take_back(self, depths: list[Any], cycle: int) -> None:
-        """The cycle in which a run fails is in no window: undo what it queued and started."""
+        """The cycle in which a run fails belongs to no window: undo the jobs that it queued and started."""
         issued, started, _ = self.core.entries()
         units_of = {name: depths[k] for k, name in enumerate([*self.windows.engines, *self.windows.compute])}
         for entry in self.machine.rows.entries:
@@ -238,7 +240,7 @@ class Tracing:
                 queued[place] -= 1
 
     def _not_yet(self, depths: list[Any], cycle: int) -> None:
-        """Work that components submit at the end of a window, for the next cycle or in the cycle of a failure, is in no
+        """Work that components submit at the end of a window, for the next cycle or in the cycle of a failure, belongs to no
         window.
         """
         for _, op, engine, channel, issue, start in self.core.open_jobs():
@@ -291,7 +293,7 @@ class Tracing:
         return line("MARKER", cycle, fields, command)[:-1]
 
     def close(self) -> None:
-        """The run is over, or is left where it stands: the last window, why it ended, ends of open commands, TRACE_END."""
+        """The run is over or stops: write the last window, the reason of the end, ends of open commands, and TRACE_END."""
         if self.closed:
             return
         self.closed = True
@@ -337,9 +339,9 @@ class Tracing:
         return sorted(row for row, *_ in self.core.open_jobs() if row >= 0)
 
     def _open_ends(self, status: str, cycles: int, ends: list[int | None]) -> list[bytes]:
-        """CMD_END for every command that is in the queue and not complete, because each start in a file has an end.
+        """CMD_END for every command that is in the queue and not complete, because each start in a file needs an end.
 
-        The lines are also written where `--trace-cycles` leaves out the last cycle.
+        The lines are also written if `--trace-cycles` excludes the last cycle.
         """
         out = []
         arrivals = self.core.arrivals()

@@ -1,7 +1,8 @@
-"""Bessel functions of orders 0 and 1, in f64: by integrals of periodic functions near 0, by Hankel's expansion beyond.
+"""Bessel functions of orders 0 and 1, in f64: computed by integrals of periodic functions near 0, and by Hankel's expansion
+beyond.
 
-The trapezoidal rule converges exponentially there (Trefethen and Weideman, SIAM Review 56, 2014). Expansions: NIST Digital
-Library of Mathematical Functions, 10.17 and 10.40; sums for Y: 10.23(iii).
+The trapezoidal rule converges exponentially for these integrals (Trefethen and Weideman, SIAM Review 56, 2014). Expansions:
+NIST Digital Library of Mathematical Functions, 10.17 and 10.40; sums for Y: 10.23(iii).
 """
 
 from __future__ import annotations
@@ -13,8 +14,8 @@ import numpy as np
 
 from kernbench.common.dtypes import Array
 
-NEAR = 25.0  #: up to here integrals; beyond it the expansion is exact to the last bits of f64
-_POINTS = 96  #: of an integral
+NEAR = 25.0  #: limit of the integrals; beyond it the expansion is exact to the last bits of f64
+_POINTS = 96  #: points of an integral
 _TERMS = 22
 _GAMMA = 0.57721566490153286
 _ANGLES = np.arange(_POINTS) * (np.pi / _POINTS) + np.pi / (2 * _POINTS)
@@ -42,7 +43,7 @@ def _y_near(order: int, x: Array) -> Array:
 
 
 def _terms(order: int, x: Array) -> list[Array]:
-    """Those of the expansions, without their signs: a_k / x^k."""
+    """The terms of the expansions, without their signs: a_k / x^k."""
     found, last = [np.ones_like(x)], np.ones_like(x)
     for k in range(1, _TERMS):
         last = last * (4 * order * order - (2 * k - 1) ** 2) / (8 * k * x)

@@ -1,7 +1,7 @@
 """GEMMs of a replay: one, or many of the same form in one product.
 
-Floats are multiplied in f32, f64 in f64. Products of integers are exact: by f32 or f64
-where all partial sums fit into those, else by i64.
+Floats are multiplied in f32, f64 in f64. Products of integers are exact: they are computed in f32 or f64 if all partial sums
+fit, else in i64.
 """
 
 from __future__ import annotations

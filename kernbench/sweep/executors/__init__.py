@@ -1,1 +1,1 @@
-"""Where points are run: a pool of processes, threads of this one, a Dask cluster."""
+"""Executors of points: a pool of processes, threads of this process, a Dask cluster."""

@@ -1,4 +1,4 @@
-"""The executor of a run, and the options that it does not allow."""
+"""The executor of a run, and the options that it does not support."""
 
 from __future__ import annotations
 
@@ -17,12 +17,13 @@ COMMAND = "kbsim sweep run"
 
 
 def processors() -> int:
-    """How many this process may use."""
+    """The number of processors that this process may use."""
     return len(os.sched_getaffinity(0))
 
 
 def executor_for(spec: Spec, *, jobs: int | None, threads: int | None, dask: bool, scheduler: str | None) -> Executor:
-    """Processes, threads or a Dask cluster; InputError if they do not go together, or cannot keep the spec's limits."""
+    """Processes, threads or a Dask cluster; InputError if the options exclude each other, or if the executor cannot enforce the
+    spec's limits."""
     if scheduler is not None and not dask:
         rule = "it is the address of a Dask cluster"
         raise InputError(Problem(COMMAND, rule, "--scheduler", scheduler, "say --executor dask"))

@@ -1,4 +1,4 @@
-"""A Dask cluster: one that is there, or processes on this machine. Results come back in chunks, each as it is done."""
+"""A Dask cluster: an existing one, or processes on this machine. Results come back in chunks, as soon as each chunk is done."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from kernbench.sweep.points import Task
 from kernbench.sweep.store.tables import Row, failed_row
 from kernbench.sweep.work import Context, Work
 
-CHUNK = 20  # tasks of one of Dask's: its own overhead is about a millisecond
+CHUNK = 20  # tasks in one task of Dask, because Dask's overhead is about a millisecond
 AHEAD = 4  # chunks for each thread of the cluster, in flight at a time
 TICK_SECONDS = 0.1
-START_SECONDS = 15  # [s] to wait for a scheduler
+START_SECONDS = 15  # [s] longest wait for a scheduler
 _MAKING = threading.Lock()
 
 
 class OnDask:
-    """Runs tasks on the workers of a scheduler; without an address on `jobs` processes of a cluster of its own.
+    """Runs tasks on the workers of a scheduler; without an address, on `jobs` processes of its own cluster.
 
-    Dask runs a chunk again when the worker that had it died; a result comes back once.
+    Dask runs a chunk again if its worker died; each result comes back once.
     """
 
     def __init__(self, context: Context, scheduler: str | None, jobs: int, allow_code: AllowCode = ()) -> None:
@@ -43,7 +43,7 @@ class OnDask:
             yield from self._rows(client, context, iter(tasks))
 
     def _client(self) -> Any:
-        """A client; the cluster that it made ends with it."""
+        """A client; a cluster that it started ends with it."""
         distributed = self._distributed
         if self._scheduler is not None:
             try:
@@ -88,7 +88,7 @@ class OnDask:
             return []
 
     def _answer(self, future: Any, chunk: list[Task], again: list[list[Task]]) -> Iterator[Row]:
-        """The rows of a chunk; one that cost too many workers is taken apart, until its culprit is alone."""
+        """The rows of a chunk; a chunk that cost too many workers is divided until the task that causes this is alone."""
         try:
             rows = future.result()
         except InputError:
@@ -105,14 +105,14 @@ class OnDask:
 
 
 def run_chunk(content: bytes, chunk: bytes, allow_code: tuple[str, ...] = ()) -> list[bytes]:
-    """On a worker: the rows of some tasks. Targets and machines are made once a process."""
+    """On a worker: the rows of some tasks. Targets and machines are made once in each process."""
     with _MAKING:
         work = _work(content, allow_code)
     return [encoded(work.run(task)) for task in read_tasks(chunk)]
 
 
 def _given(content: bytes) -> bytes:
-    """The context as a result of the cluster's own: it is sent once to each worker that needs it."""
+    """The context as a result of the cluster: it is sent once to each worker that needs it."""
     return content
 
 

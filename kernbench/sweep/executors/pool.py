@@ -1,4 +1,5 @@
-"""A pool of processes on this machine. It knows which task each of them has: a death is that task's and no other's."""
+"""A pool of processes on this machine. The pool knows which task each process runs, so the death of a process counts only for
+this task."""
 
 from __future__ import annotations
 
@@ -36,7 +37,7 @@ class Start(msgspec.Struct, frozen=True):
     context: Context
     seconds: float | None  #: limits of a run
     memory: int | None
-    allow_code: tuple[str, ...] = ()  #: what targets and machines may name
+    allow_code: tuple[str, ...] = ()  #: paths of code that targets and machines may name
     package: str = ""  #: path of the kernbench of the parent
 
 
@@ -49,7 +50,7 @@ _TEXTS = msgspec.msgpack.Decoder(str)
 
 
 def encoded(value: Any) -> bytes:
-    """Any message."""
+    """A message as bytes."""
     return _ENCODER.encode(value)
 
 
@@ -59,7 +60,7 @@ def read_start(data: bytes) -> Start:
 
 
 def read_context(data: bytes) -> Context:
-    """What all tasks of a sweep share."""
+    """The common data of all tasks of a sweep."""
     return _CONTEXTS.decode(data)
 
 
@@ -74,11 +75,11 @@ def read_row(data: bytes) -> Row:
 
 
 def read_text(data: bytes) -> str:
-    """A process's first answer: why it cannot work; empty if it can."""
+    """The first answer of a process: why it cannot work; empty if it can."""
     return _TEXTS.decode(data)
 
 
-SAFE = "PYTHONSAFEPATH"  #: what `-P` is in the environment
+SAFE = "PYTHONSAFEPATH"  #: the environment variable for `-P`
 #: `python -m` and `python -c` put the current directory on the path, before the standard library; `-P` leaves it out.
 _START = """
 import json, sys
@@ -94,17 +95,18 @@ def worker_command(*arguments: str) -> list[str]:
 
 
 def search_path() -> list[str]:
-    """Python's path without the current directory, `""`, and what else is relative to it; kernbench itself stays on it."""
+    """Python's path without the current directory, `""`, and without other relative directories; kernbench itself stays on the
+    path."""
     path = [place for place in sys.path if os.path.isabs(place)]
     own = str(package_folder().parent)
     if own not in path and any(os.path.abspath(place) == own for place in sys.path):
-        path.append(own)  # last on the path, because the directory may have other modules
+        path.append(own)  # last on the path, because the directory may contain other modules
     return path
 
 
 @contextmanager
 def safe_processes() -> Iterator[None]:
-    """Processes of Python that others start in here, as `multiprocessing` does with `python -c`, do the same."""
+    """Context in which new Python processes, such as those of `multiprocessing` with `python -c`, do the same."""
     before = os.environ.get(SAFE)
     os.environ[SAFE] = "1"
     try:
@@ -117,17 +119,17 @@ def safe_processes() -> Iterator[None]:
 
 
 def package_folder() -> Path:
-    """Where this kernbench is."""
+    """The folder of this kernbench package."""
     return Path(kernbench.common.__file__).resolve().parents[1]
 
 
-TICK_SECONDS = 0.1  # the pool comes back so often
-GATHER_SECONDS = 0.01  # answers are read together that come so soon after one of them
-GATHER_RUNS = 8  # or within so many runs
-AHEAD_SECONDS = 0.2  # a process has tasks for so long: none waits for its next one
-MOST_AHEAD = 32  # tasks that a process has at most: their messages fit into a pipe
-GRACE_SECONDS = 5.0  # past the time limit, before a process that does not answer is killed
-MOST_DEATHS = 3  # processes that a task may cost before it is given up
+TICK_SECONDS = 0.1  # [s] interval in which the pool returns control
+GATHER_SECONDS = 0.01  # [s] answers that arrive within this time are read together
+GATHER_RUNS = 8  # or within this number of runs
+AHEAD_SECONDS = 0.2  # [s] work that a process has in advance, so that no process waits for its next task
+MOST_AHEAD = 32  # limit of the tasks of a process: their messages fit into a pipe
+GRACE_SECONDS = 5.0  # [s] after the time limit, before a process that does not answer is killed
+MOST_DEATHS = 3  # processes that may die in a task before it is given up
 
 
 class Spawned:
@@ -141,17 +143,17 @@ class Spawned:
             stdout=subprocess.DEVNULL,
             env=environment,
             pass_fds=[connection.fileno()],
-            start_new_session=True,  # Ctrl-C is the parent's
+            start_new_session=True,  # Ctrl-C is handled by the parent
         )
 
     def end(self) -> int:
-        """Kill the worker. The exit code, or the negative number of the signal that ended the worker."""
+        """Kill the worker. Returns the exit code, or the negative number of the signal that ended the worker."""
         self._process.kill()
         return self._process.wait()
 
 
 class Forked:
-    """A worker that is a copy of this process: nothing is imported, read or checked anew."""
+    """A worker that is a copy of this process: nothing is imported, read or checked again."""
 
     def __init__(self, connection: Connection, variables: Mapping[str, str]) -> None:
         from kernbench.sweep.executors.worker import main_of_copy
@@ -166,7 +168,7 @@ class Forked:
             signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
     def end(self) -> int:
-        """Kill the worker. The exit code, or the negative number of the signal that ended the worker."""
+        """Kill the worker. Returns the exit code, or the negative number of the signal that ended the worker."""
         self._process.kill()
         self._process.join()
         code = self._process.exitcode
@@ -176,12 +178,12 @@ class Forked:
 
 
 def can_fork() -> bool:
-    """Whether a copy of this process works: another thread may hold a lock, which the copy would wait for without end."""
+    """Whether a copy of this process would work: another thread may hold a lock, for which the copy would wait forever."""
     return sys.platform == "linux" and threading.active_count() == 1
 
 
 class Process:
-    """One worker, as its parent sees it."""
+    """One worker, as seen by its parent."""
 
     def __init__(self, start: bytes, variables: Mapping[str, str], fork: bool) -> None:
         ours, theirs = Pipe()
@@ -206,19 +208,19 @@ class Process:
             self.greeting = None
 
     def give(self, tasks: list[Task]) -> None:
-        """Send more tasks, after those that it has."""
+        """Send more tasks, to be run after its present tasks."""
         if not self.tasks:
             self.since = time.monotonic()
         self.tasks.extend(tasks)
         self._send(encoded(tasks))
 
     def _send(self, data: bytes) -> None:
-        """If the worker is dead, nobody reads this, and the pool notices when it listens."""
+        """If the worker is dead, nobody reads the data, and the pool notices this when it listens."""
         with suppress(ConnectionError):
             self.connection.send_bytes(data)
 
     def end(self) -> str:
-        """Kill it; how it ended."""
+        """Kill the worker; return how it ended."""
         self.connection.close()
         code = self.process.end()
         return f"exit code {code}" if code >= 0 else signal.Signals(-code).name
@@ -227,7 +229,7 @@ class Process:
 class Pool:
     """Runs tasks on `jobs` processes, each run within the limits.
 
-    `fork`: workers may be copies of this process. Code of users runs in new processes, which know nothing of this one.
+    `fork`: workers may be copies of this process. Code of users runs in new processes, which have no data of this process.
     """
 
     def __init__(
@@ -241,8 +243,8 @@ class Pool:
         self._processes: list[Process] = []
         self._deaths: dict[str, int] = {}
         self._variables: Mapping[str, str] = {}  # of the environment of processes
-        self._unborn = 0  # processes in a row that died before they could work
-        self._mean = 1.0  # [s] of a task, lately
+        self._unborn = 0  # consecutive processes that died before they could work
+        self._mean = 1.0  # [s] recent mean duration of a task
 
     def results(self, tasks: Iterable[Task]) -> Generator[Row | None, None, None]:
         """A row for each finished task, and None from time to time. Closing it kills the processes."""
@@ -263,7 +265,7 @@ class Pool:
                 self._processes = []
 
     def _fill(self, source: Iterator[Task], again: deque[Task]) -> None:
-        """Give every process enough to do, those first that have least."""
+        """Give every process enough tasks, beginning with those that have the fewest."""
         ahead = max(1, min(MOST_AHEAD, int(AHEAD_SECONDS / max(self._mean, 1e-6))))
         more = True
         while more and len(self._processes) < self._jobs:
@@ -293,11 +295,11 @@ class Pool:
         return again.popleft() if again else next(source, None)
 
     def _heard(self, again: deque[Task]) -> Iterator[Row]:
-        """Rows that have arrived, and those of tasks whose process died once too often."""
+        """Rows that have arrived, and rows of tasks whose processes died too often."""
         by_connection = {process.connection: process for process in self._processes}
         there = wait(list(by_connection), TICK_SECONDS)
         if there and all(len(process.tasks) > 1 for process in self._processes):
-            time.sleep(min(GATHER_SECONDS, GATHER_RUNS * self._mean))  # answers gather meanwhile, and no process waits
+            time.sleep(min(GATHER_SECONDS, GATHER_RUNS * self._mean))  # answers accumulate meanwhile, and no process waits
         for connection in there:
             assert isinstance(connection, Connection)
             process = by_connection[connection]
@@ -310,7 +312,7 @@ class Pool:
                 yield from self._died(process, again)
 
     def _answer(self, process: Process, data: bytes) -> Row | None:
-        """The row of a process's first task; its first answer is whether it can work at all."""
+        """The row of a process's first task; the first answer of a process says whether it can work at all."""
         now = time.monotonic()
         if not process.ready:
             if refusal := read_text(data):
@@ -328,7 +330,7 @@ class Pool:
         return row
 
     def _died(self, process: Process, again: deque[Task]) -> Iterator[Row]:
-        """Remove a dead process: its running task counts a death, and tasks that it has not started go to others."""
+        """Remove a dead process: the death counts for its running task, and its other tasks go to other processes."""
         how = process.end()
         self._processes.remove(process)
         again.extendleft(reversed(process.tasks))

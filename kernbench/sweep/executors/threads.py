@@ -9,11 +9,11 @@ from kernbench.sweep.points import Task
 from kernbench.sweep.store.tables import Row
 from kernbench.sweep.work import Work
 
-TICK_SECONDS = 0.1  # they come back so often
+TICK_SECONDS = 0.1  # [s] interval in which the threads return control
 
 
 class Threads:
-    """Runs tasks on `count` threads. Programs alone: Python components would wait for each other."""
+    """Runs tasks on `count` threads. Only for programs: Python components would wait for each other."""
 
     def __init__(self, work: Work, count: int) -> None:
         self._work = work

@@ -1,4 +1,4 @@
-"""One process of a pool: takes tasks from its parent, gives rows back one by one, and dies with it."""
+"""One process of a pool: takes tasks from its parent, returns rows one by one, and ends with its parent."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _PR_SET_PDEATHSIG = 1  # linux/prctl.h
 
 
 class Alarm:
-    """Ends a run that takes too long: at once in Python, and within 50 ms in the core, which comes back so often."""
+    """Ends a run that takes too long: immediately in Python, and within 50 ms in the core, which returns this often."""
 
     def __init__(self, seconds: float | None) -> None:
         self.seconds = seconds
@@ -45,7 +45,7 @@ class Alarm:
         return f"the run took longer than {self.seconds:g} s"
 
     def run(self, work: Work, task: Task) -> Row:
-        """The row of a task, with status `timeout` where it took too long, whoever caught the exception."""
+        """The row of a task, with status `timeout` if it took too long, even if other code caught the exception."""
         if self.seconds is None:
             return work.run(task)
         self.rang = False
@@ -72,7 +72,7 @@ def limit_memory(nbytes: int | None) -> None:
 
 
 def die_with_parent(parent: int) -> None:
-    """Be killed when the parent is: what it can no longer store need not be computed."""
+    """Let the process be killed when its parent ends: results that the parent can no longer store are useless."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != parent:
@@ -102,7 +102,7 @@ def serve(connection: Connection) -> None:
 
 
 def _check_package(parents: str) -> None:
-    """InputError if the parent has another kernbench than this process, even one of the same version."""
+    """InputError if the parent uses another kernbench than this process, even with the same version."""
     if parents != str(package_folder()):
         rule = f"it imports kernbench from {package_folder()}, and the sweep is run by that in {parents}"
         raise InputError(Problem("worker", rule, remedy="install one of them, and leave the other one out of Python's path"))
@@ -111,7 +111,7 @@ def _check_package(parents: str) -> None:
 def main(arguments: list[str]) -> int:
     """Serve the connection with this descriptor; arguments: FD PARENT."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent stops it
-    gc.set_threshold(100_000, 20, 20)  # as of the command itself: runs make many objects and few cycles of them
+    gc.set_threshold(100_000, 20, 20)  # the same as in the command itself: runs make many objects and few reference cycles
     return _served(int(arguments[0]), int(arguments[1]))
 
 
@@ -126,8 +126,8 @@ def _served(descriptor: int, parent: int) -> int:
 
 
 def main_of_copy(descriptor: int, parent: int, variables: Mapping[str, str], held: Iterable[signal.Signals]) -> None:
-    """As `main`, in a copy of the parent: lets go of the files, signals, objects and search path that are the parent's."""
-    os.setsid()  # Ctrl-C is the parent's
+    """The same as `main`, in a copy of the parent: releases the files, signals, objects and search path of the parent."""
+    os.setsid()  # Ctrl-C is handled by the parent
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, held)
@@ -136,7 +136,7 @@ def main_of_copy(descriptor: int, parent: int, variables: Mapping[str, str], hel
     os.dup2(nothing, 1)
     os.closerange(3, descriptor)
     os.closerange(descriptor + 1, os.sysconf("SC_OPEN_MAX"))
-    gc.freeze()  # objects of the parent are neither looked at nor collected: the store's connection is still the parent's
+    gc.freeze()  # objects of the parent are neither scanned nor collected: the store's connection still belongs to the parent
     gc.set_threshold(100_000, 20, 20)
     os.environ.update(variables)
     forget_folder()

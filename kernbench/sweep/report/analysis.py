@@ -16,14 +16,14 @@ from kernbench.sweep.store.tables import Row
 
 
 def ranked(table: SweepTable, goal: Goal) -> list[Entry]:
-    """The points that are done and meet the constraints, the best first; equals in the order of the spec."""
+    """The points that are done and satisfy the constraints, the best first; equal points are in the order of the spec."""
     scored = [(found, entry) for entry in table.entries if (found := _score(entry, goal)) is not None and table.allowed(entry)]
     return [entry for _, entry in sorted(scored, key=lambda item: (item[0], item[1].number))]
 
 
 def pareto(table: SweepTable, goals: Sequence[Goal]) -> list[Entry]:
-    """The points within the constraints of which no other is at least as good by every goal and better by one; the best by the
-    first goal first.
+    """The points within the constraints for which no other point is at least as good in every goal and better in one; the best
+    by the first goal comes first.
     """
     scored: list[tuple[tuple[Fraction, ...], Entry]] = []
     for entry in table.entries:
@@ -46,20 +46,21 @@ class Influence:
     name: str
     share: float  #: of the variance that the means of its levels explain, 0 to 1
     best: Any  #: level with the best mean
-    gain: float  #: mean of its worst level over that of its best (for `max`: best over worst); 1 if it has no effect
-    levels: tuple[tuple[Any, int, float], ...]  #: value, points, mean; numbers rising
-    relative: bool = False  #: means are relative to the mean of the target of each point
+    #: mean of its worst level divided by that of its best (for `max`: best divided by worst); 1 if it has no effect
+    gain: float
+    levels: tuple[tuple[Any, int, float], ...]  #: value, number of points, mean; numbers in rising order
+    relative: bool = False  #: whether means are relative to the mean of the target of each point
 
 
-Cuts = dict[tuple[str, tuple[int, ...]], tuple[list[Any], list[int]]]  #: groups of an axis, and the group of each point
+Cuts = dict[tuple[str, tuple[int, ...]], tuple[list[Any], list[int]]]  #: the groups of an axis, and the group of each point
 
 
 def influences(table: SweepTable, goal: Goal, cuts: Cuts | None = None) -> list[Influence]:
     """The share of the variance that each axis explains (the first-order index of a full grid), the largest first.
 
-    Drawn axes are cut into eighths of their points by rank. Axes with one level say nothing and are left out.
-    With several targets, a point is divided by the mean of the points of its target.
-    `cuts`: keeps how axes were cut, for further goals of the same table.
+    Drawn axes are divided into eighths of their points by rank. Axes with one level have no influence and are left out. With
+    several targets, a point is divided by the mean of the points of its target. `cuts`: stores the division of axes, for
+    further goals of the same table.
     """
     scored = [(entry, score_float(entry.row, goal)) for entry in table.entries if entry.row is not None]
     known = [(entry, found) for entry, found in scored if found is not None]
@@ -86,7 +87,7 @@ def influences(table: SweepTable, goal: Goal, cuts: Cuts | None = None) -> list[
 
 
 def _groups(levels: list[Any]) -> tuple[list[Any], list[int]]:
-    """The different levels, or eighths of them, in rising order; and for each point the number of its own."""
+    """The distinct levels, or eighths of them, in rising order; and for each point the number of its group."""
     cut = [json.dumps(value) for value in _cut(levels)]
     rising = _rising(levels)
     order = sorted(range(len(levels)), key=lambda i: rising((levels[i],)))
@@ -99,7 +100,7 @@ def _groups(levels: list[Any]) -> tuple[list[Any], list[int]]:
 def interactions(found: list[Influence], points: int) -> float | None:
     """The share of the variance that no single axis explains; None if the grid is not full.
 
-    `points`: how many have a value of the goal.
+    `points`: the number of points with a value of the goal.
     """
     whole = math.prod(len(one.levels) for one in found) if found else 0
     even = all(len({count for _, count, _ in one.levels}) == 1 for one in found)
@@ -107,7 +108,7 @@ def interactions(found: list[Influence], points: int) -> float | None:
 
 
 def _relative(known: list[tuple[Entry, float]]) -> list[tuple[Entry, float]]:
-    """Each value over the mean of its target's, with its sign."""
+    """Each value divided by the mean of its target, with its sign."""
     sums: dict[str, list[float]] = {}
     for entry, value in known:
         sums.setdefault(entry.target, []).append(value)
@@ -116,17 +117,17 @@ def _relative(known: list[tuple[Entry, float]]) -> list[tuple[Entry, float]]:
 
 
 def _rising(levels: list[Any]) -> Callable[[tuple[Any, ...]], Any]:
-    """Puts numbers in order, and leaves all else as it comes."""
+    """Sort numbers, and keep all other values in their order."""
     numbers = all(isinstance(level, (int, float)) for level in levels)
     return lambda item: item[0] if numbers else 0
 
 
-MOST_GROUPS = 12  #: levels of an axis that are taken as they are
-GROUPS = 8  #: that an axis of more is cut into
+MOST_GROUPS = 12  #: most levels of an axis that are used unchanged
+GROUPS = 8  #: number of groups of an axis with more levels
 
 
 def _cut(values: list[Any]) -> list[Any]:
-    """Levels as they are; of many numbers the eighth that each is in, told by its least and largest value."""
+    """The levels unchanged; if there are many numbers, the eighth of each, named by its smallest and largest value."""
     if len({json.dumps(value) for value in values}) <= MOST_GROUPS or not all(isinstance(v, (int, float)) for v in values):
         return values
     order = sorted(set(values))
@@ -149,7 +150,7 @@ def _influence(name: str, sign: int, groups: list[tuple[Any, list[float]]], tota
 
 @dataclass(frozen=True, slots=True)
 class Grid:
-    """The best number of every pair of levels of two axes."""
+    """The best number for every pair of levels of two axes."""
 
     rows: str
     columns: str
@@ -159,7 +160,7 @@ class Grid:
 
 
 def grid_of(table: SweepTable, rows: str, columns: str, goal: Goal) -> Grid:
-    """The best of all points for each pair of levels."""
+    """The best value of all points for each pair of levels."""
     places = [table.place(entry) for entry in table.entries]
     row_levels = _levels(place[rows] for place in places)
     column_levels = _levels(place[columns] for place in places)
@@ -181,7 +182,7 @@ def grid_of(table: SweepTable, rows: str, columns: str, goal: Goal) -> Grid:
 
 
 def _levels(values: Iterable[Any]) -> tuple[Any, ...]:
-    """Each once: numbers rising, all else in order of appearance."""
+    """The levels without duplicates: numbers in rising order, all other values in order of appearance."""
     found = list({json.dumps(value): value for value in values}.values())
     if all(isinstance(value, (int, float)) and not isinstance(value, bool) for value in found):
         found.sort()
@@ -198,7 +199,7 @@ def _variance(values: Sequence[float]) -> float:
 
 
 def score(row: Row, goal: Goal) -> Fraction | None:
-    """A row's number for a goal, exactly, less being better; None if it has none, or the run is not done."""
+    """The exact value of a goal in a row, where smaller is better; None if the row has none, or if the run is not done."""
     name, way = goal
     number = goal_value(row, name) if row.status == "done" else None
     return None if number is None else -number if way == "max" else number
@@ -212,7 +213,7 @@ def score_float(row: Row, goal: Goal) -> float | None:
 
 
 class Best:
-    """The best row by a goal; of equals the first that came.
+    """The best row by a goal; of equal rows the first.
 
     `allowed`: whether a row may be the best.
     """
@@ -224,7 +225,7 @@ class Best:
         self._score: Fraction | None = None
 
     def offer(self, row: Row) -> None:
-        """Keep it if it is better."""
+        """Keep the row if it is better."""
         found = score(row, self.goal)
         if found is not None and (self._score is None or found < self._score) and self._allowed(row):
             self.row, self._score = row, found

@@ -1,4 +1,4 @@
-"""Columns of the page of a sweep in few bytes: a browser reads them in a fraction of the time that JSON numbers take."""
+"""Compact columns for the page of a sweep: a browser reads them in a fraction of the time for JSON numbers."""
 
 from __future__ import annotations
 
@@ -9,14 +9,15 @@ from typing import Any
 import numpy as np
 
 PLACES = {1: "<u1", 2: "<u2", 4: "<u4"}  #: types of places by their size in bytes
-FEW = 4  #: a column has few different values if each stands for so many points
+FEW = 4  #: a column has few distinct values if each occurs in at least this number of points on average
 
 
 def packed(values: Sequence[Any]) -> dict[str, Any]:
     """A column of numbers, texts and None.
 
-    Few different values, or values that are not all numbers: `levels`, and for each point the place of its value among them,
-    little-endian integers of `size` bytes. Numbers otherwise: 64-bit floats, NaN for None. Both as base64 in `at`.
+    If a column has few distinct values, or values that are not all numbers: `levels`, and for each point the index of its value
+    in them, as little-endian integers of `size` bytes. Otherwise numbers: 64-bit floats, with NaN for None. Both are stored as
+    base64 in `at`.
     """
     number: dict[Any, int] = {}
     places = [number.setdefault(value, len(number)) for value in values]

@@ -1,5 +1,5 @@
-"""The page of a sweep: one HTML file with nothing loaded from elsewhere. The same table and the same version of kernbench give
-the same bytes.
+"""The page of a sweep: one HTML file that loads no other file. The same table and the same version of kernbench give the same
+bytes.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def _part(name: str) -> str:
 
 
 def _data(table: SweepTable, goals: Sequence[Goal], reasons: dict[str, str]) -> dict[str, Any]:
-    """The data of the page: columns with one value for each point. Points that a sentence is about have a label."""
+    """The data of the page: columns with one value for each point. Points that a sentence mentions have a label."""
     there = (*GOALS, *table.expressions)
     columns = {name: [_number(entry, name) for entry in table.entries] for name in there}
     numbers = [name for name in there if any(value is not None for value in columns[name])]

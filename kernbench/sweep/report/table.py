@@ -46,7 +46,7 @@ class Entry:
 
     @property
     def status(self) -> str:
-        """The status of its run, or that it has none."""
+        """The status of its run, or `missing`."""
         return MISSING if self.row is None else self.row.status
 
 

@@ -1,4 +1,4 @@
-"""When requests arrive: a rate, how bursty it is, and a rate that rises."""
+"""The arrival times of requests: a rate, its burstiness, and a rate that rises."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ RampUp = Literal["linear", "exponential"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Arrivals:
-    """`request_rate`: [1/s] on average, `inf` for all at once. `burstiness`: the shape of the gamma distribution of
-    intervals: 1 is a Poisson process, less is burstier, `inf` is even. `ramp_up`: how the rate goes from `ramp_up_start_rps`
-    at the first request to `ramp_up_end_rps` at the last one, instead of `request_rate`.
+    """`request_rate`: [1/s] on average, `inf` for all at once. `burstiness`: the shape of the gamma distribution of intervals:
+    1 gives a Poisson process, a smaller value gives bursts, `inf` gives equal intervals. `ramp_up`: how the rate grows from
+    `ramp_up_start_rps` at the first request to `ramp_up_end_rps` at the last one; it replaces `request_rate`.
     """
 
     request_rate: float = math.inf

@@ -1,4 +1,4 @@
-"""What both schedulers of vLLM's batching have in common: the queue, the blocks, who is preempted, and who may start."""
+"""The common base of both schedulers of vLLM's batching: the queue, the blocks, preemption and admission."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from kernbench.workloads.serving.waiting import Waiting
 
 
 class Batching(Scheduler):
-    """Requests that wait and run, and the admission of vLLM V1 (release 0.19). A subclass makes the steps."""
+    """Waiting and running requests, and the admission rules of vLLM V1 (release 0.19). A subclass makes the steps."""
 
     def __init__(self, options: EngineOptions) -> None:
         self.options = options
@@ -22,7 +22,7 @@ class Batching(Scheduler):
         self.pool = RadixPool(options.usable_blocks) if options.prefix_cache == "radix" else BlockPool(options.usable_blocks)
         self.waiting = Waiting(options.scheduling_policy)
         self.running: list[Request] = []
-        self.host_blocks = 0  #: of the host that hold blocks of preempted requests
+        self.host_blocks = 0  #: blocks of the host with data of preempted requests
         self._prefixes = Prefixes(options.block_size)
 
     def add(self, request: Request) -> None:
@@ -46,12 +46,12 @@ class Batching(Scheduler):
 
     @abstractmethod
     def _place(self, batch: StepBatch, request: Request, tokens: int, room: int) -> None:
-        """A request that has just been admitted computes so many tokens in this step, in blocks up to `room`."""
+        """Let a newly admitted request compute a number of tokens in this step, in blocks up to `room`."""
 
     def _admit(self, batch: StepBatch, budget: int, now_ns: int, adapters: set[int]) -> str | None:
-        """Start requests that wait, until one of them finds no place, no tokens or no blocks. What it does not find.
+        """Start waiting requests until one of them lacks a place, tokens or blocks. Returns what that request lacks.
 
-        `adapters`: of the requests that run in this step. A request whose adapter is one too many is passed over.
+        `adapters`: the adapters of the requests in this step. A request is skipped if its adapter would exceed the limit.
         """
         skipped: list[Request] = []
         blocked = self._start(batch, budget, now_ns, adapters, skipped)
@@ -73,11 +73,11 @@ class Batching(Scheduler):
                 skipped.append(request)
                 continue
             found: list[int] = []
-            hit = request.computed  # of a request whose blocks are at the host
+            hit = request.computed  # for a request whose blocks are at the host
             lookahead = spec.lookahead if hit and spec is not None else 0
             if not hit:
                 if options.enable_prefix_caching and (request.prefix or request.preemptions):
-                    most = (request.tokens - 1) // size  # one token at least is computed
+                    most = (request.tokens - 1) // size  # at least one token is computed
                     found = pool.find(request_keys(request, self._prefixes.keys(request), most))
                     hit = len(found) * size
                 if not request.preemptions:

@@ -16,12 +16,13 @@ from kernbench.workloads.serving.statistics import PERCENTILES
 STATISTICS = ("mean", "median", *(f"p{percent}" for percent in PERCENTILES))
 _UNITS = {"us": 1e-3, "ms": 1.0, "s": 1e3}
 _TARGET = re.compile(r"\s*(\w+)\s+(\w+)\s*<=?\s*([0-9.]+)\s*(us|ms|s)\s*")
-_MOST_RUNS = 60  #: of one seed
-_MOST_BACKLOG = 0.5  #: of a run whose latencies count
-BACKLOG = "backlog at the last arrival"  #: what is missed by a run that is over before its latencies have grown
-_START_RATE = 1.0  #: [request/s] that the search begins with
+_MOST_RUNS = 60  #: limit of the runs of one seed
+_MOST_BACKLOG = 0.5  #: limit for a run whose latencies count
+BACKLOG = "backlog at the last arrival"  #: the missed target if a run ends before its latencies have grown
+_START_RATE = 1.0  #: [request/s] first rate of the search
 
-#: Quantile 0.975 of Student's t by degrees of freedom, from Abramowitz and Stegun, table 26.10; above them, that of the normal.
+#: Quantile 0.975 of Student's t by degrees of freedom, from Abramowitz and Stegun, table 26.10; for larger numbers, the
+#: quantile of the normal distribution.
 _STUDENT = (
     12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160, 2.145, 2.131, 2.120, 2.110,
     2.101, 2.093, 2.086, 2.080, 2.074, 2.069, 2.064, 2.060, 2.056, 2.052, 2.048, 2.045, 2.042,
@@ -77,7 +78,8 @@ def parse_slo(text: str) -> tuple[Target, ...]:
 
 
 def _target_meant(part: str) -> str:
-    """A question with the target that was probably meant, of p99 if it names no statistic; empty without metric or number."""
+    """A question with the target that was probably meant, with p99 if it names no statistic; empty if it has no metric or
+    number."""
     words = re.findall(r"[a-z]+[0-9]*|[0-9.]+", part.replace("_", " ").lower())
     kinds = (STATISTICS, METRICS, [one for one in words if one[0].isdigit()])
     found = [next((one for one in words if one in known), "") for known in kinds]
@@ -88,13 +90,13 @@ def _target_meant(part: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class SeedCapacity:
-    """What the search found with one seed. The capacity is between `met` and `missed`."""
+    """The result of the search with one seed. The capacity is between `met` and `missed`."""
 
     seed: int
     met: float  #: [request/s] the largest rate that met all targets; 0 if the search found none
     missed: float  #: [request/s] the smallest rate above it that did not; inf if the search found none
     runs: int
-    bound: str  #: the target that was missed there, by most; empty if none was
+    bound: str  #: the target that was missed by the largest factor at that rate; empty if none was
 
     @property
     def rate(self) -> float:
@@ -108,9 +110,9 @@ class Served:
 
     rate: float  #: [request/s]
     seed: int
-    output: float  #: [token] of a finished request, on average
+    output: float  #: [token] mean output of a finished request
     prompt: float
-    joules: float | None = None  #: of an output token
+    joules: float | None = None  #: [J] energy of an output token
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,12 +122,13 @@ class Capacity:
     targets: tuple[Target, ...]
     seeds: tuple[SeedCapacity, ...]
     rate: float  #: [request/s] the mean over the seeds
-    half_width: float  #: [request/s] of its confidence interval of 95 %, of the seeds and the bisection; inf with one seed
-    served: tuple[Served, ...] = ()  #: the run of each seed at the largest rate that met all targets
+    #: [request/s] of its 95 % confidence interval, which includes the seeds and the bisection; inf with one seed
+    half_width: float
+    served: tuple[Served, ...] = ()  #: for each seed, the run at the largest rate that met all targets
 
     @property
     def interval(self) -> tuple[float, float]:
-        """[request/s] of 95 % confidence."""
+        """[request/s] The 95 % confidence interval."""
         return max(0.0, self.rate - self.half_width), self.rate + self.half_width
 
     @property
@@ -158,9 +161,10 @@ def find_capacity(
 ) -> Capacity:  # fmt: skip
     """The largest rate at which every target is met.
 
-    `run(rate, seed)`: a run at this rate, in requests/s. With one seed it should draw the same requests at every rate and only
-    pull their arrivals together, so that latency grows with the rate. `tolerance`: the two rates of a seed differ by at most
-    this share. A run misses its targets too if no request has ended, or half of them have not when the last one arrives.
+    `run(rate, seed)`: a run at this rate, in requests/s. With the same seed, `run` should draw the same requests at every rate
+    and only change the intervals of their arrivals, so that latency grows with the rate. `tolerance`: the two rates of a seed
+    differ by at most this share. A run also misses its targets if no request has ended, or if less than half of them have ended
+    when the last one arrives.
     """
     if not targets:
         raise InputError(Problem("capacity", "it must have at least one target", "slo"))
@@ -189,7 +193,8 @@ def _of_seed(
     run: Callable[[float, int], ServingResult], targets: Sequence[Target], seed: int, tolerance: float, start: float,
     least: float, most: float,
 ) -> SeedCapacity:  # fmt: skip
-    """Doubles or halves the rate until one is met and one is missed, and then bisects between them, by their geometric mean."""
+    """Double or halve the rate until one rate meets the targets and one misses them, and then bisect between them by their
+    geometric mean."""
     met, missed, rate, runs, bound = 0.0, math.inf, start, 0, ""
     while runs < _MOST_RUNS and least <= rate <= most:
         runs += 1
@@ -210,8 +215,8 @@ def _of_seed(
 def _missed(result: ServingResult, targets: Sequence[Target]) -> str | None:
     """The target that a run misses by the largest factor; None if it meets all.
 
-    Where half of the requests have not ended when the last one arrives, the rate was above what the engines serve, and latency
-    would have grown had more come.
+    If less than half of the requests have ended when the last one arrives, the rate is above the capacity of the engines, and
+    latency would have grown with more requests.
     """
     worst, name = 1.0, None
     for target in targets:

@@ -1,7 +1,7 @@
-"""Continuous batching as vLLM V1 does it (release 0.19).
+"""Continuous batching as in vLLM V1 (release 0.19).
 
-Decodes that run on are not touched step by step: all of them advance by one token a round, so a request keeps the difference
-between its tokens and the number of the round. Only requests that start, need a block or end cost time.
+Running decodes are not updated step by step: all of them advance by one token in a round, so a request stores the difference
+between its tokens and the number of the round. Only requests that start, end or need a block cost time.
 """
 
 from __future__ import annotations
@@ -15,9 +15,10 @@ from kernbench.workloads.serving.scheduler import StepBatch, Tokens
 
 
 class ContinuousBatching(Batching):
-    """A step takes one token of every decode, then prefills as far as its tokens go; requests wait for a place and for blocks.
+    """A step computes one token of every decode, and then prefills within the token limit; requests wait for a place and for
+    blocks.
 
-    A request that needs a block when none is free takes those of the last request, which is computed again later.
+    If no block is free, a request that needs one takes the blocks of the last request, which is computed again later.
 
     >>> from kernbench.serving import ContinuousBatching, EngineOptions, Request
     >>> engine = ContinuousBatching(EngineOptions(num_gpu_blocks=64, max_model_len=256))
@@ -34,12 +35,13 @@ class ContinuousBatching(Batching):
         self.round = 0
         self.flying: ContinuousBatch | None = None  # the last batch, until it is complete
         self.last_end_ns = -1
-        self.decode_pj = 0.0  #: [pJ] of one token of a decode, the sum over the steps that have started
-        self._decoding = 0  # requests that decode
-        self._context = 0  # [token] of theirs that are computed, the sum
-        self._turns: list[dict[Request, None]] = [{} for _ in range(options.block_size)]  # by the round that needs a block
-        self._ending: dict[int, dict[Request, None]] = {}  # by the round of their last token
-        self._prefilling: dict[Request, None] = {}  # of those that run
+        self.decode_pj = 0.0  #: [pJ] energy of one token of a decode, summed over the steps that have started
+        self._decoding = 0  # number of requests that decode
+        self._context = 0  # [token] sum of their computed tokens
+        # the requests that need a block, by round
+        self._turns: list[dict[Request, None]] = [{} for _ in range(options.block_size)]
+        self._ending: dict[int, dict[Request, None]] = {}  # the requests with their last token, by round
+        self._prefilling: dict[Request, None] = {}  # running requests that prefill
         self._admitted = 0
 
     def finish(self, request: Request) -> None:
@@ -80,7 +82,7 @@ class ContinuousBatching(Batching):
         return batch
 
     def _plain(self) -> bool:
-        """Whether all running requests are served without a choice: only the last one prefills, and all blocks are there."""
+        """Whether all running requests are served without a choice: only the last one prefills, and no block is missing."""
         if self.options.long_prefill_token_threshold or len(self._prefilling) > 1:
             return False
         need = len(self._turns[self.round % self.options.block_size])
@@ -92,7 +94,7 @@ class ContinuousBatching(Batching):
         return need <= self.pool.free
 
     def _chunk(self, batch: StepBatch, request: Request, tokens: int) -> int:
-        """Compute so many tokens of a prefill. The tokens."""
+        """Compute tokens of a prefill. Returns their number."""
         if tokens <= 0:
             return 0
         before, end = request.computed, request.computed + tokens
@@ -107,7 +109,7 @@ class ContinuousBatching(Batching):
         return tokens
 
     def _walk(self, batch: ContinuousBatch, budget: int) -> int:
-        """Serve running requests one by one, and preempt where blocks are missing. The tokens that are left."""
+        """Serve running requests one by one, and preempt requests if blocks are missing. Returns the remaining tokens."""
         options, turn = self.options, self._turns[self.round % self.options.block_size]
         given: dict[Request, int] = {}
         i = 0
@@ -121,13 +123,13 @@ class ContinuousBatching(Batching):
                     tokens = options.long_prefill_token_threshold
                 tokens = min(tokens, budget)
                 need = self._blocks(request.computed + tokens) - len(request.blocks)
-            else:  # its last token is on its way
+            else:  # its last token is being computed
                 i += 1
                 continue
             while need > self.pool.free:
                 victim = self._victim()
                 served = given.pop(victim, 0)
-                if served:  # it comes before this one
+                if served:  # the preempted request comes before this one
                     budget += served
                     batch.chunks = [one for one in batch.chunks if one[0] is not victim]
                     i -= 1
@@ -144,13 +146,13 @@ class ContinuousBatching(Batching):
             budget -= tokens
             i += 1
         for request in self.running:
-            if request._decoding and request not in given:  # it goes on as a prefill of one token
+            if request._decoding and request not in given:  # it continues as a prefill of one token
                 self._stop_decoding(request)
                 self._prefilling[request] = None
         return budget
 
     def _stop_decoding(self, request: Request) -> None:
-        """It has not decoded in this round, and will not decode in the next one as others do."""
+        """The request has not decoded in this round, and will not decode in the next round as others do."""
         self._context += 1  # the sum does not count this round yet
         self._leave(request)
         self.settle(request)
@@ -166,7 +168,7 @@ class ContinuousBatching(Batching):
         if request._decoding:
             joined = self.round - 1 == request._joined
             self._stop_decoding(request)
-            # the token of the step before is on its way, and is not yet part of a block
+            # the token of the previous step is being computed, and is not yet part of a block
             known = request.computed - (self.asynchronous and not given and not joined)
         self._prefilling.pop(request, None)
         self.running.remove(request)
@@ -208,7 +210,7 @@ class ContinuousBatching(Batching):
             self._ending.setdefault(request._end_round, {})[request] = None
 
     def _leave(self, request: Request) -> None:
-        """It no longer decodes. `computed` counts the token of this round."""
+        """The request no longer decodes. `computed` counts the token of this round."""
         request.computed = request._offset + self.round
         request._decoding = False
         self._decoding -= 1
@@ -221,7 +223,7 @@ class ContinuousBatching(Batching):
                 del self._ending[request._end_round]
 
     def settle(self, request: Request) -> None:
-        """It takes no further step as a decode: the energy of its tokens since it began is its own."""
+        """The request takes no further step as a decode: assign the energy of its tokens since its start."""
         if request._since_pj is not None:
             request.energy_pj += self.decode_pj - request._since_pj
             request._since_pj = None
@@ -232,22 +234,22 @@ def _order(request: Request) -> int:
 
 
 class ContinuousBatch(StepBatch):
-    """A batch of `ContinuousBatching`. Decodes are a number; `rows` lists them."""
+    """A batch of `ContinuousBatching`. Decodes are stored as a number; `rows` lists them."""
 
     def __init__(self, scheduler: ContinuousBatching) -> None:
         super().__init__()
         self._scheduler = scheduler
         self._round = scheduler.round
-        self.ending: list[Request] = []  #: requests whose last token this step gives
-        self.finishing: list[Request] = []  #: requests whose prefill ends
-        self.late: list[Request] = []  #: requests that were stopped while their token was on its way
-        self.left = 0  #: decodes whose clients have left since
+        self.ending: list[Request] = []  #: requests whose last token comes from this step
+        self.finishing: list[Request] = []  #: requests whose prefill ends with this step
+        self.late: list[Request] = []  #: requests that were stopped while their token was being computed
+        self.left = 0  #: decodes whose clients have left since the start of the step
 
     def _decode_contexts(self) -> list[int]:
         return [before for _, before in self._decoders()]
 
     def _decoders(self) -> list[tuple[Request, int]]:
-        """Requests that decode and the tokens before, in the order of the engine."""
+        """The requests that decode and their earlier tokens, in the order of the engine."""
         assert self._scheduler.round == self._round, "the scheduler has made another batch"
         started = set(self.finishing)
         still = [one for one in self._scheduler.running if one._decoding and one not in started]
@@ -261,7 +263,7 @@ class ContinuousBatch(StepBatch):
         return [row[1:] for row in sorted(rows)]
 
     def charge(self, pj: float) -> None:
-        """Decodes are not visited: each keeps the sum as it was when it began to decode."""
+        """Decodes are not visited: each stores the value of the sum when it began to decode."""
         for request, tokens, _ in self.chunks:
             request.energy_pj += tokens * pj
         self._scheduler.decode_pj += pj
@@ -286,7 +288,7 @@ class ContinuousBatch(StepBatch):
                 assert request.last_token_ns is not None
                 found.gaps_ns.append(end_ns - request.last_token_ns)
             request.last_token_ns = end_ns
-        for request in self.late:  # after its gap is known: it may be one whose prefill ends
+        for request in self.late:  # after its gap is known: its prefill may end with this step
             request.last_token_ns = end_ns
         for request in sorted(self.ending, key=_order):  # blocks become free in the order of the batch
             if request.state != State.ABORTED:

@@ -1,4 +1,4 @@
-"""A scenario on several engines: one run of it, and the largest rate that it carries under latency targets."""
+"""A scenario on several engines: one run, and the largest rate within latency targets."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from kernbench.workloads.serving.timeline import Timeline
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Equal engines of a fleet: a scenario and its number of engines. Their workload is that of the fleet."""
+    """Equal engines of a fleet: a scenario and its number of engines. The workload is that of the fleet."""
 
     scenario: Scenario
     count: int
@@ -35,7 +35,7 @@ class Group:
 
     @property
     def engines(self) -> int:
-        """Schedulers with a copy of the model: `dp` of each."""
+        """The number of schedulers with a copy of the model: `dp` for each engine."""
         return self.count * self.scenario.dp
 
 
@@ -52,11 +52,11 @@ class _Engines:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Deployment:
-    """So many engines of a scenario. Each has `tp` times `pp` devices of its own.
+    """A scenario on a number of engines. Each has `tp` times `pp` devices of its own.
 
-    `replicas`: engines; with `prefill` those that decode. `prefill`: engines that only prefill; their keys and values cross a
-    link of `kv_link_gb_s`, by default that of their machine. `routing`: how requests choose an engine. `groups`: instead of
-    equal engines those of several scenarios, with the workload of `scenario`.
+    `replicas`: the number of engines; with `prefill`, the number of engines that decode. `prefill`: the number of engines that
+    only prefill; keys and values cross a link of `kv_link_gb_s`, whose default is the link of their machine. `routing`: how
+    requests choose an engine. `groups`: engines of several scenarios instead of equal engines, with the workload of `scenario`.
     """
 
     scenario: Scenario
@@ -78,13 +78,13 @@ class Deployment:
         router(self.routing)
 
     def having(self, **given: Any) -> Deployment:
-        """The same with other fields of its scenarios."""
+        """The same deployment with other fields in its scenarios."""
         groups = tuple(replace(one, scenario=replace(one.scenario, **given)) for one in self.groups)
         return replace(self, scenario=replace(self.scenario, **given), groups=groups)
 
     @property
     def parts(self) -> tuple[Group, ...]:
-        """The groups, those that prefill first."""
+        """The groups; groups that prefill come first."""
         if self.groups:
             return tuple(sorted(self.groups, key=lambda one: one.role != "prefill"))
         if not self.prefill:
@@ -93,17 +93,18 @@ class Deployment:
 
     @property
     def engines(self) -> int:
-        """Of all groups, as many for each as its `dp`."""
+        """The number of engines of all groups; each counts `dp` times."""
         return sum(one.engines for one in self.parts)
 
     @property
     def machines(self) -> int:
-        """Machine files that stand side by side: a file of one chip `tp` times an engine, else the file holds all of it."""
+        """The number of machines: for a file of one chip, `tp` machines for each engine; otherwise the file describes the whole
+        engine."""
         return sum(one.count * one.scenario.devices for one in self.parts)
 
     @property
     def cost(self) -> Cost | None:
-        """Price and power of all machines; None, or a part that is None, where a file does not say it."""
+        """The price and the power of all machines; a value is None if a file does not give it."""
         costs = [(one.scenario.machine.cost, one.count * one.scenario.devices) for one in self.parts]
         if any(cost is None for cost, _ in costs):
             return None
@@ -115,12 +116,13 @@ class Deployment:
         return Cost(usd_per_hour=whole("usd_per_hour"), watts=whole("watts"))
 
     def link(self, step: MachineStep, group: Group | None = None) -> KvLink | None:
-        """From an engine that prefills to those that decode; None for others. InputError if nothing says how fast it is.
+        """The link from an engine that prefills to those that decode; None for other engines. InputError if its bandwidth is
+        not known.
 
-        Machines without links to others send through their hosts: each device over its own link, into the host and out of it
-        at once.
+        Machines without links to other machines send through their hosts: each device uses its own link to the host, and the
+        host sends the data on without delay.
 
-        `group`: of the engine, by default the first.
+        `group`: the group of the engine; the default is the first.
         """
         group = group or self.parts[0]
         if group.role != "prefill":
@@ -139,7 +141,7 @@ class Deployment:
         return KvLink(token_bytes=token_bytes * scenario.tp, bytes_per_ns=rate, latency_ns=latency)
 
     def _engines(self) -> list[_Engines]:
-        """What engines are built of; equal scenarios share the times of their steps."""
+        """The parts of the engines; equal scenarios share the times of their steps."""
         known: list[tuple[Scenario, MachineStep, EngineOptions, MachineTimer]] = []
         found = []
         for group in self.parts:
@@ -157,7 +159,7 @@ class Deployment:
         return found
 
     def _fleet(self, engines: Sequence[_Engines], seed: int, lines: Sequence[Timeline | None] = ()) -> Fleet:
-        """The engines, empty. `lines`: a time line for each group."""
+        """The engines without requests. `lines`: a time line for each group."""
         instances = []
         for one, line in zip(engines, lines or (None,) * len(engines), strict=True):
             for number in range(one.group.engines):
@@ -202,7 +204,7 @@ class Deployment:
     ) -> Capacity:  # fmt: skip
         """The largest rate of the workload at which every target is met. All runs share one table of steps.
 
-        `duration_s`: [s] that requests arrive for, at least: a workload that is drawn gets more requests at high rates.
+        `duration_s`: [s] shortest time in which requests arrive: a random workload gets more requests at high rates.
         """
         engines = self._engines()
         runs: dict[tuple[float, int], Served] = {}
@@ -228,7 +230,7 @@ class Deployment:
         return replace(found, served=tuple(runs[one.met, one.seed] for one in found.seeds if one.met))
 
     def worth(self, rate: float) -> dict[str, float | None]:
-        """What so many requests/s are for the price and the power of the machines; None where the file does not say it."""
+        """The requests/s for the price and the power of the machines; None if the file does not give them."""
         cost = self.cost
 
         def per(value: Fraction | None) -> float | None:
@@ -240,7 +242,7 @@ class Deployment:
         }
 
     def token_cost(self, found: Capacity) -> dict[str, float | None]:
-        """What a million tokens cost at the rate that was found; None where nothing says it."""
+        """The cost of a million tokens at the found rate; None if it is not known."""
         served = found.served
         output, prompt = (sum(getattr(one, kind) for one in served) / max(1, len(served)) for kind in ("output", "prompt"))
         rates = {"output_tokens_per_s": found.rate * output, "total_tokens_per_s": found.rate * (output + prompt)}
@@ -251,7 +253,7 @@ class Deployment:
         }
 
     def to_dict(self, found: Capacity) -> dict[str, Any]:
-        """As `kbsim serve capacity --json` prints it."""
+        """The content of `kbsim serve capacity --json`."""
         return {
             "status": "done",
             "model": self.scenario.model.name,
@@ -270,9 +272,9 @@ class Deployment:
 
 
 def machine_link(machine: NpuConfig | SystemConfig, devices: int) -> tuple[float | None, int]:
-    """[byte/ns] and [ns] from an engine of so many devices to one on another machine: the links of chips, or the link
-    between SIPs of a system. None where the file does not say it."""
-    if isinstance(machine, NpuConfig):  # whose file has links only where it is of a chip
+    """[byte/ns] and [ns] of the link from an engine with this number of devices to an engine on another machine: the links of
+    chips, or the link between SIPs of a system. None if the file does not give it."""
+    if isinstance(machine, NpuConfig):  # only the file of a chip has links
         chip = machine.chip
         return (None, 0) if chip is None else (float(chip.links * chip.link_gb_s) * devices, round(chip.link_latency_ns))
     link = machine.system.link
@@ -280,7 +282,7 @@ def machine_link(machine: NpuConfig | SystemConfig, devices: int) -> tuple[float
 
 
 def _row(engines: _Engines, instances: Sequence[Instance], result: ServingResult) -> dict[str, Any]:
-    """What a group did in a run, as plain data."""
+    """The results of a group in a run, as plain data."""
     scenario, ns = engines.group.scenario, result.end_ns - result.whole.start_ns
     return {
         "machine": scenario.machine.source, "role": engines.group.role, "count": engines.group.count,
@@ -291,6 +293,6 @@ def _row(engines: _Engines, instances: Sequence[Instance], result: ServingResult
 
 
 def _idle_mw_ns(engines: Sequence[_Engines], result: ServingResult) -> float:
-    """[pJ] of static power of all engines over the run; that of steps is part of it."""
+    """[pJ] The static energy of all engines over the run; the energy of steps includes its part."""
     ns = result.end_ns - result.whole.start_ns
     return sum(one.group.count * one.step.static_mw * ns for one in engines)

@@ -1,8 +1,8 @@
 """Random numbers that are equal on every machine and with every release of numpy.
 
-The bits come from PCG64, whose stream numpy guarantees. The numbers are made of them by integers, and by additions, products,
-quotients and square roots of floats, whose results IEEE 754 fixes. Logarithms and powers of the C library, and with them the
-distributions of numpy, differ between machines in the last digit.
+The bits come from PCG64, whose stream numpy guarantees. The numbers are computed from the bits with integers, and with
+additions, products, quotients and square roots of floats, whose results IEEE 754 defines. Logarithms and powers of the C
+library, and therefore the distributions of numpy, differ between machines in the last digit.
 """
 
 from __future__ import annotations
@@ -11,15 +11,15 @@ import math
 
 import numpy as np
 
-_BLOCK = 4096  #: of 64 random bits
+_BLOCK = 4096  #: random 64-bit numbers
 _LN2 = 0.6931471805599453  # the nearest float
-_LN2_HIGH, _LN2_LOW = 0.6931471803691238, 1.9082149292705877e-10  # their sum is closer; products with exponents are exact
-_TERMS = 12  #: of the series of log: below 1e-17
-_FACTORS = tuple(1 / math.factorial(term) for term in range(14, -1, -1))  # of exp
+_LN2_HIGH, _LN2_LOW = 0.6931471803691238, 1.9082149292705877e-10  # their sum is more exact; products with exponents are exact
+_TERMS = 12  #: terms of the series of log: the rest is below 1e-17
+_FACTORS = tuple(1 / math.factorial(term) for term in range(14, -1, -1))  # terms of the series of exp
 
 
 class Draws:
-    """A stream of random numbers of some seeds, at least 0 each.
+    """A stream of random numbers for some seeds of at least 0.
 
     >>> from kernbench.workloads.serving.draws import Draws
     >>> draws = Draws(7, 1)

@@ -1,4 +1,4 @@
-"""The event loop: arrivals, ends of steps, and clients that leave, in the order of time."""
+"""The event loop: arrivals, ends of steps, and departures of clients, in the order of time."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _ENDED = (State.FINISHED, State.ABORTED, State.REJECTED)
 
 
 class Recorder(Protocol):
-    """What is reported about a simulation while it runs."""
+    """Receives the events of a simulation."""
 
     def step(self, engine: Engine, batch: StepBatch, start_ns: int, end_ns: int, tokens: Tokens) -> None:
         """A step has ended."""
@@ -33,18 +33,18 @@ class Flight:
     batch: StepBatch
     start_ns: int
     end_ns: int
-    device_ns: int  #: of the device: stages of a pipeline and hand-offs between them
-    queued_ns: int  #: in front of stages that other batches had
+    device_ns: int  #: [ns] of the device: stages of a pipeline, and hand-offs between them
+    queued_ns: int  #: [ns] waiting for stages that other batches occupied
     energy_pj: Mapping[str, float]  #: by part of the machine
     stages: list[tuple[int, int]]  #: [ns] start and end in each stage
 
 
 class Engine:
-    """One instance: a scheduler, and a device, or a pipeline of devices, that compute its steps.
+    """One instance: a scheduler, and a device or a pipeline of devices that computes its steps.
 
-    A driver calls `add` on arrivals, `start` whenever the engine is not `busy`, and `end` at each of the times that `start`
-    announced. As many steps are under way as the scheduler has `batches_in_flight`. They pass the stages in their order: a
-    stage has one batch at a time, and so has each way from a stage to the next one.
+    A driver calls `add` at arrivals, `start` whenever the engine is not `busy`, and `end` at each of the times that `start`
+    returned. The number of steps in progress is at most the `batches_in_flight` of the scheduler. The steps pass the stages in
+    order: a stage has one batch at a time, and so has each link from a stage to the next.
     """
 
     def __init__(self, scheduler: Scheduler, timer: StepTimer, recorder: Recorder) -> None:
@@ -54,20 +54,21 @@ class Engine:
         self.outstanding = 0  #: requests that have arrived and have not ended
         self.ended: Flight  #: the step that ended last
         self._flights: deque[Flight] = deque()
-        self._next: StepBatch | None = None  # that is scheduled already
-        self._full = False  # whether nothing more can be scheduled before a step ends
+        self._next: StepBatch | None = None  # the next step, if it is already scheduled
+        self._full = False  # whether no step can be scheduled before another step ends
         self._free: list[int] = []  # [ns] when the host and each stage are free
-        self._ways: list[int] = []  # [ns] when the way behind each stage is free
-        self._arrived: list[Request] = []  # since the last step was scheduled
-        self._considered: list[Request] = []  # arrived before the next step was scheduled, after the one before was
-        self._blocked: str | None = None  # what the first of the queue had too little of, since a time
+        self._ways: list[int] = []  # [ns] when the link after each stage is free
+        self._arrived: list[Request] = []  # requests that arrived since the last step was scheduled
+        # requests that arrived between the scheduling of the previous step and of the next step
+        self._considered: list[Request] = []
+        self._blocked: str | None = None  # what the first request of the queue lacks, since a point in time
         self._blocked_since = 0
-        self._blocked_ns = [0] * len(BLOCKED)  # time by what the first of the queue had too little of
-        self.last_end_ns = -1  #: [ns] when the step before `ended` ended
+        self._blocked_ns = [0] * len(BLOCKED)  # [ns] total time for each lack of the first request
+        self.last_end_ns = -1  #: [ns] end of the step before `ended`
 
     @property
     def busy(self) -> bool:
-        """Whether steps run, and no other can start before one of them ends."""
+        """Whether steps run, and no further step can start before one of them ends."""
         return self._full and bool(self._flights)
 
     @property
@@ -77,7 +78,7 @@ class Engine:
 
     @property
     def places(self) -> int:
-        """Steps that can be under way."""
+        """The number of steps that can be in progress."""
         return self.scheduler.batches_in_flight
 
     def add(self, request: Request, now_ns: int) -> bool:
@@ -91,7 +92,7 @@ class Engine:
         return True
 
     def start(self, now_ns: int) -> list[int]:
-        """Start the steps that can run. [ns] when each of them ends."""
+        """Start the steps that can run. Returns the end of each [ns]."""
         ends = []
         while len(self._flights) < self.places and (batch := self.take(now_ns)):
             stages, host = self.timer.stages_ns(batch), self.timer.host_ns(batch)
@@ -100,17 +101,17 @@ class Engine:
         return ends
 
     def take(self, now_ns: int) -> StepBatch:
-        """The next step, which the driver must `run` unless it is empty."""
+        """The next step; the driver must `run` it unless it is empty."""
         while True:
             batch, self._next = self._next or self._schedule(now_ns), None
             if batch or not batch.preempted or self._flights:
                 return batch
-            # else the first running request has given its own blocks away, and nobody else was considered
+            # otherwise the first running request has given its own blocks away, and no other request was considered
 
     def run(
         self, batch: StepBatch, now_ns: int, stages: Sequence[tuple[int, int]], host: int, energy: Mapping[str, float]
     ) -> int:
-        """A step starts. `stages`, `host`: [ns] that these take; `energy`: [pJ] of it. [ns] when it ends."""
+        """A step starts. `stages`, `host`: [ns] their durations; `energy`: [pJ] of the step. Returns its end [ns]."""
         batch.commit()
         self._settle(batch, now_ns)
         for request, _, _ in batch.chunks:
@@ -131,7 +132,7 @@ class Engine:
         return flight.end_ns
 
     def _passed(self, stages: Sequence[tuple[int, int]], host_ns: int, now_ns: int) -> Flight:
-        """When a batch passes the host and each stage, with the hand-off behind it."""
+        """The times at which a batch passes the host and each stage, including the hand-off after it."""
         if not self._free:
             self._free, self._ways = [0] * (1 + len(stages)), [0] * len(stages)
         ready = max(now_ns, self._free[0]) + host_ns
@@ -147,17 +148,17 @@ class Engine:
         return Flight(StepBatch(), now_ns, ready, worked - host_ns, ready - now_ns - worked, {}, spans)
 
     def _settle(self, batch: StepBatch, now_ns: int) -> None:
-        """What the queue lacked until now is known, and what it lacks from now on."""
+        """Count the time for which the first request of the queue lacked something, and set what it lacks from now on."""
         if self._blocked is not None:
             self._blocked_ns[BLOCKED.index(self._blocked)] += now_ns - self._blocked_since
         self._blocked, self._blocked_since = batch.blocked, now_ns
         for request in self._considered:
-            if request.scheduled_ns is None:  # else another engine has computed its prompt
+            if request.scheduled_ns is None:  # otherwise another engine has computed its prompt
                 request.queued_ns = tuple(self._blocked_ns)
         self._considered = []
 
     def _schedule(self, now_ns: int) -> StepBatch:
-        """The next step. Requests that have arrived since the last one wait in the queue from its start on."""
+        """The next step. Requests that have arrived since the last step count as waiting from the start of this step on."""
         self._considered += self._arrived
         self._arrived = []
         batch = self.scheduler.schedule(now_ns)
@@ -166,7 +167,7 @@ class Engine:
         return batch
 
     def end(self) -> list[Request]:
-        """The first of the running steps ends. The requests that ended with it."""
+        """End the first of the running steps. Returns the requests that ended with it."""
         flight = self._flights.popleft()
         self._full = False
         tokens = flight.batch.complete(flight.end_ns, self.last_end_ns)
@@ -192,9 +193,9 @@ _END, _ABORT = range(2)
 
 
 def drive(requests: Iterable[Request], engine: Engine, max_concurrency: int | None = None) -> int:
-    """Run all requests, which are in the order of their arrivals. [ns] when the last one ended.
+    """Run all requests, which must be in the order of their arrivals. Returns the end of the last one [ns].
 
-    `max_concurrency`: a request is sent only when fewer are under way; its time starts when it is sent.
+    `max_concurrency`: a request is sent only when fewer requests are in progress; its time starts when it is sent.
     """
     coming = iter(requests)
     following = next(coming, None)
@@ -225,7 +226,7 @@ def drive(requests: Iterable[Request], engine: Engine, max_concurrency: int | No
         while held and (max_concurrency is None or engine.outstanding < max_concurrency):
             send(held.popleft())
         if engine.busy or (events and events[0][0] == now) or (following is not None and following.arrival_ns == now):
-            continue  # everything that happens now comes before the next step
+            continue  # all events of this time come before the next step
         for end in engine.start(now):
             serial += 1
             heappush(events, (end, _END, serial, None))

@@ -1,4 +1,5 @@
-"""What a step does beside the model's own pass: drafts of speculative decoding, LoRA adapters, swaps over the host link."""
+"""The work of a step in addition to the model's own pass: drafts of speculative decoding, LoRA adapters, swaps over the host
+link."""
 
 from __future__ import annotations
 
@@ -14,7 +15,7 @@ from kernbench.workloads.serving.scheduler import StepBatch
 if TYPE_CHECKING:
     from kernbench.workloads.serving.step_time import MachineTimer
 
-_ADAPTER_BYTES = 2  #: of a weight of an adapter: they are not quantised
+_ADAPTER_BYTES = 2  #: [B] of a weight of an adapter: adapters are not quantised
 
 
 class ExtraWork(ABC):
@@ -22,18 +23,19 @@ class ExtraWork(ABC):
 
     @abstractmethod
     def ns(self, batch: StepBatch) -> float:
-        """[ns] of a step, after the model's own pass."""
+        """[ns] The time that it adds to a step, after the model's own pass."""
 
     def energy_pj(self, batch: StepBatch) -> Mapping[str, float]:
-        """[pJ] of it by part of the machine."""
+        """[pJ] Its energy by part of the machine."""
         return {}
 
     def save(self) -> None:  # noqa: B027  # most keep nothing
-        """Keep what was simulated, where it is kept."""
+        """Store simulated results, if there is a store."""
 
 
 class DraftModel(ExtraWork):
-    """Proposes so many tokens: one pass over the tokens of the step, then one token a pass for each of its requests."""
+    """Proposes a number of tokens: one pass over the tokens of the step, and then one pass for each further token of its
+    requests."""
 
     def __init__(self, timer: MachineTimer, tokens: int) -> None:
         self.timer = timer
@@ -57,7 +59,7 @@ class DraftModel(ExtraWork):
 
 
 def _after(batch: StepBatch) -> tuple[int, float]:
-    """The requests of a step, and the mean of their tokens after it."""
+    """The requests of a step, and their mean number of tokens after it."""
     requests = len(batch.chunks) + batch.decodes
     context = batch.decode_context + batch.decodes + batch.drafts
     context += sum(before + tokens for _, tokens, before in batch.chunks)
@@ -66,7 +68,7 @@ def _after(batch: StepBatch) -> tuple[int, float]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lora:
-    """Adapters of requests: `adapters` of them with this `rank`, `max_loras` in a step, and as many places in the memory."""
+    """The adapters of requests: `adapters` adapters of rank `rank`, at most `max_loras` in a step and in memory."""
 
     adapters: int
     rank: int
@@ -78,11 +80,11 @@ class Lora:
                 raise InputError(Problem("lora", "it must be an integer of at least 1", name, getattr(self, name)))
 
     def adapter_bytes(self, model: Model, shards: int, layers: int | None = None) -> int:
-        """[byte] of one adapter on each device: two matrices of this rank beside each matrix of a layer. `layers`: that the
-        device has, by default all.
+        """[byte] The size of one adapter on each device: two matrices of this rank for each matrix of a layer. `layers`: the
+        number of layers on the device; the default is all.
 
-        Of one of the two every device has a part, of the other all, as in vLLM without `fully_sharded_loras`; the part is
-        taken to be half of them.
+        As in vLLM without `fully_sharded_loras`, every device has a part of one of the two matrices and the whole of the other;
+        the part is assumed to be half of both.
         """
         if not model.planned or model.shape.experts:
             rule = "adapters are for dense decoders, and this model has other parts"
@@ -93,7 +95,7 @@ class Lora:
 
 
 class Adapters(ExtraWork):
-    """Each adapter of a step is read from memory once. One that has no place there comes over the host link first."""
+    """Each adapter of a step is read from memory once. An adapter that is not in memory first comes over the host link."""
 
     def __init__(
         self, lora: Lora, adapter_bytes: int, *, memory_bytes_per_ns: float, host_bytes_per_ns: float | None,
@@ -114,7 +116,7 @@ class Adapters(ExtraWork):
 
 
 class Swaps(ExtraWork):
-    """Blocks that go to the host or come back, before the step, one direction after the other."""
+    """Blocks that are moved to the host or back before the step; the two directions one after the other."""
 
     def __init__(self, block_bytes: int, host_bytes_per_ns: float, dram_pj_per_byte: float = 0.0) -> None:
         self._pj = block_bytes * dram_pj_per_byte

@@ -23,10 +23,10 @@ ROLES: tuple[Role, ...] = ("both", "prefill", "decode")
 
 @dataclass(frozen=True, slots=True)
 class KvLink:
-    """How the keys and values of a prompt go from an engine that prefills to one that decodes.
+    """The transfer of a prompt's keys and values from an engine that prefills to an engine that decodes.
 
-    `token_bytes`: of a token's keys and values in all layers. `bytes_per_ns`: of the link of one prefill engine; its transfers
-    go one after another. `latency_ns`: of each transfer.
+    `token_bytes`: the bytes of a token's keys and values in all layers. `bytes_per_ns`: the bandwidth of the link of one
+    prefill engine; its transfers go one after another. `latency_ns`: the latency of each transfer.
 
     >>> from kernbench.serving import KvLink
     >>> KvLink(token_bytes=131072, bytes_per_ns=32, latency_ns=5000).transfer_ns(1024)
@@ -45,15 +45,15 @@ class KvLink:
             raise InputError(Problem("link", "it must be above 0", "bytes_per_ns", self.bytes_per_ns))
 
     def transfer_ns(self, tokens: int) -> int:
-        """[ns] that this many tokens take alone on the link, rounded up."""
+        """[ns] The time for this number of tokens alone on the link, rounded up."""
         return self.latency_ns + -int(-tokens * self.token_bytes // self.bytes_per_ns)
 
 
 class Instance:
-    """One engine of a fleet, and what it does: all of a request, its prefill, or its decode.
+    """One engine of a fleet, and its role: it serves complete requests, their prefill, or their decode.
 
-    `link`: of one that prefills to those that decode, by default that of the fleet. `timeline`: where its steps are added up.
-    `sharers`: the engines with which it shares experts, of which it becomes one.
+    `link`: the link from an engine that prefills to those that decode; the default is that of the fleet. `timeline`: the
+    timeline that sums its steps. `sharers`: the engines with which it shares experts; the instance joins them.
     """
 
     def __init__(
@@ -74,7 +74,7 @@ class Instance:
                 rule = "engines that share experts compute one step at a time"
                 raise InputError(Problem("instance", rule, "batches_in_flight", scheduler.batches_in_flight))
             sharers.instances.append(self)
-        self.served = 0  #: requests that the router gave it
+        self.served = 0  #: requests that the router assigned to it
         self.busy_ns = 0
         self.steps = 0
         self.engine: Engine  # of the run
@@ -85,7 +85,7 @@ class Instance:
         return self.engine.outstanding
 
     def start(self, now_ns: int) -> list[tuple[Instance, int]]:
-        """Start the steps that can run: of which instance each is, and when it ends [ns]."""
+        """Start the steps that can run; return the instance and the end [ns] of each."""
         if self.sharers is not None:
             return self.sharers.start(now_ns)
         return [] if self.engine.busy else [(self, end) for end in self.engine.start(now_ns)]
@@ -98,7 +98,7 @@ class Sharers:
     """Engines that share experts: they start each step together, and the step ends for all of them at once.
 
     A request that arrives during a step waits for the end of this step, even if its engine has nothing to do. An engine without
-    work takes part in a step, because other engines need its experts. `timer`: times the steps of all of them.
+    work takes part in a step, because other engines need its experts. `timer`: times the common steps.
     """
 
     def __init__(self, timer: StepTimer) -> None:
@@ -125,7 +125,7 @@ class Sharers:
 
 
 class _Told:
-    """Passes on what an engine tells. The end of a prefill is not the end of its request, if another engine decodes."""
+    """Forwards the events of an engine. The end of a prefill is not the end of its request, if another engine decodes."""
 
     def __init__(self, instance: Instance, recorder: Recorder) -> None:
         self._instance = instance
@@ -137,7 +137,7 @@ class _Told:
         self._instance.busy_ns += (end_ns - start_ns) // engine.places
         if self._instance.timeline is not None:
             self._instance.timeline.step(batch, tokens, start_ns, (end_ns - start_ns) // engine.places)
-        if self._instance.role == "prefill":  # the engine that decodes gives the first token
+        if self._instance.role == "prefill":  # the first token comes from the engine that decodes
             tokens = Tokens()
         self._recorder.step(engine, batch, start_ns, end_ns, tokens)
 
@@ -154,8 +154,8 @@ class Fleet:
     """Instances, the router in front of them, and the link from prefill to decode.
 
     A request goes to one instance that the router chooses. If there are instances of role `prefill`, the router chooses one of
-    them for the prompt. Then its keys and values cross the link, and the router chooses an instance of role `decode`. That one
-    computes the last token of the prompt again, as vLLM does, and gives the first token of the output.
+    them for the prompt. The keys and values then cross the link, and the router chooses an instance of role `decode`. This
+    instance computes the last token of the prompt again, as in vLLM, and produces the first token of the output.
     """
 
     def __init__(self, instances: Sequence[Instance], router: Router, link: KvLink | None = None) -> None:
@@ -173,17 +173,18 @@ class Fleet:
         self.first = [one for one in self.instances if one.role != "decode"]
         self.second = [one for one in self.instances if one.role == "decode"]
         self._link_free: dict[Instance, int] = {}
-        self.moved_bytes = 0  #: of keys and values, over all links
+        self.moved_bytes = 0  #: bytes of keys and values over all links
 
     def drive(self, requests: Iterable[Request], recorder: Recorder, max_concurrency: int | None = None) -> int:
-        """Run all requests, which are in the order of their arrivals. [ns] when the last one ended."""
+        """Run all requests, which must be in the order of their arrivals. Returns the end of the last one [ns]."""
         for one in self.instances:
             one.engine = Engine(one.scheduler, one.timer, _Told(one, recorder))
         coming = iter(requests)
         following = next(coming, None)
         held: deque[Request] = deque()
         events: list[tuple[int, int, int, Instance | None, Request | None]] = []
-        at: dict[int, tuple[Instance | None, Request]] = {}  # by number: requests under way; nowhere while they cross the link
+        # requests in progress by number, with their instance; None while their data cross the link
+        at: dict[int, tuple[Instance | None, Request]] = {}
         touched: dict[Instance, None] = {}  # instances that may start a step
         serial = now = 0
 
@@ -209,7 +210,7 @@ class Fleet:
             if self.second and request.id in at:
                 whole[request.id] = request
 
-        whole: dict[int, Request] = {}  # of split requests, by number: what the client asked for
+        whole: dict[int, Request] = {}  # split requests by number, as the client sent them
         while following is not None or events:
             if following is not None and (not events or following.arrival_ns <= events[0][0]):
                 now = max(now, following.arrival_ns)
@@ -247,7 +248,7 @@ class Fleet:
             while held and (max_concurrency is None or len(at) < max_concurrency):
                 send(held.popleft())
             if (events and events[0][0] == now) or (following is not None and following.arrival_ns == now):
-                continue  # everything that happens now comes before the next step
+                continue  # all events of this time come before the next step
             for instance in touched:
                 for started, end in instance.start(now):
                     event(end, _END, started, None)
@@ -257,7 +258,7 @@ class Fleet:
         return now
 
     def _cross(self, instance: Instance, tokens: int, now_ns: int) -> int:
-        """[ns] when so many tokens of an instance that has just computed them are on the other side."""
+        """[ns] The time at which tokens that an instance has just computed arrive at the other side."""
         link = instance.link or self.link
         assert link is not None
         end = max(now_ns, self._link_free.get(instance, 0)) + link.transfer_ns(tokens)
@@ -267,7 +268,7 @@ class Fleet:
 
 
 def _prompt_of(request: Request) -> Request:
-    """The request as an engine that prefills has it: it ends with the first token."""
+    """The request for an engine that prefills: it ends with the first token."""
     return Request(
         request.id, arrival_ns=request.arrival_ns, prompt=request.prompt, output=1, priority=request.priority,
         prefix=request.prefix, ttft_target_ns=request.ttft_target_ns, adapter=request.adapter,
@@ -275,7 +276,7 @@ def _prompt_of(request: Request) -> Request:
 
 
 def _rest_of(request: Request, prefilled: Request) -> Request:
-    """The request as an engine that decodes has it: all but the last token of the prompt are computed."""
+    """The request for an engine that decodes: all tokens of the prompt except the last are computed."""
     request.remote = request.prompt - 1
     request.scheduled_ns = prefilled.scheduled_ns
     request.queued_ns = prefilled.queued_ns
@@ -285,7 +286,7 @@ def _rest_of(request: Request, prefilled: Request) -> Request:
 
 
 def simulate_fleet(requests: Iterable[Request], fleet: Fleet, *, max_concurrency: int | None = None) -> ServingResult:
-    """Serve all requests, which are in the order of their arrivals, and measure them.
+    """Serve all requests, which must be in the order of their arrivals, and measure them.
 
     >>> from kernbench.serving import ContinuousBatching, EngineOptions, Fleet, Instance, Request, RoundRobin
     >>> from kernbench.serving import fixed_step, simulate_fleet

@@ -19,12 +19,12 @@ from kernbench.workloads.serving.scenario import Scenario
 
 SCHEMA = "kernbench/fleet/1"
 _BYTES = 1 << 20
-_MOST = 4096  #: engines of a group
+_MOST = 4096  #: limit of the engines of a group
 
 
 @dataclass(frozen=True, slots=True)
 class _Key:
-    """A key of a group: its JSON Schema, and whether a value is right."""
+    """A key of a group: its JSON Schema, and the check of its value."""
 
     shape: Shape
     right: Callable[[Any], bool]
@@ -50,7 +50,7 @@ _SETS = _Key({"type": "object"}, lambda one: isinstance(one, dict), "it must be 
 
 _YES = _Key({"type": "boolean"}, lambda one: isinstance(one, bool), "it must be true or false")
 
-#: Keys of a group. Those that a group does not have are those of the command.
+#: Keys of a group. Keys that a group does not have are those of the command.
 GROUP: dict[str, _Key] = {
     "config": _text(), "count": _count(1, _MOST), "role": _text(*ROLES), "set": _SETS,
     "tp": _count(1, _MOST), "pp": _count(1, _MOST), "dp": _count(1, _MOST), "ep": _YES, "w": _count(1, 64), "a": _count(1, 64),
@@ -70,7 +70,7 @@ def fleet_json_schema() -> Shape:
 
 
 def load_fleet(path: Path, base: Scenario, allow_code: Sequence[str] = ()) -> tuple[Group, ...]:
-    """The groups of a file; what a group does not say is that of `base`. InputError says where the file is wrong."""
+    """The groups of a file; missing values are those of `base`. InputError says where the file is wrong."""
     document = read_document(path, _BYTES)
     plain = document.data
     for name, value in plain.items():

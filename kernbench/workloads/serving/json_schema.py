@@ -1,4 +1,4 @@
-"""The JSON Schemas of what `kbsim serve` prints with `--json`: of a run, of `why` and of `capacity`."""
+"""The JSON Schemas of the output of `kbsim serve` with `--json`: of a run, of `why` and of `capacity`."""
 
 from __future__ import annotations
 

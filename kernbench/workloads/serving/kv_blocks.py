@@ -1,4 +1,4 @@
-"""Blocks of the KV cache: who has them, which of the free ones still hold known tokens, and which of them goes first."""
+"""Blocks of the KV cache: their owners, the free blocks that still contain known tokens, and the order of reuse."""
 
 from __future__ import annotations
 
@@ -8,32 +8,32 @@ from itertools import repeat
 
 from kernbench.workloads.serving.request import Request
 
-Key = Hashable  #: of a full block: equal keys mean equal tokens in it and before it
+Key = Hashable  #: of a full block: equal keys mean equal tokens in the block and before it
 
 
 class BlockPool:
-    """Blocks 1 to `usable`. Free ones are taken in the order in which they became free; until then their tokens are kept."""
+    """Blocks 1 to `usable`. Free blocks are taken in the order in which they became free; until then they keep their tokens."""
 
     def __init__(self, usable: int) -> None:
         self.usable = usable
-        self._fresh = 1  # this one and those above were never taken: they are free, and go first
-        self._free: OrderedDict[int, None] = OrderedDict()  # of the others
+        self._fresh = 1  # this block and those above were never used: they are free, and are taken first
+        self._free: OrderedDict[int, None] = OrderedDict()  # the other free blocks
         self._key: dict[int, Key] = {}
-        self._holders: dict[Key, dict[int, None]] = {}  # blocks that hold a key, the oldest first
-        self._shared: dict[int, int] = {}  # requests of a block with more than one
+        self._holders: dict[Key, dict[int, None]] = {}  # blocks with a key, the oldest first
+        self._shared: dict[int, int] = {}  # number of requests of a block with more than one
 
     @property
     def free(self) -> int:
-        """Blocks that no request has."""
+        """The number of blocks without a request."""
         return len(self._free) + self.usable + 1 - self._fresh
 
     @property
     def used(self) -> int:
-        """Blocks that requests have."""
+        """The number of blocks with requests."""
         return self._fresh - 1 - len(self._free)
 
     def take(self, count: int) -> list[int]:
-        """So many blocks; the tokens in them are lost."""
+        """Take a number of blocks; their tokens are lost."""
         first = self._fresh
         self._fresh = min(first + count, self.usable + 1)
         found = list(range(first, self._fresh))
@@ -52,7 +52,7 @@ class BlockPool:
                 del self._holders[key]
 
     def release(self, blocks: Sequence[int]) -> None:
-        """A request gives its blocks back: the last one is free first."""
+        """A request returns its blocks: the last one becomes free first."""
         if not self._shared:
             self._free.update(zip(reversed(blocks), repeat(None)))
             return
@@ -66,7 +66,8 @@ class BlockPool:
                 self._shared[block] = others
 
     def name(self, block: int, key: Key, before: Key | None = None) -> int:
-        """The block is full of the tokens of this key, after those of `before`. The block that the request has from now on."""
+        """The block is full of the tokens of this key, which follow those of `before`. Returns the block that the request has
+        from now on."""
         if block not in self._key:
             self._key[block] = key
             self._holders.setdefault(key, {})[block] = None
@@ -83,11 +84,11 @@ class BlockPool:
         return found
 
     def unused(self, blocks: Iterable[int]) -> int:
-        """How many of these are free."""
+        """The number of these blocks that are free."""
         return sum(block in self._free for block in blocks)
 
     def share(self, blocks: Iterable[int]) -> None:
-        """One more request has these."""
+        """Add a request to these blocks."""
         for block in blocks:
             if block in self._free:
                 del self._free[block]
@@ -104,7 +105,7 @@ class Prefixes:
         self._known: dict[tuple[int | None, tuple[tuple[int | str, int], ...]], list[int]] = {}
 
     def keys(self, request: Request) -> list[int]:
-        """Of all full blocks of its prefix. Those of different adapters differ."""
+        """The keys of all full blocks of its prefix. Keys of different adapters differ."""
         prefix = request.prefix
         if not prefix:
             return []
@@ -131,5 +132,5 @@ class Prefixes:
 
 
 def request_keys(request: Request, shared: Sequence[Key], blocks: int) -> list[Key]:
-    """Of its first so many blocks: those of its prefix, then those that nobody else has."""
+    """The keys of its first blocks: those of its prefix, and then keys that no other request has."""
     return [*shared[:blocks], *((request.id, i) for i in range(len(shared), blocks))]

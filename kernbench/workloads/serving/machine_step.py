@@ -34,29 +34,30 @@ from kernbench.workloads.parallel.layout import Layout, check_layout, cut_layers
 from kernbench.workloads.parallel.programs import hand_off_tally
 from kernbench.workloads.routing import EVEN, Routing
 
-Edges = tuple[list[int], list[int], list[int]]  #: of a table: tokens of prefill, decodes, their context
-_ACTIVATION_BYTES = 2  #: of an element that chips hand on
-_IDLE = (Sequences(1),)  # what a replica without sequences computes, as in vLLM: a token that nobody needs
+Edges = tuple[list[int], list[int], list[int]]  #: edges of a table: tokens of prefill, decodes, their context
+_ACTIVATION_BYTES = 2  #: [B] of an element that chips pass on
+_IDLE = (Sequences(1),)  # the work of a replica without sequences, as in vLLM: one token whose result is not used
 GRAPH_SIZES = (1, 2, 4, *range(8, 256, 8), *range(256, 513, 16))  #: [token] of the graphs that vLLM 0.19 captures
 
 
 class MachineStep(ABC):
-    """Times a step, and says how much memory the model leaves."""
+    """Times a step, and gives the memory that the model leaves free."""
 
     edges: Edges
-    kv_bits: int = 16  #: of an element of the KV cache
-    capture_sizes: tuple[int, ...] = ()  #: [token] of graphs that its software captures
+    kv_bits: int = 16  #: bits of an element of the KV cache
+    capture_sizes: tuple[int, ...] = ()  #: [token] sizes of graphs that its software captures
 
     @abstractmethod
     def device_ns(self, sequences: Sequence[Sequences]) -> float:
         """[ns] of a step of these sequences."""
 
     def replicas_ns(self, replicas: Sequence[Sequence[Sequences]]) -> float:
-        """[ns] of a step of replicas that share experts, each with sequences of its own; one without any has a token."""
+        """[ns] of a step of replicas that share experts, each with its own sequences; a replica without sequences computes one
+        token."""
         return max(self.device_ns(one) for one in replicas if one)
 
     def energy_pj(self, sequences: Sequence[Sequences]) -> dict[str, float]:
-        """[pJ] of a step by part of the machine; empty where its model has no energy."""
+        """[pJ] of a step by part of the machine; empty if its model has no energy."""
         return {}
 
     def replicas_pj(self, replicas: Sequence[Sequence[Sequences]]) -> dict[str, float]:
@@ -70,22 +71,22 @@ class MachineStep(ABC):
 
     @property
     def dram_pj_per_byte(self) -> float:
-        """[pJ/byte] of its memory, of `energy_pj`."""
+        """[pJ/byte] The energy of its memory, for `energy_pj`."""
         return 0.0
 
     @property
     def static_mw(self) -> float:
-        """[mW] that the machine takes while it is idle, of `energy_pj`."""
+        """[mW] The static power of the machine, for `energy_pj`."""
         return 0.0
 
     def limits(self, sequences: Sequence[Sequences]) -> dict[str, float]:
-        """What needs the time of a step: resources in words, each with the share of the step that it needs alone; the largest
-        first. A step that is not told apart is the device's."""
+        """The limits of a step: resources in words, each with the share of the step that it needs alone; the largest first. A
+        step without further detail counts as limited by the device."""
         return {"the device": 1.0}
 
     @property
     def layers(self) -> int | None:
-        """Layers of the model that these devices have; None for all."""
+        """The number of layers of the model on these devices; None for all."""
         return None
 
     @property
@@ -94,11 +95,11 @@ class MachineStep(ABC):
         return (self,)
 
     def hand_off_ns(self, tokens: int) -> float:
-        """[ns] to hand this many tokens to the next stage of a pipeline; 0 of the last stage."""
+        """[ns] The time to pass this number of tokens to the next stage of a pipeline; 0 for the last stage."""
         return 0.0
 
     def hand_off_pj(self, tokens: int) -> dict[str, float]:
-        """[pJ] of it by part of the machine."""
+        """[pJ] The energy of the hand-off by part of the machine."""
         return {}
 
     @abstractmethod
@@ -107,7 +108,7 @@ class MachineStep(ABC):
 
     @abstractmethod
     def weight_bytes(self) -> int:
-        """[byte] of memory, of each device, that the model takes without its KV cache."""
+        """[byte] The memory of each device that the model occupies without its KV cache."""
 
     @abstractmethod
     def token_bytes(self) -> int:
@@ -123,7 +124,7 @@ class MachineStep(ABC):
 
     @abstractmethod
     def content(self) -> Any:
-        """All that the time depends on, as plain data."""
+        """All data on which the time depends, as plain data."""
 
 
 class CoreStep(MachineStep):
@@ -149,7 +150,7 @@ class CoreStep(MachineStep):
             prompt=1, tokens=1, batch=sharers, shards=shards, layers=layers, routing=routing, expert_parallel=expert_parallel,
             sharers=sharers, **part,
         )  # fmt: skip
-        self._timer = CoreTimer(  # whether a batch fits is the engine's to decide
+        self._timer = CoreTimer(  # the engine decides whether a batch fits
             model, precision, config, shards=shards, layers=layers, routing=routing, expert_parallel=expert_parallel,
             any_size=True, sharers=sharers, **part,
         )  # fmt: skip
@@ -182,7 +183,7 @@ class CoreStep(MachineStep):
 
     def hand_off_pj(self, tokens: int) -> dict[str, float]:
         parts = self._hand_off(tokens).energy_pj
-        return {name: float(pj) for name, pj in sorted(parts.items()) if name != "static"}  # stages run beside it
+        return {name: float(pj) for name, pj in sorted(parts.items()) if name != "static"}  # stages run in parallel with it
 
     def _hand_off(self, tokens: int) -> Tally:
         """From DRAM to DRAM of the PEs of the next stage, alone on the links."""
@@ -210,7 +211,7 @@ class CoreStep(MachineStep):
         tally = self._timer.step_tally(sequences)
         found: dict[str, float] = {}
         for name, cycles in tally.bounds.items():
-            if name != "critical path":  # it is of jobs on all resources
+            if name != "critical path":  # it belongs to jobs on all resources
                 found[words(name)] = max(found.get(words(name), 0.0), cycles / tally.cycles)
         return _largest_first(found)
 
@@ -247,7 +248,8 @@ class CoreStep(MachineStep):
 
 
 def versions() -> list[str]:
-    """What times of steps depend on beside their machine and model: the timing model, and the code that makes programs."""
+    """The data on which times of steps depend in addition to machine and model: the timing model, and the code that makes
+    programs."""
     return [str(MODEL_VERSION), VERSION, package_digest("kernbench.workloads")]
 
 
@@ -373,7 +375,7 @@ class Pipeline(MachineStep):
         return self._stages[0].static_mw
 
     def limits(self, sequences: Sequence[Sequences]) -> dict[str, float]:
-        """Of the slowest stage."""
+        """The limits of the slowest stage."""
         return max(self._stages, key=lambda one: one.device_ns(sequences)).limits(sequences)
 
     def host_ns(self, sequences: int) -> int:
@@ -430,11 +432,11 @@ def machine_step(
     tp: int = 1, pp: int = 1, dp: int = 1, layers: int | None = None, routing: Routing = EVEN, ep: bool = False,
     runtime: str | None = None,
 ) -> MachineStep:  # fmt: skip
-    """The step of a model on this machine. `w`, `a`, `kv`: bits, by default those of `kbsim llm`, on a chip 16.
+    """The step of a model on this machine. `w`, `a`, `kv`: bits; the defaults are those of `kbsim llm`, and 16 on a chip.
 
     `pp`: stages, each of `tp` devices. `dp`: copies of the model for which the machine must have devices; InputError if it has
-    too few. With `ep` the copies of a mixture share its experts. `runtime`: what the host adds: by default nothing, on a chip
-    the profile `vllm`.
+    too few. With `ep` the copies of a mixture share its experts. `runtime`: the profile of the host's times; the default is
+    none, and on a chip the profile `vllm`.
     """
     sharers = dp if ep and _is_mixture(model) else 1
     if sharers > 1 and pp > 1:

@@ -1,4 +1,4 @@
-"""The options of an engine, in the words of `vllm serve`."""
+"""The options of an engine, by their names in `vllm serve`."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ _CHOICES = {"scheduling_policy": POLICIES, "preemption_mode": ("recompute", "swa
 class EngineOptions:
     """How one engine makes batches. Defaults are those of `vllm serve` 0.19 for devices with less than 70 GiB.
 
-    `num_gpu_blocks`: blocks of the KV cache, as vLLM counts them: one of them is never given to a request. `max_model_len`:
-    [token] of a prompt and its output. `long_prefill_token_threshold`: at most so many tokens of one prefill a step, 0 for no
-    limit. `scheduler_reserve_full_isl`: a request is admitted only if all its tokens fit, not merely those of the first chunk.
-    `async_scheduling`: a step is scheduled when the previous one starts, so the host works while the device does.
-    `speculation`: drafts that a step verifies. `max_loras`: different LoRA adapters of a step, 0 if requests have none.
-    `preemption_mode`: `swap` moves blocks of a preempted request to `swap_blocks` blocks of the host and back, as vLLM V0
-    did, if there is room; else they are computed again. `prefix_cache`: `radix` is a tree of pages as SGLang has it.
-    `pipeline_parallel_size`: stages of a pipeline; as many batches are under way.
+    `num_gpu_blocks`: blocks of the KV cache, counted as in vLLM: one of them is never given to a request. `max_model_len`:
+    [token] of a prompt and its output. `long_prefill_token_threshold`: the largest number of tokens of one prefill in a step; 0
+    means no limit. `scheduler_reserve_full_isl`: a request is admitted only if all its tokens fit, not merely those of the
+    first chunk. `async_scheduling`: a step is scheduled when the previous one starts, so the host works while the device does.
+    `speculation`: drafts that a step verifies. `max_loras`: the largest number of different LoRA adapters in a step; 0 if
+    requests have none. `preemption_mode`: `swap` moves blocks of a preempted request to `swap_blocks` blocks of the host and
+    back, as vLLM V0 did, if there is room; else they are computed again. `prefix_cache`: `radix` is a tree of pages as in
+    SGLang. `pipeline_parallel_size`: the number of stages of a pipeline, and of batches in progress.
 
     >>> from kernbench.serving import EngineOptions
     >>> EngineOptions(num_gpu_blocks=2588, max_model_len=8192).usable_blocks
@@ -89,20 +89,20 @@ class EngineOptions:
 
     @property
     def scheduled_tokens(self) -> int:
-        """[token] of a step. As in vLLM, a draft model's first pass has one more for each request."""
+        """[token] of a step. As in vLLM, the first pass of a draft model has one token more for each request."""
         drafted = self.speculation is not None and self.speculation.method == "draft_model"
         return self.max_num_batched_tokens - (self.max_num_seqs if drafted else 0)
 
     @property
     def asynchronous(self) -> bool:
-        """Whether steps are scheduled before the tokens of the step before are known. vLLM does not do it with n-gram drafts,
-        which need these tokens, and with a pipeline, which has other batches under way."""
+        """Whether steps are scheduled before the tokens of the previous step are known. vLLM does not do this with n-gram
+        drafts, which need these tokens, and with a pipeline, which has other batches in progress."""
         drafted = self.speculation is not None and self.speculation.method == "ngram"
         return self.async_scheduling and not drafted and self.pipeline_parallel_size == 1
 
     @property
     def in_rounds(self) -> bool:
-        """Whether `ContinuousBatching` serves with these options: every decode gains one token a step."""
+        """Whether `ContinuousBatching` can serve with these options: every decode gains one token in a step."""
         return (
             self.speculation is None and not self.max_loras and self.preemption_mode == "recompute"
             and self.prefix_cache == "hash" and self.pipeline_parallel_size == 1

@@ -1,4 +1,4 @@
-"""What bound latencies over time: a run in periods, each with the parts of its latencies and the device's limit."""
+"""The limits of latencies over time: a run in periods, each with the parts of its latencies and the limit of the device."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from kernbench.workloads.serving.timeline import Interval, Timeline
 MOST_PERIODS = 1024
 _DEFAULT_PERIODS = 12
 
-#: What to change first, by the largest part.
+#: The first change to try, by the largest part.
 REMEDIES: Mapping[str, str] = {
     "kv_blocks": "more room for the KV cache: fewer bits (--kv-cache-dtype fp8, --w) or more devices (--tp, --replicas)",
     "sequence_slots": "a larger --max-num-seqs (with adapters --max-loras), or more engines (--replicas)",
@@ -53,7 +53,7 @@ class Limit:
 
 @dataclass(frozen=True, slots=True)
 class EngineGroup:
-    """Equal engines of a run: what times their steps, the blocks of one, and the time line of all of them."""
+    """Equal engines of a run: their step timer, the number of blocks of one, and their common timeline."""
 
     step: MachineStep
     timeline: Timeline
@@ -65,14 +65,14 @@ class EngineGroup:
 
 @dataclass(frozen=True, slots=True)
 class GroupPeriod:
-    """What the engines of a group did in a period."""
+    """The results of a group's engines in a period."""
 
     group: EngineGroup
     busy: float  #: share of the time of its engines
-    kv_share: float  #: of its blocks, on average over the busy time
+    kv_share: float  #: of its blocks, as a mean over the busy time
     step_ns: dict[str, int]  #: of steps by kind
     ttft_limit: Limit | None  #: of a typical step with prefill
-    tpot_limit: Limit | None  #: of a typical step of the kind that TPOT is mostly made of
+    tpot_limit: Limit | None  #: of a typical step of the kind that contributes most to TPOT
 
     def to_dict(self) -> dict[str, Any]:
         """As plain data."""
@@ -84,12 +84,12 @@ class GroupPeriod:
 
 @dataclass(frozen=True, slots=True)
 class Period:
-    """A part of a run. Latencies are of requests that arrive in it, and of tokens that come in it."""
+    """A part of a run. Latencies are those of requests that arrive in the period, and of tokens that are produced in it."""
 
     window: Window
     arrived: int
     ended: int
-    ttft: dict[str, Any] | None  #: as `ServingResult.why` has it
+    ttft: dict[str, Any] | None  #: in the format of `ServingResult.why`
     tpot: dict[str, Any] | None
     running: float  #: requests, on average over the busy time
     waiting: float
@@ -98,18 +98,19 @@ class Period:
 
     @property
     def ttft_limit(self) -> Limit | None:
-        """Of a typical step with prefill, of the group that spends most time in such steps."""
+        """The limit of a typical step with prefill, in the group that spends most time in such steps."""
         return max(self.groups, key=lambda one: one.step_ns["prefill"]).ttft_limit if self.groups else None
 
     @property
     def tpot_limit(self) -> Limit | None:
-        """Of a typical step of the kind that TPOT is mostly made of, of the group that spends most time in such steps."""
+        """The limit of a typical step of the kind that contributes most to TPOT, in the group that spends most time in such
+        steps."""
         limits = [(one.step_ns[limit.kind], limit) for one in self.groups if (limit := one.tpot_limit) is not None]
         return max(limits, key=itemgetter(0))[1] if limits else None
 
     @property
     def kv_share(self) -> float:
-        """Of all blocks, on average over the busy time."""
+        """The share of all blocks, as a mean over the busy time."""
         busy = sum(sum(one.step_ns.values()) for one in self.groups)
         return sum(one.kv_share * sum(one.step_ns.values()) for one in self.groups) / max(1, busy)
 
@@ -149,7 +150,8 @@ def shares_of(of: Mapping[str, Any] | None, parts: Sequence[str]) -> dict[str, f
 
 
 def periods_of(result: ServingResult, groups: Sequence[EngineGroup], every_s: float | None = None) -> list[Period]:
-    """The run in periods of about `every_s` seconds: whole intervals of its time line. By default at most 12 periods.
+    """The run in periods of about `every_s` seconds; a period consists of whole intervals of its timeline. By default at most
+    12 periods.
 
     InputError if there would be more than 1,024 periods.
     """

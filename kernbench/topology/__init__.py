@@ -1,1 +1,1 @@
-"""Where things are and how data travels between them."""
+"""The positions of components, and the routes of data between them."""

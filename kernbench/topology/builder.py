@@ -1,4 +1,4 @@
-"""A system's file to its graph, stage by stage.
+"""Builds the graph of a system from its file, stage by stage.
 
 1. read and validate (`spec.py`), 2. cube mesh: generate or reuse (`mesh_gen.py`), 3. system, 4. IO chiplets,
 5. cubes (`cube.py`), 6. edges between cubes, IO chiplets and SIPs, 7. views (`views.py`), which only compiling asks for.
@@ -39,7 +39,7 @@ _STATM = Path("/proc/self/statm")
 
 @dataclass(slots=True)
 class Stage:
-    """One stage of the builder, all SIPs together."""
+    """One stage of the builder, for all SIPs together."""
 
     name: str
     seconds: float = 0.0
@@ -47,14 +47,14 @@ class Stage:
 
 
 class StageClock:
-    """Adds up what stages take; a stage may be entered many times."""
+    """Sums the times of stages; a stage may be entered many times."""
 
     def __init__(self) -> None:
         self.stages = {name: Stage(name) for name in STAGES}
 
     @contextmanager
     def stage(self, name: str) -> Iterator[None]:
-        """Around a part of a stage."""
+        """Context of a part of a stage."""
         spent, memory, started = self.stages[name], resident_bytes(), perf_counter()
         yield
         spent.seconds += perf_counter() - started
@@ -62,7 +62,7 @@ class StageClock:
 
 
 def resident_bytes() -> int:
-    """Resident memory of this process, part of which may be free again; if the system does not report it, its peak."""
+    """[B] The resident memory of this process, part of which may be free again; if the system does not report it, the peak."""
     try:
         return int(_STATM.read_text().split()[1]) * resource.getpagesize()
     except OSError:
@@ -71,7 +71,7 @@ def resident_bytes() -> int:
 
 
 def read_system(source: str | os.PathLike[str], *, allow_code: AllowCode = ()) -> SystemConfig:
-    """The system of a preset or file, its components found. Raises InputError for what is wrong, and for one NPU.
+    """The system of a preset or file, with its components loaded. InputError for a file that is not valid, and for one NPU.
 
     `allow_code`: as in `load_config`.
     """
@@ -81,7 +81,7 @@ def read_system(source: str | os.PathLike[str], *, allow_code: AllowCode = ()) -
 
 
 def check_components(config: SystemConfig) -> None:
-    """Import what `components` names; InputError says which cannot be, and why."""
+    """Import the components that `components` names; InputError says which cannot be imported, and why."""
     problems = list(_component_problems(config))
     if problems:
         raise InputError(problems)
@@ -113,15 +113,15 @@ class Compiled:
 
     topology: Topology
     mesh_file: Path
-    action: Action  #: what became of the mesh file
-    stages: tuple[Stage, ...] = field(default=(), compare=False)  #: what each took
+    action: Action  #: what was done with the mesh file
+    stages: tuple[Stage, ...] = field(default=(), compare=False)  #: time of each stage
 
 
 def compile_topology(path: str | os.PathLike[str], force: bool = False, *, allow_code: AllowCode = ()) -> Compiled:
-    """The topology of a file, with the `cube_mesh.yaml` beside it up to date.
+    """The topology of a file, with an up-to-date `cube_mesh.yaml` beside it.
 
-    Raises InputError for a bad topology, for a preset, and for a mesh file that was edited by hand; `force` writes
-    that one again. `allow_code`: as in `load_config`.
+    InputError for a topology that is not valid, for a preset, and for a mesh file that was edited by hand; `force` overwrites
+    such a file. `allow_code`: as in `load_config`.
     """
     clock = StageClock()
     with clock.stage("read and validate"):
@@ -143,7 +143,7 @@ def build_topology(config: SystemConfig) -> Topology:
 
 
 def assemble(config: SystemConfig, mesh: CubeMesh, clock: StageClock | None = None) -> Topology:
-    """Stages 3 to 6: of `config` they read `system`, `sip`, `cube`, `io`, `wires` and `pe.link`."""
+    """Stages 3 to 6; of `config` they read `system`, `sip`, `cube`, `io`, `wires` and `pe.link`."""
     clock = clock or StageClock()
     with clock.stage("system"):
         system = _System(config, mesh)
@@ -169,7 +169,7 @@ def assemble(config: SystemConfig, mesh: CubeMesh, clock: StageClock | None = No
 
 
 class _System:
-    """Nodes and edges as they are made; what is the same in every SIP is worked out once."""
+    """Nodes and edges in the order of their creation; parts that are equal in every SIP are computed once."""
 
     def __init__(self, config: SystemConfig, mesh: CubeMesh) -> None:
         self.config = config
@@ -192,7 +192,7 @@ class _System:
             self._places.append({name: (x + place[0], y + place[1]) for name, place in inside.items()})
 
     def add_chiplets(self, sip: int) -> None:
-        """The parts of the IO chiplets, and their edges to each other and to the host."""
+        """The components of the IO chiplets, and their edges to each other and to the host."""
         io = self.config.io
         board = self.config.wires.board_mm_per_cycle
         host = link_wire(EdgeKind.PCIE, io.pcie.link, Fraction(0), board)
@@ -246,7 +246,7 @@ class _System:
                 self._join(cpu, naming.in_cube(sip, cube, naming.M_CPU), wire)
 
     def join_sips(self, pair: Pair) -> None:
-        """The link between two SIPs, from the IO chiplet at the side of the other one where there is such a chiplet."""
+        """The link between two SIPs, from the IO chiplet at the side of the other SIP if there is such a chiplet."""
         if not self._io:
             return
         system = self.config.system
@@ -256,7 +256,7 @@ class _System:
         self._join(first, second, wire)
 
     def add_switches(self) -> None:
-        """A leaf for the SIPs of each row, and with several leaves a core that each has an uplink to.
+        """A leaf switch for the SIPs of each row and, with several leaves, a core switch to which each leaf has an uplink.
 
         The uplink has the bandwidth of all parallel uplinks of a leaf, as if these carried equal shares.
         """
@@ -277,7 +277,7 @@ class _System:
                 self._join_switch(leaf, core, replace(wire, bytes_per_cycle=uplink))
 
     def add_rails(self) -> None:
-        """A switch for the SIPs of each row, then one for each rail, then the NICs, row by row. A NIC joins the SIPs of its
+        """A switch for the SIPs of each row, then one for each rail, then the NICs, row by row. A NIC connects the SIPs of its
         columns with the switch of its rail.
         """
         system, board = self.config.system, self.config.wires.board_mm_per_cycle
@@ -303,7 +303,7 @@ class _System:
                 self._join(nic, naming.switch(system.rows + rail), outside)
 
     def _join_switch(self, below: str, switch: str, wire: Wire) -> None:
-        """A connection with a switch above, whose latency counts where a transfer enters a switch."""
+        """A connection with a switch at a higher level, whose latency counts when a transfer enters the switch."""
         entering = replace(wire, cycles=wire.cycles + self.config.system.switch.cycles)
         up_again = entering if naming.parse_node(below).kind == naming.SWITCH else wire
         self.edges += [entering.edge(below, switch), up_again.edge(switch, below)]

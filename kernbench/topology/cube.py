@@ -1,4 +1,4 @@
-"""The nodes and edges of one cube, by their names inside it: made once, then put into every cube of every SIP."""
+"""The nodes and edges of one cube, by their names inside it: made once, and then copied into every cube of every SIP."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Wire:
-    """One direction of a connection, wherever it stands."""
+    """One direction of a connection, independent of its position."""
 
     kind: EdgeKind
     mm: Fraction
@@ -47,11 +47,11 @@ def link_wire(kind: EdgeKind, link: Link, mm: Fraction, mm_per_cycle: Fraction) 
 
 
 def plain_wire(kind: EdgeKind, mm: Fraction, mm_per_cycle: Fraction) -> Wire:
-    """A connection that is wire alone and limits nothing."""
+    """A connection that consists only of wire and has no bandwidth limit."""
     return Wire(kind, mm, ceil_div(mm, mm_per_cycle))
 
 
-#: Components of a PE that pass data to each other, in both directions.
+#: Components of a PE that exchange data, in both directions.
 PE_DATA = (
     (naming.PE_DMA, naming.PE_TCM),
     (naming.PE_FETCH_STORE, naming.PE_TCM),
@@ -59,7 +59,7 @@ PE_DATA = (
     (naming.PE_MATH, naming.PE_FETCH_STORE),
     (naming.PE_IPCQ, naming.PE_DMA),
 )
-#: Parts of a PE that command others and hear of their completion.
+#: Components of a PE that command others and are notified of their completion.
 PE_COMMANDS = (
     (naming.PE_CPU, naming.PE_SCHEDULER),
     (naming.PE_SCHEDULER, naming.PE_DMA),
@@ -90,7 +90,7 @@ class CubeEdge:
 
 
 def cube_nodes(config: SystemConfig, mesh: CubeMesh) -> list[CubeNode]:
-    """The nodes of a cube: its own parts, its routers, its UCIe ports, then PE by PE."""
+    """The nodes of a cube: its own components, its routers, its UCIe ports, then those of each PE."""
     cube = config.cube
     middle = (cube.width_mm / 2, cube.height_mm / 2)
     nodes = [CubeNode(name, name, None, mesh.parts[name].place) for name in (naming.M_CPU, naming.SRAM)]
@@ -104,7 +104,7 @@ def cube_nodes(config: SystemConfig, mesh: CubeMesh) -> list[CubeNode]:
 
 
 def cube_edges(config: SystemConfig, mesh: CubeMesh) -> list[CubeEdge]:
-    """The edges inside a cube: its mesh, what is attached to it, then PE by PE."""
+    """The edges inside a cube: its mesh, the components attached to it, then those of each PE."""
     cube, speed = config.cube, config.wires.mm_per_cycle
     edges: list[CubeEdge] = []
     for a, b in mesh.links:
@@ -136,7 +136,7 @@ def _pe_edges(config: SystemConfig, mesh: CubeMesh, pe: int) -> Iterator[CubeEdg
 
 
 def _hbm_wires(config: SystemConfig, mesh: CubeMesh) -> Iterator[tuple[str, Wire]]:
-    """(router, connection) of each router by which slices of the HBM enter the mesh, in the order of the slices."""
+    """(router, connection) for each router by which slices of the HBM enter the mesh, in the order of the slices."""
     slices: dict[str, list[int]] = {}
     for index in range(config.slices):
         router = mesh.parts[naming.pe(config.slice_pe(index))].router
@@ -149,7 +149,7 @@ def _hbm_wires(config: SystemConfig, mesh: CubeMesh) -> Iterator[tuple[str, Wire
 
 
 def _attached(config: SystemConfig, mesh: CubeMesh, name: str, node: str, kind: EdgeKind, link: Link) -> list[CubeEdge]:
-    """Both edges between a part of the layout, whose node is `node`, and its router."""
+    """Both edges between a component of the layout, whose node is `node`, and its router."""
     part = mesh.parts[name]
     wire = link_wire(kind, link, distance(part.place, mesh.routers[part.router]), config.wires.mm_per_cycle)
     return _both(node, part.router, _entering(config, wire), wire)

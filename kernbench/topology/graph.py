@@ -1,4 +1,4 @@
-"""A compiled system: nodes at places, and directed edges between them."""
+"""A compiled system: nodes with positions, and directed edges between them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ class EdgeKind(StrEnum):
     """The kind of a directed edge. Its value is its name in files, tables and pictures."""
 
     COMMAND = "command"  # between processors and the components that they command; no data
-    PE_INTERNAL = "pe_internal"  # between the parts of a PE; the scratchpad's banks judge, so without a bandwidth
+    # between the components of a PE; without a bandwidth, because the scratchpad's banks limit the traffic
+    PE_INTERNAL = "pe_internal"
     PE_ROUTER = "pe_router"  # a PE's DMA engine and its router
     MESH = "mesh"  # two routers of a cube
     HBM = "hbm"  # the HBM controller and the router of a slice
@@ -32,9 +33,9 @@ class EdgeKind(StrEnum):
 
 #: Edges that carry no data.
 WITHOUT_COMMAND = frozenset({EdgeKind.COMMAND})
-#: Edges that a copy by an M_CPU does not use: it enters no PE.
+#: Edges that a copy by an M_CPU does not use, because such a copy enters no PE.
 WITHOUT_PES = WITHOUT_COMMAND | {EdgeKind.PE_INTERNAL, EdgeKind.PE_ROUTER}
-#: What leaves the cube.
+#: Edges that leave the cube.
 WITHOUT_UCIE = WITHOUT_COMMAND | {EdgeKind.UCIE_PORT, EdgeKind.UCIE, EdgeKind.UCIE_IO}
 
 
@@ -60,14 +61,14 @@ class Edge:
     kind: EdgeKind
     mm: Fraction  #: length
     cycles: int  #: latency: a constant and the distance
-    bytes_per_cycle: Fraction | None  #: None if it limits nothing and is not a resource of the core
+    bytes_per_cycle: Fraction | None  #: None if it has no limit and is not a resource of the core
     weight: Fraction  #: weight for `find_path`, if it is not the distance
     slices: tuple[int, ...] = ()  #: slices of an HBM edge
 
 
 @dataclass(frozen=True)
 class Topology:
-    """Every node and edge, in the order of their making: SIP by SIP, cube by cube, PE by PE."""
+    """All nodes and edges, in the order of their creation: by SIP, cube and PE."""
 
     config: SystemConfig
     nodes: tuple[Node, ...]
@@ -84,14 +85,15 @@ class Topology:
         return {(edge.source, edge.target): edge for edge in self.edges}
 
     def under(self, config: SystemConfig) -> Topology:
-        """A topology with the nodes and edges of another machine, which is equal in all values that decide them."""
+        """A topology with the nodes and edges of another machine, for which all values that determine nodes and edges are
+        equal."""
         other = replace(self, config=config)
         vars(other).update(by_id=self.by_id, edge=self.edge)
         return other
 
 
 class Graph(StrEnum):
-    """Which edges a path may use."""
+    """The edges that a path may use."""
 
     ALL = "all"
     DATA = "data"
@@ -100,13 +102,13 @@ class Graph(StrEnum):
 
 
 class Measure(StrEnum):
-    """What makes a path short."""
+    """The measure of a path's length."""
 
     WEIGHT = "weight"
     DISTANCE = "distance"
 
 
-#: The kinds of edges that each graph leaves out.
+#: The kinds of edges that each graph excludes.
 LEFT_OUT: dict[Graph, frozenset[EdgeKind]] = {
     Graph.ALL: frozenset(),
     Graph.DATA: WITHOUT_COMMAND,

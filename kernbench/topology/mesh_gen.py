@@ -1,7 +1,7 @@
-"""The second stage: the layout of a cube, laid out again or read from the `cube_mesh.yaml` beside the topology's file.
+"""The second stage: the layout of a cube, computed again or read from the `cube_mesh.yaml` beside the topology's file.
 
-The file's `source_hash` is over the five fields that decide the layout, its `content_hash` over the rest of its own
-text. The file is used while its fields match; a manual change is refused.
+The `source_hash` of the file covers the five fields that determine the layout, and its `content_hash` covers the rest of its
+own text. The file is used while its fields match; a manual change is refused.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ Place = tuple[Fraction, Fraction]  #: (x, y) in mm, from the cube's north-west c
 
 @dataclass(frozen=True, slots=True)
 class Attached:
-    """A part of a cube and the router that it is attached to."""
+    """A component of a cube, and the router to which it is attached."""
 
     place: Place
     router: str
@@ -47,7 +47,7 @@ class CubeMesh:
     """The layout of a cube; names are those inside the cube."""
 
     routers: Mapping[str, Place]
-    links: tuple[tuple[str, str], ...]  #: once a pair, from the west or north
+    links: tuple[tuple[str, str], ...]  #: each pair once, from the west or north
     parts: Mapping[str, Attached]  #: `pe0`, ..., `m_cpu`, `sram`, `ucie_n0`, ...
 
 
@@ -110,7 +110,7 @@ def port_names(cube: Cube) -> list[str]:
 def part_names(cube: Cube) -> list[str]:
     """Everything that is attached to a router, row by row over the cube, then the ports of each side.
 
-    The processor and the SRAM stand in the middle of the PEs, so that no PE is far from them.
+    The processor and the SRAM are in the middle of the PEs, so that no PE is far from them.
     """
     half = (cube.pes + 1) // 2
     names = [naming.pe(i) for i in range(cube.pes)]
@@ -155,7 +155,7 @@ def _port_places(cube: Cube) -> dict[str, Place]:
 
 
 def _links(cube: Cube, routers: Mapping[str, Place]) -> Iterable[tuple[str, str]]:
-    """Each router and the next one in its row and in its column, over the HBM where that lies between."""
+    """Each router with the next one in its row and in its column, across the HBM if it is between them."""
     for row in range(cube.mesh.rows):
         line = (naming.router(row, col) for col in range(cube.mesh.cols))
         yield from pairwise(name for name in line if name in routers)
@@ -192,7 +192,7 @@ class MeshFile:
 
     mesh: CubeMesh
     path: Path
-    action: Action  #: what becomes of the file
+    action: Action  #: what is done with the file
     source: str  #: hash of the fields
 
     def write(self) -> None:
@@ -221,7 +221,7 @@ def source_hash(config: SystemConfig) -> str:
 def mesh_of(config: SystemConfig) -> CubeMesh:
     """The layout for a run: that of the file beside the topology if it matches, else one made in memory.
 
-    Raises InputError if the file was edited by hand. Nothing is written.
+    InputError if the file was edited by hand. Nothing is written.
     """
     path = mesh_path(config)
     found = _kept(path, config, source_hash(config)) if path is not None and path.exists() else None
@@ -268,7 +268,7 @@ def _place_text(place: Place) -> str:
 
 
 def _number(value: Fraction) -> str:
-    """A length as YAML: a decimal where that is exact and short, else a ratio."""
+    """A length in YAML: a decimal if it is exact and short, else a ratio."""
     text = str(plain_number(value))
     return f"{value.numerator}/{value.denominator}" if "e" in text else text
 

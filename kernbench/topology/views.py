@@ -1,6 +1,6 @@
-"""The four views of a topology: all SIPs, one SIP, one cube, one PE, each with what is around it.
+"""The four views of a topology: all SIPs, one SIP, one cube, one PE, each with its surroundings.
 
-A view is a projection: its boxes stand for nodes or for groups of them, its lines for the edges between two boxes.
+A view is a projection: its boxes represent nodes or groups of nodes, and its lines represent the edges between two boxes.
 """
 
 from __future__ import annotations
@@ -34,11 +34,12 @@ class ViewNode:
     """A box: a node, or a group of nodes under its own name (`sip0`, `sip0.io0`, `sip0.cube3`, `sip0.cube3.pe1`)."""
 
     id: str
-    label: str  #: its name inside what it is part of
-    kind: str  #: the node's kind; of a group `sip`, `io`, `cube` or `pe`
-    inside: bool  #: False: it is around what the view is of
-    nodes: tuple[Node, ...]  #: what it stands for
-    x_mm: Fraction  #: middle and extent of these, in the plane of their SIP; in the system's view of them all
+    label: str  #: its name inside the enclosing component
+    kind: str  #: the node's kind; for a group `sip`, `io`, `cube` or `pe`
+    inside: bool  #: False: it belongs to the surroundings of the subject
+    nodes: tuple[Node, ...]  #: the nodes that it represents
+    #: centre and extent of these nodes, in the plane of their SIP; in the view of the system, in the plane of all SIPs
+    x_mm: Fraction
     y_mm: Fraction
     width_mm: Fraction
     height_mm: Fraction
@@ -51,7 +52,7 @@ class ViewEdge:
     source: str
     target: str
     kind: EdgeKind
-    edges: tuple[Edge, ...]  #: what it stands for
+    edges: tuple[Edge, ...]  #: the edges that it represents
 
     @property
     def bytes_per_cycle(self) -> Fraction | None:
@@ -131,7 +132,7 @@ def _as_die(node: Node) -> _Box:
 
 
 def _as_part(node: Node) -> _Box:
-    """A PE is one box, everything else its own."""
+    """A PE is one box; every other node is a box of its own."""
     if node.sip is None or node.pe is None:
         return _as_node(node)
     return _Box(Level.PE, place(node.sip, cube=node.cube, pe=node.pe))

@@ -16,7 +16,7 @@ def draw(topology: Topology, level: Level, of: str = "") -> Picture:
     found = view(topology, level, of)
     picture = _DRAWN[level](topology, found)
     edges = [edge for edge in found.edges if level is Level.PE or edge.kind is not EdgeKind.COMMAND]
-    # The boxes of a PE say themselves what they are; around a cube there are texts and no boxes.
+    # The boxes of a PE have labels; around a cube there are texts without boxes.
     shown = [node for node in found.nodes if level is not Level.PE and (node.inside or level is Level.SIP)]
     add_legend(picture, shown, edges)
     return picture

@@ -1,4 +1,4 @@
-"""The trace: what a run did, event by event, and what can be read from that."""
+"""The trace: the events of a run, and the results that follow from them."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Fields of many records as numpy columns: integers, `NULL` where a record says nothing, and texts as numbers into a list.
+"""Fields of many records as numpy columns: integers, `NULL` if a record lacks the field, and texts as indices into a list.
 
-Tables of events are joined by their ids: which row of one belongs to which row of the other.
+Tables of events are joined by their ids, which map the rows of one table to the rows of another.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ class Column:
 
     values: Ints
     texts: list[str] | None = None  #: of a field of text: what the values, other than NULL, are indices into
-    items: Ints | None = None  #: of a list of integers: all rows' items, of which `values` says how many each row has
+    items: Ints | None = None  #: of a list of integers: the items of all rows; `values` has the number of items of each row
 
     def __len__(self) -> int:
         return len(self.values)
 
     def take(self, order: Ints) -> Column:
-        """Some rows, in some order; an index below 0 is a row without the field."""
+        """Some rows, in some order; an index below 0 gives a row without the field."""
         if self.items is None:
             if len(self.values) == 0:
                 return Column(np.full(len(order), NULL), self.texts)
@@ -72,7 +72,7 @@ class Table:
         return self.count
 
     def __getitem__(self, name: str) -> Ints:
-        """The values of a column; all NULL where the table has none of that name."""
+        """The values of a column; all NULL if the table has no column of this name."""
         column = self.columns.get(name)
         return np.full(self.count, NULL) if column is None else column.values
 
@@ -82,11 +82,11 @@ class Table:
         return np.where(values == NULL, 0, values)
 
     def take(self, order: Ints) -> Table:
-        """Some rows, in some order; an index below 0 is a row that lacks everything."""
+        """Some rows, in some order; an index below 0 gives a row without any field."""
         return Table({name: column.take(order) for name, column in self.columns.items()}, len(order))
 
     def row(self, index: int) -> dict[str, Any]:
-        """One row as the record had it, absent fields left out."""
+        """One row as a record; missing fields are left out."""
         return {name: value for name, column in self.columns.items() if (value := column[index]) is not None}
 
 
@@ -122,7 +122,7 @@ class Collector:
             self._flush()
 
     def table(self) -> Table:
-        """All of them."""
+        """All fields as a table."""
         self._flush()
         columns = {}
         for i, one in enumerate(self.fields):
@@ -161,7 +161,7 @@ def _joined(value: Any) -> str | None:
 
 
 def clamped(value: int) -> int:
-    """An integer that a column can hold: what reaches beyond 64 bits is the largest or smallest that does not."""
+    """An integer that a column can hold: values beyond 64 bits become the largest or smallest 64-bit integer."""
     return min(max(value, NULL + 1), -(NULL + 1))
 
 
@@ -174,7 +174,7 @@ def _ints(values: Iterable[Any]) -> Ints:
 
 BLOCK = 1 << 17  #: [B] one Huffman code each
 LONGEST_CODE = 15  # of literals and lengths
-LONGEST_HEAD_CODE = 7  # of the code that the lengths of codes are written in
+LONGEST_HEAD_CODE = 7  # of the code in which the lengths of codes are written
 END_OF_BLOCK = 256
 RUN_258 = 285  # the symbol of a repetition of 258 bytes
 HEAD_ORDER = (16, 17, 18, 0, 8, 7, 9, 6, 10, 5, 11, 4, 12, 3, 13, 2, 14, 1, 15)
@@ -189,7 +189,7 @@ def deflate(parts: Sequence[Bytes]) -> bytes:
     for part in parts:
         for at in range(0, len(part), BLOCK):
             _block(out, part[at : at + BLOCK])
-    out.put(1 | 1 << 1, 3)  # a last block, of the fixed code, that holds its end alone
+    out.put(1 | 1 << 1, 3)  # a last block with the fixed code, which contains only the end symbol
     out.put(0, 7)
     return out.finish()
 
@@ -199,8 +199,8 @@ class _Bits:
 
     def __init__(self) -> None:
         self._bytes = bytearray()
-        self._rest = 0  # what does not fill a byte yet
-        self._length = 0  # [bit] of it
+        self._rest = 0  # bits that do not fill a byte yet
+        self._length = 0  # number of these bits
 
     def put(self, value: int, length: int) -> None:
         """A few bits."""
@@ -228,7 +228,7 @@ class _Bits:
         self._rest, self._length = data[total // 8] & ((1 << total % 8) - 1), total % 8
 
     def finish(self) -> bytes:
-        """All of it; the last byte is filled with zeros."""
+        """All bytes; the last byte is filled with zeros."""
         return bytes(self._bytes) + (bytes([self._rest]) if self._length else b"")
 
 
@@ -245,7 +245,7 @@ def _block(out: _Bits, data: Bytes) -> None:
 
 
 def _symbols(data: Bytes) -> NDArray[np.int64]:
-    """Literals, or one literal and its repetitions where all are the same; then the end."""
+    """Literals, or one literal and its repetitions if all bytes are equal; then the end symbol."""
     runs = (len(data) - 1) // 258 if len(data) > 258 and data.min() == data.max() else 0
     rest = len(data) - 258 * runs
     return np.concatenate((data[:rest].astype(np.int64), np.full(runs, RUN_258), np.array([END_OF_BLOCK])))
@@ -303,11 +303,11 @@ def _codes(lengths: Sequence[int]) -> list[int]:
     return codes
 
 
-SAFE = 2**53 - 1  #: JavaScript's numbers are exact up to here; larger ones travel as text
+SAFE = 2**53 - 1  #: JavaScript's numbers are exact up to this value; larger ones are stored as text
 
 
 class Pack:
-    """Collects columns. Their description is written into the page beside the packed bytes."""
+    """Collects columns. The description of the columns is written into the page beside the packed bytes."""
 
     def __init__(self) -> None:
         self._planes: list[NDArray[np.uint8]] = []
@@ -365,7 +365,8 @@ def _span(values: Ints) -> tuple[int, int]:
 
 
 def _weight(values: Ints) -> int:
-    """About how many bits a column takes: each byte as many as it is rare, in whole numbers, so that all machines agree."""
+    """The approximate number of bits of a column: a byte counts more the rarer it is, in whole numbers, so that all machines
+    give the same result."""
     total = 0
     for shift in range(0, 56, 8):
         counts = np.bincount((values >> shift) & 255, minlength=256)
@@ -405,7 +406,7 @@ def paired(starts: Sequence[Ints], ends: Sequence[Ints]) -> tuple[Ints, Ints]:
 
 
 def _keys(starts: Sequence[Ints], ends: Sequence[Ints]) -> tuple[Ints, Ints]:
-    """One number for the keys of each row and how often they stood before it; equal in both where all are equal."""
+    """One number for the keys of each row and the number of their earlier occurrences; equal in both if all are equal."""
     count = len(starts[0])
     code = np.zeros(count + len(ends[0]), np.int64)
     for column in (np.concatenate(both) for both in zip(starts, ends, strict=True)):
@@ -429,9 +430,9 @@ def _occurrence(codes: Ints) -> Ints:
 
 
 def rows_of(spans: Table) -> Ints:
-    """The row of each span in its track, so that no two of a row overlap: each takes the first row that is free.
+    """The row of each span in its track, so that no two spans of a row overlap: each span takes the first free row.
 
-    The spans stand in order of track and start.
+    The spans must be in order of track and start.
     """
     unit, start, end = spans["unit"], spans["start"], spans["end"]
     rows = np.zeros(len(spans), np.int64)

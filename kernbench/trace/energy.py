@@ -1,4 +1,4 @@
-"""The energy of a traced run by cause: which command, on which resource, by which kind of access, took how much.
+"""The energy of a traced run by cause: the command, the resource, and the kind of access.
 
 Every access of a file of level `full` or `access` is priced by the machine's `energy` section, as in `kernbench.bounds.energy`:
 
@@ -9,7 +9,7 @@ Every access of a file of level `full` or `access` is priced by the machine's `e
     ve      operations of each VE job
     static  the static power over the whole run; it has no command
 
-Energies are integers over one denominator, so their sums are equal in whatever order and groups they are added.
+Energies are integers over one denominator, so their sums do not depend on the order and the groups of addition.
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ PARTS = ("dram", "noc", "spm", "mac", "ve", "static")
 READ, WRITE, MAC, OP, TIME = "read", "write", "mac", "op", "time"
 ACTIONS = (READ, WRITE, MAC, OP, TIME)
 OTHER = "not of a command"  #: static energy, write-backs of a cache, transfers that had not ended
-UNSTATED = "not stated"  #: the commands that do not state what they are grouped by
+UNSTATED = "not stated"  #: commands that do not state the property by which they are grouped
 WHOLE_RUN = "run"  #: the resource of static energy
 NEARLY = 1e-9  #: relative difference of an exact sum from the same as a float, at most
 _BITS = re.compile(r"W(\d+)", re.IGNORECASE)
 
-#: What is read of a trace, by event type.
+#: The fields that are read from a trace, by event type.
 _FIELDS: dict[str, tuple[str, ...]] = {
     "CMD_ENQUEUE": (
         "cmd_id", "cmd_type", "unit", "layer_id", "phase", "block_id", "head_id", "token_idx", "precision", "tensor", "qbits",
@@ -61,7 +61,7 @@ _FIELDS: dict[str, tuple[str, ...]] = {
 
 @dataclass(frozen=True, slots=True)
 class Prices:
-    """What an event takes, in `1 / unit` picojoules: exact integers."""
+    """The energy of an event, in `1 / unit` picojoules: exact integers."""
 
     unit: int
     dram: int  #: one byte
@@ -99,7 +99,7 @@ class Prices:
 
 @dataclass(frozen=True, slots=True)
 class Cause:
-    """What a command states of itself."""
+    """The properties that a command states."""
 
     op: str  #: its opcode
     layer: int | None = None
@@ -146,7 +146,7 @@ class Ledger:
 
     @property
     def ns(self) -> Fraction:
-        """How long the run took."""
+        """[ns] The duration of the run."""
         return self.cycles / self.trace.freq_ghz
 
     def by(self, grouping: str) -> list[Share]:
@@ -244,7 +244,7 @@ def _unknown(grouping: str) -> Problem:
 
 
 def ledger(trace: Trace) -> Ledger:
-    """Price every access of a trace. InputError for a file that does not hold all accesses of a whole run."""
+    """Price every access of a trace. InputError for a file that does not contain all accesses of a whole run."""
     _check(trace)
     section = trace.meta.sim_config.get("energy", {})
     try:
@@ -267,7 +267,8 @@ def ledger(trace: Trace) -> Ledger:
 
 
 def _compare(found: Ledger, said: dict[str, Any]) -> None:
-    """InputError if the accesses do not add up to the energy that the run itself reported: MACs whose bits are not stated."""
+    """InputError if the accesses do not add up to the energy that the run itself reported, which happens for MACs whose bits
+    are not stated."""
     parts = {share.name: share.pj for share in found.by("part")}
     for part in PARTS:
         pj = float(parts.get(part, 0))
@@ -347,7 +348,7 @@ class _Sums:
             self.counts["spm", unit, action, record.cmd_id] += count
 
     def sram_access(self, record: Any) -> None:
-        if record.by != "DMA":  # what a DMA engine moves counts once, when its transfer ends
+        if record.by != "DMA":  # the bytes of a DMA engine are counted once, when its transfer ends
             kept = self.operands.setdefault(record.job_id, Counter())
             kept[record.unit, READ if record.access_type == "READ" else WRITE] += record.size_bytes
 
@@ -366,7 +367,7 @@ class _Sums:
             self.counts["noc", record.unit, action, began.cmd_id] += began.size_bytes
 
     def items(self, end: Any) -> Iterator[Item]:
-        """All items, in a fixed order; what the counters of the run have beyond those of commands is of no command."""
+        """All items, in a fixed order; counts of the run that exceed those of commands belong to no command."""
         rates = {"dram": self.prices.dram, "noc": self.prices.noc, "spm": self.prices.spm, "ve": self.prices.ve}
         for (part, unit, action, cmd_id), count in sorted(self.counts.items()):
             price = rates[part] if part != "mac" else self.prices.of_mac(self._weights(cmd_id))
@@ -380,7 +381,7 @@ class _Sums:
         return 8 if cause is None else cause.bits
 
     def _rest(self, counters: dict[str, Any]) -> Iterator[tuple[str, str, int]]:
-        """Bytes of channels, links and DMA engines of which no event of a command is."""
+        """Bytes of channels, links and DMA engines that belong to no event of a command."""
         told: Counter[tuple[str, str]] = Counter()
         for (part, unit, _, _), count in self.counts.items():
             told[part, unit] += count
@@ -409,7 +410,7 @@ def accesses_csv(found: Ledger) -> str:
 
 
 def _cell(value: object) -> object:
-    """A text that no spreadsheet takes for a formula."""
+    """A text that no spreadsheet interprets as a formula."""
     if not isinstance(value, str):
         return "" if value is None else value
     text = "".join(c if c.isprintable() else f"\\u{ord(c):04x}" for c in value)

@@ -1,4 +1,4 @@
-"""A record of a trace file: one class an event type, made from the schema, and the JSON line that it is.
+"""A record of a trace file: one class for each event type, made from the schema, and its JSON line.
 
 Attributes are the fields of the schema; a missing field is None. Every record has the common fields: `t_cycle` always has a
 value; the others are None if the line omits them, and then have the value of `TRACE_META.defaults`.
@@ -35,7 +35,7 @@ _KINDS: dict[str, Any] = {
 
 
 class Record(msgspec.Struct, tag_field="event_type", **_CONFIG):
-    """What all records have in common. Build one by keyword: `RECORDS["CMD_START"](t_cycle=0, cmd_id=3, unit="te0")`."""
+    """The common base of all records. Build one by keyword: `RECORDS["CMD_START"](t_cycle=0, cmd_id=3, unit="te0")`."""
 
     event: ClassVar[schema.Event]
 
@@ -84,7 +84,7 @@ def union(types: Iterable[type[Any]]) -> Any:
 
 
 def strict_types() -> Any:
-    """The records as files of this very version have them: no other fields, and choices of the table alone."""
+    """The records as in files of exactly this version: without other fields, and with only the choices of the table."""
     return union(_record(event, strict=True) for event in schema.EVENTS)
 
 

@@ -1,4 +1,4 @@
-"""The text of a trace file, piece by piece: plain, gzip or zstd, told apart by their first bytes."""
+"""The text of a trace file, piece by piece: plain, gzip or zstd, which are recognised by their first bytes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The picture of a cube: its mesh as a grid, the HBM where routers give way to it, everything else at its router."""
+"""The picture of a cube: its mesh as a grid, the HBM in the area without routers, and all other components at their routers."""
 
 from __future__ import annotations
 
@@ -11,15 +11,16 @@ from kernbench.topology.graph import EdgeKind, Topology
 from kernbench.topology.views import View, ViewEdge, ViewNode
 
 Point = tuple[float, float]
-CELL_X, CELL_Y = 148.0, 116.0  # [px] between routers, at least
+CELL_X, CELL_Y = 148.0, 116.0  # [px] smallest distance between routers
 ROOM = 100.0  # [px] additional space if the HBM is between routers
-SLOT_X, SLOT_Y, SLOT_STEP = 42.0, 34.0, 25.0  # [px] from a router to what is attached to it, and to the next in that corner
+# [px] from a router to an attached component, and to the next component in this corner
+SLOT_X, SLOT_Y, SLOT_STEP = 42.0, 34.0, 25.0
 MARGIN, PORT_STEP = 98.0, 84.0  # [px] from the outermost routers to the die's edge; between ports of a side
 PORT_WIDTH, PORT_HEIGHT, TEXT = 34.0, 22.0, 10.5
 
 
 def draw_cube(topology: Topology, view: View) -> Picture:
-    """One cube, with the names of what its UCIe ports lead to."""
+    """One cube, with the names of the targets of its UCIe ports."""
     cube = topology.config.cube
     size = f"{float(cube.width_mm):g} mm x {float(cube.height_mm):g} mm"
     picture = Picture(f"Cube {view.of}", f"{size}, {topology.config.source}; commands are not drawn")
@@ -56,7 +57,7 @@ def _label(node: ViewNode) -> str:
 
 
 def _ends(edge: ViewEdge, a: Box, b: Box) -> list[Point]:
-    """From middle to middle; to the HBM its nearest point."""
+    """From centre to centre; for the HBM, to its nearest point."""
     if edge.kind is not EdgeKind.HBM:
         return [(a.x, a.y), (b.x, b.y)]
     hbm, router = (a, b) if a.width > b.width else (b, a)
@@ -76,14 +77,15 @@ def _beyond(port: Box, name: str, die: tuple[float, float, float, float]) -> Tex
 
 
 class _Axis:
-    """Millimetres to pixels along one direction: routers are equally far apart, what is between them stays between them."""
+    """Millimetres to pixels along one direction: routers have equal distances, and positions between two routers stay between
+    them."""
 
     def __init__(self, places: list[Fraction], step: float) -> None:
         self.places = sorted(set(places))
         self.step = step
 
     def at(self, place: Fraction) -> float:
-        """The pixel of a place; outside the routers no further than half a step."""
+        """The pixel of a position; outside the routers, at most half a step away."""
         i = min(max(bisect_right(self.places, place) - 1, 0), max(len(self.places) - 2, 0))
         if len(self.places) == 1:
             return 0.0
@@ -97,7 +99,7 @@ class _Axis:
 
 
 class _Grid:
-    """Where everything in a cube is drawn."""
+    """The positions of all components in the drawing of a cube."""
 
     def __init__(self, view: View, lines: list[ViewEdge]) -> None:
         self.nodes = [node for node in view.nodes if node.inside]
@@ -196,7 +198,7 @@ PLACES = {
 
 
 def draw_pe(topology: Topology, view: View) -> Picture:
-    """The parts of a PE, its router and the processor that commands it."""
+    """The components of a PE, its router, and the processor that commands it."""
     pe = topology.config.pe
     facts = {
         "pe_dma": f"{pe.dma.engines} x {pe.dma.max_concurrent_transfers} transfers",
@@ -220,7 +222,7 @@ def draw_pe(topology: Topology, view: View) -> Picture:
 
 
 def _rim(target: Box, source: Box) -> tuple[float, float]:
-    """The point where a straight line from the centre of `source` meets the border of `target`; the arrow is there."""
+    """The point at which a straight line from the centre of `source` meets the border of `target`; the arrowhead is there."""
     dx, dy = source.x - target.x, source.y - target.y
     part = min(target.width / 2 / abs(dx) if dx else 1.0, target.height / 2 / abs(dy) if dy else 1.0)
     return target.x + dx * part, target.y + dy * part

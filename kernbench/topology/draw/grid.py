@@ -1,4 +1,4 @@
-"""Pictures of the system and of a SIP: boxes in rows and columns, with what is around them."""
+"""Pictures of the system and of a SIP: boxes in rows and columns, with their surroundings."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ def _counted(number: int, noun: str) -> str:
 
 
 def draw_system(topology: Topology, view: View) -> Picture:
-    """SIPs in rows and columns, a ring of many folded, below the host; leaf switches beside their rows, and the core."""
+    """SIPs in rows and columns (a large ring is folded) below the host; leaf switches beside their rows, and the core
+    switch."""
     config = topology.config
     sips = [node for node in view.nodes if node.kind == "sip"]
     in_a_circle = config.system.kind in ("ring", "all_to_all")
@@ -72,7 +73,7 @@ def _from_host(edge: ViewEdge, boxes: dict[str, Box]) -> list[Point]:
 
 
 def _between(a: Box, b: Box) -> list[Point]:
-    """Straight to a neighbour; around the others of the row or column to one that is further away."""
+    """Straight to a neighbour; around the others of the row or column to a SIP that is further away."""
     if a.y == b.y and abs(a.x - b.x) > a.width + 1.5 * GAP:
         y = a.bounds()[3] + GAP / 3
         return [(a.x - 20, a.y), (a.x - 20, y), (b.x + 20, y), (b.x + 20, b.y)]
@@ -83,7 +84,8 @@ def _between(a: Box, b: Box) -> list[Point]:
 
 
 def draw_sip(topology: Topology, view: View) -> Picture:
-    """Cubes in rows and columns, the IO chiplets along the sides that they serve, what they lead to beyond them."""
+    """Cubes in rows and columns, the IO chiplets along the sides that they serve, and the targets of the chiplets outside of
+    them."""
     config = topology.config
     cubes = [node for node in view.nodes if node.kind == "cube"]
     columns, rows = sorted({node.x_mm for node in cubes}), sorted({node.y_mm for node in cubes})

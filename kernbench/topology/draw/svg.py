@@ -16,7 +16,7 @@ from kernbench.topology.views import ViewEdge, ViewNode
 Bounds = tuple[float, float, float, float]  #: left, top, right, bottom
 Anchor = Literal["start", "middle", "end"]
 
-INK, SOFT, PAGE, LINE = "ink", "soft", "card", "strong"  #: names of colours, as all that shapes have
+INK, SOFT, PAGE, LINE = "ink", "soft", "card", "strong"  #: names of the colours of shapes
 MARGIN = 24.0
 CHARACTER = 0.58  # width of a character relative to the font size: the average of a sans-serif font, and a margin
 
@@ -107,11 +107,11 @@ class Picture:
     texts: list[Text] = field(default_factory=list)
 
     def shapes(self) -> list[Link | Box | Text]:
-        """All of them, the first at the back."""
+        """All shapes, from back to front."""
         return [*self.ground, *self.links, *self.boxes, *self.texts]
 
     def bounds(self) -> Bounds:
-        """Around everything."""
+        """The bounding box of all shapes."""
         found = [shape.bounds() for shape in self.shapes()] or [(0.0, 0.0, 0.0, 0.0)]
         return (min(b[0] for b in found), min(b[1] for b in found), max(b[2] for b in found), max(b[3] for b in found))
 
@@ -124,7 +124,7 @@ class Picture:
             self.texts.append(Text(box.x, first + i * step, line, size if i == 0 else size - 1, soft, bold=i == 0))
 
     def svg(self, theme: Theme = "light") -> str:
-        """The picture as a file, with its title above."""
+        """The picture as an SVG file, with its title at the top."""
         left, top, right, bottom = self.bounds()
         head = [Text(left, top - 34, self.title, 17, anchor="start", bold=True)]
         head += [Text(left, top - 15, self.note, 12, SOFT, anchor="start")] if self.note else []
@@ -156,7 +156,7 @@ def _n(value: float) -> str:
 
 WIDEST, THINNEST = 8.0, 1.4  # [px] of links
 _PLAIN = ("head", "soft")
-#: Fill and stroke of a box: the hue of the resource; what only forwards or commands is neutral.
+#: Fill and stroke of a box: the hue of the resource; components that only forward or command are neutral.
 NODE_COLOURS: dict[str, tuple[str, str]] = {
     "sip": _PLAIN, "cube": _PLAIN, "io": ("link/10", "link"), "host": _PLAIN, "switch": _PLAIN,
     "pe": ("dma/16", "dma"), "router": _PLAIN,
@@ -166,7 +166,7 @@ NODE_COLOURS: dict[str, tuple[str, str]] = {
     "pe_dma": ("dma/18", "dma"), "pe_fetch_store": ("dma/10", "dma"), "pe_gemm": ("te/18", "te"), "pe_math": ("ve/18", "ve"),
     "pe_tcm": ("sram/18", "sram"), "pe_ipcq": ("queue/18", "queue"),
 }  # fmt: skip
-#: Links within a cube are neutral but for those to memories; links that leave it are of the network.
+#: Links within a cube are neutral, except links to memories; links that leave the cube have the colour of the network.
 EDGE_COLOURS = {
     EdgeKind.COMMAND: "edge", EdgeKind.PE_INTERNAL: "dma", EdgeKind.PE_ROUTER: "dma", EdgeKind.MESH: "edge",
     EdgeKind.HBM: "dram", EdgeKind.SRAM: "sram", EdgeKind.M_CPU: "control", EdgeKind.UCIE_PORT: "link/60",
@@ -190,7 +190,7 @@ def number_text(value: Fraction | int) -> str:
 
 
 def span_text(values: Iterable[Fraction | int]) -> str:
-    """A quantity that differs: from the least to the largest."""
+    """The range of a quantity: from the smallest to the largest value."""
     low, high = min(found := list(values)), max(found)
     return number_text(low) if low == high else f"{number_text(low)} to {number_text(high)}"
 
@@ -202,7 +202,7 @@ def box(node: ViewNode, x: float, y: float, width: float, height: float) -> Box:
 
 
 class Pen:
-    """Draws the lines between boxes: one for both directions, its width by the bandwidth of one."""
+    """Draws the lines between boxes: one line for both directions, whose width shows the bandwidth of one direction."""
 
     def __init__(self, edges: Sequence[ViewEdge]) -> None:
         order = {(edge.source, edge.target, edge.kind): i for i, edge in enumerate(edges)}
@@ -230,7 +230,7 @@ def edge_text(edges: Sequence[Edge], links: int) -> str:
 
 
 def add_legend(picture: Picture, nodes: Sequence[ViewNode], edges: Sequence[ViewEdge]) -> None:
-    """Below everything: each kind of box and how many there are, each kind of line and what they are."""
+    """Below the picture: each kind of box with its number, and each kind of line with its meaning."""
     left, _, right, bottom = picture.bounds()
     right = max(right, left + 640)
     y = bottom + 34

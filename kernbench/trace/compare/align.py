@@ -1,4 +1,4 @@
-"""Hardware counters beside simulated ones: a table of both, and the trace with the readings in their places."""
+"""Hardware counters compared with simulated ones: a table of both, and the trace with the readings inserted."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _NEEDED = ("counter", "value")
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """One value that was measured."""
+    """One measured value."""
 
     counter: str
     value: Fraction
@@ -43,7 +43,7 @@ class Reading:
     where: str  #: file and line, or item
 
     def cycle(self, freq_ghz: Fraction) -> int | None:
-        """When: the cycle that was running; None of a reading at the end of the run."""
+        """The cycle of the reading; None for a reading at the end of the run."""
         return int(self.t_ns * freq_ghz // 1) if self.t_ns is not None else self.t_cycle
 
 
@@ -51,12 +51,12 @@ class Reading:
 class Meaning:
     """The meaning of a hardware counter."""
 
-    patterns: tuple[str, ...]  #: simulated counters, `*` and `?` as in file names; their sum is meant
-    scale: Fraction  #: of the measured value, to be in the unit of the simulated ones
+    patterns: tuple[str, ...]  #: simulated counters, with `*` and `?` as in file names; their sum is the value
+    scale: Fraction  #: factor that converts the measured value to the unit of the simulated ones
 
 
 def read_readings(path: str | os.PathLike[str]) -> list[Reading]:
-    """The readings of a file, in its order; InputError says what is wrong with it."""
+    """The readings of a file, in order; InputError says what is not valid."""
     source = os.fspath(path)
     rows = _csv_rows(source) if Path(source).suffix.lower() == ".csv" else _document_rows(source)
     found, problems = [], []
@@ -211,13 +211,14 @@ class Simulated:
             ends = sorted(steps)
             self.steps[name] = ends, [0, *accumulate(steps[end] for end in ends)]
         self._window = max(trace.meta.window_cycles, 1)
-        if "cycles" in (trace.meta.filter or {}):  # samples of some cycles make no counter
+        if "cycles" in (trace.meta.filter or {}):  # samples of some cycles do not give a counter
             self.steps.clear()
 
     def at(self, name: str, cycle: int) -> tuple[Number, int] | None:
-        """The counter as it stood when the last window ended that is over at `cycle`, and that cycle; None if not sampled.
+        """The value of the counter at the end of the last window that is over at `cycle`, and that cycle; None if the counter
+        is not sampled.
 
-        From the end of the run on it is the total. One whose total is 0 always was.
+        From the end of the run on, the value is the total. A counter whose total is 0 is always 0.
         """
         if cycle >= self.end.t_cycle:
             return (self.totals[name], self.end.t_cycle) if name in self.totals else None
@@ -268,10 +269,10 @@ class Line:
 
     reading: Reading
     cycle: int | None  #: when it was read; None at the end of the run
-    measured: Fraction  #: the value, scaled
-    counters: tuple[str, ...]  #: the simulated counters, whose sum is meant
+    measured: Fraction  #: scaled value
+    counters: tuple[str, ...]  #: the simulated counters, whose sum is compared
     simulated: Fraction | None  #: None if there is none, or none at that time
-    as_of: int | None  #: [cycle] up to which it is counted
+    as_of: int | None  #: [cycle] up to which the counter counts
 
     @property
     def ratio(self) -> Fraction | None:
@@ -281,13 +282,13 @@ class Line:
 
 @dataclass(frozen=True)
 class Aligned:
-    """All readings."""
+    """All readings of a comparison."""
 
     trace: str
     source: str
     lines: list[Line]
     end: int  #: [cycle] of the run
-    late: int  #: readings from after that; they stand at it
+    late: int  #: readings after the end of the run; they are placed at its end
 
 
 def align(trace: Trace, source: str, readings: Sequence[Reading], meanings: Mapping[str, Meaning] | None = None) -> Aligned:
@@ -388,7 +389,7 @@ class _Place(msgspec.Struct):
 
 
 def merge(aligned: Aligned, out: BinaryIO) -> None:
-    """Write the trace with a HW_COUNTER for every reading, behind all else of its cycle; other lines stay as they are."""
+    """Write the trace with a HW_COUNTER for every reading, after all other events of its cycle; other lines are unchanged."""
     order = sorted(range(len(aligned.lines)), key=lambda i: _cycle(aligned, i))
     times = [_cycle(aligned, i) for i in order]
     done = 0

@@ -1,4 +1,5 @@
-"""Two runs side by side: what got slower, by how much, and on which resource. A is the run before, B the one after."""
+"""Two runs side by side: what became slower, by how much, and on which resource. A is the run before the change, B the run
+after it."""
 
 from __future__ import annotations
 
@@ -30,7 +31,7 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """Numbers of one thing: an engine, a channel, a kind of command."""
+    """Numbers of one subject: an engine, a channel, or a kind of command."""
 
     name: str
     values: dict[str, Change]
@@ -59,16 +60,16 @@ class Pair:
 
 @dataclass(frozen=True)
 class Diff:
-    """The comparison. Commands that did not end in both runs are in no sum."""
+    """The comparison. Sums do not include commands that did not end in both runs."""
 
     a: Ran
     b: Ran
     pairs: list[Pair]
     only_a: list[Command]
     only_b: list[Command]
-    by_id: bool  #: how they were aligned
+    by_id: bool  #: whether they were aligned by id
     open: int  #: pairs that did not end in both runs
-    parts: list[Row]  #: of all pairs, a row a part
+    parts: list[Row]  #: of all pairs, with one row for each component
     kinds: list[Row]  #: by opcode and phase: `commands`, `cycles`
     engines: list[Row]  #: `busy`, each of WAITS that the engine has, `idle`
     resources: list[Row]  #: `bytes`, `busy`, `member_cycles`
@@ -81,7 +82,7 @@ class Diff:
 
     @property
     def same_clock(self) -> bool:
-        """Whether cycles of the two can be compared; where not, times are."""
+        """Whether cycles of the two runs can be compared; if not, times are compared."""
         return self.a.freq_ghz == self.b.freq_ghz
 
     @property
@@ -90,12 +91,12 @@ class Diff:
         return (self.b.ns - self.a.ns) / self.a.ns if self.a.ns else None
 
     def grew_above(self, limit: Fraction) -> bool:
-        """Whether B's time is more than `limit` of A's above A's, exactly."""
+        """Whether B's time exceeds A's time by more than `limit` of A's time, exactly."""
         return self.b.ns - self.a.ns > self.a.ns * limit
 
     @property
     def changed(self) -> list[Pair]:
-        """Commands that take another time, those that grew most first; ties in A's order."""
+        """Commands whose duration changed, those with the largest growth first; ties are in A's order."""
         return sorted((pair for pair in self.pairs if pair.by), key=lambda pair: -pair.by)
 
     @property

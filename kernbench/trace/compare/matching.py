@@ -1,6 +1,6 @@
 """The alignment of the commands of two runs: by id if the programs agree, else the longest common alignment.
 
-Two commands can be the same where their keys are: opcode, layer, phase, head and tile.
+Two commands can be the same if their keys are equal: opcode, layer, phase, head and tile.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ Key = Hashable
 
 @dataclass(frozen=True)
 class Alignment:
-    """Pairs of positions in the two lists, rising in the first; and what has no mate."""
+    """Pairs of positions in the two lists, rising in the first, and the positions without a partner."""
 
     pairs: list[tuple[int, int]]
     only_a: list[int]
     only_b: list[int]
-    by_id: bool  #: all that both have agrees by id
+    by_id: bool  #: whether all common ids have equal keys
 
 
 def align_commands(a: Sequence[tuple[int, Key]], b: Sequence[tuple[int, Key]]) -> Alignment:
@@ -103,7 +103,7 @@ def _next(row: int, mask: int, full: int) -> int:
     return ((row + both) | (row - both)) & full
 
 
-#: What the cycles of a command go into, from its issue to its end: their sum is just that.
+#: The causes of the cycles of a command from its issue: the causes add up to these cycles.
 PARTS: dict[str, str] = {
     "queue": "issued, its engine busy or at its limits",
     "head": "head latency of a transfer",
@@ -127,7 +127,7 @@ _FIELDS: dict[str, tuple[str, ...]] = {
 
 @dataclass(slots=True)
 class Command:
-    """An entry of the queue, and how it went."""
+    """An entry of the queue, and its times."""
 
     number: int  #: its id
     opcode: str
@@ -138,7 +138,7 @@ class Command:
     tile: int | None = None
     issue: int | None = None  #: [cycle] of its first job; of a command without one its start
     start: int | None = None
-    end: int | None = None  #: None if it did not end as it should
+    end: int | None = None  #: None if it did not end normally
     parts: dict[str, int] = field(default_factory=lambda: dict.fromkeys(PARTS, 0))
 
     @property
@@ -160,13 +160,13 @@ class Ran:
     program: str
     machine: dict[str, Any]  #: the configuration
     status: str
-    cycles: int  #: of the run; of a trace that breaks off those that are there
+    cycles: int  #: of the run; for a truncated trace, the cycles that it contains
     freq_ghz: Fraction
     commands: list[Command]
     counters: dict[str, Any]  #: as TRACE_END has them; empty if there is none
     units: dict[str, str]  #: component by unit
     broken: Break | None
-    filtered: bool  #: written with a filter: of commands that it leaves out there is nothing to compare
+    filtered: bool  #: written with a filter: excluded commands cannot be compared
 
     @property
     def ns(self) -> Fraction:

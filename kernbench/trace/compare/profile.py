@@ -1,9 +1,10 @@
-"""A recorded profile of hardware beside a simulated run: operations of two namings are matched, and times compared by class.
+"""A recorded profile of hardware compared with a simulated run: operations with different names are matched, and times are
+compared by class.
 
-A profile is a table of operations: `name`, `type` (optional), `duration_us`; other columns are not read. A simulated
-operation is the
-commands of one layer and phase (or opcode, where commands name no phase), from their first start to their last end. Rules say
-which name means which operation; names without a rule get proposals by likeness, which count only when they are approved.
+A profile is a table of operations: `name`, `type` (optional), `duration_us`; other columns are not read. A simulated operation
+consists of the commands of one layer and phase (or opcode, if commands name no phase), from their first start to their last
+end. Rules map names to operations; names without a rule get proposals by similarity, which are used only when they are
+approved.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ MOST_PATTERN = 1000  #: characters
 COLUMNS = ("name", "type", "duration_us")
 MOST_STARS = 3  #: of a pattern
 _PLACE = re.compile(r"(?:\*|\{([a-zA-Z]\w*)\})")
-LEAST = 0.4  #: likeness of a proposal, at least
+LEAST = 0.4  #: smallest similarity of a proposal
 KINDS = {"TE": "product", "VE": "vector", "DMA": "transfer"}  #: class of an operation, by the engine that works longest for it
 _READ: dict[str, tuple[str, ...]] = {
     "CMD_ENQUEUE": ("cmd_id", "cmd_type", "layer_id", "phase"),
@@ -60,7 +61,7 @@ class Operation:
 
     @property
     def name(self) -> str:
-        """`3 QKV_PROJ`: what rules and reports call it."""
+        """`3 QKV_PROJ`: its name in rules and reports."""
         return self.phase if self.layer is None else f"{self.layer} {self.phase}"
 
     @property
@@ -70,7 +71,7 @@ class Operation:
 
     @property
     def kind(self) -> str:
-        """Its class; of a product or vector operation also its transfers are a part."""
+        """Its class; the transfers of a product or vector operation are a part of it."""
         compute = {kind: self.work[kind] for kind in ("TE", "VE") if self.work[kind]}
         return KINDS[max(compute, key=lambda kind: compute[kind])] if compute else KINDS["DMA"]
 
@@ -95,7 +96,7 @@ class Rule:
     pattern: str
     operation: str
     kind: str  #: the class that is reported; empty: that of the simulated operation
-    exact: bool = False  #: the pattern is a name, in which nothing has a meaning
+    exact: bool = False  #: the pattern is a literal name
 
     def meaning(self, name: str) -> str | None:
         """The operation of a name; None if the rule is not for it."""
@@ -150,7 +151,7 @@ class Pair:
 
     @property
     def error(self) -> Fraction | None:
-        """(simulated - measured) / measured."""
+        """The relative error: (simulated - measured) / measured."""
         return (self.simulated_us - self.measured_us) / self.measured_us if self.measured_us else None
 
 
@@ -166,7 +167,7 @@ class ClassError:
 
     @property
     def error(self) -> Fraction:
-        """Of the sums."""
+        """The error of the sums."""
         return (self.simulated_us - self.measured_us) / self.measured_us
 
 
@@ -177,8 +178,8 @@ class Alignment:
     trace: str
     source: str
     pairs: list[Pair]
-    proposals: list[Proposal]  #: not approved: of names that no rule knows
-    unknown: list[Measured]  #: rows that count nowhere: no rule, no approved proposal
+    proposals: list[Proposal]  #: not approved: proposals for names without a rule
+    unknown: list[Measured]  #: rows that are not used: no rule and no approved proposal
     missing: list[Operation]  #: simulated operations that no row means
 
     def classes(self) -> list[ClassError]:
@@ -196,7 +197,7 @@ class Alignment:
 
 
 def read_profile(path: str | os.PathLike[str]) -> list[Measured]:
-    """The rows of a profile, a CSV file. InputError with file and line for what is wrong."""
+    """The rows of a profile, a CSV file. InputError, with file and line, for a row that is not valid."""
     source = os.fspath(path)
     try:
         text = read_bounded(source, MOST_BYTES).decode("utf-8-sig")
@@ -384,7 +385,7 @@ def _aligned(
 
 
 def _proposals(names: Sequence[str], simulated: dict[str, Operation]) -> Iterator[Proposal]:
-    """The most alike operation of each name, if it is alike enough; of equally alike ones the first of the trace."""
+    """The most similar operation for each name, if it is similar enough; of equally similar ones, the first in the trace."""
     words = {operation: _words(operation) for operation in simulated}
     for name in names:
         mine = _words(name)
@@ -394,7 +395,8 @@ def _proposals(names: Sequence[str], simulated: dict[str, Operation]) -> Iterato
             yield Proposal(name, next(operation for score, operation in scored if score == best), best)
 
 
-_EMPTY = frozenset({"layer", "gemm", "batch", "kernel", "op", "fwd", "forward", "aten", "model"})  #: say nothing of which one
+#: words that do not distinguish operations
+_EMPTY = frozenset({"layer", "gemm", "batch", "kernel", "op", "fwd", "forward", "aten", "model"})
 #: Words of other namings for one of ours.
 SYNONYMS = {
     "matmul": "gemm", "mm": "gemm", "linear": "proj", "dense": "proj", "fc": "proj", "o": "out", "attn": "attention",

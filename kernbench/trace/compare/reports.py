@@ -1,4 +1,4 @@
-"""A comparison for machines and for CI: an object for JSON, Markdown for a comment, JUnit for a gate."""
+"""A comparison for machines and for CI: a JSON object, Markdown for a comment, and JUnit for a gate."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def _listed(commands: Sequence[Command], most: int = 4) -> str:
 
 
 def all_tables(diff: Diff) -> Iterator[Table]:
-    """The tables that have something to say, in the order in which they are read."""
+    """The non-empty tables, in reading order."""
     for table in (settings(diff), parts(diff), engines(diff), resources(diff), kinds(diff), commands(diff)):
         if table.rows:
             yield _without_empty_columns(table)
@@ -199,7 +199,8 @@ def headline(diff: Diff) -> str:
 
 
 def to_dict(diff: Diff, limit: Fraction | None = None) -> dict[str, Any]:
-    """All of it, in whole numbers but for `growth`; of the commands those that changed. `limit`: what `--fail-above` allows."""
+    """The whole comparison, in integers except for `growth`; only commands that changed are included. `limit`: the limit of
+    `--fail-above`."""
     growth = None if diff.growth is None else float(diff.growth)
     return {
         "verdict": verdict(diff),
@@ -254,7 +255,7 @@ def _pair(pair: Pair) -> dict[str, Any]:
 
 
 def markdown(diff: Diff, limit: Fraction | None = None) -> str:
-    """Markdown, as forges show it in a comment."""
+    """The comparison in Markdown, for comments on code-hosting sites."""
     gate = "" if limit is None else f" {_gate(diff, limit)}."
     lines = [f"### {markdown_cell(diff.b.program or 'a program')}: {headline(diff)}", ""]
     lines += [f"{_sentence(markdown_cell(matching(diff)))}{gate}", ""]
@@ -313,7 +314,7 @@ def decimal(value: Fraction) -> str:
 
 
 def markdown_cell(text: str) -> str:
-    """Text that stays text: what might be markup, a link, a mention or the end of a cell becomes code."""
+    """Text that is shown literally: text that might be markup, a link, a mention or the end of a cell becomes code."""
     flat = "".join(c if c.isprintable() else " " for c in text)
     if _HARMLESS.fullmatch(flat):
         return flat

@@ -1,1 +1,1 @@
-"""Other formats: one a file."""
+"""Exporters to other formats, one in each file."""

@@ -19,7 +19,7 @@ _ARROW = b'"cat":"dependency","name":"dependency"'
 
 
 def export(trace: Trace, out: BinaryIO, time: TimeUnit = TimeUnit.NS) -> dict[str, int]:
-    """Write a trace as Chrome JSON; how many slices, instants, counter points, flows and tracks there are."""
+    """Write a trace as Chrome JSON; return the numbers of slices, instants, counter points, flows and tracks."""
     timeline = Timeline(trace)
     writer = _Writer(Clock(trace.freq_ghz, time))
     out.write(b'{"displayTimeUnit":"ns","otherData":' + _json(_about(trace, time)) + b',"traceEvents":[')
@@ -42,7 +42,7 @@ def _about(trace: Trace, time: TimeUnit) -> dict[str, Any]:
 
 
 class _Writer:
-    """Turns items into events. A process is a highest heading, a thread a lane."""
+    """Turns items into events. A process is a top-level heading, and a thread is a lane."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock

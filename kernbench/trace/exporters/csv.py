@@ -1,4 +1,5 @@
-"""One table of all events as CSV (RFC 4180): a row an event, a column a field, the same columns for every trace."""
+"""One table of all events as CSV (RFC 4180): one row for each event, one column for each field, and the same columns for every
+trace."""
 
 from __future__ import annotations
 
@@ -16,7 +17,7 @@ DANGEROUS = ("=", "+", "-", "@", "\t", "\r", "\n", "'")
 
 
 def export(trace: Trace, out: BinaryIO) -> dict[str, int]:
-    """Write a trace as CSV in UTF-8, lines ending in CR LF; how many rows."""
+    """Write a trace as CSV in UTF-8, with lines ending in CR LF; return the number of rows."""
     names = tuple(columns())
     text = io.TextIOWrapper(out, encoding="utf-8", errors="replace", newline="", write_through=False)
     writer = csv.writer(text, lineterminator="\r\n")

@@ -10,7 +10,7 @@ from kernbench.trace.reader import Trace
 
 
 def export(trace: Trace, out: BinaryIO) -> dict[str, int]:
-    """Write a trace as self-contained lines; how many. It is a trace again, with the same events."""
+    """Write a trace as self-contained lines; return their number. The output is a trace with the same events."""
     count = 0
     for record in filled(trace):
         out.write(encode(record) + b"\n")

@@ -58,7 +58,7 @@ class Span:
     children: list[Span] = field(default_factory=list)
 
     def cover(self, child: Span) -> None:
-        """Reach over a child's time."""
+        """Extend the span over the time of a child."""
         if child.start is not None:
             self.start = child.start if self.start is None else min(self.start, child.start)
         if child.end is not None:
@@ -66,7 +66,7 @@ class Span:
 
 
 def spans(trace: Trace) -> Span:
-    """The tree of spans of a trace, under one span for the run. Commands that never start have none."""
+    """The tree of spans of a trace, under one span for the run. Commands that never start have no span."""
     run = Span((), "run", trace.meta.program or "run", start=trace.meta.t_cycle)
     requests: dict[tuple[int, int | None], Span] = {}
     layers: dict[tuple[int, int | None, int | None], Span] = {}
@@ -173,7 +173,7 @@ def _wait(job: Span | None, record: Any, event: str) -> None:
 
 
 def _close(command: Span, end: int) -> None:
-    """What the end of the file cut short ends there."""
+    """Spans that are cut off by the end of the file end there."""
     for span in (command, *command.children):
         if span.start is not None and span.end is None:
             span.end, span.error = end, "cut off"
@@ -203,7 +203,7 @@ def sdk(module: str) -> Any:
 
 
 def emit(trace: Trace, exporter: Any, time: TimeUnit = TimeUnit.NS, origin_ns: int = 0) -> dict[str, int]:
-    """Send the spans of a trace to an exporter of the SDK; how many spans of each level there are.
+    """Send the spans of a trace to an exporter of the SDK; return the number of spans of each level.
 
     `origin_ns`: [ns since 1970] cycle 0. InputError if the exporter reports that spans were not taken.
     """

@@ -16,7 +16,7 @@ ROWS = 1 << 16  #: of a group
 
 
 def export(trace: Trace, out: BinaryIO) -> dict[str, int]:
-    """Write a trace as Parquet; how many rows. InputError if pyarrow is missing."""
+    """Write a trace as Parquet; return the number of rows. InputError if pyarrow is missing."""
     arrow, parquet = packages()
     kinds = columns()
     schema = arrow.schema([(name, _type(arrow, kind)) for name, kind in kinds.items()], {"kernbench_trace": VERSION})

@@ -16,7 +16,7 @@ _INT64 = 2**63
 
 
 def export(trace: Trace, out: BinaryIO, time: TimeUnit = TimeUnit.NS) -> dict[str, int]:
-    """Write a trace as Perfetto protobuf; how many slices, instants, counter points, flows and tracks there are."""
+    """Write a trace as Perfetto protobuf; return the numbers of slices, instants, counter points, flows and tracks."""
     timeline = Timeline(trace)
     writer = _Writer(Clock(trace.freq_ghz, time), out)
     for item in timeline:

@@ -1,4 +1,4 @@
-"""What of a trace is exported: kinds of events, and commands of some layers or phases; and about how large that is."""
+"""The exported part of a trace: kinds of events, and commands of some layers or phases; and an estimate of its size."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class SelectedTrace(Trace):
         self._commands = None if selection.layers is None and selection.phases is None else self._chosen(selection)
 
     def _chosen(self, selection: Selection) -> frozenset[int]:
-        """The commands of the layers and phases. InputError where the trace has none."""
+        """The commands of the layers and phases. InputError if the trace has none."""
         found, layers, phases = set(), set(), set()
         for records in super().batches({"CMD_ENQUEUE": ("cmd_id", "layer_id", "phase")}):
             for record in records:
@@ -139,7 +139,7 @@ class _Sampled(SelectedTrace):
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """About how large an export is, before it is packed."""
+    """The estimated size of an export, before compression."""
 
     events: dict[str, int]  #: by kind
     nbytes: dict[str, int]  #: [B] by kind

@@ -1,8 +1,8 @@
-"""A trace as a timeline, in one pass: what Chrome's and Perfetto's viewers are given.
+"""A trace as a timeline, in one pass: the input of Chrome's and Perfetto's viewers.
 
-Slices are handed out when they end, so memory holds what is open, the commands and their dependencies, and no more. `MAPPING`
-says what becomes of every event type. Cycles are converted to the time unit of viewers: exactly if the time is a whole number
-of femtoseconds, else rounded down.
+Slices are returned when they end, so memory holds only open slices, the commands and their dependencies. `MAPPING` defines the
+result for every event type. Cycles are converted to the time unit of viewers: exactly if the time is a whole number of
+femtoseconds, else rounded down.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ MOST_NS = 2**63 - 1
 
 
 class Clock:
-    """Turns cycles into times; later cycles never have earlier times."""
+    """Converts cycles to times; later cycles never have earlier times."""
 
     def __init__(self, freq_ghz: Fraction, unit: TimeUnit = TimeUnit.NS) -> None:
         period = Fraction(1) if unit is TimeUnit.CYCLES else 1 / freq_ghz  # [ns]
@@ -132,12 +132,12 @@ _CUT = "..."
 
 
 class Track(NamedTuple):
-    """A line of the picture, or a heading over some."""
+    """A line of the picture, or a heading over several lines."""
 
     number: int  #: from 1 on, in the order of their making
     name: str
     kind: Literal["group", "lane", "counter"]
-    parent: int  #: the track that it stands under; 0 where it stands by itself
+    parent: int  #: the parent track; 0 if it has none
     top: int  #: the highest of those above it, itself where it stands by itself
     rank: int  #: among those under the same parent
 
@@ -177,7 +177,7 @@ Item = Track | Slice | Instant | Point
 
 
 def plain(text: str, most: int = NAME_CHARS) -> str:
-    """A text that does no harm: one line, printable, not long; what is not printable is written as `\\u001b`."""
+    """A harmless text: one line, printable, not long; characters that are not printable are written as `\\u001b`."""
     if len(text) > most:
         text = text[: most - len(_CUT)] + _CUT
     if text.isprintable():

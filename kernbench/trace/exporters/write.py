@@ -20,9 +20,9 @@ _GZIP_LEVEL = 6
 
 @contextlib.contextmanager
 def whole_file(path: str | os.PathLike[str], pack: bool = True) -> Iterator[BinaryIO]:
-    """A context to write a file, which gets its name when it is complete. A pipe or device is written to as it is.
+    """A context to write a file that gets its name when it is complete. A pipe or device is written directly.
 
-    Where `pack`, a name that ends in `.gz` or `.zst` is packed so. InputError if the file cannot be written.
+    With `pack`, a file whose name ends in `.gz` or `.zst` is compressed. InputError if the file cannot be written.
     """
     check_writable(path)
     target = target_of(path)
@@ -69,10 +69,10 @@ class TimeUnit(StrEnum):
 def export(
     trace: Trace, form: Format, path: str | os.PathLike[str], time: TimeUnit = TimeUnit.NS, origin_ns: int = 0
 ) -> dict[str, int]:
-    """Write a trace to a file in another format; how much of what was written. `origin_ns`: of cycle 0, with OTLP.
+    """Write a trace to a file in another format; return the numbers of written items. `origin_ns`: of cycle 0, with OTLP.
 
-    A trace that breaks off is written up to there: `trace.broken` tells. A name that ends in `.gz` or `.zst` is packed, but
-    for Parquet, which packs by itself. InputError if a package is missing or the file cannot be written.
+    A truncated trace is written up to its end: `trace.broken` is then set. A file whose name ends in `.gz` or `.zst` is
+    compressed, except Parquet, which has its own compression. InputError if a package is missing or the file cannot be written.
     """
     writer: Callable[..., dict[str, int]] = import_module(f"kernbench.trace.exporters.{form.value}").export
     with whole_file(path, pack=form is not Format.PARQUET) as out:

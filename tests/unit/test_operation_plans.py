@@ -15,6 +15,7 @@ from kernbench.config import load_config
 from kernbench.config.runtime import OpCost, load_runtime
 from kernbench.workloads.ops.attention import makespan
 from kernbench.workloads.ops.chip_view import ChipView
+from kernbench.workloads.ops.kernel import Kernel
 from kernbench.workloads.ops.operation import Attention, Collective, Operation, Product, Sequences, Vector
 from kernbench.workloads.ops.products import hindered_cycles, plan_product, product_plans
 from kernbench.workloads.ops.timing import OperationTimer
@@ -68,6 +69,22 @@ def test_loads_that_miss_the_cache_have_the_latency_of_dram_under_way() -> None:
     turn = 2 * (VIEW.chip.cache_latency_cycles + (1 - VIEW.kept_bytes / 1e9) * (VIEW.latency - VIEW.chip.cache_latency_cycles))
     body = plan_vector(VIEW, long, OpCost(thread_bytes=1)).body
     assert body == pytest.approx(1e9 * turn / (VIEW.chip.cores * VIEW.chip.core_threads))
+
+
+def test_a_row_longer_than_its_block_takes_a_chain_a_turn_and_the_last_turn_wastes_threads() -> None:
+    def plan(width: int, turn: int) -> Kernel:
+        return plan_vector(VIEW, Vector("act", "elementwise", 64, width, 1e6, 0.0), OpCost(chain=2, turn_elements=turn))
+
+    assert plan(1024, 1024).start == plan(11008, 0).start == 2 * VIEW.latency
+    assert plan(11008, 1024).start == 11 * plan(1024, 1024).start
+    assert plan(11264, 1024).body == plan(1024, 0).body
+    assert plan(1376, 1024).body == pytest.approx(plan(1024, 1024).body * 2048 / 1376)
+
+
+def test_few_rows_of_a_gather_follow_each_other() -> None:
+    cost = OpCost(chain=1, serial_rows=16, row_chain=2)
+    one, many, more = (plan_vector(VIEW, Vector("emb", "gather", rows, 4096, 1e6, 0.0), cost).start for rows in (1, 16, 17))
+    assert many - one == 15 * 2 * VIEW.latency and more == VIEW.latency
 
 
 def test_rows_are_read_again_from_the_cache_as_far_as_it_holds_those_of_running_blocks() -> None:

@@ -75,6 +75,16 @@ def test_the_kin_of_a_table_left_out_keeps_its_own_profile(tmp_path: Path) -> No
     assert again == machine != load_config("h100")
 
 
+def test_a_table_of_operations_left_out_is_fitted_to_its_own_laboratory(tmp_path: Path) -> None:
+    (tmp_path / "a100").mkdir()
+    for name, us in (("llmcompass_matmul", 0), ("llmcompass_gpt3_layer_tp4", 3000), ("vidur_llama2_7b_ops", 30000)):
+        rows = [f"{m},matmul,matmul,{m},8192,8192,{2 * m * 8192**2},0,{us + m},us,1,1" for m in range(512, 4608, 512)]
+        (tmp_path / "a100" / f"{name}.csv").write_text("\n".join([HEAD, *rows]) + "\n", encoding="utf-8")
+    layer, matmul, vidur = read_tables(tmp_path)
+    assert left_out(matmul, [layer, matmul, vidur])[0] == left_out(matmul, [layer, matmul])[0]
+    assert left_out(matmul, [matmul, vidur])[0] != left_out(matmul, [matmul])[0]  # another laboratory is better than none
+
+
 def launches(tmp_path: Path, *operations: tuple[str, str]) -> Iterator[Table]:
     """A table under `torch_eager` for each operation, given by name and class, in order of names."""
     (tmp_path / "a100").mkdir()

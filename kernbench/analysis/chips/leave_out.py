@@ -2,9 +2,10 @@
 
 A table determines the constants of its family: products and vector operations, attention, or links. They are fitted again to
 the other tables of the family on the same chip, each under its own profile, from the median of the other calibrated chips of
-the kind, where those of the same vendor that have a table of the family go first. Without such tables that median is used. If
-other tables of the family share the runtime profile, only the entries of operations of this table are removed; otherwise its
-constants are replaced by the median of the other profiles.
+the kind, where those of the same vendor that have a table of the family go first. Tables of operations from the same laboratory
+are used alone if there are any: clocks and power limits differ between laboratories. Without such tables that median is used.
+If other tables of the family share the runtime profile, only the entries of operations of this table are removed; otherwise
+its constants are replaced by the median of the other profiles.
 """
 
 from __future__ import annotations
@@ -72,6 +73,8 @@ def left_out(table: Table, tables: Sequence[Table]) -> tuple[NpuConfig, Runtime]
     if machine.chip is None:
         return machine, runtime
     same = [one for one in kin if one.chip == table.chip]
+    if table.family == "operations" and table.place:
+        same = [one for one in same if one.place == table.place] or same
     constants = REFITTED.get(table.family, ())
     begin = _of_others(machine, table, {one.chip for one in kin})
     if not same or not constants:
@@ -238,9 +241,9 @@ def _refilled(cost: OpCost, others: Sequence[OpCost]) -> OpCost:
     """An operation with the fitted values of others; its structure is kept, because it follows from the code of the software.
     """
     update = {"start_ns": _median([one.start_ns for one in others], Fraction(0))}
-    for name in ("chain", "thread_bytes"):
-        if getattr(cost, name) is not None:
-            update[name] = _median([value for one in others if (value := getattr(one, name)) is not None], None)
+    for name in ("chain", "thread_bytes", "row_chain"):
+        if getattr(cost, name):
+            update[name] = _median([value for one in others if (value := getattr(one, name))], getattr(cost, name))
     return cost.model_copy(update=update)
 
 

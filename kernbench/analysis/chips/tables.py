@@ -71,6 +71,7 @@ class Table:
     rows: int  #: rows of the file; `notes` name those that are not cases
     skipped: str = ""
     notes: list[str] = field(default_factory=list)
+    place: str = ""  #: the laboratory where it was measured, if that differs from others
     elsewhere: NpuConfig | None = None  #: the machine without the values of the place where the table was measured
 
 
@@ -159,7 +160,8 @@ def _read(
                 )
             else:
                 cases.append(case)
-        yield Table(label, chip, entry["runtime"], family, machine, cases, len(some), "", notes, elsewhere)
+        where = entry.get("place", "")
+        yield Table(label, chip, entry["runtime"], family, machine, cases, len(some), "", notes, where, elsewhere)
 
 
 ALIASES = {"wormhole": "wormhole_n150", "a100_80gb": "a100", "trn1": "trainium1", "tpu_v5e": "tpuv5e", "tpu_v6e": "tpuv6e"}

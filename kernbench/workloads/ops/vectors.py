@@ -2,11 +2,14 @@
 
 The bytes of an operation cross the cache. Their rate is the cache's, or what the threads have in flight: by Little's law bytes
 in flight over the time of their turn, which is a load and a store. Bytes past what the cache keeps of a stream come from DRAM
-too. Each kernel, and each reading of a row by one kernel, begins with a chain of loads. A row that is read again comes from the
+too. Each kernel, and each reading of a row by one kernel, begins with a chain of loads. A block of threads that is shorter than
+the row takes the row in turns, each with a chain; the last turn may leave threads idle. A row that is read again comes from the
 cache as far as that holds the rows of all blocks that run at a time.
 """
 
 from __future__ import annotations
+
+from math import ceil
 
 from kernbench.config.runtime import OpCost
 from kernbench.workloads.ops.chip_view import ChipView
@@ -24,15 +27,18 @@ def plan_vector(view: ChipView, op: Vector, cost: OpCost) -> Kernel:
     again = op.nbytes * READ_SHARE * times
     moved = op.nbytes * float(cost.traffic) + again
     distinct = op.nbytes * float(cost.resident if cost.resident is not None else cost.traffic)
+    turns = ceil(op.width / cost.turn_elements) if cost.turn_elements else 1
     missed = max(0.0, distinct - view.kept_bytes) + (again * (1 - _held_share(view, op, cost)) if again else 0.0)
     blocks = op.rows if times else 0
-    stream = moved / _rate(view, cost, min(1.0, missed / moved)) if moved else 0.0
+    filled = op.width / (turns * cost.turn_elements) if turns > 1 else 1.0  # the last turn of a row is not full
+    stream = moved / (filled * _rate(view, cost, min(1.0, missed / moved))) if moved else 0.0
     body = max(stream, op.flops / max(view.lanes, 1.0))
     body += blocks * view.chip.row_cycles / view.chip.cores
-    chain = float(cost.chain if cost.chain is not None else bool(missed))
+    loads = float(cost.chain if cost.chain is not None else bool(missed)) * max(cost.kernels, 1 + times) * turns
+    loads += float(cost.row_chain) * op.rows if op.rows <= cost.serial_rows else 0.0
     return Kernel(
         op.name, "ve", body, missed * READ_SHARE, missed * (1 - READ_SHARE),
-        start=view.cycles(float(cost.start_ns)) + chain * max(cost.kernels, 1 + times) * view.latency,
+        start=view.cycles(float(cost.start_ns)) + loads * view.latency,
         notes={"moved_bytes": int(moved), "missed_bytes": int(missed)},
     )  # fmt: skip
 

@@ -194,6 +194,15 @@ def test_a_prefill_in_the_step_ends_the_split_of_keys() -> None:
     assert timer.time(mixed).ns > 5 * timer.time(decode).ns
 
 
+def test_each_block_of_attention_without_a_mask_reads_all_keys() -> None:
+    timer = OperationTimer(RTX, load_runtime("none"), simulate=False)
+    rows = VIEW.chip.attention_rows
+    masked = Attention((Sequences(1, 8 * rows, 0),), VIEW.chip.cores, 1, 128)
+    late = replace(masked, groups=(Sequences(1, rows, 7 * rows),))
+    assert timer.plan(replace(masked, causal=False)).body == pytest.approx(8 * timer.plan(late).body)
+    assert timer.plan(masked).body < 6 * timer.plan(late).body
+
+
 def test_heads_that_share_keys_read_them_again_where_sequences_fill_the_cores() -> None:
     timer = OperationTimer(RTX, load_runtime("kernel_only"))
     few, many = (timer.plan(Attention((Sequences(count, 1, 4096), Sequences(1, 16, 0)), 32, 8, 128)) for count in (8, 128))

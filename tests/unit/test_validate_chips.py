@@ -17,6 +17,7 @@ from kernbench.validate.chips import FOLDER, Target, validate_chips
 from kernbench.validate.run import Options, Stand
 from kernbench.validate.suite import Skipped, read_suite_data
 from kernbench.validate.suites import chips
+from kernbench.workloads.ops.operation import Attention, Sequences
 
 HEAD = "id,class,op,m,n,k,flops,bytes,measured,unit,roofline,sample"
 TINY = "id,chip,task,batch,measured,unit,roofline\n0,syntiant_ndp9120_30.7MHz,vww,1,78.6,inferences/s,\n"
@@ -83,6 +84,19 @@ def test_a_table_of_operations_left_out_is_fitted_to_its_own_laboratory(tmp_path
     layer, matmul, vidur = read_tables(tmp_path)
     assert left_out(matmul, [layer, matmul, vidur])[0] == left_out(matmul, [layer, matmul])[0]
     assert left_out(matmul, [matmul, vidur])[0] != left_out(matmul, [matmul])[0]  # another laboratory is better than none
+
+
+def test_keys_of_a_batch_of_attention_include_those_of_its_new_tokens(tmp_path: Path) -> None:
+    head = "id,batch,prefill_chunk,kv_cache,class,op,measured,unit,roofline"
+    rows = [f"{i},{one},attention,any,20,us,1" for i, one in enumerate(("1,32,512", "1,512,512", "2,0,512"))]
+    (tmp_path / "a6000").mkdir()
+    (tmp_path / "a6000" / "some_attention.csv").write_text("\n".join([head, *rows]) + "\n", encoding="utf-8")
+    (table,) = read_tables(tmp_path)
+    operations = [one.operation for one in table.cases]
+    assert [one.groups for one in operations if isinstance(one, Attention)] == [
+        (Sequences(1, 32, 480),), (Sequences(1, 512, 0),), (Sequences(2, 1, 511),),
+    ]  # fmt: skip
+    assert not any(one.causal for one in operations if isinstance(one, Attention))
 
 
 def launches(tmp_path: Path, *operations: tuple[str, str]) -> Iterator[Table]:

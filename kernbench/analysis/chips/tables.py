@@ -8,7 +8,7 @@ import io
 import math
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from importlib import resources
 from pathlib import Path
@@ -387,9 +387,13 @@ def _attention(row: Cells, context: Context) -> Case:
 
 
 def _batch_attention(row: Cells, context: Context) -> Case:
-    chunk, keys, many = _tokens(row, "prefill_chunk"), _tokens(row, "kv_cache"), _tokens(row, "batch")
-    group = Sequences(many, chunk, keys) if chunk else Sequences(many, 1, max(0, keys - 1))
-    return _single(row, context, _attention_op(context, [group]), label=f"{many} x {chunk or 1} after {keys}")
+    """A row of a table whose `kv_cache` counts all keys of a sequence, those of its new tokens too; no key is masked.
+
+    Times of its prefills are the same for 32 and 128 new tokens, and whole waves of blocks that each read `kv_cache` keys.
+    """
+    new, keys, many = _tokens(row, "prefill_chunk") or 1, _tokens(row, "kv_cache"), _tokens(row, "batch")
+    op = replace(_attention_op(context, [Sequences(many, new, max(0, keys - new))]), causal=False)
+    return _single(row, context, op, label=f"{many} x {new} in {keys}")
 
 
 def _skewed_attention(row: Cells, context: Context) -> Case:

@@ -102,7 +102,8 @@ def _whole(view: ChipView, op: Attention, cost: AttentionCost, sequences: int) -
         if merged == 1:
             idle += one.count * op.heads * (most_parts - parts)
         for part in range(parts):
-            jobs.append((one.cached + min(one.new, (part + 1) * rows // merged), one.count * op.heads // merged))
+            seen = min(one.new, (part + 1) * rows // merged) if op.causal else one.new
+            jobs.append((one.cached + seen, one.count * op.heads // merged))
         together = max(1, min(group, cores // max(1, one.count * parts)))
         again = 1.0 if merged > 1 or sweep <= float(view.chip.cache_bytes or 0) else group / together
         reading += one.count * (one.cached + one.new) * _key_bytes(op) * again

@@ -83,6 +83,7 @@ class Attention:
     element_bytes: float = 2.0
     name: str = "attention"
     kind: str = "attention"
+    causal: bool = True  #: a query of a prefill sees the keys up to its own; else all keys of its sequence
 
     @property
     def decodes(self) -> bool:

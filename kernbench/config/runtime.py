@@ -45,7 +45,7 @@ class OpCost(Section):
     serial_rows: Natural = Field(
         default=0, description="rows, at most, that one block takes one after the other, instead of a block for each row"
     )
-    row_chain: Rate = Field(default=Fraction(0), description="loads from DRAM in a row for each of those rows")
+    row_chain: Energy = Field(default=Fraction(0), description="loads from DRAM in a row for each of those rows")
     again: Natural = Field(default=0, description="times that a row is read after the first: 1 for a norm, 2 for a softmax")
     held_elements: Natural = Field(default=0, description="longest row that registers hold, which is not read again")
     block_elements: Natural = Field(

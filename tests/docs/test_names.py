@@ -36,7 +36,7 @@ OTHER_NAMES = {
     "maxBytes", "minBytes", "bl", "columnN", "n_earlier", "_r", "_wr", "auto_map", "PYTEST_DISABLE_PLUGIN_AUTOLOAD",
     "NCCL_ALGO", "target_clones", "PyInit_", "kernbench_redop", "kernbench_slot_bytes", "_backward",
     "PR_SET_PDEATHSIG", "kernbench_protocol", "hwLat", "NCCL_MAX_NCHANNELS", "multimem", "multimem.red",
-    "multimem.ld_reduce",
+    "multimem.ld_reduce", "qr",
 }  # fmt: skip
 #: Decisions say what the code was; a name of that time that a page explains.
 OLD_NAMES = {"wide_cycle", "walk_traced", "road_add", "doubt", "scratchpad_clear"}

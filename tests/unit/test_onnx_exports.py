@@ -115,8 +115,7 @@ def rows() -> Iterator[str]:
             with TemporaryDirectory() as folder:
                 path, _ = exported(name, WHOLE[name](), exporter, Path(folder))
                 run = GraphProgram(read_onnx(path, {}, 8, 8), load_config("npu_server"), 8).run()
-            roof = max(run.dram_cycles, run.mac_cycles)
-            yield f"| {name} | {exporter} | {run.macs / 1e9:.2f} G | {run.cycles:,} | {run.cycles / roof:.2f} |"
+            yield f"| {name} | {exporter} | {run.macs / 1e9:.2f} G | {run.cycles:,} | {run.over_roofline:.2f} |"
 
 
 if __name__ == "__main__":

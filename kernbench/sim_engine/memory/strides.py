@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from itertools import product
+from collections.abc import Sequence
 from math import prod
 
 import numpy as np
@@ -109,9 +108,12 @@ def _runs(shape: Sequence[int], strides: Sequence[int], dtype: str) -> tuple[int
     return run, outer
 
 
-def _offsets(shape: Sequence[int], strides: Sequence[int], outer: int) -> Iterator[int]:
-    for index in product(*(range(count) for count in shape[:outer])):
-        yield sum(i * stride for i, stride in zip(index, strides, strict=False))
+def _offsets(shape: Sequence[int], strides: Sequence[int], outer: int) -> list[int]:
+    """[B] from the first run of a tensor to each of its runs, in the order of their indices."""
+    found = [0]
+    for count, stride in zip(shape[:outer], strides, strict=False):
+        found = [offset + i * stride for offset in found for i in range(count)]
+    return found
 
 
 def read_lanes(store: MemoryStore, space: str, addr: int, lanes: Lanes, dtype: str) -> Array:

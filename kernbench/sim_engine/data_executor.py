@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import gc
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 
@@ -74,11 +74,14 @@ class DataExecutor:
         batching: bool = True,
         debug: bool = False,
         watch: Iterable[int] = (),
+        unchanged: Collection[int] = frozenset(),
     ) -> None:
         """`initial_store`: the contents of the memories before the first record; the replay writes to it. An OpLogger keeps its
         own copy; for a list of records the default is empty memories. `outputs` name the tensors that are verified. `threads`:
         None means KERNBENCH_THREADS, or otherwise the number of processors, at most 4. `debug`: keep the data that every op
         read and wrote, so that each op can be verified. `watch`: ids of math ops whose results are kept in `watched`.
+        `unchanged`: ids of ops that wrote the elements that were there before, and whose results no other op reads. Only with
+        `debug` or `until` are these ops replayed.
 
         Raises InputError for a log that has only times.
         """
@@ -90,6 +93,7 @@ class DataExecutor:
         self._ran = False
         self._known: list[Boundary] = []
         self._watch = frozenset(watch)
+        self._unchanged = unchanged
         self.watched: dict[int, Array] = {}  #: results of the ops of `watch`
         self.boundaries: list[Boundary] = []  #: in debug mode: the data of every op, in the order of the replay
         self.store = self._begin(op_log, initial_store)  #: the memories; after `run`, with the results of the ops
@@ -119,7 +123,9 @@ class DataExecutor:
             stack.enter_context(np.errstate(all="ignore"))
             stack.enter_context(one_blas_thread())
             pool = stack.enter_context(ThreadPoolExecutor(self._threads)) if self._threads > 1 else None
-            for window in windows(ordered(self._records()), 1 if self._debug or until is not None else WINDOW):
+            single = self._debug or until is not None
+            ops = ordered(self._records(), frozenset() if single else self._unchanged)
+            for window in windows(ops, 1 if single else WINDOW):
                 if self._one_by_one(window):
                     self._run_in_order(tasks, window)
                 else:

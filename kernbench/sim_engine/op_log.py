@@ -18,7 +18,7 @@ from kernbench.common.dtypes import Array, dtype_of, nbytes_of
 from kernbench.common.errors import InternalError
 from kernbench.common.handles import TensorHandle
 from kernbench.common.pe_commands import MemoryWriteMsg
-from kernbench.common.pe_ops import Command, DmaReadCmd, GemmCmd, MathCmd
+from kernbench.common.pe_ops import Command, DmaReadCmd, DmaWriteCmd, GemmCmd, MathCmd
 from kernbench.sim_engine.memory_store import MemoryStore
 from kernbench.sim_engine.ops.info import (
     Info,
@@ -34,6 +34,7 @@ from kernbench.sim_engine.ops.params import TEMPLATES, Params, shared
 from kernbench.sim_engine.ops.spill import Runs
 
 _WITHOUT = frozenset((DmaReadCmd, GemmCmd))  # most messages: they are not stages, and nothing is copied
+_SERVED = _WITHOUT | {DmaWriteCmd, MathCmd, MemoryWriteMsg}  # messages that are no stages
 _PROCESS = [os.getpid()]  # read once in each process
 os.register_at_fork(after_in_child=lambda: _PROCESS.__setitem__(0, os.getpid()))
 RECORD_BYTES = 500  #: [B] that a record takes without its payload, for the size limit
@@ -164,18 +165,24 @@ class OpLogger:
     def record_served(self, t_start: float, t_end: float, component_id: str, msg: Any) -> None:
         """Both at once, of a component that is notified of both when it is done."""
         kind = type(msg)
-        if (kind not in _WITHOUT and kind is not MathCmd) or self._limit is not None or _PROCESS[0] != self._process:
+        if kind not in _SERVED or self._limit is not None or _PROCESS[0] != self._process:
             self.record_start(t_start, component_id, msg)
             self.record_end(t_end, component_id, msg)
             return
         if self._initial is None:
             _ = self.initial_store
-        command: Command = msg
-        op_id, deps = command.op_id, command.dependency_ids
-        if kind is MathCmd:
-            row = math_row(msg, self._snapshots(msg) if self._memory_store is not None else ())
+        if kind is DmaReadCmd:
+            row = dma_read_row(msg, ())
+        elif kind is GemmCmd:
+            row = gemm_row(msg, ())
         else:
-            row = dma_read_row(msg, ()) if kind is DmaReadCmd else gemm_row(msg, ())
+            snapshots = self._snapshots(msg) if self._memory_store is not None else ()
+            row = math_row(msg, snapshots) if kind is MathCmd else op_row(msg, snapshots)
+        if kind is MemoryWriteMsg:
+            op_id, deps = msg.op_id, msg.dependency_ids
+        else:
+            command: Command = msg
+            op_id, deps = command.op_id, command.dependency_ids
         rows, template, values = self._rows, row[2], row[3]
         self._unread += 1
         rows.append(t_start)

@@ -25,7 +25,8 @@ def num_programs(axis: int) -> tensor:
 def _axis(axis: int) -> int:
     axis = plain(axis)
     if axis not in (0, 1, 2):
-        refuse(f"axis {axis} of the grid does not exist; the axes are 0, 1 and 2")
+        cause = ValueError(f"program_id axis must be 0, 1, or 2 but got {axis}")
+        refuse(f"axis {axis} of the grid does not exist; the axes are 0, 1 and 2", cause)
     return axis
 
 

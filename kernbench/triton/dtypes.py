@@ -289,9 +289,12 @@ def refuse_name(text: str) -> NoReturn:
     raise NameRefused(str(refusal(text)))
 
 
-def refuse(text: str) -> NoReturn:
-    """Raise TritonError with the line of the kernel before the text."""
-    raise refusal(text)
+def refuse(text: str, cause: Exception | None = None) -> NoReturn:
+    """Raise TritonError with the line of the kernel before the text.
+
+    `cause` is the error that Triton's compiler raises for the same mistake, for code that looks at `__cause__`.
+    """
+    raise refusal(text) from cause
 
 
 def refusal(text: str) -> TritonError:

@@ -26,6 +26,7 @@ from kernbench.sim_engine.memory.strides import read_lanes
 from kernbench.sim_engine.replay.math_ops import run_math
 from kernbench.triton.dtypes import TritonError, dtype
 from kernbench.triton.masked_lanes import after, after_product
+from kernbench.triton.spins import Attempt, place_of
 from kernbench.triton_emu.errors import line_of
 from kernbench.triton_emu.handle import KernelTensor
 from kernbench.triton_emu.tl.context import TLContext
@@ -64,6 +65,7 @@ class Options:
     left_out: Counter[str] = field(default_factory=Counter)  #: by line of a load: lanes that it left out without `other`
     #: By lines of loads and of a store: elements stored that depend on lanes which were left out.
     reached: Counter[tuple[frozenset[str], str]] = field(default_factory=Counter)
+    unchanged: set[int] = field(default_factory=set)  #: ids of the ops of attempts of atomic ops that changed nothing
     twice: Counter[tuple[str, str]] = field(default_factory=Counter)  #: by line of a store and tensor: lanes beside another
     progress: int = 0  #: commands that do not only look at one place again
     written: set[str] = field(default_factory=set)  #: names of the tensors that were stored to
@@ -88,6 +90,7 @@ class Program(TLContext):
     _since: int = 0
     copies: Any = None  #: of Gluon: copies that the program has not waited for
     last_store: Any = None  #: the command of the last store
+    _attempt: Attempt | None = None  #: the last atomic op on one known element, if nothing was issued since
     ways: Any = None  #: of `map_elementwise`: who decides conditions on elements
 
     @classmethod
@@ -288,13 +291,13 @@ class Program(TLContext):
         """Read, change and write known elements in one step, and return the old elements in the shape of `Lanes.spread`.
 
         The result is None, and nothing changes, if the elements in memory are computed after the timing. Without lanes, there
-        is
-        one element. The call takes the time of the load; the store is issued at the end of the load.
+        is one element. The call takes the time of the load; the store is issued at the end of the load.
         """
+        if lanes is None:
+            return self._exchange_one(base, shape, kind, change)
         line, runner = kernel_line(), self._runner
         brought = self.gather(base, shape, kind, lanes, line)
-        single = prod(shape) == 1
-        if not single:
+        if prod(shape) != 1:
             self.options.progress -= 1
         room = self._new(shape, kind.own, brought.nbytes, line)
         if brought.flight is not None:
@@ -302,18 +305,15 @@ class Program(TLContext):
         while len(runner.scheduler.open) >= runner.scheduler.queue_depth:
             runner.pause("the command queue is full", any_end=True)
         # From here on no other program runs until the new elements are in memory.
-        memory, nbytes = runner.memory, kind.itemsize if lanes is None else lanes.at.size * lanes.itemsize
-        addr = self._physical(base, nbytes, line) if lanes is None else self._first(base, lanes, line)
+        memory, nbytes = runner.memory, lanes.at.size * lanes.itemsize
+        addr = self._first(base, lanes, line)
         space = self._space(addr, lanes)
         try:
-            if lanes is None:
-                old = memory.store.read(space, addr, shape, kind.own)
-            else:
-                old = read_lanes(memory.store, space, addr, lanes, kind.own)
+            old = read_lanes(memory.store, space, addr, lanes, kind.own)
         except ValueError:
             return None
         room.value = np.ascontiguousarray(change(old)).reshape(shape)
-        if old.item() == room.value.item() if single else (old == room.value).all():
+        if (old == room.value).all():
             self._look(base, line)
         else:
             self.options.progress += 1
@@ -323,6 +323,42 @@ class Program(TLContext):
         msg.dst_space = space
         runner.issue(msg, line)
         memory.store_issued(msg)
+        return old
+
+    def _exchange_one(
+        self, base: int, shape: tuple[int, ...], kind: dtype, change: Callable[[Array], Array]
+    ) -> Array | None:
+        """Do `exchange` on one element.
+
+        In a loop that only repeats this op, an attempt that finds what the attempt before found is followed by the next
+        attempt here, and the kernel need not run in between. Each attempt takes the same cycles as before.
+        """
+        frame, runner = _kernel_frame(), self._runner
+        line, last, options = line_of(frame), self._attempt, self.options
+        spins = last is not None and kind.is_int() and not options.races and last.comes_again(frame)
+        tiles = scalar_ops = 0
+        if last is not None and spins:
+            tiles, scalar_ops = self._count - last.tiles, runner.scalar_ops - last.scalar_ops
+        nbytes = self._size(shape, kind.own, line)
+        addr = self._in_memory(base, shape, None, kind.own, nbytes, line)
+        while True:
+            old, new, ops = self.swap(addr, shape, kind.own, nbytes, line, change)
+            if old is None or new is None:
+                self._attempt = None
+                return None
+            found = old.item()
+            if found == new.item():
+                if kind.is_int():  # zeros of floats have two signs
+                    options.unchanged.update(ops)
+                self._look(base, line)
+            else:
+                options.progress += 1
+            if last is None or not spins or found != last.old:
+                break
+            self._count += tiles
+            for _ in range(scalar_ops):
+                runner.scalar_work()
+        self._attempt = Attempt(id(frame), place_of(frame), found, self._count, runner.scalar_ops)
         return old
 
     def _space(self, addr: int, lanes: Lanes | tuple[int, ...] | None) -> str:

@@ -47,13 +47,17 @@ def expand_dims(input: Any, axis: Any) -> tensor:
     value = as_tensor(input)
     axes = list(axis) if isinstance(axis, tuple | list) else [axis]
     rank = len(value.shape) + len(axes)
-    wanted = {int(one) % rank if -rank <= int(one) < rank else _no_axis(one, rank) for one in axes}
+    wanted = [int(one) % rank if -rank <= int(one) < rank else _no_axis(one, rank) for one in axes]
+    if len(set(wanted)) < len(wanted):
+        cause = ValueError(f"duplicate axes, normalized axes = {sorted(wanted)}")
+        refuse(f"tl.expand_dims({axes}): the axes {sorted(wanted)} are not different; name each new axis once", cause)
     left = iter(value.shape)
     return value.reshaped(tuple(1 if i in wanted else next(left) for i in range(rank)))
 
 
 def _no_axis(axis: int, rank: int) -> int:
-    refuse(f"axis {axis} of a tensor of {rank} axes; they are {-rank} to {rank - 1}")
+    cause = ValueError(f"invalid axis {axis}")
+    refuse(f"axis {axis} of a tensor of {rank} axes; they are {-rank} to {rank - 1}", cause)
 
 
 def axis_of(x: tensor, axis: int) -> int:

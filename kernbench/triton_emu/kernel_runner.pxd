@@ -21,6 +21,7 @@ cdef class KernelRunner(CommandSource):
     cdef public bint strict_wait
     cdef public long long now
     cdef public object error
+    cdef public long long scalar_ops
     cdef public long long implicit_waits
     cdef public object implicit_wait
     cdef public object messages

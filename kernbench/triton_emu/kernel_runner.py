@@ -58,6 +58,7 @@ class KernelRunner(CommandSource):
         self.scalar_cycles, self.strict_wait = scalar_cycles, strict_wait
         self.now = 0
         self.error: BaseException | None = None  #: what a kernel raised
+        self.scalar_ops = 0  #: integer ops on known operands so far
         self.implicit_waits = 0
         self.implicit_wait: Callable[[int], None] | None = None  #: told the source line's number of each
         self.messages: Any = None  #: the part of the PE that hands messages to added components (`MessagePart`)
@@ -250,6 +251,7 @@ class KernelRunner(CommandSource):
 
     def scalar_work(self, ops: int = 1) -> None:
         """Time of integer ops on known operands."""
+        self.scalar_ops += ops
         if self.scalar_cycles:
             self.pause("scalar work", None, False, self.now + ops * self.scalar_cycles)
 

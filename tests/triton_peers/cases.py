@@ -6,6 +6,7 @@ import json
 import os
 import random
 import re
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -38,14 +39,16 @@ def smaller(items: list[pytest.Item]) -> list[pytest.Item]:
     return [one for cases in found.values() for one in (order.sample(cases, each) if 0 < each < len(cases) else cases)]
 
 
-def fewer_numbers(module: Any, numbers: int, each: int) -> None:
+def fewer_numbers(module: Any, numbers: int, each: int, after: Callable[[], None]) -> None:
     """Let the downcast tests of `test_conversions.py` convert so many numbers of each stretch of 2^24, and only each so many
-    stretches of the 256. Their numbers are a permutation of all bits of 32, so those that are left are spread over all."""
+    stretches of the 256. Their numbers are a permutation of all bits of 32, so those that are left are spread over all.
+    `after` is called after each stretch."""
     whole, populate = module.downcast_test, module.launch_exhaustive_populate
 
     def some_stretches(*args: Any, device: Any) -> None:
         if args[-1] % each == 0:
             whole(*args, device=device)
+            after()
 
     def some_numbers(dst_dtype: Any, offset: int, numel: int, *args: Any, **named: Any) -> Any:
         return populate(dst_dtype, offset, min(numel, numbers), *args, **named)

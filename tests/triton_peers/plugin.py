@@ -129,7 +129,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     numbers, each = (int(one) for one in os.environ.get("KB_PEERS_NUMBERS", "0,0").split(","))
     for module in {id(one.module): one.module for one in chosen if numbers and isinstance(one, pytest.Function)}.values():
         if hasattr(module, "downcast_test"):
-            fewer_numbers(module, numbers, each)
+            fewer_numbers(module, numbers, each, _count_runs)
     kept = set(map(id, chosen))
     config.hook.pytest_deselected(items=[one for one in items if id(one) not in kept])
     items[:] = chosen
@@ -147,7 +147,7 @@ def pytest_runtest_protocol(item: pytest.Item, nextitem: Any) -> Iterator[Any]:
     try:
         portable, tune = os.environ.get("KB_PEERS_PORTABLE") == "1", os.environ.get("KB_PEERS_TUNE") != "0"
         with kernbench.machine(portable=portable, tune=tune) as runs:
-            item.stash[_RUNS] = runs
+            _OF_CASE.runs, _OF_CASE.launches, _OF_CASE.cycles = runs, 0, 0
             return (yield)
     finally:
         signal.setitimer(signal.ITIMER_PROF, 0)
@@ -160,6 +160,7 @@ def pytest_runtest_makereport(item: pytest.Item, call: Any) -> Generator[None, A
     began = item.stash.setdefault(_BEGAN, time.perf_counter())
     if report.when != "call" and report.outcome == "passed":
         return report
+    _count_runs()
     text, kind = "", ""
     if report.outcome == "passed":
         found = PASSED
@@ -174,7 +175,7 @@ def pytest_runtest_makereport(item: pytest.Item, call: Any) -> Generator[None, A
     line = {
         "case": item.nodeid, "file": item.path.name, "test": getattr(item, "originalname", item.name), "outcome": found,
         "error": kind, "shape": shape_of(text), "text": text[:600], "seconds": round(time.perf_counter() - began, 2),
-        "launches": len(item.stash[_RUNS]), "cycles": sum(one.cycles for one in item.stash[_RUNS]),
+        "launches": _OF_CASE.launches, "cycles": _OF_CASE.cycles,
     }  # fmt: skip
     _OPEN[0].write(json.dumps(line) + "\n")
     _OPEN[0].flush()
@@ -195,4 +196,11 @@ def pytest_collectreport(report: pytest.CollectReport) -> None:
 
 
 _BEGAN: pytest.StashKey[float] = pytest.StashKey()
-_RUNS: pytest.StashKey[list[Any]] = pytest.StashKey()
+_OF_CASE = SimpleNamespace(runs=[], launches=0, cycles=0)  #: of the case that runs: its launches, counted and not counted
+
+
+def _count_runs() -> None:
+    """Count the launches of the case so far, and forget them: a test with thousands of launches would fill the memory."""
+    _OF_CASE.launches += len(_OF_CASE.runs)
+    _OF_CASE.cycles += sum(one.cycles for one in _OF_CASE.runs)
+    _OF_CASE.runs.clear()

@@ -361,3 +361,35 @@ def test_a_kernel_takes_another_source() -> None:
     assert kernel.raw_src[0].startswith("def made") and not kernel.is_gluon() and kernel.do_not_specialize == ["n"]
     captured = kernel.get_capture_scope()
     assert captured["SIZE"].value == 4
+
+
+@triton.jit
+def of_the_grid(axis: tl.constexpr):
+    tl.program_id(axis)
+
+
+@triton.jit
+def with_axes(first: tl.constexpr, second: tl.constexpr):
+    tl.expand_dims(tl.arange(0, 8), (first, second))
+
+
+@triton.jit
+def with_axis(axis: tl.constexpr):
+    tl.expand_dims(tl.sum(tl.arange(0, 8)), axis)
+
+
+@pytest.mark.parametrize(
+    ("kernel", "axes", "message", "cause"),
+    [
+        (of_the_grid, (20,), "axis 20 of the grid does not exist", "program_id axis must be 0, 1, or 2 but got 20"),
+        (with_axis, (1,), "axis 1 of a tensor of 1 axes", "invalid axis 1"),
+        (with_axes, (0, -4), "axis -4 of a tensor of 3 axes", "invalid axis -4"),
+        (with_axes, (0, -3), r"the axes \[0, 0\] are not different", "duplicate axes, normalized axes = [0, 0]"),
+    ],
+)
+def test_errors_of_axes_have_the_cause_that_code_for_triton_looks_at(
+    kernel: Any, axes: tuple[int, ...], message: str, cause: str
+) -> None:
+    with pytest.raises(triton.TritonError, match=rf"^test_triton_host.py:\d+: .*{message}") as caught:
+        kernel[(1,)](*axes)
+    assert isinstance(caught.value.__cause__, ValueError) and str(caught.value.__cause__) == cause

@@ -6,10 +6,11 @@ from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, cast
 
 from kernbench.common.pe_commands import Stage
-from kernbench.common.pe_ops import Command, DmaReadCmd, GemmCmd, MathCmd
+from kernbench.common.pe_ops import Command, DmaReadCmd, DmaWriteCmd, GemmCmd, MathCmd
 from kernbench.components.base import NEVER, Clock, ComponentBase, OpLog, Typed
 from kernbench.components.builtin.flight import Flight, Order
 
+_COMMANDS = frozenset((DmaReadCmd, DmaWriteCmd, GemmCmd, MathCmd))  # most messages
 _HOOKS = (ComponentBase._on_process_start, ComponentBase._on_process_end)
 
 
@@ -83,7 +84,7 @@ class Serving(Typed):
             self._record_of, self._record = log, None if self._own_hooks else getattr(log, "record_served", None)
         clock, msg = self.clock, flight.msg
         kind = type(msg)
-        if self._record is not None and (kind is DmaReadCmd or kind is GemmCmd or kind is MathCmd):  # most messages
+        if self._record is not None and kind in _COMMANDS:
             command: Command = msg
             if not command._quiet:
                 self._record(clock.at(flight.start).now, clock.at(flight.end).now, self.node_id, msg)

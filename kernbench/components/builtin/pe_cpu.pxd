@@ -28,7 +28,9 @@ cdef class Processor(Typed):
     cdef bint _resume
     cdef Clock _clock
     cdef bint _own_step
-    cdef bint _own_notify
+    cdef bint _own_notify, _own_hooks
+    cdef object _record
+    cdef object _record_of
 
     cdef int64_t woken(self, int64_t now) except? -1
 

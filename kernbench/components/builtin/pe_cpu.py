@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, cast
 
 from kernbench.common.naming import PE_CPU
@@ -10,6 +11,7 @@ from kernbench.components.builtin.flight import Flight
 from kernbench.components.builtin.pe_scheduler import PeScheduler
 
 _NEVER = NEVER
+_HOOKS = (ComponentBase._on_process_start, ComponentBase._on_process_end)
 
 
 class CommandSource:
@@ -53,6 +55,10 @@ class Processor(Typed):
         self._clock = clock
         self._own_step = type(self).step is not vars(Processor)["step"]
         self._own_notify = type(self).notify is not vars(Processor)["notify"]
+        kind: Any = type(self)  # as in part.py
+        self._own_hooks = (kind._on_process_start, kind._on_process_end) != _HOOKS
+        self._record: Callable[[float, float, str, Any], None] | None = None
+        self._record_of: OpLog | None = None
         scheduler.processor = self
 
     def accept(self, job: Job, now: int) -> int:
@@ -108,10 +114,18 @@ class Processor(Typed):
 
     def placed(self, msg: Any, now: int) -> None:
         """Log that known elements went into the scratchpad."""
-        if self._op_logger is not None:
-            component = cast(ComponentBase, self)
-            component._on_process_start(self._clock.at(now), msg)
-            component._on_process_end(self._clock, msg)
+        log = self._op_logger
+        if log is None:
+            return
+        if log is not self._record_of:
+            self._record_of, self._record = log, None if self._own_hooks else getattr(log, "record_served", None)
+        if self._record is not None:
+            start = self._clock.at(now).now
+            self._record(start, start, self.node_id, msg)
+            return
+        component = cast(ComponentBase, self)
+        component._on_process_start(self._clock.at(now), msg)
+        component._on_process_end(self._clock, msg)
 
     def waited(self, line: int) -> None:
         """Tell the trace of an implicit wait at a source line."""

@@ -305,11 +305,12 @@ def run_kernel(kernel: JITFunction, grid: tuple[int, ...], arguments: dict[str, 
     try:
         timing = engine.run(bench)
     except KernelFailed as error:
-        if isinstance(error.__cause__, TritonError | KernelError):
-            raise error.__cause__ from None
+        found = error.__cause__
+        if isinstance(found, TritonError | KernelError):
+            raise found from found.__cause__
         raise _with_line(error) from error.__cause__
     assert engine.op_log is not None
-    executor = DataExecutor(engine.op_log, watch=[one for one, *_ in options.asserts]).run()
+    executor = DataExecutor(engine.op_log, watch=[one for one, *_ in options.asserts], unchanged=options.unchanged).run()
     _check_asserts(options, executor)
     store = executor.store
     arrays = buffers.bring_back(store, options.written)

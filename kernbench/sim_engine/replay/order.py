@@ -7,7 +7,7 @@ bytes waits as well; all else keeps its time.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from itertools import groupby
 
 from kernbench.common.errors import InputError, Problem
@@ -15,15 +15,15 @@ from kernbench.sim_engine.op_log import OpRecord
 from kernbench.sim_engine.ops.ranges import ReplayOp
 
 
-def ordered(records: Iterable[OpRecord]) -> Iterator[ReplayOp]:
-    """The ops of records that are in order of `t_start`, as they are replayed in sequence.
+def ordered(records: Iterable[OpRecord], skip: Collection[int] = frozenset()) -> Iterator[ReplayOp]:
+    """The ops of records that are in order of `t_start`, as they are replayed in sequence, without the op ids of `skip`.
 
     A record without an op id is known by its place in the log. Raises InputError if an op depends on one that is not in
     the log or on itself, and where two have the same id.
     """
-    done: set[int] = set()
+    done = set(skip)
     waiting: dict[int, tuple[ReplayOp, set[int]]] = {}
-    for op in _by_time(records):
+    for op in _by_time(records, skip):
         if op.op_id in done or op.op_id in waiting:
             raise InputError(Problem(str(op), f"another record has the op id {op.op_id} too"))
         awaited = {one for one in op.deps if one not in done}
@@ -41,12 +41,13 @@ def ordered(records: Iterable[OpRecord]) -> Iterator[ReplayOp]:
         raise InputError(_stuck(waiting))
 
 
-def _by_time(records: Iterable[OpRecord]) -> Iterator[ReplayOp]:
+def _by_time(records: Iterable[OpRecord], skip: Collection[int]) -> Iterator[ReplayOp]:
     place = 0
     for _, group in groupby(records, key=lambda record: record.t_start):
         ops = []
         for record in group:
-            ops.append(ReplayOp(record, record.op_id if record.op_id >= 0 else place))
+            if record.op_id not in skip:
+                ops.append(ReplayOp(record, record.op_id if record.op_id >= 0 else place))
             place += 1
         if len(ops) > 1:
             ops.sort(key=lambda op: op.record.op_kind != "memory")

@@ -4,6 +4,7 @@ from kernbench.common.pe_ops cimport DmaReadCmd, DmaWriteCmd
 from kernbench.components.builtin.flight cimport Flight
 from kernbench.triton_emu.handle cimport KernelTensor
 from kernbench.triton_emu.kernel_runner cimport KernelRunner
+from kernbench.triton_emu.memory.side cimport MemorySide
 from kernbench.triton_emu.tl.tiles cimport TlTiles
 
 cdef class Completion:
@@ -22,6 +23,10 @@ cdef class TlMemory(TlTiles):
     @cython.locals(tile=KernelTensor, runner=KernelRunner, flight=Flight, msg=DmaWriteCmd, done=Completion, nbytes="long long",
                    at="long long")
     cdef Completion store_at(self, object addr, object value, object line, object strides, bint wait, object channel)
+
+    @cython.locals(runner=KernelRunner, memory=MemorySide, tile=KernelTensor, room=KernelTensor, flight=Flight,
+                   read=DmaReadCmd, write=DmaWriteCmd)
+    cpdef tuple swap(self, long long addr, tuple shape, object dtype, long long nbytes, object line, object change)
 
     @cython.locals(align="long long", at="long long")
     cdef long long place_of(self, object addr, tuple shape, object steps, object dtype, long long nbytes, object line) except? -1

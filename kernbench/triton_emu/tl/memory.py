@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 from operator import index
 from typing import Any, NoReturn
 
-from kernbench.common.dtypes import DTYPES, dtype_of
+import numpy as np
+
+from kernbench.common.dtypes import DTYPES, Array, dtype_of
 from kernbench.common.errors import InputError
+from kernbench.common.pe_commands import MemoryWriteMsg
 from kernbench.common.pe_ops import DmaReadCmd, DmaWriteCmd
 from kernbench.components.builtin.flight import Flight
 from kernbench.components.builtin.transfers import footprint, rows_of
@@ -176,6 +179,44 @@ class TlMemory(TlTiles):
         if wait and flight.end < 0:
             runner.wait_for(flight, done.handle_id)
         return done
+
+    def swap(
+        self, addr: int, shape: tuple[int, ...], dtype: str, nbytes: int, line: str, change: Callable[[Array], Array]
+    ) -> tuple[Array | None, Array | None, tuple[int, ...]]:
+        """Load one element at a physical address, and store what `change` makes of it as soon as the load has ended.
+
+        No other program runs between the load and the store. Returns the elements before and after, and the ids of the
+        ops. If the element is pending, nothing is stored, and the elements are None.
+        """
+        runner = self._runner
+        memory, space = runner.memory, runner.memory.space_of(addr)
+        tile = self.new_tile(shape, dtype, nbytes, line)
+        tile.op = "dma_read"
+        read = DmaReadCmd.__new__(DmaReadCmd)
+        read.handle, read.src_addr, read.nbytes, read.line, read.channel = tile, addr, nbytes, line, _USUAL
+        read.src_space, read.src_strides, read.lanes, read._quiet, read.dependency_ids = space, None, None, False, ()
+        read.op_id = tile.op_id = memory.new_id()
+        tile.flight = flight = runner.issue(read, line)
+        memory.load_issued(read)
+        while flight.end < 0:
+            runner.pause(("the load of {}", tile), flight)
+        room = self.new_tile(shape, dtype, nbytes, line)
+        while len(runner.scheduler.open) >= runner.scheduler.queue_depth:
+            runner.pause("the command queue is full", None, True)
+        try:
+            old = memory.store.read(space, addr, shape, dtype)
+        except ValueError:
+            return None, None, ()
+        new = room.value = np.ascontiguousarray(change(old)).reshape(shape)
+        placed = MemoryWriteMsg(room.space, room.addr, new, op_id=memory.new_id(), line=line)
+        runner.on_placed(placed, runner.now)
+        write = DmaWriteCmd.__new__(DmaWriteCmd)
+        write.handle, write.dst_addr, write.nbytes, write.line, write.channel = room, addr, nbytes, line, _USUAL
+        write.dst_space, write.dst_strides, write.lanes, write.rmw, write.old, write.compare = space, None, None, "", None, None
+        write._quiet, write.dependency_ids, write.op_id = False, (), memory.new_id()
+        runner.issue(write, line)
+        memory.store_issued(write)
+        return old, new, (read.op_id, placed.op_id, write.op_id)
 
     def alloc(self, shape: Sequence[int] | int, dtype: str, name: str = "") -> KernelTensor:
         """Allocate a tile in the scratchpad, as the `out=` of a load or an op.

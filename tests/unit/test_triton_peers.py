@@ -67,7 +67,8 @@ def test_downcasts_convert_fewer_numbers() -> None:
         module.launch_exhaustive_populate(kind, offset, 8, device=device)
 
     module.downcast_test = downcast_test
-    fewer_numbers(module, 64, 128)
+    ended: list[int] = []
+    fewer_numbers(module, 64, 128, lambda: ended.append(len(made)))
     for offset in range(256):
         module.downcast_test("f32", offset, device="cpu")
-    assert made == [(0, 64), (0, 8), (128 << 24, 64), (128, 8)]
+    assert made == [(0, 64), (0, 8), (128 << 24, 64), (128, 8)] and ended == [2, 4]

@@ -94,7 +94,7 @@ def one_of_each() -> list[Record]:
         record("CMD_ENQUEUE", 0, cmd_id=0, cmd_type="DMA_LOAD_TILE", unit="dma0", source="ISA", token=10, bytes=64, **llm,
                tensor="weight", desc_addr=140737488355328, tile_id=5, deps=[], **common),
         record("CMD_ENQUEUE", 0, cmd_id=1, cmd_type="TE_GEMM_TILE", unit="te0", source="MMIO", deps=[0], work=4194304,
-               qbits=8, position=1),
+               qbits=8, position=1, visible=9),
         record("CMD_START", 0, cmd_id=0, unit="dma0"),
         record("CMD_END", 8, cmd_id=0, unit="dma0", status="OK", tenant_id=1),
         record("JOB_ISSUE", 8, **_TE, job_type="TE_GEMM", tile_id=5, phase="QKV_PROJ"),

@@ -151,6 +151,7 @@ EVENTS: tuple[Event, ...] = (
         Field("tensor", "text", "tensor of a DMA command, or `kv`; of machines with `energy.by_cause`", required=False, since="1.2"),
         Field("qbits", "int", "bits of the weights of a TE command; of machines with `energy.by_cause`", required=False, since="1.2"),
         Field("position", "int", "position of the entry in the program, from 0; of machines with `control.mmio`", required=False, since="1.2"),
+        Field("visible", "int", "of a command that waited for a message: the cycle from which the message could be used; of protocols with `cycles`", "cycle", required=False, since="1.2"),
     )),
     Event(11, "CMD_START", "summary", 3, "CPU", "Its engine begins; a control command starts in phase 2, when it is issued.", (CMD, UNIT)),
     Event(12, "CMD_END", "summary", 0, "CPU", "It is over. At the end of a run that is not done every open command gets one.", (CMD, UNIT, STATUS)),
@@ -350,7 +351,7 @@ BY_NAME: dict[str, Event] = {event.name: event for event in EVENTS}
 CHANGES: tuple[tuple[str, str], ...] = (
     ("1.2", "last-level caches: CACHE_LOOKUP, WRITE_BACK_START, WRITE_BACK_END; DRAM_TX events of flows over a cache alone; `tensor` and "
      "`qbits` of CMD_ENQUEUE, of machines with `energy.by_cause`; NOC_FLITS, and `flits` as the reason of DRAM_TX_SUSPEND; `position` of CMD_ENQUEUE, of machines with "
-     "`control.mmio`"),
+     "`control.mmio`; `visible` of CMD_ENQUEUE, of queues between PEs whose protocol has `cycles`"),
     ("1.1", "transfers between scratchpads: `peer` of DMA_START, `scratchpad` of STALL_EVENT"),
     ("1.0", "first version"),
 )

@@ -61,3 +61,6 @@ cdef class KernelRunner(CommandSource):
     cpdef wait_implicitly(self, Flight flight, object name, object line)
 
     cpdef pause(self, object reason, Flight flight=*, bint any_end=*, long long until=*)
+
+
+cdef long long _visible(object msg) except -1

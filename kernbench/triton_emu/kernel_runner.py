@@ -90,6 +90,7 @@ class KernelRunner(CommandSource):
         self._begun = False
         if self.scheduler.after is not self._after:
             self._before = self.scheduler.after
+        self.scheduler.visible = 0
         self.scheduler.after = self._after = (*self._launch.after.get(self.pe.name, ()), *self._before)
         self.memory.begin()
 
@@ -186,6 +187,7 @@ class KernelRunner(CommandSource):
             return False
         if flight.command >= 0:
             self.scheduler.after = (flight.command,)
+            self.scheduler.visible = _visible(msg)
         return True
 
     def _settle(self, msg: Any) -> None:
@@ -319,6 +321,16 @@ class KernelRunner(CommandSource):
             in_flight=len(self.scheduler.open),
             implicit_waits=self.implicit_waits,
         )
+
+
+def _visible(msg: Any) -> int:
+    """The cycle from which a received message could be used; 0 for other commands, and for messages without flags."""
+    if type(msg) is not IpcqRecvCmd:
+        return 0
+    received: IpcqRecvCmd = msg
+    ring: Ring = received.ring
+    message: IpcqSendCmd = received.message
+    return message.visible if ring.in_scratchpad and ring.flag_cycles else 0
 
 
 def _nothing(msg: Any, now: int) -> None:

@@ -120,6 +120,9 @@ def test_every_field_of_the_schema_is_written(kbsim: Kbsim) -> None:
     found |= traced(kbsim, SENDS, SYSTEM)
     found |= traced(kbsim, LOADS, FLITS)
     found |= traced(kbsim, LOADS, {"schema": "kernbench/npu/1", "control": {"mmio": {}}})
+    flags = ("--set", "pe.ipcq.protocols={simple: {cycles: 9}}", "--trace", "t.jsonl", "--trace-level", "full", "-q")
+    assert kbsim("ccl", "run", "all_reduce", "--algo", "ring", "-g", "2", "-b", "64", "-e", "64", *flags).code == 0
+    found |= written(Path("t.jsonl").read_text(encoding="utf-8"))
     assert kbsim("run", "stuck.json", "--trace", "t.jsonl", "-q").code == 4
     found |= written(Path("t.jsonl").read_text(encoding="utf-8"))
     assert promised() - found - set(NEVER) == set()

@@ -20,7 +20,7 @@ from kernbench.trace.why import Why, explain
 from kernbench.trace.why.spans import Stories
 from kernbench.triton_emu.launch import PeWork
 from tests.kernels import Run, easy
-from tests.queues import idle, line, queued, row
+from tests.queues import SCHEDULER, idle, line, queued, row
 
 FULL = TraceOptions("full")
 CUBE = load_config("single_cube", kind=SystemConfig)
@@ -185,3 +185,31 @@ def test_copies_of_the_host_are_on_the_path_of_what_waits_for_them(tmp_path: Pat
     config = load_config({"schema": "kernbench/system/1"}, kind=SystemConfig)
     why = explained(Run(body=body, memory={0: np.ones((64, 64), np.float16)}, config=config), tmp_path / "run.jsonl")
     assert after(why, "LAUNCH") == ["HOST_COPY_TILE 0"]
+
+
+@pytest.mark.parametrize(("flag", "tier", "busy"), [(0, "tcm", 0), (300, "tcm", 0), (300, "tcm", 2000), (300, "sram", 0)])
+def test_the_flag_of_a_message_is_a_wait_of_its_own(flag: int, tier: str, busy: int, tmp_path: Path) -> None:
+    """The receiver waits until the flag has come, unless it was busy until then. Of slots in SRAM, the load waits."""
+
+    def kernel(tl: Any) -> None:
+        if tl.rank == 0:
+            tl.send("E", tl.load(0, (64, 64), "f16"))
+            return
+        idle(tl, busy)
+        message = tl.recv("W", (64, 64), "f16")
+        tl.wait(tl.dot(message, message))
+
+    config = row(2, pe__ipcq__protocols=f"{{ll128: {{cycles: {flag}}}}}")
+    ones = {0: np.ones((64, 64), np.float16)}
+    run = queued(kernel, line(2), memory=ones, slots=1, slot_bytes=8192, config=config, tier=tier, protocol="ll128")
+    why = explained(run, tmp_path / "run.jsonl")
+    waiter = next(one for one in why.history.commands if one.opcode == ("TE_GEMM_TILE" if tier == "tcm" else "IPCQ_RECV"))
+    sent = next(one for one in why.history.commands if one.opcode == "IPCQ_SEND")
+    spans = [(span.cycles, part.cause) for span in why.story(waiter.id).spans for part in span.parts]
+    flags = [cycles for cycles, cause in spans if cause == "flag"]
+    assert flags == ([flag] if flag and not busy else [])
+    assert sum(cost.cycles for cost in why.costs if cost.cause == "flag") == sum(flags)
+    assert any(group.name == "flags of messages between PEs" for group in why.groups) is bool(flags)
+    if flags and tier == "tcm":
+        assert waiter.job is not None and sent.end is not None
+        assert waiter.job.issue == sent.end + flag + SCHEDULER

@@ -219,6 +219,8 @@ class TileServer(PePart):
             if part is not None:
                 tile = Flight(token, part, now, flight.line)
                 tile.parent, tile.after = flight, after
+                if after is flight.after:
+                    tile.visible = flight.visible
                 computes = stage.stage_type is flight.msg.plan.computes
                 scheduler.put(tile, engine if computes else part.choose(), part.tile_orders(stage, flight.line))
                 continue

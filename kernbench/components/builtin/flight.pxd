@@ -21,6 +21,7 @@ cdef class Flight:
     cdef public int engine
     cdef public int jobs_left
     cdef public tuple after
+    cdef public long long visible
     cdef public long long command
     cdef public Flight parent
     cdef public bint plain

@@ -37,6 +37,7 @@ class Flight:
         self.engine = 0  #: engine of the component
         self.jobs_left = 0
         self.after: tuple[int, ...] = ()  #: of a traced run: ids of the commands that it, or the kernel before it, waited for
+        self.visible = 0  #: [cycle] from which a message of `after` could be used; 0: its protocol adds no cycles
         self.command = -1  #: its own id there; of several jobs that of the last
         self.parent: Flight | None = None  #: of a tile: the composite op
         self.plain = False  #: it is one job, which its component can submit (`PePart.send`) without `orders`

@@ -218,6 +218,8 @@ class QueueControl(Serving):
             else:
                 if message.command >= 0:
                     flight.after = (*flight.after, message.command)
+                    if ring.flag_cycles:
+                        flight.visible = message.visible
                 place = msg.handle.addr - self.base
                 read = self._dma.piece(COMM, 0, place, msg.slot, ring.travel(message.nbytes), flight.line)
                 self.scheduler.put(flight, self.choose(), read)

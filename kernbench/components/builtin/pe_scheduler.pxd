@@ -21,6 +21,7 @@ cdef class CommandQueue(Typed):
     cdef Flight _last_due
     cdef public long long next_due
     cdef public tuple after
+    cdef public long long visible
     cdef public dict open
     cdef public object machine
     cdef public object cores

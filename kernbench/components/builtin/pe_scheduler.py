@@ -46,6 +46,7 @@ class CommandQueue(Typed):
         self._last_due: Flight | None = None
         self.next_due = NEVER  #: the cycle in which the next command is handed over, or the next tile
         self.after: tuple[int, ...] = ()  #: ids of the traced commands whose end resumed the kernel
+        self.visible = 0  #: [cycle] from which the message that resumed it could be used; 0: none, or without flags
         self.open: dict[Flight, None] = {}  #: commands that have not ended, as they were issued
         self.machine: HasCommands | None = None  #: machine whose trace gets descriptions of jobs
         self.cores: Cores | None = None  #: of the PE
@@ -67,6 +68,7 @@ class CommandQueue(Typed):
         flight = Flight.__new__(Flight)
         flight.msg, flight.part, flight.issued, flight.line, flight.after, flight.due = msg, part, now, line, self.after, now
         flight.start = flight.end = flight.command = -1
+        flight.visible = self.visible
         flight.plain = False
         flight.engine = flight.jobs_left = 0
         flight.parent = flight.behind = None
@@ -190,8 +192,9 @@ class CommandQueue(Typed):
         self._jobs[(number & _PLACE) % self.places] = flight
         self._in_core += 1
         if self.machine is not None and self.machine.commands is not None:
+            visible = {"visible": flight.visible} if flight.visible else {}
             flight.command = self.machine.commands.add(
-                number, part.opcode(flight.msg), unit=part.unit_of(flight), deps=flight.after, marker=flight.line
+                number, part.opcode(flight.msg), unit=part.unit_of(flight), deps=flight.after, marker=flight.line, **visible
             )
 
 

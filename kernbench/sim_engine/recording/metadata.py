@@ -121,6 +121,7 @@ def command_line(command: Command, cycle: int, *, by_cause: bool) -> bytes:
     """CMD_ENQUEUE of a command that a component submits in the cycle. `by_cause`: whether the energy causes are included."""
     fields: dict[str, Any] = {name: command.meta.get(name) for name in _GIVEN}
     fields |= {"cmd_id": command.id, "cmd_type": command.opcode, "unit": command.unit, "deps": list(command.deps) or None}
+    fields["visible"] = command.visible
     fields |= {name: command.given[name] for name in ("bytes", "work") if name in command.given}
     if by_cause and command.engine == "te":
         fields["qbits"] = command.given.get("qbits_weight")

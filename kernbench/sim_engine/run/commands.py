@@ -37,6 +37,7 @@ class Command(msgspec.Struct, frozen=True):
     given: dict[str, int]  #: the job's parameters by name
     deps: tuple[int, ...] = ()  #: ids of commands that it waited for
     meta: dict[str, Any] = {}  #: metadata like that of an entry: `phase`, `layer_id`, `marker`, ...
+    visible: int | None = None  #: [cycle] from which the message that it waited for could be used
 
     @property
     def command_id(self) -> int:
@@ -63,11 +64,20 @@ class Commands:
         self.added: list[Command] = []
 
     def add(
-        self, job: int, opcode: str, *, unit: str = "", id: int | None = None, deps: Sequence[int] = (), **meta: Any
+        self,
+        job: int,
+        opcode: str,
+        *,
+        unit: str = "",
+        id: int | None = None,
+        deps: Sequence[int] = (),
+        visible: int | None = None,
+        **meta: Any,
     ) -> int:
         """A submitted job is a command; returns its id, which is above all others unless `id` says it.
 
-        `unit` names the component of a job for one: engines are known. `meta`: fields of an entry (docs/reference/cmdq.md).
+        `unit` names the component of a job for one: engines are known. `visible`: of a job that waited for a message with a
+        flag, the cycle from which the message could be used. `meta`: fields of an entry (docs/reference/cmdq.md).
         ValueError if the job is over, or lacks parameters that its events have.
         """
         unknown = sorted(meta.keys() - KNOWN)
@@ -81,7 +91,8 @@ class Commands:
         number_of = self._next if id is None else id
         self._next = max(self._next, number_of + 1)
         zeros = dict.fromkeys(missing, 0)  # the run fails now, and its trace is whole
-        self.added.append(Command(index, number_of, opcode, engine, name, number, given | zeros, tuple(sorted({*deps})), meta))
+        said = given | zeros, tuple(sorted({*deps})), meta, visible
+        self.added.append(Command(index, number_of, opcode, engine, name, number, *said))
         if missing or (engine == "component" and not unit):
             what = f"its {', '.join(missing)}" if missing else "a unit, the name of the component that it is for"
             raise ValueError(f"job {job} is told as {opcode}, and events of a {engine} need {what}")

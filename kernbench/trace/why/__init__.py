@@ -157,6 +157,7 @@ _GROUP_OF = {
     "enqueue": "enqueue by the host",
     "issue": "issue width",
     "ipcq": "control of queues between PEs",
+    "flag": "flags of messages between PEs",
     "period": "engine periods",
     "idle": "no command in flight",
 }
@@ -169,6 +170,7 @@ _OWN_NAME = (
     "no command in flight",
     "launching and issuing by kernels",
     "control of queues between PEs",
+    "flags of messages between PEs",
 )
 
 

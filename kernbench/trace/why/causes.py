@@ -18,6 +18,7 @@ CAUSES: dict[str, str] = {
     "enqueue": "the host writes other entries, or the entry is on its way into the command queue",
     "issue": "other jobs fill the issue width",
     "ipcq": "PE_IPCQ: its own cycles, the order of its queue, a credit on its way back",
+    "flag": "the bytes of a message are in its slot, and its flag is on its way to the receiver",
     "queue": "its engine runs another job; of a transfer only where the run ends before it starts",
     "concurrency": "its DMA channel or engine runs as many transfers as it may",
     "queue_full": "its DMA channel has as many outstanding transfers as its queue is deep",

@@ -107,6 +107,7 @@ class Command:
     gate: Command | None  #: the last BARRIER before it
     position: int | None = None  #: in the program, where a host writes some entries later
     arrival: int = 0  #: the cycle in which it is in the queue
+    visible: int = 0  #: the cycle from which the message that it waited for could be used; 0: it waited for no flag
     raises: bool = False  #: its end raises an interrupt
     jobs: list[Job] = field(default_factory=list)  #: in order: several on a machine with a micro-scheduler
     end: int | None = None
@@ -206,7 +207,7 @@ _FULL = LEVELS.index("full")
 PROCESSORS = ("M_CPU", "COMPONENT")  # what has no start event of its own: its jobs start with their commands
 
 _FIELDS: dict[str, tuple[str, ...]] = {
-    "CMD_ENQUEUE": ("cmd_id", "cmd_type", "unit", "deps", "head_id", "position"),
+    "CMD_ENQUEUE": ("cmd_id", "cmd_type", "unit", "deps", "head_id", "position", "visible"),
     "IRQ_EMIT": ("cmd_id",),
     "CMD_START": ("cmd_id",),
     "CMD_END": ("cmd_id", "status"),
@@ -393,6 +394,7 @@ class _Reading:
             head_id=record.head_id,
             gate=self._gate,
             position=record.position,
+            visible=record.visible or 0,
             arrival=0 if record.position is None else record.t_cycle,
         )
         if made.id in self.commands:

@@ -236,9 +236,15 @@ class Stories:
         return spans
 
     def until_issue(self, command: Command, ready: int, issue: int) -> list[Span]:
-        """From a cycle, in which all dependencies are complete, to the issue: first until the host has written it."""
+        """From a cycle, in which all dependencies are complete, to the issue: first until the host has written it, or until
+        the message that it waited for can be used.
+        """
         spans = self.history.until_arrival(command, ready)
         here = max(ready, command.arrival)
+        seen = min(command.visible, issue)
+        if here < seen:
+            spans.append(whole(here, seen, "flag", command.unit))
+            here = seen
         return [*spans, self.history.until_issue(command, here, issue)] if here < issue else spans
 
     def run_spans(self, job: Job) -> list[Span]:

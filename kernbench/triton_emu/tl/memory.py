@@ -182,7 +182,7 @@ class TlMemory(TlTiles):
 
     def swap(
         self, addr: int, shape: tuple[int, ...], dtype: str, nbytes: int, line: str, change: Callable[[Array], Array]
-    ) -> tuple[Array | None, Array | None, tuple[int, ...]]:
+    ) -> tuple[Array | None, Array | None, tuple[Any, ...]]:
         """Load one element at a physical address, and store what `change` makes of it as soon as the load has ended.
 
         No other program runs between the load and the store. Returns the elements before and after, and the ids of the

@@ -76,7 +76,6 @@ def _invoke(arguments: Sequence[str], as_json: bool) -> int:
 
     plain = plain_run(arguments)
     if plain is not None:
-        _leave_out_docstrings()
         from kernbench.cli.run_target import run_target
 
         return run_target(plain)
@@ -98,21 +97,6 @@ def _invoke(arguments: Sequence[str], as_json: bool) -> int:
     except SystemExit:  # typer exits in this way when the reader of its help is gone
         return 0
     return code if isinstance(code, int) else 0
-
-
-#: Modules of numpy that do nothing but attach docstrings to objects of its compiled code.
-DOCSTRINGS = ("numpy._core._add_newdocs", "numpy._core._add_newdocs_scalars")
-
-
-def _leave_out_docstrings() -> None:
-    """Import numpy without the docstrings of its compiled objects: nobody reads them in a command, and they take a sixth of
-    the import. A version of numpy without these modules is imported as usual.
-    """
-    if "numpy" not in sys.modules:
-        from types import ModuleType
-
-        for name in DOCSTRINGS:
-            sys.modules.setdefault(name, ModuleType(name))
 
 
 def _told_to_stop(number: int, frame: Any) -> None:

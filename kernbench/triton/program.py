@@ -421,9 +421,9 @@ def evaluate(op: str, operands: list[Any], shape: tuple[int, ...], kind: dtype, 
 @cache
 def _discards(code: CodeType, at: int) -> bool:
     """Return whether the instruction after a call drops the result of the call."""
-    steps = list(dis.get_instructions(code))
-    number = next((i for i, one in enumerate(steps) if one.offset == at), None)
-    return number is not None and number + 1 < len(steps) and steps[number + 1].opname == "POP_TOP"
+    # During a call of a Python function, the frame points into the inline cache behind its call instruction.
+    following = next((one for one in dis.get_instructions(code) if one.offset > at), None)
+    return following is not None and following.opname == "POP_TOP"
 
 
 def result_is_used() -> bool:

@@ -86,7 +86,8 @@ class Replay(ComponentBase):
         if not self._left and self._job >= 0:
             self.complete(self._job)
             self._job = -1
-        return max(self.clock.due[0][0], now + 1) if self.clock.due else NEVER
+        following = self.clock.next()
+        return max(following, now + 1) if following >= 0 else NEVER
 
     def _send(self, transfer: Transfer, now: int) -> None:
         self.issued[transfer.index] = now

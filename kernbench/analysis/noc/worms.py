@@ -9,10 +9,9 @@ rule of the machine.
 
 from __future__ import annotations
 
-import heapq
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from heapq import heappop, heappush
 from typing import Any
 
 from kernbench.analysis.noc.device import Device, Tile
@@ -25,45 +24,47 @@ Opener = Callable[[int, list[int]], int]
 Shape = tuple[Key, list[list[int]], list[Key], int, int]  #: endpoint, ways, holds, kept and sending of a packet
 
 
-@dataclass(slots=True)
 class Packet:
     """One packet of a transfer, and when it came where [cycle]."""
 
-    transfer: Transfer
-    nbytes: int
-    endpoint: Key
-    ways: list[list[int]]  #: the resources of each of its flows
-    holds: list[Key]  #: the links that it must hold, in order
-    kept: int  #: [B] that buffers hold for its endpoint
-    sending: int  #: [cycle] that its endpoint needs
-    answer: int  #: [cycle] from its last byte's arrival on an idle network to the end
-    held: int = 0
-    flows: int = 0  #: not ended
-    sent: bool = False
-    blocks: int = 0  #: what its endpoint still waits for before it is free
-    queued_at: int = 0
-    sent_at: int = 0  #: its endpoint began with it
-    flows_at: int = 0
-    arrived_at: int = 0
+    def __init__(self, transfer: Transfer, nbytes: int, shape: Shape, answer: int) -> None:
+        self.transfer = transfer
+        self.nbytes = nbytes
+        #: its endpoint; the resources of each of its flows; the links that it must hold, in order; [B] that buffers hold for
+        #: its endpoint; [cycle] that its endpoint needs
+        self.endpoint, self.ways, self.holds, self.kept, self.sending = shape
+        self.answer = answer  #: [cycle] from its last byte's arrival on an idle network to the end
+        self.held = 0
+        self.flows = 0  #: not ended
+        self.sent = False
+        self.blocks = 0  #: what its endpoint still waits for before it is free
+        self.queued_at = 0
+        self.sent_at = 0  #: its endpoint began with it
+        self.flows_at = 0
+        self.arrived_at = 0
 
 
-@dataclass(slots=True)
 class Clock:
     """Actions for later cycles; actions of one cycle run in the order in which they were scheduled."""
 
-    due: list[tuple[int, int, Callable[..., None], Any]] = field(default_factory=list)
-    asked: int = 0
+    def __init__(self) -> None:
+        self.due: list[tuple[int, int, Callable[..., None], Any]] = []
+        self.asked = 0
 
     def at(self, time: int, do: Callable[..., None], what: Any) -> None:
         """Call `do(what, time)` then."""
-        heapq.heappush(self.due, (time, self.asked, do, what))
+        heappush(self.due, (time, self.asked, do, what))
         self.asked += 1
 
     def run(self, now: int) -> None:
         """Run the actions that are due."""
         while self.due and self.due[0][0] <= now:
-            time, _, do, what = heapq.heappop(self.due)
+            time, _, do, what = heappop(self.due)
             do(what, time)
+
+    def next(self) -> int:
+        """The cycle of the earliest action, or -1."""
+        return self.due[0][0] if self.due else -1
 
 
 class Worms:
@@ -75,9 +76,9 @@ class Worms:
 
     def __init__(self, device: Device, clock: Clock, open_flow: Opener, done: Callable[[Packet, int], None]) -> None:
         self.device = device
+        self._packet_bytes, self._link_packets = device.packet_bytes, device.link_packets
         self.torus = Torus(device)
-        self._known: dict[Key, tuple[int, int]] = device.kept.setdefault("latencies", {})
-        self._shapes: dict[Key, Shape] = device.kept.setdefault("packets", {})
+        self._known: dict[Key, tuple[int, int, Shape]] = device.kept.setdefault("packets", {})
         self.clock = clock
         self._open_flow = open_flow
         self._done = done
@@ -88,23 +89,19 @@ class Worms:
 
     def send(self, transfer: Transfer, now: int) -> int:
         """Send it as packets: how many."""
-        sizes = [self.device.packet_bytes] * (transfer.nbytes // self.device.packet_bytes)
-        sizes += [transfer.nbytes % self.device.packet_bytes] if transfer.nbytes % self.device.packet_bytes else []
-        kind = transfer.noc, transfer.owner, transfer.source, transfer.targets, transfer.read
-        known = self._known.get(kind)
-        if known is None:
-            known = self._known[kind] = latencies(self.device, self.torus, transfer)
-        request, answer = known
-        for size in sizes:
-            self.clock.at(now + request, self._queue, self._packet(transfer, size, answer, (*kind, size)))
-        return len(sizes)
-
-    def _packet(self, transfer: Transfer, nbytes: int, answer: int, kind: Key) -> Packet:
-        """A packet; packets of one kind have the same way, which is computed once."""
-        shape = self._shapes.get(kind)
-        if shape is None:
-            shape = self._shapes[kind] = self._shape(transfer, nbytes)
-        return Packet(transfer, nbytes, *shape, answer)
+        most, left, count = self._packet_bytes, transfer.nbytes, 0
+        way = transfer.noc, transfer.owner, transfer.source, transfer.targets, transfer.read
+        while left:
+            size = min(left, most)
+            kind = way, size
+            known = self._known.get(kind)
+            if known is None:  # packets of one kind have the same way, which is computed once
+                known = self._known[kind] = (*latencies(self.device, self.torus, transfer), self._shape(transfer, size))
+            request, answer, shape = known
+            self.clock.at(now + request, self._queue, Packet(transfer, size, shape, answer))
+            left -= size
+            count += 1
+        return count
 
     def _shape(self, transfer: Transfer, nbytes: int) -> Shape:
         device, torus = self.device, self.torus
@@ -112,7 +109,7 @@ class Worms:
         memory = torus.controllers([source, *targets])
         hops = torus.hops(noc, source, targets[0]) if len(targets) == 1 else []
         if len(targets) == 1:
-            ways = [[*memory, *(hop.resource for hop in hops), torus.door(noc, targets[0])]]
+            ways = [[*memory, *[hop.resource for hop in hops], torus.door(noc, targets[0])]]
         else:
             ways = torus.tree(noc, source, targets)
         last = hops[-ceil_div(nbytes, device.hold_bytes) :]
@@ -153,7 +150,7 @@ class Worms:
         """Take the links that are free; with the last its bytes flow."""
         while packet.held < len(packet.holds):
             link = packet.holds[packet.held]
-            if self._holders.get(link, 0) >= self.device.link_packets:
+            if self._holders.get(link, 0) >= self._link_packets:
                 self._waiting.setdefault(link, deque()).append(packet)
                 return
             self._holders[link] = self._holders.get(link, 0) + 1
@@ -196,8 +193,8 @@ def latencies(device: Device, torus: Torus, transfer: Transfer) -> tuple[int, in
     """[cycle] on an idle network from the issue to the endpoint that sends, and from the last byte to the end."""
     own, noc = transfer.owner, transfer.noc
     if not transfer.read:
-        hops = max(len(torus.hops(noc, own, target)) for target in transfer.targets)
-        back = max(len(torus.hops(noc, target, own)) for target in transfer.targets)  # of what acknowledges it
+        hops = max([len(torus.hops(noc, own, target)) for target in transfer.targets])
+        back = max([len(torus.hops(noc, target, own)) for target in transfer.targets])  # of what acknowledges it
         return 0, device.write_latency.start + device.write_latency.hop * (hops + back)
     source = transfer.source
     there, back = len(torus.hops(noc, own, source)), len(torus.hops(noc, source, own))

@@ -21,8 +21,10 @@ unexport PYTHONDONTWRITEBYTECODE
 # The fuzzer runs so long on the release build, then on the sanitizers': less than two hours together. Failing inputs are kept.
 FUZZ_MINUTES ?= 55
 FUZZ_KEEP    ?= /tmp/kernbench-fuzz
+# The searches for races in benches, algorithms and examples take so long together.
+RACE_MINUTES ?= 30
 
-.PHONY: demo test same check bench nightly fuzz docs lint types checked sanitize package wheel clean install
+.PHONY: demo test same check bench nightly fuzz races docs lint types checked sanitize package wheel clean install
 
 # The main job: one decoder layer of Llama-2-7B, one token, on the server preset.
 demo: $(RUNS)
@@ -88,6 +90,7 @@ bench: $(STAMP)
 nightly: $(STAMP)
 	$(BIN)/python -m pytest -n $(JOBS) --nightly -m nightly
 	$(MAKE) fuzz
+	$(MAKE) races
 
 FUZZ = -m tests.property.fuzz --inputs 1000000 --minutes $(FUZZ_MINUTES) --jobs 2 --keep $(FUZZ_KEEP)
 fuzz: $(STAMP)
@@ -96,6 +99,9 @@ fuzz: $(STAMP)
 	$(BIN)/python $(FUZZ)/release || status=1; \
 	sh tests/builds.sh sanitize $(PYTHON) $(FUZZ)/sanitize || status=1; \
 	exit $$status
+
+races: $(STAMP)
+	$(BIN)/python -m tests.property.races --minutes $(RACE_MINUTES) --jobs $(CORES)
 
 docs: $(STAMP)
 	$(BIN)/python -m sphinx -W --keep-going -b html docs docs/_build/html

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, ClassVar
 
@@ -18,6 +18,7 @@ from kernbench.ccl.collectives import COLLECTIVES
 from kernbench.common.errors import InputError, Problem
 from kernbench.common.json_shapes import counted
 from kernbench.config.allowed_code import AllowCode
+from kernbench.runtime_api.discovery import is_script
 from kernbench.sim_engine.perturbation import KINDS, USUAL, ListedDraws, NoDraws
 
 
@@ -120,13 +121,19 @@ def fuzz(
     most_findings: int = FINDINGS,
     strict_wait: bool = False,
     allow_code: AllowCode = (),
+    ccl: Sequence[str | os.PathLike[str]] = (),
+    order_free: Sequence[str] = (),
     progress: Callable[[Search], None] | None = None,
     **params: Any,
 ) -> FuzzResult:
     """Run a target under many legal timings, and compare the tensors of each run with the tensors of the run without delays.
 
-    - `target`: the same as in `run`, or the name of a collective. The `params` of a collective are the parameters in a sweep:
+    - `target`: the same as in `run`, the name of a collective, or a script (`FILE.py`) that launches Triton kernels or workers.
+      A launch of a script with several launches is `FILE.py:NAME`. The `params` of a collective are the parameters in a sweep:
       `algo`, `ranks`, `size`, `dtype`, `topo`, `slots`, `slot_bytes`, `tier`.
+    - `ccl`: files in the format of ccl.yaml that add algorithms of collectives.
+    - `order_free`: tensors that depend on the order of the run by design. Float tensors among them are compared within the
+      tolerance of their type. Other tensors among them are not compared.
     - `runs`: the largest number of runs.
     - `time_budget`: the time [s] after which no run begins.
     - `jobs`: the number of processes.
@@ -149,10 +156,12 @@ def fuzz(
             raise InputError(Problem("fuzz", f"it must be an integer of at least {least}", name, value))
     if time_budget is not None and not 0 < time_budget < 1e9:
         raise InputError(Problem("fuzz", "it must be a number of seconds above 0", "time_budget", time_budget))
-    fuzzed = fuzzed_of(target, config, overrides, params, strict_wait=strict_wait, allow_code=allow_code)
+    fuzzed = fuzzed_of(
+        target, config, overrides, params, strict_wait=strict_wait, allow_code=allow_code, ccl=ccl, order_free=order_free
+    )
     found = search(
         fuzzed,
-        described(target, config, overrides, params, strict_wait=strict_wait),
+        described(target, config, overrides, params, strict_wait=strict_wait, ccl=ccl, order_free=order_free),
         runs=runs,
         budget=time_budget,
         seed=seed,
@@ -172,15 +181,41 @@ def fuzzed_of(
     *,
     strict_wait: bool = False,
     allow_code: AllowCode = (),
+    ccl: Sequence[str | os.PathLike[str]] = (),
+    order_free: Sequence[str] = (),
 ) -> Fuzzed:
     """The target in the form that the search runs. InputError if the target, a parameter or the machine is not valid."""
+    made = _fuzzed_of(target, config, overrides, params, strict_wait=strict_wait, allow_code=allow_code, ccl=ccl)
+    if not order_free:
+        return made
+    if isinstance(made, FuzzedBench):
+        return replace(made, order_free=frozenset(order_free))
+    rule = f"order_free names tensors, and {made.name} is a program, which has none"
+    raise InputError(Problem("fuzz", rule, remedy="leave it out"))
+
+
+def _fuzzed_of(
+    target: Target,
+    config: Config | None,
+    overrides: Overrides,
+    params: Mapping[str, Any],
+    *,
+    strict_wait: bool,
+    allow_code: AllowCode,
+    ccl: Sequence[str | os.PathLike[str]],
+) -> Fuzzed:
     if isinstance(target, str) and target in COLLECTIVES:
         from kernbench.ccl.measure import bench_of as collective_bench
         from kernbench.sweep.targets.ccl import CclTarget
 
-        made = CclTarget(target, target, params)
+        made = CclTarget(target, target, params, files=ccl, allow_code=allow_code)
         machine = machine_of(config or made.default_machine, overrides, allow_code=allow_code)
         return FuzzedBench(target, collective_bench(*made.asked(machine, {})), {}, machine, strict_wait)
+    if ccl:
+        rule = f"ccl is for collectives ({', '.join(COLLECTIVES)}), and {name_of(target)} is none"
+        raise InputError(Problem("fuzz", rule, remedy="leave it out"))
+    if not params and isinstance(target, (str, os.PathLike)) and is_script(os.fspath(target)):
+        return _script(os.fspath(target), config, overrides, strict_wait=strict_wait, allow_code=allow_code)
     bench = bench_of(target)
     if bench is not None:
         from kernbench.runtime_api.bench import checked
@@ -195,8 +230,29 @@ def fuzzed_of(
     return FuzzedProgram(name_of(target), program_of(target, machine), machine)
 
 
+def _script(
+    target: str, config: Config | None, overrides: Overrides, *, strict_wait: bool, allow_code: AllowCode
+) -> FuzzedBench:  # fmt: skip
+    """A launch of a script. Without a machine here, the script chooses it."""
+    from kernbench.api.script import launch_of
+    from kernbench.runtime_api.triton.run import DEFAULT_MACHINE as OF_TRITON
+
+    machine = None
+    if config is not None or overrides:
+        machine = machine_of(config or OF_TRITON, overrides, allow_code=allow_code)
+    found = launch_of(target, machine)
+    return FuzzedBench(target, found.bench, found.params, found.config, strict_wait or found.strict_wait)
+
+
 def described(
-    target: Target, config: Config | None, overrides: Overrides, params: Mapping[str, Any], *, strict_wait: bool
+    target: Target,
+    config: Config | None,
+    overrides: Overrides,
+    params: Mapping[str, Any],
+    *,
+    strict_wait: bool,
+    ccl: Sequence[str | os.PathLike[str]] = (),
+    order_free: Sequence[str] = (),
 ) -> dict[str, Any]:
     """The description of the target in a saved finding: enough for `fuzzed_of`, if the target and the machine have names."""
     given = [f"{path}={value}" for path, value in overrides.items()] if isinstance(overrides, Mapping) else list(overrides)
@@ -208,6 +264,8 @@ def described(
         "params": {name: value for name, value in params.items() if isinstance(value, (str, int, float, bool))},
         "strict_wait": strict_wait,
         "named": named,
+        **({"ccl": [os.fspath(one) for one in ccl]} if ccl else {}),
+        **({"order_free": list(order_free)} if order_free else {}),
     }
 
 
@@ -251,6 +309,8 @@ def replay(path: str | os.PathLike[str], target: Target | None = None, *, allow_
         there["params"],
         strict_wait=there["strict_wait"],
         allow_code=allow_code,
+        ccl=there.get("ccl", ()),
+        order_free=there.get("order_free", ()),
     )
     reference = fuzzed.run(NoDraws(), saved.ranges)
     check_reference(fuzzed.name, reference)
@@ -263,12 +323,16 @@ def replay(path: str | os.PathLike[str], target: Target | None = None, *, allow_
 def _checked_target(where: str, plain: Mapping[str, Any], given: bool) -> Mapping[str, Any]:
     """The target of a finding file. InputError if its values have wrong types."""
     texts: Any = plain.get("overrides")
+    files: Any = plain.get("ccl", [])
+    free: Any = plain.get("order_free", [])
     params: Any = plain.get("params")
     right = (
         isinstance(plain.get("target"), str)
         and isinstance(plain.get("config"), (str, type(None)))
         and isinstance(texts, list)
-        and all(isinstance(one, str) for one in texts)
+        and isinstance(files, list)
+        and isinstance(free, list)
+        and all(isinstance(one, str) for one in (*texts, *files, *free))
         and isinstance(params, dict)
         and all(isinstance(one, (str, int, float, bool)) for one in params.values())
         and isinstance(plain.get("strict_wait"), bool)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from kernbench.cli import output, widgets
+from kernbench.cli.ccl.list import Files
 from kernbench.cli.options import AllowCode, AnyConfig, Json, Quiet, StrictWait
 from kernbench.cli.text import DIM, LIMIT, WAIT
 from kernbench.common.errors import InputError, Problem
@@ -29,7 +30,8 @@ FuzzTarget = Annotated[
     str | None,
     typer.Argument(
         metavar="TARGET",
-        help="A bench, a program, a workload, or a collective (all_reduce, ...).",
+        help="A bench, a program, a workload, a collective (all_reduce, ...), or a Python file that launches Triton kernels "
+        "or workers.",
         show_default=False,
     ),
 ]
@@ -49,6 +51,7 @@ def fuzz(
     target: FuzzTarget = None,
     config: AnyConfig = None,
     settings: Settings = None,
+    files: Files = None,
     allow_code: AllowCode = None,
     strict_wait: StrictWait = False,
     runs: Annotated[int, typer.Option("--runs", min=1, metavar="N", help="Number of runs, at most.")] = 1000,
@@ -72,6 +75,12 @@ def fuzz(
     vary: Annotated[
         str, typer.Option("--vary", metavar="KINDS", help="The properties that vary between runs, separated by commas.")
     ] = "latency,start,ties,capacity,credits,stores",
+    order_free: Annotated[
+        list[str] | None,
+        typer.Option("--order-free", metavar="TENSOR", help="A tensor that depends on the order of the run by design: "
+            "floats are compared within their tolerance, other types are not compared. May be repeated.",
+            show_default=False),
+    ] = None,
     findings: Annotated[int, typer.Option("--findings", min=1, metavar="N", help="Stop after this many findings.")] = 3,
     save: Annotated[
         Path | None,
@@ -123,6 +132,8 @@ def fuzz(
             most_findings=findings,
             strict_wait=strict_wait,
             allow_code=allow_code or (),
+            ccl=files or (),
+            order_free=order_free or (),
             progress=progress,
             **params,
         )
@@ -162,7 +173,10 @@ def _split(target: str, settings: Sequence[str]) -> tuple[dict[str, Any], list[s
         return params, [one for one in settings if one.partition("=")[0].strip() not in PARAMS]
     from kernbench.api.targets import bench_of
     from kernbench.runtime_api.bench import split_settings
+    from kernbench.runtime_api.discovery import is_script
 
+    if is_script(target):
+        return {}, list(settings)
     bench = bench_of(target)
     return ({}, list(settings)) if bench is None else split_settings(bench.where, bench.params, list(settings))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import importlib
 import importlib.util
 import pkgutil
@@ -86,6 +87,20 @@ def bench_file(target: str) -> Path | None:
     return _split(target)[0]
 
 
+def is_script(target: str) -> bool:
+    """Whether a TARGET names a Python file that makes no bench: it can only launch kernels or workers by itself."""
+    path = bench_file(target)
+    try:
+        tree = ast.parse(path.read_bytes()) if path is not None else None
+    except (OSError, SyntaxError, ValueError, RecursionError, MemoryError):
+        return False  # `load_bench` says why it cannot be read
+    if tree is None:
+        return False
+    called = (node.func for node in ast.walk(tree) if isinstance(node, ast.Call))
+    names = (one.id if isinstance(one, ast.Name) else one.attr if isinstance(one, ast.Attribute) else "" for one in called)
+    return "bench" not in names
+
+
 def _split(target: str) -> tuple[Path | None, str]:
     """The Python file of a TARGET and the name after it; the file is None if the TARGET names no file."""
     stem, dot_py, name = target.rpartition(".py")
@@ -102,7 +117,7 @@ def _import_file(path: Path) -> ModuleType:
     spec = importlib.util.spec_from_file_location(f"kernbench_user_{path.stem}", path)
     if spec is None or spec.loader is None:
         raise InputError(Problem(str(path), "the file is not a Python module"))
-    with _folder_first(path.parent):
+    with folder_first(path.parent):
         try:
             return execute(spec)
         except Unloadable as error:
@@ -113,7 +128,7 @@ def _import_file(path: Path) -> ModuleType:
 
 
 @contextmanager
-def _folder_first(folder: Path) -> Iterator[None]:
+def folder_first(folder: Path) -> Iterator[None]:
     """Make modules beside the file importable, as when Python runs the file."""
     sys.path.insert(0, str(folder.resolve()))
     try:

@@ -6,6 +6,7 @@ import gc
 import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias
 
@@ -114,6 +115,30 @@ class Runnable(Protocol):
     def name(self) -> str: ...
 
     def begin(self, session: Session, params: Mapping[str, Any]) -> Activity: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Ran:
+    """A run of a bench by a `GraphEngine` that ended without an error."""
+
+    bench: Runnable
+    params: Mapping[str, Any]
+    config: MachineConfig
+    strict_wait: bool
+
+
+_RECORDED: ContextVar[list[Ran] | None] = ContextVar("kernbench_recorded", default=None)
+
+
+@contextmanager
+def recorded_benches() -> Iterator[list[Ran]]:
+    """The runs of benches inside the `with` block, in order: those of scripts, which have no bench to name."""
+    found: list[Ran] = []
+    token = _RECORDED.set(found)
+    try:
+        yield found
+    finally:
+        _RECORDED.reset(token)
 
 
 #: Thresholds of Python's garbage collector during a run: new objects between collections of the youngest generation, and
@@ -227,6 +252,9 @@ class GraphEngine:
         with around(machine), _collector_looks_at_new_objects():
             machine.run(progress=progress)
         self.check()
+        recorded = _RECORDED.get()
+        if recorded is not None:
+            recorded.append(Ran(bench, params, self.config, self._strict_wait))
         return self.get_timing_result()
 
     def check(self) -> None:

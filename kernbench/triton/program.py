@@ -322,7 +322,7 @@ class Program(TLContext):
         msg = DmaWriteCmd(room, addr, nbytes, lanes=lanes, op_id=memory.new_id(), line=line)
         msg.dst_space = space
         runner.issue(msg, line)
-        memory.store_issued(msg)
+        memory.exchange_issued(msg)
         return old
 
     def _exchange_one(

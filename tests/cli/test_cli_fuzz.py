@@ -115,3 +115,133 @@ def test_mistakes_are_refused(programs: Path, kbsim: Kbsim, arguments: tuple[str
 def test_a_target_that_does_not_end_without_delays_is_refused(programs: Path, kbsim: Kbsim) -> None:
     said = kbsim("fuzz", "race.json", *COMMON, "--set", "max_cycles=10")
     assert said.code == 2 and "its run without draws is aborted" in " ".join(said.err.split())
+
+
+#: A script without a bench: two kernels, one of which several programs race in.
+SCRIPT = """
+import sys
+
+import numpy as np
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def total(x_ptr, out_ptr):
+    tl.store(out_ptr, tl.load(out_ptr) + tl.load(x_ptr + tl.program_id(0)))
+
+
+@triton.jit
+def twice(x_ptr, out_ptr):
+    here = tl.program_id(0)
+    tl.store(out_ptr + here, 2 * tl.load(x_ptr + here))
+
+
+x = np.arange(4, dtype=np.float32)
+for kernel in (total, twice):
+    print("launching")
+    kernel[(4,)](x, np.zeros(4, np.float32))
+sys.exit()
+"""
+WORKERS = """
+import numpy as np
+from kernbench.ccl import dist
+
+
+def worker(rank):
+    dist.init_process_group()
+    dist.all_reduce(dist.from_numpy(np.full(4, rank, np.float32)))
+    print("done")
+
+
+dist.spawn(worker, nprocs=2)
+"""
+
+
+def test_launches_of_a_script_are_targets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kbsim: Kbsim) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("two.py").write_text(SCRIPT, encoding="utf-8")
+    Path("workers.py").write_text(WORKERS, encoding="utf-8")
+    raced = kbsim("fuzz", "two.py:total", "--runs", "4", "--findings", "1", "--save", "out")
+    assert raced.code == 1 and "out_ptr: 1 of 4 elements differ" in raced.out and "two.py:11" in raced.out
+    assert "two.py:total on single_cube.yaml" in raced.out and "launching" not in raced.out
+    (saved,) = Path("out").iterdir()
+    assert "the finding is there again, exactly: tensor" in kbsim("fuzz", "--replay", str(saved)).out
+    right = kbsim("fuzz", "two.py:twice", "--runs", "4", "-c", "npu_server")
+    assert right.code == 0 and "two.py:twice on npu_server.yaml" in right.out
+    assert kbsim("fuzz", "workers.py", "--runs", "4").out.startswith("nothing found  4 runs")
+    several = kbsim("fuzz", "two.py")
+    assert several.code == 2 and "the script launches total, twice; name one of them, for example two.py:total" in several.err
+    unknown = kbsim("fuzz", "two.py:twiced")
+    assert unknown.code == 2 and "its launches are total, twice; did you mean twice?" in unknown.err
+    other = kbsim("fuzz", "workers.py", "-c", "npu_server")
+    assert other.code == 2 and "the script itself chooses the machine of worker, which is single_cube.yaml" in other.err
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("print(1)\n", "the file contains no bench, and as a script it launches nothing"),
+        ("import triton\nraise SystemExit(3)\n", "wrong.py:2: the file cannot be imported: SystemExit: 3"),
+        ("import triton\n1 / 0\n", "wrong.py:2: the file cannot be imported: ZeroDivisionError: division by zero"),
+    ],
+)
+def test_scripts_that_launch_nothing_are_refused(
+    text: str, told: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kbsim: Kbsim
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("wrong.py").write_text(text, encoding="utf-8")
+    said = kbsim("fuzz", "wrong.py")
+    assert said.code == 2 and told in said.err
+
+
+#: What an atomic addition returned, and a sum of floats behind a lock: both depend on the order of the programs.
+ORDERED = """
+import numpy as np
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def ordered(lock_ptr, sum_ptr, turn_ptr, old_ptr):
+    tl.store(old_ptr + tl.program_id(0), tl.atomic_add(turn_ptr, 1))
+    while tl.atomic_cas(lock_ptr, 0, 1) == 1:
+        pass
+    tl.store(sum_ptr, tl.load(sum_ptr) + 1.0 / (3.0 + tl.program_id(0)))
+    tl.debug_barrier()
+    tl.atomic_xchg(lock_ptr, 0)
+
+
+ordered[(8,)](np.zeros(1, np.int32), np.zeros(1, np.float32), np.zeros(1, np.int32), np.zeros(8, np.int32))
+"""
+
+
+def test_tensors_that_depend_on_the_order_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kbsim: Kbsim) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("ordered.py").write_text(ORDERED, encoding="utf-8")
+    free = ("--order-free", "old_ptr", "--order-free", "sum_ptr")
+    for only, differs in ((free[:2], "sum_ptr"), (free[2:], "old_ptr")):
+        plain = kbsim("fuzz", "ordered.py", "--runs", "12", *only)
+        assert plain.code == 1 and f"{differs}:" in plain.out
+    assert kbsim("fuzz", "ordered.py", "--runs", "12", *free).code == 0
+    unknown = kbsim("fuzz", "ordered.py", "--order-free", "sums")
+    assert unknown.code == 2 and "the compared tensors are lock_ptr, sum_ptr, turn_ptr, old_ptr" in unknown.err
+    whole = {"metadata": {"version": "1.0", "name": "right"}, "cmdq": RACE[:1]}
+    Path("right.json").write_text(json.dumps(whole), encoding="utf-8")
+    program = kbsim("fuzz", "right.json", *COMMON, *free)
+    assert program.code == 2 and "order_free names tensors, and right.json is a program" in program.err
+
+
+def test_algorithms_of_files_are_targets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kbsim: Kbsim) -> None:
+    """A file of the user's own replaces an algorithm: the ring is for a torus alone. Only collectives take such files."""
+    monkeypatch.chdir(tmp_path)
+    Path("mine.yaml").write_text(
+        "schema: kernbench/ccl/1\nalgorithms:\n  all_reduce:\n"
+        "    ring: {module: kernbench.ccl.algorithms.all_reduce_ring, topologies: [torus]}\n", encoding="utf-8",
+    )  # fmt: skip
+    how = ("--set", "algo=ring", "--set", "ranks=4", "--set", "size=256B", "--ccl", "mine.yaml", "--runs", "3")
+    assert kbsim("fuzz", "all_reduce", "--set", "topo=torus", *how).code == 0
+    other = kbsim("fuzz", "all_reduce", "--set", "topo=ring", *how)
+    assert other.code == 2 and "all_reduce_ring is for torus, and this is a ring" in other.err
+    wrong = kbsim("fuzz", "softmax", "--ccl", "mine.yaml")
+    assert wrong.code == 2 and "ccl is for collectives" in wrong.err

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import hashlib
+import io
 import re
 from collections.abc import Mapping
+from contextlib import redirect_stdout
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -91,27 +93,30 @@ class FuzzedBench:
     params: Mapping[str, Any]
     config: MachineConfig
     strict_wait: bool = False
+    order_free: frozenset[str] = frozenset()  #: tensors that depend on the order of the run by design
 
     def run(self, draws: Draws, ranges: Ranges, limit: int | None = None) -> Outcome:
         """`limit`: [cycle] a run that reaches it is aborted."""
         run = Perturbed(draws, ranges)
         engine = GraphEngine(self.config, strict_wait=self.strict_wait)
         message = ""
-        with perturbed(run):
-            machine = engine.prepare(self.bench, **self.params)
-        machine.checks = False  # laws compare with the machine without draws
-        try:
-            machine.run(cycles=limit)
-            engine.check()
-        except KernelFailed as error:
-            message = str(error)
+        with redirect_stdout(io.StringIO()):  # the host's code and kernels print in every run
+            with perturbed(run):
+                machine = engine.prepare(self.bench, **self.params)
+            machine.checks = False  # laws compare with the machine without draws
+            try:
+                machine.run(cycles=limit)
+                engine.check()
+            except KernelFailed as error:
+                message = str(error)
         status = machine.status if machine.status != "running" else "aborted"
         if status == "deadlock":
             message = _deadlock_text(machine)
         tensors: dict[str, Tensor] = {}
         if status == "done":
+            named = self._compared(engine)
             try:
-                tensors = self._tensors(engine, run)
+                tensors = self._tensors(engine, run, named)
             except KernbenchError as error:
                 status, message = "failed", f"Phase 2: {error}"
         return Outcome(
@@ -124,27 +129,40 @@ class FuzzedBench:
             machine.submitted_jobs(),
         )
 
-    def _tensors(self, engine: GraphEngine, run: Perturbed) -> dict[str, Tensor]:
-        """The outputs that the host's program names, else all its tensors."""
-        context = engine.activity.context
+    def _tensors(self, engine: GraphEngine, run: Perturbed, named: Mapping[str, DeviceTensor]) -> dict[str, Tensor]:
+        """The tensors `named`, at the end of the run."""
         assert engine.op_log is not None
         store = DataExecutor(engine.op_log, threads=1).run().store
         found = {}
         atomics = [(one.low, one.high) for one in run.accesses if one.atomic]
-        named: Mapping[str, DeviceTensor] = context.outputs or {
-            name: one for name, one in context.tensors.items() if not name.startswith("scratch of ")
-        }
         for name, tensor in named.items():
+            if name in self.order_free and not is_float(tensor.dtype):
+                continue  # no tolerance applies to it
             elements: Array | None
             try:
                 elements = tensor.host if not tensor.parts and tensor.host is not None else tensor.gather(store)
             except ValueError:  # some of it was never written
                 elements = None
-            free = any(
+            free = name in self.order_free or any(
                 low < part.physical + part.nbytes and part.physical < high for part in tensor.parts for low, high in atomics
             )
-            found[name] = Tensor(elements, tensor.dtype, free and tensor.dtype.startswith(("f", "bf")))
+            found[name] = Tensor(elements, tensor.dtype, free and is_float(tensor.dtype))
         return found
+
+    def _compared(self, engine: GraphEngine) -> Mapping[str, DeviceTensor]:
+        """The outputs that the host's program names, else all its tensors. InputError if a name of `order_free` is of none."""
+        context = engine.activity.context
+        named: Mapping[str, DeviceTensor] = context.outputs or {
+            name: one for name, one in context.tensors.items() if not name.startswith("scratch of ")
+        }
+        if unknown := self.order_free - named.keys():
+            rule = f"no compared tensor has this name; the compared tensors are {', '.join(named)}"
+            raise InputError(Problem(self.name, rule, "order_free", min(unknown)))
+        return named
+
+
+def is_float(dtype: str) -> bool:
+    return dtype.startswith(("f", "bf"))
 
 
 def _op(one: Access) -> Op:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
 from kernbench.ccl.collectives import CCL_DTYPES, COLLECTIVES
@@ -18,6 +20,7 @@ from kernbench.common.errors import InputError, Problem
 from kernbench.common.package_digest import package_digest
 from kernbench.common.units import parse_size
 from kernbench.config import MachineConfig
+from kernbench.config.allowed_code import AllowCode
 from kernbench.config.kinds import a_system
 from kernbench.sim_engine.engine import TimingResult
 from kernbench.sim_engine.machine import Machine
@@ -39,12 +42,22 @@ class CclTarget:
     default_machine = "single_cube"
     notes: Sequence[str] = ()
 
-    def __init__(self, label: str, collective: str, params: Mapping[str, Any], verify: bool = False) -> None:
+    def __init__(
+        self,
+        label: str,
+        collective: str,
+        params: Mapping[str, Any],
+        verify: bool = False,
+        *,
+        files: Sequence[str | os.PathLike[str]] = (),
+        allow_code: AllowCode = (),
+    ) -> None:
+        """`files`: in the format of ccl.yaml, with further algorithms."""
         self.label = label
         self.collective = collective
         self.given = dict(params)
         self.verify = verify
-        self._registry: Registry = read_registry()
+        self._registry: Registry = read_registry(*map(Path, files), allow_code=allow_code)
         self._registry.find(collective)
 
     def checked(self, params: Mapping[str, Any]) -> dict[str, Any]:

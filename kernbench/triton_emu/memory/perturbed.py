@@ -79,9 +79,15 @@ class PerturbedMemory(MemorySide):
         return value
 
     def store_issued(self, msg: DmaWriteCmd) -> None:
+        self._issued(msg, bool(msg.rmw))
+
+    def exchange_issued(self, msg: DmaWriteCmd) -> None:
+        self._issued(msg, True)
+
+    def _issued(self, msg: DmaWriteCmd, atomic: bool) -> None:
         low, high = _bytes_of(msg)
         self._show_own(low, high)
-        number, atomic = self._number(), bool(msg.rmw)
+        number = self._number()
         hidden = not atomic and self.run.draws.value(STORES, self.pe, number, 1) > 0
         one = _Open(self, msg, number, low, high, hidden)
         self._before(one)

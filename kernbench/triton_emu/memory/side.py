@@ -132,6 +132,10 @@ class MemorySide:
         else:
             write_strided(self.store, msg.dst_space, msg.dst_addr, value, strides, tile.dtype)
 
+    def exchange_issued(self, msg: DmaWriteCmd) -> None:
+        """The store of an atomic op whose new elements are known: it acts at its issue in perturbed runs too."""
+        self.store_issued(msg)
+
     def _lanes_issued(self, msg: DmaWriteCmd, lanes: Lanes) -> None:
         """A scatter. The result of an atomic read-modify-write is pending."""
         addr, value = msg.dst_addr, msg.handle.value

@@ -215,7 +215,7 @@ class TlMemory(TlTiles):
         write.dst_space, write.dst_strides, write.lanes, write.rmw, write.old, write.compare = space, None, None, "", None, None
         write._quiet, write.dependency_ids, write.op_id = False, (), memory.new_id()
         runner.issue(write, line)
-        memory.store_issued(write)
+        memory.exchange_issued(write)
         return old, new, (read.op_id, placed.op_id, write.op_id)
 
     def alloc(self, shape: Sequence[int] | int, dtype: str, name: str = "") -> KernelTensor:
